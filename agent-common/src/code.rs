@@ -1,0 +1,260 @@
+//! Code objects: remembered by address, proved by their head, described once.
+
+use crate::{
+    hash::Hash,
+    held::masked,
+    layout::{ABSENT, Layout},
+    limits::{LINE_TABLE_PIECE_BYTES, TEXT_BYTES},
+    memory::{Fault, UserAddr, UserMemory},
+    record::{CodeObject, Header, RecordKind, Text},
+    scratch::{SLOT, Scratch},
+    text::locate_text,
+    trust::Trust,
+};
+
+/// Where a code object is remembered: the key of the map `CODE_OBJECTS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CodeKey {
+    /// Its address.
+    pub address: u64,
+    /// Its process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// The fields of a code object that tell it from another one at the same address.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Address of its name.
+    pub name: u64,
+    /// Address of its file's name.
+    pub file: u64,
+    /// Address of its line table.
+    pub line_table: u64,
+    /// `co_firstlineno`.
+    pub first_line: i32,
+    /// Bytes of bytecode before the first instruction that the interpreter shows.
+    pub first_traceable_bytes: u32,
+}
+
+/// What is remembered of a code object: the value of the map `CODE_OBJECTS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Hash of its contents.
+    pub symbol: u64,
+    /// What it looked like.
+    pub head: Head,
+    /// Since when, and when that was last proved.
+    pub trust: Trust,
+}
+
+/// Reads the head of the code object at `code`; the slot is overwritten.
+///
+/// # Errors
+///
+/// [`Fault`] when it cannot be read.
+#[inline(always)]
+pub fn read_head<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &Layout,
+    code: UserAddr,
+) -> Result<Head, Fault> {
+    let fields = &layout.code;
+    scratch.load_slot(memory, code, fields.bytes)?;
+    let at = |offset: u16| SLOT + offset as usize;
+    let first_traceable_bytes = if fields.first_traceable == ABSENT {
+        0
+    } else {
+        scratch.half(at(fields.first_traceable)).wrapping_mul(2)
+    };
+    Ok(Head {
+        name: scratch.word(at(fields.name)),
+        file: scratch.word(at(fields.file)),
+        line_table: scratch.word(at(fields.line_table)),
+        first_line: scratch.half(at(fields.first_line)) as i32,
+        first_traceable_bytes,
+    })
+}
+
+/// Words that may stand before a text or a line table: a mask that the verifier sees.
+const MOST_WORDS_BEFORE: usize = 511;
+
+/// Bits of the bytes of a piece of a line table: a mask that the verifier sees.
+const PIECE_MASK: u32 = 2 * LINE_TABLE_PIECE_BYTES as u32 - 1;
+
+/// Room for all that the masks allow.
+const PAYLOAD_WORDS: usize = MOST_WORDS_BEFORE + (PIECE_MASK as usize).div_ceil(8) + 1;
+
+const _: () = assert!(2 * TEXT_BYTES / 8 <= MOST_WORDS_BEFORE);
+const _: () = assert!(2 * TEXT_BYTES <= LINE_TABLE_PIECE_BYTES);
+
+/// A record of a code object, or of a piece of its line table, in the making.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Description {
+    /// The record's head.
+    pub head: CodeObject,
+    payload: [u64; PAYLOAD_WORDS],
+}
+
+/// Most bytes that a description can have.
+pub const DESCRIPTION_BYTES: usize =
+    size_of::<CodeObject>() + 2 * TEXT_BYTES + LINE_TABLE_PIECE_BYTES;
+
+impl Description {
+    /// Reads the names and the start of the line table of the code object with this `head`, and
+    /// gives the hash of all of it. The slot is overwritten.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when some part of it cannot be read: it is then described at a later sample.
+    #[inline(always)]
+    pub fn read<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        head: &Head,
+        seed: u64,
+    ) -> Result<u64, Fault> {
+        let name = self.read_text(memory, scratch, layout, UserAddr(head.name), 0)?;
+        let file_at = name.words();
+        let file = self.read_text(memory, scratch, layout, UserAddr(head.file), file_at)?;
+        let table_at = file_at + file.words();
+        let (table_bytes, piece_bytes) =
+            self.read_line_table(memory, layout, UserAddr(head.line_table), table_at)?;
+
+        let format = layout.code.line_table_format;
+        let payload_words = table_at + (piece_bytes as usize).div_ceil(8);
+        let mut hash = Hash::new(seed)
+            .word((u64::from(head.first_line.cast_unsigned()) << 32) | u64::from(table_bytes))
+            .word((u64::from(name.descriptor()) << 32) | u64::from(file.descriptor()))
+            .word(u64::from(format.0));
+        let mut index = 0;
+        while index < PAYLOAD_WORDS && index < payload_words {
+            hash = hash.word(self.payload[index]);
+            index += 1;
+        }
+        let symbol = hash.finish();
+
+        let bytes = (size_of::<CodeObject>() + table_at * 8) as u32 + piece_bytes;
+        self.head = CodeObject {
+            header: Header {
+                kind: RecordKind::CODE_OBJECT,
+                reserved: 0,
+                bytes,
+            },
+            symbol,
+            first_line: head.first_line,
+            line_table_bytes: table_bytes,
+            line_table_start: 0,
+            name,
+            file,
+            line_table_format: format,
+            reserved: 0,
+        };
+        Ok(symbol)
+    }
+
+    /// Reads the string at `address` to word `at` of the payload, padded with zeros.
+    #[inline(always)]
+    fn read_text<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        address: UserAddr,
+        at: usize,
+    ) -> Result<Text, Fault> {
+        let (data, text) = locate_text(memory, scratch, &layout.text, address)?;
+        self.fill(memory, data, u32::from(text.bytes), at)?;
+        Ok(text)
+    }
+
+    /// Reads the line table at `address` to word `at` of the payload, as far as one piece goes;
+    /// gives the bytes of the whole table and of the piece.
+    #[inline(always)]
+    fn read_line_table<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        layout: &Layout,
+        address: UserAddr,
+        at: usize,
+    ) -> Result<(u32, u32), Fault> {
+        let size = memory.word(address.field(layout.text.bytes_size))?;
+        let total = u32::try_from(size).map_err(|_| Fault)?;
+        let piece = if total > LINE_TABLE_PIECE_BYTES as u32 {
+            LINE_TABLE_PIECE_BYTES as u32
+        } else {
+            total
+        };
+        let data = address.field(layout.text.bytes_data);
+        self.fill(memory, data, piece, at)?;
+        Ok((total, piece))
+    }
+
+    /// Copies `bytes` bytes, at most a piece of a line table, to word `at` of the payload, and
+    /// pads them with zeros.
+    #[inline(always)]
+    fn fill<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        from: UserAddr,
+        bytes: u32,
+        at: usize,
+    ) -> Result<(), Fault> {
+        let at = masked(at as u32, MOST_WORDS_BEFORE as u32) as usize;
+        let last = masked(bytes / 8, PIECE_MASK / 8) as usize;
+        self.payload[at + last] = 0;
+        let bytes = masked(bytes, PIECE_MASK);
+        // SAFETY: the payload has room for all that the masks allow.
+        unsafe {
+            let into = self.payload.as_mut_ptr().add(at);
+            memory.copy(from, into.cast(), bytes)
+        }
+    }
+
+    /// Makes the head of the record of the piece of the line table that starts at `start`, of
+    /// the code object that this describes, and copies the piece, whose bytes are at `from`.
+    /// The names and the piece before are overwritten.
+    ///
+    /// Gives the bytes of the record, 0 when the table has no such piece.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when the piece cannot be read.
+    #[inline(always)]
+    pub fn read_piece<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        from: UserAddr,
+        start: u32,
+    ) -> Result<u32, Fault> {
+        let table_bytes = self.head.line_table_bytes;
+        if start >= table_bytes {
+            return Ok(0);
+        }
+        let rest = table_bytes - start;
+        let piece = if rest > LINE_TABLE_PIECE_BYTES as u32 {
+            LINE_TABLE_PIECE_BYTES as u32
+        } else {
+            rest
+        };
+        let bytes = size_of::<CodeObject>() as u32 + piece;
+        self.head.header = Header {
+            kind: RecordKind::LINE_TABLE_PIECE,
+            reserved: 0,
+            bytes,
+        };
+        self.head.name = Text::default();
+        self.head.file = Text::default();
+        self.head.line_table_start = start;
+        self.fill(memory, from, piece, 0)?;
+        Ok(bytes)
+    }
+}

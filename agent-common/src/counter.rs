@@ -1,0 +1,40 @@
+//! What the kernel half counts, per processor: every way in which something can be lost.
+
+/// An index of the counter map.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter(pub u32);
+
+impl Counter {
+    /// Samples taken of profiled processes.
+    pub const SAMPLES: Self = Self(0);
+    /// Samples that found the ring buffer full.
+    pub const LOST_SAMPLES: Self = Self(1);
+    /// Stacks that found the ring buffer full; they are sent again when they are next seen.
+    pub const LOST_STACKS: Self = Self(2);
+    /// Code objects that found the ring buffer full; they are sent again likewise.
+    pub const LOST_CODE_OBJECTS: Self = Self(3);
+    /// Thread names that found the ring buffer full.
+    pub const LOST_THREAD_NAMES: Self = Self(4);
+    /// Stacks sent.
+    pub const STACKS: Self = Self(5);
+    /// Code objects sent.
+    pub const CODE_OBJECTS: Self = Self(6);
+    /// Samples whose stack was deeper than what is kept.
+    pub const TRUNCATED: Self = Self(7);
+    /// Frames whose code object could not be described for that sample.
+    pub const UNRESOLVED_FRAMES: Self = Self(8);
+    /// Code objects of which some part could not be read.
+    pub const CODE_FAULTS: Self = Self(9);
+    /// Remembered code objects that were looked at again.
+    pub const CODE_PROOFS: Self = Self(10);
+    /// Remembered code objects whose address held another one.
+    pub const CODE_REUSED: Self = Self(11);
+    /// Searches for a thread's state.
+    pub const THREAD_SEARCHES: Self = Self(12);
+    /// Sampling periods without a tick of the clock, added to the weight of the next sample.
+    pub const MISSED_TICKS: Self = Self(13);
+
+    /// How many counters there are.
+    pub const COUNT: u32 = 14;
+}

@@ -1,0 +1,221 @@
+//! Where the fields of an interpreter's structures are.
+//!
+//! The kernel half gets offsets and capabilities, never a version to compare: what a version
+//! does not have is [`ABSENT`]. All offsets are bytes from the start of the named structure.
+
+/// The offset of a field that the interpreter does not have.
+pub const ABSENT: u16 = u16::MAX;
+
+/// How the position inside a code object is kept in a frame.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstructionStyle(pub u16);
+
+impl InstructionStyle {
+    /// `f_lasti`: a 32-bit index, in units of [`FrameLayout::instruction_unit`] bytes; -1
+    /// before the first instruction (`PyFrameObject`, up to 3.10).
+    pub const INDEX: Self = Self(0);
+    /// A pointer into the bytecode that follows the code object (3.11 and later).
+    pub const POINTER: Self = Self(1);
+}
+
+/// How a code object maps instructions to lines.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LineTableFormat(pub u16);
+
+impl LineTableFormat {
+    /// `co_lnotab`: pairs of address and signed line deltas (3.6 to 3.9).
+    pub const LNOTAB: Self = Self(1);
+    /// `co_linetable` of 3.10: pairs of range length and signed line delta.
+    pub const RANGES: Self = Self(2);
+    /// `co_linetable` of 3.11 and later: the location table of PEP 657.
+    pub const LOCATIONS: Self = Self(3);
+}
+
+/// `_PyRuntimeState` and `PyInterpreterState`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterpreterLayout {
+    /// `_PyRuntimeState.interpreters.head`.
+    pub runtime_head: u16,
+    /// `PyInterpreterState.next`.
+    pub next: u16,
+    /// `PyInterpreterState.threads.head`.
+    pub threads_head: u16,
+}
+
+/// `PyThreadState`, and how its newest frame is found.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadLayout {
+    /// Bytes that hold all the fields below; at most [`crate::limits::THREAD_BYTES`].
+    pub bytes: u16,
+    /// `prev`.
+    pub previous: u16,
+    /// `next`.
+    pub next: u16,
+    /// `interp`.
+    pub interpreter: u16,
+    /// `thread_id`, the value of `pthread_self()`.
+    pub thread_id: u16,
+    /// `frame` (up to 3.10), `cframe` (3.11, 3.12) or `current_frame` (3.13 and later).
+    pub frame: u16,
+    /// `_PyCFrame.current_frame` where the field above is `cframe`, else [`ABSENT`].
+    pub cframe_current_frame: u16,
+    /// `datastack_chunk`, or [`ABSENT`] before 3.11.
+    pub datastack_chunk: u16,
+    /// `datastack_top`, or [`ABSENT`] before 3.11.
+    pub datastack_top: u16,
+}
+
+/// `PyFrameObject` (up to 3.10) or `_PyInterpreterFrame`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLayout {
+    /// Bytes that hold all the fields below; at most [`crate::limits::FRAME_BYTES`].
+    pub bytes: u16,
+    /// `f_back` or `previous`.
+    pub previous: u16,
+    /// `f_code` or `f_executable`.
+    pub code: u16,
+    /// `f_lasti`, `prev_instr` or `instr_ptr`.
+    pub instruction: u16,
+    /// `owner`, or [`ABSENT`] before 3.11.
+    pub owner: u16,
+    /// `f_localsplus` or `localsplus`; not among the `bytes` above.
+    pub locals: u16,
+    /// How `instruction` is to be read.
+    pub instruction_style: InstructionStyle,
+    /// Bytes of one unit of an [`InstructionStyle::INDEX`].
+    pub instruction_unit: u16,
+}
+
+/// `PyCodeObject`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeLayout {
+    /// Bytes that hold all the fields below up to `first_traceable`; at most
+    /// [`crate::limits::CODE_BYTES`].
+    pub bytes: u16,
+    /// `co_filename`.
+    pub file: u16,
+    /// `co_qualname`, or `co_name` before 3.11.
+    pub name: u16,
+    /// `co_firstlineno`.
+    pub first_line: u16,
+    /// `co_linetable` or `co_lnotab`.
+    pub line_table: u16,
+    /// `_co_firsttraceable`, or [`ABSENT`] before 3.11.
+    pub first_traceable: u16,
+    /// `co_code_adaptive`, or [`ABSENT`] before 3.11.
+    pub bytecode: u16,
+    /// What `line_table` holds.
+    pub line_table_format: LineTableFormat,
+}
+
+/// `PyUnicodeObject` and `PyBytesObject`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextLayout {
+    /// Bytes of a string's head up to and with `state`.
+    pub bytes: u16,
+    /// `length`, in characters.
+    pub length: u16,
+    /// The word of bit fields.
+    pub state: u16,
+    /// First bit of `state.kind` (three bits: 1, 2 or 4 bytes a character).
+    pub kind_bit: u16,
+    /// Bit `state.compact`.
+    pub compact_bit: u16,
+    /// Bit `state.ascii`.
+    pub ascii_bit: u16,
+    /// Where the characters of a compact ASCII string start.
+    pub ascii_data: u16,
+    /// Where the characters of any other compact string start.
+    pub compact_data: u16,
+    /// `ob_size` of a bytes object.
+    pub bytes_size: u16,
+    /// `ob_sval` of a bytes object.
+    pub bytes_data: u16,
+}
+
+/// How an instance keeps its attributes.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstanceStyle(pub u16);
+
+impl InstanceStyle {
+    /// A dictionary, at the offset that the class names (up to 3.10).
+    pub const DICT_OFFSET: Self = Self(0);
+    /// Pointers to values and to a dictionary, four and three words before the object (3.11).
+    pub const VALUES_AND_DICT: Self = Self(1);
+    /// A pointer to either, three words before the object; that to values is odd and one less
+    /// than their address (3.12).
+    pub const VALUES_OR_DICT: Self = Self(2);
+    /// A pointer to a dictionary three words before the object; when it is null, the values
+    /// stand behind the object (3.13 and later).
+    pub const INLINE_VALUES: Self = Self(3);
+}
+
+/// What stands at the head of a dictionary's keys.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeysStyle(pub u16);
+
+impl KeysStyle {
+    /// The number of indices; all entries have a hash (up to 3.10).
+    pub const SIZE: Self = Self(0);
+    /// The logarithm of the bytes of the indices; entries may lack the hash (3.11 and later).
+    pub const LOG2: Self = Self(1);
+}
+
+/// `PyObject`, `PyTypeObject` and `PyDictObject`, as far as attributes of instances go.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectLayout {
+    /// `ob_type`.
+    pub class: u16,
+    /// `tp_basicsize`.
+    pub class_basic_size: u16,
+    /// `tp_dictoffset`.
+    pub class_dict_offset: u16,
+    /// `ht_cached_keys` of a `PyHeapTypeObject`.
+    pub class_cached_keys: u16,
+    /// `ma_keys`.
+    pub dict_keys: u16,
+    /// `ma_values`.
+    pub dict_values: u16,
+    /// Bytes before the first value of a `PyDictValues`.
+    pub values_head: u16,
+    /// How an instance keeps its attributes.
+    pub instance: InstanceStyle,
+    /// How a dictionary's keys begin.
+    pub keys: KeysStyle,
+}
+
+/// All that the kernel half knows about an interpreter.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The list of interpreters.
+    pub interpreter: InterpreterLayout,
+    /// A thread state.
+    pub thread: ThreadLayout,
+    /// A frame.
+    pub frame: FrameLayout,
+    /// A code object.
+    pub code: CodeLayout,
+    /// Strings.
+    pub text: TextLayout,
+    /// Attributes of instances.
+    pub object: ObjectLayout,
+}
+
+#[cfg(feature = "user")]
+// SAFETY: made of `u16` alone, so without padding and valid for any bytes.
+unsafe impl aya::Pod for Layout {}

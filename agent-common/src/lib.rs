@@ -1,0 +1,30 @@
+//! What the kernel half and the user half must agree on.
+//!
+//! * [`record`]: what travels through the ring buffer;
+//! * [`layout`]: where the fields of an interpreter's structures are;
+//! * [`limits`]: every bound that both halves rely on;
+//! * [`walk`], [`thread`], [`code`]: the bounded reading of a CPython process, generic over
+//!   [`memory::UserMemory`], so that the very code the kernel runs is tested on the host.
+//!
+//! Invariants: no allocation, no panic, no unbounded loop; nothing read from a process is
+//! trusted; nothing here knows a CPython version, only offsets and capabilities.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod attribute;
+pub mod code;
+pub mod counter;
+pub mod hash;
+pub mod held;
+pub mod layout;
+pub mod limits;
+pub mod maps;
+pub mod memory;
+pub mod record;
+pub mod scratch;
+pub mod text;
+pub mod thread;
+pub mod trust;
+pub mod walk;

@@ -1,0 +1,52 @@
+//! Every bound that both halves rely on, in one place.
+
+/// Python frames of a stack that are kept. Of a deeper one the leaf-most and the root-most
+/// half are.
+pub const MAX_FRAMES: usize = 512;
+
+/// Frames kept at the leaf end of a stack deeper than [`MAX_FRAMES`].
+pub const LEAF_FRAMES: usize = MAX_FRAMES / 2;
+
+/// Frames kept at the root end of a stack deeper than [`MAX_FRAMES`]; a power of two, since
+/// they are written round and round until the root is reached.
+pub const ROOT_FRAMES: usize = MAX_FRAMES - LEAF_FRAMES;
+
+/// Frames that are looked at for one sample: the root of a stack of up to that depth is reached.
+pub const MAX_VISITED: u32 = 16_384;
+
+/// Thread states that are looked at to find that of one thread.
+pub const MAX_THREADS: u32 = 16_384;
+
+/// Code objects that one sample may describe; the rest waits for the next sample.
+pub const MAX_MISSING: usize = 256;
+
+const _: () = assert!(ROOT_FRAMES.is_power_of_two());
+const _: () = assert!(MAX_MISSING.is_power_of_two());
+
+/// Bytes of a thread state that are read at once.
+pub const THREAD_BYTES: usize = 512;
+
+/// Bytes of a frame that are read at once.
+pub const FRAME_BYTES: usize = 128;
+
+/// Bytes of a code object's head that are read at once.
+pub const CODE_BYTES: usize = 256;
+
+/// Bytes of a thread's data stack that are copied at once.
+pub const WINDOW_BYTES: usize = 8192;
+
+/// Bytes of a function's or a file's name that are kept.
+pub const TEXT_BYTES: usize = 1024;
+
+/// Bytes of a line table that travel with its code object; the rest follows in pieces of the
+/// same size.
+pub const LINE_TABLE_PIECE_BYTES: usize = 8192;
+
+/// Pieces of a line table that follow its code object; a longer table is cut and marked.
+pub const LINE_TABLE_PIECES: u32 = 32;
+
+/// First address that user space cannot have (x86-64 with five-level paging: 2^56).
+pub const USER_ADDRESS_END: u64 = 1 << 56;
+
+/// Layouts that the kernel half holds at the same time.
+pub const MAX_LAYOUTS: u32 = 64;

@@ -1,0 +1,62 @@
+//! How the memory of the sampled process is read.
+
+use crate::limits::USER_ADDRESS_END;
+
+/// An address in the sampled process: a claim, not a proof.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserAddr(pub u64);
+
+impl UserAddr {
+    /// The address of the field that is `offset` bytes into the structure here.
+    #[inline(always)]
+    #[must_use]
+    pub const fn field(self, offset: u16) -> Self {
+        Self(self.0.wrapping_add(offset as u64))
+    }
+
+    /// Whether this is the null pointer.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a structure with pointers in it could be here.
+    #[inline(always)]
+    #[must_use]
+    pub const fn could_be_structure(self) -> bool {
+        self.0 & 7 == 0 && self.0 != 0 && self.0 < USER_ADDRESS_END
+    }
+}
+
+/// Some byte of what was asked for is not mapped or not resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault;
+
+/// The memory of one process.
+pub trait UserMemory {
+    /// Copies `bytes` bytes at `address` to `into`.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`]; `into` then holds anything.
+    ///
+    /// # Safety
+    ///
+    /// `into` must be valid for writes of `bytes` bytes.
+    unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault>;
+
+    /// Reads the eight bytes at `address`.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] as for [`copy`](Self::copy).
+    #[inline(always)]
+    fn word(&self, address: UserAddr) -> Result<u64, Fault> {
+        let mut word = 0_u64;
+        // SAFETY: `word` is eight bytes.
+        unsafe { self.copy(address, (&raw mut word).cast(), 8)? };
+        Ok(word)
+    }
+}

@@ -1,0 +1,258 @@
+//! What travels through the ring buffer, in the byte order of the machine.
+//!
+//! A stack and a code object travel once and are named by their hash afterwards. Numbers that
+//! stand for a case are newtypes with constants: an unknown value survives the wire.
+
+use crate::{layout::LineTableFormat, limits::MAX_FRAMES};
+
+/// What a record is.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordKind(pub u16);
+
+impl RecordKind {
+    /// A [`Sample`].
+    pub const SAMPLE: Self = Self(1);
+    /// A [`StackHead`] with its frames.
+    pub const STACK: Self = Self(2);
+    /// A [`CodeObject`] with its names and the start of its line table.
+    pub const CODE_OBJECT: Self = Self(3);
+    /// A [`CodeObject`] without names, with a further piece of its line table.
+    pub const LINE_TABLE_PIECE: Self = Self(4);
+    /// A [`ThreadName`].
+    pub const THREAD_NAME: Self = Self(5);
+}
+
+/// The start of every record.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What follows.
+    pub kind: RecordKind,
+    /// Zero.
+    pub reserved: u16,
+    /// Bytes of the whole record, with this header.
+    pub bytes: u32,
+}
+
+/// Where a walk of Python frames ended.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WalkEnd(pub u16);
+
+impl WalkEnd {
+    /// At the root: the stack is whole.
+    pub const ROOT: Self = Self(1);
+    /// The thread has no Python thread state.
+    pub const NO_THREAD_STATE: Self = Self(2);
+    /// The thread has a thread state that runs no frame.
+    pub const NO_FRAME: Self = Self(3);
+    /// The thread state could not be read.
+    pub const THREAD_FAULT: Self = Self(4);
+    /// A frame could not be read.
+    pub const FRAME_FAULT: Self = Self(5);
+    /// A pointer that no structure can have.
+    pub const BAD_POINTER: Self = Self(6);
+    /// The chain of frames leads back to itself.
+    pub const CYCLE: Self = Self(7);
+    /// More frames than are visited for one sample.
+    pub const TOO_DEEP: Self = Self(8);
+    /// More thread states than are visited for one sample.
+    pub const TOO_MANY_THREADS: Self = Self(9);
+}
+
+/// One sample of one thread.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// [`RecordKind::SAMPLE`].
+    pub header: Header,
+    /// When, in nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// Hash of the stack, 0 for a sample without Python frames.
+    pub stack: u64,
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Thread, in the initial PID namespace.
+    pub tid: u32,
+    /// Logical processor.
+    pub cpu: u32,
+    /// Sampling periods that this sample stands for, at least 1.
+    pub weight: u32,
+    /// Where the walk ended.
+    pub end: WalkEnd,
+    /// Zero.
+    pub reserved: [u16; 3],
+}
+
+/// What a frame on the wire is.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameKind(pub u32);
+
+impl FrameKind {
+    /// A Python frame whose code object was described.
+    pub const PYTHON: Self = Self(1);
+    /// A frame that the interpreter itself hides; not part of the stack.
+    pub const HIDDEN: Self = Self(2);
+    /// A Python frame whose code object could not be described for this sample;
+    /// [`Frame::symbol`] is the code object's address.
+    pub const UNRESOLVED: Self = Self(3);
+    /// The same for the frame of a generator or coroutine.
+    pub const UNRESOLVED_GENERATOR: Self = Self(4);
+}
+
+/// One frame of a stack.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Hash of the code object.
+    pub symbol: u64,
+    /// Bytes from the start of the bytecode; -1 (as `u32`) before the first instruction.
+    pub instruction_offset: u32,
+    /// What it is.
+    pub kind: FrameKind,
+}
+
+/// The start of a stack; [`Frame`]s follow.
+///
+/// Frames stand leaf first. Those from [`crate::limits::LEAF_FRAMES`] on are a ring whose
+/// oldest entry, the one nearest the leaf, is `root_start` entries in.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackHead {
+    /// [`RecordKind::STACK`].
+    pub header: Header,
+    /// Hash of the stack.
+    pub stack: u64,
+    /// Frames that follow.
+    pub frame_count: u16,
+    /// Where the ring of root-most frames starts.
+    pub root_start: u16,
+    /// 1 when frames between the leaf-most and the root-most ones were left out.
+    pub truncated: u16,
+    /// Zero.
+    pub reserved: u16,
+}
+
+/// How a piece of text on the wire is encoded.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    /// Bytes of one character: 1 (Latin-1), 2 or 4; 0 when the text could not be read.
+    pub kind: u8,
+    /// 1 when characters were left out at its end.
+    pub cut: u8,
+    /// Bytes that follow, without the padding to a multiple of eight.
+    pub bytes: u16,
+}
+
+impl Text {
+    /// Words of eight bytes that the text takes with its padding.
+    #[inline(always)]
+    #[must_use]
+    pub const fn words(self) -> usize {
+        (self.bytes as usize).div_ceil(8)
+    }
+
+    /// All of this in one number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn descriptor(self) -> u32 {
+        (self.bytes as u32) << 16 | (self.cut as u32) << 8 | self.kind as u32
+    }
+}
+
+/// The start of a code object: name, file and the start of the line table follow, the first two
+/// padded with zeros to a multiple of eight bytes.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeObject {
+    /// [`RecordKind::CODE_OBJECT`].
+    pub header: Header,
+    /// Hash of the code object.
+    pub symbol: u64,
+    /// `co_firstlineno`.
+    pub first_line: i32,
+    /// Bytes of the whole line table; more than what follows when there are pieces.
+    pub line_table_bytes: u32,
+    /// Where in the line table the bytes that follow start.
+    pub line_table_start: u32,
+    /// The qualified name, or the name where the version has no other.
+    pub name: Text,
+    /// The file's name.
+    pub file: Text,
+    /// How to read the line table.
+    pub line_table_format: LineTableFormat,
+    /// Zero.
+    pub reserved: u16,
+}
+
+/// The name of a thread, whenever it has changed; the characters follow.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadName {
+    /// [`RecordKind::THREAD_NAME`].
+    pub header: Header,
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Thread, in the initial PID namespace.
+    pub tid: u32,
+    /// Hash of the code object of the root frame, 0 for none.
+    pub root: u64,
+    /// The kernel's name of the thread (`comm`), ended by a zero byte.
+    pub command: [u8; 16],
+    /// The attribute `_name` of the root frame's first variable, which is
+    /// `threading.Thread.name` if that frame is `Thread._bootstrap`; kind 0 when there is none.
+    pub python: Text,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<Header>() == 8);
+const _: () = assert!(size_of::<Sample>() == 48);
+const _: () = assert!(size_of::<Frame>() == 16);
+const _: () = assert!(size_of::<StackHead>() == 24);
+const _: () = assert!(size_of::<CodeObject>() == 40);
+const _: () = assert!(size_of::<ThreadName>() == 48);
+const _: () = assert!(MAX_FRAMES <= u16::MAX as usize);

@@ -1,0 +1,46 @@
+//! Where the characters of a Python string are.
+
+use crate::{
+    layout::TextLayout,
+    limits::TEXT_BYTES,
+    memory::{Fault, UserAddr, UserMemory},
+    record::Text,
+    scratch::{SLOT, Scratch},
+};
+
+/// Finds the characters of the string object at `address`, cut to [`TEXT_BYTES`]; the slot is
+/// overwritten.
+///
+/// # Errors
+///
+/// [`Fault`] when the object cannot be read or is not a compact string.
+#[inline(always)]
+pub fn locate_text<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &TextLayout,
+    address: UserAddr,
+) -> Result<(UserAddr, Text), Fault> {
+    scratch.load_slot(memory, address, layout.bytes)?;
+    let characters = scratch.word(SLOT + layout.length as usize);
+    let state = scratch.half(SLOT + layout.state as usize);
+    let bit = |bit: u16| (state >> (bit & 31)) & 1 == 1;
+    let kind = (state >> (layout.kind_bit & 31)) & 7;
+    if !bit(layout.compact_bit) || !matches!(kind, 1 | 2 | 4) {
+        return Err(Fault);
+    }
+    let data = if bit(layout.ascii_bit) {
+        layout.ascii_data
+    } else {
+        layout.compact_data
+    };
+    let most = TEXT_BYTES as u64 / u64::from(kind);
+    let cut = characters > most;
+    let characters = if cut { most } else { characters };
+    let text = Text {
+        kind: kind as u8,
+        cut: u8::from(cut),
+        bytes: (characters * u64::from(kind)) as u16,
+    };
+    Ok((address.field(data), text))
+}

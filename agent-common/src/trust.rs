@@ -1,0 +1,82 @@
+//! How long a remembered fact about another process is believed.
+//!
+//! An address that is remembered may be freed and used again for something else. A fact is
+//! therefore proved anew after an eighth of the time for which it has held, and at the latest
+//! after a second: what is new is looked at closely, what has been true for an hour costs one
+//! proof a second.
+
+/// Longest time for which a fact is believed without a proof, in nanoseconds.
+pub const LONGEST_NS: u64 = 1_000_000_000;
+
+/// When a fact was first and last seen to hold, in nanoseconds of the monotonic clock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// When it was seen first.
+    pub since_ns: u64,
+    /// When it was proved last.
+    pub proved_ns: u64,
+}
+
+impl Trust {
+    /// A fact that was just learned.
+    #[must_use]
+    pub const fn new(now_ns: u64) -> Self {
+        Self {
+            since_ns: now_ns,
+            proved_ns: now_ns,
+        }
+    }
+
+    /// Whether the fact has to be proved anew.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_due(&self, now_ns: u64) -> bool {
+        let held_ns = self.proved_ns.wrapping_sub(self.since_ns);
+        let patience_ns = if held_ns / 8 < LONGEST_NS {
+            held_ns / 8
+        } else {
+            LONGEST_NS
+        };
+        // Another processor may have proved it a little later than `now_ns`.
+        now_ns > self.proved_ns && now_ns - self.proved_ns > patience_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_NS, Trust};
+
+    #[test]
+    fn a_new_fact_is_due_at_once() {
+        let fact = Trust::new(1_000);
+        assert!(!fact.is_due(1_000));
+        assert!(fact.is_due(1_001));
+    }
+
+    #[test]
+    fn patience_is_an_eighth_of_the_age() {
+        let fact = Trust {
+            since_ns: 0,
+            proved_ns: 800,
+        };
+        assert!(!fact.is_due(900));
+        assert!(fact.is_due(901));
+    }
+
+    #[test]
+    fn patience_ends_at_a_second() {
+        let hour_ns = 3600 * LONGEST_NS;
+        let fact = Trust {
+            since_ns: 0,
+            proved_ns: hour_ns,
+        };
+        assert!(!fact.is_due(hour_ns + LONGEST_NS));
+        assert!(fact.is_due(hour_ns + LONGEST_NS + 1));
+    }
+
+    #[test]
+    fn a_proof_from_the_future_is_not_due() {
+        assert!(!Trust::new(2_000).is_due(1_000));
+    }
+}

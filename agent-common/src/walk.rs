@@ -1,0 +1,474 @@
+//! The walk of a thread's Python frames, leaf to root.
+//!
+//! Invariants: one step looks at one frame and reads a bounded number of bytes; a chain that
+//! leads back to itself is noticed; of a stack deeper than [`MAX_FRAMES`] the leaf-most and the
+//! root-most frames are kept.
+
+use crate::{
+    hash::Hash,
+    held::Held,
+    layout::{ABSENT, FrameLayout, InstructionStyle, Layout},
+    limits::{LEAF_FRAMES, MAX_FRAMES, MAX_MISSING, ROOT_FRAMES, WINDOW_BYTES},
+    memory::{Fault, UserAddr, UserMemory},
+    record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
+    scratch::{SLOT, Scratch},
+};
+
+/// Owners from here on mark frames that the interpreter makes for itself
+/// (`FRAME_OWNED_BY_CSTACK`, `FRAME_OWNED_BY_INTERPRETER`).
+const FIRST_INTERNAL_OWNER: u8 = 3;
+
+/// `FRAME_OWNED_BY_GENERATOR`.
+const OWNED_BY_GENERATOR: u8 = 1;
+
+/// Where what is known about a process's code objects is kept.
+pub trait CodeObjects {
+    /// The hash of the code object at `code`, with the bytes of its bytecode that the
+    /// interpreter does not show; [`None`] when it has to be described first.
+    fn symbol<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        code: UserAddr,
+    ) -> Option<Symbol>;
+}
+
+/// What a frame needs to know of its code object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Hash of the code object.
+    pub hash: u64,
+    /// See [`Head::first_traceable_bytes`](crate::code::Head::first_traceable_bytes).
+    pub first_traceable_bytes: u32,
+}
+
+/// What one step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkStep {
+    /// There is another frame.
+    Next,
+    /// The walk is over.
+    End(WalkEnd),
+}
+
+/// A walk, and the frames that it has kept.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Walk {
+    /// The frame to look at next.
+    frame: Held<u64>,
+    /// The frame that was kept last.
+    root: Held<u64>,
+    /// A frame passed earlier, renewed at every power of two (Brent's algorithm).
+    landmark: Held<u64>,
+    /// What the start of the window holds.
+    window_start: Held<u64>,
+    /// How much of the window is filled.
+    window_bytes: Held<u64>,
+    /// The chunk of the data stack that the walk is in.
+    chunk_start: Held<u64>,
+    /// Its size.
+    chunk_bytes: Held<u64>,
+    /// Frames looked at.
+    visited: Held<u32>,
+    /// Frames kept, with those that were overwritten since.
+    depth: Held<u32>,
+    /// Entries of `missing` in use.
+    missing_count: Held<u32>,
+    /// Indices of frames whose code objects have to be described.
+    missing: [Held<u32>; MAX_MISSING],
+    /// The head of the record; the frames follow it directly.
+    pub head: StackHead,
+    /// The frames; see [`StackHead`] for their order.
+    pub frames: [Frame; MAX_FRAMES],
+}
+
+const NO_FRAME: Frame = Frame {
+    symbol: 0,
+    instruction_offset: 0,
+    kind: FrameKind(0),
+};
+
+const NO_STACK: StackHead = StackHead {
+    header: Header {
+        kind: RecordKind::STACK,
+        reserved: 0,
+        bytes: 0,
+    },
+    stack: 0,
+    frame_count: 0,
+    root_start: 0,
+    truncated: 0,
+    reserved: 0,
+};
+
+impl Walk {
+    /// A walk that has not begun.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            frame: Held::new(0),
+            root: Held::new(0),
+            landmark: Held::new(0),
+            window_start: Held::new(0),
+            window_bytes: Held::new(0),
+            chunk_start: Held::new(0),
+            chunk_bytes: Held::new(0),
+            visited: Held::new(0),
+            depth: Held::new(0),
+            missing_count: Held::new(0),
+            missing: [const { Held::new(0) }; MAX_MISSING],
+            head: NO_STACK,
+            frames: [NO_FRAME; MAX_FRAMES],
+        }
+    }
+
+    /// Begins at the newest frame of the thread state that is in the slot, and copies the
+    /// newest part of its data stack.
+    #[inline(always)]
+    pub fn begin<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+    ) -> WalkStep {
+        let fields = &layout.thread;
+        let at = |offset: u16| SLOT + offset as usize;
+        let mut frame = scratch.word(at(fields.frame));
+        self.root.set(0);
+        self.landmark.set(0);
+        self.window_start.set(0);
+        self.window_bytes.set(0);
+        self.chunk_start.set(0);
+        self.chunk_bytes.set(0);
+        self.visited.set(0);
+        self.depth.set(0);
+        self.missing_count.set(0);
+        if fields.cframe_current_frame != ABSENT && frame != 0 {
+            match memory.word(UserAddr(frame).field(fields.cframe_current_frame)) {
+                Ok(current) => frame = current,
+                Err(Fault) => return WalkStep::End(WalkEnd::THREAD_FAULT),
+            }
+        }
+        self.frame.set(frame);
+        if frame == 0 {
+            return WalkStep::End(WalkEnd::NO_FRAME);
+        }
+        if fields.datastack_chunk != ABSENT {
+            let chunk = scratch.word(at(fields.datastack_chunk));
+            let top = scratch.word(at(fields.datastack_top));
+            if chunk & 7 == 0 && top > chunk {
+                self.chunk_start.set(chunk);
+                self.chunk_bytes.set(top - chunk);
+                self.load_window(memory, scratch, top);
+            }
+        }
+        WalkStep::Next
+    }
+
+    /// Copies the part of the chunk that ends at `end`; the window is empty when it cannot be
+    /// read.
+    #[inline(always)]
+    fn load_window<M: UserMemory>(&mut self, memory: &M, scratch: &mut Scratch, end: u64) {
+        let chunk = self.chunk_start.get();
+        let lowest = end.wrapping_sub(WINDOW_BYTES as u64);
+        let start = if end < WINDOW_BYTES as u64 || lowest < chunk {
+            chunk
+        } else {
+            (lowest + 7) & !7
+        };
+        let bytes = end - start;
+        self.window_start.set(start);
+        self.window_bytes
+            .set(match scratch.load_window(memory, UserAddr(start), bytes) {
+                Ok(()) => bytes,
+                Err(Fault) => 0,
+            });
+    }
+
+    /// Brings the frame at `address` into the scratch memory and gives its offset there.
+    #[inline(always)]
+    fn locate<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &FrameLayout,
+        address: UserAddr,
+    ) -> Result<usize, Fault> {
+        let bytes = u64::from(layout.bytes);
+        let offset = address.0.wrapping_sub(self.window_start.get());
+        if offset < WINDOW_BYTES as u64 && offset + bytes <= self.window_bytes.get() {
+            return Ok(offset as usize);
+        }
+        let offset = address.0.wrapping_sub(self.chunk_start.get());
+        let chunk_bytes = self.chunk_bytes.get();
+        if offset < chunk_bytes && offset + bytes <= chunk_bytes && self.window_bytes.get() != 0 {
+            self.load_window(memory, scratch, address.0.wrapping_add(bytes));
+            let offset = address.0.wrapping_sub(self.window_start.get());
+            if offset + bytes <= self.window_bytes.get() {
+                return Ok(offset as usize);
+            }
+        }
+        scratch.load_slot(memory, address, layout.bytes)?;
+        Ok(SLOT)
+    }
+
+    /// Looks at one frame.
+    #[inline(always)]
+    pub fn step<M: UserMemory, C: CodeObjects>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        code_objects: &mut C,
+    ) -> WalkStep {
+        let fields = &layout.frame;
+        let address = UserAddr(self.frame.get());
+        if address.is_null() {
+            return WalkStep::End(WalkEnd::ROOT);
+        }
+        if !address.could_be_structure() {
+            return WalkStep::End(WalkEnd::BAD_POINTER);
+        }
+        if address.0 == self.landmark.get() {
+            return WalkStep::End(WalkEnd::CYCLE);
+        }
+        let visited = self.visited.get() + 1;
+        self.visited.set(visited);
+        if visited & (visited - 1) == 0 {
+            self.landmark.set(address.0);
+        }
+        let Ok(at) = self.locate(memory, scratch, fields, address) else {
+            return WalkStep::End(WalkEnd::FRAME_FAULT);
+        };
+        self.frame.set(scratch.word(at + fields.previous as usize));
+        // The low bits are a tag from 3.14 on; code objects are aligned to eight bytes.
+        let code = UserAddr(scratch.word(at + fields.code as usize) & !7);
+        let owner = if fields.owner == ABSENT {
+            0
+        } else {
+            scratch.byte(at + fields.owner as usize)
+        };
+        if owner >= FIRST_INTERNAL_OWNER || code.is_null() {
+            return WalkStep::Next;
+        }
+        let position = at + fields.instruction as usize;
+        let instruction_offset = if fields.instruction_style == InstructionStyle::POINTER {
+            scratch
+                .word(position)
+                .wrapping_sub(code.field(layout.code.bytecode).0) as u32
+        } else {
+            let index = scratch.half(position);
+            if index == u32::MAX {
+                index
+            } else {
+                index.wrapping_mul(u32::from(fields.instruction_unit))
+            }
+        };
+        let frame = match code_objects.symbol(memory, scratch, layout, code) {
+            Some(symbol) => Frame {
+                symbol: symbol.hash,
+                instruction_offset,
+                kind: FrameKind::PYTHON,
+            }
+            .hidden_if(owner != OWNED_BY_GENERATOR, symbol),
+            None => Frame {
+                symbol: code.0,
+                instruction_offset,
+                kind: if owner == OWNED_BY_GENERATOR {
+                    FrameKind::UNRESOLVED_GENERATOR
+                } else {
+                    FrameKind::UNRESOLVED
+                },
+            },
+        };
+        if frame.kind != FrameKind::HIDDEN {
+            self.root.set(address.0);
+            self.push(frame);
+        }
+        WalkStep::Next
+    }
+
+    /// Keeps a frame.
+    #[inline(always)]
+    fn push(&mut self, frame: Frame) {
+        let depth = self.depth.get() as usize;
+        self.depth.set(depth as u32 + 1);
+        let index = Self::index(depth);
+        self.frames[index & (MAX_FRAMES - 1)] = frame;
+        if frame.is_unresolved() {
+            let count = self.missing_count.get() as usize;
+            if count < MAX_MISSING {
+                self.missing[count & (MAX_MISSING - 1)].set(index as u32);
+                self.missing_count.set(count as u32 + 1);
+            }
+        }
+    }
+
+    /// Address of the frame nearest the root, null when there is none.
+    #[inline(always)]
+    #[must_use]
+    pub fn root(&self) -> UserAddr {
+        UserAddr(self.root.get())
+    }
+
+    /// Symbol of the frame nearest the root; 0 when there is none.
+    #[inline(always)]
+    #[must_use]
+    pub fn root_symbol(&self) -> u64 {
+        let depth = self.depth.get() as usize;
+        if depth == 0 {
+            return 0;
+        }
+        let frame = self.frames[Self::index(depth - 1) & (MAX_FRAMES - 1)];
+        if frame.kind == FrameKind::PYTHON {
+            frame.symbol
+        } else {
+            0
+        }
+    }
+
+    /// Where the frame at `depth` is kept.
+    #[inline(always)]
+    const fn index(depth: usize) -> usize {
+        if depth < LEAF_FRAMES {
+            depth
+        } else {
+            LEAF_FRAMES + (depth & (ROOT_FRAMES - 1))
+        }
+    }
+
+    /// How many frames were listed as having code objects that have to be described.
+    #[inline(always)]
+    #[must_use]
+    pub fn missing_count(&self) -> u32 {
+        self.missing_count.get()
+    }
+
+    /// The code object of the `nth` listed frame, unless it was overwritten since.
+    #[inline(always)]
+    #[must_use]
+    pub fn missing(&self, nth: u32) -> Option<UserAddr> {
+        let index = self.missing[nth as usize & (MAX_MISSING - 1)].get();
+        let frame = self.frames[index as usize & (MAX_FRAMES - 1)];
+        frame.is_unresolved().then_some(UserAddr(frame.symbol))
+    }
+
+    /// The order of the frames that were kept.
+    #[inline(always)]
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        let depth = self.depth.get() as usize;
+        let truncated = depth > MAX_FRAMES;
+        Shape {
+            frame_count: if truncated { MAX_FRAMES } else { depth } as u16,
+            root_start: if truncated {
+                depth & (ROOT_FRAMES - 1)
+            } else {
+                0
+            } as u16,
+            truncated,
+        }
+    }
+
+    /// Gives frames that were waiting for their description the symbol that `find` has for the
+    /// code object, and hashes the `nth` frame from the leaf.
+    ///
+    /// The second value is whether the frame is still without a symbol.
+    #[inline(always)]
+    pub fn settle(
+        &mut self,
+        nth: usize,
+        shape: Shape,
+        hash: Hash,
+        find: impl FnOnce(UserAddr) -> Option<Symbol>,
+    ) -> (Hash, bool) {
+        let index = if nth < LEAF_FRAMES {
+            nth
+        } else {
+            LEAF_FRAMES + ((nth + shape.root_start as usize) & (ROOT_FRAMES - 1))
+        };
+        let frame = &mut self.frames[index & (MAX_FRAMES - 1)];
+        if frame.is_unresolved()
+            && let Some(symbol) = find(UserAddr(frame.symbol))
+        {
+            let is_generator = frame.kind == FrameKind::UNRESOLVED_GENERATOR;
+            *frame = Frame {
+                symbol: symbol.hash,
+                kind: FrameKind::PYTHON,
+                ..*frame
+            }
+            .hidden_if(!is_generator, symbol);
+        }
+        if frame.kind == FrameKind::HIDDEN {
+            return (hash, false);
+        }
+        let hash = hash
+            .word(frame.symbol)
+            .word((u64::from(frame.kind.0) << 32) | u64::from(frame.instruction_offset));
+        (hash, frame.is_unresolved())
+    }
+}
+
+impl Walk {
+    /// Fills in the head of the record for the stack with this `hash`; gives the bytes of the
+    /// record.
+    #[inline(always)]
+    pub fn seal(&mut self, shape: Shape, hash: u64) -> usize {
+        let frames = shape.frame_count as usize & (2 * MAX_FRAMES - 1);
+        let bytes = size_of::<StackHead>() + frames * size_of::<Frame>();
+        self.head = StackHead {
+            header: Header {
+                kind: RecordKind::STACK,
+                reserved: 0,
+                bytes: bytes as u32,
+            },
+            stack: hash,
+            frame_count: shape.frame_count,
+            root_start: shape.root_start,
+            truncated: u16::from(shape.truncated),
+            reserved: 0,
+        };
+        bytes
+    }
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How the frames of a walk are arranged; see [`StackHead`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Frames that were kept.
+    pub frame_count: u16,
+    /// Where the ring of root-most frames starts.
+    pub root_start: u16,
+    /// Whether frames were left out.
+    pub truncated: bool,
+}
+
+impl Frame {
+    /// A frame of a code object that waits for its description.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_unresolved(self) -> bool {
+        self.kind == FrameKind::UNRESOLVED || self.kind == FrameKind::UNRESOLVED_GENERATOR
+    }
+
+    /// Hides a frame that has not come to the first instruction of its code that the
+    /// interpreter shows; with generators that rule does not hold (`may_hide`).
+    #[inline(always)]
+    fn hidden_if(mut self, may_hide: bool, symbol: Symbol) -> Self {
+        // Before the first instruction the offset is negative.
+        let offset = self.instruction_offset.cast_signed();
+        let first = symbol.first_traceable_bytes.cast_signed();
+        if may_hide && first != 0 && offset < first {
+            self.kind = FrameKind::HIDDEN;
+        }
+        self
+    }
+}
