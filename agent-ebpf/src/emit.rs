@@ -1,0 +1,64 @@
+//! Records on their way to the user half.
+
+use agent_common::{
+    counter::Counter,
+    record::{Header, RecordKind, Sample, WalkEnd},
+};
+use aya_ebpf::{
+    bindings::BPF_RB_FORCE_WAKEUP, bindings::BPF_RB_NO_WAKEUP, helpers::bpf_get_smp_processor_id,
+};
+
+use crate::{
+    maps::{RECORDS, count},
+    sampler::Sampler,
+};
+
+/// Unread bytes at which the user half is woken; below it looks by itself, above it has been
+/// told. A range that one record cannot jump over: a wake-up costs more than a sample.
+const WAKE_BYTES: core::ops::Range<u64> = (256 << 10)..(272 << 10);
+
+/// `BPF_RB_AVAIL_DATA`.
+const UNREAD_BYTES: u64 = 0;
+
+/// Sends the `bytes` bytes at `record`; [`false`] when the ring buffer is full.
+///
+/// # Safety
+///
+/// `record` must be readable for `bytes` bytes, which the verifier must see.
+#[inline(always)]
+pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
+    // SAFETY: the caller's.
+    let record = unsafe { core::slice::from_raw_parts(record, bytes) };
+    RECORDS
+        .output::<[u8]>(record, u64::from(BPF_RB_NO_WAKEUP))
+        .is_ok()
+}
+
+/// Ends the sample: sends it with the hash of its stack, 0 for none.
+#[inline(always)]
+pub(crate) fn sample(sampler: &Sampler, stack: u64, end: WalkEnd) {
+    let sample = Sample {
+        header: Header {
+            kind: RecordKind::SAMPLE,
+            reserved: 0,
+            bytes: size_of::<Sample>() as u32,
+        },
+        time_ns: sampler.time_ns.get(),
+        stack,
+        tgid: sampler.tgid.get(),
+        tid: sampler.tid.get(),
+        // SAFETY: the helper takes no arguments.
+        cpu: unsafe { bpf_get_smp_processor_id() },
+        weight: sampler.weight.get(),
+        end,
+        reserved: [0; 3],
+    };
+    let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
+        BPF_RB_FORCE_WAKEUP
+    } else {
+        BPF_RB_NO_WAKEUP
+    };
+    if RECORDS.output::<Sample>(sample, u64::from(wake)).is_err() {
+        count(Counter::LOST_SAMPLES);
+    }
+}

@@ -1,0 +1,37 @@
+//! The kernel half: takes a sample of the thread that the clock interrupted.
+//!
+//! One program, [`on_cpu`], runs the steps of a sample one after the other:
+//!
+//! ```text
+//! on_cpu ─► find_thread ─► walk_frames ─► describe ─► settle ─► records
+//! ```
+//!
+//! Each step is a function of its own to the verifier too (a *global* function), which it
+//! verifies once, however often the program calls it: that is what lets loops be long on every
+//! kernel. Such functions take and give only numbers; what one leaves for the next is in the
+//! per-processor [`sampler::Sampler`].
+//!
+//! Invariants: a sample ends with exactly one record, whatever happened on the way; what could
+//! not be sent is counted.
+#![no_std]
+#![no_main]
+
+mod arch;
+mod code_objects;
+mod emit;
+mod maps;
+mod memory;
+mod on_cpu;
+mod sampler;
+mod steps;
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// The helpers that this program uses are only given to GPL-compatible programs.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,0 +1,101 @@
+//! The maps and the settings.
+//!
+//! Every map says who writes, who reads and what happens when it is full. Sizes are those of a
+//! one-off capture; the user half may change them before loading.
+
+use agent_common::{
+    code::{CodeKey, Description, Known},
+    counter::Counter,
+    layout::Layout,
+    limits::MAX_LAYOUTS,
+    maps::{Process, Thread},
+};
+use aya_ebpf::{
+    Global,
+    macros::map,
+    maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
+};
+
+use crate::{sampler::Sampler, steps::Naming};
+
+/// Records for the user half. When it is full the record is dropped and counted.
+#[map]
+pub(crate) static RECORDS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
+
+/// Process id (initial namespace) to what is known of the process. Written by the user half,
+/// read at every tick. When it is full the user half reports the process as not profiled.
+#[map]
+pub(crate) static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(1024, 0);
+
+/// Index to layout. Written by the user half, read at every sample.
+#[map]
+pub(crate) static LAYOUTS: Array<Layout> = Array::with_max_entries(MAX_LAYOUTS, 0);
+
+/// Thread id (initial namespace) to its thread state. Written and read by the kernel half; the
+/// least recently used thread gives way and is searched anew.
+#[map]
+pub(crate) static THREADS: LruHashMap<u32, Thread> = LruHashMap::with_max_entries(16_384, 0);
+
+/// Code object to its symbol. Written and read by the kernel half; the least recently used
+/// gives way and is read anew.
+#[map]
+pub(crate) static CODE_OBJECTS: LruHashMap<CodeKey, Known> =
+    LruHashMap::with_max_entries(32_768, 0);
+
+/// Symbols that were sent. Written and read by the kernel half; one that gave way is sent
+/// again, which does no harm.
+#[map]
+pub(crate) static SENT_SYMBOLS: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65_536, 0);
+
+/// Stacks that were sent; likewise.
+#[map]
+pub(crate) static SENT_STACKS: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65_536, 0);
+
+/// What is counted, see [`Counter`]. Written by the kernel half, read by the user half.
+#[map]
+pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
+
+/// The sample in the making. Only one at a time is made on a processor: the clock's interrupt
+/// does not interrupt itself.
+#[map]
+pub(crate) static SAMPLER: PerCpuArray<Sampler> = PerCpuArray::with_max_entries(1, 0);
+
+/// The record of a code object in the making.
+#[map]
+pub(crate) static DESCRIPTION: PerCpuArray<Description> = PerCpuArray::with_max_entries(1, 0);
+
+/// The record of a thread's name in the making.
+#[map]
+pub(crate) static NAMING: PerCpuArray<Naming> = PerCpuArray::with_max_entries(1, 0);
+
+/// When the clock last ticked on this processor, in nanoseconds of the monotonic clock.
+#[map]
+pub(crate) static LAST_TICK_NS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
+/// Seed of all hashes, drawn anew for every run.
+#[unsafe(no_mangle)]
+pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
+
+/// Offset of the thread pointer in `task_struct`, in bytes, from the kernel's BTF.
+#[unsafe(no_mangle)]
+pub(crate) static THREAD_POINTER_OFFSET: Global<u64> = Global::new(0);
+
+/// The sampling period.
+#[unsafe(no_mangle)]
+pub(crate) static PERIOD_NS: Global<u64> = Global::new(0);
+
+/// Adds one to a counter.
+#[inline(always)]
+pub(crate) fn count(counter: Counter) {
+    add(counter, 1);
+}
+
+/// Adds to a counter.
+#[inline(always)]
+pub(crate) fn add(counter: Counter, number: u64) {
+    if let Some(value) = COUNTERS.get_ptr_mut(counter.0) {
+        // SAFETY: the value is this processor's own and nothing interrupts the program to
+        // change it.
+        unsafe { *value += number };
+    }
+}

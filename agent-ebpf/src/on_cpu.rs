@@ -1,0 +1,142 @@
+//! The clock ticked: is it for us, and what does the thread run?
+
+use agent_common::{
+    attribute::MAX_ATTRIBUTES,
+    counter::Counter,
+    limits::{MAX_FRAMES, MAX_MISSING, MAX_THREADS, MAX_VISITED},
+    record::WalkEnd,
+};
+use aya_ebpf::{
+    helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
+    macros::perf_event,
+    programs::PerfEventContext,
+};
+
+use crate::{
+    arch, emit,
+    maps::{LAST_TICK_NS, PERIOD_NS, PROCESSES, add, count},
+    sampler::Sampler,
+    steps::{self, Outcome},
+};
+
+/// Most periods that a late tick stands for: more is a processor that was stopped.
+const MOST_WEIGHT: u64 = 100;
+
+/// Attached to the clock of every processor.
+#[perf_event]
+pub(crate) fn on_cpu(_: PerfEventContext) -> u32 {
+    if let Some(sampler) = begin_sample() {
+        let (stack, end) = stack(sampler);
+        name_thread(end);
+        emit::sample(sampler, stack, end);
+    }
+    0
+}
+
+/// Decides whether the tick is for us and notes whom it interrupted.
+#[inline(always)]
+fn begin_sample() -> Option<&'static mut Sampler> {
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let weight = weight_of_tick(now_ns)?;
+    let pid_tgid = bpf_get_current_pid_tgid();
+    let tgid = (pid_tgid >> 32) as u32;
+    let process = PROCESSES.get_ptr(tgid)?;
+    let sampler = Sampler::current()?;
+    count(Counter::SAMPLES);
+    add(Counter::MISSED_TICKS, u64::from(weight) - 1);
+    sampler.time_ns.set(now_ns);
+    sampler.tgid.set(tgid);
+    sampler.tid.set(pid_tgid as u32);
+    sampler.weight.set(weight);
+    // SAFETY: values of the map stay readable while the program runs.
+    unsafe {
+        sampler.layout.set((*process).layout);
+        sampler.interpreters_head.set((*process).interpreters_head);
+    }
+    sampler.thread_id.set(arch::thread_pointer());
+    Some(sampler)
+}
+
+/// Reads the Python stack; gives its hash, 0 for none, and where the walk ended.
+#[inline(always)]
+fn stack(sampler: &mut Sampler) -> (u64, WalkEnd) {
+    let mut outcome = Outcome(steps::recall_thread());
+    if outcome == Outcome::NEXT {
+        count(Counter::THREAD_SEARCHES);
+        outcome = Outcome(steps::begin_search());
+        let mut visited = 0;
+        while outcome == Outcome::NEXT {
+            if visited >= MAX_THREADS {
+                return (0, WalkEnd::TOO_MANY_THREADS);
+            }
+            visited += steps::THREADS_PER_STEP;
+            outcome = Outcome(steps::find_thread());
+        }
+    }
+    if outcome != Outcome::DONE {
+        return (0, outcome.end());
+    }
+
+    let mut outcome = Outcome(steps::begin_walk());
+    let mut visited = 0;
+    while outcome == Outcome::NEXT && visited < MAX_VISITED {
+        visited += steps::FRAMES_PER_STEP;
+        outcome = Outcome(steps::walk_frames());
+    }
+    let end = if outcome == Outcome::NEXT {
+        WalkEnd::TOO_DEEP
+    } else {
+        outcome.end()
+    };
+
+    let missing = sampler.walk.missing_count();
+    let mut nth = 0;
+    while nth < MAX_MISSING as u32 && nth < missing {
+        steps::describe(nth);
+        nth += 1;
+    }
+    let frames = u32::from(sampler.walk.shape().frame_count);
+    if frames == 0 {
+        return (0, end);
+    }
+    let mut nth = 0;
+    while nth < MAX_FRAMES as u32 && nth < frames {
+        steps::settle_frames(nth);
+        nth += steps::FRAMES_PER_SETTLE;
+    }
+    (steps::send_stack(sampler), end)
+}
+
+/// Sends the thread's name when it is time to look at it and it has changed.
+#[inline(always)]
+fn name_thread(end: WalkEnd) {
+    let mut outcome = Outcome(steps::begin_name(u32::from(end.0)));
+    let mut step = 0;
+    while outcome == Outcome::NEXT && step < MAX_ATTRIBUTES {
+        outcome = Outcome(steps::find_name());
+        step += 1;
+    }
+    if outcome == Outcome::DONE {
+        steps::send_name();
+    }
+}
+
+/// How many periods this tick stands for: a virtual processor that was not running delivers
+/// one tick for all that it missed.
+#[inline(always)]
+fn weight_of_tick(now_ns: u64) -> Option<u32> {
+    let last = LAST_TICK_NS.get_ptr_mut(0)?;
+    // SAFETY: the value is this processor's own.
+    let last_ns = unsafe { core::mem::replace(&mut *last, now_ns) };
+    let period_ns = PERIOD_NS.load();
+    if last_ns == 0 || period_ns == 0 {
+        return Some(1);
+    }
+    let periods = (now_ns.wrapping_sub(last_ns) + period_ns / 2) / period_ns;
+    Some(if periods > MOST_WEIGHT || periods == 0 {
+        1
+    } else {
+        periods as u32
+    })
+}

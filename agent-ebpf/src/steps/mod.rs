@@ -1,0 +1,43 @@
+//! The steps of a sample. Each exported function is verified on its own, see the crate's
+//! documentation.
+
+mod describe;
+mod name;
+mod settle;
+mod thread;
+mod walk;
+
+use agent_common::record::WalkEnd;
+
+pub(crate) use describe::describe;
+pub(crate) use name::{Naming, begin_name, find_name, send_name};
+pub(crate) use settle::{FRAMES_PER_SETTLE, send_stack, settle_frames};
+pub(crate) use thread::{THREADS_PER_STEP, begin_search, find_thread, recall_thread};
+pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, walk_frames};
+
+/// What a step came to: a number, since that is all that such a function may give.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outcome(pub(crate) u32);
+
+impl Outcome {
+    /// The same step is to be done again, or the search has to be made.
+    pub(crate) const NEXT: Self = Self(0);
+    /// The thread state is in the slot.
+    pub(crate) const DONE: Self = Self(1);
+
+    const END: u32 = 1 << 16;
+
+    /// The sample ends here.
+    pub(crate) const fn ended(end: WalkEnd) -> Self {
+        Self(Self::END | end.0 as u32)
+    }
+
+    /// Where the sample ended.
+    pub(crate) const fn end(self) -> WalkEnd {
+        WalkEnd((self.0 & 0xffff) as u16)
+    }
+}
+
+/// The thread's state cannot be read, or the maps are not there, which cannot happen.
+const FAULT: Outcome = Outcome::ended(WalkEnd::THREAD_FAULT);

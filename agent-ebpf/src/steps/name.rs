@@ -1,0 +1,182 @@
+//! What is the thread called?
+//!
+//! The kernel knows a thread by its `comm`; Python's own name for it is the attribute `_name` of
+//! the `threading.Thread` that is the first variable of its root frame. Whether the root frame is
+//! that of a `threading.Thread` is for the user half to say.
+
+use agent_common::{
+    attribute::{Attributes, Name},
+    counter::Counter,
+    hash::Hash,
+    held::masked,
+    limits::TEXT_BYTES,
+    maps::Thread,
+    memory::{Fault, UserAddr, UserMemory as _},
+    record::{Header, RecordKind, Text, ThreadName, WalkEnd},
+    text::locate_text,
+};
+use aya_ebpf::helpers::bpf_get_current_comm;
+
+use super::Outcome;
+use crate::{
+    emit,
+    maps::{HASH_SEED, NAMING, THREADS, count},
+    memory::Current,
+    sampler::Sampler,
+};
+
+/// The attribute of a `threading.Thread` that is its name.
+const NAME: Name = Name::new("_name");
+
+const TEXT_MASK: u32 = 2 * TEXT_BYTES as u32 - 1;
+
+/// A record of a thread's name in the making.
+#[repr(C)]
+pub(crate) struct Naming {
+    head: ThreadName,
+    text: [u64; TEXT_MASK as usize / 8 + 1],
+    attributes: Attributes,
+}
+
+impl Naming {
+    #[inline(always)]
+    fn current() -> Option<&'static mut Self> {
+        let naming = NAMING.get_ptr_mut(0)?;
+        // SAFETY: the value is this processor's own; steps run one after the other and do not
+        // keep it.
+        Some(unsafe { &mut *naming })
+    }
+}
+
+#[inline(always)]
+fn thread(sampler: &Sampler) -> Option<&'static mut Thread> {
+    let thread = THREADS.get_ptr_mut(sampler.tid.get())?;
+    // SAFETY: values of the map stay writable while the program runs; the thread runs here and
+    // nowhere else.
+    Some(unsafe { &mut *thread })
+}
+
+/// Decides whether it is time to look at the thread's name; `end` is how the walk ended.
+///
+/// [`Outcome::NEXT`] when there may be a `threading.Thread`, [`Outcome::DONE`] when there is
+/// only the kernel's name, anything else when it is not time yet.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn begin_name(end: u32) -> u32 {
+    try_begin_name(end).unwrap_or(super::FAULT).0
+}
+
+#[inline(always)]
+fn try_begin_name(end: u32) -> Option<Outcome> {
+    let sampler = Sampler::current()?;
+    let layout = sampler.layout()?;
+    let thread = thread(sampler)?;
+    let now_ns = sampler.time_ns.get();
+    if thread.name != 0 && !thread.named.is_due(now_ns) {
+        return None;
+    }
+    thread.named.proved_ns = now_ns;
+    let naming = Naming::current()?;
+    naming.head = ThreadName {
+        header: Header {
+            kind: RecordKind::THREAD_NAME,
+            reserved: 0,
+            bytes: size_of::<ThreadName>() as u32,
+        },
+        tgid: sampler.tgid.get(),
+        tid: sampler.tid.get(),
+        root: sampler.walk.root_symbol(),
+        command: bpf_get_current_comm().unwrap_or_default(),
+        python: Text::default(),
+        reserved: 0,
+    };
+    if end != u32::from(WalkEnd::ROOT.0) {
+        return Some(Outcome::DONE);
+    }
+    let first_variable = sampler.walk.root().field(layout.frame.locals);
+    let Ok(object) = Current.word(first_variable) else {
+        return Some(Outcome::DONE);
+    };
+    // The low bits are a tag from 3.14 on.
+    let object = UserAddr(object & !7);
+    match naming
+        .attributes
+        .begin(&Current, &mut sampler.scratch, layout, object)
+    {
+        Ok(()) => Some(Outcome::NEXT),
+        Err(Fault) => Some(Outcome::DONE),
+    }
+}
+
+/// Looks at the next attribute of what may be a `threading.Thread`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn find_name() -> u32 {
+    try_find_name().unwrap_or(Outcome::DONE).0
+}
+
+#[inline(always)]
+fn try_find_name() -> Option<Outcome> {
+    let sampler = Sampler::current()?;
+    let layout = sampler.layout()?;
+    let naming = Naming::current()?;
+    let scratch = &mut sampler.scratch;
+    let found = naming.attributes.step(&Current, scratch, layout, NAME);
+    let Some(value) = found.ok()? else {
+        return Some(Outcome::NEXT);
+    };
+    let (data, text) = locate_text(&Current, scratch, &layout.text, value).ok()?;
+    let bytes = masked(u32::from(text.bytes), TEXT_MASK);
+    naming.text[masked(bytes / 8, TEXT_MASK / 8) as usize] = 0;
+    // SAFETY: the text has room for all that the mask allows.
+    unsafe {
+        Current
+            .copy(data, naming.text.as_mut_ptr().cast(), bytes)
+            .ok()?;
+    }
+    naming.head.python = text;
+    Some(Outcome::DONE)
+}
+
+/// Sends the name unless it is the one that was sent last.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn send_name() -> u32 {
+    u32::from(try_send_name().is_some())
+}
+
+#[inline(always)]
+fn try_send_name() -> Option<()> {
+    let sampler = Sampler::current()?;
+    let thread = thread(sampler)?;
+    let naming = Naming::current()?;
+    let words = naming.head.python.words();
+    let mut hash = Hash::new(HASH_SEED.load())
+        .word(naming.head.root)
+        .word(u64::from(naming.head.python.descriptor()));
+    let mut index = 0;
+    while index < 16 {
+        hash = hash.word(u64::from(naming.head.command[index]));
+        index += 1;
+    }
+    let mut index = 0;
+    while index < TEXT_BYTES / 8 && index < words {
+        hash = hash.word(naming.text[index]);
+        index += 1;
+    }
+    let hash = hash.finish();
+    if hash == thread.name {
+        return None;
+    }
+    let bytes = size_of::<ThreadName>() as u32 + (words as u32) * 8;
+    naming.head.header.bytes = bytes;
+    let bytes = masked(bytes, TEXT_MASK);
+    // SAFETY: the record has room for all that the mask allows.
+    if unsafe { emit::send((&raw const *naming).cast(), bytes as usize) } {
+        thread.name = hash;
+        thread.named.since_ns = sampler.time_ns.get();
+    } else {
+        count(Counter::LOST_THREAD_NAMES);
+    }
+    Some(())
+}

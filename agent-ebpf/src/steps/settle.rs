@@ -1,0 +1,80 @@
+//! Which stack is it, and does the user half have it?
+
+use agent_common::{
+    counter::Counter,
+    hash::Hash,
+    limits::MAX_FRAMES,
+    record::{Frame, StackHead},
+};
+
+use crate::{
+    code_objects::OfProcess,
+    emit,
+    maps::{HASH_SEED, SENT_STACKS, add, count},
+    sampler::Sampler,
+};
+
+/// Frames that one call of [`settle_frames`] looks at.
+pub(crate) const FRAMES_PER_SETTLE: u32 = 8;
+
+/// Hashes frames from the `nth` on, and gives those that waited for a description their symbol.
+/// To be called for all frames in order.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn settle_frames(nth: u32) -> u32 {
+    u32::from(try_settle_frames(nth).is_some())
+}
+
+#[inline(always)]
+fn try_settle_frames(first: u32) -> Option<()> {
+    let sampler = Sampler::current()?;
+    let code_objects = OfProcess {
+        tgid: sampler.tgid.get(),
+        now_ns: sampler.time_ns.get(),
+    };
+    let shape = sampler.walk.shape();
+    if first == 0 {
+        let seed = Hash::new(HASH_SEED.load());
+        sampler.hash.set(seed.word(u64::from(shape.truncated)));
+        if shape.truncated {
+            count(Counter::TRUNCATED);
+        }
+    }
+    let mut step = 0;
+    while step < FRAMES_PER_SETTLE {
+        let nth = first.wrapping_add(step);
+        if nth >= u32::from(shape.frame_count) {
+            break;
+        }
+        let (hash, unresolved) =
+            sampler
+                .walk
+                .settle(nth as usize, shape, sampler.hash.get(), |code| {
+                    code_objects.remembered(code)
+                });
+        sampler.hash.set(hash);
+        add(Counter::UNRESOLVED_FRAMES, u64::from(unresolved));
+        step += 1;
+    }
+    Some(())
+}
+
+/// Sends the stack that was settled unless it was sent before; gives its hash.
+#[inline(always)]
+pub(crate) fn send_stack(sampler: &mut Sampler) -> u64 {
+    const MOST_BYTES: usize = size_of::<StackHead>() + MAX_FRAMES * size_of::<Frame>();
+    let stack = sampler.hash.get().finish();
+    if SENT_STACKS.get_ptr(stack).is_none() {
+        let bytes = sampler.walk.seal(sampler.walk.shape(), stack);
+        // SAFETY: the head is followed by `MAX_FRAMES` frames.
+        if bytes <= MOST_BYTES
+            && unsafe { emit::send((&raw const sampler.walk.head).cast(), bytes) }
+        {
+            count(Counter::STACKS);
+            let _ = SENT_STACKS.insert(stack, 1, 0);
+        } else {
+            count(Counter::LOST_STACKS);
+        }
+    }
+    stack
+}
