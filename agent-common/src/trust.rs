@@ -28,18 +28,24 @@ impl Trust {
         }
     }
 
-    /// Whether the fact has to be proved anew.
+    /// Until when the fact is believed.
     #[inline(always)]
     #[must_use]
-    pub const fn is_due(&self, now_ns: u64) -> bool {
+    pub const fn due_ns(&self) -> u64 {
         let held_ns = self.proved_ns.wrapping_sub(self.since_ns);
         let patience_ns = if held_ns / 8 < LONGEST_NS {
             held_ns / 8
         } else {
             LONGEST_NS
         };
-        // Another processor may have proved it a little later than `now_ns`.
-        now_ns > self.proved_ns && now_ns - self.proved_ns > patience_ns
+        self.proved_ns.wrapping_add(patience_ns)
+    }
+
+    /// Whether the fact has to be proved anew.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_due(&self, now_ns: u64) -> bool {
+        now_ns > self.due_ns()
     }
 }
 

@@ -1,16 +1,55 @@
 //! What is known of the code objects of the sampled process.
 
-use agent_common::memory::UserMemory;
 use agent_common::{
     code::{self, CodeKey, Known},
     counter::Counter,
     layout::Layout,
-    memory::UserAddr,
+    memory::{UserAddr, UserMemory},
     scratch::Scratch,
+    trust::Trust,
     walk::{CodeObjects, Symbol},
 };
 
-use crate::maps::{CODE_OBJECTS, count};
+use crate::maps::{CODE_OBJECTS, MEMO, count};
+
+/// Entries of a [`Memo`].
+const MEMO_ENTRIES: usize = 512;
+
+/// What this processor has looked up lately: a table in front of the map, since a look-up in the
+/// map costs as much as all the rest of a frame. A code object has one place in it.
+#[repr(C)]
+pub(crate) struct Memo {
+    entries: [MemoEntry; MEMO_ENTRIES],
+}
+
+/// A code object and its symbol, to be believed until the next proof is due.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct MemoEntry {
+    code: u64,
+    symbol: u64,
+    due_ns: u64,
+    tgid: u32,
+    first_traceable_bytes: u32,
+}
+
+impl Memo {
+    /// This processor's memo.
+    #[inline(always)]
+    pub(crate) fn current() -> Option<&'static mut Self> {
+        let memo = MEMO.get_ptr_mut(0)?;
+        // SAFETY: the value is this processor's own; steps run one after the other and do not
+        // keep it.
+        Some(unsafe { &mut *memo })
+    }
+
+    /// The place of a code object, which are at least 16 bytes apart.
+    #[inline(always)]
+    fn entry(&mut self, code: UserAddr) -> &mut MemoEntry {
+        let place = (code.0 >> 4) ^ (code.0 >> 13);
+        &mut self.entries[place as usize & (MEMO_ENTRIES - 1)]
+    }
+}
 
 /// The code objects of one process, at one time.
 #[derive(Clone, Copy)]
@@ -39,6 +78,34 @@ impl OfProcess {
         // SAFETY: values of the map stay readable while the program runs.
         Some(unsafe { symbol_of(known) })
     }
+
+    /// The symbol of `code` as it is remembered in the map, proved if that is due.
+    #[inline(always)]
+    fn proved<M: UserMemory>(
+        self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        code: UserAddr,
+    ) -> Option<(Symbol, Trust)> {
+        let known = CODE_OBJECTS.get_ptr_mut(self.key(code))?;
+        // SAFETY: values of the map stay readable and writable while the program runs; another
+        // processor may write the same proof at the same time, which does no harm.
+        unsafe {
+            if (*known).trust.is_due(self.now_ns) {
+                count(Counter::CODE_PROOFS);
+                // A head that cannot be read now says nothing against what is known.
+                if let Ok(head) = code::read_head(memory, scratch, layout, code) {
+                    if head != (*known).head {
+                        count(Counter::CODE_REUSED);
+                        return None;
+                    }
+                    (*known).trust.proved_ns = self.now_ns;
+                }
+            }
+            Some((symbol_of(known), (*known).trust))
+        }
+    }
 }
 
 /// # Safety
@@ -55,7 +122,15 @@ unsafe fn symbol_of(known: *const Known) -> Symbol {
     }
 }
 
-impl CodeObjects for OfProcess {
+/// The code objects of one process and what this processor remembers of them.
+pub(crate) struct WithMemo<'a> {
+    /// The code objects.
+    pub(crate) process: OfProcess,
+    /// The memo.
+    pub(crate) memo: &'a mut Memo,
+}
+
+impl CodeObjects for WithMemo<'_> {
     #[inline(always)]
     fn symbol<M: UserMemory>(
         &mut self,
@@ -64,23 +139,22 @@ impl CodeObjects for OfProcess {
         layout: &Layout,
         code: UserAddr,
     ) -> Option<Symbol> {
-        let key = self.key(code);
-        let known = CODE_OBJECTS.get_ptr_mut(key)?;
-        // SAFETY: values of the map stay readable and writable while the program runs; another
-        // processor may write the same proof at the same time, which does no harm.
-        unsafe {
-            if (*known).trust.is_due(self.now_ns) {
-                count(Counter::CODE_PROOFS);
-                // A head that cannot be read now says nothing against what is known.
-                if let Ok(head) = code::read_head(memory, scratch, layout, code) {
-                    if head != (*known).head {
-                        count(Counter::CODE_REUSED);
-                        return None;
-                    }
-                    (*known).trust.proved_ns = self.now_ns;
-                }
-            }
-            Some(symbol_of(known))
+        let process = self.process;
+        let entry = self.memo.entry(code);
+        if entry.code == code.0 && entry.tgid == process.tgid && process.now_ns <= entry.due_ns {
+            return Some(Symbol {
+                hash: entry.symbol,
+                first_traceable_bytes: entry.first_traceable_bytes,
+            });
         }
+        let (symbol, trust) = process.proved(memory, scratch, layout, code)?;
+        *entry = MemoEntry {
+            code: code.0,
+            symbol: symbol.hash,
+            due_ns: trust.due_ns(),
+            tgid: process.tgid,
+            first_traceable_bytes: symbol.first_traceable_bytes,
+        };
+        Some(symbol)
     }
 }

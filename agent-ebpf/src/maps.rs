@@ -16,7 +16,7 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::{sampler::Sampler, steps::Naming};
+use crate::{code_objects::Memo, sampler::Sampler, steps::Naming};
 
 /// Records for the user half. When it is full the record is dropped and counted.
 #[map]
@@ -41,6 +41,10 @@ pub(crate) static THREADS: LruHashMap<u32, Thread> = LruHashMap::with_max_entrie
 #[map]
 pub(crate) static CODE_OBJECTS: LruHashMap<CodeKey, Known> =
     LruHashMap::with_max_entries(32_768, 0);
+
+/// What a processor has looked up in `CODE_OBJECTS` lately. Written and read by the kernel half.
+#[map]
+pub(crate) static MEMO: PerCpuArray<Memo> = PerCpuArray::with_max_entries(1, 0);
 
 /// Symbols that were sent. Written and read by the kernel half; one that gave way is sent
 /// again, which does no harm.

@@ -44,7 +44,9 @@ fn begin_sample() -> Option<&'static mut Sampler> {
     let process = PROCESSES.get_ptr(tgid)?;
     let sampler = Sampler::current()?;
     count(Counter::SAMPLES);
-    add(Counter::MISSED_TICKS, u64::from(weight) - 1);
+    if weight != 1 {
+        add(Counter::MISSED_TICKS, u64::from(weight) - 1);
+    }
     sampler.time_ns.set(now_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);

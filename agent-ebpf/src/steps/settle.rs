@@ -10,7 +10,7 @@ use agent_common::{
 use crate::{
     code_objects::OfProcess,
     emit,
-    maps::{HASH_SEED, SENT_STACKS, add, count},
+    maps::{HASH_SEED, SENT_STACKS, count},
     sampler::Sampler,
 };
 
@@ -53,7 +53,9 @@ fn try_settle_frames(first: u32) -> Option<()> {
                     code_objects.remembered(code)
                 });
         sampler.hash.set(hash);
-        add(Counter::UNRESOLVED_FRAMES, u64::from(unresolved));
+        if unresolved {
+            count(Counter::UNRESOLVED_FRAMES);
+        }
         step += 1;
     }
     Some(())

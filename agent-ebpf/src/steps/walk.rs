@@ -3,7 +3,11 @@
 use agent_common::walk::WalkStep;
 
 use super::{FAULT, Outcome};
-use crate::{code_objects::OfProcess, memory::Current, sampler::Sampler};
+use crate::{
+    code_objects::{Memo, OfProcess, WithMemo},
+    memory::Current,
+    sampler::Sampler,
+};
 
 /// Frames that one call of [`walk_frames`] looks at.
 pub(crate) const FRAMES_PER_STEP: u32 = 4;
@@ -44,9 +48,12 @@ pub(crate) extern "C" fn walk_frames() -> u32 {
 fn try_walk_frames() -> Option<Outcome> {
     let sampler = Sampler::current()?;
     let layout = sampler.layout()?;
-    let mut code_objects = OfProcess {
-        tgid: sampler.tgid.get(),
-        now_ns: sampler.time_ns.get(),
+    let mut code_objects = WithMemo {
+        process: OfProcess {
+            tgid: sampler.tgid.get(),
+            now_ns: sampler.time_ns.get(),
+        },
+        memo: Memo::current()?,
     };
     let mut step = 0;
     while step < FRAMES_PER_STEP {
