@@ -1,0 +1,22 @@
+//! The habits of the project as a library: the binary `xtask` is its command line, and
+//! `agent/build.rs` shares its discovery of the toolchain.
+//!
+//! Invariants: the machine is changed only through `packages`, through rustup's components and
+//! in the cache directory; `toolchain` and `kernel_half`, which a build script uses, only look.
+
+pub mod check;
+pub mod demo;
+pub mod interpreters;
+pub mod kernel_half;
+pub mod linker;
+pub mod packages;
+pub mod paths;
+pub mod process;
+pub mod roots;
+pub mod setup;
+pub mod tally;
+pub mod toolchain;
+pub mod vm;
+
+/// The errors of this library, for its callers.
+pub use anyhow;

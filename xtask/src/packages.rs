@@ -1,0 +1,73 @@
+//! Installs packages of Debian and its kin, only those that are missing.
+//!
+//! Invariant: the lists of packages are only updated when something is to be installed, once.
+
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result};
+
+use crate::process::{as_root, capture, find_program, succeeds};
+
+/// Installs those of `names` that are missing, and says so.
+///
+/// # Errors
+///
+/// With the command to run by hand when there is no apt, no right to use it, or it fails.
+pub fn install(names: &[&str]) -> Result<()> {
+    let missing: Vec<_> = names.iter().filter(|name| !is_installed(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let advice = || {
+        let list: Vec<_> = missing.iter().map(|name| **name).collect();
+        format!("install by hand: {}", list.join(" "))
+    };
+    update().with_context(advice)?;
+    let mut apt = apt_get().with_context(advice)?;
+    apt.args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(&missing);
+    capture(&mut apt).with_context(advice)?;
+    for name in missing {
+        println!("installed package {name}");
+    }
+    Ok(())
+}
+
+/// Whether apt knows a package of this name, with fresh lists.
+#[must_use]
+pub fn is_available(name: &str) -> bool {
+    update().is_ok()
+        && capture(Command::new("apt-cache").args(["policy", name])).is_ok_and(|policy| {
+            policy
+                .lines()
+                .any(|line| line.contains("Candidate:") && !line.contains("(none)"))
+        })
+}
+
+/// Whether the package is installed.
+#[must_use]
+pub fn is_installed(name: &str) -> bool {
+    capture(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", name]))
+        .is_ok_and(|status| status == "installed")
+}
+
+fn update() -> Result<()> {
+    static UPDATED: OnceLock<bool> = OnceLock::new();
+    let mut apt = apt_get()?;
+    let is_updated = *UPDATED.get_or_init(|| succeeds(apt.args(["update", "-q"])));
+    // Old lists may do, as on a machine where one of many sources is out of reach.
+    if !is_updated {
+        println!("`apt-get update` failed, going on with the lists that are there");
+    }
+    Ok(())
+}
+
+fn apt_get() -> Result<Command> {
+    let apt = find_program("apt-get").context("there is no apt-get on this machine")?;
+    let env = find_program("env").context("there is no env on this machine")?;
+    // Through env, because sudo drops variables.
+    let mut command = as_root(env, true)?;
+    command.arg("DEBIAN_FRONTEND=noninteractive").arg(apt);
+    Ok(command)
+}

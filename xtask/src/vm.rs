@@ -1,0 +1,87 @@
+//! Runs the agent on other Linux kernels: Debian's, in qemu, under software emulation.
+//!
+//! Invariants: needs neither root nor KVM; the guest's file system is made anew for each run from
+//! this machine's own files, so that whatever was built here runs there. Only `x86_64`: both
+//! kernel and programs are the host's architecture.
+
+mod guest;
+mod kernel;
+mod machine;
+mod report;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::interpreters::Interpreter;
+use crate::roots;
+use guest::Guest;
+pub use kernel::Kernel;
+use machine::Machine;
+use report::Report;
+
+/// How long a command may take, with the boot, which takes about five seconds.
+const RUN_LIMIT: Duration = Duration::from_secs(600);
+
+/// How long a check may take, as long as it likes to load what takes no second elsewhere.
+const CHECK_LIMIT: Duration = Duration::from_secs(300);
+
+/// Boots `kernel` with `program` and Python in place, runs the shell command `command` in it with
+/// the caller's standard output, and returns its exit status.
+///
+/// # Errors
+///
+/// When the kernel cannot be fetched or the guest does not get to the end of the command.
+pub fn run(
+    kernel: Kernel,
+    program: &Path,
+    interpreters: &[Interpreter],
+    command: &str,
+) -> Result<u8> {
+    let guest = guest(program, interpreters)?;
+    guest.write("command", command)?;
+    Machine::new(kernel)?.boot(&guest, None, RUN_LIMIT)
+}
+
+/// Profiles a small Python program on `kernel` and checks that its call chain is found.
+///
+/// # Errors
+///
+/// When the agent fails on this kernel, or its profile is not what the program does.
+pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
+    let guest = guest(agent, interpreters)?;
+    guest.write("command", include_str!("../vm/check"))?;
+    guest.write("workload.py", include_str!("../vm/workload.py"))?;
+    let machine = Machine::new(kernel)?;
+    let output_path = guest.scratch().join("output");
+    let output = File::create(&output_path)?;
+    let status = machine.boot(&guest, Some(&output), CHECK_LIMIT)?;
+    let output = fs::read_to_string(&output_path)?;
+    let report = Report::parse(&output)
+        .with_context(|| format!("on {} the guest only said:\n{output}", machine.release()))?;
+    if status != 0 {
+        bail!(
+            "on {} the agent ended with {status}:\n{}",
+            machine.release(),
+            report.messages
+        );
+    }
+    let summary = report.judge()?;
+    println!("{}: {summary}", machine.release());
+    Ok(())
+}
+
+fn guest(program: &Path, interpreters: &[Interpreter]) -> Result<Guest> {
+    let guest = Guest::new()?;
+    let name = program.file_name().context("name a file to run")?;
+    guest.add_program(program, &Path::new("usr/bin").join(name))?;
+    // The distribution's comes last in the list; it is like what most hosts have.
+    let interpreter = interpreters
+        .iter()
+        .rfind(|interpreter| !roots::contains(&interpreter.path))
+        .context("the guest needs an interpreter of this machine: install python3")?;
+    guest.add_python(&interpreter.path)?;
+    Ok(guest)
+}

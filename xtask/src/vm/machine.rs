@@ -1,0 +1,168 @@
+//! The emulated machine.
+//!
+//! Invariants: it ends, by itself or by its time limit; no disk and no network.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::guest::Guest;
+use super::kernel::Kernel;
+use crate::process::{capture, find_program};
+
+/// How often a guest that dies before its command starts is booted again: emulated processors
+/// now and then miss what a kernel expects of them while it boots.
+const ATTEMPTS: u32 = 3;
+
+/// A machine with a kernel to boot.
+#[derive(Debug)]
+pub(super) struct Machine {
+    emulator: PathBuf,
+    image: PathBuf,
+    release: String,
+}
+
+impl Machine {
+    pub(super) fn new(kernel: Kernel) -> Result<Self> {
+        let emulator = find_program("qemu-system-x86_64").context("install qemu-system-x86")?;
+        let (image, release) = kernel.fetch()?;
+        Ok(Self {
+            emulator,
+            image,
+            release,
+        })
+    }
+
+    /// The kernel's release.
+    pub(super) fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// Boots, runs the guest's `/command` with its output going to `output`, else to the caller's
+    /// standard output, and returns its exit status.
+    pub(super) fn boot(&self, guest: &Guest, output: Option<&File>, limit: Duration) -> Result<u8> {
+        let initial = guest.pack()?;
+        let console = guest.scratch().join("console");
+        let report = guest.scratch().join("report");
+        for _ in 0..ATTEMPTS {
+            fs::write(&report, "")?;
+            let mut command = self.command(&initial, &console, &report);
+            command.stdin(Stdio::null());
+            if let Some(output) = output {
+                command.stdout(output.try_clone()?);
+            }
+            let ended = wait(command, limit)?;
+            let report = fs::read_to_string(&report)?;
+            if let Some(status) = report.lines().find_map(|line| line.strip_prefix("exit ")) {
+                return status
+                    .trim()
+                    .parse()
+                    .context("the guest's report is garbled");
+            }
+            let tail = last_lines(&fs::read_to_string(&console).unwrap_or_default());
+            if !ended {
+                bail!("{} did not end within {limit:?}:\n{tail}", self.release);
+            }
+            if report.starts_with("started") {
+                bail!("{} died while the command ran:\n{tail}", self.release);
+            }
+        }
+        bail!("{} does not boot in {ATTEMPTS} attempts", self.release)
+    }
+
+    fn command(&self, initial: &Path, console: &Path, report: &Path) -> Command {
+        // Calibrating the clock against other clocks goes wrong where all of them are emulated;
+        // the emulator's counter runs at the rate of the host's.
+        let rate = counter_kilohertz().map_or_else(String::new, |kilohertz| {
+            format!("tsc_early_khz={kilohertz}")
+        });
+        let parameters = format!(
+            "console=ttyS0 panic=-1 quiet loglevel=4 random.trust_cpu=on no_timer_check \
+             mitigations=off tsc=reliable {rate}"
+        );
+        let mut command = Command::new(&self.emulator);
+        command
+            .args(["-machine", "pc,hpet=off", "-smp", "2", "-m", "1024"])
+            // Without cmpxchg16b: no kernel needs it, and where the host has no such instruction
+            // the emulator stops all processors for each one.
+            .args(["-accel", "tcg,thread=multi", "-cpu", "max,-cx16"])
+            .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+            .args(["-display", "none", "-monitor", "none"])
+            .arg("-kernel")
+            .arg(&self.image)
+            .arg("-initrd")
+            .arg(initial)
+            .args(["-append", &parameters])
+            .args(["-serial", &format!("file:{}", console.display())])
+            .args(["-serial", "stdio"])
+            .args(["-serial", &format!("file:{}", report.display())]);
+        command
+    }
+}
+
+/// Runs the command until it ends, which is true, or the limit is reached, which is false.
+fn wait(mut command: Command, limit: Duration) -> Result<bool> {
+    let mut child = command.spawn().context("cannot start the emulator")?;
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        if child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(false)
+}
+
+/// The rate of this machine's time-stamp counter, as its kernel has found it.
+fn counter_kilohertz() -> Option<u64> {
+    let from_log = || {
+        let log = capture(&mut Command::new("dmesg")).ok()?;
+        let (_, rest) = log.split_once("tsc: Detected ")?;
+        kilohertz(rest.split_once(" MHz")?.0)
+    };
+    let from_processor = || {
+        let processors = fs::read_to_string("/proc/cpuinfo").ok()?;
+        let line = processors
+            .lines()
+            .find(|line| line.starts_with("cpu MHz"))?;
+        kilohertz(line.split_once(": ")?.1)
+    };
+    from_log().or_else(from_processor)
+}
+
+/// Reads megahertz with three digits after the point.
+fn kilohertz(megahertz: &str) -> Option<u64> {
+    let (whole, fraction) = megahertz.split_once('.')?;
+    Some(whole.parse::<u64>().ok()? * 1000 + fraction.get(..3)?.parse::<u64>().ok()?)
+}
+
+fn last_lines(console: &str) -> String {
+    let lines: Vec<_> = console.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_rate_is_read_in_kilohertz() {
+        assert_eq!(kilohertz("2599.998"), Some(2_599_998));
+        assert_eq!(kilohertz("2000.000"), Some(2_000_000));
+        assert_eq!(kilohertz("2000"), None);
+    }
+
+    #[test]
+    fn an_emulator_that_hangs_is_ended() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        assert!(!wait(command, Duration::from_millis(60)).unwrap());
+        assert!(wait(Command::new("true"), Duration::from_secs(60)).unwrap());
+    }
+}
