@@ -1,0 +1,355 @@
+//! The command line: raw flags in, [`Options`] that need no more checking out.
+//!
+//! Invariants: what clap and this file accept can be done as far as the command line alone tells;
+//! whether the output can be written is the business of [`Output::prepare`]. Flags stay in a struct
+//! of their own so that subcommands (`record`, `top`, `dump`, `run`) can share them one day.
+
+mod output;
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{
+    CommandFactory as _, Parser,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+    error::ErrorKind,
+};
+
+pub use self::output::{Destination, Output, OutputError};
+use crate::encode::{self, Format};
+
+/// The longest time that one profile may cover.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+/// The highest process id there can be, `PID_MAX_LIMIT` of the kernel.
+const MAX_PID: i64 = 1 << 22;
+/// Samples per second above which samples cost more than they tell.
+const MAX_RATE: i64 = 10_000;
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The process to sample, as the agent sees its id.
+    pub pid: u32,
+    /// For how long.
+    pub duration: Duration,
+    /// Samples per second of CPU time, in hertz.
+    pub rate: u32,
+    /// What to write.
+    pub format: Format,
+    /// Whether stacks begin with the thread where the format leaves the choice.
+    pub threads: bool,
+    /// Where to write it.
+    pub destination: Destination,
+}
+
+impl Options {
+    /// What an encoder wants to know of these options.
+    #[must_use]
+    pub fn encoding(&self) -> encode::Options {
+        encode::Options {
+            threads: self.threads,
+        }
+    }
+}
+
+/// Reads the command line of this process.
+///
+/// Prints and exits by itself for `--help` and `--version`, and with status 2 when the command
+/// line makes no sense.
+#[must_use]
+pub fn parse() -> Options {
+    let flags = Flags::parse();
+    Options::try_from(flags).unwrap_or_else(|error| {
+        Flags::command()
+            .error(ErrorKind::ValueValidation, error)
+            .exit()
+    })
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "agent",
+    bin_name = "agent",
+    version,
+    about = ABOUT,
+    after_help = EXAMPLES
+)]
+struct Flags {
+    /// Process to sample
+    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
+    pid: u32,
+
+    /// For how long: 30, 500ms, 1m30s …; Ctrl-C ends it early
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        default_value = "10s",
+        value_parser = parse_duration
+    )]
+    duration: Duration,
+
+    /// Samples per second of CPU time
+    #[arg(
+        short,
+        long,
+        value_name = "HZ",
+        default_value_t = 99,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
+    )]
+    rate: u32,
+
+    /// Where to write, - is standard output [default: agent-PID.pb.gz, numbered]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// pprof, folded or svg [default: as FILE ends, else pprof]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name))
+            .map(|name| Format::from_name(&name).unwrap_or(Format::Pprof))
+    )]
+    format: Option<Format>,
+
+    /// Begin stacks with their thread (pprof always has it, as a label)
+    #[arg(short, long)]
+    threads: bool,
+}
+
+const ABOUT: &str = "\
+See where the CPU time of a Python process goes.
+
+Samples one process without stopping or changing it, shows its hottest functions and
+writes a profile.";
+
+const EXAMPLES: &str = "\
+Examples:
+  agent --pid 1234                              10 s of process 1234 into agent-1234.pb.gz
+  go tool pprof -http=: agent-1234.pb.gz        look at it in a browser
+  agent --pid 1234 -o profile.svg               a flame graph
+  agent --pid 1234 -d 1m -r 499 -o stacks.txt   folded stacks of a minute, more closely
+  agent --pid 1234 -t -f folded -o - | flamegraph.pl > profile.svg";
+
+/// Why a command line cannot be carried out.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+enum UsageError {
+    #[error(
+        "the ending of '{}' stands for no format: end it in {}, or name one with --format",
+        path.display(),
+        known_endings()
+    )]
+    UnknownEnding { path: PathBuf },
+}
+
+impl TryFrom<Flags> for Options {
+    type Error = UsageError;
+
+    fn try_from(flags: Flags) -> Result<Self, UsageError> {
+        let destination = flags.output.map_or(Destination::Unnamed, Destination::from);
+        let format = match (flags.format, &destination) {
+            (Some(format), _) => format,
+            (None, Destination::File(path)) => {
+                format_of(path).ok_or_else(|| UsageError::UnknownEnding { path: path.clone() })?
+            }
+            (None, _) => Format::Pprof,
+        };
+        Ok(Self {
+            pid: flags.pid,
+            duration: flags.duration,
+            rate: flags.rate,
+            format,
+            threads: flags.threads,
+            destination,
+        })
+    }
+}
+
+/// The format that a path asks for.
+fn format_of(path: &Path) -> Option<Format> {
+    // The endings of devices and folders mean nothing; that a folder is no output is told later.
+    let is_file = !path.starts_with("/dev") && !path.starts_with("/proc") && !path.is_dir();
+    Format::from_path(path).or((!is_file).then_some(Format::Pprof))
+}
+
+/// A duration as people write it; a bare number is seconds.
+fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let is_bare = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let duration = if is_bare {
+        humantime::parse_duration(&format!("{text}s"))
+    } else {
+        humantime::parse_duration(text)
+    };
+    let duration = duration.map_err(|_| DurationError::Unreadable)?;
+    if duration.is_zero() {
+        return Err(DurationError::Zero);
+    }
+    if duration > MAX_DURATION {
+        return Err(DurationError::TooLong);
+    }
+    Ok(duration)
+}
+
+/// Why a text is not a duration; clap prints the text itself in front.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+enum DurationError {
+    #[error("write it as 30, 500ms, 10s or 1m30s")]
+    Unreadable,
+    #[error("it must be longer than nothing")]
+    Zero,
+    #[error("24h is the most")]
+    TooLong,
+}
+
+/// For example `.pb.gz or .svg`.
+fn known_endings() -> String {
+    let mut list = String::new();
+    for (index, format) in Format::ALL.into_iter().enumerate() {
+        let dotted: Vec<_> = format
+            .endings()
+            .iter()
+            .map(|ending| format!(".{ending}"))
+            .collect();
+        let comma = if index == 0 { "" } else { ", " };
+        let _ = write!(list, "{comma}{} ({format})", dotted.join(" "));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(arguments: &str) -> Result<Options, String> {
+        let arguments = ["agent"].into_iter().chain(arguments.split_whitespace());
+        let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        Options::try_from(flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn clap_finds_no_fault_with_the_flags() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn a_process_is_all_that_is_needed() {
+        assert_eq!(
+            options("--pid 42"),
+            Ok(Options {
+                pid: 42,
+                duration: Duration::from_secs(10),
+                rate: 99,
+                format: Format::Pprof,
+                threads: false,
+                destination: Destination::Unnamed,
+            })
+        );
+    }
+
+    #[test]
+    fn everything_can_be_chosen() {
+        assert_eq!(
+            options("-p 42 -d 1m30s -r 499 -o x.pb.gz -f svg -t"),
+            Ok(Options {
+                pid: 42,
+                duration: Duration::from_secs(90),
+                rate: 499,
+                format: Format::Svg,
+                threads: true,
+                destination: Destination::File("x.pb.gz".into()),
+            })
+        );
+    }
+
+    #[test]
+    fn the_ending_chooses_the_format() {
+        let format = |arguments| options(arguments).map(|options| options.format);
+        assert_eq!(format("-p 1 -o a.svg"), Ok(Format::Svg));
+        assert_eq!(format("-p 1 -o a/b.folded"), Ok(Format::Folded));
+        assert_eq!(format("-p 1 -o -"), Ok(Format::Pprof));
+        assert_eq!(format("-p 1 -o /dev/null"), Ok(Format::Pprof));
+        assert_eq!(format("-p 1 -o a.json -f folded"), Ok(Format::Folded));
+    }
+
+    #[test]
+    fn an_unknown_ending_is_an_error_that_lists_the_known_ones() {
+        assert_eq!(
+            options("-p 1 -o a.json").unwrap_err(),
+            "the ending of 'a.json' stands for no format: end it in .pb.gz .pb .pprof (pprof), \
+             .folded .collapsed .txt (folded), .svg (svg), or name one with --format"
+        );
+        assert!(options("-p 1 -o svg").is_err());
+    }
+
+    #[test]
+    fn a_dash_is_standard_output() {
+        let destination = |path: &str| Destination::from(PathBuf::from(path));
+        assert_eq!(destination("-"), Destination::StandardOutput);
+        assert_eq!(destination("/dev/stdout"), Destination::StandardOutput);
+        assert_eq!(
+            destination("./-"),
+            Destination::File(Path::new("./-").into())
+        );
+    }
+
+    #[test]
+    fn durations_are_what_people_write() {
+        let millis = |text| parse_duration(text).map(|duration| duration.as_millis());
+        assert_eq!(millis("10"), Ok(10_000));
+        assert_eq!(millis("0.5"), Ok(500));
+        assert_eq!(millis("10s"), Ok(10_000));
+        assert_eq!(millis("1m30s"), Ok(90_000));
+        assert_eq!(millis("1.5h"), Ok(5_400_000));
+        assert_eq!(millis("500ms"), Ok(500));
+        assert_eq!(millis("24h"), Ok(86_400_000));
+    }
+
+    #[test]
+    fn durations_have_bounds() {
+        for zero in ["0", "0s", "0.0", "0ms"] {
+            assert_eq!(parse_duration(zero), Err(DurationError::Zero), "{zero}");
+        }
+        for long in ["24h1ns", "86401", "2days"] {
+            assert_eq!(parse_duration(long), Err(DurationError::TooLong), "{long}");
+        }
+        for text in ["", ".", "10x", "s", "-1", "1e3", "99999999999999999999"] {
+            assert_eq!(
+                parse_duration(text),
+                Err(DurationError::Unreadable),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        for bad in [
+            "--pid 0",
+            "--pid -1",
+            "--pid 4194305",
+            "--pid x",
+            "--pid 1 --rate 0",
+            "--pid 1 --rate 10001",
+            "--pid 1 --format html",
+            "--pid 1 --flame",
+            "--pid 1 2",
+            "",
+        ] {
+            assert!(options(bad).is_err(), "{bad}");
+        }
+        assert!(options("--pid 4194304 --rate 10000").is_ok());
+    }
+
+    #[test]
+    fn a_number_out_of_bounds_is_told_the_bounds() {
+        let error = options("--pid 1 --rate 0").unwrap_err();
+        assert!(error.contains("0 is not in 1..=10000"), "{error}");
+    }
+}

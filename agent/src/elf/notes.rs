@@ -1,0 +1,112 @@
+//! The GNU build ID.
+
+use std::fmt::Write as _;
+
+use goblin::elf::{note::NT_GNU_BUILD_ID, program_header::PT_NOTE, section_header::SHT_NOTE};
+
+use super::{Elf, Error, Source, half};
+
+/// Most bytes of one segment or section of notes that are read.
+const MAX_NOTES: u64 = 64 << 10;
+
+/// Most segments and sections of notes that are looked at.
+const MAX_PLACES: usize = 64;
+
+/// Most bytes of a build ID: SHA-512 has 64.
+const MAX_BUILD_ID: usize = 64;
+
+impl<S: Source> Elf<S> {
+    /// The GNU build ID in lower-case hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// When the notes cannot be read.
+    pub fn build_id(&self) -> Result<Option<String>, Error> {
+        let segments = self
+            .segments
+            .iter()
+            .filter(|segment| segment.p_type == PT_NOTE)
+            .map(|segment| (segment.p_offset, segment.p_filesz, segment.p_align));
+        let sections = self
+            .sections
+            .iter()
+            .filter(|section| section.sh_type == SHT_NOTE)
+            .map(|section| (section.sh_offset, section.sh_size, section.sh_addralign));
+        for (offset, bytes, alignment) in segments.chain(sections).take(MAX_PLACES) {
+            let bytes = bytes.min(MAX_NOTES);
+            let notes = self.bytes_at("notes", offset, bytes, MAX_NOTES)?;
+            if let Some(build_id) = find_build_id(&notes, if alignment == 8 { 8 } else { 4 }) {
+                return Ok(Some(hexadecimal(build_id)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn find_build_id(notes: &[u8], alignment: usize) -> Option<&[u8]> {
+    let mut rest = notes;
+    while rest.len() >= 12 {
+        let name_bytes = half(rest, 0) as usize;
+        let content_bytes = half(rest, 4) as usize;
+        let kind = half(rest, 8);
+        let name = rest.get(12..12_usize.checked_add(name_bytes)?)?;
+        let start = 12_usize
+            .checked_add(name_bytes)?
+            .checked_next_multiple_of(alignment)?;
+        let end = start.checked_add(content_bytes)?;
+        let content = rest.get(start..end)?;
+        if kind == NT_GNU_BUILD_ID
+            && name == b"GNU\0"
+            && (1..=MAX_BUILD_ID).contains(&content.len())
+        {
+            return Some(content);
+        }
+        rest = rest.get(end.checked_next_multiple_of(alignment)?..)?;
+    }
+    None
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_build_id;
+
+    fn note(kind: u32, name: &[u8], content: &[u8]) -> Vec<u8> {
+        let mut note = Vec::new();
+        note.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
+        note.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
+        note.extend(kind.to_le_bytes());
+        for part in [name, content] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    #[test]
+    fn the_build_id_is_found_behind_other_notes() {
+        let mut notes = note(1, b"GNU\0", &[0; 16]);
+        notes.extend(note(3, b"stapsdt\0", b"odd"));
+        notes.extend(note(3, b"GNU\0", b"\x12\xab"));
+        assert_eq!(find_build_id(&notes, 4), Some(&b"\x12\xab"[..]));
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_end_the_search() {
+        let mut notes = note(1, b"GNU\0", b"");
+        notes[0..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(find_build_id(&notes, 4), None);
+        notes[0..4].copy_from_slice(&4_u32.to_le_bytes());
+        notes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(find_build_id(&notes, 8), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! Where the bytes of an ELF file come from: a file, or memory in tests.
+
+use std::{fs::File, io, os::unix::fs::FileExt as _};
+
+/// Something that can be read at any offset.
+pub trait Source {
+    /// How many bytes there are.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be learned.
+    fn bytes(&self) -> io::Result<u64>;
+
+    /// Fills `into` with the bytes at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// When there are fewer, or they cannot be read.
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl Source for File {
+    fn bytes(&self) -> io::Result<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        // Not a mapping: a file that is cut short while it is mapped kills its reader.
+        self.read_exact_at(into, offset)
+    }
+}
+
+impl Source for &[u8] {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let from = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.get(start..start.checked_add(into.len())?))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        into.copy_from_slice(from);
+        Ok(())
+    }
+}

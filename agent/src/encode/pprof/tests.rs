@@ -1,0 +1,317 @@
+use std::{
+    collections::{BTreeSet, HashSet},
+    fmt::Write as _,
+    io::Read as _,
+};
+
+use super::*;
+use crate::{
+    encode::support::{assert_golden, made_profile},
+    profile::{Function, FunctionId, Location, LocationId, Sample, StackId, ThreadIndex},
+};
+
+fn decoded(profile: &Profile) -> schema::Profile {
+    let mut bytes = Vec::new();
+    write(profile, &mut bytes).unwrap();
+    let mut message = Vec::new();
+    flate2::read::GzDecoder::new(bytes.as_slice())
+        .read_to_end(&mut message)
+        .unwrap();
+    schema::Profile::decode(message.as_slice()).unwrap()
+}
+
+impl schema::Profile {
+    fn text(&self, index: i64) -> &str {
+        &self.string_table[usize::try_from(index).unwrap()]
+    }
+
+    fn function(&self, id: u64) -> &schema::Function {
+        self.function
+            .iter()
+            .find(|function| function.id == id)
+            .unwrap()
+    }
+
+    /// The whole file as text.
+    fn dump(&self) -> String {
+        let mut text = String::new();
+        for kind in self.sample_type.iter().chain(&self.period_type) {
+            let _ = writeln!(
+                text,
+                "type {}/{}",
+                self.text(kind.r#type),
+                self.text(kind.unit)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "period {} default {} time {} duration {}",
+            self.period,
+            self.text(self.default_sample_type),
+            self.time_nanos,
+            self.duration_nanos
+        );
+        for &comment in &self.comment {
+            let comment = self.text(comment);
+            let version = concat!("agent ", env!("CARGO_PKG_VERSION"));
+            let _ = writeln!(
+                text,
+                "comment {}",
+                comment.replace(version, "agent VERSION")
+            );
+        }
+        for mapping in &self.mapping {
+            let _ = writeln!(
+                text,
+                "mapping {} {:#x}..{:#x} at {:#x} {:?} {:?} {} {} {}",
+                mapping.id,
+                mapping.memory_start,
+                mapping.memory_limit,
+                mapping.file_offset,
+                self.text(mapping.filename),
+                self.text(mapping.build_id),
+                mapping.has_functions,
+                mapping.has_filenames,
+                mapping.has_line_numbers
+            );
+        }
+        for function in &self.function {
+            let _ = writeln!(
+                text,
+                "function {} {:?} {:?} {:?}:{}",
+                function.id,
+                self.text(function.name),
+                self.text(function.system_name),
+                self.text(function.filename),
+                function.start_line
+            );
+        }
+        for location in &self.location {
+            let _ = write!(
+                text,
+                "location {} in {} at {:#x}",
+                location.id, location.mapping_id, location.address
+            );
+            for line in &location.line {
+                let name = self.text(self.function(line.function_id).name);
+                let _ = write!(text, " {name:?}:{}", line.line);
+            }
+            text.push('\n');
+        }
+        for sample in &self.sample {
+            let _ = write!(text, "sample {:?} {:?}", sample.value, sample.location_id);
+            for label in &sample.label {
+                let _ = write!(
+                    text,
+                    " {}={:?}/{}",
+                    self.text(label.key),
+                    self.text(label.str),
+                    label.num
+                );
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn assert_valid(profile: &schema::Profile) {
+    assert_eq!(profile.string_table[0], "");
+    let distinct: HashSet<_> = profile.string_table.iter().collect();
+    assert_eq!(distinct.len(), profile.string_table.len());
+
+    let ids = |count: usize| 1..=count as u64;
+    assert!(
+        profile
+            .mapping
+            .iter()
+            .map(|x| x.id)
+            .eq(ids(profile.mapping.len()))
+    );
+    assert!(
+        profile
+            .function
+            .iter()
+            .map(|x| x.id)
+            .eq(ids(profile.function.len()))
+    );
+    assert!(
+        profile
+            .location
+            .iter()
+            .map(|x| x.id)
+            .eq(ids(profile.location.len()))
+    );
+
+    for mapping in &profile.mapping {
+        let name = profile.text(mapping.filename);
+        profile.text(mapping.build_id);
+        assert_eq!(mapping.has_functions, name.starts_with('['));
+        assert!(!(mapping.has_functions && name.contains("python3")));
+    }
+    for function in &profile.function {
+        assert_ne!(
+            profile.text(function.name),
+            profile.text(function.system_name)
+        );
+        profile.text(function.filename);
+    }
+    for location in &profile.location {
+        assert!(ids(profile.mapping.len()).contains(&location.mapping_id));
+        assert_eq!(location.line.len(), 1);
+        assert!(ids(profile.function.len()).contains(&location.line[0].function_id));
+    }
+    let mut seen = BTreeSet::new();
+    for sample in &profile.sample {
+        assert_eq!(sample.value.len(), profile.sample_type.len());
+        for id in &sample.location_id {
+            assert!(ids(profile.location.len()).contains(id));
+        }
+        let keys: HashSet<_> = sample.label.iter().map(|label| label.key).collect();
+        assert_eq!(keys.len(), sample.label.len());
+        let labels: Vec<_> = sample
+            .label
+            .iter()
+            .map(|label| (profile.text(label.key), profile.text(label.str), label.num))
+            .collect();
+        assert!(
+            seen.insert((&sample.location_id, labels)),
+            "twice: {sample:?}"
+        );
+    }
+}
+
+#[test]
+fn a_profile_is_all_there() {
+    let message = decoded(&made_profile("/srv/app/main.py"));
+    assert_valid(&message);
+    assert_golden("made.pprof.txt", &message.dump());
+}
+
+#[test]
+fn what_is_decoded_is_what_was_encoded() {
+    let profile = made_profile("/srv/app/main.py");
+    assert_eq!(decoded(&profile), message(&profile));
+}
+
+#[test]
+fn nothing_at_all_is_valid() {
+    let mut profile = made_profile("");
+    profile.process = Process::default();
+    profile.functions.clear();
+    profile.locations.clear();
+    profile.stacks.clear();
+    profile.threads.clear();
+    profile.samples.clear();
+    let message = decoded(&profile);
+    assert_valid(&message);
+    assert_eq!(message.text(message.mapping[0].filename), "[python]");
+}
+
+#[test]
+fn equal_threads_are_one() {
+    let mut profile = made_profile("");
+    profile.threads[2] = profile.threads[1].clone();
+    let message = decoded(&profile);
+    assert_valid(&message);
+    assert_eq!(message.sample.len(), profile.samples.len() - 1);
+}
+
+#[test]
+fn a_thread_without_a_name_has_no_label_for_it() {
+    let mut profile = made_profile("");
+    for thread in &mut profile.threads {
+        thread.name.clear();
+    }
+    let message = decoded(&profile);
+    assert_valid(&message);
+    assert!(message.sample.iter().all(|sample| sample.label.len() == 1));
+}
+
+#[test]
+fn the_header_has_no_time() {
+    let mut bytes = Vec::new();
+    write(&made_profile(""), &mut bytes).unwrap();
+    assert_eq!(bytes[..8], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
+}
+
+/// A minute: 5,940 samples of four threads, in stacks of 30 frames that share callers.
+///
+/// There are as many functions, places and stacks as in a minute of a real program with four
+/// threads that parse, tokenize, compare, format, log and inspect; its own file had 11 kB.
+fn typical_minute() -> Profile {
+    let mut state = 42_u64;
+    let mut random = |limit: u64| {
+        // Knuth's constants; the high bits are the random ones.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        u32::try_from((state >> 33) % limit).unwrap()
+    };
+    let packages = [
+        "asyncio",
+        "django/db/models",
+        "json",
+        "sqlalchemy/orm",
+        "app/views",
+    ];
+    let words = [
+        "load", "handle", "parse", "resolve", "_execute", "render", "__iter__", "compile",
+    ];
+    let mut profile = made_profile("");
+    profile.functions = (0..225)
+        .map(|id: u32| Function {
+            name: format!(
+                "{}{}.{}_{}",
+                words[random(8) as usize],
+                random(20),
+                words[random(8) as usize],
+                random(50)
+            ),
+            file: format!(
+                "/srv/venv/lib/python3.12/site-packages/{}/{}.py",
+                packages[random(5) as usize],
+                words[id as usize % 8]
+            ),
+            first_line: std::num::NonZeroU32::new(random(900) + 1),
+            ..profile.functions[0].clone()
+        })
+        .collect();
+    profile.locations = (0..410)
+        .map(|id| Location {
+            function: FunctionId(id % 225),
+            line: std::num::NonZeroU32::new(random(900) + 1),
+        })
+        .collect();
+    // Each stack is an earlier one that took another turn a few frames from its leaf.
+    let mut stacks: Vec<Vec<LocationId>> = vec![(0..30).map(LocationId).collect()];
+    while stacks.len() < 360 {
+        let mut stack = stacks[random(stacks.len() as u64) as usize].clone();
+        let other = random(6) as usize + 1;
+        stack[..other].fill_with(|| LocationId(random(410)));
+        stacks.push(stack);
+    }
+    profile.stacks = stacks.into_iter().map(Vec::into_boxed_slice).collect();
+    let mut counts = std::collections::BTreeMap::<_, u64>::new();
+    for _ in 0..99 * 60 {
+        *counts
+            .entry((random(360).min(random(360)), random(4)))
+            .or_default() += 1;
+    }
+    profile.samples = counts
+        .into_iter()
+        .map(|((stack, thread), count)| Sample {
+            stack: StackId(stack),
+            thread: ThreadIndex(thread),
+            count,
+        })
+        .collect();
+    profile
+}
+
+#[test]
+fn a_minute_is_small() {
+    let mut bytes = Vec::new();
+    write(&typical_minute(), &mut bytes).unwrap();
+    assert!(bytes.len() <= 20_000, "{} bytes", bytes.len());
+}

@@ -1,0 +1,287 @@
+//! The kernel half, seen from the user half: loaded, fed and read here and nowhere else.
+
+mod btf;
+mod counters;
+mod requirements;
+
+use std::{io, time::Duration};
+
+use agent_common::{layout::Layout, maps::Process};
+use aya::{
+    Ebpf, EbpfError, EbpfLoader,
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
+    programs::{
+        PerfEvent, ProgramError,
+        perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
+    },
+    util::online_cpus,
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+pub use counters::Counters;
+pub use requirements::{Unmet, check as check_requirements};
+
+/// The program that the clock runs.
+const ENTRY: &str = "on_cpu";
+
+/// Why the kernel half does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel's BTF does not tell what is needed.
+    #[error(transparent)]
+    Btf(#[from] btf::Error),
+    /// The object was refused as a whole.
+    #[error("the kernel half could not be loaded: {0}")]
+    Load(#[from] EbpfError),
+    /// A program was refused.
+    #[error("the kernel refused the program `{program}`")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// What the kernel said.
+        source: ProgramError,
+    },
+    /// A map could not be used.
+    #[error("the kernel half's map `{map}` could not be used")]
+    Map {
+        /// Its name.
+        map: &'static str,
+        /// What the kernel said.
+        source: MapError,
+    },
+    /// The object lacks something that this binary was built for.
+    #[error(
+        "the kernel half has no `{0}`: agent was built from sources that do not belong together"
+    )]
+    Incomplete(&'static str),
+    /// The system did not say which processors there are, or could not be polled.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The kernel half, loaded.
+pub struct Kernel {
+    programs: Ebpf,
+    records: AsyncFd<RingBuf<MapData>>,
+    layouts: Vec<Layout>,
+}
+
+/// What the kernel half is loaded with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Time between two samples on a processor.
+    pub period: Duration,
+    /// Seed of all hashes.
+    pub hash_seed: u64,
+}
+
+impl Kernel {
+    /// Loads the kernel half; nothing is sampled yet.
+    ///
+    /// Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the kernel lacks something or refuses a program.
+    pub fn load(settings: Settings) -> Result<Self, Error> {
+        let thread_pointer_offset = btf::thread_pointer_offset()?;
+        let period_ns = u64::try_from(settings.period.as_nanos()).unwrap_or(u64::MAX);
+        let mut programs = EbpfLoader::new()
+            .override_global("HASH_SEED", &settings.hash_seed, true)
+            .override_global("PERIOD_NS", &period_ns, true)
+            .override_global("THREAD_POINTER_OFFSET", &thread_pointer_offset, true)
+            .load(aya::include_bytes_aligned!(concat!(
+                env!("OUT_DIR"),
+                "/agent.bpf.o"
+            )))?;
+        entry(&mut programs)?
+            .load()
+            .map_err(|source| Error::Program {
+                program: ENTRY,
+                source,
+            })?;
+        let records = programs
+            .take_map("RECORDS")
+            .ok_or(Error::Incomplete("RECORDS"))?;
+        let records = RingBuf::try_from(records).map_err(|source| Error::Map {
+            map: "RECORDS",
+            source,
+        })?;
+        let records = AsyncFd::with_interest(records, Interest::READABLE).map_err(|source| {
+            Error::System {
+                what: "the ring buffer cannot be polled",
+                source,
+            }
+        })?;
+        Ok(Self {
+            programs,
+            records,
+            layouts: Vec::new(),
+        })
+    }
+
+    /// Lets the kernel half sample the process `tgid` (initial PID namespace) and walk the
+    /// frames of its interpreter, the pointer to whose newest interpreter state is at
+    /// `interpreters_head`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when there is no room for another process or layout.
+    pub fn add_process(
+        &mut self,
+        tgid: u32,
+        interpreters_head: u64,
+        layout: &Layout,
+    ) -> Result<(), Error> {
+        let index = self.layout_index(layout)?;
+        let process = Process {
+            interpreters_head,
+            layout: index,
+            reserved: 0,
+        };
+        let map_error = |source| Error::Map {
+            map: "PROCESSES",
+            source,
+        };
+        let map = self
+            .programs
+            .map_mut("PROCESSES")
+            .ok_or(Error::Incomplete("PROCESSES"))?;
+        let mut processes = HashMap::<_, u32, Process>::try_from(map).map_err(map_error)?;
+        processes.insert(tgid, process, 0).map_err(map_error)
+    }
+
+    /// The index of `layout` in the map of layouts, where it is put if it is not there.
+    fn layout_index(&mut self, layout: &Layout) -> Result<u32, Error> {
+        let known = self.layouts.iter().position(|known| known == layout);
+        let index = known.unwrap_or(self.layouts.len());
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        if known.is_none() {
+            let map_error = |source| Error::Map {
+                map: "LAYOUTS",
+                source,
+            };
+            let map = self
+                .programs
+                .map_mut("LAYOUTS")
+                .ok_or(Error::Incomplete("LAYOUTS"))?;
+            let mut layouts = Array::<_, Layout>::try_from(map).map_err(map_error)?;
+            layouts.set(index, layout, 0).map_err(map_error)?;
+            self.layouts.push(*layout);
+        }
+        Ok(index)
+    }
+
+    /// Starts the clock of every processor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when a processor's clock cannot be used.
+    pub fn start(&mut self, period: Duration) -> Result<(), Error> {
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let processors = online_cpus().map_err(|(_, source)| Error::System {
+            what: "the list of processors cannot be read",
+            source,
+        })?;
+        let entry = entry(&mut self.programs)?;
+        for cpu in processors {
+            entry
+                .attach(
+                    PerfEventConfig::Software(SoftwareEvent::CpuClock),
+                    PerfEventScope::AllProcessesOneCpu { cpu },
+                    SamplePolicy::Period(period_ns),
+                    false,
+                )
+                .map_err(|source| Error::Program {
+                    program: ENTRY,
+                    source,
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Stops the clocks. What was sampled can still be read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Program`] when the program cannot be detached.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        entry(&mut self.programs)?
+            .unload()
+            .map_err(|source| Error::Program {
+                program: ENTRY,
+                source,
+            })
+    }
+
+    /// Waits until the kernel half asks to be read, because much is waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the ring buffer cannot be polled.
+    pub async fn pressed(&self) -> Result<(), Error> {
+        let mut guard = self
+            .records
+            .readable()
+            .await
+            .map_err(|source| Error::System {
+                what: "the ring buffer cannot be polled",
+                source,
+            })?;
+        guard.clear_ready();
+        Ok(())
+    }
+
+    /// Hands every record that is waiting to `take`.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        let records = self.records.get_mut();
+        while let Some(record) = records.next() {
+            take(&record);
+        }
+    }
+
+    /// What the kernel half has counted so far.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the counters cannot be read.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        let map_error = |source| Error::Map {
+            map: "COUNTERS",
+            source,
+        };
+        let map = self
+            .programs
+            .map("COUNTERS")
+            .ok_or(Error::Incomplete("COUNTERS"))?;
+        let counters = PerCpuArray::<_, u64>::try_from(map).map_err(map_error)?;
+        Counters::read(&counters).map_err(map_error)
+    }
+
+    /// How often the program has run and for how many nanoseconds in all, by the kernel's own
+    /// account; [`None`] when the kernel does not keep it (`kernel.bpf_stats_enabled`).
+    #[must_use]
+    pub fn cost(&self) -> Option<(u64, u64)> {
+        let info = self.programs.program(ENTRY)?.info().ok()?;
+        let runs = info.run_count();
+        let nanoseconds = u64::try_from(info.run_time().as_nanos()).ok()?;
+        (runs != 0).then_some((runs, nanoseconds))
+    }
+}
+
+/// The program that the clock runs.
+fn entry(programs: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
+    programs
+        .program_mut(ENTRY)
+        .ok_or(Error::Incomplete(ENTRY))?
+        .try_into()
+        .map_err(|source| Error::Program {
+            program: ENTRY,
+            source,
+        })
+}

@@ -1,0 +1,28 @@
+//! The user half of agent: loads the kernel half, tells it what to look at, and turns what it
+//! sends into profiles.
+//!
+//! Data flows one way, and a room knows nothing of the next:
+//!
+//! ```text
+//! kernel ─► decode ─► symbolize ─► aggregate ─► encode
+//!    ▲
+//!    └── python ◄── elf ◄── process
+//! ```
+//!
+//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; what comes from another
+//! process, from a file or from the kernel is untrusted and bounded; an expected race (a process
+//! gone, a record cut short) is counted, not an error.
+
+pub mod aggregate;
+pub mod cli;
+pub mod decode;
+pub mod elf;
+pub mod encode;
+pub mod kernel;
+pub mod process;
+pub mod profile;
+pub mod python;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod symbolize;

@@ -1,0 +1,124 @@
+//! Why a process could not be looked at.
+
+use std::{io, path::PathBuf};
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Why a process could not be looked at; each says what to do.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// There is none with this id, or it is gone.
+    #[error("there is no process {pid}; check the id, in a container it is that of the host")]
+    NoSuchProcess {
+        /// What was asked for.
+        pid: u32,
+    },
+    /// The id is that of a thread.
+    #[error("{pid} is a thread of process {tgid}; give the process's id, {tgid}")]
+    Thread {
+        /// What was asked for.
+        pid: u32,
+        /// The thread's process.
+        tgid: u32,
+    },
+    /// It has ended and waits for its parent.
+    #[error("process {pid} ({name}) has ended and only waits for its parent to notice")]
+    Ended {
+        /// What was asked for.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// It runs in the kernel only.
+    #[error("process {pid} ({name}) is a thread of the kernel and runs no program")]
+    KernelThread {
+        /// What was asked for.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// The system forbids it.
+    #[error("may not read {file} of process {pid}; run as root or as the owner of the process")]
+    Denied {
+        /// What was asked for.
+        pid: u32,
+        /// The file below `/proc/PID`.
+        file: &'static str,
+    },
+    /// Something in `/proc/PID` could not be read.
+    #[error("cannot read {file} of process {pid}; check that /proc is mounted")]
+    Read {
+        /// What was asked for.
+        pid: u32,
+        /// The file below `/proc/PID`.
+        file: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something in `/proc/PID` is larger than what is read.
+    #[error("{file} of process {pid} has more than {limit} bytes, which is not supported")]
+    TooLong {
+        /// What was asked for.
+        pid: u32,
+        /// The file below `/proc/PID`.
+        file: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+}
+
+impl Error {
+    /// The error for `errno` at `file` below `/proc/PID`.
+    pub(super) fn new(pid: u32, file: &'static str, errno: Errno) -> Self {
+        match errno {
+            Errno::SRCH | Errno::NOENT => Self::NoSuchProcess { pid },
+            Errno::ACCESS | Errno::PERM => Self::Denied { pid, file },
+            _ => Self::Read {
+                pid,
+                file,
+                source: errno.into(),
+            },
+        }
+    }
+}
+
+/// Why a mapped file could not be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The system refused.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The file, as the process sees it.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It has been removed, and its mapping may not be opened.
+    #[error("{} was removed, and reading its mapping takes root's rights", path.display())]
+    Deleted {
+        /// The file, as the process saw it.
+        path: PathBuf,
+    },
+    /// It is a device, a pipe or the like.
+    #[error("{} is not a regular file", path.display())]
+    NotRegular {
+        /// The file, as the process sees it.
+        path: PathBuf,
+    },
+    /// The mapping has no file.
+    #[error("the mapping has no file")]
+    Anonymous,
+}
+
+impl OpenError {
+    /// Whether more rights would help.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::Open { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            Self::Deleted { .. } => true,
+            Self::NotRegular { .. } | Self::Anonymous => false,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The model of a profile: what aggregation makes and every encoder reads.
+
+use std::{
+    num::NonZeroU32,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+/// Samples of one process over some time.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// When sampling began.
+    pub start: SystemTime,
+    /// For how long samples were taken.
+    pub duration: Duration,
+    /// CPU time that one sample stands for.
+    pub period: Duration,
+    /// The process.
+    pub process: Process,
+    /// The functions; [`FunctionId`] is an index.
+    pub functions: Vec<Function>,
+    /// Places in functions; [`LocationId`] is an index.
+    pub locations: Vec<Location>,
+    /// Distinct stacks; [`StackId`] is an index.
+    pub stacks: Vec<Stack>,
+    /// Threads; [`ThreadIndex`] is an index.
+    pub threads: Vec<Thread>,
+    /// How often each stack was seen in each thread; at most one entry for a pair.
+    pub samples: Vec<Sample>,
+    /// What was lost or could not be told.
+    pub losses: Losses,
+}
+
+/// The profiled process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Its id, as the agent sees it.
+    pub pid: u32,
+    /// Name of its executable, without folders.
+    pub name: String,
+    /// What the interpreter is, for example `CPython 3.12.1`.
+    pub runtime: String,
+    /// Files that are mapped executable, the executable first.
+    pub images: Vec<Image>,
+}
+
+/// A file that is mapped executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Offset of `start` in the file, in bytes.
+    pub file_offset: u64,
+    /// Path as the process sees it.
+    pub path: PathBuf,
+    /// GNU build ID in lower-case hexadecimal, where the file has one.
+    pub build_id: Option<String>,
+}
+
+/// Index into [`Profile::functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
+/// Index into [`Profile::locations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LocationId(pub u32);
+
+/// Index into [`Profile::stacks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackId(pub u32);
+
+/// Index into [`Profile::threads`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadIndex(pub u32);
+
+/// What kind of frame a function's frames are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FrameKind {
+    /// A Python function, a module's or a class's body, a lambda, a comprehension.
+    Python,
+    /// Not a function: says why something is not there, for example `[frames left out]`.
+    Marker,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Qualified name where the version has one.
+    pub name: String,
+    /// File as the interpreter names it; empty for a marker.
+    pub file: String,
+    /// First line of its source.
+    pub first_line: Option<NonZeroU32>,
+    /// What it is.
+    pub kind: FrameKind,
+}
+
+/// A place in a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// The function.
+    pub function: FunctionId,
+    /// The line; [`None`] where the interpreter has none either.
+    pub line: Option<NonZeroU32>,
+}
+
+/// A frame in words.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resolved {
+    /// The function.
+    pub function: Function,
+    /// The line; [`None`] where the interpreter has none either.
+    pub line: Option<NonZeroU32>,
+}
+
+/// A stack, leaf first.
+pub type Stack = Box<[LocationId]>;
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id, as the agent sees it.
+    pub tid: u32,
+    /// `threading.Thread.name` where it is known, else the kernel's name of the thread.
+    pub name: String,
+}
+
+/// How often a stack was seen in a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The stack.
+    pub stack: StackId,
+    /// The thread.
+    pub thread: ThreadIndex,
+    /// How many sampling periods.
+    pub count: u64,
+}
+
+/// What was lost or could not be told, in samples unless stated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Samples that found no room on their way to the user half.
+    pub lost_samples: u64,
+    /// Samples whose stack was deeper than what is kept; they are in the profile, marked.
+    pub truncated: u64,
+    /// Samples whose walk did not reach the root; they are in the profile, marked.
+    pub incomplete: u64,
+    /// Frames, not samples, whose function could not be told; they are in the profile, marked.
+    pub unresolved_frames: u64,
+    /// Samples of threads that ran no Python at all; they are in the profile, marked.
+    pub not_python: u64,
+    /// Records, not samples, that could not be understood.
+    pub malformed_records: u64,
+}
+
+impl Profile {
+    /// The function and the line of a location.
+    ///
+    /// # Panics
+    ///
+    /// When `id` is not an index of this profile.
+    #[must_use]
+    pub fn location(&self, id: LocationId) -> (&Function, Option<NonZeroU32>) {
+        let location = self.locations[id.0 as usize];
+        (&self.functions[location.function.0 as usize], location.line)
+    }
+
+    /// Sampling periods in all samples.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.count).sum()
+    }
+}

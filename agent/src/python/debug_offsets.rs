@@ -1,0 +1,487 @@
+//! `_Py_DebugOffsets`: what CPython itself says about its layout, from 3.13 on.
+//!
+//! It stands at the start of `_PyRuntime`, is initialised statically and therefore read from
+//! the ELF file. Its own layout differs between series, so its version is read first. A value
+//! that is wrong would make the kernel half read nonsense: every one is checked.
+
+use agent_common::{
+    layout::Layout,
+    limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES},
+};
+use thiserror::Error;
+
+use super::{
+    version::Version,
+    versions::{code_bytes, frame_bytes, text_bytes, thread_bytes},
+};
+
+/// What it starts with.
+const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
+
+/// Most bytes of it that are read; 3.15 has 888.
+pub const MAX_BYTES: usize = 1024;
+
+/// Largest structure that is believed in; the runtime of 3.12 has 460 KB.
+const MAX_STRUCTURE: u64 = 1 << 20;
+
+/// Where it has what, in bytes from its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Positions {
+    /// `runtime_state`.
+    pub runtime: RuntimePositions,
+    /// `interpreter_state`.
+    pub interpreter: InterpreterPositions,
+    /// `thread_state`.
+    pub thread: ThreadPositions,
+    /// `interpreter_frame`.
+    pub frame: FramePositions,
+    /// `code_object`.
+    pub code: CodePositions,
+    /// `bytes_object` and `unicode_object`.
+    pub text: TextPositions,
+}
+
+/// Positions in `runtime_state`.
+#[derive(Clone, Copy, Debug)]
+pub struct RuntimePositions {
+    /// `size`.
+    pub bytes: u16,
+    /// `interpreters_head`.
+    pub interpreters_head: u16,
+}
+
+/// Positions in `interpreter_state`.
+#[derive(Clone, Copy, Debug)]
+pub struct InterpreterPositions {
+    /// `size`.
+    pub bytes: u16,
+    /// `next`.
+    pub next: u16,
+    /// `threads_head`.
+    pub threads_head: u16,
+}
+
+/// Positions in `thread_state`.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadPositions {
+    /// `size`.
+    pub bytes: u16,
+    /// `prev`.
+    pub previous: u16,
+    /// `next`.
+    pub next: u16,
+    /// `interp`.
+    pub interpreter: u16,
+    /// `current_frame`.
+    pub current_frame: u16,
+    /// `thread_id`.
+    pub thread_id: u16,
+    /// `datastack_chunk`.
+    pub datastack_chunk: u16,
+}
+
+/// Positions in `interpreter_frame`.
+#[derive(Clone, Copy, Debug)]
+pub struct FramePositions {
+    /// `size`.
+    pub bytes: u16,
+    /// `previous`.
+    pub previous: u16,
+    /// `executable`.
+    pub executable: u16,
+    /// `instr_ptr`.
+    pub instr_ptr: u16,
+    /// `localsplus`.
+    pub localsplus: u16,
+    /// `owner`.
+    pub owner: u16,
+}
+
+/// Positions in `code_object`.
+#[derive(Clone, Copy, Debug)]
+pub struct CodePositions {
+    /// `size`.
+    pub bytes: u16,
+    /// `filename`.
+    pub filename: u16,
+    /// `qualname`.
+    pub qualname: u16,
+    /// `linetable`.
+    pub linetable: u16,
+    /// `firstlineno`.
+    pub firstlineno: u16,
+    /// `co_code_adaptive`.
+    pub co_code_adaptive: u16,
+}
+
+/// Positions in `bytes_object` and `unicode_object`.
+#[derive(Clone, Copy, Debug)]
+pub struct TextPositions {
+    /// `bytes_object.size`.
+    pub bytes_object: u16,
+    /// `bytes_object.ob_size`.
+    pub bytes_size: u16,
+    /// `bytes_object.ob_sval`.
+    pub bytes_data: u16,
+    /// `unicode_object.size`.
+    pub unicode_object: u16,
+    /// `unicode_object.state`.
+    pub state: u16,
+    /// `unicode_object.length`.
+    pub length: u16,
+    /// `unicode_object.asciiobject_size`.
+    pub ascii_data: u16,
+}
+
+/// Why it was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Rejection {
+    /// It is not there.
+    #[error("there are no debug offsets")]
+    Absent,
+    /// It is of another version than the image.
+    #[error("the debug offsets are those of version {found:#x}")]
+    OtherVersion {
+        /// Its version, as `PY_VERSION_HEX`.
+        found: u64,
+    },
+    /// A value cannot be.
+    #[error("the debug offsets give {value} for {field}")]
+    Implausible {
+        /// Of what.
+        field: &'static str,
+        /// What it says.
+        value: u64,
+    },
+}
+
+/// The bytes of `_Py_DebugOffsets`.
+#[derive(Clone, Copy, Debug)]
+pub struct DebugOffsets<'a>(&'a [u8]);
+
+impl<'a> DebugOffsets<'a> {
+    /// Takes the first bytes of `_PyRuntime`, if they are those of a `_Py_DebugOffsets`.
+    #[must_use]
+    pub fn new(runtime: &'a [u8]) -> Option<Self> {
+        let offsets = Self(runtime);
+        (offsets.word(0) == Some(COOKIE)).then_some(offsets)
+    }
+
+    /// The version as `PY_VERSION_HEX`.
+    #[must_use]
+    pub fn version_hex(&self) -> u64 {
+        self.word(8).unwrap_or(0)
+    }
+
+    /// Whether the build has no global lock.
+    #[must_use]
+    pub fn is_free_threaded(&self) -> bool {
+        self.word(16) == Some(1)
+    }
+
+    /// The layout; what is not in here is taken from `table`, the one of the same series.
+    ///
+    /// # Errors
+    ///
+    /// When it is of another version or a value cannot be.
+    pub fn layout(
+        &self,
+        version: Version,
+        positions: &Positions,
+        table: &Layout,
+    ) -> Result<Layout, Rejection> {
+        let found = self.version_hex();
+        if Version::from_hex(found) != Some(version) {
+            return Err(Rejection::OtherVersion { found });
+        }
+        let mut layout = *table;
+        self.read_interpreter(positions, &mut layout)?;
+        self.read_thread(positions, &mut layout)?;
+        self.read_frame(positions, &mut layout)?;
+        self.read_code(positions, &mut layout)?;
+        self.read_text(positions, &mut layout)?;
+        Ok(layout)
+    }
+
+    fn read_interpreter(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+        let most = u64::from(u16::MAX);
+        let runtime = self.structure("runtime_state", at.runtime.bytes, MAX_STRUCTURE)?;
+        let state = self.structure("interpreter_state", at.interpreter.bytes, MAX_STRUCTURE)?;
+        let runtime = runtime.within(most);
+        let state = state.within(most);
+        let to = &mut layout.interpreter;
+        to.runtime_head = runtime.word("interpreters_head", at.runtime.interpreters_head)?;
+        to.next = state.word("next", at.interpreter.next)?;
+        to.threads_head = state.word("threads_head", at.interpreter.threads_head)?;
+        Ok(())
+    }
+
+    fn read_thread(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+        let at = &at.thread;
+        let state = self
+            .structure("thread_state", at.bytes, MAX_STRUCTURE)?
+            .within(THREAD_BYTES as u64);
+        let to = &mut layout.thread;
+        to.previous = state.word("prev", at.previous)?;
+        to.next = state.word("next", at.next)?;
+        to.interpreter = state.word("interp", at.interpreter)?;
+        to.thread_id = state.word("thread_id", at.thread_id)?;
+        to.frame = state.word("current_frame", at.current_frame)?;
+        // `datastack_top` is the field after this one.
+        to.datastack_chunk = state
+            .without_last(8)
+            .word("datastack_chunk", at.datastack_chunk)?;
+        to.datastack_top = to.datastack_chunk + 8;
+        to.bytes = thread_bytes(to);
+        Ok(())
+    }
+
+    fn read_frame(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+        let at = &at.frame;
+        let frame = self.structure("interpreter_frame", at.bytes, FRAME_BYTES as u64)?;
+        let to = &mut layout.frame;
+        to.previous = frame.word("previous", at.previous)?;
+        to.code = frame.word("executable", at.executable)?;
+        to.instruction = frame.word("instr_ptr", at.instr_ptr)?;
+        to.owner = frame.field("owner", at.owner, 1)?;
+        to.locals = frame.word("localsplus", at.localsplus)?;
+        to.bytes = frame_bytes(to);
+        Ok(())
+    }
+
+    fn read_code(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+        let at = &at.code;
+        let code = self.structure("code_object", at.bytes, CODE_BYTES as u64)?;
+        let to = &mut layout.code;
+        to.file = code.word("filename", at.filename)?;
+        to.name = code.word("qualname", at.qualname)?;
+        to.line_table = code.word("linetable", at.linetable)?;
+        to.first_line = code.field("firstlineno", at.firstlineno, 4)?;
+        // The bytecode is aligned like a pointer and may start where the head ends.
+        to.bytecode = code.word("co_code_adaptive", at.co_code_adaptive)?;
+        to.bytes = code_bytes(to);
+        Ok(())
+    }
+
+    fn read_text(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+        let at = &at.text;
+        let most = 512;
+        let bytes = self.structure("bytes_object", at.bytes_object, most)?;
+        let unicode = self.structure("unicode_object", at.unicode_object, most)?;
+        let to = &mut layout.text;
+        let ascii_data = unicode.field("asciiobject_size", at.ascii_data, 8)?;
+        // The rest of the head of a compact string: `utf8_length` and `utf8`.
+        to.compact_data = ascii_data + (to.compact_data - to.ascii_data);
+        to.ascii_data = ascii_data;
+        to.length = unicode.word("length", at.length)?;
+        to.state = unicode.field("state", at.state, 4)?;
+        to.bytes_size = bytes.word("ob_size", at.bytes_size)?;
+        to.bytes_data = bytes.field("ob_sval", at.bytes_data, 1)?;
+        to.bytes = text_bytes(to);
+        Ok(())
+    }
+
+    /// A structure of which the size is known; `most` is its largest plausible size.
+    fn structure(
+        &self,
+        name: &'static str,
+        size_position: u16,
+        most: u64,
+    ) -> Result<Structure<'a>, Rejection> {
+        let value = self.word(size_position).unwrap_or(0);
+        if value == 0 || value > most {
+            return Err(Rejection::Implausible { field: name, value });
+        }
+        Ok(Structure {
+            offsets: *self,
+            end: value,
+        })
+    }
+
+    fn word(&self, position: u16) -> Option<u64> {
+        let bytes = self.0.get(usize::from(position)..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+}
+
+/// A structure whose fields end before a known offset.
+#[derive(Clone, Copy)]
+struct Structure<'a> {
+    offsets: DebugOffsets<'a>,
+    end: u64,
+}
+
+impl Structure<'_> {
+    /// The same with all fields ending before `end` too.
+    fn within(self, end: u64) -> Self {
+        Self {
+            end: self.end.min(end),
+            ..self
+        }
+    }
+
+    /// The same without its last `bytes` bytes.
+    fn without_last(self, bytes: u64) -> Self {
+        self.within(self.end.saturating_sub(bytes))
+    }
+
+    /// The offset of a pointer-sized field.
+    fn word(self, name: &'static str, position: u16) -> Result<u16, Rejection> {
+        self.field(name, position, 8)
+    }
+
+    /// The offset of a field of this size, of which it is a multiple.
+    fn field(self, name: &'static str, position: u16, bytes: u64) -> Result<u16, Rejection> {
+        let value = self.offsets.word(position).unwrap_or(u64::MAX);
+        let implausible = Rejection::Implausible { field: name, value };
+        if !value.is_multiple_of(bytes) || value.saturating_add(bytes) > self.end {
+            return Err(implausible);
+        }
+        u16::try_from(value).map_err(|_| implausible)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COOKIE, DebugOffsets, Positions, Rejection};
+    use crate::python::{version::Version, versions::series_of};
+    use agent_common::{
+        layout::Layout,
+        limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES},
+    };
+    use proptest::prelude::{any, prop, proptest};
+
+    const VERSION_HEX: u64 = 0x030d_00f0;
+
+    fn version() -> Version {
+        Version::from_hex(VERSION_HEX).unwrap()
+    }
+
+    fn known() -> (Positions, Layout) {
+        let series = series_of(version()).unwrap();
+        (series.debug_offsets.unwrap(), series.layout)
+    }
+
+    /// The debug offsets of 3.13.0 on x86-64, as far as they are used.
+    fn of_3_13_0() -> Vec<u64> {
+        let mut words = vec![0; 584 / 8];
+        words[0] = COOKIE;
+        words[1] = VERSION_HEX;
+        for (position, value) in [
+            (24, 283_336),
+            (40, 632),
+            (48, 194_904),
+            (64, 7264),
+            (72, 7344),
+            (152, 304),
+            (160, 0),
+            (168, 8),
+            (176, 16),
+            (184, 72),
+            (192, 152),
+            (208, 232),
+            (224, 80),
+            (232, 8),
+            (240, 0),
+            (248, 56),
+            (256, 72),
+            (264, 70),
+            (272, 208),
+            (280, 112),
+            (296, 128),
+            (304, 136),
+            (312, 68),
+            (344, 200),
+            (512, 40),
+            (520, 16),
+            (528, 32),
+            (536, 64),
+            (544, 32),
+            (552, 16),
+            (560, 40),
+        ] {
+            words[position / 8] = value;
+        }
+        words
+    }
+
+    fn layout_of(words: &[u64]) -> Result<Layout, Rejection> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let (positions, table) = known();
+        DebugOffsets::new(&bytes)
+            .ok_or(Rejection::Absent)?
+            .layout(version(), &positions, &table)
+    }
+
+    #[test]
+    fn they_agree_with_the_table() {
+        assert_eq!(layout_of(&of_3_13_0()), Ok(known().1));
+    }
+
+    #[test]
+    fn what_moved_is_followed() {
+        let mut words = of_3_13_0();
+        words[312 / 8] = 84;
+        words[208 / 8] = 240;
+        let layout = layout_of(&words).unwrap();
+        assert_eq!(layout.code.first_line, 84);
+        assert_eq!(layout.thread.datastack_chunk, 240);
+        assert_eq!(layout.thread.datastack_top, 248);
+        assert_eq!(layout.thread.bytes, 256);
+    }
+
+    #[test]
+    fn another_version_is_rejected() {
+        let mut words = of_3_13_0();
+        words[1] = 0x030e_00f0;
+        let found = 0x030e_00f0;
+        assert_eq!(layout_of(&words), Err(Rejection::OtherVersion { found }));
+        words[0] += 1;
+        assert_eq!(layout_of(&words), Err(Rejection::Absent));
+    }
+
+    #[test]
+    fn every_value_is_checked() {
+        for position in [
+            24, 40, 48, 64, 72, 152, 160, 168, 176, 184, 192, 208, 224, 232, 240, 248, 256, 264,
+            272, 280, 296, 304, 312, 344, 512, 520, 528, 536, 544, 552, 560,
+        ] {
+            let mut words = of_3_13_0();
+            words[position / 8] = u64::MAX - 7;
+            assert!(
+                matches!(layout_of(&words), Err(Rejection::Implausible { .. })),
+                "at {position}"
+            );
+        }
+        let mut words = of_3_13_0();
+        words[184 / 8] = 73;
+        assert!(layout_of(&words).is_err(), "a pointer is aligned");
+    }
+
+    #[test]
+    fn a_structure_cut_short_is_rejected() {
+        let words = of_3_13_0();
+        for length in 1..=560 / 8 {
+            assert!(layout_of(&words[..length]).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_stays_in_bounds(
+            changes in prop::collection::vec((2..73_usize, 0..600_u64), 0..4),
+            wild in prop::collection::vec((2..73_usize, any::<u64>()), 0..2),
+        ) {
+            let mut words = of_3_13_0();
+            for (index, value) in changes.into_iter().chain(wild) {
+                words[index] = value;
+            }
+            if let Ok(layout) = layout_of(&words) {
+                assert!(usize::from(layout.thread.bytes) <= THREAD_BYTES);
+                assert!(usize::from(layout.frame.bytes) <= FRAME_BYTES);
+                assert!(usize::from(layout.code.bytes) <= CODE_BYTES);
+                assert!(layout.text.bytes <= 512);
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Whether a process runs CPython, which, and where.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use agent_common::layout::Layout;
+
+use super::{
+    error::Error,
+    inspect::{self, Build, Effort, Finding, LayoutSource, Unsupported},
+    version::Version,
+};
+use crate::{
+    elf::{self, Elf, Placement},
+    process::{
+        Process, file_name,
+        maps::{FileId, Mapping},
+    },
+    profile,
+};
+
+/// The interpreter of a process.
+#[derive(Clone, Debug)]
+pub struct Interpreter {
+    /// Its version.
+    pub version: Version,
+    /// The file that contains it, as the process sees it.
+    pub image: PathBuf,
+    /// Address of `_PyRuntime` in the process.
+    pub runtime: u64,
+    /// Address of the pointer to the newest interpreter, `_PyRuntime.interpreters.head`.
+    pub interpreters_head: u64,
+    /// Where its fields are.
+    pub layout: Layout,
+    /// How that is known.
+    pub layout_source: LayoutSource,
+    /// The files that are mapped executable, the executable first.
+    pub images: Vec<profile::Image>,
+    /// Other interpreters that are loaded and, by the rules of the dynamic linker, not used.
+    pub others: Vec<Candidate>,
+}
+
+/// A loaded interpreter.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The file that contains it.
+    pub image: PathBuf,
+    /// Its version.
+    pub version: Version,
+    /// Address of `_PyRuntime` in the process.
+    pub runtime: u64,
+}
+
+/// Finds the interpreter of a process, by its files alone.
+///
+/// Where several files contain one, it is the executable's: what it exports comes before what
+/// libraries export, so that they use its `_PyRuntime` and not their own. Otherwise it is that
+/// of a library with Python's name, then of any other.
+///
+/// # Errors
+///
+/// When there is none that is supported, or that could not be learned.
+pub fn detect(process: &Process) -> Result<Interpreter, Error> {
+    let mappings = process.mappings()?;
+    let mut search = Search {
+        process,
+        mappings: &mappings,
+        candidates: Vec::new(),
+        unsupported: None,
+        not_loaded: None,
+        not_64_bit: None,
+        denied: 0,
+        unread: 0,
+    };
+    let mut files = mapped_files(process.executable(), &mappings);
+    files.sort_by_key(|file| file.rank);
+    let mut images = Vec::new();
+    for file in &files {
+        let build_id = search.look_into(file);
+        let mapped = file.mappings.iter().map(|mapping| profile::Image {
+            start: mapping.start,
+            end: mapping.end,
+            file_offset: mapping.file_offset,
+            path: file.path.to_owned(),
+            build_id: build_id.clone(),
+        });
+        images.extend(mapped);
+    }
+    search.finish(files.len(), images)
+}
+
+/// In which order files are looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Executable,
+    PythonLibrary,
+    Other,
+}
+
+/// A file that is mapped executable.
+struct File<'a> {
+    id: FileId,
+    path: &'a Path,
+    rank: Rank,
+    /// Those of its mappings that are executable.
+    mappings: Vec<&'a Mapping>,
+}
+
+/// The files that are mapped executable, by ascending address.
+fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>> {
+    let mut files: Vec<File> = Vec::new();
+    for mapping in mappings {
+        let Some(mapped) = &mapping.file else {
+            continue;
+        };
+        if !mapping.permissions.execute {
+            continue;
+        }
+        if let Some(file) = files.iter_mut().find(|file| file.id == mapped.id) {
+            file.mappings.push(mapping);
+            continue;
+        }
+        let rank = if mapped.path == executable {
+            Rank::Executable
+        } else if file_name(&mapped.path).starts_with(b"libpython") {
+            Rank::PythonLibrary
+        } else {
+            Rank::Other
+        };
+        files.push(File {
+            id: mapped.id,
+            path: &mapped.path,
+            rank,
+            mappings: vec![mapping],
+        });
+    }
+    files
+}
+
+/// What has been found in the files so far.
+struct Search<'a> {
+    process: &'a Process,
+    mappings: &'a [Mapping],
+    candidates: Vec<(PathBuf, Build, u64)>,
+    unsupported: Option<(PathBuf, Unsupported)>,
+    not_loaded: Option<PathBuf>,
+    not_64_bit: Option<PathBuf>,
+    denied: usize,
+    unread: usize,
+}
+
+impl Search<'_> {
+    /// Looks for an interpreter in a file, and gives the file's build ID.
+    fn look_into(&mut self, file: &File) -> Option<String> {
+        let opened = match self.process.open_mapped(file.mappings.first()?) {
+            Ok(opened) => opened,
+            Err(error) => {
+                if error.is_denied() {
+                    self.denied += 1;
+                } else {
+                    self.unread += 1;
+                }
+                return None;
+            }
+        };
+        let elf = match Elf::read(opened) {
+            Ok(elf) => elf,
+            Err(elf::Error::NotElf) => return None,
+            Err(elf::Error::OtherClass) => {
+                if file.rank == Rank::Executable {
+                    self.not_64_bit = Some(file.path.to_owned());
+                }
+                return None;
+            }
+            Err(_) => {
+                self.unread += 1;
+                return None;
+            }
+        };
+        if self.is_worth_inspecting(file.rank) {
+            let effort = match file.rank {
+                Rank::Other => Effort::Exported,
+                Rank::Executable | Rank::PythonLibrary => Effort::All,
+            };
+            let name = String::from_utf8_lossy(file_name(file.path));
+            match inspect::inspect(&elf, &name, effort) {
+                Ok(Finding::NotPython) => {}
+                Ok(Finding::Supported(build)) => self.locate(file, &elf, &build),
+                Ok(Finding::Unsupported(found)) => {
+                    self.unsupported
+                        .get_or_insert_with(|| (file.path.to_owned(), found));
+                }
+                Err(_) => self.unread += 1,
+            }
+        }
+        elf.build_id().ok().flatten()
+    }
+
+    /// Libraries without Python's name are only looked into while nothing else was found.
+    fn is_worth_inspecting(&self, rank: Rank) -> bool {
+        rank != Rank::Other
+            || (self.candidates.is_empty()
+                && self.unsupported.is_none()
+                && self.not_loaded.is_none())
+    }
+
+    /// Finds the places at which the file's interpreter is loaded; a library can be loaded more
+    /// than once.
+    fn locate<S: elf::Source>(&mut self, file: &File, elf: &Elf<S>, build: &Build) {
+        let biases: BTreeSet<u64> = file
+            .mappings
+            .iter()
+            .filter_map(|mapping| {
+                elf.load_bias(Placement {
+                    start: mapping.start,
+                    file_offset: mapping.file_offset,
+                    is_executable: true,
+                })
+            })
+            .collect();
+        for bias in biases {
+            let runtime = build.runtime.wrapping_add(bias);
+            let head = interpreters_head(build, runtime);
+            let is_loaded = self
+                .mappings
+                .iter()
+                .any(|mapping| mapping.permissions.write && mapping.contains(head));
+            if is_loaded {
+                self.candidates
+                    .push((file.path.to_owned(), build.clone(), runtime));
+            } else {
+                self.not_loaded.get_or_insert_with(|| file.path.to_owned());
+            }
+        }
+    }
+
+    fn finish(self, files: usize, images: Vec<profile::Image>) -> Result<Interpreter, Error> {
+        let pid = self.process.pid();
+        let executable = || self.process.executable().to_owned();
+        let mut candidates = self.candidates.into_iter();
+        if let Some((image, build, runtime)) = candidates.next() {
+            return Ok(Interpreter {
+                version: build.version,
+                image,
+                runtime,
+                interpreters_head: interpreters_head(&build, runtime),
+                layout: build.layout,
+                layout_source: build.layout_source,
+                images,
+                others: candidates
+                    .map(|(image, build, runtime)| Candidate {
+                        image,
+                        version: build.version,
+                        runtime,
+                    })
+                    .collect(),
+            });
+        }
+        Err(if let Some((image, found)) = self.unsupported {
+            Error::unsupported(pid, &image, found)
+        } else if let Some(image) = self.not_loaded {
+            Error::NotLoaded { pid, image }
+        } else if let Some(image) = self.not_64_bit {
+            Error::Not64Bit { pid, image }
+        } else if self.denied > 0 {
+            Error::Denied {
+                pid,
+                executable: executable(),
+                files,
+                denied: self.denied,
+            }
+        } else {
+            Error::NotPython {
+                pid,
+                executable: executable(),
+                files,
+                unread: self.unread,
+            }
+        })
+    }
+}
+
+fn interpreters_head(build: &Build, runtime: u64) -> u64 {
+    runtime.wrapping_add(build.layout.interpreter.runtime_head.into())
+}

@@ -1,0 +1,206 @@
+//! Why a process cannot be profiled as Python.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use super::{
+    inspect::{Reason, Unsupported},
+    versions::SUPPORTED_RANGE,
+};
+use crate::process;
+
+/// Why a process cannot be profiled as Python; each says what was found.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The process could not be looked at.
+    #[error(transparent)]
+    Process(#[from] process::Error),
+    /// It runs something else.
+    #[error(
+        "process {pid} runs {}, which is not Python (no CPython in any of its {files} mapped \
+         files{})",
+        executable.display(),
+        Unread(*unread)
+    )]
+    NotPython {
+        /// The process.
+        pid: u32,
+        /// What it runs.
+        executable: PathBuf,
+        /// How many files it has mapped executable.
+        files: usize,
+        /// How many of them could not be read.
+        unread: usize,
+    },
+    /// Its files may not be read.
+    #[error(
+        "cannot tell whether process {pid} ({}) runs Python: may not open {denied} of its {files} \
+         mapped files; run as root",
+        executable.display()
+    )]
+    Denied {
+        /// The process.
+        pid: u32,
+        /// What it runs.
+        executable: PathBuf,
+        /// How many files it has mapped executable.
+        files: usize,
+        /// How many of them may not be opened.
+        denied: usize,
+    },
+    /// It runs Python, but none that is supported.
+    #[error(
+        "process {pid} runs {} ({}), which is not supported; {SUPPORTED_RANGE} {}",
+        Flavour(*found),
+        image.display(),
+        Hint(*found)
+    )]
+    Unsupported {
+        /// The process.
+        pid: u32,
+        /// The file that contains the interpreter.
+        image: PathBuf,
+        /// What it is.
+        found: Unsupported,
+    },
+    /// It runs Python, but its data is not where the file says.
+    #[error(
+        "process {pid} has CPython in {}, but no writable memory where its data should be; if \
+         the process has just been started, try again",
+        image.display()
+    )]
+    NotLoaded {
+        /// The process.
+        pid: u32,
+        /// The file that contains the interpreter.
+        image: PathBuf,
+    },
+    /// It was built for another kind of machine.
+    #[error(
+        "process {pid} runs {}, which is not a 64-bit program; 64-bit CPython is supported",
+        image.display()
+    )]
+    Not64Bit {
+        /// The process.
+        pid: u32,
+        /// What it runs.
+        image: PathBuf,
+    },
+}
+
+impl Error {
+    /// The process runs Python in `image` of a kind that is not supported.
+    pub(super) fn unsupported(pid: u32, image: &Path, found: Unsupported) -> Self {
+        Self::Unsupported {
+            pid,
+            image: image.to_owned(),
+            found,
+        }
+    }
+}
+
+/// How many files could not be read, where there are some.
+struct Unread(usize);
+
+impl fmt::Display for Unread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            count => write!(formatter, ", {count} of which could not be read"),
+        }
+    }
+}
+
+/// What an interpreter is called.
+struct Flavour(Unsupported);
+
+impl fmt::Display for Flavour {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unsupported { version, reason } = self.0;
+        formatter.write_str(match reason {
+            Reason::FreeThreaded => "a free-threaded build of ",
+            Reason::Debug => "a debug build of ",
+            Reason::Preview => "a preview of ",
+            Reason::RuntimeSize { .. } => "an unusual build of ",
+            Reason::Version => "",
+        })?;
+        match version {
+            Some(version) => write!(formatter, "Python {version}"),
+            None => formatter.write_str("Python of an unknown version"),
+        }
+    }
+}
+
+/// The end of the sentence about what is supported.
+struct Hint(Unsupported);
+
+impl fmt::Display for Hint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.reason {
+            Reason::Version => formatter.write_str("are"),
+            Reason::FreeThreaded => formatter.write_str("with the global lock are"),
+            Reason::Debug => formatter.write_str("are when built for release"),
+            Reason::Preview => formatter.write_str("are from the first release candidate on"),
+            Reason::RuntimeSize { bytes } => {
+                write!(formatter, "are, but none has a _PyRuntime of {bytes} bytes")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+    use crate::python::{
+        inspect::{Reason, Unsupported},
+        version::Version,
+    };
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn messages_are_sentences() {
+        let not_python = |unread| Error::NotPython {
+            pid: 12,
+            executable: PathBuf::from("/usr/bin/bash"),
+            files: 7,
+            unread,
+        };
+        assert_eq!(
+            not_python(0).to_string(),
+            "process 12 runs /usr/bin/bash, which is not Python (no CPython in any of its 7 \
+             mapped files)"
+        );
+        assert!(
+            not_python(2)
+                .to_string()
+                .ends_with("7 mapped files, 2 of which could not be read)")
+        );
+        let unsupported = |literal: &str, reason| {
+            let found = Unsupported {
+                version: Version::from_literal(literal),
+                reason,
+            };
+            Error::unsupported(12, Path::new("/opt/python"), found).to_string()
+        };
+        assert_eq!(
+            unsupported("2.7.18", Reason::Version),
+            "process 12 runs Python 2.7.18 (/opt/python), which is not supported; CPython 3.8 to \
+             3.13 are"
+        );
+        assert_eq!(
+            unsupported("3.13.0", Reason::FreeThreaded),
+            "process 12 runs a free-threaded build of Python 3.13.0 (/opt/python), which is not \
+             supported; CPython 3.8 to 3.13 with the global lock are"
+        );
+        assert_eq!(
+            unsupported("", Reason::RuntimeSize { bytes: 5 }),
+            "process 12 runs an unusual build of Python of an unknown version (/opt/python), \
+             which is not supported; CPython 3.8 to 3.13 are, but none has a _PyRuntime of 5 \
+             bytes"
+        );
+    }
+}

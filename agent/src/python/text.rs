@@ -1,0 +1,147 @@
+//! Text that the kernel half copied out of Python strings, made fit to be shown.
+//!
+//! Invariant: what comes out has no control character and no line break, so that it cannot
+//! break an output format or a terminal, and nothing else is changed.
+
+use std::fmt::Write as _;
+
+use agent_common::record::Text;
+
+/// Reads the characters that `text` describes; more of them were left out where it ends in `…`.
+///
+/// A lone surrogate, which Python uses for file names that are not UTF-8, is shown as Python
+/// does (`\udc80`).
+#[must_use]
+pub fn decode(text: Text, bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(text.bytes.into())];
+    let mut shown = String::with_capacity(bytes.len());
+    match text.kind {
+        1 => bytes.iter().for_each(|&byte| push(&mut shown, byte.into())),
+        2 => {
+            let (characters, _) = bytes.as_chunks();
+            for &character in characters {
+                push(&mut shown, u16::from_le_bytes(character).into());
+            }
+        }
+        4 => {
+            let (characters, _) = bytes.as_chunks();
+            for &character in characters {
+                push(&mut shown, u32::from_le_bytes(character));
+            }
+        }
+        _ => {}
+    }
+    if text.cut != 0 {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Reads what the kernel calls a thread: bytes of any encoding, as a rule UTF-8.
+#[must_use]
+pub fn decode_command(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for character in String::from_utf8_lossy(bytes).chars() {
+        push(&mut shown, character.into());
+    }
+    shown
+}
+
+/// Appends a code point, escaped where it could do harm.
+fn push(shown: &mut String, code_point: u32) {
+    // Writing to a string cannot fail.
+    let _ = match char::from_u32(code_point) {
+        Some('\n') => shown.write_str("\\n"),
+        Some('\r') => shown.write_str("\\r"),
+        Some('\t') => shown.write_str("\\t"),
+        Some(character) if !is_harmful(character) => shown.write_char(character),
+        _ if code_point <= 0xff => write!(shown, "\\x{code_point:02x}"),
+        _ if code_point <= 0xffff => write!(shown, "\\u{code_point:04x}"),
+        _ => write!(shown, "\\U{code_point:08x}"),
+    };
+}
+
+/// Whether a character ends a line, controls a terminal or turns the text around it.
+fn is_harmful(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+    use agent_common::record::Text;
+    use proptest::prelude::{any, proptest};
+
+    fn text(kind: u8, bytes: &[u8]) -> Text {
+        Text {
+            kind,
+            cut: 0,
+            bytes: bytes.len().try_into().unwrap(),
+        }
+    }
+
+    fn decode_wide(characters: &[u16]) -> String {
+        let bytes: Vec<u8> = characters
+            .iter()
+            .flat_map(|character| character.to_le_bytes())
+            .collect();
+        decode(text(2, &bytes), &bytes)
+    }
+
+    #[test]
+    fn all_widths_are_read() {
+        assert_eq!(decode(text(1, b"Caf\xe9.run"), b"Caf\xe9.run"), "Café.run");
+        assert_eq!(decode_wide(&[0x4f60, 0x2e, 0x597d]), "你.好");
+        let wide: Vec<u8> = ['𝒙', 'y']
+            .iter()
+            .flat_map(|&character| u32::from(character).to_le_bytes())
+            .collect();
+        assert_eq!(decode(text(4, &wide), &wide), "𝒙y");
+    }
+
+    #[test]
+    fn two_surrogates_are_not_a_pair() {
+        assert_eq!(
+            decode_wide(&[0xd835, 0xdc99, 0xdc80]),
+            "\\ud835\\udc99\\udc80"
+        );
+    }
+
+    #[test]
+    fn what_could_break_a_format_is_escaped() {
+        let bytes = b"a\nb\rc\td\x1b[31m\0\x7f\x85";
+        assert_eq!(
+            decode(text(1, bytes), bytes),
+            "a\\nb\\rc\\td\\x1b[31m\\x00\\x7f\\x85"
+        );
+        assert_eq!(decode_wide(&[0x2028, 0x202e]), "\\u2028\\u202e");
+        assert_eq!(decode(text(1, b"C:\\new"), b"C:\\new"), "C:\\new");
+        let beyond = 0x11_0000_u32.to_le_bytes();
+        assert_eq!(decode(text(4, &beyond), &beyond), "\\U00110000");
+    }
+
+    #[test]
+    fn what_was_left_out_is_marked_and_padding_is_not_shown() {
+        let cut = Text {
+            kind: 1,
+            cut: 1,
+            bytes: 3,
+        };
+        assert_eq!(decode(cut, b"abc\0\0\0\0\0"), "abc…");
+        assert_eq!(decode(Text::default(), b""), "");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_comes_out(
+            kind in any::<u8>(), cut in any::<u8>(), bytes in any::<u16>(), payload in any::<Vec<u8>>()
+        ) {
+            let shown = decode(Text { kind: kind % 6, cut, bytes }, &payload);
+            assert!(!shown.chars().any(char::is_control));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The versions of CPython that are supported: one file and one row each.
+//!
+//! Offsets were taken from the DWARF of real binaries and from compiled headers. All of them are
+//! the same on x86-64 and aarch64, with glibc and with musl, and for every release of a series.
+
+mod v3_10;
+mod v3_11;
+mod v3_12;
+mod v3_13;
+mod v3_8;
+mod v3_9;
+
+use agent_common::layout::{ABSENT, CodeLayout, FrameLayout, Layout, TextLayout, ThreadLayout};
+
+use super::{debug_offsets::Positions, version::Version};
+
+/// What is known about a series of CPython 3.
+#[derive(Debug)]
+pub struct Series {
+    /// The second number of its versions.
+    pub minor: u8,
+    /// Where its fields are.
+    pub layout: Layout,
+    /// Sizes of `_PyRuntime` that were seen in its releases.
+    pub runtime_bytes: &'static [u64],
+    /// Where `_Py_DebugOffsets` has what, where there is one.
+    pub debug_offsets: Option<Positions>,
+}
+
+/// The supported series, oldest first.
+pub static SUPPORTED: [Series; 6] = [
+    v3_8::SERIES,
+    v3_9::SERIES,
+    v3_10::SERIES,
+    v3_11::SERIES,
+    v3_12::SERIES,
+    v3_13::SERIES,
+];
+
+/// The supported versions, for messages.
+pub const SUPPORTED_RANGE: &str = "CPython 3.8 to 3.13";
+
+/// The series that `version` belongs to, if it is supported.
+#[must_use]
+pub fn series_of(version: Version) -> Option<&'static Series> {
+    SUPPORTED
+        .iter()
+        .find(|series| version.major == 3 && version.minor == series.minor)
+}
+
+/// Multiple of eight bytes that holds pointers at `words` and smaller fields that end at `ends`.
+/// Absent fields take nothing.
+fn covering(words: &[u16], ends: &[u16]) -> u16 {
+    let words = words
+        .iter()
+        .filter(|&&offset| offset != ABSENT)
+        .map(|offset| offset.saturating_add(8));
+    let last = words.chain(ends.iter().copied()).max().unwrap_or(0);
+    last.saturating_add(7) & !7
+}
+
+/// The end of a field of `bytes` bytes; 0 when it is absent.
+fn end(offset: u16, bytes: u16) -> u16 {
+    if offset == ABSENT {
+        0
+    } else {
+        offset.saturating_add(bytes)
+    }
+}
+
+/// What [`ThreadLayout::bytes`] has to be.
+pub(super) fn thread_bytes(thread: &ThreadLayout) -> u16 {
+    let words = [
+        thread.previous,
+        thread.next,
+        thread.interpreter,
+        thread.thread_id,
+        thread.frame,
+        thread.datastack_chunk,
+        thread.datastack_top,
+    ];
+    covering(&words, &[])
+}
+
+/// What [`FrameLayout::bytes`] has to be.
+pub(super) fn frame_bytes(frame: &FrameLayout) -> u16 {
+    use agent_common::layout::InstructionStyle;
+
+    let instruction = if frame.instruction_style == InstructionStyle::POINTER {
+        8
+    } else {
+        4
+    };
+    covering(
+        &[frame.previous, frame.code],
+        &[end(frame.instruction, instruction), end(frame.owner, 1)],
+    )
+}
+
+/// What [`CodeLayout::bytes`] has to be.
+pub(super) fn code_bytes(code: &CodeLayout) -> u16 {
+    covering(
+        &[code.file, code.name, code.line_table],
+        &[end(code.first_line, 4), end(code.first_traceable, 4)],
+    )
+}
+
+/// What [`TextLayout::bytes`] has to be.
+pub(super) fn text_bytes(text: &TextLayout) -> u16 {
+    covering(&[text.length], &[end(text.state, 4)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        SUPPORTED, SUPPORTED_RANGE, code_bytes, frame_bytes, series_of, text_bytes, thread_bytes,
+    };
+    use crate::python::version::Version;
+    use agent_common::limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES};
+
+    #[test]
+    fn sizes_cover_what_is_read_and_no_more() {
+        for series in &SUPPORTED {
+            let layout = series.layout;
+            assert_eq!(layout.thread.bytes, thread_bytes(&layout.thread));
+            assert_eq!(layout.frame.bytes, frame_bytes(&layout.frame));
+            assert_eq!(layout.code.bytes, code_bytes(&layout.code));
+            assert_eq!(layout.text.bytes, text_bytes(&layout.text));
+            assert!(usize::from(layout.thread.bytes) <= THREAD_BYTES);
+            assert!(usize::from(layout.frame.bytes) <= FRAME_BYTES);
+            assert!(usize::from(layout.code.bytes) <= CODE_BYTES);
+        }
+    }
+
+    #[test]
+    fn the_rows_are_in_order_and_the_message_is_true() {
+        assert!(SUPPORTED.is_sorted_by_key(|series| series.minor));
+        let first = SUPPORTED[0].minor;
+        let last = SUPPORTED[SUPPORTED.len() - 1].minor;
+        assert_eq!(usize::from(last - first) + 1, SUPPORTED.len());
+        assert_eq!(SUPPORTED_RANGE, format!("CPython 3.{first} to 3.{last}"));
+        assert!(series_of(Version::of_series(3, last)).is_some());
+        assert!(series_of(Version::of_series(3, last + 1)).is_none());
+        assert!(series_of(Version::of_series(2, 8)).is_none());
+    }
+}
