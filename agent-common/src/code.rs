@@ -3,7 +3,7 @@
 use crate::{
     hash::Hash,
     held::masked,
-    layout::{ABSENT, Layout},
+    layout::{ABSENT, Layout, LineTableFormat},
     limits::{LINE_TABLE_PIECE_BYTES, TEXT_BYTES},
     memory::{Fault, UserAddr, UserMemory},
     record::{CodeObject, Header, RecordKind, Text},
@@ -76,7 +76,7 @@ pub fn read_head<M: UserMemory>(
         name: scratch.word(at(fields.name)),
         file: scratch.word(at(fields.file)),
         line_table: scratch.word(at(fields.line_table)),
-        first_line: scratch.half(at(fields.first_line)) as i32,
+        first_line: scratch.half(at(fields.first_line)).cast_signed(),
         first_traceable_bytes,
     })
 }
@@ -93,6 +93,12 @@ const PAYLOAD_WORDS: usize = MOST_WORDS_BEFORE + (PIECE_MASK as usize).div_ceil(
 const _: () = assert!(2 * TEXT_BYTES / 8 <= MOST_WORDS_BEFORE);
 const _: () = assert!(2 * TEXT_BYTES <= LINE_TABLE_PIECE_BYTES);
 
+const NO_TEXT: Text = Text {
+    kind: 0,
+    cut: 0,
+    bytes: 0,
+};
+
 /// A record of a code object, or of a piece of its line table, in the making.
 #[repr(C)]
 #[derive(Debug)]
@@ -107,6 +113,29 @@ pub const DESCRIPTION_BYTES: usize =
     size_of::<CodeObject>() + 2 * TEXT_BYTES + LINE_TABLE_PIECE_BYTES;
 
 impl Description {
+    /// A description of nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            head: CodeObject {
+                header: Header {
+                    kind: RecordKind::CODE_OBJECT,
+                    reserved: 0,
+                    bytes: 0,
+                },
+                symbol: 0,
+                first_line: 0,
+                line_table_bytes: 0,
+                line_table_start: 0,
+                name: NO_TEXT,
+                file: NO_TEXT,
+                line_table_format: LineTableFormat(0),
+                reserved: 0,
+            },
+            payload: [0; PAYLOAD_WORDS],
+        }
+    }
+
     /// Reads the names and the start of the line table of the code object with this `head`, and
     /// gives the hash of all of it. The slot is overwritten.
     ///
@@ -256,5 +285,11 @@ impl Description {
         self.head.line_table_start = start;
         self.fill(memory, from, piece, 0)?;
         Ok(bytes)
+    }
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        Self::new()
     }
 }

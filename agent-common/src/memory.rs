@@ -26,7 +26,7 @@ impl UserAddr {
     #[inline(always)]
     #[must_use]
     pub const fn could_be_structure(self) -> bool {
-        self.0 & 7 == 0 && self.0 != 0 && self.0 < USER_ADDRESS_END
+        self.0.is_multiple_of(8) && self.0 != 0 && self.0 < USER_ADDRESS_END
     }
 }
 

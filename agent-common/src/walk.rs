@@ -6,7 +6,7 @@
 
 use crate::{
     hash::Hash,
-    held::Held,
+    held::{Held, masked},
     layout::{ABSENT, FrameLayout, InstructionStyle, Layout},
     limits::{LEAF_FRAMES, MAX_FRAMES, MAX_MISSING, ROOT_FRAMES, WINDOW_BYTES},
     memory::{Fault, UserAddr, UserMemory},
@@ -158,7 +158,7 @@ impl Walk {
         if fields.datastack_chunk != ABSENT {
             let chunk = scratch.word(at(fields.datastack_chunk));
             let top = scratch.word(at(fields.datastack_top));
-            if chunk & 7 == 0 && top > chunk {
+            if chunk.is_multiple_of(8) && top > chunk {
                 self.chunk_start.set(chunk);
                 self.chunk_bytes.set(top - chunk);
                 self.load_window(memory, scratch, top);
@@ -236,7 +236,7 @@ impl Walk {
         }
         let visited = self.visited.get() + 1;
         self.visited.set(visited);
-        if visited & (visited - 1) == 0 {
+        if visited.is_power_of_two() {
             self.landmark.set(address.0);
         }
         let Ok(at) = self.locate(memory, scratch, fields, address) else {
@@ -296,11 +296,11 @@ impl Walk {
         let depth = self.depth.get() as usize;
         self.depth.set(depth as u32 + 1);
         let index = Self::index(depth);
-        self.frames[index & (MAX_FRAMES - 1)] = frame;
+        self.frames[index] = frame;
         if frame.is_unresolved() {
             let count = self.missing_count.get() as usize;
             if count < MAX_MISSING {
-                self.missing[count & (MAX_MISSING - 1)].set(index as u32);
+                self.missing[masked(count as u32, MAX_MISSING as u32 - 1) as usize].set(index as u32);
                 self.missing_count.set(count as u32 + 1);
             }
         }
@@ -321,7 +321,7 @@ impl Walk {
         if depth == 0 {
             return 0;
         }
-        let frame = self.frames[Self::index(depth - 1) & (MAX_FRAMES - 1)];
+        let frame = self.frames[Self::index(depth - 1)];
         if frame.kind == FrameKind::PYTHON {
             frame.symbol
         } else {
@@ -331,12 +331,13 @@ impl Walk {
 
     /// Where the frame at `depth` is kept.
     #[inline(always)]
-    const fn index(depth: usize) -> usize {
-        if depth < LEAF_FRAMES {
+    fn index(depth: usize) -> usize {
+        let index = if depth < LEAF_FRAMES {
             depth
         } else {
             LEAF_FRAMES + (depth & (ROOT_FRAMES - 1))
-        }
+        };
+        masked(index as u32, MAX_FRAMES as u32 - 1) as usize
     }
 
     /// How many frames were listed as having code objects that have to be described.
@@ -350,8 +351,8 @@ impl Walk {
     #[inline(always)]
     #[must_use]
     pub fn missing(&self, nth: u32) -> Option<UserAddr> {
-        let index = self.missing[nth as usize & (MAX_MISSING - 1)].get();
-        let frame = self.frames[index as usize & (MAX_FRAMES - 1)];
+        let index = self.missing[masked(nth, MAX_MISSING as u32 - 1) as usize].get();
+        let frame = self.frames[masked(index, MAX_FRAMES as u32 - 1) as usize];
         frame.is_unresolved().then_some(UserAddr(frame.symbol))
     }
 
@@ -384,12 +385,12 @@ impl Walk {
         hash: Hash,
         find: impl FnOnce(UserAddr) -> Option<Symbol>,
     ) -> (Hash, bool) {
-        let index = if nth < LEAF_FRAMES {
+        let depth = if nth < LEAF_FRAMES {
             nth
         } else {
-            LEAF_FRAMES + ((nth + shape.root_start as usize) & (ROOT_FRAMES - 1))
+            nth + shape.root_start as usize
         };
-        let frame = &mut self.frames[index & (MAX_FRAMES - 1)];
+        let frame = &mut self.frames[Self::index(depth)];
         if frame.is_unresolved()
             && let Some(symbol) = find(UserAddr(frame.symbol))
         {

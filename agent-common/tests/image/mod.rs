@@ -1,0 +1,394 @@
+//! The memory of a process, made in a test: an interpreter with threads, frames and code
+//! objects in the layout of CPython 3.12, and all the ways to break it.
+
+use std::{cell::Cell, collections::BTreeMap};
+
+use agent_common::{
+    code::{Description, Head, read_head},
+    hash::Hash,
+    layout::{
+        CodeLayout, FrameLayout, InstanceStyle, InstructionStyle, InterpreterLayout, KeysStyle,
+        Layout, LineTableFormat, ObjectLayout, TextLayout, ThreadLayout,
+    },
+    limits::{MAX_THREADS, MAX_VISITED},
+    memory::{Fault, UserAddr, UserMemory},
+    record::{Frame, FrameKind, WalkEnd},
+    scratch::Scratch,
+    thread::{Search, SearchStep, ThreadState, prove},
+    walk::{CodeObjects, Symbol, Walk, WalkStep},
+};
+
+/// The layout of CPython 3.12.
+pub(crate) const LAYOUT: Layout = Layout {
+    interpreter: InterpreterLayout {
+        runtime_head: 40,
+        next: 0,
+        threads_head: 72,
+    },
+    thread: ThreadLayout {
+        bytes: 248,
+        previous: 0,
+        next: 8,
+        interpreter: 16,
+        thread_id: 136,
+        frame: 56,
+        cframe_current_frame: 0,
+        datastack_chunk: 232,
+        datastack_top: 240,
+    },
+    frame: FrameLayout {
+        bytes: 72,
+        previous: 8,
+        code: 0,
+        instruction: 56,
+        owner: 70,
+        locals: 72,
+        instruction_style: InstructionStyle::POINTER,
+        instruction_unit: 1,
+    },
+    code: CodeLayout {
+        bytes: 184,
+        file: 112,
+        name: 128,
+        first_line: 68,
+        line_table: 136,
+        first_traceable: 176,
+        bytecode: 192,
+        line_table_format: LineTableFormat::LOCATIONS,
+    },
+    text: TextLayout {
+        bytes: 40,
+        length: 16,
+        state: 32,
+        kind_bit: 2,
+        compact_bit: 5,
+        ascii_bit: 6,
+        ascii_data: 40,
+        compact_data: 56,
+        bytes_size: 16,
+        bytes_data: 32,
+    },
+    object: ObjectLayout {
+        class: 8,
+        class_basic_size: 32,
+        class_dict_offset: 288,
+        class_cached_keys: 880,
+        dict_keys: 32,
+        dict_values: 40,
+        values_head: 0,
+        instance: InstanceStyle::VALUES_OR_DICT,
+        keys: KeysStyle::LOG2,
+    },
+};
+
+/// Pages of memory by address.
+#[derive(Default)]
+pub(crate) struct Image {
+    pages: BTreeMap<u64, Box<[u8; PAGE]>>,
+    next: u64,
+    /// How often memory was read.
+    pub(crate) reads: Cell<u64>,
+}
+
+const PAGE: usize = 4096;
+
+impl Image {
+    pub(crate) fn new() -> Self {
+        Self {
+            next: 0x5555_0000_0000,
+            ..Self::default()
+        }
+    }
+
+    /// Maps `bytes` bytes of zeros somewhere.
+    pub(crate) fn map(&mut self, bytes: u64) -> u64 {
+        let start = self.next;
+        // Sixteen bytes apart, as an allocator would do it.
+        self.next += bytes.next_multiple_of(16);
+        self.map_at(start, bytes);
+        start
+    }
+
+    /// Maps zeros from `start` on where nothing is mapped.
+    pub(crate) fn map_at(&mut self, start: u64, bytes: u64) {
+        for page in start / PAGE as u64..=(start + bytes) / PAGE as u64 {
+            self.pages
+                .entry(page)
+                .or_insert_with(|| Box::new([0; PAGE]));
+        }
+    }
+
+    /// Takes away the page that `address` is in.
+    pub(crate) fn unmap(&mut self, address: u64) {
+        self.pages.remove(&(address / PAGE as u64));
+    }
+
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) {
+        for (address, byte) in (address..).zip(bytes) {
+            let page = self.pages.get_mut(&(address / PAGE as u64)).unwrap();
+            page[address as usize % PAGE] = *byte;
+        }
+    }
+
+    pub(crate) fn put(&mut self, address: u64, offset: u16, value: u64) {
+        self.write(address + u64::from(offset), &value.to_ne_bytes());
+    }
+
+    /// A string object of Latin-1 characters.
+    pub(crate) fn text(&mut self, text: &str) -> u64 {
+        let object = self.map(64 + text.len() as u64);
+        self.put(object, LAYOUT.text.length, text.len() as u64);
+        let state =
+            1 << LAYOUT.text.kind_bit | 1 << LAYOUT.text.compact_bit | 1 << LAYOUT.text.ascii_bit;
+        self.put(object, LAYOUT.text.state, state);
+        self.write(object + u64::from(LAYOUT.text.ascii_data), text.as_bytes());
+        object
+    }
+
+    /// A bytes object.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> u64 {
+        let object = self.map(40 + bytes.len() as u64);
+        self.put(object, LAYOUT.text.bytes_size, bytes.len() as u64);
+        self.write(object + u64::from(LAYOUT.text.bytes_data), bytes);
+        object
+    }
+
+    /// A code object whose first traceable instruction is its second.
+    pub(crate) fn code(&mut self, name: &str, first_line: u32) -> u64 {
+        let (name, file) = (self.text(name), self.text("/srv/app.py"));
+        let table = self.bytes(&[0xf0, 1, 2, 3, 0xf8, 0]);
+        let object = self.map(256);
+        let fields = LAYOUT.code;
+        self.put(object, fields.name, name);
+        self.put(object, fields.file, file);
+        self.put(object, fields.line_table, table);
+        self.write(
+            object + u64::from(fields.first_line),
+            &first_line.to_ne_bytes(),
+        );
+        self.write(
+            object + u64::from(fields.first_traceable),
+            &1_u32.to_ne_bytes(),
+        );
+        object
+    }
+
+    /// Writes a frame that stands at `offset` bytes of its bytecode.
+    pub(crate) fn frame_at(
+        &mut self,
+        address: u64,
+        code: u64,
+        previous: u64,
+        offset: u64,
+        owner: u8,
+    ) {
+        let fields = LAYOUT.frame;
+        self.put(address, fields.code, code);
+        self.put(address, fields.previous, previous);
+        let bytecode = code + u64::from(LAYOUT.code.bytecode);
+        self.put(address, fields.instruction, bytecode + offset);
+        self.write(address + u64::from(fields.owner), &[owner]);
+    }
+
+    /// A frame outside of any data stack.
+    pub(crate) fn frame(&mut self, code: u64, previous: u64) -> u64 {
+        let address = self.map(96);
+        self.frame_at(address, code, previous, 4, 0);
+        address
+    }
+}
+
+impl UserMemory for Image {
+    unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
+        self.reads.set(self.reads.get() + 1);
+        for index in 0..u64::from(bytes) {
+            let address = address.0.wrapping_add(index);
+            let page = self.pages.get(&(address / PAGE as u64)).ok_or(Fault)?;
+            let byte = page[address as usize % PAGE];
+            // SAFETY: the caller vouches for `bytes` bytes.
+            unsafe { into.add(index as usize).write(byte) };
+        }
+        Ok(())
+    }
+}
+
+/// A process with one interpreter.
+pub(crate) struct Process {
+    pub(crate) image: Image,
+    pub(crate) interpreters_head: u64,
+    pub(crate) interpreter: u64,
+}
+
+impl Process {
+    pub(crate) fn new() -> Self {
+        let mut image = Image::new();
+        let interpreters_head = image.map(8);
+        let interpreter = image.map(128);
+        image.put(interpreters_head, 0, interpreter);
+        Self {
+            image,
+            interpreters_head,
+            interpreter,
+        }
+    }
+
+    /// Puts a thread at the head of the list; `frame` is its newest frame.
+    pub(crate) fn add_thread(&mut self, thread_id: u64, frame: u64) -> u64 {
+        let image = &mut self.image;
+        let thread = image.map(512);
+        let head = UserAddr(self.interpreter).field(LAYOUT.interpreter.threads_head);
+        let next = image.word_at(head);
+        let fields = LAYOUT.thread;
+        image.put(thread, fields.next, next);
+        if next != 0 {
+            image.put(next, fields.previous, thread);
+        }
+        image.put(head.0, 0, thread);
+        image.put(thread, fields.interpreter, self.interpreter);
+        image.put(thread, fields.thread_id, thread_id);
+        let cframe = image.map(16);
+        image.put(cframe, 0, frame);
+        image.put(thread, fields.frame, cframe);
+        thread
+    }
+
+    /// Lets a thread's data stack be the `bytes` bytes from `chunk` on.
+    pub(crate) fn set_data_stack(&mut self, thread: u64, chunk: u64, bytes: u64) {
+        let fields = LAYOUT.thread;
+        self.image.put(thread, fields.datastack_chunk, chunk);
+        self.image.put(thread, fields.datastack_top, chunk + bytes);
+    }
+
+    /// A thread with a data stack of frames, leaf last; the leaf's address and the thread's.
+    pub(crate) fn add_stack(&mut self, thread_id: u64, codes: &[u64]) -> (u64, u64) {
+        const FRAME: u64 = 120;
+        let bytes = 24 + codes.len() as u64 * FRAME;
+        let chunk = self.image.map(bytes);
+        let mut previous = 0;
+        let starts = (chunk + 24..).step_by(FRAME as usize);
+        for (address, code) in starts.zip(codes) {
+            self.image.frame_at(address, *code, previous, 4, 0);
+            previous = address;
+        }
+        let thread = self.add_thread(thread_id, previous);
+        self.set_data_stack(thread, chunk, bytes);
+        (previous, thread)
+    }
+
+    /// Searches and proves the state of a thread.
+    pub(crate) fn find(&self, thread_id: u64) -> Result<ThreadState, WalkEnd> {
+        let mut scratch = Box::new(Scratch::new());
+        find(&self.image, &mut scratch, self.interpreters_head, thread_id)
+    }
+
+    /// Takes a sample of a thread.
+    pub(crate) fn sample(&self, thread_id: u64) -> Sampled {
+        sample(&self.image, self.interpreters_head, thread_id)
+    }
+}
+
+impl Image {
+    fn word_at(&self, address: UserAddr) -> u64 {
+        UserMemory::word(self, address).unwrap()
+    }
+}
+
+/// What a sample came to, in the order of the stack.
+pub(crate) struct Sampled {
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) end: WalkEnd,
+    pub(crate) truncated: bool,
+    pub(crate) hash: u64,
+}
+
+/// Searches a thread as the kernel half does.
+pub(crate) fn find(
+    image: &Image,
+    scratch: &mut Scratch,
+    interpreters_head: u64,
+    thread_id: u64,
+) -> Result<ThreadState, WalkEnd> {
+    let mut search = Search::new();
+    search
+        .begin(image, &LAYOUT, UserAddr(interpreters_head))
+        .map_err(|Fault| WalkEnd::THREAD_FAULT)?;
+    for _ in 0..MAX_THREADS {
+        match search.step(image, scratch, &LAYOUT, thread_id) {
+            SearchStep::Next => {}
+            SearchStep::Found(state) => {
+                assert!(prove(image, scratch, &LAYOUT, state, thread_id));
+                return Ok(state);
+            }
+            SearchStep::End(end) => return Err(end),
+        }
+    }
+    Err(WalkEnd::TOO_MANY_THREADS)
+}
+
+/// Takes a sample as the kernel half does.
+pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> Sampled {
+    let mut scratch = Box::new(Scratch::new());
+    let mut walk = Box::new(Walk::new());
+    let nothing = |end| Sampled {
+        frames: Vec::new(),
+        end,
+        truncated: false,
+        hash: 0,
+    };
+    if let Err(end) = find(image, &mut scratch, interpreters_head, thread_id) {
+        return nothing(end);
+    }
+    if let WalkStep::End(end) = walk.begin(image, &mut scratch, &LAYOUT) {
+        return nothing(end);
+    }
+    let mut end = WalkEnd::TOO_DEEP;
+    for _ in 0..MAX_VISITED {
+        if let WalkStep::End(reached) = walk.step(image, &mut scratch, &LAYOUT, &mut Unknown) {
+            end = reached;
+            break;
+        }
+    }
+    let shape = walk.shape();
+    let mut hash = Hash::new(1);
+    for nth in 0..usize::from(shape.frame_count) {
+        (hash, _) = walk.settle(nth, shape, hash, |code| describe(image, &mut scratch, code));
+    }
+    let (leaf, root) = walk.frames.split_at(agent_common::limits::LEAF_FRAMES);
+    let mut frames = leaf.to_vec();
+    frames.extend(&root[usize::from(shape.root_start)..]);
+    frames.extend(&root[..usize::from(shape.root_start)]);
+    frames.truncate(usize::from(shape.frame_count));
+    frames.retain(|frame| frame.kind != FrameKind::HIDDEN);
+    Sampled {
+        frames,
+        end,
+        truncated: shape.truncated,
+        hash: hash.finish(),
+    }
+}
+
+/// Describes a code object; its symbol.
+pub(crate) fn describe(image: &Image, scratch: &mut Scratch, code: UserAddr) -> Option<Symbol> {
+    let head: Head = read_head(image, scratch, &LAYOUT, code).ok()?;
+    let mut description = Box::new(Description::new());
+    let hash = description.read(image, scratch, &LAYOUT, &head, 1).ok()?;
+    Some(Symbol {
+        hash,
+        first_traceable_bytes: head.first_traceable_bytes,
+    })
+}
+
+/// Knows no code object: all have to be described.
+struct Unknown;
+
+impl CodeObjects for Unknown {
+    fn symbol<M: UserMemory>(
+        &mut self,
+        _: &M,
+        _: &mut Scratch,
+        _: &Layout,
+        _: UserAddr,
+    ) -> Option<Symbol> {
+        None
+    }
+}
