@@ -15,6 +15,14 @@
 //! not be sent is counted.
 #![no_std]
 #![no_main]
+#![allow(
+    clippy::inline_always,
+    reason = "a call costs registers and stack, and hides bounds from the verifier"
+)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "bounds are constants or masks; a checked conversion is one more branch to verify"
+)]
 
 mod arch;
 mod code_objects;

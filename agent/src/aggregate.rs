@@ -158,12 +158,11 @@ impl Builder {
                     if stack.gap == Some(index) {
                         locations.push(self.marker("[frames left out]"));
                     }
-                    locations.push(match resolve(frame) {
-                        Some(resolved) => self.resolved(resolved),
-                        None => {
-                            self.losses.unresolved_frames += count;
-                            self.marker("[function could not be read]")
-                        }
+                    locations.push(if let Some(resolved) = resolve(frame) {
+                        self.resolved(resolved)
+                    } else {
+                        self.losses.unresolved_frames += count;
+                        self.marker("[function could not be read]")
                     });
                 }
                 if stack.gap.is_some() {

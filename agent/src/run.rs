@@ -177,7 +177,9 @@ impl End {
             .ok_or(Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .with_context(|| format!("process {pid} cannot be watched"))?;
-        let process = AsyncFd::with_interest(process, Interest::READABLE)
+        // SAFETY: an owned descriptor is open and stays the same.
+        let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }
+            .map_err(io::Error::from)
             .context("the process cannot be watched")?;
         let handler = |kind| signal(kind).context("signals cannot be handled");
         Ok(Self {

@@ -7,7 +7,7 @@
 use std::{fs, io, path::Path};
 
 /// Where the kernel shows its BTF.
-pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why an offset is not known.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum Error {
 /// # Errors
 ///
 /// [`Error`], also when the kernel's structures have other names.
-pub fn thread_pointer_offset() -> Result<u64, Error> {
+pub(super) fn thread_pointer_offset() -> Result<u64, Error> {
     let btf = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
     let path: &[(&'static str, &'static str)] = if cfg!(target_arch = "aarch64") {
         // `uw` is an anonymous structure whose first fields are these.

@@ -34,15 +34,27 @@ pub enum Error {
     #[error("the kernel half could not be loaded: {0}")]
     Load(#[from] EbpfError),
     /// A program was refused.
-    #[error("the kernel refused the program `{program}`")]
+    #[error(
+        "the kernel refused the program `{program}` ({}): please report it with the kernel's \
+         version",
+        why_refused(refusal)
+    )]
     Program {
         /// Its name.
         program: &'static str,
         /// What the kernel said.
-        source: ProgramError,
+        refusal: ProgramError,
+    },
+    /// The clock of a processor could not be used.
+    #[error("the clock of processor {cpu} cannot be used ({}){}", chain(refusal), paranoia())]
+    Clock {
+        /// The processor.
+        cpu: u32,
+        /// What the kernel said.
+        refusal: ProgramError,
     },
     /// A map could not be used.
-    #[error("the kernel half's map `{map}` could not be used")]
+    #[error("the kernel half's map `{map}` could not be used: {source}")]
     Map {
         /// Its name.
         map: &'static str,
@@ -101,10 +113,7 @@ impl Kernel {
             )))?;
         entry(&mut programs)?
             .load()
-            .map_err(|source| Error::Program {
-                program: ENTRY,
-                source,
-            })?;
+            .map_err(refused)?;
         let records = programs
             .take_map("RECORDS")
             .ok_or(Error::Incomplete("RECORDS"))?;
@@ -112,12 +121,12 @@ impl Kernel {
             map: "RECORDS",
             source,
         })?;
-        let records = AsyncFd::with_interest(records, Interest::READABLE).map_err(|source| {
-            Error::System {
+        // SAFETY: the ring buffer owns its descriptor and keeps it open and the same.
+        let records = unsafe { AsyncFd::register_with_interest(records, Interest::READABLE) }
+            .map_err(|error| Error::System {
                 what: "the ring buffer cannot be polled",
-                source,
-            }
-        })?;
+                source: error.into(),
+            })?;
         Ok(Self {
             programs,
             records,
@@ -197,10 +206,7 @@ impl Kernel {
                     SamplePolicy::Period(period_ns),
                     false,
                 )
-                .map_err(|source| Error::Program {
-                    program: ENTRY,
-                    source,
-                })?;
+                .map_err(|refusal| Error::Clock { cpu, refusal })?;
         }
         Ok(())
     }
@@ -213,10 +219,7 @@ impl Kernel {
     pub fn stop(&mut self) -> Result<(), Error> {
         entry(&mut self.programs)?
             .unload()
-            .map_err(|source| Error::Program {
-                program: ENTRY,
-                source,
-            })
+            .map_err(refused)
     }
 
     /// Waits until the kernel half asks to be read, because much is waiting.
@@ -280,8 +283,57 @@ fn entry(programs: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
         .program_mut(ENTRY)
         .ok_or(Error::Incomplete(ENTRY))?
         .try_into()
-        .map_err(|source| Error::Program {
-            program: ENTRY,
-            source,
-        })
+        .map_err(refused)
+}
+
+fn refused(refusal: ProgramError) -> Error {
+    Error::Program {
+        program: ENTRY,
+        refusal,
+    }
+}
+
+/// Why a program was refused, in one line: of the verifier's log the last line that is not its
+/// statistics.
+fn why_refused(refusal: &ProgramError) -> String {
+    let ProgramError::LoadError {
+        io_error,
+        verifier_log,
+    } = refusal
+    else {
+        return chain(refusal);
+    };
+    let log = verifier_log.to_string();
+    let statistics = ["verification time", "stack depth", "processed "];
+    let said = log.lines().rev().map(str::trim).find(|line| {
+        !line.is_empty() && !statistics.iter().any(|start| line.starts_with(start))
+    });
+    match said {
+        Some(said) => format!("{io_error}, {said}"),
+        None => io_error.to_string(),
+    }
+}
+
+/// An error and all that it came from, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        line = format!("{line}: {error}");
+        source = error.source();
+    }
+    line
+}
+
+/// What to do about a `kernel.perf_event_paranoid` that forbids perf events: Debian and Ubuntu
+/// have levels above the 2 of the kernel itself, at which capabilities do not help.
+fn paranoia() -> String {
+    let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    match level.map(|level| level.trim().parse::<i32>()) {
+        Ok(Ok(level)) if level > 2 => format!(
+            ": kernel.perf_event_paranoid is {level}, which leaves perf events to root; run agent \
+             as root or set it to 2 with `sysctl kernel.perf_event_paranoid=2`"
+        ),
+        _ => String::new(),
+    }
 }

@@ -87,7 +87,7 @@ impl Error {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The system refused.
-    #[error("cannot open {}", path.display())]
+    #[error("cannot open {}: {source}", path.display())]
     Open {
         /// The file, as the process sees it.
         path: PathBuf,
@@ -106,6 +106,12 @@ pub enum OpenError {
         /// The file, as the process sees it.
         path: PathBuf,
     },
+    /// It could be opened, but is not an ELF file that makes sense.
+    #[error("{} is damaged", path.display())]
+    Damaged {
+        /// The file, as the process sees it.
+        path: PathBuf,
+    },
     /// The mapping has no file.
     #[error("the mapping has no file")]
     Anonymous,
@@ -118,7 +124,7 @@ impl OpenError {
         match self {
             Self::Open { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             Self::Deleted { .. } => true,
-            Self::NotRegular { .. } | Self::Anonymous => false,
+            Self::NotRegular { .. } | Self::Damaged { .. } | Self::Anonymous => false,
         }
     }
 }

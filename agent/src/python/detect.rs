@@ -15,7 +15,7 @@ use super::{
 use crate::{
     elf::{self, Elf, Placement},
     process::{
-        Process, file_name,
+        OpenError, Process, file_name,
         maps::{FileId, Mapping},
     },
     profile,
@@ -71,8 +71,8 @@ pub fn detect(process: &Process) -> Result<Interpreter, Error> {
         unsupported: None,
         not_loaded: None,
         not_64_bit: None,
-        denied: 0,
         unread: 0,
+        first_unread: None,
     };
     let mut files = mapped_files(process.executable(), &mappings);
     files.sort_by_key(|file| file.rank);
@@ -147,8 +147,10 @@ struct Search<'a> {
     unsupported: Option<(PathBuf, Unsupported)>,
     not_loaded: Option<PathBuf>,
     not_64_bit: Option<PathBuf>,
-    denied: usize,
+    /// How many files could not be read.
     unread: usize,
+    /// Why the first of them could not.
+    first_unread: Option<OpenError>,
 }
 
 impl Search<'_> {
@@ -156,14 +158,7 @@ impl Search<'_> {
     fn look_into(&mut self, file: &File) -> Option<String> {
         let opened = match self.process.open_mapped(file.mappings.first()?) {
             Ok(opened) => opened,
-            Err(error) => {
-                if error.is_denied() {
-                    self.denied += 1;
-                } else {
-                    self.unread += 1;
-                }
-                return None;
-            }
+            Err(error) => return self.note_unread(error),
         };
         let elf = match Elf::read(opened) {
             Ok(elf) => elf,
@@ -174,10 +169,7 @@ impl Search<'_> {
                 }
                 return None;
             }
-            Err(_) => {
-                self.unread += 1;
-                return None;
-            }
+            Err(_) => return self.note_damaged(file),
         };
         if self.is_worth_inspecting(file.rank) {
             let effort = match file.rank {
@@ -192,10 +184,23 @@ impl Search<'_> {
                     self.unsupported
                         .get_or_insert_with(|| (file.path.to_owned(), found));
                 }
-                Err(_) => self.unread += 1,
+                Err(_) => return self.note_damaged(file),
             }
         }
         elf.build_id().ok().flatten()
+    }
+
+    /// Notes a file that could not be read.
+    fn note_unread(&mut self, why: OpenError) -> Option<String> {
+        self.unread += 1;
+        self.first_unread.get_or_insert(why);
+        None
+    }
+
+    fn note_damaged(&mut self, file: &File) -> Option<String> {
+        self.note_unread(OpenError::Damaged {
+            path: file.path.to_owned(),
+        })
     }
 
     /// Libraries without Python's name are only looked into while nothing else was found.
@@ -264,19 +269,19 @@ impl Search<'_> {
             Error::NotLoaded { pid, image }
         } else if let Some(image) = self.not_64_bit {
             Error::Not64Bit { pid, image }
-        } else if self.denied > 0 {
-            Error::Denied {
+        } else if let Some(first) = self.first_unread {
+            Error::Unreadable {
                 pid,
                 executable: executable(),
                 files,
-                denied: self.denied,
+                unread: self.unread,
+                first,
             }
         } else {
             Error::NotPython {
                 pid,
                 executable: executable(),
                 files,
-                unread: self.unread,
             }
         })
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{
     inspect::{Reason, Unsupported},
-    versions::SUPPORTED_RANGE,
+    versions::supported_range,
 };
 use crate::process;
 
@@ -22,9 +22,8 @@ pub enum Error {
     /// It runs something else.
     #[error(
         "process {pid} runs {}, which is not Python (no CPython in any of its {files} mapped \
-         files{})",
+         files)",
         executable.display(),
-        Unread(*unread)
     )]
     NotPython {
         /// The process.
@@ -33,30 +32,32 @@ pub enum Error {
         executable: PathBuf,
         /// How many files it has mapped executable.
         files: usize,
-        /// How many of them could not be read.
-        unread: usize,
     },
-    /// Its files may not be read.
+    /// Files that could be the interpreter could not be read.
     #[error(
-        "cannot tell whether process {pid} ({}) runs Python: may not open {denied} of its {files} \
-         mapped files; run as root",
-        executable.display()
+        "cannot tell whether process {pid} ({}) runs Python: {unread} of its {files} mapped files \
+         could not be read, for example: {first}{}",
+        executable.display(),
+        if first.is_denied() { "; run as root" } else { "" }
     )]
-    Denied {
+    Unreadable {
         /// The process.
         pid: u32,
         /// What it runs.
         executable: PathBuf,
         /// How many files it has mapped executable.
         files: usize,
-        /// How many of them may not be opened.
-        denied: usize,
+        /// How many of them could not be read.
+        unread: usize,
+        /// Why the first of them could not.
+        first: process::OpenError,
     },
     /// It runs Python, but none that is supported.
     #[error(
-        "process {pid} runs {} ({}), which is not supported; {SUPPORTED_RANGE} {}",
+        "process {pid} runs {} ({}), which is not supported; {} {}",
         Flavour(*found),
         image.display(),
+        supported_range(),
         Hint(*found)
     )]
     Unsupported {
@@ -103,18 +104,6 @@ impl Error {
     }
 }
 
-/// How many files could not be read, where there are some.
-struct Unread(usize);
-
-impl fmt::Display for Unread {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => Ok(()),
-            count => write!(formatter, ", {count} of which could not be read"),
-        }
-    }
-}
-
 /// What an interpreter is called.
 struct Flavour(Unsupported);
 
@@ -155,30 +144,47 @@ impl fmt::Display for Hint {
 #[cfg(test)]
 mod tests {
     use super::Error;
-    use crate::python::{
-        inspect::{Reason, Unsupported},
-        version::Version,
+    use crate::{
+        process::OpenError,
+        python::{
+            inspect::{Reason, Unsupported},
+            version::Version,
+        },
     };
-    use std::path::{Path, PathBuf};
+    use std::{
+        io,
+        path::{Path, PathBuf},
+    };
 
     #[test]
     fn messages_are_sentences() {
-        let not_python = |unread| Error::NotPython {
+        let not_python = Error::NotPython {
             pid: 12,
             executable: PathBuf::from("/usr/bin/bash"),
             files: 7,
-            unread,
         };
         assert_eq!(
-            not_python(0).to_string(),
+            not_python.to_string(),
             "process 12 runs /usr/bin/bash, which is not Python (no CPython in any of its 7 \
              mapped files)"
         );
-        assert!(
-            not_python(2)
-                .to_string()
-                .ends_with("7 mapped files, 2 of which could not be read)")
+        let unreadable = |errno: i32| Error::Unreadable {
+            pid: 12,
+            executable: PathBuf::from("/usr/bin/bash"),
+            files: 7,
+            unread: 2,
+            first: OpenError::Open {
+                path: PathBuf::from("/lib/libc.so.6"),
+                source: io::Error::from_raw_os_error(errno),
+            },
+        };
+        assert_eq!(
+            unreadable(13).to_string(),
+            "cannot tell whether process 12 (/usr/bin/bash) runs Python: 2 of its 7 mapped files \
+             could not be read, for example: cannot open /lib/libc.so.6: Permission denied (os \
+             error 13); run as root"
         );
+        assert!(unreadable(2).to_string().ends_with("(os error 2)"));
         let unsupported = |literal: &str, reason| {
             let found = Unsupported {
                 version: Version::from_literal(literal),

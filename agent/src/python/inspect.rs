@@ -5,8 +5,9 @@
 use goblin::elf::header::EM_X86_64;
 
 use super::{
+    clues::{Literals, Named},
     debug_offsets::{self, DebugOffsets, Rejection},
-    version::{Literals, Named, Version},
+    version::Version,
     versions::{SUPPORTED, Series, series_of},
 };
 use crate::elf::{Elf, Error, Source};

@@ -4,6 +4,7 @@
 //! Invariants: the memory of the process is not read, only its ELF files are; versions are
 //! known in `versions/` alone.
 
+mod clues;
 pub mod debug_offsets;
 pub mod detect;
 pub mod error;

@@ -2,6 +2,7 @@
 //!
 //! Offsets were taken from the DWARF of real binaries and from compiled headers. All of them are
 //! the same on x86-64 and aarch64, with glibc and with musl, and for every release of a series.
+//! `tests/layouts.rs` compares them with the interpreters at hand.
 
 mod v3_10;
 mod v3_11;
@@ -28,7 +29,7 @@ pub struct Series {
 }
 
 /// The supported series, oldest first.
-pub static SUPPORTED: [Series; 6] = [
+pub static SUPPORTED: &[Series] = &[
     v3_8::SERIES,
     v3_9::SERIES,
     v3_10::SERIES,
@@ -38,7 +39,15 @@ pub static SUPPORTED: [Series; 6] = [
 ];
 
 /// The supported versions, for messages.
-pub const SUPPORTED_RANGE: &str = "CPython 3.8 to 3.13";
+#[must_use]
+pub fn supported_range() -> String {
+    let minor = |series: Option<&Series>| series.map_or(0, |series| series.minor);
+    format!(
+        "CPython 3.{} to 3.{}",
+        minor(SUPPORTED.first()),
+        minor(SUPPORTED.last())
+    )
+}
 
 /// The series that `version` belongs to, if it is supported.
 #[must_use]
@@ -112,15 +121,13 @@ pub(super) fn text_bytes(text: &TextLayout) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        SUPPORTED, SUPPORTED_RANGE, code_bytes, frame_bytes, series_of, text_bytes, thread_bytes,
-    };
+    use super::{SUPPORTED, code_bytes, frame_bytes, series_of, text_bytes, thread_bytes};
     use crate::python::version::Version;
     use agent_common::limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES};
 
     #[test]
     fn sizes_cover_what_is_read_and_no_more() {
-        for series in &SUPPORTED {
+        for series in SUPPORTED {
             let layout = series.layout;
             assert_eq!(layout.thread.bytes, thread_bytes(&layout.thread));
             assert_eq!(layout.frame.bytes, frame_bytes(&layout.frame));
@@ -133,12 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_are_in_order_and_the_message_is_true() {
+    fn the_rows_are_in_order_without_a_gap() {
         assert!(SUPPORTED.is_sorted_by_key(|series| series.minor));
         let first = SUPPORTED[0].minor;
         let last = SUPPORTED[SUPPORTED.len() - 1].minor;
         assert_eq!(usize::from(last - first) + 1, SUPPORTED.len());
-        assert_eq!(SUPPORTED_RANGE, format!("CPython 3.{first} to 3.{last}"));
         assert!(series_of(Version::of_series(3, last)).is_some());
         assert!(series_of(Version::of_series(3, last + 1)).is_none());
         assert!(series_of(Version::of_series(2, 8)).is_none());
