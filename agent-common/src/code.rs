@@ -115,6 +115,10 @@ pub const DESCRIPTION_BYTES: usize =
 impl Description {
     /// A description of nothing yet.
     #[must_use]
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "the kernel half has it in a map, the host has room"
+    )]
     pub const fn new() -> Self {
         Self {
             head: CodeObject {

@@ -300,7 +300,8 @@ impl Walk {
         if frame.is_unresolved() {
             let count = self.missing_count.get() as usize;
             if count < MAX_MISSING {
-                self.missing[masked(count as u32, MAX_MISSING as u32 - 1) as usize].set(index as u32);
+                self.missing[masked(count as u32, MAX_MISSING as u32 - 1) as usize]
+                    .set(index as u32);
                 self.missing_count.set(count as u32 + 1);
             }
         }

@@ -68,10 +68,12 @@ pub(crate) fn send_stack(sampler: &mut Sampler) -> u64 {
     let stack = sampler.hash.get().finish();
     if SENT_STACKS.get_ptr(stack).is_none() {
         let bytes = sampler.walk.seal(sampler.walk.shape(), stack);
-        // SAFETY: the head is followed by `MAX_FRAMES` frames.
-        if bytes <= MOST_BYTES
-            && unsafe { emit::send((&raw const sampler.walk.head).cast(), bytes) }
-        {
+        let sent = bytes <= MOST_BYTES && {
+            let record = (&raw const sampler.walk.head).cast();
+            // SAFETY: the head is followed by `MAX_FRAMES` frames.
+            unsafe { emit::send(record, bytes) }
+        };
+        if sent {
             count(Counter::STACKS);
             let _ = SENT_STACKS.insert(stack, 1, 0);
         } else {

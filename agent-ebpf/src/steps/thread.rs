@@ -100,12 +100,11 @@ fn try_find_thread() -> Option<Outcome> {
 /// Remembers which state the thread has, or that it has none.
 #[inline(always)]
 fn remember(sampler: &Sampler, state: u64, interpreter: u64) {
-    let tid = sampler.tid.get();
     let now_ns = sampler.time_ns.get();
     let thread_id = sampler.thread_id.get();
     let tgid = sampler.tgid.get();
     let mut absent = Trust::new(now_ns);
-    if let Some(known) = THREADS.get_ptr(tid) {
+    if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
         let known = unsafe { &*known };
         let same_thread = known.tgid == tgid && known.thread_id == thread_id;
@@ -124,5 +123,5 @@ fn remember(sampler: &Sampler, state: u64, interpreter: u64) {
         reserved: 0,
     };
     // The map gives way by itself; an update that fails means a search at the next sample.
-    let _ = THREADS.insert(tid, thread, 0);
+    let _ = THREADS.insert(sampler.tid.get(), thread, 0);
 }
