@@ -257,3 +257,136 @@ fn incomplete(end: WalkEnd) -> &'static str {
 fn index(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use agent_common::record::{Frame, FrameKind as WireKind, Header, RecordKind, Sample, WalkEnd};
+
+    use super::{About, Aggregator};
+    use crate::{
+        profile::{FrameKind, Function, Process, Profile, Resolved},
+        record::Stack,
+    };
+
+    fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
+        Sample {
+            header: Header {
+                kind: RecordKind::SAMPLE,
+                reserved: 0,
+                bytes: 48,
+            },
+            time_ns: 0,
+            stack,
+            tgid: 1,
+            tid,
+            cpu: 0,
+            weight,
+            end,
+            reserved: [0; 3],
+        }
+    }
+
+    fn stack(hash: u64, symbols: &[u64], gap: Option<usize>) -> Stack {
+        let frame = |symbol: &u64| Frame {
+            symbol: *symbol,
+            instruction_offset: 0,
+            kind: WireKind::PYTHON,
+        };
+        Stack {
+            hash,
+            frames: symbols.iter().map(frame).collect(),
+            gap,
+        }
+    }
+
+    /// Symbol 0 has no name, 12 is on the line of 11.
+    fn resolve(frame: &Frame) -> Option<Resolved> {
+        let symbol = if frame.symbol == 12 { 11 } else { frame.symbol };
+        (symbol != 0).then(|| Resolved {
+            function: Function {
+                name: format!("f{symbol}"),
+                file: "app.py".to_owned(),
+                first_line: None,
+                kind: FrameKind::Python,
+            },
+            line: None,
+        })
+    }
+
+    fn profile(aggregator: &Aggregator) -> Profile {
+        let about = About {
+            start: SystemTime::UNIX_EPOCH,
+            duration: Duration::from_secs(1),
+            period: Duration::from_millis(10),
+            process: Process::default(),
+        };
+        aggregator.profile(about, resolve)
+    }
+
+    /// Stacks as text, leaf first, with their threads and counts.
+    fn lines(profile: &Profile) -> Vec<String> {
+        let name = |id: &_| profile.location(*id).0.name.as_str();
+        profile
+            .samples
+            .iter()
+            .map(|sample| {
+                let stack = &profile.stacks[sample.stack.0 as usize];
+                let names: Vec<_> = stack.iter().map(name).collect();
+                let thread = &profile.threads[sample.thread.0 as usize];
+                let (tid, name) = (thread.tid, &thread.name);
+                format!("{} {tid} {name} {}", names.join("<"), sample.count)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn samples_are_counted_by_stack_and_thread() {
+        let mut aggregator = Aggregator::default();
+        aggregator.add_stack(stack(1, &[5, 6], None));
+        aggregator.add_thread(8, "worker".to_owned());
+        for (tid, weight) in [(7, 1), (8, 1), (7, 3)] {
+            aggregator.add_sample(&sample(1, tid, weight, WalkEnd::ROOT));
+        }
+        let profile = profile(&aggregator);
+        assert_eq!(lines(&profile), ["f5<f6 7  4", "f5<f6 8 worker 1"]);
+        assert_eq!(profile.total(), aggregator.samples());
+    }
+
+    #[test]
+    fn stacks_that_read_the_same_are_one() {
+        let mut aggregator = Aggregator::default();
+        for (hash, symbol) in [(1, 11), (2, 12)] {
+            aggregator.add_stack(stack(hash, &[symbol], None));
+            aggregator.add_sample(&sample(hash, 7, 1, WalkEnd::ROOT));
+        }
+        assert_eq!(lines(&profile(&aggregator)), ["f11 7  2"]);
+    }
+
+    #[test]
+    fn what_is_missing_is_marked_and_counted() {
+        let mut aggregator = Aggregator::default();
+        aggregator.add_stack(stack(1, &[5, 6, 7], Some(2)));
+        aggregator.add_stack(stack(2, &[5, 0], None));
+        aggregator.add_sample(&sample(1, 1, 1, WalkEnd::ROOT));
+        aggregator.add_sample(&sample(2, 2, 2, WalkEnd::FRAME_FAULT));
+        aggregator.add_sample(&sample(3, 3, 1, WalkEnd::ROOT));
+        aggregator.add_sample(&sample(0, 4, 1, WalkEnd::NO_THREAD_STATE));
+        let profile = profile(&aggregator);
+        assert_eq!(
+            lines(&profile),
+            [
+                "f5<f6<[frames left out]<f7 1  1",
+                "f5<[function could not be read]<[incomplete: a frame was not in memory] 2  2",
+                "[stack lost] 3  1",
+                "[no Python] 4  1",
+            ]
+        );
+        let losses = profile.losses;
+        assert_eq!(losses.truncated, 1);
+        assert_eq!(losses.unresolved_frames, 2);
+        assert_eq!(losses.incomplete, 3);
+        assert_eq!(losses.not_python, 1);
+    }
+}

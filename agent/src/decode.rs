@@ -102,3 +102,121 @@ fn stack(head: &StackHead, bytes: &[u8]) -> Option<Stack> {
         gap,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use agent_common::{
+        limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
+        record::{FrameKind, RecordKind},
+    };
+    use proptest::prelude::*;
+
+    use super::{Malformed, decode};
+    use crate::record::Record;
+
+    /// A record of a kind, with its head.
+    fn record(kind: RecordKind, rest: &[u8]) -> Vec<u8> {
+        let mut bytes = kind.0.to_ne_bytes().to_vec();
+        bytes.extend([0; 2]);
+        bytes.extend(u32::try_from(rest.len() + 8).unwrap().to_ne_bytes());
+        bytes.extend(rest);
+        bytes
+    }
+
+    /// A stack of frames whose symbols count up from the leaf.
+    fn stack(frames: usize, root_start: usize, truncated: bool) -> Vec<u8> {
+        let mut rest = 7_u64.to_ne_bytes().to_vec();
+        for number in [frames, root_start, usize::from(truncated), 0] {
+            rest.extend(u16::try_from(number).unwrap().to_ne_bytes());
+        }
+        for symbol in 0..frames as u64 {
+            rest.extend(symbol.to_ne_bytes());
+            rest.extend(4_u32.to_ne_bytes());
+            let kind = if symbol == 1 {
+                FrameKind::HIDDEN
+            } else {
+                FrameKind::PYTHON
+            };
+            rest.extend(kind.0.to_ne_bytes());
+        }
+        record(RecordKind::STACK, &rest)
+    }
+
+    fn symbols(bytes: &[u8]) -> (Vec<u64>, Option<usize>) {
+        match decode(bytes) {
+            Ok(Record::Stack(stack)) => {
+                let symbols = stack.frames.iter().map(|frame| frame.symbol).collect();
+                (symbols, stack.gap)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn frames_stand_leaf_first_without_hidden_ones() {
+        assert_eq!(symbols(&stack(4, 0, false)), (vec![0, 2, 3], None));
+    }
+
+    #[test]
+    fn the_ring_of_root_frames_is_unrolled() {
+        let (symbols, gap) = symbols(&stack(MAX_FRAMES, 3, true));
+        let leaf = LEAF_FRAMES as u64;
+        assert_eq!(gap, Some(LEAF_FRAMES - 1));
+        assert_eq!(symbols[LEAF_FRAMES - 1], leaf + 3);
+        assert_eq!(symbols[LEAF_FRAMES - 1 + ROOT_FRAMES - 4], leaf + 255);
+        assert_eq!(symbols[LEAF_FRAMES - 1 + ROOT_FRAMES - 3], leaf);
+        assert_eq!(symbols.last(), Some(&(leaf + 2)));
+    }
+
+    #[test]
+    fn a_code_object_has_its_texts_and_its_table() {
+        let mut rest = 9_u64.to_ne_bytes().to_vec();
+        for number in [12_u32, 6, 0] {
+            rest.extend(number.to_ne_bytes());
+        }
+        for (kind, bytes) in [(1_u8, 3_u16), (2, 10)] {
+            rest.extend([kind, 0]);
+            rest.extend(bytes.to_ne_bytes());
+        }
+        rest.extend([3, 0, 0, 0]);
+        rest.extend(b"abc\0\0\0\0\0");
+        rest.extend(b"0123456789\0\0\0\0\0\0");
+        rest.extend([1, 2, 3, 4, 5, 6]);
+        let bytes = record(RecordKind::CODE_OBJECT, &rest);
+        let Ok(Record::CodeObject(code)) = decode(&bytes) else {
+            panic!("{:?}", decode(&bytes));
+        };
+        assert_eq!(code.head.first_line, 12);
+        assert_eq!(code.name, b"abc");
+        assert_eq!(code.file, b"0123456789");
+        assert_eq!(code.line_table, [1, 2, 3, 4, 5, 6]);
+        for bytes in [&bytes[..bytes.len() - 1], &bytes[..40]] {
+            assert!(decode(bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_says_why() {
+        assert_eq!(decode(&[1, 0]), Err(Malformed::Short(2)));
+        let unknown = record(RecordKind(77), &[]);
+        assert_eq!(decode(&unknown), Err(Malformed::Kind(77)));
+        let short = record(RecordKind::SAMPLE, &[0; 39]);
+        assert_eq!(decode(&short), Err(Malformed::Short(47)));
+        let mut long = stack(2, 0, false);
+        long[16] = 3;
+        assert_eq!(decode(&long), Err(Malformed::Length { kind: 2 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_refused(
+            kind in 0_u16..8,
+            rest in proptest::collection::vec(any::<u8>(), 0..300),
+            cut in 0_usize..64,
+        ) {
+            let bytes = record(RecordKind(kind), &rest);
+            let _ = decode(&bytes);
+            let _ = decode(&bytes[..bytes.len() - cut.min(bytes.len())]);
+        }
+    }
+}

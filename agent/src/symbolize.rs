@@ -105,3 +105,112 @@ fn is_thread_bootstrap(function: &Function) -> bool {
     matches!(&*function.name, "Thread._bootstrap" | "_bootstrap")
         && Path::new(&function.file).file_name() == Some("threading.py".as_ref())
 }
+
+#[cfg(test)]
+mod tests {
+    use agent_common::{
+        layout::LineTableFormat,
+        record::{CodeObject, Frame, FrameKind, Header, RecordKind, Text, ThreadName},
+    };
+
+    use super::Symbolizer;
+    use crate::record::{CodeRecord, ThreadRecord};
+
+    const HEADER: Header = Header {
+        kind: RecordKind::CODE_OBJECT,
+        reserved: 0,
+        bytes: 0,
+    };
+
+    fn text(text: &str) -> Text {
+        Text {
+            kind: 1,
+            cut: 0,
+            bytes: u16::try_from(text.len()).unwrap(),
+        }
+    }
+
+    /// A code object that begins in line 10, or a piece of its table from `start` on.
+    fn code<'a>(name: &'a str, file: &'a str, table: &'a [u8], start: u32) -> CodeRecord<'a> {
+        CodeRecord {
+            head: CodeObject {
+                header: HEADER,
+                symbol: 1,
+                first_line: 10,
+                line_table_bytes: 8,
+                line_table_start: start,
+                name: text(name),
+                file: text(file),
+                line_table_format: LineTableFormat::LNOTAB,
+                reserved: 0,
+            },
+            name: name.as_bytes(),
+            file: file.as_bytes(),
+            line_table: table,
+        }
+    }
+
+    fn line(symbolizer: &mut Symbolizer, instruction_offset: u32) -> Option<u32> {
+        let frame = Frame {
+            symbol: 1,
+            instruction_offset,
+            kind: FrameKind::PYTHON,
+        };
+        Some(symbolizer.resolve(&frame)?.line?.get())
+    }
+
+    #[test]
+    fn a_line_table_grows_piece_by_piece() {
+        let mut symbolizer = Symbolizer::default();
+        assert_eq!(line(&mut symbolizer, 0), None);
+        symbolizer.add(&code("f", "a.py", &[2, 1, 2, 1], 0));
+        assert_eq!(line(&mut symbolizer, 2), Some(11));
+        assert_eq!(line(&mut symbolizer, 8), Some(12));
+        // A piece after one that was lost would put lines where they are not.
+        symbolizer.add_piece(&code("", "", &[2, 40], 6));
+        assert_eq!(line(&mut symbolizer, 8), Some(12));
+        symbolizer.add_piece(&code("", "", &[2, 1, 2, 1], 4));
+        assert_eq!(line(&mut symbolizer, 8), Some(14));
+    }
+
+    fn thread_name(root: Option<(&str, &str)>, python: &str, tid: u32) -> String {
+        let mut symbolizer = Symbolizer::default();
+        if let Some((name, file)) = root {
+            symbolizer.add(&code(name, file, &[], 0));
+        }
+        let record = ThreadRecord {
+            head: ThreadName {
+                header: HEADER,
+                tgid: 7,
+                tid,
+                root: 1,
+                command: *b"python3.12\0\0\0\0\0\0",
+                python: text(python),
+                reserved: 0,
+            },
+            python: python.as_bytes(),
+        };
+        symbolizer.thread_name(&record)
+    }
+
+    #[test]
+    fn only_a_thread_of_threading_has_the_name_of_one() {
+        let bootstrap = |file| Some(("Thread._bootstrap", file));
+        assert_eq!(thread_name(bootstrap("/lib/threading.py"), "w-1", 8), "w-1");
+        assert_eq!(
+            thread_name(Some(("_bootstrap", "/lib/threading.py")), "w-1", 8),
+            "w-1"
+        );
+        // The root frame's first variable has an attribute `_name`, but is something else.
+        assert_eq!(
+            thread_name(Some(("serve", "/app.py")), "blue", 8),
+            "python3.12"
+        );
+        assert_eq!(thread_name(bootstrap("/app.py"), "blue", 8), "python3.12");
+        assert_eq!(
+            thread_name(Some(("<module>", "/app.py")), "", 7),
+            "MainThread"
+        );
+        assert_eq!(thread_name(None, "", 7), "python3.12");
+    }
+}

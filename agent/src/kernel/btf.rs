@@ -175,7 +175,14 @@ mod tests {
             3 << 24 | 32, // struct
         ];
         let type_bytes = u32::try_from(types.len() * 4).unwrap();
-        let mut btf = vec![MAGIC, 24, 0, type_bytes, type_bytes, u32::try_from(strings.len()).unwrap()];
+        let mut btf = vec![
+            MAGIC,
+            24,
+            0,
+            type_bytes,
+            type_bytes,
+            u32::try_from(strings.len()).unwrap(),
+        ];
         btf.extend(types);
         let mut btf: Vec<u8> = btf.into_iter().flat_map(u32::to_ne_bytes).collect();
         btf.extend(strings);

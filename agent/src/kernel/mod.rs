@@ -46,7 +46,11 @@ pub enum Error {
         refusal: ProgramError,
     },
     /// The clock of a processor could not be used.
-    #[error("the clock of processor {cpu} cannot be used ({}){}", chain(refusal), paranoia())]
+    #[error(
+        "the clock of processor {cpu} cannot be used ({}){}",
+        chain(refusal),
+        paranoia()
+    )]
     Clock {
         /// The processor.
         cpu: u32,
@@ -111,9 +115,7 @@ impl Kernel {
                 env!("OUT_DIR"),
                 "/agent.bpf.o"
             )))?;
-        entry(&mut programs)?
-            .load()
-            .map_err(refused)?;
+        entry(&mut programs)?.load().map_err(refused)?;
         let records = programs
             .take_map("RECORDS")
             .ok_or(Error::Incomplete("RECORDS"))?;
@@ -217,9 +219,7 @@ impl Kernel {
     ///
     /// [`Error::Program`] when the program cannot be detached.
     pub fn stop(&mut self) -> Result<(), Error> {
-        entry(&mut self.programs)?
-            .unload()
-            .map_err(refused)
+        entry(&mut self.programs)?.unload().map_err(refused)
     }
 
     /// Waits until the kernel half asks to be read, because much is waiting.
@@ -305,9 +305,10 @@ fn why_refused(refusal: &ProgramError) -> String {
     };
     let log = verifier_log.to_string();
     let statistics = ["verification time", "stack depth", "processed "];
-    let said = log.lines().rev().map(str::trim).find(|line| {
-        !line.is_empty() && !statistics.iter().any(|start| line.starts_with(start))
-    });
+    let said =
+        log.lines().rev().map(str::trim).find(|line| {
+            !line.is_empty() && !statistics.iter().any(|start| line.starts_with(start))
+        });
     match said {
         Some(said) => format!("{io_error}, {said}"),
         None => io_error.to_string(),
