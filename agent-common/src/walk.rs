@@ -8,7 +8,7 @@ use crate::{
     hash::Hash,
     held::{Held, masked},
     layout::{ABSENT, FrameLayout, InstructionStyle, Layout},
-    limits::{LEAF_FRAMES, MAX_FRAMES, MAX_MISSING, ROOT_FRAMES, WINDOW_BYTES},
+    limits::{LEAF_FRAMES, MAX_FRAMES, MAX_MISSING, ROOT_FRAMES, USER_ADDRESS_END, WINDOW_BYTES},
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
     scratch::{SLOT, Scratch},
@@ -68,8 +68,12 @@ pub struct Walk {
     window_bytes: Held<u64>,
     /// The chunk of the data stack that the walk is in.
     chunk_start: Held<u64>,
-    /// Its size.
+    /// Its size, or how much of it is in use.
     chunk_bytes: Held<u64>,
+    /// The chunk before it.
+    older_start: Held<u64>,
+    /// The size of that, 0 when there is none, [`NOT_LOOKED`] when that is not known yet.
+    older_bytes: Held<u64>,
     /// Frames looked at.
     visited: Held<u32>,
     /// Frames kept, with those that were overwritten since.
@@ -83,6 +87,9 @@ pub struct Walk {
     /// The frames; see [`StackHead`] for their order.
     pub frames: [Frame; MAX_FRAMES],
 }
+
+/// See [`Walk::older_bytes`].
+const NOT_LOOKED: u64 = u64::MAX;
 
 const NO_FRAME: Frame = Frame {
     symbol: 0,
@@ -115,6 +122,8 @@ impl Walk {
             window_bytes: Held::new(0),
             chunk_start: Held::new(0),
             chunk_bytes: Held::new(0),
+            older_start: Held::new(0),
+            older_bytes: Held::new(0),
             visited: Held::new(0),
             depth: Held::new(0),
             missing_count: Held::new(0),
@@ -142,6 +151,7 @@ impl Walk {
         self.window_bytes.set(0);
         self.chunk_start.set(0);
         self.chunk_bytes.set(0);
+        self.older_bytes.set(NOT_LOOKED);
         self.visited.set(0);
         self.depth.set(0);
         self.missing_count.set(0);
@@ -201,9 +211,7 @@ impl Walk {
         if offset < WINDOW_BYTES as u64 && offset + bytes <= self.window_bytes.get() {
             return Ok(offset as usize);
         }
-        let offset = address.0.wrapping_sub(self.chunk_start.get());
-        let chunk_bytes = self.chunk_bytes.get();
-        if offset < chunk_bytes && offset + bytes <= chunk_bytes && self.window_bytes.get() != 0 {
+        if self.find_chunk(memory, scratch, address, bytes) {
             self.load_window(memory, scratch, address.0.wrapping_add(bytes));
             let offset = address.0.wrapping_sub(self.window_start.get());
             if offset + bytes <= self.window_bytes.get() {
@@ -212,6 +220,56 @@ impl Walk {
         }
         scratch.load_slot(memory, address, layout.bytes)?;
         Ok(SLOT)
+    }
+
+    /// Whether the frame at `address` lies in the chunk of the data stack that the walk is in,
+    /// or in the one before it, which the walk then enters.
+    ///
+    /// A chunk begins with the address of the one before it and its own size
+    /// (`_PyStackChunk.previous`, `.size`).
+    #[inline(always)]
+    fn find_chunk<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &Scratch,
+        address: UserAddr,
+        bytes: u64,
+    ) -> bool {
+        const SIZE: u16 = 8;
+        // A window that could not be loaded says that this is no data stack.
+        if self.window_bytes.get() == 0 {
+            return false;
+        }
+        let chunk = self.chunk_start.get();
+        let offset = address.0.wrapping_sub(chunk);
+        let chunk_bytes = self.chunk_bytes.get();
+        if offset < chunk_bytes {
+            return offset + bytes <= chunk_bytes;
+        }
+        if self.older_bytes.get() == NOT_LOOKED {
+            let older = if self.window_start.get() == chunk {
+                scratch.word(0)
+            } else {
+                memory.word(UserAddr(chunk)).unwrap_or(0)
+            };
+            let older_bytes = if older == 0 {
+                0
+            } else {
+                memory.word(UserAddr(older).field(SIZE)).unwrap_or(0)
+            };
+            self.older_start.set(older);
+            // A size as large as the address space is none.
+            self.older_bytes.set(older_bytes & (USER_ADDRESS_END - 1));
+        }
+        let older_bytes = self.older_bytes.get();
+        let offset = address.0.wrapping_sub(self.older_start.get());
+        if offset >= older_bytes || offset + bytes > older_bytes {
+            return false;
+        }
+        self.chunk_start.set(self.older_start.get());
+        self.chunk_bytes.set(older_bytes);
+        self.older_bytes.set(NOT_LOOKED);
+        true
     }
 
     /// Looks at one frame.

@@ -79,6 +79,39 @@ fn frames_on_the_data_stack_cost_no_read_each() {
 }
 
 #[test]
+fn a_data_stack_of_several_chunks_is_followed() {
+    const FRAMES: u64 = 60;
+    const FRAME: u64 = 120;
+    const CHUNK: u64 = 24 + FRAMES * FRAME;
+    let mut process = Process::new();
+    let code = process.image.code("f", 1);
+    let (mut previous_chunk, mut previous_frame) = (0, 0);
+    for _ in 0..5 {
+        let chunk = process.image.map(CHUNK);
+        process.image.put(chunk, 0, previous_chunk);
+        process.image.put(chunk, 8, CHUNK);
+        for nth in 0..FRAMES {
+            let frame = chunk + 24 + nth * FRAME;
+            process.image.frame_at(frame, code, previous_frame, 4, 0);
+            previous_frame = frame;
+        }
+        previous_chunk = chunk;
+    }
+    let thread = process.add_thread(THREAD, previous_frame);
+    process.set_data_stack(thread, previous_chunk, CHUNK);
+    let shallow = process.add_thread(THREAD + 8, previous_frame);
+
+    process.image.reads.set(0);
+    assert_eq!(process.sample(THREAD).frames.len(), 300);
+    let with_chunks = process.image.reads.get();
+    // The same frames without a data stack: one read each.
+    process.image.put(shallow, LAYOUT.thread.datastack_chunk, 0);
+    process.image.reads.set(0);
+    assert_eq!(process.sample(THREAD + 8).frames.len(), 300);
+    assert!(process.image.reads.get() - with_chunks > 270);
+}
+
+#[test]
 fn all_frames_are_kept_up_to_the_limit() {
     for depth in [MAX_FRAMES - 1, MAX_FRAMES] {
         let (process, codes) = process(depth as u32);
