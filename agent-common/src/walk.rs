@@ -80,13 +80,23 @@ pub struct Walk {
     depth: Held<u32>,
     /// Entries of `missing` in use.
     missing_count: Held<u32>,
-    /// Indices of frames whose code objects have to be described.
-    missing: [Held<u32>; MAX_MISSING],
+    /// Walks begun on this processor.
+    walks: Held<u64>,
+    /// Marks of code objects that were listed, see [`Walk::is_first`].
+    listed: [Held<u64>; LISTED],
+    /// Addresses of code objects that have to be described.
+    missing: [Held<u64>; MAX_MISSING],
     /// The head of the record; the frames follow it directly.
     pub head: StackHead,
     /// The frames; see [`StackHead`] for their order.
     pub frames: [Frame; MAX_FRAMES],
 }
+
+/// Entries of [`Walk::listed`].
+const LISTED: usize = 64;
+
+/// Between the marks of two walks; odd, and larger than any address.
+const MARK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// See [`Walk::older_bytes`].
 const NOT_LOOKED: u64 = u64::MAX;
@@ -127,6 +137,8 @@ impl Walk {
             visited: Held::new(0),
             depth: Held::new(0),
             missing_count: Held::new(0),
+            walks: Held::new(0),
+            listed: [const { Held::new(0) }; LISTED],
             missing: [const { Held::new(0) }; MAX_MISSING],
             head: NO_STACK,
             frames: [NO_FRAME; MAX_FRAMES],
@@ -155,6 +167,7 @@ impl Walk {
         self.visited.set(0);
         self.depth.set(0);
         self.missing_count.set(0);
+        self.walks.set(self.walks.get().wrapping_add(1));
         if fields.cframe_current_frame != ABSENT && frame != 0 {
             match memory.word(UserAddr(frame).field(fields.cframe_current_frame)) {
                 Ok(current) => frame = current,
@@ -355,14 +368,26 @@ impl Walk {
         self.depth.set(depth as u32 + 1);
         let index = Self::index(depth);
         self.frames[index] = frame;
-        if frame.is_unresolved() {
-            let count = self.missing_count.get() as usize;
-            if count < MAX_MISSING {
-                self.missing[masked(count as u32, MAX_MISSING as u32 - 1) as usize]
-                    .set(index as u32);
-                self.missing_count.set(count as u32 + 1);
+        if frame.is_unresolved() && self.is_first(frame.symbol) {
+            let count = self.missing_count.get();
+            if count < MAX_MISSING as u32 {
+                self.missing[masked(count, MAX_MISSING as u32 - 1) as usize].set(frame.symbol);
+                self.missing_count.set(count + 1);
             }
         }
+    }
+
+    /// Whether the code object at `code` was not listed in this walk yet; that it was may be
+    /// forgotten.
+    #[inline(always)]
+    fn is_first(&mut self, code: u64) -> bool {
+        // Marks of earlier walks are told apart by the walk's number.
+        let mark = code.wrapping_add(self.walks.get().wrapping_mul(MARK_STEP));
+        let place = masked((code >> 4) as u32 ^ (code >> 13) as u32, LISTED as u32 - 1);
+        let listed = &mut self.listed[place as usize];
+        let is_first = listed.get() != mark;
+        listed.set(mark);
+        is_first
     }
 
     /// Address of the frame nearest the root, null when there is none.
@@ -399,20 +424,18 @@ impl Walk {
         masked(index as u32, MAX_FRAMES as u32 - 1) as usize
     }
 
-    /// How many frames were listed as having code objects that have to be described.
+    /// How many code objects were listed that have to be described.
     #[inline(always)]
     #[must_use]
     pub fn missing_count(&self) -> u32 {
         self.missing_count.get()
     }
 
-    /// The code object of the `nth` listed frame, unless it was overwritten since.
+    /// The `nth` code object that was listed.
     #[inline(always)]
     #[must_use]
-    pub fn missing(&self, nth: u32) -> Option<UserAddr> {
-        let index = self.missing[masked(nth, MAX_MISSING as u32 - 1) as usize].get();
-        let frame = self.frames[masked(index, MAX_FRAMES as u32 - 1) as usize];
-        frame.is_unresolved().then_some(UserAddr(frame.symbol))
+    pub fn missing(&self, nth: u32) -> UserAddr {
+        UserAddr(self.missing[masked(nth, MAX_MISSING as u32 - 1) as usize].get())
     }
 
     /// The order of the frames that were kept.

@@ -112,6 +112,22 @@ fn a_data_stack_of_several_chunks_is_followed() {
 }
 
 #[test]
+fn a_code_object_is_listed_once_however_often_it_recurs() {
+    let mut process = Process::new();
+    let codes: Vec<u64> = ["module", "even", "odd"]
+        .iter()
+        .map(|name| process.image.code(name, 1))
+        .collect();
+    let stack: Vec<u64> = (0..600)
+        .map(|nth| codes[usize::from(nth > 0) + nth % 2])
+        .collect();
+    process.add_stack(THREAD, &stack);
+    for _ in 0..2 {
+        assert_eq!(process.sample(THREAD).listed, 3);
+    }
+}
+
+#[test]
 fn all_frames_are_kept_up_to_the_limit() {
     for depth in [MAX_FRAMES - 1, MAX_FRAMES] {
         let (process, codes) = process(depth as u32);

@@ -332,7 +332,7 @@ python3.12 (pid 4242, CPython 3.12.1): 350 samples in 10.0 s, 3.50 s of CPU
 … and 1 more function
 
 12 samples were lost: the ring buffer was full.
-20 stacks were too deep: the callers on the root's side are left out.
+20 stacks were too deep: the frames between the 256 at either end are left out.
 3 samples are of threads that ran no Python.
 "
         );

@@ -299,6 +299,8 @@ pub(crate) struct Sampled {
     pub(crate) end: WalkEnd,
     pub(crate) truncated: bool,
     pub(crate) hash: u64,
+    /// Code objects that were listed to be described.
+    pub(crate) listed: u32,
 }
 
 /// Searches a thread as the kernel half does.
@@ -334,6 +336,7 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
         end,
         truncated: false,
         hash: 0,
+        listed: 0,
     };
     if let Err(end) = find(image, &mut scratch, interpreters_head, thread_id) {
         return nothing(end);
@@ -364,6 +367,7 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
         end,
         truncated: shape.truncated,
         hash: hash.finish(),
+        listed: walk.missing_count(),
     }
 }
 

@@ -23,7 +23,7 @@ const RECORD_MASK: u32 = 16_383;
 const _: () = assert!(DESCRIPTION_BYTES <= RECORD_MASK as usize);
 const _: () = assert!(size_of::<Description>() > RECORD_MASK as usize);
 
-/// Describes the code object of the `nth` frame that the walk listed.
+/// Describes the `nth` code object that the walk listed.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn describe(nth: u32) -> u32 {
@@ -44,7 +44,7 @@ fn try_describe(nth: u32) -> Option<Result<(), Fault>> {
     let description = DESCRIPTION.get_ptr_mut(0)?;
     // SAFETY: the value is this processor's own, and no other reference to it is made.
     let description = unsafe { &mut *description };
-    let code = sampler.walk.missing(nth)?;
+    let code = sampler.walk.missing(nth);
     let code_objects = OfProcess {
         tgid: sampler.tgid.get(),
         now_ns: sampler.time_ns.get(),
@@ -58,7 +58,7 @@ fn try_describe(nth: u32) -> Option<Result<(), Fault>> {
         // SAFETY: values of the map stay readable while the program runs.
         && unsafe { (*known).head == head }
     {
-        // An earlier frame of the same stack had the same code object.
+        // It was listed twice.
         return None;
     }
     let Ok(symbol) = description.read(&Current, scratch, layout, &head, HASH_SEED.load()) else {

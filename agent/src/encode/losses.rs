@@ -22,7 +22,7 @@ pub fn sentences(losses: &Losses) -> Vec<String> {
         (
             truncated,
             ("stack was", "stacks were"),
-            "too deep: the callers on the root's side are left out.",
+            "too deep: the frames between the 256 at either end are left out.",
         ),
         (
             incomplete,
@@ -76,7 +76,7 @@ mod tests {
             sentences(&losses),
             [
                 "12 samples were lost: the ring buffer was full.",
-                "1 stack was too deep: the callers on the root's side are left out.",
+                "1 stack was too deep: the frames between the 256 at either end are left out.",
                 "2 frames have no name: the function could not be told.",
             ]
         );
