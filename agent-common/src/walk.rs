@@ -133,7 +133,7 @@ impl Walk {
             chunk_start: Held::new(0),
             chunk_bytes: Held::new(0),
             older_start: Held::new(0),
-            older_bytes: Held::new(0),
+            older_bytes: Held::new(NOT_LOOKED),
             visited: Held::new(0),
             depth: Held::new(0),
             missing_count: Held::new(0),
@@ -145,18 +145,9 @@ impl Walk {
         }
     }
 
-    /// Begins at the newest frame of the thread state that is in the slot, and copies the
-    /// newest part of its data stack.
+    /// Forgets the walk before.
     #[inline(always)]
-    pub fn begin<M: UserMemory>(
-        &mut self,
-        memory: &M,
-        scratch: &mut Scratch,
-        layout: &Layout,
-    ) -> WalkStep {
-        let fields = &layout.thread;
-        let at = |offset: u16| SLOT + offset as usize;
-        let mut frame = scratch.word(at(fields.frame));
+    pub fn clear(&mut self) {
         self.root.set(0);
         self.landmark.set(0);
         self.window_start.set(0);
@@ -168,6 +159,20 @@ impl Walk {
         self.depth.set(0);
         self.missing_count.set(0);
         self.walks.set(self.walks.get().wrapping_add(1));
+    }
+
+    /// Begins at the newest frame of the thread state that is in the slot, and copies the
+    /// newest part of its data stack. The walk before must have been forgotten.
+    #[inline(always)]
+    pub fn begin<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+    ) -> WalkStep {
+        let fields = &layout.thread;
+        let at = |offset: u16| SLOT + offset as usize;
+        let mut frame = scratch.word(at(fields.frame));
         if fields.cframe_current_frame != ABSENT && frame != 0 {
             match memory.word(UserAddr(frame).field(fields.cframe_current_frame)) {
                 Ok(current) => frame = current,

@@ -36,7 +36,10 @@ pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
 
 /// Ends the sample: sends it with the hash of its stack, 0 for none.
 #[inline(always)]
-pub(crate) fn sample(sampler: &Sampler, stack: u64, end: WalkEnd) {
+pub(crate) fn sample(stack: u64, end: WalkEnd) {
+    let Some(sampler) = Sampler::current() else {
+        return;
+    };
     let sample = Sample {
         header: Header {
             kind: RecordKind::SAMPLE,

@@ -3,7 +3,7 @@
 //! One program, [`on_cpu`], runs the steps of a sample one after the other:
 //!
 //! ```text
-//! on_cpu ─► find_thread ─► walk_frames ─► describe ─► settle ─► records
+//! whose tick? ─► find_thread ─► walk_frames ─► describe ─► settle ─► name ─► sample
 //! ```
 //!
 //! Each step is a function of its own to the verifier too (a *global* function), which it

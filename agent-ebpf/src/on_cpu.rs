@@ -25,17 +25,18 @@ const MOST_WEIGHT: u64 = 100;
 /// Attached to the clock of every processor.
 #[perf_event]
 pub(crate) fn on_cpu(_: PerfEventContext) -> u32 {
-    if let Some(sampler) = begin_sample() {
-        let (stack, end) = stack(sampler);
+    if begin_sample().is_some() {
+        let end = read_stack();
+        let stack = send_stack();
         name_thread(end);
-        emit::sample(sampler, stack, end);
+        emit::sample(stack, end);
     }
     0
 }
 
 /// Decides whether the tick is for us and notes whom it interrupted.
 #[inline(always)]
-fn begin_sample() -> Option<&'static mut Sampler> {
+fn begin_sample() -> Option<()> {
     // SAFETY: the helper takes no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let weight = weight_of_tick(now_ns)?;
@@ -57,12 +58,13 @@ fn begin_sample() -> Option<&'static mut Sampler> {
         sampler.interpreters_head.set((*process).interpreters_head);
     }
     sampler.thread_id.set(arch::thread_pointer());
-    Some(sampler)
+    sampler.walk.clear();
+    Some(())
 }
 
-/// Reads the Python stack; gives its hash, 0 for none, and where the walk ended.
+/// Walks the thread's Python frames and says where that ended.
 #[inline(always)]
-fn stack(sampler: &mut Sampler) -> (u64, WalkEnd) {
+fn read_stack() -> WalkEnd {
     let mut outcome = Outcome(steps::recall_thread());
     if outcome == Outcome::NEXT {
         count(Counter::THREAD_SEARCHES);
@@ -70,44 +72,52 @@ fn stack(sampler: &mut Sampler) -> (u64, WalkEnd) {
         let mut visited = 0;
         while outcome == Outcome::NEXT {
             if visited >= MAX_THREADS {
-                return (0, WalkEnd::TOO_MANY_THREADS);
+                return WalkEnd::TOO_MANY_THREADS;
             }
             visited += steps::THREADS_PER_STEP;
             outcome = Outcome(steps::find_thread());
         }
     }
     if outcome != Outcome::DONE {
-        return (0, outcome.end());
+        return outcome.end();
     }
-
     let mut outcome = Outcome(steps::begin_walk());
     let mut visited = 0;
     while outcome == Outcome::NEXT && visited < MAX_VISITED {
         visited += steps::FRAMES_PER_STEP;
         outcome = Outcome(steps::walk_frames());
     }
-    let end = if outcome == Outcome::NEXT {
+    if outcome == Outcome::NEXT {
         WalkEnd::TOO_DEEP
     } else {
         outcome.end()
-    };
+    }
+}
 
-    let missing = sampler.walk.missing_count();
+/// Sends the frames that were found, and what is new of their code objects; gives the stack's
+/// hash, 0 for none.
+#[inline(always)]
+fn send_stack() -> u64 {
+    // No reference to the sampler is kept over a step, which makes one of its own.
+    let Some(walk) = Sampler::current().map(|sampler| &sampler.walk) else {
+        return 0;
+    };
+    let missing = walk.missing_count();
+    let frames = u32::from(walk.shape().frame_count);
     let mut nth = 0;
     while nth < MAX_MISSING as u32 && nth < missing {
         steps::describe(nth);
         nth += 1;
     }
-    let frames = u32::from(sampler.walk.shape().frame_count);
     if frames == 0 {
-        return (0, end);
+        return 0;
     }
     let mut nth = 0;
     while nth < MAX_FRAMES as u32 && nth < frames {
         steps::settle_frames(nth);
         nth += steps::FRAMES_PER_SETTLE;
     }
-    (steps::send_stack(sampler), end)
+    steps::send_stack()
 }
 
 /// Sends the thread's name when it is time to look at it and it has changed.

@@ -1,10 +1,13 @@
 //! Which stack is it, and does the user half have it?
 
+use core::mem::offset_of;
+
 use agent_common::{
     counter::Counter,
     hash::Hash,
     limits::MAX_FRAMES,
     record::{Frame, StackHead},
+    walk::Walk,
 };
 
 use crate::{
@@ -63,17 +66,13 @@ fn try_settle_frames(first: u32) -> Option<()> {
 
 /// Sends the stack that was settled unless it was sent before; gives its hash.
 #[inline(always)]
-pub(crate) fn send_stack(sampler: &mut Sampler) -> u64 {
-    const MOST_BYTES: usize = size_of::<StackHead>() + MAX_FRAMES * size_of::<Frame>();
+pub(crate) fn send_stack() -> u64 {
+    let Some(sampler) = Sampler::current() else {
+        return 0;
+    };
     let stack = sampler.hash.get().finish();
     if SENT_STACKS.get_ptr(stack).is_none() {
-        let bytes = sampler.walk.seal(sampler.walk.shape(), stack);
-        let sent = bytes <= MOST_BYTES && {
-            let record = (&raw const sampler.walk.head).cast();
-            // SAFETY: the head is followed by `MAX_FRAMES` frames.
-            unsafe { emit::send(record, bytes) }
-        };
-        if sent {
+        if send(&mut sampler.walk, stack) {
             count(Counter::STACKS);
             let _ = SENT_STACKS.insert(stack, 1, 0);
         } else {
@@ -81,4 +80,14 @@ pub(crate) fn send_stack(sampler: &mut Sampler) -> u64 {
         }
     }
     stack
+}
+
+/// Sends the record of a stack; [`false`] when the ring buffer is full.
+#[inline(always)]
+fn send(walk: &mut Walk, stack: u64) -> bool {
+    const MOST_BYTES: usize = size_of::<StackHead>() + MAX_FRAMES * size_of::<Frame>();
+    let bytes = walk.seal(walk.shape(), stack);
+    let record = (&raw const *walk).cast::<u8>();
+    // SAFETY: the head is followed by `MAX_FRAMES` frames, all within the walk.
+    bytes <= MOST_BYTES && unsafe { emit::send(record.add(offset_of!(Walk, head)), bytes) }
 }
