@@ -1,0 +1,193 @@
+//! What tests of the encoders share: a made profile and golden files.
+//!
+//! Included by path, beside a module `profile` that is the model.
+
+use std::{
+    env, fs,
+    num::NonZeroU32,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use super::profile::{
+    FrameKind, Function, FunctionId, Image, Location, LocationId, Losses, Process, Profile, Sample,
+    StackId, Thread, ThreadIndex,
+};
+
+/// A profile with what is hard to get right: equal names in threads, recursion, markers, names
+/// that look like C++, names that are not ASCII or contain what a format is made of, and places
+/// without a line. `source` is the file of the program.
+pub(crate) fn made_profile(source: &str) -> Profile {
+    let mut made = Made::default();
+    let module = made.function("<module>", source, 1);
+    let main = made.function("main", source, 3);
+    let fib = made.function("fib", source, 7);
+    let lambda = made.function("Rows.load.<locals>.<lambda>", source, 14);
+    let size = made.function("Straße.größe_日本", source, 17);
+    let hostile = made.function(" a;b\n\x1b[31m <c> 9 ", "x;y.py", 1);
+    let loads = made.function("loads", "/usr/lib/python3.12/json/__init__.py", 299);
+    let get = made.function(
+        "get",
+        "/srv/venv/lib/python3.12/site-packages/req/api.py",
+        62,
+    );
+    let import = made.function("_find_and_load", "<frozen importlib._bootstrap>", 1349);
+    let left_out = made.marker("[frames left out]");
+    let no_python = made.marker("[no Python frames]");
+
+    let at_module = made.location(module, 22);
+    let at_main = [
+        made.location(main, 4),
+        made.location(main, 5),
+        made.location(main, 0),
+    ];
+    let at_fib = [made.location(fib, 10), made.location(fib, 11)];
+    let at_lambda = made.location(lambda, 14);
+    let at_size = made.location(size, 18);
+    let at_hostile = made.location(hostile, 2);
+    let at_loads = made.location(loads, 346);
+    let at_get = made.location(get, 73);
+    let at_import = made.location(import, 1360);
+    let at_left_out = made.location(left_out, 0);
+    let at_no_python = made.location(no_python, 0);
+
+    let stacks: [&[LocationId]; 9] = [
+        &[at_fib[1], at_fib[0], at_fib[0], at_main[0], at_module],
+        &[at_fib[0], at_fib[0], at_main[0], at_module],
+        &[at_lambda, at_main[1], at_module],
+        &[at_loads, at_get, at_main[1], at_module],
+        &[at_main[2], at_module],
+        &[at_import, at_module],
+        &[at_size, at_lambda, at_left_out],
+        &[at_hostile, at_get],
+        &[at_no_python],
+    ];
+    let thread = |tid, name: &str| Thread {
+        tid,
+        name: name.to_owned(),
+    };
+    let sample = |stack, thread, count| Sample {
+        stack: StackId(stack),
+        thread: ThreadIndex(thread),
+        count,
+    };
+    Profile {
+        start: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045),
+        duration: Duration::from_millis(10_012),
+        period: Duration::from_millis(10),
+        process: Process {
+            pid: 4242,
+            name: "python3.12".to_owned(),
+            runtime: "CPython 3.12.1".to_owned(),
+            images: images(),
+        },
+        functions: made.functions,
+        locations: made.locations,
+        stacks: stacks.into_iter().map(Box::from).collect(),
+        threads: vec![
+            thread(4242, "MainThread"),
+            thread(4243, "worker"),
+            thread(4244, "worker"),
+            thread(4245, "# naïve; 线程"),
+        ],
+        samples: vec![
+            sample(0, 0, 120),
+            sample(1, 0, 30),
+            sample(2, 0, 10),
+            sample(3, 0, 40),
+            sample(4, 0, 5),
+            sample(5, 0, 3),
+            sample(3, 1, 50),
+            sample(3, 2, 60),
+            sample(6, 1, 20),
+            sample(7, 3, 9),
+            sample(8, 3, 3),
+        ],
+        losses: Losses {
+            lost_samples: 12,
+            truncated: 20,
+            not_python: 3,
+            ..Losses::default()
+        },
+    }
+}
+
+fn images() -> Vec<Image> {
+    let image = |start, path: &str, build_id: Option<&str>| Image {
+        start,
+        end: start + 0x10_0000,
+        file_offset: 0x2000,
+        path: path.into(),
+        build_id: build_id.map(str::to_owned),
+    };
+    vec![
+        image(
+            0x5555_5555_6000,
+            "/usr/bin/python3.12",
+            Some("0123456789abcdef0123456789abcdef01234567"),
+        ),
+        image(
+            0x7fff_f7a0_0000,
+            "/usr/lib/libc.so.6",
+            Some("89abcdef0123456789abcdef0123456789abcdef"),
+        ),
+        image(0x7fff_f7c0_0000, "/srv/app/_speedups.abi3.so", None),
+    ]
+}
+
+#[derive(Default)]
+struct Made {
+    functions: Vec<Function>,
+    locations: Vec<Location>,
+}
+
+impl Made {
+    fn function(&mut self, name: &str, file: &str, first_line: u32) -> FunctionId {
+        self.functions.push(Function {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            first_line: NonZeroU32::new(first_line),
+            kind: FrameKind::Python,
+        });
+        FunctionId(last(&self.functions))
+    }
+
+    fn marker(&mut self, name: &str) -> FunctionId {
+        let id = self.function(name, "", 0);
+        self.functions[id.0 as usize].kind = FrameKind::Marker;
+        id
+    }
+
+    fn location(&mut self, function: FunctionId, line: u32) -> LocationId {
+        self.locations.push(Location {
+            function,
+            line: NonZeroU32::new(line),
+        });
+        LocationId(last(&self.locations))
+    }
+}
+
+/// Index of the last one.
+fn last<T>(items: &[T]) -> u32 {
+    u32::try_from(items.len() - 1).unwrap()
+}
+
+/// Compares with a golden file of `tests/data`; `AGENT_BLESS=1` in the environment writes it.
+#[allow(
+    dead_code,
+    reason = "not every test that includes this file has golden files"
+)]
+pub(crate) fn assert_golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name);
+    if env::var_os("AGENT_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, actual).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        actual == expected,
+        "{} differs; AGENT_BLESS=1 accepts what is now\n{actual}",
+        path.display()
+    );
+}

@@ -1,0 +1,305 @@
+//! What `go tool pprof` makes of a profile.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use agent::{
+    encode::{self, Format},
+    profile,
+};
+use tempfile::TempDir;
+
+#[path = "data/support.rs"]
+mod support;
+
+/// The program that the made profile is of; its lines are where the profile says they are.
+const SOURCE: &str = "\
+import req
+
+def main():
+    fib(30)
+    req.get(key=lambda row: row)
+
+
+def fib(n):
+    if n > 1:
+        return (fib(n - 1)
+            + fib(n - 2))
+    return n
+
+class Rows: load = lambda self: lambda: Straße.größe_日本()
+
+class Straße:
+    def größe_日本():
+        return 0
+
+
+
+main()
+";
+
+/// A profile in a folder of its own, with the source of its program.
+struct Written {
+    folder: TempDir,
+    file: PathBuf,
+}
+
+impl Written {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("main.py");
+        fs::write(&source, SOURCE).unwrap();
+        let profile = support::made_profile(source.to_str().unwrap());
+        let mut bytes = Vec::new();
+        encode::encode(
+            &profile,
+            Format::Pprof,
+            &encode::Options::default(),
+            &mut bytes,
+        )
+        .unwrap();
+        let file = folder.path().join("made.pb.gz");
+        fs::write(&file, bytes).unwrap();
+        Self { folder, file }
+    }
+
+    /// What `go tool pprof` prints on standard output; on standard error it must not print anything.
+    fn pprof(&self, arguments: &[&str]) -> String {
+        let output = Command::new("go")
+            .args(["tool", "pprof"])
+            .args(arguments)
+            .arg(&self.file)
+            // Whoever runs this may keep binaries and profiles where pprof looks by default.
+            .env("PPROF_BINARY_PATH", self.folder.path())
+            .env("PPROF_TMPDIR", self.folder.path())
+            .stdin(Stdio::null())
+            .output();
+        let output = match output {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                panic!("go is not installed: install the package golang-go")
+            }
+            output => output.unwrap(),
+        };
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
+        assert_eq!(stderr, "", "{arguments:?} warns");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// The rows of a table, as words, without what stands before them.
+fn rows(report: &str) -> Vec<Vec<&str>> {
+    report
+        .lines()
+        .skip_while(|line| !line.contains("flat%"))
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect()
+}
+
+#[test]
+fn top_names_functions_as_python_does() {
+    let report = Written::new().pprof(&["-top", "-nodecount=20", "-unit=ms"]);
+    for line in [
+        "File: python3.12",
+        "Build ID: 0123456789abcdef0123456789abcdef01234567",
+        "process 4242 (python3.12), CPython 3.12.1",
+        "12 samples were lost: the ring buffer was full.",
+        "Type: cpu",
+    ] {
+        assert!(
+            report.lines().any(|found| found == line),
+            "{line} in {report}"
+        );
+    }
+    assert!(
+        report.contains("Duration: 10.01s, Total samples = 3500ms"),
+        "{report}"
+    );
+    assert!(
+        report.contains("accounting for 3500ms, 100% of 3500ms total"),
+        "{report}"
+    );
+
+    let found: Vec<_> = rows(&report)
+        .into_iter()
+        .map(|row| (row[0], row[3], row[5..].join(" ")))
+        .collect();
+    let expected = [
+        ("1500ms", "1500ms", "fib"),
+        ("1500ms", "1500ms", "loads"),
+        ("200ms", "200ms", "Straße.größe_日本"),
+        ("100ms", "300ms", "Rows.load.<locals>.<lambda>"),
+        ("90ms", "90ms", r"a;b\n\u{1b}[31m <c> 9"),
+        ("50ms", "3150ms", "main"),
+        ("30ms", "30ms", "[no Python frames]"),
+        ("30ms", "30ms", "_find_and_load"),
+        ("0", "3180ms", "<module>"),
+        ("0", "200ms", "[frames left out]"),
+        ("0", "1590ms", "get"),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(flat, cum, name)| (flat, cum, name.to_owned()))
+    );
+}
+
+#[test]
+fn samples_are_the_other_sample_type() {
+    let report = Written::new().pprof(&["-top", "-nodecount=20", "-sample_index=samples"]);
+    assert!(report.contains("Type: samples"), "{report}");
+    assert!(report.contains("Total samples = 350"), "{report}");
+    assert_eq!(
+        rows(&report)[0],
+        ["150", "42.86%", "42.86%", "150", "42.86%", "fib"]
+    );
+}
+
+#[test]
+fn lines_and_addresses_are_told_apart() {
+    let written = Written::new();
+    let source = written.folder.path().join("main.py");
+    for granularity in ["-lines", "-addresses"] {
+        let report = written.pprof(&["-top", "-nodecount=20", "-unit=ms", granularity]);
+        let found: Vec<_> = rows(&report)
+            .into_iter()
+            .map(|row| (row[0], row[5..].join(" ")))
+            .collect();
+        for (flat, name, place) in [
+            ("1200ms", "fib", ":11"),
+            ("300ms", "fib", ":10"),
+            ("50ms", "main", ""),
+            ("0", "main", ":4"),
+            ("0", "main", ":5"),
+            ("0", "<module>", ":22"),
+        ] {
+            let row = (flat, format!("{name} {}{place}", source.display()));
+            assert!(found.contains(&row), "{row:?} in {report}");
+        }
+        let frozen = "_find_and_load <frozen importlib._bootstrap>:1360";
+        assert!(report.contains(frozen), "{report}");
+    }
+}
+
+#[test]
+fn traces_are_whole_and_have_their_threads() {
+    let report = Written::new().pprof(&["-traces", "-unit=ms"]);
+    let traces: Vec<String> = report
+        .split("-----------+-------------------------------------------------------")
+        .skip(1)
+        .map(|trace| trace.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for trace in [
+        "thread_name: MainThread thread_id: 4242 1200ms fib fib fib main <module>",
+        "thread_name: worker thread_id: 4243 500ms loads get main <module>",
+        "thread_name: worker thread_id: 4244 600ms loads get main <module>",
+        "thread_name: worker thread_id: 4243 \
+         200ms Straße.größe_日本 Rows.load.<locals>.<lambda> [frames left out]",
+        "thread_name: # naïve; 线程 thread_id: 4245 30ms [no Python frames]",
+    ] {
+        assert!(
+            traces.iter().any(|found| found == trace),
+            "{trace} in {report}"
+        );
+    }
+}
+
+#[test]
+fn samples_can_be_chosen_by_thread() {
+    let report = Written::new().pprof(&["-top", "-tagfocus=thread_name=worker"]);
+    assert!(
+        report.contains("accounting for 1300ms, 37.14% of 3500ms total"),
+        "{report}"
+    );
+    assert!(!report.contains("fib"), "{report}");
+}
+
+#[test]
+fn lists_show_the_source() {
+    let report = Written::new().pprof(&["-list=fib|lambda", "-unit=ms"]);
+    let has = |line: &str| {
+        let line: Vec<_> = line.split_whitespace().collect();
+        report
+            .lines()
+            .any(|found| found.split_whitespace().eq(line.iter().copied()))
+    };
+    for line in [
+        "1500ms 2700ms (flat, cum) 77.14% of Total",
+        ". . 9: if n > 1:",
+        "300ms 1500ms 10: return (fib(n - 1)",
+        "1200ms 1200ms 11: + fib(n - 2))",
+        "100ms 300ms 14:class Rows: load = lambda self: lambda: Straße.größe_日本()",
+    ] {
+        assert!(has(line), "{line} in {report}");
+    }
+}
+
+#[test]
+fn raw_shows_what_the_file_says() {
+    let written = Written::new();
+    let report = written.pprof(&["-raw"]);
+    for line in [
+        "PeriodType: cpu nanoseconds",
+        "Period: 10000000",
+        "Time: 2026-01-02 03:04:05 +0000 UTC",
+        "Duration: 10.0",
+        "samples/count cpu/nanoseconds[dflt]",
+    ] {
+        assert!(
+            report.lines().any(|found| found == line),
+            "{line} in {report}"
+        );
+    }
+    assert!(report.contains(": 0x555555556000/0x555555656000/0x2000 /usr/bin/python3.12 0123"));
+    assert!(
+        report.contains("[cpython 3.12.1]  [FN][FL][LN]"),
+        "{report}"
+    );
+    assert!(
+        report.contains("loads /usr/lib/python3.12/json/__init__.py:346 s=299"),
+        "{report}"
+    );
+}
+
+#[test]
+fn profiles_of_one_program_share_their_locations() {
+    let written = Written::new();
+    let second = written.folder.path().join("second.pb.gz");
+    fs::copy(&written.file, &second).unwrap();
+    let locations = |report: &str| -> Vec<String> {
+        report
+            .lines()
+            .skip_while(|line| *line != "Locations")
+            .map(str::to_owned)
+            .collect()
+    };
+    let one = written.pprof(&["-raw"]);
+    let both = written.pprof(&["-raw", second.to_str().unwrap()]);
+    assert_eq!(locations(&one), locations(&both));
+    assert!(both.contains("240 2400000000:"), "{both}");
+}
+
+#[test]
+fn demangling_leaves_names_alone() {
+    let report = Written::new().pprof(&["-top", "-nodecount=20", "-symbolize=force"]);
+    for name in [
+        "<module>",
+        "Rows.load.<locals>.<lambda>",
+        "[frames left out]",
+    ] {
+        assert!(
+            report.lines().any(|line| line.ends_with(name)),
+            "{name} in {report}"
+        );
+    }
+}
