@@ -3,7 +3,7 @@
 //! * [`record`]: what travels through the ring buffer;
 //! * [`layout`]: where the fields of an interpreter's structures are;
 //! * [`limits`]: every bound that both halves rely on;
-//! * [`walk`], [`thread`], [`code`]: the bounded reading of a CPython process, generic over
+//! * [`walk`], [`thread`], [`code`] and what they are made of: the bounded reading of a CPython process, generic over
 //!   [`memory::UserMemory`], so that the very code the kernel runs is tested on the host.
 //!
 //! Invariants: no allocation, no panic, no unbounded loop; nothing read from a process is
@@ -24,6 +24,7 @@ extern crate std;
 pub mod attribute;
 pub mod code;
 pub mod counter;
+pub mod data_stack;
 pub mod hash;
 pub mod held;
 pub mod layout;

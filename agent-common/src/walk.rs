@@ -5,10 +5,11 @@
 //! root-most frames are kept.
 
 use crate::{
+    data_stack::DataStack,
     hash::Hash,
     held::{Held, masked},
-    layout::{ABSENT, FrameLayout, InstructionStyle, Layout},
-    limits::{LEAF_FRAMES, MAX_FRAMES, MAX_MISSING, ROOT_FRAMES, USER_ADDRESS_END, WINDOW_BYTES},
+    layout::{ABSENT, InstructionStyle, Layout},
+    limits::{LEAF_FRAMES, MAX_FRAMES, MAX_MISSING, ROOT_FRAMES},
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
     scratch::{SLOT, Scratch},
@@ -62,18 +63,8 @@ pub struct Walk {
     root: Held<u64>,
     /// A frame passed earlier, renewed at every power of two (Brent's algorithm).
     landmark: Held<u64>,
-    /// What the start of the window holds.
-    window_start: Held<u64>,
-    /// How much of the window is filled.
-    window_bytes: Held<u64>,
-    /// The chunk of the data stack that the walk is in.
-    chunk_start: Held<u64>,
-    /// Its size, or how much of it is in use.
-    chunk_bytes: Held<u64>,
-    /// The chunk before it.
-    older_start: Held<u64>,
-    /// The size of that, 0 when there is none, [`NOT_LOOKED`] when that is not known yet.
-    older_bytes: Held<u64>,
+    /// Where frames are copied from.
+    data_stack: DataStack,
     /// Frames looked at.
     visited: Held<u32>,
     /// Frames kept, with those that were overwritten since.
@@ -97,9 +88,6 @@ const LISTED: usize = 64;
 
 /// Between the marks of two walks; odd, and larger than any address.
 const MARK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// See [`Walk::older_bytes`].
-const NOT_LOOKED: u64 = u64::MAX;
 
 const NO_FRAME: Frame = Frame {
     symbol: 0,
@@ -128,12 +116,7 @@ impl Walk {
             frame: Held::new(0),
             root: Held::new(0),
             landmark: Held::new(0),
-            window_start: Held::new(0),
-            window_bytes: Held::new(0),
-            chunk_start: Held::new(0),
-            chunk_bytes: Held::new(0),
-            older_start: Held::new(0),
-            older_bytes: Held::new(NOT_LOOKED),
+            data_stack: DataStack::new(),
             visited: Held::new(0),
             depth: Held::new(0),
             missing_count: Held::new(0),
@@ -150,11 +133,7 @@ impl Walk {
     pub fn clear(&mut self) {
         self.root.set(0);
         self.landmark.set(0);
-        self.window_start.set(0);
-        self.window_bytes.set(0);
-        self.chunk_start.set(0);
-        self.chunk_bytes.set(0);
-        self.older_bytes.set(NOT_LOOKED);
+        self.data_stack.clear();
         self.visited.set(0);
         self.depth.set(0);
         self.missing_count.set(0);
@@ -186,108 +165,9 @@ impl Walk {
         if fields.datastack_chunk != ABSENT {
             let chunk = scratch.word(at(fields.datastack_chunk));
             let top = scratch.word(at(fields.datastack_top));
-            if chunk.is_multiple_of(8) && top > chunk {
-                self.chunk_start.set(chunk);
-                self.chunk_bytes.set(top - chunk);
-                self.load_window(memory, scratch, top);
-            }
+            self.data_stack.begin(memory, scratch, chunk, top);
         }
         WalkStep::Next
-    }
-
-    /// Copies the part of the chunk that ends at `end`; the window is empty when it cannot be
-    /// read.
-    #[inline(always)]
-    fn load_window<M: UserMemory>(&mut self, memory: &M, scratch: &mut Scratch, end: u64) {
-        let chunk = self.chunk_start.get();
-        let lowest = end.wrapping_sub(WINDOW_BYTES as u64);
-        let start = if end < WINDOW_BYTES as u64 || lowest < chunk {
-            chunk
-        } else {
-            (lowest + 7) & !7
-        };
-        let bytes = end - start;
-        self.window_start.set(start);
-        self.window_bytes
-            .set(match scratch.load_window(memory, UserAddr(start), bytes) {
-                Ok(()) => bytes,
-                Err(Fault) => 0,
-            });
-    }
-
-    /// Brings the frame at `address` into the scratch memory and gives its offset there.
-    #[inline(always)]
-    fn locate<M: UserMemory>(
-        &mut self,
-        memory: &M,
-        scratch: &mut Scratch,
-        layout: &FrameLayout,
-        address: UserAddr,
-    ) -> Result<usize, Fault> {
-        let bytes = u64::from(layout.bytes);
-        let offset = address.0.wrapping_sub(self.window_start.get());
-        if offset < WINDOW_BYTES as u64 && offset + bytes <= self.window_bytes.get() {
-            return Ok(offset as usize);
-        }
-        if self.find_chunk(memory, scratch, address, bytes) {
-            self.load_window(memory, scratch, address.0.wrapping_add(bytes));
-            let offset = address.0.wrapping_sub(self.window_start.get());
-            if offset + bytes <= self.window_bytes.get() {
-                return Ok(offset as usize);
-            }
-        }
-        scratch.load_slot(memory, address, layout.bytes)?;
-        Ok(SLOT)
-    }
-
-    /// Whether the frame at `address` lies in the chunk of the data stack that the walk is in,
-    /// or in the one before it, which the walk then enters.
-    ///
-    /// A chunk begins with the address of the one before it and its own size
-    /// (`_PyStackChunk.previous`, `.size`).
-    #[inline(always)]
-    fn find_chunk<M: UserMemory>(
-        &mut self,
-        memory: &M,
-        scratch: &Scratch,
-        address: UserAddr,
-        bytes: u64,
-    ) -> bool {
-        const SIZE: u16 = 8;
-        // A window that could not be loaded says that this is no data stack.
-        if self.window_bytes.get() == 0 {
-            return false;
-        }
-        let chunk = self.chunk_start.get();
-        let offset = address.0.wrapping_sub(chunk);
-        let chunk_bytes = self.chunk_bytes.get();
-        if offset < chunk_bytes {
-            return offset + bytes <= chunk_bytes;
-        }
-        if self.older_bytes.get() == NOT_LOOKED {
-            let older = if self.window_start.get() == chunk {
-                scratch.word(0)
-            } else {
-                memory.word(UserAddr(chunk)).unwrap_or(0)
-            };
-            let older_bytes = if older == 0 {
-                0
-            } else {
-                memory.word(UserAddr(older).field(SIZE)).unwrap_or(0)
-            };
-            self.older_start.set(older);
-            // A size as large as the address space is none.
-            self.older_bytes.set(older_bytes & (USER_ADDRESS_END - 1));
-        }
-        let older_bytes = self.older_bytes.get();
-        let offset = address.0.wrapping_sub(self.older_start.get());
-        if offset >= older_bytes || offset + bytes > older_bytes {
-            return false;
-        }
-        self.chunk_start.set(self.older_start.get());
-        self.chunk_bytes.set(older_bytes);
-        self.older_bytes.set(NOT_LOOKED);
-        true
     }
 
     /// Looks at one frame.
@@ -315,7 +195,7 @@ impl Walk {
         if visited.is_power_of_two() {
             self.landmark.set(address.0);
         }
-        let Ok(at) = self.locate(memory, scratch, fields, address) else {
+        let Ok(at) = self.data_stack.locate(memory, scratch, fields, address) else {
             return WalkStep::End(WalkEnd::FRAME_FAULT);
         };
         self.frame.set(scratch.word(at + fields.previous as usize));
