@@ -30,6 +30,9 @@ pub struct CodeKey {
 pub struct Head {
     /// Address of its name.
     pub name: u64,
+    /// Hash of its name, by the interpreter: another code object may have all of its parts at
+    /// the same addresses.
+    pub name_hash: u64,
     /// Address of its file's name.
     pub file: u64,
     /// Address of its line table.
@@ -72,8 +75,10 @@ pub fn read_head<M: UserMemory>(
     } else {
         scratch.half(at(fields.first_traceable)).wrapping_mul(2)
     };
+    let name = scratch.word(at(fields.name));
     Ok(Head {
-        name: scratch.word(at(fields.name)),
+        name,
+        name_hash: memory.word(UserAddr(name).field(layout.text.hash))?,
         file: scratch.word(at(fields.file)),
         line_table: scratch.word(at(fields.line_table)),
         first_line: scratch.half(at(fields.first_line)).cast_signed(),

@@ -67,6 +67,8 @@ pub struct ThreadLayout {
     pub frame: u16,
     /// `_PyCFrame.current_frame` where the field above is `cframe`, else [`ABSENT`].
     pub cframe_current_frame: u16,
+    /// `_PyCFrame.previous` likewise.
+    pub cframe_previous: u16,
     /// `datastack_chunk`, or [`ABSENT`] before 3.11.
     pub datastack_chunk: u16,
     /// `datastack_top`, or [`ABSENT`] before 3.11.
@@ -89,6 +91,8 @@ pub struct FrameLayout {
     pub owner: u16,
     /// `f_localsplus` or `localsplus`; not among the `bytes` above.
     pub locals: u16,
+    /// 1 when every stack begins with a frame of the interpreter's own (3.12 and later).
+    pub has_entry_frames: u16,
     /// How `instruction` is to be read.
     pub instruction_style: InstructionStyle,
     /// Bytes of one unit of an [`InstructionStyle::INDEX`].
@@ -126,6 +130,8 @@ pub struct TextLayout {
     pub bytes: u16,
     /// `length`, in characters.
     pub length: u16,
+    /// `hash`, of the characters; names have it.
+    pub hash: u16,
     /// The word of bit fields.
     pub state: u16,
     /// First bit of `state.kind` (three bits: 1, 2 or 4 bytes a character).

@@ -17,11 +17,8 @@ pub const MAX_VISITED: u32 = 16_384;
 /// Thread states that are looked at to find that of one thread.
 pub const MAX_THREADS: u32 = 16_384;
 
-/// Code objects that one sample may describe; the rest waits for the next sample.
-pub const MAX_MISSING: usize = 256;
-
 const _: () = assert!(ROOT_FRAMES.is_power_of_two());
-const _: () = assert!(MAX_MISSING.is_power_of_two());
+const _: () = assert!(MAX_FRAMES.is_power_of_two());
 
 /// Bytes of a thread state that are read at once.
 pub const THREAD_BYTES: usize = 512;

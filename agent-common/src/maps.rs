@@ -13,6 +13,9 @@ pub struct Process {
     pub layout: u32,
     /// Zero.
     pub reserved: u32,
+    /// When a code object was last described that was not known before, in nanoseconds of the
+    /// monotonic clock. Written by the kernel half.
+    pub new_code_ns: u64,
 }
 
 /// What the kernel half remembers of a thread: the value of the map `THREADS`, whose key is the
@@ -42,5 +45,5 @@ pub struct Thread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for Process {}
 
-const _: () = assert!(size_of::<Process>() == 16);
+const _: () = assert!(size_of::<Process>() == 24);
 const _: () = assert!(size_of::<Thread>() == 72);

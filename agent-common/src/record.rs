@@ -71,6 +71,8 @@ impl WalkEnd {
     pub const TOO_DEEP: Self = Self(8);
     /// More thread states than are visited for one sample.
     pub const TOO_MANY_THREADS: Self = Self(9);
+    /// At a frame that the interpreter was about to link or had just unlinked.
+    pub const TORN: Self = Self(10);
 }
 
 /// One sample of one thread.

@@ -8,8 +8,8 @@ use crate::{
     data_stack::DataStack,
     hash::Hash,
     held::{Held, masked},
-    layout::{ABSENT, InstructionStyle, Layout},
-    limits::{LEAF_FRAMES, MAX_FRAMES, MAX_MISSING, ROOT_FRAMES},
+    layout::{ABSENT, InstructionStyle, Layout, ThreadLayout},
+    limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
     scratch::{SLOT, Scratch},
@@ -69,25 +69,15 @@ pub struct Walk {
     visited: Held<u32>,
     /// Frames kept, with those that were overwritten since.
     depth: Held<u32>,
-    /// Entries of `missing` in use.
-    missing_count: Held<u32>,
-    /// Walks begun on this processor.
-    walks: Held<u64>,
-    /// Marks of code objects that were listed, see [`Walk::is_first`].
-    listed: [Held<u64>; LISTED],
-    /// Addresses of code objects that have to be described.
-    missing: [Held<u64>; MAX_MISSING],
+    /// Frames kept whose code objects have to be described.
+    unresolved: Held<u32>,
+    /// 1 when the frame looked at last was one of the interpreter's own.
+    last_is_internal: Held<u32>,
     /// The head of the record; the frames follow it directly.
     pub head: StackHead,
     /// The frames; see [`StackHead`] for their order.
     pub frames: [Frame; MAX_FRAMES],
 }
-
-/// Entries of [`Walk::listed`].
-const LISTED: usize = 64;
-
-/// Between the marks of two walks; odd, and larger than any address.
-const MARK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 const NO_FRAME: Frame = Frame {
     symbol: 0,
@@ -119,10 +109,8 @@ impl Walk {
             data_stack: DataStack::new(),
             visited: Held::new(0),
             depth: Held::new(0),
-            missing_count: Held::new(0),
-            walks: Held::new(0),
-            listed: [const { Held::new(0) }; LISTED],
-            missing: [const { Held::new(0) }; MAX_MISSING],
+            unresolved: Held::new(0),
+            last_is_internal: Held::new(0),
             head: NO_STACK,
             frames: [NO_FRAME; MAX_FRAMES],
         }
@@ -136,8 +124,8 @@ impl Walk {
         self.data_stack.clear();
         self.visited.set(0);
         self.depth.set(0);
-        self.missing_count.set(0);
-        self.walks.set(self.walks.get().wrapping_add(1));
+        self.unresolved.set(0);
+        self.last_is_internal.set(0);
     }
 
     /// Begins at the newest frame of the thread state that is in the slot, and copies the
@@ -153,7 +141,7 @@ impl Walk {
         let at = |offset: u16| SLOT + offset as usize;
         let mut frame = scratch.word(at(fields.frame));
         if fields.cframe_current_frame != ABSENT && frame != 0 {
-            match memory.word(UserAddr(frame).field(fields.cframe_current_frame)) {
+            match current_frame(memory, fields, UserAddr(frame)) {
                 Ok(current) => frame = current,
                 Err(Fault) => return WalkStep::End(WalkEnd::THREAD_FAULT),
             }
@@ -182,7 +170,12 @@ impl Walk {
         let fields = &layout.frame;
         let address = UserAddr(self.frame.get());
         if address.is_null() {
-            return WalkStep::End(WalkEnd::ROOT);
+            let is_root = fields.has_entry_frames == 0 || self.last_is_internal.get() == 1;
+            return WalkStep::End(if is_root {
+                WalkEnd::ROOT
+            } else {
+                WalkEnd::TORN
+            });
         }
         if !address.could_be_structure() {
             return WalkStep::End(WalkEnd::BAD_POINTER);
@@ -206,7 +199,9 @@ impl Walk {
         } else {
             scratch.byte(at + fields.owner as usize)
         };
-        if owner >= FIRST_INTERNAL_OWNER || code.is_null() {
+        let is_internal = owner >= FIRST_INTERNAL_OWNER;
+        self.last_is_internal.set(u32::from(is_internal));
+        if is_internal || code.is_null() {
             return WalkStep::Next;
         }
         let position = at + fields.instruction as usize;
@@ -253,26 +248,9 @@ impl Walk {
         self.depth.set(depth as u32 + 1);
         let index = Self::index(depth);
         self.frames[index] = frame;
-        if frame.is_unresolved() && self.is_first(frame.symbol) {
-            let count = self.missing_count.get();
-            if count < MAX_MISSING as u32 {
-                self.missing[masked(count, MAX_MISSING as u32 - 1) as usize].set(frame.symbol);
-                self.missing_count.set(count + 1);
-            }
+        if frame.is_unresolved() {
+            self.unresolved.set(self.unresolved.get() + 1);
         }
-    }
-
-    /// Whether the code object at `code` was not listed in this walk yet; that it was may be
-    /// forgotten.
-    #[inline(always)]
-    fn is_first(&mut self, code: u64) -> bool {
-        // Marks of earlier walks are told apart by the walk's number.
-        let mark = code.wrapping_add(self.walks.get().wrapping_mul(MARK_STEP));
-        let place = masked((code >> 4) as u32 ^ (code >> 13) as u32, LISTED as u32 - 1);
-        let listed = &mut self.listed[place as usize];
-        let is_first = listed.get() != mark;
-        listed.set(mark);
-        is_first
     }
 
     /// Address of the frame nearest the root, null when there is none.
@@ -309,18 +287,19 @@ impl Walk {
         masked(index as u32, MAX_FRAMES as u32 - 1) as usize
     }
 
-    /// How many code objects were listed that have to be described.
+    /// Whether there are frames whose code objects have to be described.
     #[inline(always)]
     #[must_use]
-    pub fn missing_count(&self) -> u32 {
-        self.missing_count.get()
+    pub fn has_unresolved(&self) -> bool {
+        self.unresolved.get() != 0
     }
 
-    /// The `nth` code object that was listed.
+    /// The code object of the `nth` frame that was kept, if it has to be described.
     #[inline(always)]
     #[must_use]
-    pub fn missing(&self, nth: u32) -> UserAddr {
-        UserAddr(self.missing[masked(nth, MAX_MISSING as u32 - 1) as usize].get())
+    pub fn unresolved(&self, nth: u32) -> Option<UserAddr> {
+        let frame = self.frames[masked(nth, MAX_FRAMES as u32 - 1) as usize];
+        frame.is_unresolved().then_some(UserAddr(frame.symbol))
     }
 
     /// The order of the frames that were kept.
@@ -406,6 +385,27 @@ impl Default for Walk {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The newest frame of the evaluation loop whose `_PyCFrame` is at `cframe`.
+///
+/// The loop makes its `_PyCFrame` known before it has set the frame: until then the newest frame
+/// is that of the loop that called it.
+#[inline(always)]
+fn current_frame<M: UserMemory>(
+    memory: &M,
+    layout: &ThreadLayout,
+    cframe: UserAddr,
+) -> Result<u64, Fault> {
+    let current = memory.word(cframe.field(layout.cframe_current_frame))?;
+    if UserAddr(current).could_be_structure() {
+        return Ok(current);
+    }
+    let previous = memory.word(cframe.field(layout.cframe_previous))?;
+    if previous == 0 {
+        return Ok(current);
+    }
+    memory.word(UserAddr(previous).field(layout.cframe_current_frame))
 }
 
 /// How the frames of a walk are arranged; see [`StackHead`].

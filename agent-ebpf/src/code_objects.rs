@@ -6,11 +6,14 @@ use agent_common::{
     layout::Layout,
     memory::{UserAddr, UserMemory},
     scratch::Scratch,
-    trust::Trust,
+    trust::{LONGEST_NS, Trust},
     walk::{CodeObjects, Symbol},
 };
 
-use crate::maps::{CODE_OBJECTS, MEMO, count};
+use crate::{
+    maps::{CODE_OBJECTS, MEMO, count},
+    sampler::Sampler,
+};
 
 /// Entries of a [`Memo`].
 const MEMO_ENTRIES: usize = 512;
@@ -58,9 +61,22 @@ pub(crate) struct OfProcess {
     pub(crate) tgid: u32,
     /// Now, in nanoseconds of the monotonic clock.
     pub(crate) now_ns: u64,
+    /// Whether to believe nothing without a proof, see [`agent_common::trust`].
+    pub(crate) is_strict: bool,
 }
 
 impl OfProcess {
+    /// The code objects of the sampled process.
+    #[inline(always)]
+    pub(crate) fn of(sampler: &Sampler) -> Self {
+        let now_ns = sampler.time_ns.get();
+        Self {
+            tgid: sampler.tgid.get(),
+            now_ns,
+            is_strict: now_ns.wrapping_sub(sampler.new_code_ns.get()) < LONGEST_NS,
+        }
+    }
+
     /// The key of the code object at `code`.
     #[inline(always)]
     pub(crate) fn key(self, code: UserAddr) -> CodeKey {
@@ -92,7 +108,7 @@ impl OfProcess {
         // SAFETY: values of the map stay readable and writable while the program runs; another
         // processor may write the same proof at the same time, which does no harm.
         unsafe {
-            if (*known).trust.is_due(self.now_ns) {
+            if self.is_strict || (*known).trust.is_due(self.now_ns) {
                 count(Counter::CODE_PROOFS);
                 // A head that cannot be read now says nothing against what is known.
                 if let Ok(head) = code::read_head(memory, scratch, layout, code) {
@@ -141,7 +157,11 @@ impl CodeObjects for WithMemo<'_> {
     ) -> Option<Symbol> {
         let process = self.process;
         let entry = self.memo.entry(code);
-        if entry.code == code.0 && entry.tgid == process.tgid && process.now_ns <= entry.due_ns {
+        if !process.is_strict
+            && entry.code == code.0
+            && entry.tgid == process.tgid
+            && process.now_ns <= entry.due_ns
+        {
             return Some(Symbol {
                 hash: entry.symbol,
                 first_traceable_bytes: entry.first_traceable_bytes,

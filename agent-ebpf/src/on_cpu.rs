@@ -3,7 +3,7 @@
 use agent_common::{
     attribute::MAX_ATTRIBUTES,
     counter::Counter,
-    limits::{MAX_FRAMES, MAX_MISSING, MAX_THREADS, MAX_VISITED},
+    limits::{MAX_FRAMES, MAX_THREADS, MAX_VISITED},
     record::WalkEnd,
 };
 use aya_ebpf::{
@@ -56,6 +56,7 @@ fn begin_sample() -> Option<()> {
     unsafe {
         sampler.layout.set((*process).layout);
         sampler.interpreters_head.set((*process).interpreters_head);
+        sampler.new_code_ns.set((*process).new_code_ns);
     }
     sampler.thread_id.set(arch::thread_pointer());
     sampler.walk.clear();
@@ -102,15 +103,15 @@ fn send_stack() -> u64 {
     let Some(walk) = Sampler::current().map(|sampler| &sampler.walk) else {
         return 0;
     };
-    let missing = walk.missing_count();
+    let has_unresolved = walk.has_unresolved();
     let frames = u32::from(walk.shape().frame_count);
-    let mut nth = 0;
-    while nth < MAX_MISSING as u32 && nth < missing {
-        steps::describe(nth);
-        nth += 1;
-    }
     if frames == 0 {
         return 0;
+    }
+    let mut nth = 0;
+    while has_unresolved && nth < MAX_FRAMES as u32 && nth < frames {
+        steps::describe(nth);
+        nth += 1;
     }
     let mut nth = 0;
     while nth < MAX_FRAMES as u32 && nth < frames {

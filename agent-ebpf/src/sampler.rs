@@ -15,6 +15,8 @@ pub(crate) struct Sampler {
     pub(crate) thread_id: Held<u64>,
     /// Address of the pointer to the process's newest interpreter.
     pub(crate) interpreters_head: Held<u64>,
+    /// See `Process::new_code_ns`.
+    pub(crate) new_code_ns: Held<u64>,
     /// Hash of the frames that were settled so far.
     pub(crate) hash: Held<Hash>,
     /// The process, in the initial PID namespace.

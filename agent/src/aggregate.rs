@@ -248,6 +248,7 @@ fn incomplete(end: WalkEnd) -> &'static str {
         WalkEnd::CYCLE => "[incomplete: the frames led back to themselves]",
         WalkEnd::TOO_DEEP => "[incomplete: more frames than agent looks at]",
         WalkEnd::TOO_MANY_THREADS => "[incomplete: more threads than agent looks at]",
+        WalkEnd::TORN => "[incomplete: the stack was just being changed]",
         _ => "[incomplete]",
     }
 }

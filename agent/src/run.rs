@@ -42,9 +42,12 @@ const READ_EVERY: Duration = Duration::from_millis(200);
 ///
 /// One sentence that says what to do.
 pub async fn run(options: &Options) -> Result<()> {
-    let process = Process::open(options.pid)?;
+    // First: without these even the process id could be misunderstood.
     kernel::check_requirements()?;
+    let process = Process::open(options.pid)?;
     let python = python::detect(&process)?;
+    // From here on a signal ends the capture in order, and nothing half-done is left behind.
+    let signals = Signals::new()?;
     let output = Output::prepare(options)?;
 
     let period = Duration::from_secs(1) / options.rate;
@@ -56,7 +59,7 @@ pub async fn run(options: &Options) -> Result<()> {
     kernel.add_process(options.pid, python.interpreters_head, &python.layout)?;
 
     let mut capture = Capture::default();
-    let end = End::new(options.pid, options.duration)?;
+    let end = End::new(options.pid, options.duration, signals)?;
     let start = SystemTime::now();
     let began = Instant::now();
     kernel.start(period)?;
@@ -162,16 +165,32 @@ enum Why {
     ProcessEnded,
 }
 
-/// All that can end a capture.
-struct End {
-    deadline: tokio::time::Instant,
-    process: AsyncFd<OwnedFd>,
+/// The signals that end a capture.
+struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
+impl Signals {
+    /// Handles them from now on.
+    fn new() -> Result<Self> {
+        let handler = |kind| signal(kind).context("signals cannot be handled");
+        Ok(Self {
+            interrupt: handler(SignalKind::interrupt())?,
+            terminate: handler(SignalKind::terminate())?,
+        })
+    }
+}
+
+/// All that can end a capture.
+struct End {
+    deadline: tokio::time::Instant,
+    process: AsyncFd<OwnedFd>,
+    signals: Signals,
+}
+
 impl End {
-    fn new(pid: u32, duration: Duration) -> Result<Self> {
+    fn new(pid: u32, duration: Duration, signals: Signals) -> Result<Self> {
         let raw_pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let process = raw_pid
             .ok_or(Errno::SRCH)
@@ -181,20 +200,18 @@ impl End {
         let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }
             .map_err(io::Error::from)
             .context("the process cannot be watched")?;
-        let handler = |kind| signal(kind).context("signals cannot be handled");
         Ok(Self {
             deadline: tokio::time::Instant::now() + duration,
             process,
-            interrupt: handler(SignalKind::interrupt())?,
-            terminate: handler(SignalKind::terminate())?,
+            signals,
         })
     }
 
     async fn wait(&mut self) -> Why {
         tokio::select! {
             () = tokio::time::sleep_until(self.deadline) => Why::TimeOver,
-            _ = self.interrupt.recv() => Why::Interrupted,
-            _ = self.terminate.recv() => Why::Interrupted,
+            _ = self.signals.interrupt.recv() => Why::Interrupted,
+            _ = self.signals.terminate.recv() => Why::Interrupted,
             _ = self.process.readable() => Why::ProcessEnded,
         }
     }

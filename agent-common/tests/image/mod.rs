@@ -33,6 +33,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         thread_id: 136,
         frame: 56,
         cframe_current_frame: 0,
+        cframe_previous: 8,
         datastack_chunk: 232,
         datastack_top: 240,
     },
@@ -43,6 +44,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         instruction: 56,
         owner: 70,
         locals: 72,
+        has_entry_frames: 0,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
     },
@@ -59,6 +61,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     text: TextLayout {
         bytes: 40,
         length: 16,
+        hash: 24,
         state: 32,
         kind_bit: 2,
         compact_bit: 5,
@@ -299,8 +302,6 @@ pub(crate) struct Sampled {
     pub(crate) end: WalkEnd,
     pub(crate) truncated: bool,
     pub(crate) hash: u64,
-    /// Code objects that were listed to be described.
-    pub(crate) listed: u32,
 }
 
 /// Searches a thread as the kernel half does.
@@ -336,7 +337,6 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
         end,
         truncated: false,
         hash: 0,
-        listed: 0,
     };
     if let Err(end) = find(image, &mut scratch, interpreters_head, thread_id) {
         return nothing(end);
@@ -367,7 +367,6 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
         end,
         truncated: shape.truncated,
         hash: hash.finish(),
-        listed: walk.missing_count(),
     }
 }
 

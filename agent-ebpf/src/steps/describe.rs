@@ -12,7 +12,7 @@ use agent_common::{
 use crate::{
     code_objects::OfProcess,
     emit,
-    maps::{CODE_OBJECTS, DESCRIPTION, HASH_SEED, SENT_SYMBOLS, count},
+    maps::{CODE_OBJECTS, DESCRIPTION, HASH_SEED, PROCESSES, SENT_SYMBOLS, count},
     memory::Current,
     sampler::Sampler,
 };
@@ -23,7 +23,7 @@ const RECORD_MASK: u32 = 16_383;
 const _: () = assert!(DESCRIPTION_BYTES <= RECORD_MASK as usize);
 const _: () = assert!(size_of::<Description>() > RECORD_MASK as usize);
 
-/// Describes the `nth` code object that the walk listed.
+/// Describes the code object of the `nth` frame that was kept, if that has to be done.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn describe(nth: u32) -> u32 {
@@ -44,11 +44,8 @@ fn try_describe(nth: u32) -> Option<Result<(), Fault>> {
     let description = DESCRIPTION.get_ptr_mut(0)?;
     // SAFETY: the value is this processor's own, and no other reference to it is made.
     let description = unsafe { &mut *description };
-    let code = sampler.walk.missing(nth);
-    let code_objects = OfProcess {
-        tgid: sampler.tgid.get(),
-        now_ns: sampler.time_ns.get(),
-    };
+    let code = sampler.walk.unresolved(nth)?;
+    let code_objects = OfProcess::of(sampler);
     let scratch = &mut sampler.scratch;
     let Ok(head) = read_head(&Current, scratch, layout, code) else {
         return Some(Err(Fault));
@@ -58,7 +55,7 @@ fn try_describe(nth: u32) -> Option<Result<(), Fault>> {
         // SAFETY: values of the map stay readable while the program runs.
         && unsafe { (*known).head == head }
     {
-        // It was listed twice.
+        // An earlier frame of the same stack had it.
         return None;
     }
     let Ok(symbol) = description.read(&Current, scratch, layout, &head, HASH_SEED.load()) else {
@@ -81,6 +78,11 @@ fn try_describe(nth: u32) -> Option<Result<(), Fault>> {
         trust: Trust::new(code_objects.now_ns),
     };
     let _ = CODE_OBJECTS.insert(key, known, 0);
+    if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
+        // SAFETY: values of the map stay writable while the program runs; two processors may
+        // write at the same time, and either time is right.
+        unsafe { (*process).new_code_ns = code_objects.now_ns };
+    }
     Some(Ok(()))
 }
 

@@ -31,10 +31,7 @@ pub(crate) extern "C" fn settle_frames(nth: u32) -> u32 {
 #[inline(always)]
 fn try_settle_frames(first: u32) -> Option<()> {
     let sampler = Sampler::current()?;
-    let code_objects = OfProcess {
-        tgid: sampler.tgid.get(),
-        now_ns: sampler.time_ns.get(),
-    };
+    let code_objects = OfProcess::of(sampler);
     let shape = sampler.walk.shape();
     if first == 0 {
         let seed = Hash::new(HASH_SEED.load());

@@ -49,10 +49,7 @@ fn try_walk_frames() -> Option<Outcome> {
     let sampler = Sampler::current()?;
     let layout = sampler.layout()?;
     let mut code_objects = WithMemo {
-        process: OfProcess {
-            tgid: sampler.tgid.get(),
-            now_ns: sampler.time_ns.get(),
-        },
+        process: OfProcess::of(sampler),
         memo: Memo::current()?,
     };
     let mut step = 0;

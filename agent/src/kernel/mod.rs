@@ -154,6 +154,7 @@ impl Kernel {
             interpreters_head,
             layout: index,
             reserved: 0,
+            new_code_ns: 0,
         };
         let map_error = |source| Error::Map {
             map: "PROCESSES",

@@ -29,6 +29,7 @@ const LAYOUT: Layout = Layout {
         thread_id: 136,
         frame: 56,
         cframe_current_frame: 0,
+        cframe_previous: 8,
         datastack_chunk: 232,
         datastack_top: 240,
     },
@@ -39,6 +40,7 @@ const LAYOUT: Layout = Layout {
         instruction: 56,
         owner: 70,
         locals: 72,
+        has_entry_frames: 1,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
     },
@@ -55,6 +57,7 @@ const LAYOUT: Layout = Layout {
     text: TextLayout {
         bytes: 40,
         length: 16,
+        hash: 24,
         state: 32,
         kind_bit: 2,
         compact_bit: 5,

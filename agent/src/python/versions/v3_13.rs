@@ -33,6 +33,7 @@ const LAYOUT: Layout = Layout {
         thread_id: 152,
         frame: 72,
         cframe_current_frame: ABSENT,
+        cframe_previous: ABSENT,
         datastack_chunk: 232,
         datastack_top: 240,
     },
@@ -43,6 +44,7 @@ const LAYOUT: Layout = Layout {
         instruction: 56,
         owner: 70,
         locals: 72,
+        has_entry_frames: 1,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
     },
@@ -59,6 +61,7 @@ const LAYOUT: Layout = Layout {
     text: TextLayout {
         bytes: 40,
         length: 16,
+        hash: 24,
         state: 32,
         kind_bit: 2,
         compact_bit: 5,

@@ -29,6 +29,7 @@ const LAYOUT: Layout = Layout {
         thread_id: 176,
         frame: 24,
         cframe_current_frame: ABSENT,
+        cframe_previous: ABSENT,
         datastack_chunk: ABSENT,
         datastack_top: ABSENT,
     },
@@ -39,6 +40,7 @@ const LAYOUT: Layout = Layout {
         instruction: 104,
         owner: ABSENT,
         locals: 360,
+        has_entry_frames: 0,
         instruction_style: InstructionStyle::INDEX,
         instruction_unit: 1,
     },
@@ -55,6 +57,7 @@ const LAYOUT: Layout = Layout {
     text: TextLayout {
         bytes: 40,
         length: 16,
+        hash: 24,
         state: 32,
         kind_bit: 2,
         compact_bit: 5,
