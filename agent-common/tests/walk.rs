@@ -274,8 +274,10 @@ fn every_thread_is_found_and_no_other() {
     for id in 0..500 {
         process.add_stack(THREAD + id * 4096, &[code]);
     }
-    for id in 0..500 {
-        assert!(process.find(THREAD + id * 4096).is_ok());
+    let mut scratch = Box::new(Scratch::new());
+    for id in (0..500).map(|nth| THREAD + nth * 4096) {
+        let state = process.find(id).unwrap();
+        assert!(prove(&process.image, &mut scratch, &LAYOUT, state, id));
     }
     assert_eq!(process.find(THREAD + 8), Err(WalkEnd::NO_THREAD_STATE));
 }
