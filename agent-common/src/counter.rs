@@ -32,9 +32,6 @@ impl Counter {
     pub const CODE_REUSED: Self = Self(11);
     /// Searches for a thread's state.
     pub const THREAD_SEARCHES: Self = Self(12);
-    /// Sampling periods without a tick of the clock, added to the weight of the next sample.
-    pub const MISSED_TICKS: Self = Self(13);
-
     /// How many counters there are.
-    pub const COUNT: u32 = 14;
+    pub const COUNT: u32 = 13;
 }

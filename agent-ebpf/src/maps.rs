@@ -72,10 +72,6 @@ pub(crate) static DESCRIPTION: PerCpuArray<Description> = PerCpuArray::with_max_
 #[map]
 pub(crate) static NAMING: PerCpuArray<Naming> = PerCpuArray::with_max_entries(1, 0);
 
-/// When the clock last ticked on this processor, in nanoseconds of the monotonic clock.
-#[map]
-pub(crate) static LAST_TICK_NS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
-
 /// Seed of all hashes, drawn anew for every run.
 #[unsafe(no_mangle)]
 pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
@@ -84,22 +80,12 @@ pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static THREAD_POINTER_OFFSET: Global<u64> = Global::new(0);
 
-/// The sampling period.
-#[unsafe(no_mangle)]
-pub(crate) static PERIOD_NS: Global<u64> = Global::new(0);
-
 /// Adds one to a counter.
 #[inline(always)]
 pub(crate) fn count(counter: Counter) {
-    add(counter, 1);
-}
-
-/// Adds to a counter.
-#[inline(always)]
-pub(crate) fn add(counter: Counter, number: u64) {
     if let Some(value) = COUNTERS.get_ptr_mut(counter.0) {
         // SAFETY: the value is this processor's own and nothing interrupts the program to
         // change it.
-        unsafe { *value += number };
+        unsafe { *value += 1 };
     }
 }

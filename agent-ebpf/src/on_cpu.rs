@@ -14,13 +14,10 @@ use aya_ebpf::{
 
 use crate::{
     arch, emit,
-    maps::{LAST_TICK_NS, PERIOD_NS, PROCESSES, add, count},
+    maps::{PROCESSES, count},
     sampler::Sampler,
     steps::{self, Outcome},
 };
-
-/// Most periods that a late tick stands for: more is a processor that was stopped.
-const MOST_WEIGHT: u64 = 100;
 
 /// Attached to the clock of every processor.
 #[perf_event]
@@ -39,19 +36,14 @@ pub(crate) fn on_cpu(_: PerfEventContext) -> u32 {
 fn begin_sample() -> Option<()> {
     // SAFETY: the helper takes no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    let weight = weight_of_tick(now_ns)?;
     let pid_tgid = bpf_get_current_pid_tgid();
     let tgid = (pid_tgid >> 32) as u32;
     let process = PROCESSES.get_ptr(tgid)?;
     let sampler = Sampler::current()?;
     count(Counter::SAMPLES);
-    if weight != 1 {
-        add(Counter::MISSED_TICKS, u64::from(weight) - 1);
-    }
     sampler.time_ns.set(now_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
-    sampler.weight.set(weight);
     // SAFETY: values of the map stay readable while the program runs.
     unsafe {
         sampler.layout.set((*process).layout);
@@ -133,23 +125,4 @@ fn name_thread(end: WalkEnd) {
     if outcome == Outcome::DONE {
         steps::send_name();
     }
-}
-
-/// How many periods this tick stands for: a virtual processor that was not running delivers
-/// one tick for all that it missed.
-#[inline(always)]
-fn weight_of_tick(now_ns: u64) -> Option<u32> {
-    let last = LAST_TICK_NS.get_ptr_mut(0)?;
-    // SAFETY: the value is this processor's own.
-    let last_ns = unsafe { core::mem::replace(&mut *last, now_ns) };
-    let period_ns = PERIOD_NS.load();
-    if last_ns == 0 || period_ns == 0 {
-        return Some(1);
-    }
-    let periods = (now_ns.wrapping_sub(last_ns) + period_ns / 2) / period_ns;
-    Some(if periods > MOST_WEIGHT || periods == 0 {
-        1
-    } else {
-        periods as u32
-    })
 }

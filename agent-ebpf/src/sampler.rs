@@ -23,10 +23,9 @@ pub(crate) struct Sampler {
     pub(crate) tgid: Held<u32>,
     /// The thread, in the initial PID namespace.
     pub(crate) tid: Held<u32>,
-    /// Sampling periods that the sample stands for.
-    pub(crate) weight: Held<u32>,
     /// Index of the process's layout.
     pub(crate) layout: Held<u32>,
+    pub(crate) reserved: u32,
     /// The search for the thread's state.
     pub(crate) search: Search,
     /// The walk of its frames.

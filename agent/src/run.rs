@@ -24,7 +24,7 @@ use crate::{
     cli::{Options, Output},
     decode::decode,
     encode::encode,
-    kernel::{self, Counters, Kernel, Settings},
+    kernel::{self, Counters, Kernel},
     process::Process,
     profile::{self, Profile},
     python,
@@ -51,11 +51,7 @@ pub async fn run(options: &Options) -> Result<()> {
     let output = Output::prepare(options)?;
 
     let period = Duration::from_secs(1) / options.rate;
-    let settings = Settings {
-        period,
-        hash_seed: random_seed(),
-    };
-    let mut kernel = Kernel::load(settings)?;
+    let mut kernel = Kernel::load(random_seed())?;
     kernel.add_process(options.pid, python.interpreters_head, &python.layout)?;
 
     let mut capture = Capture::default();

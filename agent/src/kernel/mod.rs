@@ -87,29 +87,18 @@ pub struct Kernel {
     layouts: Vec<Layout>,
 }
 
-/// What the kernel half is loaded with.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Time between two samples on a processor.
-    pub period: Duration,
-    /// Seed of all hashes.
-    pub hash_seed: u64,
-}
-
 impl Kernel {
-    /// Loads the kernel half; nothing is sampled yet.
+    /// Loads the kernel half, whose hashes begin from `hash_seed`; nothing is sampled yet.
     ///
     /// Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
     /// [`Error`] when the kernel lacks something or refuses a program.
-    pub fn load(settings: Settings) -> Result<Self, Error> {
+    pub fn load(hash_seed: u64) -> Result<Self, Error> {
         let thread_pointer_offset = btf::thread_pointer_offset()?;
-        let period_ns = u64::try_from(settings.period.as_nanos()).unwrap_or(u64::MAX);
         let mut programs = EbpfLoader::new()
-            .override_global("HASH_SEED", &settings.hash_seed, true)
-            .override_global("PERIOD_NS", &period_ns, true)
+            .override_global("HASH_SEED", &hash_seed, true)
             .override_global("THREAD_POINTER_OFFSET", &thread_pointer_offset, true)
             .load(aya::include_bytes_aligned!(concat!(
                 env!("OUT_DIR"),
