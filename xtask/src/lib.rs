@@ -4,6 +4,8 @@
 //! Invariants: the machine is changed only through `packages`, through rustup's components and
 //! in the cache directory; `toolchain` and `kernel_half`, which a build script uses, only look.
 
+#[cfg(feature = "cli")]
+pub mod bench;
 pub mod check;
 pub mod demo;
 pub mod interpreters;

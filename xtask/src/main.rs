@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::tally::Tally;
 use xtask::vm::{self, Kernel};
-use xtask::{check, demo, interpreters, setup};
+use xtask::{bench, check, demo, interpreters, setup};
 
 /// Builds, tests and shows the project.
 #[derive(Parser)]
@@ -29,6 +29,8 @@ enum Habit {
     Build,
     /// Build the agent and profile a small Python program with it
     Demo,
+    /// Measure what the agent costs and how right it is, beside py-spy; needs root
+    Bench(bench::Options),
     /// Run all tests, on this kernel and in virtual machines on others
     Test(Kernels),
     /// Check formatting and lints, and run all tests
@@ -94,6 +96,7 @@ fn run(habit: Habit) -> Result<ExitCode> {
         }
         Habit::Build => println!("{}", check::build()?.display()),
         Habit::Demo => demo::run_demo()?,
+        Habit::Bench(options) => bench::run(&options)?,
         Habit::Test(kernels) => {
             return Ok(counted(|tally| check::test(tally, kernels.list())));
         }

@@ -1,0 +1,150 @@
+//! What a sample costs in the kernel, and what a frame of it costs.
+//!
+//! The kernel's own account has one sum for all runs of the program, but most runs may have been for
+//! idle processors or other processes: they end early. What such a run costs is measured beforehand,
+//! under the same load, with the agent attached to a process that sleeps, so that every run is of
+//! that kind. Then
+//!
+//! ```text
+//! run time = samples of the target × their cost + other runs × cost of those
+//! ```
+//!
+//! has one unknown, because the kernel half counts the samples of the target.
+//!
+//! Invariants: what is subtracted was measured at the same rate; the first moments, when the kernel
+//! half describes code objects for the first time, are left out.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::agent::{Capture, Reading};
+use super::profiler::Folded;
+use super::stats::float;
+use super::workload::{Workload, directory};
+use crate::interpreters::Interpreter;
+
+/// Long enough for a few hundred samples, short enough that some are not disturbed by others.
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// What precedes the first window.
+const SETTLE: Duration = Duration::from_millis(400);
+
+/// How long what is none of ours is measured.
+const OTHERS: Duration = Duration::from_millis(700);
+
+/// How much longer captures are than what is looked at: they must not end before it does.
+const MARGIN: Duration = Duration::from_millis(300);
+
+/// What one capture told.
+#[derive(Debug, Clone)]
+pub(super) struct Sampled {
+    /// Average cost of a sample in each of the windows.
+    pub(super) costs_ns: Vec<f64>,
+    /// Samples that were lost.
+    pub(super) lost: u64,
+    /// By how much the CPU time that the profile tells differs from that of the scheduler, in
+    /// percent of the latter.
+    pub(super) cpu_error: f64,
+}
+
+/// What a run costs that is none of the target's.
+pub(super) fn other_run_ns(agent: &Path, python: &Interpreter, rate_hz: u32) -> Result<f64> {
+    let sleeper = Workload::start(python, "asleep", None)?;
+    let output = directory()?.join("asleep.folded");
+    let duration = SETTLE + OTHERS + MARGIN;
+    let mut capture = Capture::start(agent, sleeper.pid(), rate_hz, duration, &output)?;
+    thread::sleep(SETTLE);
+    let start = reading(&mut capture)?;
+    thread::sleep(OTHERS);
+    let end = reading(&mut capture)?;
+    capture.finish()?;
+    let runs = end.runs.count - start.runs.count;
+    Ok(float(end.runs.time_ns - start.runs.time_ns) / float(runs.max(1)))
+}
+
+/// Samples a workload for some windows.
+pub(super) fn sample(
+    agent: &Path,
+    workload: &Workload,
+    rate_hz: u32,
+    windows: u32,
+    other_run_ns: f64,
+) -> Result<Sampled> {
+    let output = directory()?.join("kernel_cost.folded");
+    let duration = SETTLE + WINDOW * windows + MARGIN;
+    let mut capture = Capture::start(agent, workload.pid(), rate_hz, duration, &output)?;
+    let cpu_at_start = capture.target_cpu_at_start();
+    thread::sleep(SETTLE);
+    let mut readings = vec![reading(&mut capture)?];
+    for _ in 0..windows {
+        thread::sleep(WINDOW);
+        readings.push(reading(&mut capture)?);
+    }
+    let mut cpu_at_end = cpu_at_start;
+    capture.wait_for_stop(|| {
+        cpu_at_end = workload.cpu_time()?;
+        Ok(())
+    })?;
+    capture.finish()?;
+
+    let pairs = readings.windows(2);
+    let costs_ns: Vec<_> = pairs
+        .filter_map(|pair| sample_ns(&pair[0], &pair[1], other_run_ns))
+        .collect();
+    if costs_ns.is_empty() {
+        bail!("the kernel half took no samples of the workload");
+    }
+    let told = float(Folded::read(&output)?.total()) / f64::from(rate_hz);
+    let used = cpu_at_end.saturating_sub(cpu_at_start).as_secs_f64();
+    Ok(Sampled {
+        costs_ns,
+        lost: readings.last().map_or(0, |reading| reading.lost),
+        cpu_error: 100.0 * (told / used - 1.0),
+    })
+}
+
+fn reading(capture: &mut Capture) -> Result<Reading> {
+    capture
+        .reading()?
+        .context("the agent has ended its capture too early")
+}
+
+/// Average cost of the target's samples between two readings.
+fn sample_ns(start: &Reading, end: &Reading, other_run_ns: f64) -> Option<f64> {
+    let samples = end.samples - start.samples;
+    let runs = end.runs.count - start.runs.count;
+    let others = float(runs.saturating_sub(samples));
+    let time = float(end.runs.time_ns - start.runs.time_ns);
+    (samples != 0).then(|| (time - others * other_run_ns) / float(samples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proc::ProgramRuns;
+    use super::*;
+
+    #[test]
+    fn others_runs_are_not_the_targets() {
+        let start = Reading {
+            runs: ProgramRuns {
+                time_ns: 1_000,
+                count: 10,
+            },
+            samples: 5,
+            lost: 0,
+        };
+        let end = Reading {
+            runs: ProgramRuns {
+                time_ns: 1_000 + 20 * 2_000 + 60 * 100,
+                count: 90,
+            },
+            samples: 25,
+            lost: 0,
+        };
+        assert_eq!(sample_ns(&start, &end, 100.0), Some(2_000.0));
+        assert_eq!(sample_ns(&end, &end, 100.0), None);
+    }
+}

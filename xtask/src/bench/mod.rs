@@ -1,0 +1,177 @@
+//! What the agent costs and how right it is, beside a peer, against the budgets that it is built
+//! for.
+//!
+//! Invariants: figures are told, never asserted, because they depend on the machine and on what
+//! else it does; only what could not be measured is a failure. The agent is an ordinary release
+//! build that is watched from outside.
+//!
+//! ```text
+//! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
+//! ```
+
+mod accuracy;
+mod agent;
+mod bpf;
+mod budget;
+mod child;
+mod figure;
+mod json;
+mod kernel_cost;
+mod machine;
+mod plan;
+mod proc;
+mod profiler;
+mod py_spy;
+mod python;
+mod session;
+mod slowdown;
+mod stats;
+mod table;
+mod windows;
+mod workload;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::check;
+use crate::interpreters::Interpreter;
+use crate::process::is_root;
+use bpf::Accounting;
+use figure::{Figure, Figures};
+use machine::Machine;
+use plan::Plan;
+use session::Session;
+use table::Table;
+pub use workload::Kind;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Only the most important, in about a minute instead of about ten
+    #[arg(long)]
+    quick: bool,
+    /// Run the workloads with this interpreter instead of the newest and an old one
+    #[arg(long = "python", value_name = "PATH")]
+    pythons: Vec<PathBuf>,
+    /// Only this workload, besides what needs one of its own
+    #[arg(long = "workload", value_name = "NAME")]
+    workloads: Vec<Kind>,
+    /// How often windows with each profiler are repeated
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 2,
+        conflicts_with = "quick"
+    )]
+    rounds: u32,
+    /// Measure this build of the agent
+    #[arg(long, value_name = "PATH")]
+    agent: Option<PathBuf>,
+    /// Also write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Measures, and prints the figures.
+///
+/// # Errors
+///
+/// When something could not be measured; the rest is printed first.
+pub fn run(options: &Options) -> Result<()> {
+    if !is_root() {
+        bail!("measuring needs root: run it as root");
+    }
+    let agent = options.agent.clone().map_or_else(check::build, Ok)?;
+    let pythons = pythons(options, &agent)?;
+    let py_spy = match py_spy::ensure(&pythons[0].path) {
+        Ok(program) => Some(program),
+        Err(error) => {
+            eprintln!("going on without py-spy: {error:#}");
+            None
+        }
+    };
+    let plan = plan(options);
+    let _accounting = Accounting::enable()?;
+
+    let mut machine = Machine::look()?;
+    let mut all = Vec::new();
+    let mut failures = Vec::new();
+    for (index, python) in pythons.iter().enumerate() {
+        let version = python::full_version(python)?;
+        let plan = match index {
+            0 => plan.clone(),
+            _ => plan.clone().further(),
+        };
+        let mut session = Session {
+            agent: &agent,
+            py_spy: py_spy.as_deref(),
+            python,
+            version: &version,
+            plan: &plan,
+            figures: Figures::default(),
+            failures: Vec::new(),
+        };
+        session.run();
+        failures.append(&mut session.failures);
+        let figures = session.figures.0;
+        all.push((version, figures));
+    }
+    machine.look_again()?;
+
+    print(&machine, &pythons, py_spy.is_some(), &all);
+    if let Some(path) = &options.json {
+        let py_spy = py_spy.is_some().then_some(py_spy::VERSION);
+        fs::write(path, json::document(&machine, py_spy, &all))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if !failures.is_empty() {
+        bail!("not everything could be measured:\n{}", failures.join("\n"));
+    }
+    Ok(())
+}
+
+fn plan(options: &Options) -> Plan {
+    let mut plan = if options.quick {
+        Plan::quick()
+    } else {
+        Plan::whole(options.rounds)
+    };
+    if !options.workloads.is_empty() {
+        plan.workloads.clone_from(&options.workloads);
+    }
+    plan
+}
+
+/// The interpreters to measure with, at least one.
+fn pythons(options: &Options, agent: &Path) -> Result<Vec<Interpreter>> {
+    if !options.pythons.is_empty() {
+        return options
+            .pythons
+            .iter()
+            .map(|path| python::at(path))
+            .collect();
+    }
+    let mut pythons = vec![python::newest(agent)?];
+    if !options.quick {
+        pythons.extend(python::old().filter(|old| old.minor != pythons[0].minor));
+    }
+    Ok(pythons)
+}
+
+fn print(
+    machine: &Machine,
+    pythons: &[Interpreter],
+    has_py_spy: bool,
+    all: &[(String, Vec<Figure>)],
+) {
+    println!("{machine}");
+    if has_py_spy {
+        println!("beside py-spy {}", py_spy::VERSION);
+    }
+    for (python, (version, figures)) in pythons.iter().zip(all) {
+        println!("\nCPython {version}, {}\n", python.path.display());
+        print!("{}", Table(figures));
+    }
+}

@@ -1,0 +1,95 @@
+//! How much is measured: everything in some minutes, or the most important in one.
+
+use std::time::Duration;
+
+use super::slowdown::Windows;
+use super::workload::Kind;
+
+/// What to measure of an interpreter.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) workloads: Vec<Kind>,
+    /// Rates at which the kernel time of samples is measured: a usual one, and higher ones, which
+    /// give many samples in short time. They are primes, to fall into step with nothing.
+    pub(super) kernel_rates_hz: &'static [u32],
+    /// How many windows of such a capture are averaged, each by itself.
+    pub(super) kernel_windows: u32,
+    /// Frames of the stacks that tell what one of them costs.
+    pub(super) depths: &'static [u32],
+    /// Rates at which the slowdown is measured.
+    pub(super) slowdown_rates_hz: &'static [u32],
+    pub(super) slowdown: Windows,
+    /// What the profile of the known split covers.
+    pub(super) split: Duration,
+    /// Seconds that the profiles cover whose size is told.
+    pub(super) profile_seconds: &'static [u32],
+    /// Waiting threads in a process that shall not cost more than one with few; 0 for no such.
+    pub(super) many_threads: u32,
+}
+
+/// The rate of the measurements by depth.
+pub(super) const DEPTH_RATE_HZ: u32 = 4999;
+
+/// The rate at which the split and the CPU seconds are compared: ten seconds of it are ten thousand
+/// samples.
+pub(super) const ACCURACY_RATE_HZ: u32 = 997;
+
+/// The rate of the profiles whose size is told, the agent's own default.
+pub(super) const PROFILE_RATE_HZ: u32 = 99;
+
+/// The rate of the peers.
+pub(super) const PEER_RATE_HZ: u32 = 100;
+
+impl Plan {
+    pub(super) fn whole(rounds: u32) -> Self {
+        Self {
+            workloads: vec![
+                Kind::DeepSingle,
+                Kind::Threads,
+                Kind::MostlyIdle,
+                Kind::ShortCalls,
+                Kind::CExtensions,
+            ],
+            kernel_rates_hz: &[97, 997, DEPTH_RATE_HZ],
+            kernel_windows: 5,
+            depths: &[1, 10, 30, 100, 200, 300],
+            slowdown_rates_hz: &[100, 1000],
+            slowdown: Windows {
+                without: Duration::from_secs(1),
+                with: Duration::from_millis(1200),
+                rounds,
+            },
+            split: Duration::from_secs(10),
+            profile_seconds: &[10, 60],
+            many_threads: 1000,
+        }
+    }
+
+    /// The same for another interpreter: without what takes long and is like that of the first.
+    pub(super) fn further(self) -> Self {
+        Self {
+            kernel_rates_hz: &[997, DEPTH_RATE_HZ],
+            slowdown_rates_hz: &[100],
+            profile_seconds: &[10],
+            ..self
+        }
+    }
+
+    pub(super) fn quick() -> Self {
+        Self {
+            workloads: vec![Kind::DeepSingle, Kind::Threads],
+            kernel_rates_hz: &[DEPTH_RATE_HZ],
+            kernel_windows: 3,
+            depths: &[1, 30, 300],
+            slowdown_rates_hz: &[100],
+            slowdown: Windows {
+                without: Duration::from_secs(1),
+                with: Duration::from_secs(1),
+                rounds: 2,
+            },
+            split: Duration::from_secs(5),
+            profile_seconds: &[10],
+            many_threads: 0,
+        }
+    }
+}
