@@ -1,0 +1,62 @@
+//! Every way in which Python calls, and nothing but the calls that are made.
+
+use std::collections::BTreeSet;
+
+use super::{
+    capture::Capture,
+    folded::{Folded, Frame, text},
+    machine,
+    source::Source,
+    target::Target,
+};
+
+/// Of how many samples one may be of a call that is on its way to its leaf or back.
+const SAMPLES_BETWEEN_LEAVES: u64 = 50;
+
+#[test]
+fn stacks_are_exactly_those_of_the_source() {
+    let _machine = machine::shared();
+    let source = Source::of("call_tree");
+    machine::for_each_interpreter(|interpreter| {
+        let target = Target::start(interpreter, "call_tree");
+        let expected: BTreeSet<Vec<Frame>> = source.stacks(interpreter).into_iter().collect();
+        let has_all = |folded: &Folded| expected.iter().all(|stack| folded.0.contains_key(stack));
+        let folded = Capture::folded_until(target.pid(), "-d 3 -r 499", has_all);
+
+        let missing: Vec<_> = expected
+            .iter()
+            .filter(|stack| !folded.0.contains_key(*stack))
+            .map(|stack| text(stack))
+            .collect();
+        assert!(missing.is_empty(), "not seen: {missing:#?}");
+
+        let is_between = |stack: &[Frame]| {
+            !expected.contains(stack) && expected.iter().any(|leaf| is_on_the_way(stack, leaf))
+        };
+        let is_wrong = |stack: &[Frame]| !expected.contains(stack) && !is_between(stack);
+        assert_eq!(folded.show(is_wrong), "", "stacks that cannot be");
+        let between = folded.count(is_between);
+        println!(
+            "{}: {} stacks, {} samples, {between} between leaves",
+            machine::name(interpreter),
+            expected.len(),
+            folded.total()
+        );
+        assert!(
+            between <= 1 + folded.total() / SAMPLES_BETWEEN_LEAVES,
+            "too many samples between leaves: {}",
+            folded.show(is_between)
+        );
+    });
+}
+
+/// Whether `stack` is the start of the way to a leaf, its last function on some other line.
+fn is_on_the_way(stack: &[Frame], leaf: &[Frame]) -> bool {
+    let Some((last, callers)) = stack.split_last() else {
+        return false;
+    };
+    leaf.starts_with(callers)
+        && leaf
+            .get(callers.len())
+            .is_some_and(|frame| frame.name == last.name && frame.place == last.place)
+}

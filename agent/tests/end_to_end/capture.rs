@@ -1,0 +1,163 @@
+//! Runs of the agent.
+
+use std::{
+    fs,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{
+    folded::Folded,
+    pprof::{self, Profile},
+};
+
+/// What the links of descriptors of processors' clocks contain, on older kernels and on newer ones.
+const CLOCKS: [&str; 2] = ["perf_event", "bpf_link"];
+
+/// Captures after which there is not going to be enough.
+const MOST_CAPTURES: usize = 12;
+
+/// A run of the agent that is over.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    /// How it ended.
+    pub(crate) status: ExitStatus,
+    /// What it wrote to its standard output.
+    pub(crate) output: Vec<u8>,
+    /// What it wrote to its standard error.
+    pub(crate) messages: String,
+}
+
+impl Capture {
+    /// Runs the agent to its end.
+    pub(crate) fn run(arguments: &[&str]) -> Self {
+        Running::start(arguments).finish()
+    }
+
+    /// The folded stacks of a process, with these further options.
+    pub(crate) fn folded(pid: u32, options: &str) -> Folded {
+        let pid = pid.to_string();
+        let mut arguments = vec!["--pid", &pid, "--format", "folded", "--output", "-"];
+        arguments.extend(options.split(' '));
+        Self::run(&arguments).into_folded()
+    }
+
+    /// The same again and again, until there is enough, on a machine that has more to do.
+    pub(crate) fn folded_until(
+        pid: u32,
+        options: &str,
+        is_enough: impl Fn(&Folded) -> bool,
+    ) -> Folded {
+        let mut folded = Folded::default();
+        for _ in 0..MOST_CAPTURES {
+            folded.add(Self::folded(pid, options));
+            if is_enough(&folded) {
+                break;
+            }
+        }
+        folded
+    }
+
+    /// The pprof file of a process, with these further options.
+    pub(crate) fn pprof(pid: u32, options: &str) -> Profile {
+        let pid = pid.to_string();
+        let mut arguments = vec!["--pid", &pid, "--output", "-"];
+        arguments.extend(options.split(' '));
+        Self::run(&arguments).into_pprof()
+    }
+
+    /// Its standard output as folded stacks.
+    pub(crate) fn into_folded(self) -> Folded {
+        self.assert_success();
+        Folded::parse(&String::from_utf8(self.output).unwrap())
+    }
+
+    /// Its standard output as a pprof file.
+    pub(crate) fn into_pprof(self) -> Profile {
+        self.assert_success();
+        pprof::read(&self.output)
+    }
+
+    /// Fails unless the agent has succeeded without a loss.
+    pub(crate) fn assert_success(&self) {
+        assert!(self.status.success(), "{}: {}", self.status, self.messages);
+        assert!(!self.messages.contains("lost: "), "{}", self.messages);
+    }
+}
+
+/// A run of the agent; ended when dropped.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    /// Starts the agent.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+        command.args(arguments);
+        Self::from_command(command)
+    }
+
+    /// Starts the agent by this command.
+    pub(crate) fn from_command(mut command: Command) -> Self {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self(Some(child))
+    }
+
+    /// Waits until it samples, that is, until it has a clock.
+    pub(crate) fn wait_until_sampling(&mut self) {
+        let descriptors = format!("/proc/{}/fd", self.0.as_ref().unwrap().id());
+        loop {
+            assert!(!self.has_ended(), "the agent has ended already");
+            let mut links = fs::read_dir(&descriptors)
+                .unwrap()
+                .flatten()
+                .flat_map(|entry| fs::read_link(entry.path()));
+            if links.any(|link| {
+                CLOCKS
+                    .iter()
+                    .any(|clock| link.to_string_lossy().contains(clock))
+            }) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let child = self.0.as_ref().unwrap();
+        kill_process(Pid::from_child(child), signal).unwrap();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let child = self.0.as_mut().unwrap();
+        child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self) -> Capture {
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        Capture {
+            status: output.status,
+            output: output.stdout,
+            messages: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A process in namespaces of its own, whose paths lead nowhere on the host.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{self, Command},
+};
+
+use tempfile::TempDir;
+use xtask::{interpreters::Interpreter, process::capture, roots};
+
+use super::{
+    capture::Capture,
+    machine,
+    target::{Target, workload_path},
+};
+
+/// Where the interpreter is for the process.
+const PROGRAM: &str = "/opt/python/bin/python";
+
+#[test]
+fn a_process_in_a_container_is_seen_from_the_host() {
+    let _machine = machine::shared();
+    assert!(!Path::new(PROGRAM).exists());
+    machine::for_each_interpreter(|interpreter| {
+        // It has a root directory of its own already, which every test of it looks into.
+        if roots::contains(&interpreter.path) {
+            return;
+        }
+        let container = Container::start(interpreter);
+        let pid = container.pid();
+        assert_ne!(namespace(pid), namespace(process::id()));
+        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+        assert_eq!(program, Path::new(PROGRAM));
+
+        let expected = container.unshare.threads().remove(0);
+        assert!(expected.stack.last().unwrap().place.starts_with("/srv/"));
+        let mut found = Capture::pprof(pid, "-d 2 -r 199").threads();
+        for thread in &mut found {
+            // The interpreter only knows the one in its own namespace.
+            thread.id = expected.id;
+        }
+        assert_eq!(found, [expected]);
+    });
+}
+
+/// A process in a container; it ends with what has made its namespaces.
+struct Container {
+    unshare: Target,
+    _root: TempDir,
+}
+
+impl Container {
+    fn start(interpreter: &Interpreter) -> Self {
+        let question = "import os, sys; print(os.path.realpath(sys.executable)); \
+                        print(os.path.dirname(os.__file__))";
+        let mut python = Command::new(&interpreter.path);
+        let answer = capture(python.args(["-I", "-c", question])).unwrap();
+        let (program, modules) = answer.split_once('\n').unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "--propagation", "private", "--pid", "--fork"])
+            .args(["--uts", "--ipc", "--kill-child", "sh"])
+            .arg(workload_path("container").with_extension("sh"))
+            .arg(root.path())
+            .args([program, modules])
+            .arg(workload_path("renamed"));
+        Self {
+            unshare: Target::from_command(command),
+            _root: root,
+        }
+    }
+
+    /// The id that the process has on the host.
+    fn pid(&self) -> u32 {
+        let pid = self.unshare.pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        children.trim().parse().unwrap()
+    }
+}
+
+/// The PID namespace of a process.
+fn namespace(pid: u32) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
+}

@@ -1,0 +1,49 @@
+//! How the CPU time is divided between functions.
+
+use super::{capture::Capture, folded::Folded, machine, source::function_name, target::Target};
+
+/// What each function uses, in per cent.
+const SHARES: [(&str, f64); 3] = [("seventy", 70.0), ("twenty", 20.0), ("ten", 10.0)];
+
+/// How far the profile may be off, in percentage points.
+const TOLERANCE: f64 = 2.0;
+
+/// Samples that are needed. One at a millisecond lies within one of the turns, which are about ten
+/// milliseconds long: what is off is a fraction of a sample at either end of a turn, and over this
+/// many samples a few tenths of a percentage point.
+const LEAST_SAMPLES: u64 = 2_000;
+
+#[test]
+fn a_known_split_is_found() {
+    let _machine = machine::shared();
+    machine::for_each_interpreter(|interpreter| {
+        let target = Target::start(interpreter, "cpu_split");
+        let is_enough = |folded: &Folded| folded.total() >= LEAST_SAMPLES;
+        let folded = Capture::folded_until(target.pid(), "-d 6 -r 997", is_enough);
+        let total = folded.total();
+        let counts = SHARES.map(|(function, _)| {
+            let name = function_name(function, interpreter);
+            folded.count(|stack| stack.iter().any(|frame| frame.name == name))
+        });
+        let shares = counts.map(|count| percent(count, total));
+        println!(
+            "{}: {shares:.2?} of {total} samples",
+            machine::name(interpreter)
+        );
+        assert!(total >= LEAST_SAMPLES, "only {total} samples");
+        for (share, (function, expected)) in shares.into_iter().zip(SHARES) {
+            assert!(
+                (share - expected).abs() <= TOLERANCE,
+                "{function} has {share:.2} % instead of {expected} %"
+            );
+        }
+    });
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "so many samples nobody takes that it matters"
+)]
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole as f64
+}

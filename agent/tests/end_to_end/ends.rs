@@ -1,0 +1,122 @@
+//! The ways in which a capture ends, and what it writes then.
+
+use std::{fs, thread, time::Duration};
+
+use rustix::process::Signal;
+
+use super::{
+    capture::{Capture, Running},
+    machine, pprof,
+    target::Target,
+};
+
+/// A capture that nobody waits for.
+const LONG: &str = "1h";
+
+/// What it says when the process ended.
+const PROCESS_ENDED: &str = "The process ended before the time was over.";
+
+#[test]
+fn signals_end_a_capture_early() {
+    let _machine = machine::shared();
+    for signal in [Signal::INT, Signal::TERM] {
+        let target = Target::start(machine::one_interpreter(), "busy");
+        let capture = capture_ended_by(&target, |capture, _| capture.signal(signal));
+        let messages = capture.messages.clone();
+        assert!(!messages.contains(PROCESS_ENDED), "{messages}");
+        let folded = capture.into_folded();
+        assert!(folded.total() > 0);
+        assert_eq!(folded.show(|stack| stack.len() != 2), "");
+    }
+}
+
+#[test]
+fn the_end_of_the_process_ends_a_capture_early() {
+    let _machine = machine::shared();
+    machine::for_each_interpreter(|interpreter| {
+        let target = Target::start(interpreter, "busy");
+        let capture = capture_ended_by(&target, |_, target| target.kill());
+        let messages = capture.messages.clone();
+        assert!(
+            messages.lines().any(|line| line == PROCESS_ENDED),
+            "{messages}"
+        );
+        let folded = capture.into_folded();
+        assert!(folded.total() > 0);
+        assert_eq!(folded.show(|stack| stack.len() != 2), "");
+    });
+}
+
+#[test]
+fn a_file_of_a_capture_that_ended_early_is_complete() {
+    let _machine = machine::shared();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.pb.gz");
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let pid = target.pid().to_string();
+    let mut capture = Running::start(&["-p", &pid, "-d", LONG, "-o", file.to_str().unwrap()]);
+    capture.wait_until_sampling();
+    assert!(!file.exists());
+    thread::sleep(Duration::from_secs(1));
+    capture.signal(Signal::INT);
+    let capture = capture.finish();
+    capture.assert_success();
+    assert_eq!(capture.output, b"");
+    let written = format!("Written to {}", file.display());
+    assert!(
+        capture.messages.lines().any(|line| line == written),
+        "{}",
+        capture.messages
+    );
+    let profile = pprof::read(&fs::read(&file).unwrap());
+    assert!(profile.total() > 0);
+    assert!(profile.duration < Duration::from_secs(3600));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_signal_before_sampling_leaves_nothing_behind() {
+    let _machine = machine::shared();
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let pid = target.pid().to_string();
+    // How far the agent has come in this time differs; none of the places may matter.
+    for milliseconds in (0..200).step_by(10) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("profile.pb.gz");
+        let capture = Running::start(&["-p", &pid, "-d", LONG, "-o", file.to_str().unwrap()]);
+        thread::sleep(Duration::from_millis(milliseconds));
+        capture.signal(Signal::INT);
+        capture.finish();
+        let left: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| *path != file)
+            .collect();
+        assert!(left.is_empty(), "after {milliseconds} ms: {left:?}");
+    }
+}
+
+#[test]
+fn standard_output_has_the_profile_alone_and_progress_is_for_terminals() {
+    let _machine = machine::shared();
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let pid = target.pid().to_string();
+    let capture = Capture::run(&["-p", &pid, "-d", "2", "-f", "folded", "-o", "-"]);
+    let messages = capture.messages.clone();
+    assert!(!messages.contains(['\r', '\x1b']), "{messages:?}");
+    assert!(!messages.contains("Ctrl-C"), "{messages}");
+    assert!(!messages.contains("Written to"), "{messages}");
+    let folded = capture.into_folded();
+    let samples = format!(": {} samples in ", folded.total());
+    assert!(messages.contains(&samples), "{samples}: {messages}");
+}
+
+/// Samples for a while, and does something that ends the capture.
+fn capture_ended_by(target: &Target, end: impl FnOnce(&Running, &Target)) -> Capture {
+    let pid = target.pid().to_string();
+    let mut capture = Running::start(&["-p", &pid, "-d", LONG, "-f", "folded", "-o", "-"]);
+    capture.wait_until_sampling();
+    thread::sleep(Duration::from_secs(1));
+    end(&capture, target);
+    capture.finish()
+}

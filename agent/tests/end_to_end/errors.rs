@@ -1,0 +1,195 @@
+//! What the agent says when it cannot do what it is asked to.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
+
+use super::{
+    capture::{Capture, Running},
+    machine,
+    target::{Killed, Target},
+};
+
+/// A process id that no process can have, the first one past the kernel's `PID_MAX_LIMIT`.
+const NO_PROCESS: &str = "4194304";
+
+/// Somebody who is not root: the kernel's user `nobody`.
+const NOBODY: &str = "65534";
+
+/// A capture that nobody waits for.
+const LONG: &str = "1h";
+
+#[test]
+fn a_process_that_is_not_there_is_named() {
+    let _machine = machine::shared();
+    let message = error(&["--pid", NO_PROCESS]);
+    assert!(message.contains("no process 4194304"), "{message}");
+}
+
+#[test]
+fn a_process_that_is_not_python_is_told_by_its_program() {
+    let _machine = machine::shared();
+    let program = fs::canonicalize("/bin/sleep").unwrap();
+    let sleep = Killed::start(Command::new(&program).arg("1000"));
+    // Until it runs its program, a child is a copy of its parent.
+    let link = format!("/proc/{}/exe", sleep.pid());
+    while fs::read_link(&link).unwrap() != program {}
+    let message = error(&["--pid", &sleep.pid().to_string()]);
+    let sentence = format!("runs {}, which is not Python", program.display());
+    assert!(message.contains(&sentence), "{message}");
+}
+
+#[test]
+fn an_unsupported_python_is_told_by_its_version() {
+    let _machine = machine::shared();
+    let interpreters = unsupported_interpreters();
+    assert!(
+        !interpreters.is_empty(),
+        "there is no Python that is too old: run `pyenv install 3.7`"
+    );
+    for (version, path) in interpreters {
+        let mut command = Command::new(path);
+        command.args([
+            "-c",
+            "import sys, time; print('ready'); sys.stdout.flush(); time.sleep(1000)",
+        ]);
+        let target = Target::from_command(command);
+        let message = error(&["--pid", &target.pid().to_string()]);
+        let name = format!("runs Python {version} ");
+        assert!(message.contains(&name), "{name}: {message}");
+        assert!(message.contains("not supported"), "{message}");
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told_before_sampling() {
+    let _machine = machine::shared();
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let pid = target.pid().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    // Not even root may create files in the second one.
+    for (folder, reason) in [
+        (&*missing, "no folder"),
+        (Path::new("/sys/kernel"), "denied"),
+    ] {
+        let file = folder.join("profile.svg");
+        let message = error(&["--pid", &pid, "-d", LONG, "-o", file.to_str().unwrap()]);
+        assert!(
+            message.contains(&format!("'{}'", folder.display())),
+            "{message}"
+        );
+        assert!(message.contains(reason), "{message}");
+    }
+    assert!(!missing.exists());
+}
+
+#[test]
+fn missing_capabilities_are_named() {
+    let _machine = machine::shared();
+    let public = PublicAgent::new();
+    // A process of root's and one of the user's own.
+    let of_root = Target::start(machine::one_interpreter(), "busy");
+    let own = Killed::start(unprivileged(Path::new("/bin/sleep")).arg("1000"));
+    for pid in [of_root.pid(), own.pid()] {
+        let mut command = unprivileged(&public.path);
+        command.args(["--pid", &pid.to_string(), "-o", "/dev/null"]);
+        let message = message_of(&Running::from_command(command).finish());
+        for capability in ["CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE"] {
+            assert!(message.contains(capability), "{capability}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_command_line_without_sense_has_a_status_of_its_own() {
+    let _machine = machine::shared();
+    for arguments in [
+        "",
+        "--pid 0",
+        "--pid 1 --duration 0",
+        "--pid 1 --rate 0",
+        "--pid 1 --output profile.json",
+        "--pid 1 --unknown",
+    ] {
+        let capture = Capture::run(&arguments.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(capture.status.code(), Some(2), "{arguments}");
+        assert!(
+            capture.messages.starts_with("error: "),
+            "{}",
+            capture.messages
+        );
+        assert_eq!(capture.output, b"");
+    }
+}
+
+/// The message of a run that fails.
+fn error(arguments: &[&str]) -> String {
+    message_of(&Capture::run(arguments))
+}
+
+fn message_of(capture: &Capture) -> String {
+    let Capture {
+        status,
+        output,
+        messages,
+    } = capture;
+    assert_eq!(status.code(), Some(1), "{messages}");
+    assert_eq!(output, b"");
+    assert_eq!(messages.lines().count(), 1, "{messages}");
+    assert!(messages.starts_with("agent: "), "{messages}");
+    messages.trim_end().to_owned()
+}
+
+/// Version and path of every interpreter of pyenv's that is too old.
+fn unsupported_interpreters() -> Vec<(String, PathBuf)> {
+    let root = env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| env::home_dir().map(|home| home.join(".pyenv")));
+    let versions = root.unwrap_or_default().join("versions");
+    let entries = fs::read_dir(versions).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let version = entry.file_name().into_string().ok()?;
+            let is_old = ["2.7.", "3.6.", "3.7."]
+                .iter()
+                .any(|series| version.starts_with(series));
+            let path = entry.path().join("bin/python");
+            (is_old && path.exists()).then_some((version, path))
+        })
+        .collect()
+}
+
+/// A command that runs a program with no rights at all.
+fn unprivileged(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+        .args(["--inh-caps=-all", "--bounding-set=-all"])
+        .arg(program);
+    command
+}
+
+/// A copy of the agent that everybody may run.
+struct PublicAgent {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl PublicAgent {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let everybody = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), everybody).unwrap();
+        let path = folder.path().join("agent");
+        fs::copy(env!("CARGO_BIN_EXE_agent"), &path).unwrap();
+        Self {
+            path,
+            _folder: folder,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Folded stacks, read.
+
+use std::{collections::BTreeMap, fmt};
+
+/// A frame of a folded stack.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Frame {
+    /// Function, marker or thread.
+    pub(crate) name: String,
+    /// Its file, a thread's id, or nothing for a marker.
+    pub(crate) place: String,
+    /// Its line.
+    pub(crate) line: Option<u32>,
+}
+
+impl Frame {
+    /// A frame of a function.
+    pub(crate) fn new(name: &str, file: &str, line: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            place: file.to_owned(),
+            line: Some(line),
+        }
+    }
+
+    /// Reads `name (file:line)`, `name (file)`, `thread (id)` or `[marker]`.
+    fn parse(text: &str) -> Self {
+        let in_parentheses = text
+            .strip_suffix(')')
+            .and_then(|text| text.rsplit_once(" ("));
+        let (name, place) = in_parentheses.unwrap_or((text, ""));
+        let with_line = place
+            .rsplit_once(':')
+            .and_then(|(file, line)| Some((file, line.parse().ok()?)));
+        let (file, line) = with_line.map_or((place, None), |(file, line)| (file, Some(line)));
+        Self {
+            name: name.to_owned(),
+            place: file.to_owned(),
+            line,
+        }
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, place, line } = self;
+        match line {
+            Some(line) => write!(formatter, "{name} ({place}:{line})"),
+            None if place.is_empty() => formatter.write_str(name),
+            None => write!(formatter, "{name} ({place})"),
+        }
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+/// Reads frames between semicolons.
+pub(crate) fn stack(text: &str) -> Vec<Frame> {
+    text.split(';').map(Frame::parse).collect()
+}
+
+/// Frames between semicolons.
+pub(crate) fn text(stack: &[Frame]) -> String {
+    let frames: Vec<_> = stack.iter().map(Frame::to_string).collect();
+    frames.join(";")
+}
+
+/// A profile: stacks, root first, each once, with their samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Folded(pub(crate) BTreeMap<Vec<Frame>, u64>);
+
+impl Folded {
+    /// Reads what the agent has written; every line must be a stack and a count.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut stacks = BTreeMap::new();
+        for line in text.lines() {
+            let (frames, count) = line.rsplit_once(' ').unwrap();
+            let count: u64 = count.parse().unwrap_or_else(|_| panic!("no count: {line}"));
+            assert_ne!(count, 0, "{line}");
+            let before = stacks.insert(stack(frames), count);
+            assert_eq!(before, None, "twice: {line}");
+        }
+        Self(stacks)
+    }
+
+    /// Adds the samples of another profile.
+    pub(crate) fn add(&mut self, other: Self) {
+        for (stack, count) in other.0 {
+            *self.0.entry(stack).or_default() += count;
+        }
+    }
+
+    /// All samples.
+    pub(crate) fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Samples whose stack is such.
+    pub(crate) fn count(&self, mut is_such: impl FnMut(&[Frame]) -> bool) -> u64 {
+        self.0
+            .iter()
+            .filter(|(stack, _)| is_such(stack))
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// The stacks that are such, with their samples, one on a line.
+    pub(crate) fn show(&self, mut is_such: impl FnMut(&[Frame]) -> bool) -> String {
+        let stacks = self.0.iter().filter(|(stack, _)| is_such(stack));
+        let lines: Vec<_> = stacks
+            .map(|(stack, count)| format!("{} {count}", text(stack)))
+            .collect();
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,125 @@
+//! pprof files, read.
+
+use std::{
+    io::Read as _,
+    time::{Duration, SystemTime},
+};
+
+use flate2::read::GzDecoder;
+use prost::Message as _;
+
+use super::{folded::Frame, target::ThreadStack};
+
+#[path = "../../src/encode/pprof/schema.rs"]
+mod schema;
+
+/// A profile.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    /// When sampling began.
+    pub(crate) start: SystemTime,
+    /// For how long samples were taken.
+    pub(crate) duration: Duration,
+    /// CPU time that one sample stands for.
+    pub(crate) period: Duration,
+    /// The samples.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// How often a stack was seen in a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    /// The thread and its stack.
+    pub(crate) thread: ThreadStack,
+    /// How often.
+    pub(crate) count: u64,
+}
+
+impl Profile {
+    /// The threads with their stacks, by id; a thread with several stacks is there several times.
+    pub(crate) fn threads(&self) -> Vec<ThreadStack> {
+        let mut threads: Vec<_> = self
+            .samples
+            .iter()
+            .map(|sample| sample.thread.clone())
+            .collect();
+        threads.sort();
+        threads
+    }
+
+    /// All samples.
+    pub(crate) fn total(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.count).sum()
+    }
+}
+
+/// Reads a file; everything in it must be there and refer to what is there.
+pub(crate) fn read(file: &[u8]) -> Profile {
+    let mut bytes = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    let profile = schema::Profile::decode(&*bytes).unwrap();
+    let types: Vec<_> = profile
+        .sample_type
+        .iter()
+        .map(|kind| (text(&profile, kind.r#type), text(&profile, kind.unit)))
+        .collect();
+    assert_eq!(types, [("samples", "count"), ("cpu", "nanoseconds")]);
+    Profile {
+        start: SystemTime::UNIX_EPOCH + nanoseconds(profile.time_nanos),
+        duration: nanoseconds(profile.duration_nanos),
+        period: nanoseconds(profile.period),
+        samples: profile
+            .sample
+            .iter()
+            .map(|sample| read_sample(&profile, sample))
+            .collect(),
+    }
+}
+
+fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
+    let [count, cpu_ns] = sample.value[..] else {
+        panic!("a sample has {} values", sample.value.len());
+    };
+    assert_eq!(count * profile.period, cpu_ns);
+    let label = |key| {
+        let mut labels = sample.label.iter();
+        *labels
+            .find(|label| text(profile, label.key) == key)
+            .unwrap()
+    };
+    let leaf_first = sample.location_id.iter();
+    Sample {
+        thread: ThreadStack {
+            id: label("thread_id").num.try_into().unwrap(),
+            name: text(profile, label("thread_name").str).to_owned(),
+            stack: leaf_first.rev().map(|&id| frame(profile, id)).collect(),
+        },
+        count: count.try_into().unwrap(),
+    }
+}
+
+fn frame(profile: &schema::Profile, id: u64) -> Frame {
+    let mut locations = profile.location.iter();
+    let location = locations.find(|location| location.id == id).unwrap();
+    let [line] = location.line[..] else {
+        panic!("a location has {} lines", location.line.len());
+    };
+    let mut functions = profile.function.iter();
+    let function = functions
+        .find(|function| function.id == line.function_id)
+        .unwrap();
+    let number = u32::try_from(line.line).unwrap();
+    Frame {
+        name: text(profile, function.name).to_owned(),
+        place: text(profile, function.filename).to_owned(),
+        line: (number != 0).then_some(number),
+    }
+}
+
+fn text(profile: &schema::Profile, index: i64) -> &str {
+    &profile.string_table[usize::try_from(index).unwrap()]
+}
+
+fn nanoseconds(number: i64) -> Duration {
+    Duration::from_nanos(number.try_into().unwrap())
+}

@@ -1,0 +1,143 @@
+//! Processes to profile.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use xtask::interpreters::Interpreter;
+
+use super::folded::{Frame, stack};
+
+/// What a workload prints when it is at work.
+const READY: &str = "ready";
+
+/// A workload that is at work.
+pub(crate) struct Target {
+    process: Killed,
+    input: ChildStdin,
+    /// Open as long as the process, which may write to it.
+    output: BufReader<ChildStdout>,
+    said: Vec<String>,
+}
+
+/// A thread that stands on one line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ThreadStack {
+    /// Its id.
+    pub(crate) id: u32,
+    /// Its name in Python.
+    pub(crate) name: String,
+    /// Its frames, root first.
+    pub(crate) stack: Vec<Frame>,
+}
+
+impl Target {
+    /// Runs a workload, and waits until it is at work.
+    pub(crate) fn start(interpreter: &Interpreter, workload: &str) -> Self {
+        Self::start_with(interpreter, workload, &[])
+    }
+
+    /// The same, with arguments.
+    pub(crate) fn start_with(
+        interpreter: &Interpreter,
+        workload: &str,
+        arguments: &[String],
+    ) -> Self {
+        let mut command = Command::new(&interpreter.path);
+        command
+            // Nothing of the user's, and no bytecode beside the workloads.
+            .args(["-E", "-s", "-B"])
+            .arg(workload_path(workload))
+            .args(arguments);
+        Self::from_command(command)
+    }
+
+    /// Runs a workload by this command, and waits until it is at work.
+    pub(crate) fn from_command(mut command: Command) -> Self {
+        let mut process = Killed::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut target = Self {
+            input: process.0.stdin.take().unwrap(),
+            output: BufReader::new(process.0.stdout.take().unwrap()),
+            process,
+            said: Vec::new(),
+        };
+        loop {
+            let mut line = String::new();
+            let bytes = target.output.read_line(&mut line).unwrap();
+            assert_ne!(bytes, 0, "{command:?} ended before it was at work");
+            if line.trim_end() == READY {
+                return target;
+            }
+            target.said.push(line.trim_end().to_owned());
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// What the interpreter says of its threads, by id.
+    pub(crate) fn threads(&self) -> Vec<ThreadStack> {
+        let mut threads: Vec<_> = self
+            .said
+            .iter()
+            .map(|line| {
+                let mut fields = line.split('\t');
+                let mut field = || fields.next().unwrap();
+                ThreadStack {
+                    name: field().to_owned(),
+                    id: field().parse().unwrap(),
+                    stack: stack(field()),
+                }
+            })
+            .collect();
+        threads.sort();
+        threads
+    }
+
+    /// Ends it.
+    pub(crate) fn kill(&self) {
+        kill_process(Pid::from_child(&self.process.0), Signal::KILL).unwrap();
+    }
+
+    /// Writes a line to its standard input.
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+}
+
+/// A process that is killed when dropped.
+pub(crate) struct Killed(Child);
+
+impl Killed {
+    /// Starts a process by this command.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let child = command.spawn();
+        Self(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The source of a workload.
+pub(crate) fn workload_path(workload: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/end_to_end/workloads")
+        .join(workload)
+        .with_extension("py")
+}

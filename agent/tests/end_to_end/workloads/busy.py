@@ -1,0 +1,9 @@
+"""Uses one processor."""
+
+
+def main():
+    while True: pass
+
+
+print("ready", flush=True)
+main()
