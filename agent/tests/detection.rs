@@ -7,7 +7,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     os::unix::fs::FileExt as _,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -75,17 +75,21 @@ fn check_all(place: &str) {
 #[test]
 fn a_shell_is_not_python() {
     let mut child = Command::new("sh")
-        .args(["-c", "read line"])
+        .args(["-c", "echo ready; read line"])
         .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let error = loop {
-        // Until it runs the shell, the child is a copy of this test.
-        let process = Process::open(child.id()).unwrap();
-        if process.executable() != std::env::current_exe().unwrap() {
-            break python::detect(&process).unwrap_err();
-        }
-    };
+    // Until the shell speaks, the child may still be a copy of this test.
+    let mut ready = [0];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    let process = Process::open(child.id()).unwrap();
+    let error = python::detect(&process).unwrap_err();
     assert!(matches!(error, python::Error::NotPython { files, .. } if files > 0));
     drop(child.stdin.take());
     child.wait().unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     capture::Capture,
-    folded::{Folded, Frame, text},
+    folded::{Folded, Frame, is_marked, text},
     machine,
     source::Source,
     target::Target,
@@ -33,8 +33,15 @@ fn stacks_are_exactly_those_of_the_source() {
         let is_between = |stack: &[Frame]| {
             !expected.contains(stack) && expected.iter().any(|leaf| is_on_the_way(stack, leaf))
         };
-        let is_wrong = |stack: &[Frame]| !expected.contains(stack) && !is_between(stack);
+        let is_wrong =
+            |stack: &[Frame]| !expected.contains(stack) && !is_between(stack) && !is_marked(stack);
         assert_eq!(folded.show(is_wrong), "", "stacks that cannot be");
+        let marked = folded.count(is_marked);
+        assert!(
+            marked <= 1 + folded.total() / SAMPLES_BETWEEN_LEAVES,
+            "too many incomplete stacks: {}",
+            folded.show(is_marked)
+        );
         let between = folded.count(is_between);
         println!(
             "{}: {} stacks, {} samples, {between} between leaves",

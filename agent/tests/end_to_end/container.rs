@@ -12,7 +12,7 @@ use xtask::{interpreters::Interpreter, process::capture, roots};
 use super::{
     capture::Capture,
     machine,
-    target::{Target, workload_path},
+    target::{Target, mortal, workload_path},
 };
 
 /// Where the interpreter is for the process.
@@ -58,7 +58,7 @@ impl Container {
         let answer = capture(python.args(["-I", "-c", question])).unwrap();
         let (program, modules) = answer.split_once('\n').unwrap();
         let root = tempfile::tempdir().unwrap();
-        let mut command = Command::new("unshare");
+        let mut command = mortal("unshare");
         command
             .args(["--mount", "--propagation", "private", "--pid", "--fork"])
             .args(["--uts", "--ipc", "--kill-child", "sh"])

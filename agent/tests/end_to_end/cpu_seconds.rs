@@ -5,16 +5,14 @@
 //! the times here, however crowded the processors are.
 
 use std::{
-    fs,
-    process::Command,
-    thread,
+    fs, thread,
     time::{Duration, SystemTime},
 };
 
 use super::{
     capture::Running,
     machine,
-    target::{Killed, Target},
+    target::{Killed, Target, mortal},
 };
 
 /// How far the profile may be off.
@@ -49,7 +47,7 @@ fn the_cpu_time_of_eleven_threads_with_one_lock_is_the_scheduler_s() {
 #[test]
 fn the_cpu_time_on_an_overloaded_machine_is_the_scheduler_s() {
     let _machine = machine::alone();
-    let busy_loop = || Killed::start(Command::new("sh").args(["-c", "while :; do :; done"]));
+    let busy_loop = || Killed::start(mortal("sh").args(["-c", "while :; do :; done"]));
     let _loops: Vec<_> = (0..LOOPS).map(|_| busy_loop()).collect();
     machine::for_all_interpreters_at_once(|interpreter| {
         let target = Target::start(interpreter, "busy");

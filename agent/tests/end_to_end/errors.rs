@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::{
     capture::{Capture, Running},
     machine,
-    target::{Killed, Target},
+    target::{Killed, Target, mortal},
 };
 
 /// A process id that no process can have, the first one past the kernel's `PID_MAX_LIMIT`.
@@ -35,7 +35,7 @@ fn a_process_that_is_not_there_is_named() {
 fn a_process_that_is_not_python_is_told_by_its_program() {
     let _machine = machine::shared();
     let program = fs::canonicalize("/bin/sleep").unwrap();
-    let sleep = Killed::start(Command::new(&program).arg("1000"));
+    let sleep = Killed::start(mortal(&program).arg("1000"));
     // Until it runs its program, a child is a copy of its parent.
     let link = format!("/proc/{}/exe", sleep.pid());
     while fs::read_link(&link).unwrap() != program {}
@@ -53,7 +53,7 @@ fn an_unsupported_python_is_told_by_its_version() {
         "there is no Python that is too old: run `pyenv install 3.7`"
     );
     for (version, path) in interpreters {
-        let mut command = Command::new(path);
+        let mut command = mortal(path);
         command.args([
             "-c",
             "import sys, time; print('ready'); sys.stdout.flush(); time.sleep(1000)",

@@ -117,3 +117,8 @@ impl Folded {
         lines.join("\n")
     }
 }
+
+/// Whether the agent itself tells that something of a stack is missing.
+pub(crate) fn is_marked(stack: &[Frame]) -> bool {
+    stack.iter().any(|frame| frame.name.starts_with('['))
+}

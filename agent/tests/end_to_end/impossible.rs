@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     capture::Capture,
-    folded::{Folded, Frame},
+    folded::{Folded, Frame, is_marked},
     machine,
     source::{Source, function_name},
     target::Target,
@@ -80,7 +80,6 @@ fn capture_samples(target: &Target, options: &str, least: u64) -> Folded {
 /// none, but must be rare: it is a sample in the few instructions in which the interpreter links
 /// a frame.
 fn assert_all_legal(folded: &Folded, name: &str, is_legal: impl Fn(&[Frame]) -> bool) {
-    let is_marked = |stack: &[Frame]| stack.iter().any(|frame| frame.name.starts_with('['));
     let is_impossible = |stack: &[Frame]| !is_marked(stack) && !is_legal(stack);
     let (impossible, marked) = (folded.count(is_impossible), folded.count(is_marked));
     let total = folded.total();

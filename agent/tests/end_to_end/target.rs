@@ -1,6 +1,7 @@
 //! Processes to profile.
 
 use std::{
+    ffi::OsStr,
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -46,7 +47,7 @@ impl Target {
         workload: &str,
         arguments: &[String],
     ) -> Self {
-        let mut command = Command::new(&interpreter.path);
+        let mut command = mortal(&interpreter.path);
         command
             // Nothing of the user's, and no bytecode beside the workloads.
             .args(["-E", "-s", "-B"])
@@ -132,6 +133,13 @@ impl Drop for Killed {
         drop(self.0.kill());
         drop(self.0.wait());
     }
+}
+
+/// A command for a program that ends when this test does, however that ends.
+pub(crate) fn mortal(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
 }
 
 /// The source of a workload.
