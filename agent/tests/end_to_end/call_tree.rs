@@ -15,7 +15,7 @@ const SAMPLES_BETWEEN_LEAVES: u64 = 50;
 
 #[test]
 fn stacks_are_exactly_those_of_the_source() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let source = Source::of("call_tree");
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "call_tree");

@@ -20,7 +20,7 @@ const PROGRAM: &str = "/opt/python/bin/python";
 
 #[test]
 fn a_process_in_a_container_is_seen_from_the_host() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     assert!(!Path::new(PROGRAM).exists());
     machine::for_each_interpreter(|interpreter| {
         // It has a root directory of its own already, which every test of it looks into.

@@ -15,7 +15,7 @@ const LEAST_SAMPLES: u64 = 2_000;
 
 #[test]
 fn a_known_split_is_found() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "cpu_split");
         let is_enough = |folded: &Folded| folded.total() >= LEAST_SAMPLES;

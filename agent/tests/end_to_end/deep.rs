@@ -17,7 +17,7 @@ const FAR: usize = 5_000;
 
 #[test]
 fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let depths = [MAX_FRAMES - 1, MAX_FRAMES, MAX_FRAMES + 1, FAR];
         let arguments = depths.map(|depth| depth.to_string());
@@ -50,7 +50,7 @@ fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
 
 #[test]
 fn a_stack_that_is_not_too_deep_is_whole_in_every_sample() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let depth = MAX_FRAMES.to_string();
         let target = Target::start_with(interpreter, "deep", &[depth]);

@@ -18,7 +18,7 @@ const PROCESS_ENDED: &str = "The process ended before the time was over.";
 
 #[test]
 fn signals_end_a_capture_early() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     for signal in [Signal::INT, Signal::TERM] {
         let target = Target::start(machine::one_interpreter(), "busy");
         let capture = capture_ended_by(&target, |capture, _| capture.signal(signal));
@@ -32,7 +32,7 @@ fn signals_end_a_capture_early() {
 
 #[test]
 fn the_end_of_the_process_ends_a_capture_early() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "busy");
         let capture = capture_ended_by(&target, |_, target| target.kill());
@@ -49,7 +49,7 @@ fn the_end_of_the_process_ends_a_capture_early() {
 
 #[test]
 fn a_file_of_a_capture_that_ended_early_is_complete() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile.pb.gz");
     let target = Target::start(machine::one_interpreter(), "busy");
@@ -76,7 +76,7 @@ fn a_file_of_a_capture_that_ended_early_is_complete() {
 
 #[test]
 fn a_signal_before_sampling_leaves_nothing_behind() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
     // Places on the way to sampling; most of the time the kernel verifies the program.
@@ -98,7 +98,7 @@ fn a_signal_before_sampling_leaves_nothing_behind() {
 
 #[test]
 fn standard_output_has_the_profile_alone_and_progress_is_for_terminals() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
     let capture = Capture::run(&["-p", &pid, "-d", "2", "-f", "folded", "-o", "-"]);

@@ -26,14 +26,14 @@ const LONG: &str = "1h";
 
 #[test]
 fn a_process_that_is_not_there_is_named() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let message = error(&["--pid", NO_PROCESS]);
     assert!(message.contains("no process 4194304"), "{message}");
 }
 
 #[test]
 fn a_process_that_is_not_python_is_told_by_its_program() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));
     // Until it runs its program, a child is a copy of its parent.
@@ -46,7 +46,7 @@ fn a_process_that_is_not_python_is_told_by_its_program() {
 
 #[test]
 fn an_unsupported_python_is_told_by_its_version() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let interpreters = unsupported_interpreters();
     assert!(
         !interpreters.is_empty(),
@@ -68,7 +68,7 @@ fn an_unsupported_python_is_told_by_its_version() {
 
 #[test]
 fn an_output_that_cannot_be_written_is_told_before_sampling() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
     let folder = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn an_output_that_cannot_be_written_is_told_before_sampling() {
 
 #[test]
 fn missing_capabilities_are_named() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let public = PublicAgent::new();
     // A process of root's and one of the user's own.
     let of_root = Target::start(machine::one_interpreter(), "busy");
@@ -108,7 +108,7 @@ fn missing_capabilities_are_named() {
 
 #[test]
 fn a_command_line_without_sense_has_a_status_of_its_own() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     for arguments in [
         "",
         "--pid 0",

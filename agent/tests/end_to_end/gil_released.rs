@@ -4,7 +4,7 @@ use super::{capture::Capture, machine, target::Target};
 
 #[test]
 fn stacks_are_whole_when_the_lock_is_released() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "gil_released");
         let profile = Capture::pprof(target.pid(), "-d 3 -r 499");

@@ -14,7 +14,7 @@ use super::{
 /// taken for what stands there now.
 #[test]
 fn a_code_object_is_not_taken_for_another_one_at_its_address() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "churn");
         let folded = capture_samples(&target, "-d 4 -r 1999", 5_000);
@@ -43,7 +43,7 @@ fn is_legal_in_churn(pair: &[Frame]) -> bool {
 /// The stack changes between any two of the interpreter's own instructions.
 #[test]
 fn no_stack_is_torn_while_it_changes() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     let source = Source::of("short_calls");
     machine::for_each_interpreter(|interpreter| {
         let calls: BTreeSet<(&str, u32, &str)> = source

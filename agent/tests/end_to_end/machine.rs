@@ -1,10 +1,10 @@
 //! What the tests need of the machine, and how they share it.
 //!
-//! Invariants: a test that measures how much CPU is used runs [`alone`], every other one
-//! [`shared`]; a test of several interpreters tells which of them failed.
+//! Invariants: tests run one after the other ([`alone`]), since each wants the processors for its
+//! workloads; a test of several interpreters tells which of them failed.
 
 use std::{
-    sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
 };
 
@@ -16,19 +16,13 @@ use xtask::{
 /// Interpreters that most tests look at side by side.
 const AT_ONCE: usize = 2;
 
-static MACHINE: RwLock<()> = RwLock::new(());
-
-/// The machine together with other tests.
-pub(crate) fn shared() -> RwLockReadGuard<'static, ()> {
-    require_root();
-    // A test that failed has not changed the machine.
-    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
-}
+static MACHINE: Mutex<()> = Mutex::new(());
 
 /// The machine without other tests.
-pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     require_root();
-    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
+    // A test that failed has not changed the machine.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn require_root() {

@@ -14,7 +14,7 @@ const CALLERS: usize = 30;
 
 #[test]
 fn folded_stacks_are_whole_and_stand_under_their_threads() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "threads");
         let folded = Capture::folded(target.pid(), "-d 3 -r 499 --threads");
@@ -26,7 +26,7 @@ fn folded_stacks_are_whole_and_stand_under_their_threads() {
 
 #[test]
 fn pprof_samples_are_whole_and_labelled_with_their_threads() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "threads");
         let profile = Capture::pprof(target.pid(), "-d 3 -r 499");
@@ -36,7 +36,7 @@ fn pprof_samples_are_whole_and_labelled_with_their_threads() {
 
 #[test]
 fn a_thread_has_the_name_that_it_had_last() {
-    let _machine = machine::shared();
+    let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let mut target = Target::start(interpreter, "renamed");
         let mut expected = target.threads().remove(0);
