@@ -113,6 +113,7 @@ impl Attributes {
         }
         let class = UserAddr(memory.word(object.field(fields.class))?);
         let before = |bytes: u64| UserAddr(object.0.wrapping_sub(bytes));
+        let distance = u64::from(fields.before_object);
         let (dictionary, values) = match fields.instance {
             InstanceStyle::DICT_OFFSET => {
                 let offset = memory.word(class.field(fields.class_dict_offset))?;
@@ -121,17 +122,20 @@ impl Attributes {
                 }
                 (memory.word(UserAddr(object.0.wrapping_add(offset)))?, 0)
             }
-            InstanceStyle::VALUES_AND_DICT => (memory.word(before(24))?, memory.word(before(32))?),
+            InstanceStyle::VALUES_AND_DICT => (
+                memory.word(before(distance))?,
+                memory.word(before(distance + 8))?,
+            ),
             InstanceStyle::VALUES_OR_DICT => {
-                let either = memory.word(before(24))?;
+                let either = memory.word(before(distance))?;
                 if either & 1 == 1 {
                     (0, either.wrapping_add(1))
                 } else {
                     (either, 0)
                 }
             }
-            _ => {
-                let dictionary = memory.word(before(24))?;
+            InstanceStyle::INLINE_VALUES => {
+                let dictionary = memory.word(before(distance))?;
                 if dictionary == 0 {
                     let size = memory.word(class.field(fields.class_basic_size))?;
                     (0, object.0.wrapping_add(size))
@@ -139,6 +143,7 @@ impl Attributes {
                     (dictionary, 0)
                 }
             }
+            _ => return Err(Fault),
         };
         let (keys, values) = if dictionary == 0 {
             (memory.word(class.field(fields.class_cached_keys))?, values)

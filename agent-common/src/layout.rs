@@ -31,22 +31,44 @@ pub struct LineTableFormat(pub u16);
 impl LineTableFormat {
     /// `co_lnotab`: pairs of address and signed line deltas (3.6 to 3.9).
     pub const LNOTAB: Self = Self(1);
+    /// The same with unsigned line deltas (2.7).
+    pub const UNSIGNED_LNOTAB: Self = Self(4);
     /// `co_linetable` of 3.10: pairs of range length and signed line delta.
     pub const RANGES: Self = Self(2);
     /// `co_linetable` of 3.11 and later: the location table of PEP 657.
     pub const LOCATIONS: Self = Self(3);
 }
 
+/// Where it stands which thread holds the GIL, or is attached where there is none.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GilStyle(pub u16);
+
+impl GilStyle {
+    /// In a pointer to its thread state, null when it is free (up to 3.6).
+    pub const HOLDER: Self = Self(0);
+    /// In a pointer to its thread state, which stays when it is released, and a 32-bit word
+    /// after it that is then 0 (3.7 to 3.11).
+    pub const LAST_HOLDER: Self = Self(1);
+    /// In the thread state itself, see [`ThreadLayout::attached`] (3.12 and later).
+    pub const IN_THREAD: Self = Self(2);
+}
+
 /// `_PyRuntimeState` and `PyInterpreterState`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterpreterLayout {
-    /// `_PyRuntimeState.interpreters.head`.
+    /// `_PyRuntimeState.interpreters.head`, or [`ABSENT`] where that is a variable of its own
+    /// (up to 3.6).
     pub runtime_head: u16,
+    /// `_PyRuntimeState.ceval.gil.last_holder` of [`GilStyle::LAST_HOLDER`], else [`ABSENT`].
+    pub runtime_gil_holder: u16,
     /// `PyInterpreterState.next`.
     pub next: u16,
     /// `PyInterpreterState.threads.head`.
     pub threads_head: u16,
+    /// How the holder of the GIL is known.
+    pub gil_style: GilStyle,
 }
 
 /// `PyThreadState`, and how its newest frame is found.
@@ -55,7 +77,7 @@ pub struct InterpreterLayout {
 pub struct ThreadLayout {
     /// Bytes that hold all the fields below; at most [`crate::limits::THREAD_BYTES`].
     pub bytes: u16,
-    /// `prev`.
+    /// `prev`, or [`ABSENT`] (2.7).
     pub previous: u16,
     /// `next`.
     pub next: u16,
@@ -73,6 +95,14 @@ pub struct ThreadLayout {
     pub datastack_chunk: u16,
     /// `datastack_top`, or [`ABSENT`] before 3.11.
     pub datastack_top: u16,
+    /// The 32-bit word that says whether the thread is attached to its interpreter, that is,
+    /// holds the GIL where there is one: `_status` (3.12) or `state` (3.13 and later); else
+    /// [`ABSENT`].
+    pub attached: u16,
+    /// The bits of that word that count.
+    pub attached_mask: u16,
+    /// What they are in a thread that is attached.
+    pub attached_value: u16,
 }
 
 /// `PyFrameObject` (up to 3.10) or `_PyInterpreterFrame`.
@@ -91,6 +121,9 @@ pub struct FrameLayout {
     pub owner: u16,
     /// `f_localsplus` or `localsplus`; not among the `bytes` above.
     pub locals: u16,
+    /// `tlbc_index`, which of the code object's copies of the bytecode runs (free-threaded
+    /// builds from 3.14 on), else [`ABSENT`].
+    pub bytecode_copy: u16,
     /// 1 when every stack begins with a frame of the interpreter's own (3.12 and later).
     pub has_entry_frames: u16,
     /// How `instruction` is to be read.
@@ -118,8 +151,23 @@ pub struct CodeLayout {
     pub first_traceable: u16,
     /// `co_code_adaptive`, or [`ABSENT`] before 3.11.
     pub bytecode: u16,
+    /// `co_tlbc`, a pointer to the copies of the bytecode, where frames have a
+    /// [`bytecode_copy`](FrameLayout::bytecode_copy), else [`ABSENT`].
+    pub bytecode_copies: u16,
     /// What `line_table` holds.
     pub line_table_format: LineTableFormat,
+}
+
+/// What names are.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextStyle(pub u16);
+
+impl TextStyle {
+    /// `PyUnicodeObject`.
+    pub const UNICODE: Self = Self(0);
+    /// `PyStringObject`, laid out like a bytes object (2.7).
+    pub const BYTES: Self = Self(1);
 }
 
 /// `PyUnicodeObject` and `PyBytesObject`.
@@ -128,11 +176,11 @@ pub struct CodeLayout {
 pub struct TextLayout {
     /// Bytes of a string's head up to and with `state`.
     pub bytes: u16,
-    /// `length`, in characters.
+    /// `length`, in characters; `ob_size` of [`TextStyle::BYTES`].
     pub length: u16,
     /// `hash`, of the characters; names have it.
     pub hash: u16,
-    /// The word of bit fields.
+    /// The word of bit fields; [`TextStyle::BYTES`] has none.
     pub state: u16,
     /// First bit of `state.kind` (three bits: 1, 2 or 4 bytes a character).
     pub kind_bit: u16,
@@ -142,12 +190,14 @@ pub struct TextLayout {
     pub ascii_bit: u16,
     /// Where the characters of a compact ASCII string start.
     pub ascii_data: u16,
-    /// Where the characters of any other compact string start.
+    /// Where the characters of any other string start.
     pub compact_data: u16,
     /// `ob_size` of a bytes object.
     pub bytes_size: u16,
     /// `ob_sval` of a bytes object.
     pub bytes_data: u16,
+    /// What names are.
+    pub style: TextStyle,
 }
 
 /// How an instance keeps its attributes.
@@ -158,14 +208,16 @@ pub struct InstanceStyle(pub u16);
 impl InstanceStyle {
     /// A dictionary, at the offset that the class names (up to 3.10).
     pub const DICT_OFFSET: Self = Self(0);
-    /// Pointers to values and to a dictionary, four and three words before the object (3.11).
+    /// A pointer to a dictionary before the object, and one to values before that (3.11).
     pub const VALUES_AND_DICT: Self = Self(1);
-    /// A pointer to either, three words before the object; that to values is odd and one less
-    /// than their address (3.12).
+    /// A pointer to either before the object; that to values is odd and one less than their
+    /// address (3.12).
     pub const VALUES_OR_DICT: Self = Self(2);
-    /// A pointer to a dictionary three words before the object; when it is null, the values
-    /// stand behind the object (3.13 and later).
+    /// A pointer to a dictionary before the object; when it is null, the values stand behind
+    /// the object (3.13 and later).
     pub const INLINE_VALUES: Self = Self(3);
+    /// In a way that is not looked into (2.7).
+    pub const OPAQUE: Self = Self(4);
 }
 
 /// What stands at the head of a dictionary's keys.
@@ -198,6 +250,8 @@ pub struct ObjectLayout {
     pub dict_values: u16,
     /// Bytes before the first value of a `PyDictValues`.
     pub values_head: u16,
+    /// Bytes before an object at which a pointer to its attributes stands, where there is one.
+    pub before_object: u16,
     /// How an instance keeps its attributes.
     pub instance: InstanceStyle,
     /// How a dictionary's keys begin.

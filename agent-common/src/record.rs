@@ -3,7 +3,10 @@
 //! A stack and a code object travel once and are named by their hash afterwards. Numbers that
 //! stand for a case are newtypes with constants: an unknown value survives the wire.
 
-use crate::{layout::LineTableFormat, limits::MAX_FRAMES};
+use crate::{
+    layout::LineTableFormat,
+    limits::{MAX_FRAMES, TEXT_BYTES},
+};
 
 /// What a record is.
 #[repr(transparent)]
@@ -173,7 +176,8 @@ pub struct StackHead {
 )]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Bytes of one character: 1 (Latin-1), 2 or 4; 0 when the text could not be read.
+    /// Bytes of one character: 1 (Latin-1), 2 or 4, or [`Text::BYTES`]; 0 when the text could not
+    /// be read.
     pub kind: u8,
     /// 1 when characters were left out at its end.
     pub cut: u8,
@@ -182,6 +186,23 @@ pub struct Text {
 }
 
 impl Text {
+    /// The [`kind`](Self::kind) of bytes in an encoding that nothing names, mostly UTF-8.
+    pub const BYTES: u8 = 3;
+
+    /// A text of `characters` characters of `width` bytes, cut to [`TEXT_BYTES`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(kind: u8, width: u64, characters: u64) -> Self {
+        let most = TEXT_BYTES as u64 / width;
+        let cut = characters > most;
+        let characters = if cut { most } else { characters };
+        Self {
+            kind,
+            cut: cut as u8,
+            bytes: (characters * width) as u16,
+        }
+    }
+
     /// Words of eight bytes that the text takes with its padding.
     #[inline(always)]
     #[must_use]

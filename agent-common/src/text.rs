@@ -1,8 +1,7 @@
 //! Where the characters of a Python string are.
 
 use crate::{
-    layout::TextLayout,
-    limits::TEXT_BYTES,
+    layout::{TextLayout, TextStyle},
     memory::{Fault, UserAddr, UserMemory},
     record::Text,
     scratch::{SLOT, Scratch},
@@ -23,6 +22,10 @@ pub fn locate_text<M: UserMemory>(
 ) -> Result<(UserAddr, Text), Fault> {
     scratch.load_slot(memory, address, layout.bytes)?;
     let characters = scratch.word(SLOT + layout.length as usize);
+    if layout.style == TextStyle::BYTES {
+        let text = Text::new(Text::BYTES, 1, characters);
+        return Ok((address.field(layout.compact_data), text));
+    }
     let state = scratch.half(SLOT + layout.state as usize);
     let bit = |bit: u16| (state >> (bit & 31)) & 1 == 1;
     let kind = (state >> (layout.kind_bit & 31)) & 7;
@@ -34,13 +37,6 @@ pub fn locate_text<M: UserMemory>(
     } else {
         layout.compact_data
     };
-    let most = TEXT_BYTES as u64 / u64::from(kind);
-    let cut = characters > most;
-    let characters = if cut { most } else { characters };
-    let text = Text {
-        kind: kind as u8,
-        cut: u8::from(cut),
-        bytes: (characters * u64::from(kind)) as u16,
-    };
+    let text = Text::new(kind as u8, u64::from(kind), characters);
     Ok((address.field(data), text))
 }

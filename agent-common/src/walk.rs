@@ -8,7 +8,7 @@ use crate::{
     data_stack::DataStack,
     hash::Hash,
     held::{Held, masked},
-    layout::{ABSENT, InstructionStyle, Layout, ThreadLayout},
+    layout::{ABSENT, CodeLayout, InstructionStyle, Layout, ThreadLayout},
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
@@ -206,9 +206,15 @@ impl Walk {
         }
         let position = at + fields.instruction as usize;
         let instruction_offset = if fields.instruction_style == InstructionStyle::POINTER {
-            scratch
-                .word(position)
-                .wrapping_sub(code.field(layout.code.bytecode).0) as u32
+            let copy = if fields.bytecode_copy == ABSENT {
+                0
+            } else {
+                scratch.half(at + fields.bytecode_copy as usize)
+            };
+            let Ok(bytecode) = bytecode(memory, &layout.code, code, copy) else {
+                return WalkStep::End(WalkEnd::FRAME_FAULT);
+            };
+            scratch.word(position).wrapping_sub(bytecode) as u32
         } else {
             let index = scratch.half(position);
             if index == u32::MAX {
@@ -406,6 +412,24 @@ fn current_frame<M: UserMemory>(
         return Ok(current);
     }
     memory.word(UserAddr(previous).field(layout.cframe_current_frame))
+}
+
+/// Where the bytecode that a frame runs starts: the one in the code object, or one of the copies
+/// that free-threaded builds make for threads (`_PyCodeArray`: their number, then pointers).
+#[inline(always)]
+fn bytecode<M: UserMemory>(
+    memory: &M,
+    layout: &CodeLayout,
+    code: UserAddr,
+    copy: u32,
+) -> Result<u64, Fault> {
+    const FIRST: u64 = 8;
+    if copy == 0 {
+        return Ok(code.field(layout.bytecode).0);
+    }
+    let copies = memory.word(code.field(layout.bytecode_copies))?;
+    let entry = copies.wrapping_add(FIRST + u64::from(copy) * 8);
+    memory.word(UserAddr(entry))
 }
 
 /// How the frames of a walk are arranged; see [`StackHead`].

@@ -77,7 +77,7 @@ impl Symbolizer {
             return "MainThread".to_owned();
         }
         let command = head.command.split(|byte| *byte == 0).next();
-        text::decode_command(command.unwrap_or_default())
+        text::decode_bytes(command.unwrap_or_default())
     }
 
     /// Puts a frame into words.

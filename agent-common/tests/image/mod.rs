@@ -7,8 +7,9 @@ use agent_common::{
     code::{Description, Head, read_head},
     hash::Hash,
     layout::{
-        CodeLayout, FrameLayout, InstanceStyle, InstructionStyle, InterpreterLayout, KeysStyle,
-        Layout, LineTableFormat, ObjectLayout, TextLayout, ThreadLayout,
+        ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
+        InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle,
+        ThreadLayout,
     },
     limits::{MAX_THREADS, MAX_VISITED},
     memory::{Fault, UserAddr, UserMemory},
@@ -22,8 +23,10 @@ use agent_common::{
 pub(crate) const LAYOUT: Layout = Layout {
     interpreter: InterpreterLayout {
         runtime_head: 40,
+        runtime_gil_holder: ABSENT,
         next: 0,
         threads_head: 72,
+        gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
         bytes: 248,
@@ -36,6 +39,9 @@ pub(crate) const LAYOUT: Layout = Layout {
         cframe_previous: 8,
         datastack_chunk: 232,
         datastack_top: 240,
+        attached: 24,
+        attached_mask: 16,
+        attached_value: 16,
     },
     frame: FrameLayout {
         bytes: 72,
@@ -44,6 +50,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         instruction: 56,
         owner: 70,
         locals: 72,
+        bytecode_copy: ABSENT,
         has_entry_frames: 0,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
@@ -56,6 +63,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         line_table: 136,
         first_traceable: 176,
         bytecode: 192,
+        bytecode_copies: ABSENT,
         line_table_format: LineTableFormat::LOCATIONS,
     },
     text: TextLayout {
@@ -70,6 +78,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         compact_data: 56,
         bytes_size: 16,
         bytes_data: 32,
+        style: TextStyle::UNICODE,
     },
     object: ObjectLayout {
         class: 8,
@@ -79,6 +88,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         dict_keys: 32,
         dict_values: 40,
         values_head: 0,
+        before_object: 24,
         instance: InstanceStyle::VALUES_OR_DICT,
         keys: KeysStyle::LOG2,
     },

@@ -5,7 +5,7 @@
 //! that is wrong would make the kernel half read nonsense: every one is checked.
 
 use agent_common::{
-    layout::Layout,
+    layout::{ABSENT, Layout},
     limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES},
 };
 use thiserror::Error;
@@ -95,6 +95,8 @@ pub struct FramePositions {
     pub localsplus: u16,
     /// `owner`.
     pub owner: u16,
+    /// `tlbc_index`, from 3.14 on.
+    pub tlbc_index: Option<u16>,
 }
 
 /// Positions in `code_object`.
@@ -112,6 +114,8 @@ pub struct CodePositions {
     pub firstlineno: u16,
     /// `co_code_adaptive`.
     pub co_code_adaptive: u16,
+    /// `co_tlbc`, from 3.14 on.
+    pub co_tlbc: Option<u16>,
 }
 
 /// Positions in `bytes_object` and `unicode_object`.
@@ -131,6 +135,8 @@ pub struct TextPositions {
     pub length: u16,
     /// `unicode_object.asciiobject_size`.
     pub ascii_data: u16,
+    /// `unicode_object.compactunicodeobject_size`, from 3.15 on.
+    pub compact_data: Option<u16>,
 }
 
 /// Why it was not used.
@@ -245,6 +251,7 @@ impl<'a> DebugOffsets<'a> {
         to.instruction = frame.word("instr_ptr", at.instr_ptr)?;
         to.owner = frame.field("owner", at.owner, 1)?;
         to.locals = frame.word("localsplus", at.localsplus)?;
+        to.bytecode_copy = frame.optional("tlbc_index", at.tlbc_index, 4)?;
         to.bytes = frame_bytes(to);
         Ok(())
     }
@@ -259,6 +266,7 @@ impl<'a> DebugOffsets<'a> {
         to.first_line = code.field("firstlineno", at.firstlineno, 4)?;
         // The bytecode is aligned like a pointer and may start where the head ends.
         to.bytecode = code.word("co_code_adaptive", at.co_code_adaptive)?;
+        to.bytecode_copies = code.optional("co_tlbc", at.co_tlbc, 8)?;
         to.bytes = code_bytes(to);
         Ok(())
     }
@@ -270,10 +278,15 @@ impl<'a> DebugOffsets<'a> {
         let unicode = self.structure("unicode_object", at.unicode_object, most)?;
         let to = &mut layout.text;
         let ascii_data = unicode.field("asciiobject_size", at.ascii_data, 8)?;
-        // The rest of the head of a compact string: `utf8_length` and `utf8`.
-        to.compact_data = ascii_data + (to.compact_data - to.ascii_data);
+        to.compact_data = match at.compact_data {
+            Some(position) => unicode.field("compactunicodeobject_size", position, 8)?,
+            // The rest of the head of a compact string: `utf8_length` and `utf8`.
+            None => ascii_data + (to.compact_data - to.ascii_data),
+        };
         to.ascii_data = ascii_data;
-        to.length = unicode.word("length", at.length)?;
+        // `hash` is the field after this one.
+        to.length = unicode.without_last(8).word("length", at.length)?;
+        to.hash = to.length + 8;
         to.state = unicode.field("state", at.state, 4)?;
         to.bytes_size = bytes.word("ob_size", at.bytes_size)?;
         to.bytes_data = bytes.field("ob_sval", at.bytes_data, 1)?;
@@ -328,6 +341,22 @@ impl Structure<'_> {
     /// The offset of a pointer-sized field.
     fn word(self, name: &'static str, position: u16) -> Result<u16, Rejection> {
         self.field(name, position, 8)
+    }
+
+    /// The offset of a field of this size that not every build has.
+    fn optional(
+        self,
+        name: &'static str,
+        position: Option<u16>,
+        bytes: u64,
+    ) -> Result<u16, Rejection> {
+        match position {
+            // Such a field never comes first, so 0 stands for none.
+            Some(position) if self.offsets.word(position) != Some(0) => {
+                self.field(name, position, bytes)
+            }
+            _ => Ok(ABSENT),
+        }
     }
 
     /// The offset of a field of this size, of which it is a multiple.

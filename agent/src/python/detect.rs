@@ -28,10 +28,11 @@ pub struct Interpreter {
     pub version: Version,
     /// The file that contains it, as the process sees it.
     pub image: PathBuf,
-    /// Address of `_PyRuntime` in the process.
-    pub runtime: u64,
-    /// Address of the pointer to the newest interpreter, `_PyRuntime.interpreters.head`.
+    /// Address of the pointer to the newest interpreter state.
     pub interpreters_head: u64,
+    /// Address of the pointer to the thread state that holds the GIL; [`None`] where the thread
+    /// states themselves say it.
+    pub gil_holder: Option<u64>,
     /// Where its fields are.
     pub layout: Layout,
     /// How that is known.
@@ -49,8 +50,8 @@ pub struct Candidate {
     pub image: PathBuf,
     /// Its version.
     pub version: Version,
-    /// Address of `_PyRuntime` in the process.
-    pub runtime: u64,
+    /// Address of the pointer to its newest interpreter state.
+    pub interpreters_head: u64,
 }
 
 /// Finds the interpreter of a process, by its files alone.
@@ -143,6 +144,7 @@ fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>>
 struct Search<'a> {
     process: &'a Process,
     mappings: &'a [Mapping],
+    /// With the load bias of each.
     candidates: Vec<(PathBuf, Build, u64)>,
     unsupported: Option<(PathBuf, Unsupported)>,
     not_loaded: Option<PathBuf>,
@@ -226,15 +228,14 @@ impl Search<'_> {
             })
             .collect();
         for bias in biases {
-            let runtime = build.runtime.wrapping_add(bias);
-            let head = interpreters_head(build, runtime);
+            let head = build.interpreters_head.wrapping_add(bias);
             let is_loaded = self
                 .mappings
                 .iter()
                 .any(|mapping| mapping.permissions.write && mapping.contains(head));
             if is_loaded {
                 self.candidates
-                    .push((file.path.to_owned(), build.clone(), runtime));
+                    .push((file.path.to_owned(), build.clone(), bias));
             } else {
                 self.not_loaded.get_or_insert_with(|| file.path.to_owned());
             }
@@ -245,20 +246,20 @@ impl Search<'_> {
         let pid = self.process.pid();
         let executable = || self.process.executable().to_owned();
         let mut candidates = self.candidates.into_iter();
-        if let Some((image, build, runtime)) = candidates.next() {
+        if let Some((image, build, bias)) = candidates.next() {
             return Ok(Interpreter {
                 version: build.version,
                 image,
-                runtime,
-                interpreters_head: interpreters_head(&build, runtime),
+                interpreters_head: build.interpreters_head.wrapping_add(bias),
+                gil_holder: build.gil_holder.map(|holder| holder.wrapping_add(bias)),
                 layout: build.layout,
                 layout_source: build.layout_source,
                 images,
                 others: candidates
-                    .map(|(image, build, runtime)| Candidate {
+                    .map(|(image, build, bias)| Candidate {
                         image,
                         version: build.version,
-                        runtime,
+                        interpreters_head: build.interpreters_head.wrapping_add(bias),
                     })
                     .collect(),
             });
@@ -285,8 +286,4 @@ impl Search<'_> {
             }
         })
     }
-}
-
-fn interpreters_head(build: &Build, runtime: u64) -> u64 {
-    runtime.wrapping_add(build.layout.interpreter.runtime_head.into())
 }

@@ -193,19 +193,19 @@ mod tests {
             Error::unsupported(12, Path::new("/opt/python"), found).to_string()
         };
         assert_eq!(
-            unsupported("2.7.18", Reason::Version),
-            "process 12 runs Python 2.7.18 (/opt/python), which is not supported; CPython 3.8 to \
-             3.13 are"
+            unsupported("3.5.10", Reason::Version),
+            "process 12 runs Python 3.5.10 (/opt/python), which is not supported; CPython 2.7 and \
+             3.6 to 3.15 are"
         );
         assert_eq!(
             unsupported("3.13.0", Reason::FreeThreaded),
             "process 12 runs a free-threaded build of Python 3.13.0 (/opt/python), which is not \
-             supported; CPython 3.8 to 3.13 with the global lock are"
+             supported; CPython 2.7 and 3.6 to 3.15 with the global lock are"
         );
         assert_eq!(
             unsupported("", Reason::RuntimeSize { bytes: 5 }),
             "process 12 runs an unusual build of Python of an unknown version (/opt/python), \
-             which is not supported; CPython 3.8 to 3.13 are, but none has a _PyRuntime of 5 \
+             which is not supported; CPython 2.7 and 3.6 to 3.15 are, but none has a _PyRuntime of 5 \
              bytes"
         );
     }

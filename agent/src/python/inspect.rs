@@ -11,7 +11,7 @@ use super::{
     versions::{SUPPORTED, Series, series_of},
 };
 use crate::elf::{Elf, Error, Source};
-use agent_common::layout::Layout;
+use agent_common::layout::{GilStyle, Layout};
 
 /// Most bytes of constants that are searched for the version.
 const MAX_CONSTANTS: u64 = 64 << 20;
@@ -47,8 +47,11 @@ pub enum Finding {
 pub struct Build {
     /// Its version.
     pub version: Version,
-    /// Address of `_PyRuntime` before the load bias is added.
-    pub runtime: u64,
+    /// Address of the pointer to the newest interpreter state, before the load bias is added.
+    pub interpreters_head: u64,
+    /// Address of the pointer to the thread state that holds the GIL, likewise; [`None`] where
+    /// the thread states themselves say it.
+    pub gil_holder: Option<u64>,
     /// Where its fields are.
     pub layout: Layout,
     /// How that is known.
@@ -115,9 +118,6 @@ pub fn inspect<S: Source>(elf: &Elf<S>, name: &str, effort: Effort) -> Result<Fi
     let unsupported = |reason| Ok(Finding::Unsupported(Unsupported { version, reason }));
     let is_free_threaded = named.is_some_and(|named| named.is_free_threaded)
         || debug_offsets.is_some_and(|offsets| offsets.is_free_threaded());
-    if is_free_threaded {
-        return unsupported(Reason::FreeThreaded);
-    }
     let Some(known) = version else {
         return unsupported(Reason::Version);
     };
@@ -137,10 +137,20 @@ pub fn inspect<S: Source>(elf: &Elf<S>, name: &str, effort: Effort) -> Result<Fi
         let bytes = runtime.bytes;
         return unsupported(Reason::RuntimeSize { bytes });
     }
-    let (layout, layout_source) = choose_layout(series, known, debug_offsets);
+    let table = if is_free_threaded {
+        series.free_threaded.as_ref()
+    } else {
+        Some(&series.layout)
+    };
+    let Some(table) = table else {
+        return unsupported(Reason::FreeThreaded);
+    };
+    let (layout, layout_source) = choose_layout(series, known, table, debug_offsets);
     Ok(Finding::Supported(Build {
         version: known,
-        runtime: runtime.address,
+        interpreters_head: runtime.field(layout.interpreter.runtime_head),
+        gil_holder: (layout.interpreter.gil_style == GilStyle::LAST_HOLDER)
+            .then(|| runtime.field(layout.interpreter.runtime_gil_holder)),
         layout,
         layout_source,
     }))
@@ -150,17 +160,18 @@ pub fn inspect<S: Source>(elf: &Elf<S>, name: &str, effort: Effort) -> Result<Fi
 fn choose_layout(
     series: &Series,
     version: Version,
+    table: &Layout,
     debug_offsets: Option<DebugOffsets>,
 ) -> (Layout, LayoutSource) {
     let Some(positions) = &series.debug_offsets else {
-        return (series.layout, LayoutSource::Table);
+        return (*table, LayoutSource::Table);
     };
     let layout = debug_offsets
         .ok_or(Rejection::Absent)
-        .and_then(|offsets| offsets.layout(version, positions, &series.layout));
+        .and_then(|offsets| offsets.layout(version, positions, table));
     match layout {
         Ok(layout) => (layout, LayoutSource::DebugOffsets),
-        Err(rejection) => (series.layout, LayoutSource::TableInstead(rejection)),
+        Err(rejection) => (*table, LayoutSource::TableInstead(rejection)),
     }
 }
 
@@ -168,6 +179,13 @@ fn choose_layout(
 struct Place {
     address: u64,
     bytes: u64,
+}
+
+impl Place {
+    /// The address of a field.
+    fn field(&self, offset: u16) -> u64 {
+        self.address.wrapping_add(offset.into())
+    }
 }
 
 /// A file that is looked into with limited effort.

@@ -1,6 +1,6 @@
 //! From the offset of an instruction to its line.
 //!
-//! The three formats are described in CPython's `Objects/lnotab_notes.txt` (3.6 to 3.10) and
+//! The formats are described in CPython's `Objects/lnotab_notes.txt` (up to 3.10) and
 //! `Objects/locations.md` (PEP 657, 3.11 and later). Invariants: no I/O; the bytes are
 //! untrusted: there is no panic, and no more memory than a small multiple of their number.
 
@@ -36,7 +36,10 @@ impl LineTable {
             line: first_line.into(),
         };
         match format {
-            LineTableFormat::LNOTAB => lines.read_lnotab(table),
+            LineTableFormat::LNOTAB => {
+                lines.read_lnotab(table, |change| change.cast_signed().into());
+            }
+            LineTableFormat::UNSIGNED_LNOTAB => lines.read_lnotab(table, i64::from),
             LineTableFormat::RANGES => lines.read_ranges(table),
             LineTableFormat::LOCATIONS => lines.read_locations(table),
             // Of a format that is not known only the first line is.
@@ -70,12 +73,12 @@ struct Lines {
 }
 
 impl Lines {
-    /// `co_lnotab`: an advance in bytes, then a signed change of the line that holds after it.
-    fn read_lnotab(&mut self, table: &[u8]) {
+    /// `co_lnotab`: an advance in bytes, then a change of the line that holds after it.
+    fn read_lnotab(&mut self, table: &[u8], read_change: impl Fn(u8) -> i64) {
         let (pairs, _) = table.as_chunks();
         for &[bytes, change] in pairs {
             self.add_range(bytes.into(), Some(self.line));
-            self.change_line(change.cast_signed().into());
+            self.change_line(read_change(change));
         }
         self.start(Some(self.line));
     }

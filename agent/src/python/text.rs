@@ -29,6 +29,7 @@ pub fn decode(text: Text, bytes: &[u8]) -> String {
                 push(&mut shown, u32::from_le_bytes(character));
             }
         }
+        Text::BYTES => shown = decode_bytes(bytes),
         _ => {}
     }
     if text.cut != 0 {
@@ -37,9 +38,10 @@ pub fn decode(text: Text, bytes: &[u8]) -> String {
     shown
 }
 
-/// Reads what the kernel calls a thread: bytes of any encoding, as a rule UTF-8.
+/// Reads bytes of any encoding, as a rule UTF-8: names in Python 2, what the kernel calls a
+/// thread.
 #[must_use]
-pub fn decode_command(bytes: &[u8]) -> String {
+pub fn decode_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for character in String::from_utf8_lossy(bytes).chars() {
         push(&mut shown, character.into());

@@ -4,10 +4,15 @@
 //! the same on x86-64 and aarch64, with glibc and with musl, and for every release of a series.
 //! `tests/layouts.rs` compares them with the interpreters at hand.
 
+mod v2_7;
 mod v3_10;
 mod v3_11;
 mod v3_12;
 mod v3_13;
+mod v3_14;
+mod v3_15;
+mod v3_6;
+mod v3_7;
 mod v3_8;
 mod v3_9;
 
@@ -15,13 +20,17 @@ use agent_common::layout::{ABSENT, CodeLayout, FrameLayout, Layout, TextLayout, 
 
 use super::{debug_offsets::Positions, version::Version};
 
-/// What is known about a series of CPython 3.
+/// What is known about a series of CPython.
 #[derive(Debug)]
 pub struct Series {
-    /// The second number of its versions.
+    /// The first number of its versions.
+    pub major: u8,
+    /// The second number.
     pub minor: u8,
     /// Where its fields are.
     pub layout: Layout,
+    /// Where they are in builds without a global lock, where there are such.
+    pub free_threaded: Option<Layout>,
     /// Sizes of `_PyRuntime` that were seen in its releases.
     pub runtime_bytes: &'static [u64],
     /// Where `_Py_DebugOffsets` has what, where there is one.
@@ -30,23 +39,32 @@ pub struct Series {
 
 /// The supported series, oldest first.
 pub static SUPPORTED: &[Series] = &[
+    v2_7::SERIES,
+    v3_6::SERIES,
+    v3_7::SERIES,
     v3_8::SERIES,
     v3_9::SERIES,
     v3_10::SERIES,
     v3_11::SERIES,
     v3_12::SERIES,
     v3_13::SERIES,
+    v3_14::SERIES,
+    v3_15::SERIES,
 ];
+
+impl Series {
+    /// Its version, as far as one is common to its releases.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        Version::of_series(self.major, self.minor)
+    }
+}
 
 /// The supported versions, for messages.
 #[must_use]
 pub fn supported_range() -> String {
-    let minor = |series: Option<&Series>| series.map_or(0, |series| series.minor);
-    format!(
-        "CPython 3.{} to 3.{}",
-        minor(SUPPORTED.first()),
-        minor(SUPPORTED.last())
-    )
+    let last = SUPPORTED.last().map_or(0, |series| series.minor);
+    format!("CPython 2.7 and 3.6 to 3.{last}")
 }
 
 /// The series that `version` belongs to, if it is supported.
@@ -54,7 +72,7 @@ pub fn supported_range() -> String {
 pub fn series_of(version: Version) -> Option<&'static Series> {
     SUPPORTED
         .iter()
-        .find(|series| version.major == 3 && version.minor == series.minor)
+        .find(|series| version.is_same_series(series.version()))
 }
 
 /// Multiple of eight bytes that holds pointers at `words` and smaller fields that end at `ends`.
@@ -88,7 +106,7 @@ pub(super) fn thread_bytes(thread: &ThreadLayout) -> u16 {
         thread.datastack_chunk,
         thread.datastack_top,
     ];
-    covering(&words, &[])
+    covering(&words, &[end(thread.attached, 4)])
 }
 
 /// What [`FrameLayout::bytes`] has to be.
@@ -102,7 +120,11 @@ pub(super) fn frame_bytes(frame: &FrameLayout) -> u16 {
     };
     covering(
         &[frame.previous, frame.code],
-        &[end(frame.instruction, instruction), end(frame.owner, 1)],
+        &[
+            end(frame.instruction, instruction),
+            end(frame.owner, 1),
+            end(frame.bytecode_copy, 4),
+        ],
     )
 }
 
@@ -127,8 +149,10 @@ mod tests {
 
     #[test]
     fn sizes_cover_what_is_read_and_no_more() {
-        for series in SUPPORTED {
-            let layout = series.layout;
+        let layouts = SUPPORTED
+            .iter()
+            .flat_map(|series| [Some(series.layout), series.free_threaded]);
+        for layout in layouts.flatten() {
             assert_eq!(layout.thread.bytes, thread_bytes(&layout.thread));
             assert_eq!(layout.frame.bytes, frame_bytes(&layout.frame));
             assert_eq!(layout.code.bytes, code_bytes(&layout.code));
@@ -141,12 +165,12 @@ mod tests {
 
     #[test]
     fn the_rows_are_in_order_without_a_gap() {
-        assert!(SUPPORTED.is_sorted_by_key(|series| series.minor));
-        let first = SUPPORTED[0].minor;
-        let last = SUPPORTED[SUPPORTED.len() - 1].minor;
-        assert_eq!(usize::from(last - first) + 1, SUPPORTED.len());
-        assert!(series_of(Version::of_series(3, last)).is_some());
-        assert!(series_of(Version::of_series(3, last + 1)).is_none());
-        assert!(series_of(Version::of_series(2, 8)).is_none());
+        let (python_2, python_3) = SUPPORTED.split_at(1);
+        assert_eq!((python_2[0].major, python_2[0].minor), (2, 7));
+        assert!(python_3.iter().map(|series| series.minor).eq(6..=15));
+        assert!(python_3.iter().all(|series| series.major == 3));
+        assert!(series_of(Version::of_series(3, 5)).is_none());
+        assert!(series_of(Version::of_series(3, 16)).is_none());
+        assert!(series_of(Version::of_series(2, 7)).is_some());
     }
 }

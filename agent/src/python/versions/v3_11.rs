@@ -1,16 +1,18 @@
 //! CPython 3.11.
 
 use agent_common::layout::{
-    CodeLayout, FrameLayout, InstanceStyle, InstructionStyle, InterpreterLayout, KeysStyle, Layout,
-    LineTableFormat, ObjectLayout, TextLayout, ThreadLayout,
+    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
+    KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
 };
 
 use super::Series;
 
 /// The row of this series.
 pub(super) const SERIES: Series = Series {
+    major: 3,
     minor: 11,
     layout: LAYOUT,
+    free_threaded: None,
     runtime_bytes: &[166_680, 166_688, 166_704],
     debug_offsets: None,
 };
@@ -18,8 +20,10 @@ pub(super) const SERIES: Series = Series {
 const LAYOUT: Layout = Layout {
     interpreter: InterpreterLayout {
         runtime_head: 40,
+        runtime_gil_holder: 368,
         next: 0,
         threads_head: 16,
+        gil_style: GilStyle::LAST_HOLDER,
     },
     thread: ThreadLayout {
         bytes: 312,
@@ -32,6 +36,9 @@ const LAYOUT: Layout = Layout {
         cframe_previous: 16,
         datastack_chunk: 296,
         datastack_top: 304,
+        attached: ABSENT,
+        attached_mask: 0,
+        attached_value: 0,
     },
     frame: FrameLayout {
         bytes: 72,
@@ -40,6 +47,7 @@ const LAYOUT: Layout = Layout {
         instruction: 56,
         owner: 69,
         locals: 72,
+        bytecode_copy: ABSENT,
         has_entry_frames: 0,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
@@ -52,6 +60,7 @@ const LAYOUT: Layout = Layout {
         line_table: 136,
         first_traceable: 168,
         bytecode: 184,
+        bytecode_copies: ABSENT,
         line_table_format: LineTableFormat::LOCATIONS,
     },
     text: TextLayout {
@@ -66,6 +75,7 @@ const LAYOUT: Layout = Layout {
         compact_data: 72,
         bytes_size: 16,
         bytes_data: 32,
+        style: TextStyle::UNICODE,
     },
     object: ObjectLayout {
         class: 8,
@@ -75,6 +85,7 @@ const LAYOUT: Layout = Layout {
         dict_keys: 32,
         dict_values: 40,
         values_head: 0,
+        before_object: 24,
         instance: InstanceStyle::VALUES_AND_DICT,
         keys: KeysStyle::LOG2,
     },

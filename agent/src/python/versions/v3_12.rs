@@ -1,16 +1,18 @@
 //! CPython 3.12.
 
 use agent_common::layout::{
-    CodeLayout, FrameLayout, InstanceStyle, InstructionStyle, InterpreterLayout, KeysStyle, Layout,
-    LineTableFormat, ObjectLayout, TextLayout, ThreadLayout,
+    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
+    KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
 };
 
 use super::Series;
 
 /// The row of this series.
 pub(super) const SERIES: Series = Series {
+    major: 3,
     minor: 12,
     layout: LAYOUT,
+    free_threaded: None,
     runtime_bytes: &[459_944, 459_960],
     debug_offsets: None,
 };
@@ -18,8 +20,10 @@ pub(super) const SERIES: Series = Series {
 const LAYOUT: Layout = Layout {
     interpreter: InterpreterLayout {
         runtime_head: 40,
+        runtime_gil_holder: ABSENT,
         next: 0,
         threads_head: 72,
+        gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
         bytes: 248,
@@ -32,6 +36,9 @@ const LAYOUT: Layout = Layout {
         cframe_previous: 8,
         datastack_chunk: 232,
         datastack_top: 240,
+        attached: 24,
+        attached_mask: 16,
+        attached_value: 16,
     },
     frame: FrameLayout {
         bytes: 72,
@@ -40,6 +47,7 @@ const LAYOUT: Layout = Layout {
         instruction: 56,
         owner: 70,
         locals: 72,
+        bytecode_copy: ABSENT,
         has_entry_frames: 1,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
@@ -52,6 +60,7 @@ const LAYOUT: Layout = Layout {
         line_table: 136,
         first_traceable: 176,
         bytecode: 192,
+        bytecode_copies: ABSENT,
         line_table_format: LineTableFormat::LOCATIONS,
     },
     text: TextLayout {
@@ -66,6 +75,7 @@ const LAYOUT: Layout = Layout {
         compact_data: 56,
         bytes_size: 16,
         bytes_data: 32,
+        style: TextStyle::UNICODE,
     },
     object: ObjectLayout {
         class: 8,
@@ -75,6 +85,7 @@ const LAYOUT: Layout = Layout {
         dict_keys: 32,
         dict_values: 40,
         values_head: 0,
+        before_object: 24,
         instance: InstanceStyle::VALUES_OR_DICT,
         keys: KeysStyle::LOG2,
     },

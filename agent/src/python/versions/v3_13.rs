@@ -1,8 +1,8 @@
 //! CPython 3.13.
 
 use agent_common::layout::{
-    ABSENT, CodeLayout, FrameLayout, InstanceStyle, InstructionStyle, InterpreterLayout, KeysStyle,
-    Layout, LineTableFormat, ObjectLayout, TextLayout, ThreadLayout,
+    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
+    KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
 };
 
 use super::Series;
@@ -13,8 +13,10 @@ use crate::python::debug_offsets::{
 
 /// The row of this series.
 pub(super) const SERIES: Series = Series {
+    major: 3,
     minor: 13,
     layout: LAYOUT,
+    free_threaded: Some(FREE_THREADED),
     runtime_bytes: &[283_320, 283_336, 283_376, 283_392, 283_408, 283_424],
     debug_offsets: Some(DEBUG_OFFSETS),
 };
@@ -22,8 +24,10 @@ pub(super) const SERIES: Series = Series {
 const LAYOUT: Layout = Layout {
     interpreter: InterpreterLayout {
         runtime_head: 632,
+        runtime_gil_holder: ABSENT,
         next: 7264,
         threads_head: 7344,
+        gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
         bytes: 248,
@@ -36,6 +40,9 @@ const LAYOUT: Layout = Layout {
         cframe_previous: ABSENT,
         datastack_chunk: 232,
         datastack_top: 240,
+        attached: 40,
+        attached_mask: 15,
+        attached_value: 1,
     },
     frame: FrameLayout {
         bytes: 72,
@@ -44,6 +51,7 @@ const LAYOUT: Layout = Layout {
         instruction: 56,
         owner: 70,
         locals: 72,
+        bytecode_copy: ABSENT,
         has_entry_frames: 1,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
@@ -56,6 +64,7 @@ const LAYOUT: Layout = Layout {
         line_table: 136,
         first_traceable: 184,
         bytecode: 200,
+        bytecode_copies: ABSENT,
         line_table_format: LineTableFormat::LOCATIONS,
     },
     text: TextLayout {
@@ -70,6 +79,7 @@ const LAYOUT: Layout = Layout {
         compact_data: 56,
         bytes_size: 16,
         bytes_data: 32,
+        style: TextStyle::UNICODE,
     },
     object: ObjectLayout {
         class: 8,
@@ -79,9 +89,50 @@ const LAYOUT: Layout = Layout {
         dict_keys: 32,
         dict_values: 40,
         values_head: 8,
+        before_object: 24,
         instance: InstanceStyle::INLINE_VALUES,
         keys: KeysStyle::LOG2,
     },
+};
+
+/// Objects have a longer head, for the thread that owns them and their own lock.
+const FREE_THREADED: Layout = Layout {
+    code: CodeLayout {
+        bytes: 208,
+        file: 128,
+        name: 144,
+        first_line: 84,
+        line_table: 152,
+        first_traceable: 200,
+        bytecode: 216,
+        bytecode_copies: ABSENT,
+        ..LAYOUT.code
+    },
+    text: TextLayout {
+        bytes: 56,
+        length: 32,
+        hash: 40,
+        state: 48,
+        kind_bit: 2,
+        compact_bit: 5,
+        ascii_bit: 6,
+        ascii_data: 56,
+        compact_data: 72,
+        bytes_size: 32,
+        bytes_data: 48,
+        style: TextStyle::UNICODE,
+    },
+    object: ObjectLayout {
+        class: 24,
+        class_basic_size: 48,
+        class_dict_offset: 304,
+        class_cached_keys: 896,
+        dict_keys: 48,
+        dict_values: 56,
+        before_object: 8,
+        ..LAYOUT.object
+    },
+    ..LAYOUT
 };
 
 const DEBUG_OFFSETS: Positions = Positions {
@@ -110,6 +161,7 @@ const DEBUG_OFFSETS: Positions = Positions {
         instr_ptr: 248,
         localsplus: 256,
         owner: 264,
+        tlbc_index: None,
     },
     code: CodePositions {
         bytes: 272,
@@ -118,6 +170,7 @@ const DEBUG_OFFSETS: Positions = Positions {
         linetable: 304,
         firstlineno: 312,
         co_code_adaptive: 344,
+        co_tlbc: None,
     },
     text: TextPositions {
         bytes_object: 512,
@@ -127,5 +180,6 @@ const DEBUG_OFFSETS: Positions = Positions {
         state: 544,
         length: 552,
         ascii_data: 560,
+        compact_data: None,
     },
 };

@@ -1,16 +1,18 @@
 //! CPython 3.9.
 
 use agent_common::layout::{
-    ABSENT, CodeLayout, FrameLayout, InstanceStyle, InstructionStyle, InterpreterLayout, KeysStyle,
-    Layout, LineTableFormat, ObjectLayout, TextLayout, ThreadLayout,
+    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
+    KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
 };
 
 use super::Series;
 
 /// The row of this series.
 pub(super) const SERIES: Series = Series {
+    major: 3,
     minor: 9,
     layout: LAYOUT,
+    free_threaded: None,
     runtime_bytes: &[656, 672],
     debug_offsets: None,
 };
@@ -18,8 +20,10 @@ pub(super) const SERIES: Series = Series {
 const LAYOUT: Layout = Layout {
     interpreter: InterpreterLayout {
         runtime_head: 32,
+        runtime_gil_holder: 360,
         next: 0,
         threads_head: 8,
+        gil_style: GilStyle::LAST_HOLDER,
     },
     thread: ThreadLayout {
         bytes: 184,
@@ -32,6 +36,9 @@ const LAYOUT: Layout = Layout {
         cframe_previous: ABSENT,
         datastack_chunk: ABSENT,
         datastack_top: ABSENT,
+        attached: ABSENT,
+        attached_mask: 0,
+        attached_value: 0,
     },
     frame: FrameLayout {
         bytes: 112,
@@ -40,6 +47,7 @@ const LAYOUT: Layout = Layout {
         instruction: 104,
         owner: ABSENT,
         locals: 360,
+        bytecode_copy: ABSENT,
         has_entry_frames: 0,
         instruction_style: InstructionStyle::INDEX,
         instruction_unit: 1,
@@ -52,6 +60,7 @@ const LAYOUT: Layout = Layout {
         line_table: 120,
         first_traceable: ABSENT,
         bytecode: ABSENT,
+        bytecode_copies: ABSENT,
         line_table_format: LineTableFormat::LNOTAB,
     },
     text: TextLayout {
@@ -66,6 +75,7 @@ const LAYOUT: Layout = Layout {
         compact_data: 72,
         bytes_size: 16,
         bytes_data: 32,
+        style: TextStyle::UNICODE,
     },
     object: ObjectLayout {
         class: 8,
@@ -75,6 +85,7 @@ const LAYOUT: Layout = Layout {
         dict_keys: 32,
         dict_values: 40,
         values_head: 0,
+        before_object: 0,
         instance: InstanceStyle::DICT_OFFSET,
         keys: KeysStyle::SIZE,
     },

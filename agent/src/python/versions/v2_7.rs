@@ -1,0 +1,92 @@
+//! CPython 2.7.
+
+use agent_common::layout::{
+    ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
+    KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
+};
+
+use super::Series;
+
+/// The row of this series.
+pub(super) const SERIES: Series = Series {
+    major: 2,
+    minor: 7,
+    layout: LAYOUT,
+    free_threaded: None,
+    runtime_bytes: &[],
+    debug_offsets: None,
+};
+
+const LAYOUT: Layout = Layout {
+    interpreter: InterpreterLayout {
+        runtime_head: ABSENT,
+        runtime_gil_holder: ABSENT,
+        next: 0,
+        threads_head: 8,
+        gil_style: GilStyle::HOLDER,
+    },
+    thread: ThreadLayout {
+        bytes: 152,
+        previous: ABSENT,
+        next: 0,
+        interpreter: 8,
+        thread_id: 144,
+        frame: 16,
+        cframe_current_frame: ABSENT,
+        cframe_previous: ABSENT,
+        datastack_chunk: ABSENT,
+        datastack_top: ABSENT,
+        attached: ABSENT,
+        attached_mask: 0,
+        attached_value: 0,
+    },
+    frame: FrameLayout {
+        bytes: 128,
+        previous: 24,
+        code: 32,
+        instruction: 120,
+        owner: ABSENT,
+        locals: 376,
+        bytecode_copy: ABSENT,
+        has_entry_frames: 0,
+        instruction_style: InstructionStyle::INDEX,
+        instruction_unit: 1,
+    },
+    code: CodeLayout {
+        bytes: 112,
+        file: 80,
+        name: 88,
+        first_line: 96,
+        line_table: 104,
+        first_traceable: ABSENT,
+        bytecode: ABSENT,
+        bytecode_copies: ABSENT,
+        line_table_format: LineTableFormat::UNSIGNED_LNOTAB,
+    },
+    text: TextLayout {
+        bytes: 24,
+        length: 16,
+        hash: 24,
+        state: ABSENT,
+        kind_bit: 0,
+        compact_bit: 0,
+        ascii_bit: 0,
+        ascii_data: 36,
+        compact_data: 36,
+        bytes_size: 16,
+        bytes_data: 36,
+        style: TextStyle::BYTES,
+    },
+    object: ObjectLayout {
+        class: 8,
+        class_basic_size: 32,
+        class_dict_offset: 288,
+        class_cached_keys: 872,
+        dict_keys: 32,
+        dict_values: 40,
+        values_head: 0,
+        before_object: 0,
+        instance: InstanceStyle::OPAQUE,
+        keys: KeysStyle::SIZE,
+    },
+};
