@@ -1,7 +1,8 @@
 //! What the kernel half and the user half must agree on.
 //!
 //! * [`record`]: what travels through the ring buffer;
-//! * [`layout`]: where the fields of an interpreter's structures are;
+//! * [`layout`]: where the fields of an interpreter's structures are, [`kernel`]: those of the
+//!   kernel's;
 //! * [`limits`]: every bound that both halves rely on;
 //! * [`walk`], [`thread`], [`code`] and what they are made of: the bounded reading of a CPython process, generic over
 //!   [`memory::UserMemory`], so that the very code the kernel runs is tested on the host.
@@ -27,6 +28,7 @@ pub mod counter;
 pub mod data_stack;
 pub mod hash;
 pub mod held;
+pub mod kernel;
 pub mod layout;
 pub mod limits;
 pub mod maps;

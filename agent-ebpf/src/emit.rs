@@ -52,9 +52,7 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
         tid: sampler.tid.get(),
         // SAFETY: the helper takes no arguments.
         cpu: unsafe { bpf_get_smp_processor_id() },
-        // Ticks that an idle or stopped processor missed are nobody's: the first thread to run
-        // afterwards did not use that time.
-        weight: 1,
+        weight: sampler.weight.get(),
         end,
         reserved: [0; 3],
     };

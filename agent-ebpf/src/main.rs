@@ -24,7 +24,6 @@
     reason = "bounds are constants or masks; a checked conversion is one more branch to verify"
 )]
 
-mod arch;
 mod code_objects;
 mod emit;
 mod maps;
@@ -32,6 +31,7 @@ mod memory;
 mod on_cpu;
 mod sampler;
 mod steps;
+mod task;
 
 #[cfg(not(test))]
 #[panic_handler]

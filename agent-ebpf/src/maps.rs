@@ -6,6 +6,7 @@
 use agent_common::{
     code::{CodeKey, Description, Known},
     counter::Counter,
+    kernel::KernelLayout,
     layout::Layout,
     limits::MAX_LAYOUTS,
     maps::{Process, Thread},
@@ -76,9 +77,21 @@ pub(crate) static NAMING: PerCpuArray<Naming> = PerCpuArray::with_max_entries(1,
 #[unsafe(no_mangle)]
 pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
 
-/// Offset of the thread pointer in `task_struct`, in bytes, from the kernel's BTF.
+/// Time between two samples, in nanoseconds.
 #[unsafe(no_mangle)]
-pub(crate) static THREAD_POINTER_OFFSET: Global<u64> = Global::new(0);
+pub(crate) static PERIOD_NS: Global<u64> = Global::new(1);
+
+/// Where the fields of the kernel's own structures are.
+#[unsafe(no_mangle)]
+pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout {
+    thread_pointer: 0,
+    tgid: 0,
+    switches: 0,
+    memory: 0,
+    executable_pages: 0,
+    signal: 0,
+    live_threads: 0,
+});
 
 /// Adds one to a counter.
 #[inline(always)]

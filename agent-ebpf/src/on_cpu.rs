@@ -13,10 +13,11 @@ use aya_ebpf::{
 };
 
 use crate::{
-    arch, emit,
+    emit,
     maps::{PROCESSES, count},
     sampler::Sampler,
     steps::{self, Outcome},
+    task::Task,
 };
 
 /// Attached to the clock of every processor.
@@ -50,7 +51,12 @@ fn begin_sample() -> Option<()> {
         sampler.interpreters_head.set((*process).interpreters_head);
         sampler.new_code_ns.set((*process).new_code_ns);
     }
-    sampler.thread_id.set(arch::thread_pointer());
+    let task = Task::current();
+    sampler.thread_id.set(task.thread_pointer());
+    let periods = sampler
+        .before
+        .periods(now_ns, pid_tgid as u32, task.switches());
+    sampler.weight.set(periods);
     sampler.walk.clear();
     Some(())
 }

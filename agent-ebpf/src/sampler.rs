@@ -4,7 +4,7 @@ use agent_common::{
     hash::Hash, held::Held, layout::Layout, scratch::Scratch, thread::Search, walk::Walk,
 };
 
-use crate::maps::{LAYOUTS, SAMPLER};
+use crate::maps::{LAYOUTS, PERIOD_NS, SAMPLER};
 
 /// All that one step leaves for the next.
 #[repr(C)]
@@ -25,13 +25,51 @@ pub(crate) struct Sampler {
     pub(crate) tid: Held<u32>,
     /// Index of the process's layout.
     pub(crate) layout: Held<u32>,
-    pub(crate) reserved: u32,
+    /// Sampling periods that the sample stands for.
+    pub(crate) weight: Held<u32>,
+    /// The sample before on this processor.
+    pub(crate) before: Before,
     /// The search for the thread's state.
     pub(crate) search: Search,
     /// The walk of its frames.
     pub(crate) walk: Walk,
     /// What was copied from the process.
     pub(crate) scratch: Scratch,
+}
+
+/// What is kept of the sample before.
+#[repr(C)]
+pub(crate) struct Before {
+    time_ns: Held<u64>,
+    /// How often its thread had given up a processor or been taken from it.
+    switches: Held<u64>,
+    tid: Held<u32>,
+    reserved: u32,
+}
+
+impl Before {
+    /// Periods that the sample taken now stands for, and lets that be the one before.
+    ///
+    /// A tick may come late or not at all, when interrupts were off or the machine is a virtual
+    /// one that was itself kept waiting. The scheduler takes such a time for the thread's, and so
+    /// does the sample if the thread has not left the processor since the one before. Otherwise
+    /// nobody knows whose it was: the first thread to run after a pause did not use it.
+    #[inline(always)]
+    pub(crate) fn periods(&mut self, now_ns: u64, tid: u32, switches: u64) -> u32 {
+        let period_ns = PERIOD_NS.load();
+        let passed_ns = now_ns.wrapping_sub(self.time_ns.get());
+        let is_same = self.tid.get() == tid && self.switches.get() == switches;
+        self.time_ns.set(now_ns);
+        self.tid.set(tid);
+        self.switches.set(switches);
+        if is_same && passed_ns > period_ns + period_ns / 2 {
+            // To the nearest: ticks keep their distance from the first one.
+            let half_more_ns = passed_ns + period_ns / 2;
+            half_more_ns.checked_div(period_ns).unwrap_or(1) as u32
+        } else {
+            1
+        }
+    }
 }
 
 impl Sampler {

@@ -51,14 +51,14 @@ pub async fn run(options: &Options) -> Result<()> {
     let output = Output::prepare(options)?;
 
     let period = Duration::from_secs(1) / options.rate;
-    let mut kernel = Kernel::load(random_seed())?;
+    let mut kernel = Kernel::load(period, random_seed())?;
     kernel.add_process(options.pid, python.interpreters_head, &python.layout)?;
 
     let mut capture = Capture::default();
     let end = End::new(options.pid, options.duration, signals)?;
     let start = SystemTime::now();
     let began = Instant::now();
-    kernel.start(period)?;
+    kernel.start()?;
     let why = capture
         .follow(&mut kernel, end, began, options.duration)
         .await?;

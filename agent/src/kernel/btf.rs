@@ -1,10 +1,12 @@
 //! Offsets of the running kernel's own structures, from its BTF.
 //!
-//! A reader of the little that is needed: the type section is gone through once, nothing is
-//! kept. Format: the kernel's Documentation/bpf/btf.rst. The bytes are the kernel's, but every
+//! A reader of the little that is needed: the type section is gone through once, only the places
+//! of the types are kept, until the offsets are known. Format: the kernel's Documentation/bpf/btf.rst. The bytes are the kernel's, but every
 //! access is checked all the same.
 
 use std::{fs, io, path::Path};
+
+use agent_common::kernel::KernelLayout;
 
 /// Where the kernel shows its BTF.
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
@@ -31,52 +33,126 @@ pub enum Error {
     },
 }
 
-/// Offset of the thread pointer (`thread.fsbase` on x86-64, `thread.uw.tp_value` on aarch64) in
-/// `task_struct`, in bytes.
+/// The offsets that the kernel half needs.
 ///
 /// # Errors
 ///
 /// [`Error`], also when the kernel's structures have other names.
-pub(super) fn thread_pointer_offset() -> Result<u64, Error> {
-    let btf = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
-    let path: &[(&'static str, &'static str)] = if cfg!(target_arch = "aarch64") {
-        // `uw` is an anonymous structure whose first fields are these.
-        &[("task_struct", "thread"), ("thread_struct", "uw")]
-    } else {
-        &[("task_struct", "thread"), ("thread_struct", "fsbase")]
-    };
-    let mut offset = 0;
-    for (structure, field) in path {
-        offset += field_offset(&btf, structure, field)?;
-    }
-    Ok(offset)
+pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
+    let bytes = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
+    let btf = Btf::read(&bytes).ok_or(Error::Malformed)?;
+    let task = |path| btf.offset("task_struct", path);
+    Ok(KernelLayout {
+        thread_pointer: if cfg!(target_arch = "aarch64") {
+            task(&["thread", "uw", "tp_value"])?
+        } else {
+            task(&["thread", "fsbase"])?
+        },
+        tgid: task(&["tgid"])?,
+        switches: task(&["nvcsw"])?,
+        memory: task(&["mm"])?,
+        executable_pages: btf.offset("mm_struct", &["exec_vm"])?,
+        signal: task(&["signal"])?,
+        live_threads: btf.offset("signal_struct", &["live"])?,
+    })
 }
 
-/// Offset of `field` in `structure`, in bytes.
-fn field_offset(btf: &[u8], structure: &'static str, field: &'static str) -> Result<u64, Error> {
-    let (types, strings) = sections(btf).ok_or(Error::Malformed)?;
-    let mut at = 0;
-    while at < types.len() {
-        let kind = Type::read(types, at).ok_or(Error::Malformed)?;
-        if kind.is_structure() && name(strings, kind.name) == Some(structure.as_bytes()) {
-            for index in 0..kind.count {
-                let member = at + Type::BYTES + index * MEMBER_BYTES;
-                let member_name = word(types, member).ok_or(Error::Malformed)?;
-                let bits = word(types, member + 8).ok_or(Error::Malformed)?;
-                if name(strings, member_name) == Some(field.as_bytes()) {
-                    // With bit fields in the structure the upper byte is the field's width.
-                    let bits = if kind.has_bit_fields {
-                        bits & 0xff_ffff
-                    } else {
-                        bits
-                    };
-                    return Ok(u64::from(bits / 8));
-                }
+/// The types of a kernel.
+struct Btf<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+    /// Where each type starts; ids count from 1.
+    starts: Vec<usize>,
+}
+
+/// Structures inside of structures, and names for types, that are looked through.
+const MAX_DEPTH: usize = 8;
+
+impl<'a> Btf<'a> {
+    /// Finds where each type starts; [`None`] when it is not BTF of a known kind.
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (types, strings) = sections(bytes)?;
+        let mut starts = Vec::new();
+        let mut at = 0;
+        while at < types.len() {
+            starts.push(at);
+            at += Type::read(types, at)?.bytes()?;
+        }
+        Some(Self {
+            types,
+            strings,
+            starts,
+        })
+    }
+
+    /// Offset of the field at the end of `path` in `structure`, in bytes.
+    fn offset(&self, structure: &'static str, path: &[&'static str]) -> Result<u32, Error> {
+        let is_wanted = |&&at: &&usize| {
+            Type::read(self.types, at).is_some_and(|kind| {
+                kind.is_structure() && self.name(kind.name) == Some(structure.as_bytes())
+            })
+        };
+        let mut at = self.starts.iter().find(is_wanted).copied();
+        let mut offset = 0;
+        for &field in path {
+            let missing = Error::Missing { structure, field };
+            let member = at.and_then(|at| self.member(at, field, MAX_DEPTH));
+            let (bits, kind) = member.ok_or(missing)?;
+            offset += bits / 8;
+            at = self.resolve(kind);
+        }
+        Ok(offset)
+    }
+
+    /// Offset in bits and type of a field of the structure at `at`, which may stand in a
+    /// structure without a name inside it.
+    fn member(&self, at: usize, field: &str, depth: usize) -> Option<(u32, u32)> {
+        let kind = Type::read(self.types, at)?;
+        if !kind.has_members() || depth == 0 {
+            return None;
+        }
+        for index in 0..kind.count {
+            let member = at + Type::BYTES + index * MEMBER_BYTES;
+            let name = self.name(word(self.types, member)?)?;
+            let member_type = word(self.types, member + 4)?;
+            let bits = word(self.types, member + 8)?;
+            // With bit fields in the structure the upper byte is the field's width.
+            let bits = if kind.has_bit_fields {
+                bits & 0xff_ffff
+            } else {
+                bits
+            };
+            if name == field.as_bytes() {
+                return Some((bits, member_type));
+            }
+            if name.is_empty()
+                && let Some(inner) = self.resolve(member_type)
+                && let Some((inner_bits, found)) = self.member(inner, field, depth - 1)
+            {
+                return Some((bits + inner_bits, found));
             }
         }
-        at += kind.bytes().ok_or(Error::Malformed)?;
+        None
     }
-    Err(Error::Missing { structure, field })
+
+    /// Where the type `id` starts, without what only names or qualifies it.
+    fn resolve(&self, id: u32) -> Option<usize> {
+        let mut id = id;
+        for _ in 0..MAX_DEPTH {
+            let at = *self.starts.get((id as usize).checked_sub(1)?)?;
+            let kind = Type::read(self.types, at)?;
+            if !kind.is_alias() {
+                return Some(at);
+            }
+            id = kind.size_or_type;
+        }
+        None
+    }
+
+    fn name(&self, at: u32) -> Option<&[u8]> {
+        let strings = self.strings.get(at as usize..)?;
+        strings.split(|byte| *byte == 0).next()
+    }
 }
 
 const MAGIC: u32 = 0x1_eb9f;
@@ -101,6 +177,7 @@ struct Type {
     kind: u32,
     count: usize,
     has_bit_fields: bool,
+    size_or_type: u32,
 }
 
 impl Type {
@@ -108,17 +185,27 @@ impl Type {
 
     fn read(types: &[u8], at: usize) -> Option<Self> {
         let info = word(types, at + 4)?;
-        word(types, at + 8)?;
         Some(Self {
             name: word(types, at)?,
             kind: info >> 24 & 0x1f,
             count: (info & 0xffff) as usize,
             has_bit_fields: info >> 31 == 1,
+            size_or_type: word(types, at + 8)?,
         })
     }
 
     fn is_structure(&self) -> bool {
         self.kind == 4
+    }
+
+    /// A structure or a union.
+    fn has_members(&self) -> bool {
+        matches!(self.kind, 4 | 5)
+    }
+
+    /// Typedef, volatile, const, restrict, type tag.
+    fn is_alias(&self) -> bool {
+        matches!(self.kind, 8..=11 | 18)
     }
 
     /// Bytes of the whole type; [`None`] for a kind that is not known.
@@ -145,34 +232,50 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(word.try_into().ok()?))
 }
 
-fn name(strings: &[u8], at: u32) -> Option<&[u8]> {
-    strings.get(at as usize..)?.split(|byte| *byte == 0).next()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Error, MAGIC, VMLINUX, field_offset};
+    use super::{Btf, Error, MAGIC, VMLINUX};
 
-    /// BTF with an integer, a typedef and `struct s { int a; int b: 3; }`.
+    /// BTF with `struct s { int a; int b: 3; struct { int: 32; int inner; }; alias named; }`,
+    /// where `alias` is that inner structure.
     fn sample() -> Vec<u8> {
-        let strings = b"\0int\0s\0a\0b\0";
+        let strings = b"\0int\0s\0a\0b\0inner\0named\0alias\0";
         let types: &[u32] = &[
+            // 1: int
             1,
             1 << 24,
             4,
-            32, // int
-            0,
+            32,
+            // 2: typedef of 3
+            23,
             8 << 24,
-            1, // typedef
-            5,
-            1 << 31 | 4 << 24 | 2,
+            3,
+            // 3: struct without a name
+            0,
+            4 << 24 | 2,
             8,
+            0,
+            1,
+            0,
+            11,
+            1,
+            32,
+            // 4: struct s
+            5,
+            1 << 31 | 4 << 24 | 4,
+            24,
             7,
             1,
             0,
             9,
             1,
-            3 << 24 | 32, // struct
+            3 << 24 | 32,
+            0,
+            3,
+            64,
+            17,
+            2,
+            128,
         ];
         let type_bytes = u32::try_from(types.len() * 4).unwrap();
         let mut btf = vec![
@@ -189,27 +292,40 @@ mod tests {
         btf
     }
 
+    fn offset(btf: &[u8], path: &[&'static str]) -> Result<u32, Error> {
+        Btf::read(btf).ok_or(Error::Malformed)?.offset("s", path)
+    }
+
     #[test]
     fn fields_are_found_past_other_types() {
-        assert_eq!(field_offset(&sample(), "s", "a").unwrap(), 0);
-        assert_eq!(field_offset(&sample(), "s", "b").unwrap(), 4);
+        assert_eq!(offset(&sample(), &["a"]).unwrap(), 0);
+        assert_eq!(offset(&sample(), &["b"]).unwrap(), 4);
         assert!(matches!(
-            field_offset(&sample(), "s", "c"),
+            offset(&sample(), &["c"]),
             Err(Error::Missing { field: "c", .. })
         ));
+    }
+
+    #[test]
+    fn structures_inside_are_looked_through() {
+        // In the one without a name, and by the path through the one behind a typedef.
+        assert_eq!(offset(&sample(), &["inner"]).unwrap(), 12);
+        assert_eq!(offset(&sample(), &["named", "inner"]).unwrap(), 20);
     }
 
     #[test]
     fn cut_off_bytes_are_an_error() {
         let btf = sample();
         for bytes in 0..btf.len() {
-            assert!(field_offset(&btf[..bytes], "s", "b").is_err());
+            assert!(offset(&btf[..bytes], &["b"]).is_err());
         }
     }
 
     #[test]
-    fn the_running_kernel_has_a_thread_pointer() {
+    fn the_running_kernel_has_all_fields() {
         assert!(std::path::Path::new(VMLINUX).exists());
-        assert!(super::thread_pointer_offset().unwrap() > 0);
+        let layout = super::kernel_layout().unwrap();
+        assert!(layout.thread_pointer > 0 && layout.executable_pages > 0);
+        assert!(layout.switches > layout.tgid);
     }
 }

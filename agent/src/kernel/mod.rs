@@ -85,21 +85,25 @@ pub struct Kernel {
     programs: Ebpf,
     records: AsyncFd<RingBuf<MapData>>,
     layouts: Vec<Layout>,
+    period_ns: u64,
 }
 
 impl Kernel {
-    /// Loads the kernel half, whose hashes begin from `hash_seed`; nothing is sampled yet.
+    /// Loads the kernel half, to take a sample every `period`, and whose hashes begin from
+    /// `hash_seed`; nothing is sampled yet.
     ///
     /// Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
     /// [`Error`] when the kernel lacks something or refuses a program.
-    pub fn load(hash_seed: u64) -> Result<Self, Error> {
-        let thread_pointer_offset = btf::thread_pointer_offset()?;
+    pub fn load(period: Duration, hash_seed: u64) -> Result<Self, Error> {
+        let kernel_layout = btf::kernel_layout()?;
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let mut programs = EbpfLoader::new()
             .override_global("HASH_SEED", &hash_seed, true)
-            .override_global("THREAD_POINTER_OFFSET", &thread_pointer_offset, true)
+            .override_global("PERIOD_NS", &period_ns, true)
+            .override_global("KERNEL_LAYOUT", &kernel_layout, true)
             .load(aya::include_bytes_aligned!(concat!(
                 env!("OUT_DIR"),
                 "/agent.bpf.o"
@@ -122,6 +126,7 @@ impl Kernel {
             programs,
             records,
             layouts: Vec::new(),
+            period_ns,
         })
     }
 
@@ -183,8 +188,8 @@ impl Kernel {
     /// # Errors
     ///
     /// [`Error`] when a processor's clock cannot be used.
-    pub fn start(&mut self, period: Duration) -> Result<(), Error> {
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    pub fn start(&mut self) -> Result<(), Error> {
+        let period_ns = self.period_ns;
         let processors = online_cpus().map_err(|(_, source)| Error::System {
             what: "the list of processors cannot be read",
             source,

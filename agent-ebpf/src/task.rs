@@ -1,0 +1,78 @@
+//! What the kernel itself knows of the current thread and of others.
+
+use agent_common::kernel::KernelLayout;
+use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_probe_read_kernel};
+
+use crate::maps::KERNEL_LAYOUT;
+
+/// A `task_struct`.
+#[derive(Clone, Copy)]
+pub(crate) struct Task(u64);
+
+impl Task {
+    /// The thread that runs.
+    #[inline(always)]
+    pub(crate) fn current() -> Self {
+        // SAFETY: the helper takes no arguments.
+        Self(unsafe { bpf_get_current_task() })
+    }
+
+    /// The one at this address, which the kernel gave.
+    #[inline(always)]
+    pub(crate) fn at(address: u64) -> Self {
+        Self(address)
+    }
+
+    /// Its thread pointer: the value of `pthread_self()` or at a fixed distance from it.
+    #[inline(always)]
+    pub(crate) fn thread_pointer(self) -> u64 {
+        read(self.field(|layout| layout.thread_pointer))
+    }
+
+    /// The process it belongs to, in the initial PID namespace.
+    #[inline(always)]
+    pub(crate) fn tgid(self) -> u32 {
+        read(self.field(|layout| layout.tgid))
+    }
+
+    /// How often it has given up a processor or was taken from it.
+    #[inline(always)]
+    pub(crate) fn switches(self) -> u64 {
+        let [own_will, taken]: [u64; 2] = read(self.field(|layout| layout.switches));
+        own_will.wrapping_add(taken)
+    }
+
+    /// Pages that its process has mapped executable.
+    #[inline(always)]
+    pub(crate) fn executable_pages(self) -> u64 {
+        let memory: u64 = read(self.field(|layout| layout.memory));
+        read(memory.wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()))
+    }
+
+    /// Threads of its process that have not ended.
+    #[inline(always)]
+    pub(crate) fn live_threads(self) -> u32 {
+        let signal: u64 = read(self.field(|layout| layout.signal));
+        read(signal.wrapping_add(KERNEL_LAYOUT.load().live_threads.into()))
+    }
+
+    #[inline(always)]
+    fn field(self, offset: impl FnOnce(&KernelLayout) -> u32) -> u64 {
+        self.0.wrapping_add(offset(&KERNEL_LAYOUT.load()).into())
+    }
+}
+
+/// Reads the kernel's memory; zeros where there is none.
+#[inline(always)]
+fn read<T: Copy + Default>(address: u64) -> T {
+    let mut value = T::default();
+    // SAFETY: `value` has room for what is read; the helper checks the address.
+    unsafe {
+        bpf_probe_read_kernel(
+            (&raw mut value).cast(),
+            size_of::<T>() as u32,
+            address as *const _,
+        )
+    };
+    value
+}
