@@ -32,6 +32,12 @@ impl Counter {
     pub const CODE_REUSED: Self = Self(11);
     /// Searches for a thread's state.
     pub const THREAD_SEARCHES: Self = Self(12);
+    /// Process events that found the ring buffer full.
+    pub const LOST_PROCESS_EVENTS: Self = Self(13);
+    /// Processes that could not be profiled because too many are.
+    pub const PROCESSES_LEFT_OUT: Self = Self(14);
+    /// Samples that found a page of the process not in memory.
+    pub const ABSENT_PAGES: Self = Self(15);
     /// How many counters there are.
-    pub const COUNT: u32 = 13;
+    pub const COUNT: u32 = 16;
 }

@@ -17,6 +17,10 @@ pub const MAX_VISITED: u32 = 16_384;
 /// Thread states that are looked at to find that of one thread.
 pub const MAX_THREADS: u32 = 16_384;
 
+/// Interpreters of a process in which one thread can have a state that is looked at.
+pub const MAX_STATES: usize = 4;
+
+const _: () = assert!(MAX_STATES.is_power_of_two());
 const _: () = assert!(ROOT_FRAMES.is_power_of_two());
 const _: () = assert!(MAX_FRAMES.is_power_of_two());
 

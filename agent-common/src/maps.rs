@@ -1,21 +1,28 @@
 //! Keys and values of the maps that both halves use.
 
-use crate::trust::Trust;
+use crate::{thread::States, trust::Trust};
 
 /// A profiled process: the value of the map `PROCESSES`, whose key is the process's id in the
 /// initial PID namespace.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Address of the pointer to the newest interpreter; 0 where there is no Python.
+    /// Address of the pointer to the newest interpreter; 0 where no Python is known of.
     pub interpreters_head: u64,
-    /// Index into the map `LAYOUTS`.
-    pub layout: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Address of the pointer to the thread state that holds the GIL, for
+    /// [`GilStyle::HOLDER`](crate::layout::GilStyle::HOLDER) and
+    /// [`LAST_HOLDER`](crate::layout::GilStyle::LAST_HOLDER); 0 not to look at it.
+    pub gil_holder: u64,
     /// When a code object was last described that was not known before, in nanoseconds of the
     /// monotonic clock. Written by the kernel half.
     pub new_code_ns: u64,
+    /// Pages that were mapped executable when the user half was last told to look for Python;
+    /// not kept where there is Python. Written by the kernel half.
+    pub executable_pages: u64,
+    /// Index into the map `LAYOUTS`.
+    pub layout: u32,
+    /// 1 when the processes that it starts are to be profiled as well.
+    pub with_children: u32,
 }
 
 /// What the kernel half remembers of a thread: the value of the map `THREADS`, whose key is the
@@ -23,14 +30,14 @@ pub struct Process {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Address of its thread state, 0 where it has none.
-    pub state: u64,
-    /// Address of the interpreter of that thread state.
-    pub interpreter: u64,
+    /// Its thread states.
+    pub states: States,
+    /// Address of the newest interpreter when they were searched.
+    pub newest_interpreter: u64,
     /// Its `pthread_self()`.
     pub thread_id: u64,
-    /// Since when there has been no thread state, and when that was last looked at.
-    pub absent: Trust,
+    /// Since when it has had the states that it has, and when they were last searched.
+    pub searched: Trust,
     /// Since when it has had the name that was sent, and when that was last looked at.
     pub named: Trust,
     /// Hash of the name that was sent, 0 for none.
@@ -45,5 +52,5 @@ pub struct Thread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for Process {}
 
-const _: () = assert!(size_of::<Process>() == 24);
-const _: () = assert!(size_of::<Thread>() == 72);
+const _: () = assert!(size_of::<Process>() == 40);
+const _: () = assert!(size_of::<Thread>() == 136);

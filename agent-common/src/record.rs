@@ -28,6 +28,10 @@ impl RecordKind {
     pub const LINE_TABLE_PIECE: Self = Self(4);
     /// A [`ThreadName`].
     pub const THREAD_NAME: Self = Self(5);
+    /// A [`ProcessEvent`].
+    pub const PROCESS_EVENT: Self = Self(6);
+    /// An [`AbsentPage`].
+    pub const ABSENT_PAGE: Self = Self(7);
 }
 
 /// The start of every record.
@@ -76,6 +80,8 @@ impl WalkEnd {
     pub const TOO_MANY_THREADS: Self = Self(9);
     /// At a frame that the interpreter was about to link or had just unlinked.
     pub const TORN: Self = Self(10);
+    /// The process is not known to run Python.
+    pub const NO_PYTHON: Self = Self(11);
 }
 
 /// One sample of one thread.
@@ -272,7 +278,69 @@ pub struct ThreadName {
     pub reserved: u32,
 }
 
+/// What happened to a process.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessEventKind(pub u32);
+
+impl ProcessEventKind {
+    /// It was started by a profiled process, as a copy of that.
+    pub const FORKED: Self = Self(1);
+    /// It runs another program now.
+    pub const EXECUTED: Self = Self(2);
+    /// Nothing was known to be Python in it, and more of it is mapped executable than before.
+    pub const MAPPED: Self = Self(3);
+    /// It has ended.
+    pub const EXITED: Self = Self(4);
+}
+
+/// Something that happened to a profiled process.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessEvent {
+    /// [`RecordKind::PROCESS_EVENT`].
+    pub header: Header,
+    /// When, in nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// The process, in the initial PID namespace.
+    pub tgid: u32,
+    /// The process that started it, likewise, of [`ProcessEventKind::FORKED`], else 0.
+    pub parent: u32,
+    /// What.
+    pub kind: ProcessEventKind,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A page that was wanted for a sample and not in memory, which only the user half can wait for.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentPage {
+    /// [`RecordKind::ABSENT_PAGE`].
+    pub header: Header,
+    /// An address in it.
+    pub address: u64,
+    /// The process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Bytes that were wanted from `address` on.
+    pub bytes: u32,
+}
+
 const _: () = assert!(size_of::<Header>() == 8);
+const _: () = assert!(size_of::<ProcessEvent>() == 32);
+const _: () = assert!(size_of::<AbsentPage>() == 24);
 const _: () = assert!(size_of::<Sample>() == 48);
 const _: () = assert!(size_of::<Frame>() == 16);
 const _: () = assert!(size_of::<StackHead>() == 24);

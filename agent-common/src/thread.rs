@@ -4,16 +4,22 @@
 //! pointer. That holds for all versions and C libraries, also while the thread does not hold the
 //! GIL. The search goes through the lists of all interpreters, once; what it found is
 //! remembered and proved at every sample.
+//!
+//! A thread has a state in every interpreter of the process that it has entered. The chains of
+//! their frames are not linked. Interpreters stand in the list from the newest to the oldest, and
+//! code of an older one calls into a newer one, so that is their order from leaf to root.
 
 use crate::{
-    held::Held,
-    layout::Layout,
+    held::{Held, masked},
+    layout::{ABSENT, GilStyle, Layout},
+    limits::MAX_STATES,
     memory::{Fault, UserAddr, UserMemory},
     record::WalkEnd,
     scratch::{SLOT, Scratch},
 };
 
 /// A thread state, and the interpreter it belongs to.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadState {
     /// Its address.
@@ -22,11 +28,108 @@ pub struct ThreadState {
     pub interpreter: UserAddr,
 }
 
+/// The states of a thread, that of the newest interpreter first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct States {
+    states: [ThreadState; MAX_STATES],
+    count: u32,
+    /// 1 when the process has more than one interpreter.
+    has_several_interpreters: u32,
+}
+
+impl States {
+    /// No states.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            states: [ThreadState {
+                address: UserAddr(0),
+                interpreter: UserAddr(0),
+            }; MAX_STATES],
+            count: 0,
+            has_several_interpreters: 0,
+        }
+    }
+
+    /// How many there are.
+    #[inline(always)]
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether the thread may enter another interpreter that exists already.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_several_interpreters(&self) -> bool {
+        self.has_several_interpreters == 1
+    }
+
+    /// The `nth` state.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, nth: u32) -> Option<ThreadState> {
+        let state = self.states[masked(nth, MAX_STATES as u32 - 1) as usize];
+        (nth < self.count).then_some(state)
+    }
+
+    /// Adds a state, if there is room.
+    #[inline(always)]
+    fn add(&mut self, state: ThreadState) {
+        let count = self.count;
+        if (count as usize) < MAX_STATES {
+            self.states[masked(count, MAX_STATES as u32 - 1) as usize] = state;
+            self.count = count + 1;
+        }
+    }
+}
+
+impl Default for States {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether the thread whose state, at `state`, is in the slot holds the GIL, or is attached to
+/// its interpreter where there is none; [`None`] when that is not looked at.
+///
+/// `holder` is the address of the pointer to the state that holds it, for versions that have one,
+/// or null.
+#[inline(always)]
+pub fn holds_gil<M: UserMemory>(
+    memory: &M,
+    scratch: &Scratch,
+    layout: &Layout,
+    state: UserAddr,
+    holder: UserAddr,
+) -> Option<bool> {
+    /// From the pointer to the word that says whether it counts.
+    const LOCKED: u16 = 8;
+    let style = layout.interpreter.gil_style;
+    if style == GilStyle::IN_THREAD {
+        let fields = &layout.thread;
+        let word = scratch.half(SLOT + fields.attached as usize);
+        let mask = u32::from(fields.attached_mask);
+        return Some(word & mask == u32::from(fields.attached_value));
+    }
+    if holder.is_null() {
+        return None;
+    }
+    let is_named = memory.word(holder).ok()? == state.0;
+    if style == GilStyle::HOLDER || !is_named {
+        return Some(is_named);
+    }
+    let locked = memory.word(holder.field(LOCKED)).ok()? as u32;
+    Some(locked == 1)
+}
+
 /// Whether `state` is still the state of the thread `thread_id`; it is then in the slot.
 ///
 /// The id and the interpreter must be the same, and the neighbour in the list of the
 /// interpreter's threads must still point at it: freed memory may keep its contents, but not
-/// its place in the list.
+/// its place in the list. Where states do not know that neighbour (2.7), only another search
+/// proves as much.
 #[inline(always)]
 pub fn prove<M: UserMemory>(
     memory: &M,
@@ -46,6 +149,9 @@ pub fn prove<M: UserMemory>(
     if word(fields.thread_id) != thread_id || word(fields.interpreter) != state.interpreter.0 {
         return false;
     }
+    if fields.previous == ABSENT {
+        return true;
+    }
     let previous = UserAddr(word(fields.previous));
     let pointer = if previous.is_null() {
         state.interpreter.field(layout.interpreter.threads_head)
@@ -59,18 +165,21 @@ pub fn prove<M: UserMemory>(
 #[repr(C)]
 #[derive(Debug)]
 pub struct Search {
+    newest_interpreter: Held<u64>,
     interpreter: Held<u64>,
     thread: Held<u64>,
+    /// What has been found.
+    pub states: States,
 }
 
 /// What one step of a search came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStep {
-    /// Not found yet.
+    /// There is more to look at.
     Next,
-    /// Found; it is in the slot.
-    Found(ThreadState),
-    /// There is none, or that could not be learned.
+    /// All has been looked at: [`Search::states`] holds what was found.
+    Done,
+    /// It could not be learned.
     End(WalkEnd),
 }
 
@@ -79,9 +188,18 @@ impl Search {
     #[must_use]
     pub const fn new() -> Self {
         Self {
+            newest_interpreter: Held::new(0),
             interpreter: Held::new(0),
             thread: Held::new(0),
+            states: States::new(),
         }
+    }
+
+    /// Address of the interpreter at which it began.
+    #[inline(always)]
+    #[must_use]
+    pub fn newest_interpreter(&self) -> u64 {
+        self.newest_interpreter.get()
     }
 
     /// Begins at the newest interpreter, to which `interpreters_head` points.
@@ -97,6 +215,8 @@ impl Search {
         interpreters_head: UserAddr,
     ) -> Result<(), Fault> {
         let interpreter = memory.word(interpreters_head)?;
+        self.newest_interpreter.set(interpreter);
+        self.states = States::new();
         self.enter(memory, layout, interpreter)
     }
 
@@ -128,14 +248,19 @@ impl Search {
     ) -> SearchStep {
         let interpreter = UserAddr(self.interpreter.get());
         if interpreter.is_null() {
-            return SearchStep::End(WalkEnd::NO_THREAD_STATE);
+            return SearchStep::Done;
         }
         let thread = UserAddr(self.thread.get());
         if thread.is_null() {
-            return match memory
+            let next = memory
                 .word(interpreter.field(layout.interpreter.next))
-                .and_then(|next| self.enter(memory, layout, next))
-            {
+                .and_then(|next| {
+                    if next != 0 {
+                        self.states.has_several_interpreters = 1;
+                    }
+                    self.enter(memory, layout, next)
+                });
+            return match next {
                 Ok(()) => SearchStep::Next,
                 Err(Fault) => SearchStep::End(WalkEnd::THREAD_FAULT),
             };
@@ -153,12 +278,15 @@ impl Search {
         if word(layout.thread.thread_id) == thread_id
             && word(layout.thread.interpreter) == interpreter.0
         {
-            return SearchStep::Found(ThreadState {
+            self.states.add(ThreadState {
                 address: thread,
                 interpreter,
             });
+            // It has no other one in this interpreter.
+            self.thread.set(0);
+        } else {
+            self.thread.set(word(layout.thread.next));
         }
-        self.thread.set(word(layout.thread.next));
         SearchStep::Next
     }
 }

@@ -120,16 +120,14 @@ impl Walk {
     #[inline(always)]
     pub fn clear(&mut self) {
         self.root.set(0);
-        self.landmark.set(0);
-        self.data_stack.clear();
         self.visited.set(0);
         self.depth.set(0);
         self.unresolved.set(0);
-        self.last_is_internal.set(0);
     }
 
     /// Begins at the newest frame of the thread state that is in the slot, and copies the
-    /// newest part of its data stack. The walk before must have been forgotten.
+    /// newest part of its data stack. The walk before must have been forgotten, unless it came to
+    /// the root of an inner state of the same thread.
     #[inline(always)]
     pub fn begin<M: UserMemory>(
         &mut self,
@@ -137,6 +135,9 @@ impl Walk {
         scratch: &mut Scratch,
         layout: &Layout,
     ) -> WalkStep {
+        self.landmark.set(0);
+        self.last_is_internal.set(0);
+        self.data_stack.clear();
         let fields = &layout.thread;
         let at = |offset: u16| SLOT + offset as usize;
         let mut frame = scratch.word(at(fields.frame));

@@ -2,14 +2,16 @@
 
 use agent_common::{
     counter::Counter,
-    record::{Header, RecordKind, Sample, WalkEnd},
+    record::{AbsentPage, Header, ProcessEvent, ProcessEventKind, RecordKind, Sample, WalkEnd},
 };
 use aya_ebpf::{
-    bindings::BPF_RB_FORCE_WAKEUP, bindings::BPF_RB_NO_WAKEUP, helpers::bpf_get_smp_processor_id,
+    bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
+    helpers::{bpf_get_smp_processor_id, generated::bpf_ktime_get_ns},
 };
 
 use crate::{
     maps::{RECORDS, count},
+    memory::take_absent,
     sampler::Sampler,
 };
 
@@ -63,5 +65,53 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
     };
     if RECORDS.output::<Sample>(sample, u64::from(wake)).is_err() {
         count(Counter::LOST_SAMPLES);
+    }
+}
+
+/// Tells of a page that was not in memory, if that was so. The user half is woken: until it has
+/// got the page, more samples may miss it.
+#[inline(always)]
+pub(crate) fn absent_page() {
+    let Some((address, bytes)) = take_absent() else {
+        return;
+    };
+    let tgid = Sampler::current().map_or(0, |sampler| sampler.tgid.get());
+    count(Counter::ABSENT_PAGES);
+    let page = AbsentPage {
+        header: Header {
+            kind: RecordKind::ABSENT_PAGE,
+            reserved: 0,
+            bytes: size_of::<AbsentPage>() as u32,
+        },
+        address,
+        tgid,
+        bytes,
+    };
+    // If there is no room, the next sample that misses it will tell.
+    let _ = RECORDS.output::<AbsentPage>(page, u64::from(BPF_RB_FORCE_WAKEUP));
+}
+
+/// Tells of something that happened to a process, at once: what it runs next is not known until
+/// the user half has looked.
+#[inline(always)]
+pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
+    let event = ProcessEvent {
+        header: Header {
+            kind: RecordKind::PROCESS_EVENT,
+            reserved: 0,
+            bytes: size_of::<ProcessEvent>() as u32,
+        },
+        // SAFETY: the helper takes no arguments.
+        time_ns: unsafe { bpf_ktime_get_ns() },
+        tgid,
+        parent,
+        kind,
+        reserved: 0,
+    };
+    if RECORDS
+        .output::<ProcessEvent>(event, u64::from(BPF_RB_FORCE_WAKEUP))
+        .is_err()
+    {
+        count(Counter::LOST_PROCESS_EVENTS);
     }
 }

@@ -29,6 +29,7 @@ mod emit;
 mod maps;
 mod memory;
 mod on_cpu;
+mod processes;
 mod sampler;
 mod steps;
 mod task;

@@ -17,14 +17,15 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::{code_objects::Memo, sampler::Sampler, steps::Naming};
+use crate::{code_objects::Memo, memory::Absent, sampler::Sampler, steps::Naming};
 
 /// Records for the user half. When it is full the record is dropped and counted.
 #[map]
 pub(crate) static RECORDS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 
-/// Process id (initial namespace) to what is known of the process. Written by the user half,
-/// read at every tick. When it is full the user half reports the process as not profiled.
+/// Process id (initial namespace) to what is known of the process. Written by the user half, and
+/// by the kernel half when such a process starts another; read at every tick. When it is full
+/// the process is not profiled, which is reported or counted.
 #[map]
 pub(crate) static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(1024, 0);
 
@@ -64,6 +65,11 @@ pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Cou
 /// does not interrupt itself.
 #[map]
 pub(crate) static SAMPLER: PerCpuArray<Sampler> = PerCpuArray::with_max_entries(1, 0);
+
+/// What of the process was not in memory for the sample in the making. Written and read by the
+/// kernel half.
+#[map]
+pub(crate) static ABSENT: PerCpuArray<Absent> = PerCpuArray::with_max_entries(1, 0);
 
 /// The record of a code object in the making.
 #[map]

@@ -4,7 +4,7 @@ use agent_common::{
     attribute::MAX_ATTRIBUTES,
     counter::Counter,
     limits::{MAX_FRAMES, MAX_THREADS, MAX_VISITED},
-    record::WalkEnd,
+    record::{ProcessEventKind, WalkEnd},
 };
 use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
@@ -15,6 +15,7 @@ use aya_ebpf::{
 use crate::{
     emit,
     maps::{PROCESSES, count},
+    memory::take_absent,
     sampler::Sampler,
     steps::{self, Outcome},
     task::Task,
@@ -26,6 +27,7 @@ pub(crate) fn on_cpu(_: PerfEventContext) -> u32 {
     if begin_sample().is_some() {
         let end = read_stack();
         let stack = send_stack();
+        emit::absent_page();
         name_thread(end);
         emit::sample(stack, end);
     }
@@ -39,31 +41,48 @@ fn begin_sample() -> Option<()> {
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let pid_tgid = bpf_get_current_pid_tgid();
     let tgid = (pid_tgid >> 32) as u32;
-    let process = PROCESSES.get_ptr(tgid)?;
+    let process = PROCESSES.get_ptr_mut(tgid)?;
     let sampler = Sampler::current()?;
     count(Counter::SAMPLES);
     sampler.time_ns.set(now_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
-    // SAFETY: values of the map stay readable while the program runs.
+    let task = Task::current();
+    // SAFETY: values of the map stay readable and writable while the program runs; another
+    // processor may write the same number of pages, or that of a moment before.
     unsafe {
         sampler.layout.set((*process).layout);
         sampler.interpreters_head.set((*process).interpreters_head);
+        sampler.gil_holder.set((*process).gil_holder);
         sampler.new_code_ns.set((*process).new_code_ns);
+        if (*process).interpreters_head == 0 {
+            let pages = task.executable_pages();
+            if pages != (*process).executable_pages {
+                (*process).executable_pages = pages;
+                emit::process_event(ProcessEventKind::MAPPED, tgid, 0);
+            }
+        }
     }
-    let task = Task::current();
     sampler.thread_id.set(task.thread_pointer());
     let periods = sampler
         .before
         .periods(now_ns, pid_tgid as u32, task.switches());
     sampler.weight.set(periods);
+    sampler.nth_state.set(0);
+    sampler.holds_gil.set(0);
     sampler.walk.clear();
+    // The search for the thread's name, which may follow what is no pointer, may have left one.
+    let _ = take_absent();
     Some(())
 }
 
 /// Walks the thread's Python frames and says where that ended.
 #[inline(always)]
 fn read_stack() -> WalkEnd {
+    let is_python = Sampler::current().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
+    if !is_python {
+        return WalkEnd::NO_PYTHON;
+    }
     let mut outcome = Outcome(steps::recall_thread());
     if outcome == Outcome::NEXT {
         count(Counter::THREAD_SEARCHES);
@@ -76,6 +95,13 @@ fn read_stack() -> WalkEnd {
             visited += steps::THREADS_PER_STEP;
             outcome = Outcome(steps::find_thread());
         }
+        if outcome == Outcome::DONE {
+            outcome = Outcome(steps::recall_thread());
+        }
+    }
+    if outcome == Outcome::NEXT {
+        // What was just found was gone a moment later.
+        return WalkEnd::THREAD_FAULT;
     }
     if outcome != Outcome::DONE {
         return outcome.end();

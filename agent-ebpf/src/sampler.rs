@@ -15,6 +15,8 @@ pub(crate) struct Sampler {
     pub(crate) thread_id: Held<u64>,
     /// Address of the pointer to the process's newest interpreter.
     pub(crate) interpreters_head: Held<u64>,
+    /// See `Process::gil_holder`.
+    pub(crate) gil_holder: Held<u64>,
     /// See `Process::new_code_ns`.
     pub(crate) new_code_ns: Held<u64>,
     /// Hash of the frames that were settled so far.
@@ -27,6 +29,10 @@ pub(crate) struct Sampler {
     pub(crate) layout: Held<u32>,
     /// Sampling periods that the sample stands for.
     pub(crate) weight: Held<u32>,
+    /// Which of the thread's states is walked.
+    pub(crate) nth_state: Held<u32>,
+    /// 1 when the thread holds the GIL, 0 when it does not or that is not looked at.
+    pub(crate) holds_gil: Held<u32>,
     /// The sample before on this processor.
     pub(crate) before: Before,
     /// The search for the thread's state.

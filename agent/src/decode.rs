@@ -6,7 +6,8 @@
 use agent_common::{
     limits::LEAF_FRAMES,
     record::{
-        CodeObject, Frame, FrameKind, Header, RecordKind, Sample, StackHead, Text, ThreadName,
+        AbsentPage, CodeObject, Frame, FrameKind, Header, ProcessEvent, RecordKind, Sample,
+        StackHead, Text, ThreadName,
     },
 };
 use zerocopy::FromBytes as _;
@@ -60,6 +61,14 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
             let (head, rest) = ThreadName::read_from_prefix(bytes).map_err(|_| short)?;
             let (python, _) = take(rest, head.python).ok_or(length)?;
             Ok(Record::ThreadName(ThreadRecord { head, python }))
+        }
+        RecordKind::PROCESS_EVENT => {
+            let (event, _) = ProcessEvent::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::ProcessEvent(event))
+        }
+        RecordKind::ABSENT_PAGE => {
+            let (page, _) = AbsentPage::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::AbsentPage(page))
         }
         RecordKind(kind) => Err(Malformed::Kind(kind)),
     }

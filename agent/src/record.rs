@@ -1,6 +1,6 @@
 //! What the kernel half says, as the rooms of the user half read it.
 
-use agent_common::record::{CodeObject, Frame, Sample, ThreadName};
+use agent_common::record::{AbsentPage, CodeObject, Frame, ProcessEvent, Sample, ThreadName};
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,10 @@ pub enum Record<'a> {
     LineTablePiece(CodeRecord<'a>),
     /// The name of a thread.
     ThreadName(ThreadRecord<'a>),
+    /// Something that happened to a process.
+    ProcessEvent(ProcessEvent),
+    /// A page that a sample missed.
+    AbsentPage(AbsentPage),
 }
 
 /// A stack.

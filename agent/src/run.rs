@@ -52,7 +52,12 @@ pub async fn run(options: &Options) -> Result<()> {
 
     let period = Duration::from_secs(1) / options.rate;
     let mut kernel = Kernel::load(period, random_seed())?;
-    kernel.add_process(options.pid, python.interpreters_head, &python.layout)?;
+    let interpreter = kernel::Python {
+        interpreters_head: python.interpreters_head,
+        gil_holder: python.gil_holder,
+        layout: python.layout,
+    };
+    kernel.add_process(options.pid, Some(&interpreter), false)?;
 
     let mut capture = Capture::default();
     let end = End::new(options.pid, options.duration, signals)?;
@@ -139,6 +144,7 @@ impl Capture {
             Ok(Record::ThreadName(thread)) => self
                 .aggregator
                 .add_thread(thread.head.tid, self.symbolizer.thread_name(&thread)),
+            Ok(Record::ProcessEvent(_) | Record::AbsentPage(_)) => {}
             Err(_) => self.aggregator.add_malformed(),
         }
     }

@@ -15,7 +15,7 @@ use agent_common::{
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, WalkEnd},
     scratch::Scratch,
-    thread::{Search, SearchStep, ThreadState},
+    thread::{Search, SearchStep, ThreadState, prove},
     walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
@@ -328,7 +328,7 @@ pub(crate) fn find(
     for _ in 0..MAX_THREADS {
         match search.step(image, scratch, &LAYOUT, thread_id) {
             SearchStep::Next => {}
-            SearchStep::Found(state) => return Ok(state),
+            SearchStep::Done => return search.states.get(0).ok_or(WalkEnd::NO_THREAD_STATE),
             SearchStep::End(end) => return Err(end),
         }
     }
@@ -345,7 +345,12 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
         truncated: false,
         hash: 0,
     };
-    if let Err(end) = find(image, &mut scratch, interpreters_head, thread_id) {
+    let proved = find(image, &mut scratch, interpreters_head, thread_id).and_then(|state| {
+        prove(image, &mut scratch, &LAYOUT, state, thread_id)
+            .then_some(())
+            .ok_or(WalkEnd::THREAD_FAULT)
+    });
+    if let Err(end) = proved {
         return nothing(end);
     }
     if let WalkStep::End(end) = walk.begin(image, &mut scratch, &LAYOUT) {

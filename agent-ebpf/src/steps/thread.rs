@@ -1,10 +1,11 @@
 //! Which thread state is it?
 
 use agent_common::{
+    layout::{ABSENT, GilStyle, Layout},
     maps::Thread,
-    memory::{Fault, UserAddr},
+    memory::{Fault, UserAddr, UserMemory as _},
     record::WalkEnd,
-    thread::{SearchStep, ThreadState, prove},
+    thread::{SearchStep, holds_gil, prove},
     trust::Trust,
 };
 
@@ -33,15 +34,31 @@ fn try_recall_thread() -> Option<Outcome> {
     if known.tgid != sampler.tgid.get() || known.thread_id != thread_id {
         return None;
     }
-    if known.state == 0 {
-        return (!known.absent.is_due(sampler.time_ns.get()))
-            .then_some(Outcome::ended(WalkEnd::NO_THREAD_STATE));
-    }
-    let state = ThreadState {
-        address: UserAddr(known.state),
-        interpreter: UserAddr(known.interpreter),
+    let is_due = known.searched.is_due(sampler.time_ns.get());
+    let Some(state) = known.states.get(0) else {
+        return (!is_due).then_some(Outcome::ended(WalkEnd::NO_THREAD_STATE));
     };
-    prove(&Current, &mut sampler.scratch, layout, state, thread_id).then_some(Outcome::DONE)
+    if layout.thread.previous == ABSENT && is_due {
+        return None;
+    }
+    if !prove(&Current, &mut sampler.scratch, layout, state, thread_id) {
+        return None;
+    }
+    let holder = UserAddr(sampler.gil_holder.get());
+    let holds_gil = holds_gil(&Current, &sampler.scratch, layout, state.address, holder);
+    sampler.holds_gil.set(u32::from(holds_gil == Some(true)));
+    // Who is attached to the newest interpreter is in no other one.
+    let may_be_elsewhere =
+        layout.interpreter.gil_style != GilStyle::IN_THREAD || holds_gil != Some(true);
+    if may_be_elsewhere {
+        let head = UserAddr(sampler.interpreters_head.get());
+        if Current.word(head) != Ok(known.newest_interpreter)
+            || known.states.has_several_interpreters() && is_due
+        {
+            return None;
+        }
+    }
+    Some(Outcome::DONE)
 }
 
 /// Begins the search through the thread states of the process.
@@ -81,47 +98,73 @@ fn try_find_thread() -> Option<Outcome> {
             .step(&Current, &mut sampler.scratch, layout, thread_id)
         {
             SearchStep::Next => {}
-            SearchStep::Found(state) => {
-                remember(sampler, state.address.0, state.interpreter.0);
-                return Some(Outcome::DONE);
+            SearchStep::Done => {
+                remember(sampler);
+                return Some(if sampler.search.states.count() == 0 {
+                    Outcome::ended(WalkEnd::NO_THREAD_STATE)
+                } else {
+                    Outcome::DONE
+                });
             }
-            SearchStep::End(end) => {
-                if end == WalkEnd::NO_THREAD_STATE {
-                    remember(sampler, 0, 0);
-                }
-                return Some(Outcome::ended(end));
-            }
+            SearchStep::End(end) => return Some(Outcome::ended(end)),
         }
         step += 1;
     }
     Some(Outcome::NEXT)
 }
 
-/// Remembers which state the thread has, or that it has none.
+/// Remembers which states the thread has, or that it has none.
 #[inline(always)]
-fn remember(sampler: &Sampler, state: u64, interpreter: u64) {
+fn remember(sampler: &Sampler) {
     let now_ns = sampler.time_ns.get();
     let thread_id = sampler.thread_id.get();
     let tgid = sampler.tgid.get();
-    let mut absent = Trust::new(now_ns);
+    let states = sampler.search.states;
+    let mut searched = Trust::new(now_ns);
+    let mut named = Trust::new(now_ns);
+    let mut name = 0;
     if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
         let known = unsafe { &*known };
-        let same_thread = known.tgid == tgid && known.thread_id == thread_id;
-        if same_thread && known.state == 0 && state == 0 {
-            absent.since_ns = known.absent.since_ns;
+        if known.tgid == tgid && known.thread_id == thread_id {
+            if known.states.get(0) == states.get(0) && known.states.count() == states.count() {
+                searched.since_ns = known.searched.since_ns;
+            }
+            named = known.named;
+            name = known.name;
         }
     }
     let thread = Thread {
-        state,
-        interpreter,
+        states,
+        newest_interpreter: sampler.search.newest_interpreter(),
         thread_id,
-        absent,
-        named: Trust::new(now_ns),
-        name: 0,
+        searched,
+        named,
+        name,
         tgid,
         reserved: 0,
     };
     // The map gives way by itself; an update that fails means a search at the next sample.
     let _ = THREADS.insert(sampler.tid.get(), thread, 0);
+}
+
+/// Goes to the state that the thread has in an older interpreter, to walk its frames below those
+/// that were walked: [`Outcome::DONE`] if it is in the slot, else `end`.
+#[inline(always)]
+pub(super) fn enter_outer_state(sampler: &mut Sampler, layout: &Layout, end: WalkEnd) -> Outcome {
+    let nth = sampler.nth_state.get() + 1;
+    sampler.nth_state.set(nth);
+    let outer = THREADS.get_ptr(sampler.tid.get()).and_then(|known| {
+        // SAFETY: values of the map stay readable while the program runs.
+        unsafe { (*known).states.get(nth) }
+    });
+    let Some(state) = outer else {
+        return Outcome::ended(end);
+    };
+    let thread_id = sampler.thread_id.get();
+    if prove(&Current, &mut sampler.scratch, layout, state, thread_id) {
+        Outcome::DONE
+    } else {
+        Outcome::ended(WalkEnd::THREAD_FAULT)
+    }
 }

@@ -1,8 +1,8 @@
 //! Which frames does the thread run?
 
-use agent_common::walk::WalkStep;
+use agent_common::{layout::Layout, record::WalkEnd, walk::WalkStep};
 
-use super::{FAULT, Outcome};
+use super::{FAULT, Outcome, thread::enter_outer_state};
 use crate::{
     code_objects::{Memo, OfProcess, WithMemo},
     memory::Current,
@@ -34,7 +34,19 @@ fn try_begin_walk() -> Option<Outcome> {
     let sampler = Sampler::current()?;
     let layout = sampler.layout()?;
     let step = sampler.walk.begin(&Current, &mut sampler.scratch, layout);
-    Some(step.into())
+    Some(match step {
+        WalkStep::End(WalkEnd::NO_FRAME) => {
+            // An interpreter that runs nothing now may have been started by one that does.
+            match enter_outer_state(sampler, layout, WalkEnd::NO_FRAME) {
+                Outcome::DONE => sampler
+                    .walk
+                    .begin(&Current, &mut sampler.scratch, layout)
+                    .into(),
+                outcome => outcome,
+            }
+        }
+        step => step.into(),
+    })
 }
 
 /// Goes on with the walk.
@@ -57,10 +69,27 @@ fn try_walk_frames() -> Option<Outcome> {
         let outcome = sampler
             .walk
             .step(&Current, &mut sampler.scratch, layout, &mut code_objects);
-        if outcome != WalkStep::Next {
-            return Some(outcome.into());
+        if let WalkStep::End(end) = outcome {
+            return Some(go_on_after(sampler, layout, end));
         }
         step += 1;
     }
     Some(Outcome::NEXT)
+}
+
+/// At the root of one state's frames those of the next one follow.
+#[inline(always)]
+fn go_on_after(sampler: &mut Sampler, layout: &Layout, end: WalkEnd) -> Outcome {
+    if end != WalkEnd::ROOT {
+        return Outcome::ended(end);
+    }
+    let outer = enter_outer_state(sampler, layout, end);
+    if outer != Outcome::DONE {
+        return outer;
+    }
+    match sampler.walk.begin(&Current, &mut sampler.scratch, layout) {
+        // That one waits in no frame; those that were walked are the whole stack.
+        WalkStep::End(WalkEnd::NO_FRAME) => Outcome::ended(end),
+        step => step.into(),
+    }
 }

@@ -4,14 +4,17 @@ mod btf;
 mod counters;
 mod requirements;
 
-use std::{io, time::Duration};
+use std::{
+    io::{self, ErrorKind::NotFound},
+    time::Duration,
+};
 
 use agent_common::{layout::Layout, maps::Process};
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
     programs::{
-        PerfEvent, ProgramError,
+        PerfEvent, ProgramError, RawTracePoint,
         perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
     },
     util::online_cpus,
@@ -23,6 +26,24 @@ pub use requirements::{Unmet, check as check_requirements};
 
 /// The program that the clock runs.
 const ENTRY: &str = "on_cpu";
+
+/// The programs that tracepoints run, and those.
+const TRACEPOINTS: [(&str, &str); 3] = [
+    ("on_fork", "sched_process_fork"),
+    ("on_exec", "sched_process_exec"),
+    ("on_exit", "sched_process_exit"),
+];
+
+/// Where the interpreter of a process is.
+#[derive(Clone, Copy, Debug)]
+pub struct Python {
+    /// Address of the pointer to the newest interpreter state.
+    pub interpreters_head: u64,
+    /// Address of the pointer to the thread state that holds the GIL, if that is to be looked at.
+    pub gil_holder: Option<u64>,
+    /// Where the fields of its structures are.
+    pub layout: Layout,
+}
 
 /// Why the kernel half does not run.
 #[derive(Debug, thiserror::Error)]
@@ -108,14 +129,21 @@ impl Kernel {
                 env!("OUT_DIR"),
                 "/agent.bpf.o"
             )))?;
-        entry(&mut programs)?.load().map_err(refused)?;
+        entry(&mut programs)?.load().map_err(refused(ENTRY))?;
+        for (program, tracepoint) in TRACEPOINTS {
+            let refused = refused(program);
+            let on_event: &mut RawTracePoint = programs
+                .program_mut(program)
+                .ok_or(Error::Incomplete(program))?
+                .try_into()
+                .map_err(refused)?;
+            on_event.load().map_err(refused)?;
+            on_event.attach(tracepoint).map_err(refused)?;
+        }
         let records = programs
             .take_map("RECORDS")
             .ok_or(Error::Incomplete("RECORDS"))?;
-        let records = RingBuf::try_from(records).map_err(|source| Error::Map {
-            map: "RECORDS",
-            source,
-        })?;
+        let records = RingBuf::try_from(records).map_err(map_error("RECORDS"))?;
         // SAFETY: the ring buffer owns its descriptor and keeps it open and the same.
         let records = unsafe { AsyncFd::register_with_interest(records, Interest::READABLE) }
             .map_err(|error| Error::System {
@@ -130,9 +158,8 @@ impl Kernel {
         })
     }
 
-    /// Lets the kernel half sample the process `tgid` (initial PID namespace) and walk the
-    /// frames of its interpreter, the pointer to whose newest interpreter state is at
-    /// `interpreters_head`.
+    /// Lets the kernel half sample the process `tgid` (initial PID namespace), and those that it
+    /// starts if `with_children`.
     ///
     /// # Errors
     ///
@@ -140,26 +167,61 @@ impl Kernel {
     pub fn add_process(
         &mut self,
         tgid: u32,
-        interpreters_head: u64,
-        layout: &Layout,
+        python: Option<&Python>,
+        with_children: bool,
     ) -> Result<(), Error> {
-        let index = self.layout_index(layout)?;
         let process = Process {
-            interpreters_head,
-            layout: index,
-            reserved: 0,
-            new_code_ns: 0,
+            with_children: with_children.into(),
+            ..self.process(python)?
         };
-        let map_error = |source| Error::Map {
-            map: "PROCESSES",
-            source,
+        self.processes()?
+            .insert(tgid, process, 0)
+            .map_err(map_error("PROCESSES"))
+    }
+
+    /// Tells the kernel half where a process that it samples has its interpreter. Nothing happens
+    /// when that has ended meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when there is no room for another layout.
+    pub fn update_process(&mut self, tgid: u32, python: &Python) -> Result<(), Error> {
+        const MUST_EXIST: u64 = 2;
+        let process = self.process(Some(python))?;
+        let mut processes = self.processes()?;
+        let known = match processes.get(&tgid, 0) {
+            Ok(known) => known,
+            Err(MapError::KeyNotFound) => return Ok(()),
+            Err(source) => return Err(map_error("PROCESSES")(source)),
         };
+        let process = Process {
+            with_children: known.with_children,
+            ..process
+        };
+        match processes.insert(tgid, process, MUST_EXIST) {
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == NotFound => Ok(()),
+            result => result.map_err(map_error("PROCESSES")),
+        }
+    }
+
+    fn process(&mut self, python: Option<&Python>) -> Result<Process, Error> {
+        Ok(match python {
+            Some(python) => Process {
+                interpreters_head: python.interpreters_head,
+                gil_holder: python.gil_holder.unwrap_or(0),
+                layout: self.layout_index(&python.layout)?,
+                ..Process::default()
+            },
+            None => Process::default(),
+        })
+    }
+
+    fn processes(&mut self) -> Result<HashMap<&mut MapData, u32, Process>, Error> {
         let map = self
             .programs
             .map_mut("PROCESSES")
             .ok_or(Error::Incomplete("PROCESSES"))?;
-        let mut processes = HashMap::<_, u32, Process>::try_from(map).map_err(map_error)?;
-        processes.insert(tgid, process, 0).map_err(map_error)
+        HashMap::try_from(map).map_err(map_error("PROCESSES"))
     }
 
     /// The index of `layout` in the map of layouts, where it is put if it is not there.
@@ -168,16 +230,14 @@ impl Kernel {
         let index = known.unwrap_or(self.layouts.len());
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         if known.is_none() {
-            let map_error = |source| Error::Map {
-                map: "LAYOUTS",
-                source,
-            };
             let map = self
                 .programs
                 .map_mut("LAYOUTS")
                 .ok_or(Error::Incomplete("LAYOUTS"))?;
-            let mut layouts = Array::<_, Layout>::try_from(map).map_err(map_error)?;
-            layouts.set(index, layout, 0).map_err(map_error)?;
+            let mut layouts = Array::<_, Layout>::try_from(map).map_err(map_error("LAYOUTS"))?;
+            layouts
+                .set(index, layout, 0)
+                .map_err(map_error("LAYOUTS"))?;
             self.layouts.push(*layout);
         }
         Ok(index)
@@ -214,7 +274,7 @@ impl Kernel {
     ///
     /// [`Error::Program`] when the program cannot be detached.
     pub fn stop(&mut self) -> Result<(), Error> {
-        entry(&mut self.programs)?.unload().map_err(refused)
+        entry(&mut self.programs)?.unload().map_err(refused(ENTRY))
     }
 
     /// Waits until the kernel half asks to be read, because much is waiting.
@@ -249,16 +309,12 @@ impl Kernel {
     ///
     /// [`Error::Map`] when the counters cannot be read.
     pub fn counters(&self) -> Result<Counters, Error> {
-        let map_error = |source| Error::Map {
-            map: "COUNTERS",
-            source,
-        };
         let map = self
             .programs
             .map("COUNTERS")
             .ok_or(Error::Incomplete("COUNTERS"))?;
-        let counters = PerCpuArray::<_, u64>::try_from(map).map_err(map_error)?;
-        Counters::read(&counters).map_err(map_error)
+        let counters = PerCpuArray::<_, u64>::try_from(map).map_err(map_error("COUNTERS"))?;
+        Counters::read(&counters).map_err(map_error("COUNTERS"))
     }
 
     /// How often the program has run and for how many nanoseconds in all, by the kernel's own
@@ -278,14 +334,17 @@ fn entry(programs: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
         .program_mut(ENTRY)
         .ok_or(Error::Incomplete(ENTRY))?
         .try_into()
-        .map_err(refused)
+        .map_err(refused(ENTRY))
 }
 
-fn refused(refusal: ProgramError) -> Error {
-    Error::Program {
-        program: ENTRY,
-        refusal,
-    }
+/// What it means that `program` was refused.
+fn refused(program: &'static str) -> impl Fn(ProgramError) -> Error + Copy {
+    move |refusal| Error::Program { program, refusal }
+}
+
+/// What it means that `map` could not be used.
+fn map_error(map: &'static str) -> impl Fn(MapError) -> Error {
+    move |source| Error::Map { map, source }
 }
 
 /// Why a program was refused, in one line: of the verifier's log the last line that is not its

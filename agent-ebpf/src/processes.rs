@@ -1,0 +1,83 @@
+//! Processes that start others, run another program, or end.
+//!
+//! A process that a profiled one has started is profiled from its first instruction on: it is a
+//! copy, with the same interpreter at the same place. One that runs another program is nothing
+//! until the user half has looked at it.
+
+use agent_common::{counter::Counter, record::ProcessEventKind};
+use aya_ebpf::{
+    helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
+    macros::raw_tracepoint,
+    programs::RawTracePointContext,
+};
+
+use crate::{
+    emit,
+    maps::{PROCESSES, THREADS, count},
+    task::Task,
+};
+
+/// Attached to `sched_process_fork(parent, child)`.
+#[raw_tracepoint]
+pub(crate) fn on_fork(context: RawTracePointContext) -> u32 {
+    let parent = Task::at(context.arg(0)).tgid();
+    let child = Task::at(context.arg(1)).tgid();
+    if parent != child {
+        adopt(parent, child);
+    }
+    0
+}
+
+/// Profiles `child` as well, if that is wanted.
+#[inline(always)]
+fn adopt(parent: u32, child: u32) {
+    let Some(process) = PROCESSES.get_ptr(parent) else {
+        return;
+    };
+    // SAFETY: values of the map stay readable while the program runs.
+    let process = unsafe { *process };
+    if process.with_children == 0 {
+        return;
+    }
+    if PROCESSES.insert(child, process, 0).is_ok() {
+        emit::process_event(ProcessEventKind::FORKED, child, parent);
+    } else {
+        count(Counter::PROCESSES_LEFT_OUT);
+    }
+}
+
+/// Attached to `sched_process_exec`, which the process itself runs.
+#[raw_tracepoint]
+pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
+    let tgid = (bpf_get_current_pid_tgid() >> 32) as u32;
+    if let Some(process) = PROCESSES.get_ptr_mut(tgid) {
+        // SAFETY: values of the map stay writable while the program runs; of the process only
+        // this thread is left.
+        unsafe {
+            (*process).interpreters_head = 0;
+            (*process).gil_holder = 0;
+            (*process).executable_pages = 0;
+            // Addresses mean something else now.
+            (*process).new_code_ns = bpf_ktime_get_ns();
+        }
+        emit::process_event(ProcessEventKind::EXECUTED, tgid, 0);
+    }
+    0
+}
+
+/// Attached to `sched_process_exit`, which every thread runs at its end.
+#[raw_tracepoint]
+pub(crate) fn on_exit(_: RawTracePointContext) -> u32 {
+    let pid_tgid = bpf_get_current_pid_tgid();
+    let tgid = (pid_tgid >> 32) as u32;
+    if PROCESSES.get_ptr(tgid).is_none() {
+        return 0;
+    }
+    // It may not be there, and an entry that stays is recognised as another thread's.
+    let _ = THREADS.remove(pid_tgid as u32);
+    if Task::current().live_threads() == 0 {
+        let _ = PROCESSES.remove(tgid);
+        emit::process_event(ProcessEventKind::EXITED, tgid, 0);
+    }
+    0
+}
