@@ -108,8 +108,10 @@ pub struct Sample {
     pub weight: u32,
     /// Where the walk ended.
     pub end: WalkEnd,
+    /// 1 when the thread held the GIL or, without one, was attached to the interpreter.
+    pub holds_gil: u16,
     /// Zero.
-    pub reserved: [u16; 3],
+    pub reserved: [u16; 2],
 }
 
 /// What a frame on the wire is.

@@ -56,7 +56,8 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
         cpu: unsafe { bpf_get_smp_processor_id() },
         weight: sampler.weight.get(),
         end,
-        reserved: [0; 3],
+        holds_gil: 0,
+        reserved: [0; 2],
     };
     let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
         BPF_RB_FORCE_WAKEUP
