@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Samples of one process over some time.
+/// Samples of some processes over some time.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// When sampling began.
@@ -15,8 +15,9 @@ pub struct Profile {
     pub duration: Duration,
     /// CPU time that one sample stands for.
     pub period: Duration,
-    /// The process.
-    pub process: Process,
+    /// The processes that samples are of; [`ProcessIndex`] is an index. When there are no samples,
+    /// the process whose samples were waited for, if it is known.
+    pub processes: Vec<Process>,
     /// The functions; [`FunctionId`] is an index.
     pub functions: Vec<Function>,
     /// Places in functions; [`LocationId`] is an index.
@@ -29,16 +30,22 @@ pub struct Profile {
     pub samples: Vec<Sample>,
     /// What was lost or could not be told.
     pub losses: Losses,
+    /// What is not there because nobody wanted it.
+    pub left_out: LeftOut,
 }
 
-/// The profiled process.
-#[derive(Clone, Debug, Default)]
+/// A profiled process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Its id, as the agent sees it.
     pub pid: u32,
+    /// The id of its parent, where it is known.
+    pub parent: Option<u32>,
     /// Name of its executable, without folders.
     pub name: String,
-    /// What the interpreter is, for example `CPython 3.12.1`.
+    /// Whether it runs Python.
+    pub is_python: bool,
+    /// What the interpreter is, for example `CPython 3.12.1`; empty without one.
     pub runtime: String,
     /// Files that are mapped executable, the executable first.
     pub images: Vec<Image>,
@@ -58,6 +65,10 @@ pub struct Image {
     /// GNU build ID in lower-case hexadecimal, where the file has one.
     pub build_id: Option<String>,
 }
+
+/// Index into [`Profile::processes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessIndex(pub u32);
 
 /// Index into [`Profile::functions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,6 +132,8 @@ pub type Stack = Box<[LocationId]>;
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
+    /// The process that it is of.
+    pub process: ProcessIndex,
     /// Its id, as the agent sees it.
     pub tid: u32,
     /// `threading.Thread.name` where it is known, else the kernel's name of the thread.
@@ -155,7 +168,34 @@ pub struct Losses {
     pub malformed_records: u64,
 }
 
+/// Samples that a filter left out: they are not in the profile, and no loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Samples of threads that were not asked for.
+    pub other_threads: u64,
+    /// Samples of threads that were asked for, taken while the thread did not hold the GIL.
+    pub without_gil: u64,
+}
+
+impl LeftOut {
+    /// All that was left out, in samples.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.other_threads + self.without_gil
+    }
+}
+
 impl Profile {
+    /// The process that a sample is of.
+    ///
+    /// # Panics
+    ///
+    /// When `sample` is not of this profile.
+    #[must_use]
+    pub fn process_of(&self, sample: &Sample) -> ProcessIndex {
+        self.threads[sample.thread.0 as usize].process
+    }
+
     /// The function and the line of a location.
     ///
     /// # Panics

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    aggregate::{About, Aggregator},
+    aggregate::{About, Aggregator, Filter},
     cli::{Options, Output},
     decode::decode,
     encode::encode,
@@ -60,6 +60,14 @@ pub async fn run(options: &Options) -> Result<()> {
     kernel.add_process(options.pid, Some(&interpreter), false)?;
 
     let mut capture = Capture::default();
+    capture.aggregator.add_process(profile::Process {
+        pid: options.pid,
+        parent: None,
+        name: process.name().to_owned(),
+        is_python: true,
+        runtime: format!("CPython {}", python.version),
+        images: python.images,
+    });
     let end = End::new(options.pid, options.duration, signals)?;
     let start = SystemTime::now();
     let began = Instant::now();
@@ -75,14 +83,8 @@ pub async fn run(options: &Options) -> Result<()> {
         start,
         duration,
         period,
-        process: profile::Process {
-            pid: options.pid,
-            name: process.name().to_owned(),
-            runtime: format!("CPython {}", python.version),
-            images: python.images,
-        },
     };
-    let profile = capture.profile(about, &kernel.counters()?);
+    let profile = capture.profile(&about, &kernel.counters()?);
     let mut bytes = Vec::new();
     encode(&profile, options.format, &options.encoding(), &mut bytes)?;
     let written = output.commit(&bytes)?;
@@ -141,19 +143,21 @@ impl Capture {
             Ok(Record::Stack(stack)) => self.aggregator.add_stack(stack),
             Ok(Record::CodeObject(code)) => self.symbolizer.add(&code),
             Ok(Record::LineTablePiece(piece)) => self.symbolizer.add_piece(&piece),
-            Ok(Record::ThreadName(thread)) => self
-                .aggregator
-                .add_thread(thread.head.tid, self.symbolizer.thread_name(&thread)),
+            Ok(Record::ThreadName(thread)) => self.aggregator.add_thread(
+                thread.head.tgid,
+                thread.head.tid,
+                self.symbolizer.thread_name(&thread),
+            ),
             Ok(Record::ProcessEvent(_) | Record::AbsentPage(_)) => {}
             Err(_) => self.aggregator.add_malformed(),
         }
     }
 
-    fn profile(mut self, about: About, counters: &Counters) -> Profile {
+    fn profile(mut self, about: &About, counters: &Counters) -> Profile {
         let symbolizer = &mut self.symbolizer;
         let mut profile = self
             .aggregator
-            .profile(about, |frame| symbolizer.resolve(frame));
+            .profile(about, &Filter::default(), |frame| symbolizer.resolve(frame));
         profile.losses.lost_samples = counters.get(Counter::LOST_SAMPLES);
         profile
     }

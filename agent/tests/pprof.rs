@@ -56,10 +56,15 @@ struct Written {
 
 impl Written {
     fn new() -> Self {
+        Self::of(support::made_profile)
+    }
+
+    /// The profile that `made` makes of the source's path.
+    fn of(made: impl FnOnce(&str) -> profile::Profile) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("main.py");
         fs::write(&source, SOURCE).unwrap();
-        let profile = support::made_profile(source.to_str().unwrap());
+        let profile = made(source.to_str().unwrap());
         let mut bytes = Vec::new();
         encode::encode(
             &profile,
@@ -222,6 +227,54 @@ fn samples_can_be_chosen_by_thread() {
         "{report}"
     );
     assert!(!report.contains("fib"), "{report}");
+}
+
+#[test]
+fn samples_can_be_chosen_by_process() {
+    let report = Written::of(support::made_processes).pprof(&[
+        "-traces",
+        "-unit=ms",
+        "-tagfocus=process_name=python2.7",
+    ]);
+    // Labels stand in any order.
+    let sorted = |trace: &str| {
+        let mut words: Vec<_> = trace.split_whitespace().map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    let traces: Vec<_> = report
+        .split("-----------+-------------------------------------------------------")
+        .skip(1)
+        .map(sorted)
+        .collect();
+    for (tid, name, time) in [(4243, "worker", 400), (4300, "MainThread", 700)] {
+        let trace = format!(
+            "process_name: python2.7 process_id: 4300 thread_name: {name} thread_id: {tid} \
+             {time}ms Rows.load.<locals>.<lambda> main <module>"
+        );
+        assert!(traces.contains(&sorted(&trace)), "{trace} in {report}");
+    }
+    assert!(!report.contains("process_name:  python3.12"), "{report}");
+}
+
+#[test]
+fn frames_of_each_process_lie_in_its_own_mapping() {
+    let report = Written::of(support::made_processes).pprof(&["-raw"]);
+    let mapping = |name: &str| {
+        let mut lines = report.lines().skip_while(|line| *line != "Mappings");
+        let line = lines.find(|line| line.contains(name)).unwrap();
+        line.split(':').next().unwrap().trim().to_owned()
+    };
+    let locations: Vec<_> = report
+        .lines()
+        .skip_while(|line| *line != "Locations")
+        .take_while(|line| *line != "Mappings")
+        .filter(|line| line.contains(" M=") && line.contains("<lambda>"))
+        .map(|line| line.split(" M=").nth(1).unwrap())
+        .map(|rest| rest.split_whitespace().next().unwrap().to_owned())
+        .collect();
+    let of_each = ["[cpython 3.12.1]", "[cpython 2.7.18]"].map(mapping);
+    assert_eq!(locations, of_each, "{report}");
 }
 
 #[test]

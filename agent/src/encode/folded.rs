@@ -1,5 +1,7 @@
 //! Folded stacks: `root;…;leaf count`, one line per distinct stack.
 //!
+//! Stacks of more than one process begin with the process.
+//!
 //! Invariants: lines are sorted frame by frame, so that equal callers stand together; a frame has
 //! no `;` and no line break in it.
 
@@ -18,6 +20,8 @@ const NO_FRAMES: &str = "[no frames]";
 pub(super) struct Frames {
     /// By [`LocationId`](crate::profile::LocationId).
     pub(super) locations: Vec<String>,
+    /// By [`ProcessIndex`](crate::profile::ProcessIndex); none when there is but one.
+    pub(super) processes: Option<Vec<String>>,
     /// By [`ThreadIndex`](crate::profile::ThreadIndex); none when threads are not shown.
     pub(super) threads: Option<Vec<String>>,
 }
@@ -30,6 +34,8 @@ impl Frames {
             locations: locations
                 .map(|&location| text::frame(profile, location))
                 .collect(),
+            processes: (profile.processes.len() > 1)
+                .then(|| profile.processes.iter().map(text::process_frame).collect()),
             threads: options
                 .threads
                 .then(|| profile.threads.iter().map(text::thread_frame).collect()),
@@ -41,6 +47,9 @@ impl Frames {
         let mut counts = BTreeMap::<Vec<&str>, u64>::new();
         for sample in &profile.samples {
             let mut stack = Vec::new();
+            if let Some(processes) = &self.processes {
+                stack.push(processes[profile.process_of(sample).0 as usize].as_str());
+            }
             if let Some(threads) = &self.threads {
                 stack.push(threads[sample.thread.0 as usize].as_str());
             }
@@ -71,7 +80,7 @@ pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) ->
 mod tests {
     use super::*;
     use crate::{
-        encode::support::{assert_golden, made_profile},
+        encode::support::{assert_golden, made_processes, made_profile},
         profile::Sample,
     };
 
@@ -86,6 +95,13 @@ mod tests {
         let profile = made_profile("/srv/app/main.py");
         assert_golden("made.folded", &folded(&profile, false));
         assert_golden("made.threads.folded", &folded(&profile, true));
+    }
+
+    #[test]
+    fn stacks_of_several_processes_begin_with_them() {
+        let profile = made_processes("/srv/app/main.py");
+        assert_golden("processes.folded", &folded(&profile, false));
+        assert_golden("processes.threads.folded", &folded(&profile, true));
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! What a profile lacks, in plain sentences.
 
-use crate::profile::Losses;
+use crate::profile::{LeftOut, Losses};
 
-/// One sentence for each kind of loss that happened.
+/// One sentence for each kind of sample that a filter left out, and of loss that happened.
 #[must_use]
-pub fn sentences(losses: &Losses) -> Vec<String> {
+pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
+    let LeftOut {
+        other_threads,
+        without_gil,
+    } = *left_out;
     let Losses {
         lost_samples,
         truncated,
@@ -14,6 +18,16 @@ pub fn sentences(losses: &Losses) -> Vec<String> {
         malformed_records,
     } = *losses;
     let kinds = [
+        (
+            other_threads,
+            ("sample is", "samples are"),
+            "of other threads, and left out.",
+        ),
+        (
+            without_gil,
+            ("sample is", "samples are"),
+            "of threads that did not hold the GIL, and left out.",
+        ),
         (
             lost_samples,
             ("sample was", "samples were"),
@@ -61,7 +75,7 @@ mod tests {
 
     #[test]
     fn nothing_lost_is_nothing_said() {
-        assert!(sentences(&Losses::default()).is_empty());
+        assert!(sentences(&LeftOut::default(), &Losses::default()).is_empty());
     }
 
     #[test]
@@ -72,9 +86,15 @@ mod tests {
             unresolved_frames: 2,
             ..Losses::default()
         };
+        let left_out = LeftOut {
+            other_threads: 40,
+            without_gil: 1,
+        };
         assert_eq!(
-            sentences(&losses),
+            sentences(&left_out, &losses),
             [
+                "40 samples are of other threads, and left out.",
+                "1 sample is of threads that did not hold the GIL, and left out.",
                 "12 samples were lost: the ring buffer was full.",
                 "1 stack was too deep: the frames between the 256 at either end are left out.",
                 "2 frames have no name: the function could not be told.",

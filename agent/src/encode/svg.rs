@@ -17,6 +17,8 @@ use crate::profile::{FrameKind, Profile};
 const MARKER: Color = grey(190);
 /// Of threads, and of the frame below them all.
 const THREAD: Color = grey(220);
+/// Of processes.
+const PROCESS: Color = grey(205);
 /// Of modules that are frozen into the interpreter; their files have no folder to tell them by.
 const FROZEN: Color = Color {
     r: 200,
@@ -57,15 +59,27 @@ pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) ->
     flamegraph::from_lines(&mut graph, lines.iter().map(String::as_str), out)
 }
 
+/// The process; of several the first and how many more there are.
 fn title(profile: &Profile) -> String {
-    let process = &profile.process;
-    format!("{} (pid {})", printable(&process.name), process.pid)
+    let Some(first) = profile.processes.first() else {
+        return "No process".to_owned();
+    };
+    let first_text = format!("{} (pid {})", printable(&first.name), first.pid);
+    match profile.processes.len() - 1 {
+        0 => first_text,
+        1 => format!("{first_text} and 1 more process"),
+        more => format!("{first_text} and {more} more processes"),
+    }
 }
 
+/// The runtime, if all processes have the same, and the samples.
 fn subtitle(profile: &Profile) -> String {
-    let runtime = match profile.process.runtime.as_str() {
-        "" => String::new(),
-        runtime => format!("{} · ", printable(runtime)),
+    let mut runtimes = profile.processes.iter().map(|process| &*process.runtime);
+    let first = runtimes.next().unwrap_or_default();
+    let runtime = if first.is_empty() || runtimes.any(|runtime| runtime != first) {
+        String::new()
+    } else {
+        format!("{} · ", printable(first))
     };
     format!(
         "{runtime}{} samples in {:.1} s",
@@ -86,6 +100,9 @@ fn palette(profile: &Profile, frames: &Frames) -> PaletteMap {
             palette.insert(frame, FROZEN);
         }
     }
+    for process in frames.processes.iter().flatten() {
+        palette.insert(process, PROCESS);
+    }
     for thread in frames.threads.iter().flatten() {
         palette.insert(thread, THREAD);
     }
@@ -103,7 +120,7 @@ const fn grey(level: u8) -> Color {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::support::{assert_golden, made_profile};
+    use crate::encode::support::{assert_golden, made_processes, made_profile};
 
     fn svg(profile: &Profile, threads: bool) -> String {
         let mut bytes = Vec::new();
@@ -113,10 +130,29 @@ mod tests {
 
     #[test]
     fn a_flame_graph_is_drawn() {
-        let text = svg(&made_profile("/srv/app/main.py"), true);
-        // The frames; what stands before them is inferno's script.
-        let frames = &text[text.find(r#"<svg id="frames""#).unwrap()..];
-        assert_golden("made.svg.txt", &frames.replace("<g>", "\n<g>"));
+        for (name, profile) in [
+            ("made.svg.txt", made_profile("/srv/app/main.py")),
+            ("processes.svg.txt", made_processes("/srv/app/main.py")),
+        ] {
+            let text = svg(&profile, true);
+            // The frames; what stands before them is inferno's script.
+            let frames = &text[text.find(r#"<svg id="frames""#).unwrap()..];
+            assert_golden(name, &frames.replace("<g>", "\n<g>"));
+        }
+    }
+
+    #[test]
+    fn processes_stand_side_by_side() {
+        let text = svg(&made_processes("/srv/app/main.py"), false);
+        assert!(text.contains(">python3.12 (pid 4242) and 2 more processes<"));
+        assert!(text.contains(">467 samples in 10.0 s<"));
+        for (process, samples) in [("python3.12 (4242)", 350), ("python2.7 (4300)", 110)] {
+            let (_, after) = text
+                .split_once(&format!("<title>{process} ({samples} samples"))
+                .unwrap();
+            let fill = after.split("fill=").nth(1).unwrap();
+            assert!(fill.starts_with("\"rgb(205,205,205)\""), "{fill}");
+        }
     }
 
     #[test]
@@ -140,7 +176,7 @@ mod tests {
     #[test]
     fn names_cannot_break_the_markup() {
         let mut profile = made_profile("/srv/app/main.py");
-        "<b>&\"\u{0}\u{1b}\u{fffe}".clone_into(&mut profile.process.name);
+        "<b>&\"\u{0}\u{1b}\u{fffe}".clone_into(&mut profile.processes[0].name);
         let text = svg(&profile, true);
         assert!(text.contains("&lt;b&gt;&amp;"));
         assert!(text.chars().all(|character| {

@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use crate::profile::{FrameKind, Function, Location, Profile, Thread};
+use crate::profile::{FrameKind, Function, Location, Process, Profile, Thread};
 
 /// `text` with every character that is not for showing written as Rust and Python would.
 #[must_use]
@@ -47,6 +47,12 @@ pub fn frame(profile: &Profile, location: Location) -> String {
 #[must_use]
 pub fn thread_frame(thread: &Thread) -> String {
     format!("{} ({})", folded(&thread.name), thread.tid)
+}
+
+/// A process as a frame of a folded stack.
+#[must_use]
+pub fn process_frame(process: &Process) -> String {
+    format!("{} ({})", folded(&process.name), process.pid)
 }
 
 /// `text` as a part of a folded stack: without `;`, which parts frames and becomes `:` as in

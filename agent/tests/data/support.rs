@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::profile::{
-    FrameKind, Function, FunctionId, Image, Location, LocationId, Losses, Process, Profile, Sample,
-    StackId, Thread, ThreadIndex,
+    FrameKind, Function, FunctionId, Image, LeftOut, Location, LocationId, Losses, Process,
+    ProcessIndex, Profile, Sample, StackId, Thread, ThreadIndex,
 };
 
 /// A profile with what is hard to get right: equal names in threads, recursion, markers, names
@@ -63,6 +63,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
         &[at_no_python],
     ];
     let thread = |tid, name: &str| Thread {
+        process: ProcessIndex(0),
         tid,
         name: name.to_owned(),
     };
@@ -75,12 +76,14 @@ pub(crate) fn made_profile(source: &str) -> Profile {
         start: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045),
         duration: Duration::from_millis(10_012),
         period: Duration::from_millis(10),
-        process: Process {
+        processes: vec![Process {
             pid: 4242,
+            parent: Some(4000),
             name: "python3.12".to_owned(),
+            is_python: true,
             runtime: "CPython 3.12.1".to_owned(),
             images: images(),
-        },
+        }],
         functions: made.functions,
         locations: made.locations,
         stacks: stacks.into_iter().map(Box::from).collect(),
@@ -109,7 +112,53 @@ pub(crate) fn made_profile(source: &str) -> Profile {
             not_python: 3,
             ..Losses::default()
         },
+        left_out: LeftOut::default(),
     }
+}
+
+/// The same profile with two further processes: an older Python whose program has places in common
+/// with the first one's and whose thread has the id of one of the first one's, and a process
+/// without Python of a name that is made of what a format is made of.
+pub(crate) fn made_processes(source: &str) -> Profile {
+    let mut profile = made_profile(source);
+    profile.processes.push(Process {
+        pid: 4300,
+        parent: Some(4242),
+        name: "python2.7".to_owned(),
+        is_python: true,
+        runtime: "CPython 2.7.18".to_owned(),
+        images: vec![Image {
+            path: "/usr/bin/python2.7".into(),
+            build_id: None,
+            // Where the first process has another file.
+            ..images().remove(0)
+        }],
+    });
+    profile.processes.push(Process {
+        pid: 4301,
+        parent: Some(4300),
+        name: "#; s\nh".to_owned(),
+        ..Process::default()
+    });
+    let thread = |process, tid, name: &str| Thread {
+        process: ProcessIndex(process),
+        tid,
+        name: name.to_owned(),
+    };
+    profile.threads.extend([
+        thread(1, 4300, "MainThread"),
+        thread(1, 4243, "worker"),
+        thread(2, 4301, "sh"),
+    ]);
+    let sample = |stack, thread, count| Sample {
+        stack: StackId(stack),
+        thread: ThreadIndex(thread),
+        count,
+    };
+    profile
+        .samples
+        .extend([sample(2, 4, 70), sample(2, 5, 40), sample(8, 6, 7)]);
+    profile
 }
 
 fn images() -> Vec<Image> {

@@ -5,7 +5,7 @@
 //! - Ids of mappings, functions and locations are 1, 2, 3 …; Parca demands it.
 //! - Real images are listed, the executable first, as not symbolized, which they are not. No
 //!   location lies in them, so `go tool pprof` neither looks for their files nor warns.
-//! - Python frames lie in a mapping of their own. Its name begins with `[`, which stands for "no
+//! - Python frames lie in a mapping of their own, one for all processes with the same runtime. Its name begins with `[`, which stands for "no
 //!   file" everywhere, and never contains `python3`, by which Parca's user interface hides an
 //!   interpreter's internals.
 //! - Python frames have no address. A made-up one would differ from profile to profile, and what
@@ -15,13 +15,16 @@
 //!   `<module>` and `<lambda>` lose what stands between `<` and `>`.
 //! - Names have no control characters in them: `go tool pprof` prints them as they are.
 //! - The thread's name is a text label and its id a number under another key. Pyroscope makes a
-//!   series of each text label, so there is only this one.
+//!   series of each text label, so there is only this one, and that of the process, which is only
+//!   told where there are several.
 
+mod mappings;
 mod schema;
 mod strings;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
     io::{self, Write},
     time::{Duration, SystemTime},
 };
@@ -29,9 +32,12 @@ use std::{
 use flate2::{Compression, GzBuilder};
 use prost::Message as _;
 
-use self::strings::Strings;
+use self::{mappings::Mappings, strings::Strings};
 use super::{losses, text::printable};
-use crate::profile::{Process, Profile, Stack};
+use crate::profile::{LocationId, Process, ProcessIndex, Profile, Stack};
+
+/// Processes that get a comment of their own; of more it is told how many there are.
+const PROCESS_COMMENTS: usize = 10;
 
 /// Writes a profile as a pprof file.
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
@@ -52,13 +58,13 @@ fn message(profile: &Profile) -> schema::Profile {
         r#type: strings.index("cpu"),
         unit: strings.index("nanoseconds"),
     };
-    let mapping = mappings(&profile.process, &mut strings);
-    let python_mapping = mapping.last().map_or(0, |mapping| mapping.id);
+    let mappings = Mappings::new(&profile.processes, &mut strings);
+    let places = Places::new(profile, &mappings);
     schema::Profile {
         sample_type: vec![samples, cpu],
-        sample: sample_messages(profile, &mut strings),
-        mapping,
-        location: locations(profile, python_mapping),
+        sample: sample_messages(profile, &mappings, &places, &mut strings),
+        location: places.messages(profile),
+        mapping: mappings.into_messages(),
         function: functions(profile, &mut strings),
         time_nanos: nanoseconds(
             profile
@@ -78,40 +84,6 @@ fn message(profile: &Profile) -> schema::Profile {
     }
 }
 
-/// The real images, then what Python frames lie in.
-fn mappings(process: &Process, strings: &mut Strings) -> Vec<schema::Mapping> {
-    let mut mappings = Vec::with_capacity(process.images.len() + 1);
-    for (id, image) in (1..).zip(&process.images) {
-        mappings.push(schema::Mapping {
-            id,
-            memory_start: image.start,
-            memory_limit: image.end,
-            file_offset: image.file_offset,
-            filename: strings.index(&printable(&image.path.to_string_lossy())),
-            build_id: strings.index(image.build_id.as_deref().unwrap_or_default()),
-            ..schema::Mapping::default()
-        });
-    }
-    mappings.push(schema::Mapping {
-        id: mappings.len() as u64 + 1,
-        filename: strings.index(&python_mapping_name(process)),
-        has_functions: true,
-        has_filenames: true,
-        has_line_numbers: true,
-        ..schema::Mapping::default()
-    });
-    mappings
-}
-
-/// For example `[cpython 3.12.1]`.
-fn python_mapping_name(process: &Process) -> String {
-    let runtime = match process.runtime.as_str() {
-        "" => "python",
-        runtime => runtime,
-    };
-    format!("[{}]", runtime.to_lowercase())
-}
-
 fn functions(profile: &Profile, strings: &mut Strings) -> Vec<schema::Function> {
     (1..)
         .zip(&profile.functions)
@@ -125,48 +97,78 @@ fn functions(profile: &Profile, strings: &mut Strings) -> Vec<schema::Function> 
         .collect()
 }
 
-fn locations(profile: &Profile, mapping_id: u64) -> Vec<schema::Location> {
-    (1..)
-        .zip(&profile.locations)
-        .map(|(id, location)| schema::Location {
-            id,
-            mapping_id,
-            address: 0,
-            line: vec![schema::Line {
-                function_id: id_of(location.function.0),
-                line: location.line.map_or(0, |line| line.get().into()),
-            }],
-        })
-        .collect()
+/// Where locations stand in the file: once for every mapping that they are seen in.
+struct Places {
+    ids: BTreeMap<Place, u64>,
 }
 
-fn sample_messages(profile: &Profile, strings: &mut Strings) -> Vec<schema::Sample> {
-    let thread_name = strings.index("thread_name");
-    let thread_id = strings.index("thread_id");
-    let mut counts = BTreeMap::<(&Stack, u32, &str), u64>::new();
+/// A location in a mapping.
+type Place = (u64, LocationId);
+
+impl Places {
+    fn new(profile: &Profile, mappings: &Mappings) -> Self {
+        let mut places = BTreeSet::new();
+        for sample in &profile.samples {
+            let mapping = mappings.python(profile.process_of(sample));
+            let stack = &profile.stacks[sample.stack.0 as usize];
+            places.extend(stack.iter().map(|location| (mapping, *location)));
+        }
+        Self {
+            ids: places.into_iter().zip(1..).collect(),
+        }
+    }
+
+    /// The id of a location that is seen in a mapping.
+    fn id(&self, mapping: u64, location: LocationId) -> u64 {
+        self.ids.get(&(mapping, location)).copied().unwrap_or(0)
+    }
+
+    fn messages(&self, profile: &Profile) -> Vec<schema::Location> {
+        self.ids
+            .iter()
+            .map(|(&(mapping_id, location), &id)| {
+                let location = profile.locations[location.0 as usize];
+                schema::Location {
+                    id,
+                    mapping_id,
+                    address: 0,
+                    line: vec![schema::Line {
+                        function_id: u64::from(location.function.0) + 1,
+                        line: location.line.map_or(0, |line| line.get().into()),
+                    }],
+                }
+            })
+            .collect()
+    }
+}
+
+fn sample_messages(
+    profile: &Profile,
+    mappings: &Mappings,
+    places: &Places,
+    strings: &mut Strings,
+) -> Vec<schema::Sample> {
+    let mut counts = BTreeMap::<(ProcessIndex, &Stack, u32, &str), u64>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
         let thread = &profile.threads[sample.thread.0 as usize];
-        *counts.entry((stack, thread.tid, &thread.name)).or_default() += sample.count;
+        let key = (thread.process, stack, thread.tid, &*thread.name);
+        *counts.entry(key).or_default() += sample.count;
     }
     let mut messages = Vec::with_capacity(counts.len());
-    for ((stack, tid, name), count) in counts {
+    for ((process, stack, tid, thread_name), count) in counts {
         let cpu_ns = u128::from(count).saturating_mul(profile.period.as_nanos());
-        let mut label = vec![schema::Label {
-            key: thread_id,
-            str: 0,
-            num: tid.into(),
-        }];
-        // An empty text would read as the number 0.
-        if !name.is_empty() {
-            label.push(schema::Label {
-                key: thread_name,
-                str: strings.index(&printable(name)),
-                num: 0,
-            });
+        let mapping = mappings.python(process);
+        let mut label = Vec::new();
+        number_label(&mut label, "thread_id", tid, strings);
+        text_label(&mut label, "thread_name", thread_name, strings);
+        if profile.processes.len() > 1 {
+            let process = &profile.processes[process.0 as usize];
+            number_label(&mut label, "process_id", process.pid, strings);
+            text_label(&mut label, "process_name", &process.name, strings);
         }
         messages.push(schema::Sample {
-            location_id: stack.iter().map(|location| id_of(location.0)).collect(),
+            location_id: stack.iter().map(|&at| places.id(mapping, at)).collect(),
             value: vec![saturating(count), saturating(cpu_ns)],
             label,
         });
@@ -174,25 +176,46 @@ fn sample_messages(profile: &Profile, strings: &mut Strings) -> Vec<schema::Samp
     messages
 }
 
+fn number_label(labels: &mut Vec<schema::Label>, key: &str, number: u32, strings: &mut Strings) {
+    labels.push(schema::Label {
+        key: strings.index(key),
+        str: 0,
+        num: number.into(),
+    });
+}
+
+/// Adds a text, unless it is empty: then it would read as the number 0.
+fn text_label(labels: &mut Vec<schema::Label>, key: &str, text: &str, strings: &mut Strings) {
+    if !text.is_empty() {
+        labels.push(schema::Label {
+            key: strings.index(key),
+            str: strings.index(&printable(text)),
+            num: 0,
+        });
+    }
+}
+
+/// What made the profile, the processes, and what is not in it.
 fn comments(profile: &Profile) -> Vec<String> {
-    let Process {
-        pid, name, runtime, ..
-    } = &profile.process;
-    let mut comments = vec![
-        format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
-        format!(
-            "process {pid} ({}), {}",
-            printable(name),
-            printable(runtime)
-        ),
-    ];
-    comments.extend(losses::sentences(&profile.losses));
+    let agent = format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    let mut comments = vec![agent];
+    let processes = &profile.processes;
+    comments.extend(processes.iter().take(PROCESS_COMMENTS).map(process_comment));
+    match processes.len().saturating_sub(PROCESS_COMMENTS) {
+        0 => {}
+        1 => comments.push("and 1 more process".to_owned()),
+        more => comments.push(format!("and {more} more processes")),
+    }
+    comments.extend(losses::sentences(&profile.left_out, &profile.losses));
     comments
 }
 
-/// The id in the file of what has this index in the profile.
-fn id_of(index: u32) -> u64 {
-    u64::from(index) + 1
+fn process_comment(process: &Process) -> String {
+    let mut comment = format!("process {} ({})", process.pid, printable(&process.name));
+    if !process.runtime.is_empty() {
+        let _ = write!(comment, ", {}", printable(&process.runtime));
+    }
+    comment
 }
 
 fn nanoseconds(duration: Duration) -> i64 {

@@ -6,7 +6,7 @@ use std::{
 
 use super::*;
 use crate::{
-    encode::support::{assert_golden, made_profile},
+    encode::support::{assert_golden, made_processes, made_profile},
     profile::{Function, FunctionId, Location, LocationId, Sample, StackId, ThreadIndex},
 };
 
@@ -189,15 +189,90 @@ fn a_profile_is_all_there() {
 }
 
 #[test]
+fn processes_are_told_apart() {
+    let message = decoded(&made_processes("/srv/app/main.py"));
+    assert_valid(&message);
+    assert_golden("processes.pprof.txt", &message.dump());
+}
+
+#[test]
+fn a_single_process_has_no_labels_for_it() {
+    let message = decoded(&made_profile(""));
+    assert!(
+        !message
+            .string_table
+            .iter()
+            .any(|text| text.starts_with("process_"))
+    );
+}
+
+#[test]
+fn a_fork_shares_its_mappings() {
+    let mut profile = made_profile("");
+    let alone = decoded(&profile);
+    let fork = Process {
+        pid: 4343,
+        parent: Some(4242),
+        ..profile.processes[0].clone()
+    };
+    profile.processes.push(fork);
+    profile.threads[1].process = ProcessIndex(1);
+    let message = decoded(&profile);
+    assert_valid(&message);
+    assert_eq!(message.mapping.len(), alone.mapping.len());
+    assert_eq!(message.location.len(), alone.location.len());
+    let comments: Vec<_> = message
+        .comment
+        .iter()
+        .map(|&text| message.text(text))
+        .collect();
+    assert_eq!(comments[2], "process 4343 (python3.12), CPython 3.12.1");
+}
+
+#[test]
+fn what_python_frames_lie_in_is_named_after_the_runtime() {
+    let name = |is_python, runtime: &str| {
+        let mut profile = made_profile("");
+        profile.processes = vec![Process {
+            is_python,
+            runtime: runtime.to_owned(),
+            ..Process::default()
+        }];
+        let message = decoded(&profile);
+        assert_valid(&message);
+        message.text(message.mapping[0].filename).to_owned()
+    };
+    assert_eq!(name(true, "CPython 3.12.1"), "[cpython 3.12.1]");
+    assert_eq!(name(true, ""), "[python]");
+    assert_eq!(name(false, ""), "[no python]");
+}
+
+#[test]
+fn many_processes_have_few_comments() {
+    let mut profile = made_profile("");
+    let process = profile.processes[0].clone();
+    profile.processes = vec![process; 25];
+    let message = decoded(&profile);
+    let comments: Vec<_> = message
+        .comment
+        .iter()
+        .map(|&text| message.text(text))
+        .collect();
+    assert_eq!(comments[11], "and 15 more processes");
+    assert_eq!(comments.len(), 15);
+}
+
+#[test]
 fn what_is_decoded_is_what_was_encoded() {
-    let profile = made_profile("/srv/app/main.py");
-    assert_eq!(decoded(&profile), message(&profile));
+    for profile in [made_profile("/srv/app/main.py"), made_processes("main.py")] {
+        assert_eq!(decoded(&profile), message(&profile));
+    }
 }
 
 #[test]
 fn nothing_at_all_is_valid() {
     let mut profile = made_profile("");
-    profile.process = Process::default();
+    profile.processes.clear();
     profile.functions.clear();
     profile.locations.clear();
     profile.stacks.clear();
@@ -205,7 +280,7 @@ fn nothing_at_all_is_valid() {
     profile.samples.clear();
     let message = decoded(&profile);
     assert_valid(&message);
-    assert_eq!(message.text(message.mapping[0].filename), "[python]");
+    assert!(message.mapping.is_empty());
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Which samples a profile is made of, and what to say when there are none.
+
+use std::{convert::Infallible, fmt, str::FromStr};
+
+/// Threads that an error lists.
+const MOST_LISTED: usize = 20;
+
+/// Which samples to take; by default all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only samples of threads that held the GIL or, in a build without one, were attached to the
+    /// interpreter.
+    pub gil_only: bool,
+    /// Only samples of these threads.
+    pub thread: Option<ThreadFilter>,
+}
+
+impl Filter {
+    /// Whether samples of a thread are taken as far as the thread goes.
+    pub(super) fn takes_thread(&self, tid: u32, name: &str) -> bool {
+        self.thread
+            .as_ref()
+            .is_none_or(|wanted| wanted.matches(tid, name))
+    }
+}
+
+/// Which threads to take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThreadFilter {
+    /// The thread with this id, as the agent sees it.
+    Tid(u32),
+    /// Threads whose last name is exactly this.
+    Name(String),
+}
+
+impl ThreadFilter {
+    /// Whether it takes a thread.
+    #[must_use]
+    pub fn matches(&self, tid: u32, name: &str) -> bool {
+        match self {
+            Self::Tid(wanted) => *wanted == tid,
+            Self::Name(wanted) => wanted == name,
+        }
+    }
+}
+
+impl FromStr for ThreadFilter {
+    type Err = Infallible;
+
+    /// A number is an id, all else is a name.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text
+            .parse()
+            .map_or_else(|_| Self::Name(text.to_owned()), Self::Tid))
+    }
+}
+
+impl fmt::Display for ThreadFilter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tid(tid) => write!(formatter, "with the id {tid}"),
+            Self::Name(name) => write!(formatter, "named `{name}`"),
+        }
+    }
+}
+
+/// A thread that was sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenThread {
+    /// Its process, as the agent sees its id.
+    pub tgid: u32,
+    /// Its id, as the agent sees it.
+    pub tid: u32,
+    /// Its last name, empty if it is not known.
+    pub name: String,
+    /// Its sampling periods.
+    pub samples: u64,
+}
+
+impl fmt::Display for SeenThread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.is_empty() {
+            return write!(formatter, "{}", self.tid);
+        }
+        write!(formatter, "{} ({})", self.name, self.tid)
+    }
+}
+
+/// A filter that asks for a thread of which there is no sample.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no thread {wanted} used any CPU; choose one of those that did: {}", Listed(.seen))]
+pub struct NoSuchThread {
+    /// What was asked for.
+    pub wanted: ThreadFilter,
+    /// The threads that were sampled, the one with the most samples first.
+    pub seen: Vec<SeenThread>,
+}
+
+/// The first threads of a list, and how many more there are.
+struct Listed<'a>(&'a [SeenThread]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, thread) in self.0.iter().take(MOST_LISTED).enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(formatter, "{separator}{thread}")?;
+        }
+        match self.0.len().saturating_sub(MOST_LISTED) {
+            0 => Ok(()),
+            more => write!(formatter, " and {more} more"),
+        }
+    }
+}

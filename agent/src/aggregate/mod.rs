@@ -1,0 +1,237 @@
+//! Samples of some time → a profile.
+//!
+//! Samples are counted by the hash of their stack, by thread and by how the walk ended; what a
+//! collision of hashes does is told in [`agent_common::hash`]. Stacks that read the same in
+//! words, because their frames stand on the same lines, are one stack of the profile, whichever
+//! processes they are of.
+//!
+//! Invariants: a thread is known by its process and its id, for the id of a thread that has ended
+//! can become that of another process's; every sample that was counted is in the profile or in
+//! [`Profile::left_out`].
+
+mod build;
+mod filter;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
+use agent_common::record::{Frame, Sample, WalkEnd};
+
+pub use self::filter::{Filter, NoSuchThread, SeenThread, ThreadFilter};
+use crate::{
+    profile::{LeftOut, Process, Profile, Resolved},
+    record::Stack,
+};
+
+/// What has been sampled so far.
+#[derive(Debug, Default)]
+pub struct Aggregator {
+    counts: HashMap<Key, u64>,
+    stacks: HashMap<u64, Stack>,
+    processes: HashMap<u32, Told>,
+    threads: HashMap<ThreadKey, String>,
+    samples: u64,
+    malformed_records: u64,
+}
+
+/// What samples are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    thread: ThreadKey,
+    stack: u64,
+    end: WalkEnd,
+    holds_gil: bool,
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct ThreadKey {
+    tgid: u32,
+    tid: u32,
+}
+
+/// A process that was told of.
+#[derive(Clone, Debug)]
+struct Told {
+    /// How many others were told of before it first was.
+    order: usize,
+    /// What was told last.
+    process: Process,
+}
+
+/// What a profile says about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// When sampling began.
+    pub start: SystemTime,
+    /// For how long samples were taken.
+    pub duration: Duration,
+    /// CPU time that one sample stands for.
+    pub period: Duration,
+}
+
+impl Aggregator {
+    /// Counts a sample.
+    pub fn add_sample(&mut self, sample: &Sample) {
+        let key = Key {
+            thread: ThreadKey {
+                tgid: sample.tgid,
+                tid: sample.tid,
+            },
+            stack: sample.stack,
+            end: sample.end,
+            holds_gil: sample.holds_gil != 0,
+        };
+        let weight = u64::from(sample.weight);
+        *self.counts.entry(key).or_default() += weight;
+        self.samples += weight;
+    }
+
+    /// Learns a stack that samples refer to.
+    pub fn add_stack(&mut self, stack: Stack) {
+        self.stacks.insert(stack.hash, stack);
+    }
+
+    /// Learns what a process is. What was learned last holds for all samples with its id: a
+    /// program that was executed is what its process is.
+    ///
+    /// A profile has the processes in the order in which they were first told of, then, named by
+    /// their ids, those that never were.
+    pub fn add_process(&mut self, process: Process) {
+        let order = self.processes.len();
+        let told = self.processes.entry(process.pid).or_insert(Told {
+            order,
+            process: Process::default(),
+        });
+        told.process = process;
+    }
+
+    /// Learns the name of a thread of a process, both of which are given by their ids.
+    pub fn add_thread(&mut self, process: u32, tid: u32, name: String) {
+        let thread = ThreadKey { tgid: process, tid };
+        self.threads.insert(thread, name);
+    }
+
+    /// Notes a record that could not be understood.
+    pub fn add_malformed(&mut self) {
+        self.malformed_records += 1;
+    }
+
+    /// Sampling periods counted so far, with those that a filter will leave out.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The threads that were sampled, the one with the most samples first.
+    #[must_use]
+    pub fn seen_threads(&self) -> Vec<SeenThread> {
+        let mut samples = HashMap::<ThreadKey, u64>::new();
+        for (key, count) in &self.counts {
+            *samples.entry(key.thread).or_default() += count;
+        }
+        let mut seen: Vec<_> = samples
+            .into_iter()
+            .map(|(thread, samples)| SeenThread {
+                tgid: thread.tgid,
+                tid: thread.tid,
+                name: self.thread_name(thread).to_owned(),
+                samples,
+            })
+            .collect();
+        seen.sort_unstable_by(|a, b| (b.samples, a.tgid, a.tid).cmp(&(a.samples, b.tgid, b.tid)));
+        seen
+    }
+
+    /// Whether a filter leaves anything of what was sampled as far as threads go.
+    ///
+    /// # Errors
+    ///
+    /// When there are samples, and none is of a thread that the filter asks for.
+    pub fn check(&self, filter: &Filter) -> Result<(), NoSuchThread> {
+        let Some(wanted) = &filter.thread else {
+            return Ok(());
+        };
+        let seen = self.seen_threads();
+        let is_wanted = |thread: &SeenThread| wanted.matches(thread.tid, &thread.name);
+        if seen.is_empty() || seen.iter().any(is_wanted) {
+            return Ok(());
+        }
+        Err(NoSuchThread {
+            wanted: wanted.clone(),
+            seen,
+        })
+    }
+
+    /// Makes the profile of the samples that `filter` takes; `resolve` puts a frame into words.
+    ///
+    /// What the kernel half itself counted as lost is not known here and left at 0.
+    pub fn profile(
+        &self,
+        about: &About,
+        filter: &Filter,
+        mut resolve: impl FnMut(&Frame) -> Option<Resolved>,
+    ) -> Profile {
+        let mut builder = build::Builder::default();
+        let mut left_out = LeftOut::default();
+        let mut keys: Vec<(&Key, u64)> = self
+            .counts
+            .iter()
+            .map(|(key, count)| (key, *count))
+            .collect();
+        keys.sort_unstable_by_key(|(key, _)| {
+            let order = self.order(key.thread.tgid);
+            (order, key.thread, key.stack, key.end.0, key.holds_gil)
+        });
+        for (key, count) in keys {
+            let name = self.thread_name(key.thread);
+            if !filter.takes_thread(key.thread.tid, name) {
+                left_out.other_threads += count;
+            } else if filter.gil_only && !key.holds_gil {
+                left_out.without_gil += count;
+            } else {
+                let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
+                let thread = builder.thread(process, key.thread.tid, name);
+                let stack = self.stacks.get(&key.stack);
+                let stack = builder.stack(key, stack, count, &mut resolve);
+                builder.count(stack, thread, count);
+            }
+        }
+        if builder.is_empty()
+            && let Some(first) = self.processes.values().min_by_key(|told| told.order)
+        {
+            builder.process(first.process.pid, || first.process.clone());
+        }
+        let mut profile = builder.finish(*about);
+        profile.losses.malformed_records = self.malformed_records;
+        profile.left_out = left_out;
+        profile
+    }
+
+    /// The last name of a thread that was learned; empty if none was.
+    fn thread_name(&self, thread: ThreadKey) -> &str {
+        self.threads.get(&thread).map_or("", String::as_str)
+    }
+
+    /// Where a process stands among those of a profile.
+    fn order(&self, tgid: u32) -> usize {
+        self.processes
+            .get(&tgid)
+            .map_or(usize::MAX, |told| told.order)
+    }
+
+    fn process(&self, tgid: u32) -> Process {
+        self.processes.get(&tgid).map_or_else(
+            || Process {
+                pid: tgid,
+                name: tgid.to_string(),
+                ..Process::default()
+            },
+            |told| told.process.clone(),
+        )
+    }
+}

@@ -1,0 +1,330 @@
+use std::time::{Duration, SystemTime};
+
+use agent_common::record::{Frame, FrameKind as WireKind, Header, RecordKind, Sample, WalkEnd};
+
+use super::{About, Aggregator, Filter, ThreadFilter};
+use crate::{
+    profile::{FrameKind, Function, LeftOut, Losses, Process, Profile, Resolved},
+    record::Stack,
+};
+
+fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
+    Sample {
+        header: Header {
+            kind: RecordKind::SAMPLE,
+            reserved: 0,
+            bytes: 48,
+        },
+        time_ns: 0,
+        stack,
+        tgid: 1,
+        tid,
+        cpu: 0,
+        weight,
+        end,
+        holds_gil: 0,
+        reserved: [0; 2],
+    }
+}
+
+fn stack(hash: u64, symbols: &[u64], gap: Option<usize>) -> Stack {
+    let frame = |symbol: &u64| Frame {
+        symbol: *symbol,
+        instruction_offset: 0,
+        kind: WireKind::PYTHON,
+    };
+    Stack {
+        hash,
+        frames: symbols.iter().map(frame).collect(),
+        gap,
+    }
+}
+
+/// Symbol 0 has no name, 12 is on the line of 11.
+fn resolve(frame: &Frame) -> Option<Resolved> {
+    let symbol = if frame.symbol == 12 { 11 } else { frame.symbol };
+    (symbol != 0).then(|| Resolved {
+        function: Function {
+            name: format!("f{symbol}"),
+            file: "app.py".to_owned(),
+            first_line: None,
+            kind: FrameKind::Python,
+        },
+        line: None,
+    })
+}
+
+fn profile(aggregator: &Aggregator) -> Profile {
+    filtered(aggregator, &Filter::default())
+}
+
+fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
+    let about = About {
+        start: SystemTime::UNIX_EPOCH,
+        duration: Duration::from_secs(1),
+        period: Duration::from_millis(10),
+    };
+    aggregator.profile(&about, filter, resolve)
+}
+
+fn process(pid: u32, name: &str) -> Process {
+    Process {
+        pid,
+        name: name.to_owned(),
+        ..Process::default()
+    }
+}
+
+/// Samples without frames of threads of several processes, each with its number: `(tgid, tid)`
+/// and whether the thread held the GIL.
+fn sampled(samples: &[(u32, u32, bool, u32)]) -> Aggregator {
+    let mut aggregator = Aggregator::default();
+    for &(tgid, tid, holds_gil, weight) in samples {
+        aggregator.add_sample(&Sample {
+            tgid,
+            holds_gil: holds_gil.into(),
+            ..sample(0, tid, weight, WalkEnd::NO_THREAD_STATE)
+        });
+    }
+    aggregator
+}
+
+/// Processes and threads with their counts.
+fn threads(profile: &Profile) -> Vec<String> {
+    profile
+        .samples
+        .iter()
+        .map(|sample| {
+            let thread = &profile.threads[sample.thread.0 as usize];
+            let process = &profile.processes[profile.process_of(sample).0 as usize];
+            let (pid, process) = (process.pid, &process.name);
+            let (tid, thread) = (thread.tid, &thread.name);
+            format!("{process} {pid}, {thread} {tid}: {}", sample.count)
+        })
+        .collect()
+}
+
+/// Stacks as text, leaf first, with their threads and counts.
+fn lines(profile: &Profile) -> Vec<String> {
+    let name = |id: &_| profile.location(*id).0.name.as_str();
+    profile
+        .samples
+        .iter()
+        .map(|sample| {
+            let stack = &profile.stacks[sample.stack.0 as usize];
+            let names: Vec<_> = stack.iter().map(name).collect();
+            let thread = &profile.threads[sample.thread.0 as usize];
+            let (tid, name) = (thread.tid, &thread.name);
+            format!("{} {tid} {name} {}", names.join("<"), sample.count)
+        })
+        .collect()
+}
+
+#[test]
+fn samples_are_counted_by_stack_and_thread() {
+    let mut aggregator = Aggregator::default();
+    aggregator.add_stack(stack(1, &[5, 6], None));
+    aggregator.add_thread(1, 8, "worker".to_owned());
+    for (tid, weight) in [(7, 1), (8, 1), (7, 3)] {
+        aggregator.add_sample(&sample(1, tid, weight, WalkEnd::ROOT));
+    }
+    let profile = profile(&aggregator);
+    assert_eq!(lines(&profile), ["f5<f6 7  4", "f5<f6 8 worker 1"]);
+    assert_eq!(profile.total(), aggregator.samples());
+}
+
+#[test]
+fn stacks_that_read_the_same_are_one() {
+    let mut aggregator = Aggregator::default();
+    for (hash, symbol) in [(1, 11), (2, 12)] {
+        aggregator.add_stack(stack(hash, &[symbol], None));
+        aggregator.add_sample(&sample(hash, 7, 1, WalkEnd::ROOT));
+    }
+    assert_eq!(lines(&profile(&aggregator)), ["f11 7  2"]);
+}
+
+#[test]
+fn what_is_missing_is_marked_and_counted() {
+    let mut aggregator = Aggregator::default();
+    aggregator.add_stack(stack(1, &[5, 6, 7], Some(2)));
+    aggregator.add_stack(stack(2, &[5, 0], None));
+    aggregator.add_sample(&sample(1, 1, 1, WalkEnd::ROOT));
+    aggregator.add_sample(&sample(2, 2, 2, WalkEnd::FRAME_FAULT));
+    aggregator.add_sample(&sample(3, 3, 1, WalkEnd::ROOT));
+    aggregator.add_sample(&sample(0, 4, 1, WalkEnd::NO_THREAD_STATE));
+    let profile = profile(&aggregator);
+    assert_eq!(
+        lines(&profile),
+        [
+            "f5<f6<[frames left out]<f7 1  1",
+            "f5<[function could not be read]<[incomplete: a frame was not in memory] 2  2",
+            "[stack lost] 3  1",
+            "[no Python] 4  1",
+        ]
+    );
+    let losses = profile.losses;
+    assert_eq!(losses.truncated, 1);
+    assert_eq!(losses.unresolved_frames, 2);
+    assert_eq!(losses.incomplete, 3);
+    assert_eq!(losses.not_python, 1);
+}
+
+#[test]
+fn a_thread_is_one_of_its_process() {
+    let mut aggregator = sampled(&[(2, 7, false, 1), (1, 7, false, 2), (2, 7, true, 4)]);
+    aggregator.add_process(process(2, "second"));
+    aggregator.add_process(process(1, "first"));
+    aggregator.add_thread(1, 7, "worker".to_owned());
+    assert_eq!(
+        threads(&profile(&aggregator)),
+        ["second 2,  7: 5", "first 1, worker 7: 2"]
+    );
+}
+
+#[test]
+fn a_process_is_what_was_told_last() {
+    let mut aggregator = sampled(&[(5, 5, false, 1), (3, 3, false, 1), (1, 1, false, 1)]);
+    aggregator.add_process(process(5, "sh"));
+    aggregator.add_process(process(4, "idle"));
+    aggregator.add_process(process(3, "env"));
+    aggregator.add_process(Process {
+        parent: Some(1),
+        is_python: true,
+        ..process(5, "python3.12")
+    });
+    let profile = profile(&aggregator);
+    assert_eq!(
+        threads(&profile),
+        ["python3.12 5,  5: 1", "env 3,  3: 1", "1 1,  1: 1"]
+    );
+    assert_eq!(profile.processes[0].parent, Some(1));
+    assert!(profile.processes[0].is_python);
+    assert!(!profile.processes[2].is_python);
+}
+
+#[test]
+fn without_samples_there_is_the_first_process() {
+    let mut aggregator = Aggregator::default();
+    assert!(profile(&aggregator).processes.is_empty());
+    aggregator.add_process(process(9, "first"));
+    aggregator.add_process(process(8, "second"));
+    assert_eq!(profile(&aggregator).processes, [process(9, "first")]);
+}
+
+#[test]
+fn equal_stacks_of_processes_are_one() {
+    let mut aggregator = Aggregator::default();
+    aggregator.add_stack(stack(1, &[5, 6], None));
+    for tgid in [1, 2] {
+        aggregator.add_sample(&Sample {
+            tgid,
+            ..sample(1, tgid, 1, WalkEnd::ROOT)
+        });
+    }
+    let profile = profile(&aggregator);
+    assert_eq!((profile.stacks.len(), profile.processes.len()), (1, 2));
+    assert_eq!(lines(&profile), ["f5<f6 1  1", "f5<f6 2  1"]);
+}
+
+#[test]
+fn a_filter_takes_threads_that_held_the_gil() {
+    let mut aggregator = sampled(&[(1, 7, false, 1), (1, 7, true, 2), (1, 8, false, 4)]);
+    aggregator.add_stack(stack(1, &[5], Some(0)));
+    aggregator.add_sample(&sample(1, 8, 8, WalkEnd::FRAME_FAULT));
+    let filter = Filter {
+        gil_only: true,
+        ..Filter::default()
+    };
+    let profile = filtered(&aggregator, &filter);
+    assert_eq!(threads(&profile), ["1 1,  7: 2"]);
+    let left_out = LeftOut {
+        other_threads: 0,
+        without_gil: 13,
+    };
+    assert_eq!(profile.left_out, left_out);
+    // What was left out lost nothing.
+    let losses = Losses {
+        not_python: 2,
+        ..Losses::default()
+    };
+    assert_eq!(profile.losses, losses);
+    assert_eq!(
+        profile.total() + profile.left_out.total(),
+        aggregator.samples()
+    );
+}
+
+#[test]
+fn a_filter_takes_threads_by_id_or_last_name() {
+    let mut aggregator = sampled(&[(1, 7, true, 1), (2, 7, false, 2), (2, 8, true, 4)]);
+    aggregator.add_thread(1, 7, "worker".to_owned());
+    aggregator.add_thread(2, 8, "worker".to_owned());
+    aggregator.add_thread(1, 7, "idle".to_owned());
+    let of = |thread, gil_only| {
+        let filter = Filter {
+            gil_only,
+            thread: Some(thread),
+        };
+        let profile = filtered(&aggregator, &filter);
+        (threads(&profile), profile.left_out)
+    };
+    let left_out = |other_threads, without_gil| LeftOut {
+        other_threads,
+        without_gil,
+    };
+    let by_id = || "7".parse().unwrap();
+    let by_name = "worker".parse().unwrap();
+    assert_eq!(
+        of(by_id(), false),
+        (
+            vec!["1 1, idle 7: 1".to_owned(), "2 2,  7: 2".to_owned()],
+            left_out(4, 0)
+        )
+    );
+    assert_eq!(
+        of(by_id(), true),
+        (vec!["1 1, idle 7: 1".to_owned()], left_out(4, 2))
+    );
+    assert_eq!(
+        of(by_name, false),
+        (vec!["2 2, worker 8: 4".to_owned()], left_out(3, 0))
+    );
+}
+
+#[test]
+fn a_filter_that_takes_no_thread_lists_those_there_are() {
+    let check = |aggregator: &Aggregator, thread: &str| {
+        aggregator.check(&Filter {
+            gil_only: true,
+            thread: Some(thread.parse().unwrap()),
+        })
+    };
+    assert_eq!(check(&Aggregator::default(), "worker"), Ok(()));
+
+    let mut aggregator = sampled(&[(1, 1, false, 1), (1, 7, false, 9), (2, 8, false, 1)]);
+    aggregator.add_thread(1, 1, "MainThread".to_owned());
+    aggregator.add_thread(1, 7, "work".to_owned());
+    assert_eq!(check(&aggregator, "work"), Ok(()));
+    assert_eq!(check(&aggregator, "8"), Ok(()));
+    let error = check(&aggregator, "worker").unwrap_err();
+    assert_eq!(error.wanted, ThreadFilter::Name("worker".to_owned()));
+    assert_eq!(
+        error.to_string(),
+        "no thread named `worker` used any CPU; \
+         choose one of those that did: work (7), MainThread (1), 8"
+    );
+    let error = check(&aggregator, "2").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("no thread with the id 2 used")
+    );
+
+    let many: Vec<_> = (1..=25).map(|tid| (1, tid, false, 1)).collect();
+    let error = check(&sampled(&many), "worker").unwrap_err();
+    assert_eq!(error.seen.len(), 25);
+    assert!(
+        error.to_string().ends_with(", 19, 20 and 5 more"),
+        "{error}"
+    );
+}
