@@ -29,6 +29,7 @@ pub fn decode(text: Text, bytes: &[u8]) -> String {
                 push(&mut shown, u32::from_le_bytes(character));
             }
         }
+        Text::BYTES if text.cut != 0 => shown = decode_bytes(without_cut_character(bytes)),
         Text::BYTES => shown = decode_bytes(bytes),
         _ => {}
     }
@@ -47,6 +48,18 @@ pub fn decode_bytes(bytes: &[u8]) -> String {
         push(&mut shown, character.into());
     }
     shown
+}
+
+/// The bytes without a character at their end of which some bytes are missing.
+fn without_cut_character(bytes: &[u8]) -> &[u8] {
+    let invalid = bytes
+        .utf8_chunks()
+        .last()
+        .map_or(&[][..], |end| end.invalid());
+    match str::from_utf8(invalid) {
+        Err(error) if error.error_len().is_none() => &bytes[..bytes.len() - invalid.len()],
+        _ => bytes,
+    }
 }
 
 /// Appends a code point, escaped where it could do harm.
@@ -103,6 +116,38 @@ mod tests {
             .flat_map(|&character| u32::from(character).to_le_bytes())
             .collect();
         assert_eq!(decode(text(4, &wide), &wide), "𝒙y");
+    }
+
+    #[test]
+    fn bytes_are_read_as_utf_8() {
+        let bytes = "Größe_日本".as_bytes();
+        assert_eq!(decode(text(Text::BYTES, bytes), bytes), "Größe_日本");
+        // Of any other encoding, such as Latin-1, what is not ASCII cannot be told.
+        let bytes = b"Gr\xf6\xdfe";
+        assert_eq!(
+            decode(text(Text::BYTES, bytes), bytes),
+            "Gr\u{fffd}\u{fffd}e"
+        );
+        let bytes = b"a\nb\x1b[31m\xe2\x80\xae\x00";
+        assert_eq!(
+            decode(text(Text::BYTES, bytes), bytes),
+            "a\\nb\\x1b[31m\\u202e\\x00"
+        );
+    }
+
+    #[test]
+    fn bytes_that_were_cut_within_a_character_lose_it() {
+        let bytes = "tür".as_bytes();
+        let cut = Text {
+            kind: Text::BYTES,
+            cut: 1,
+            bytes: 2,
+        };
+        assert_eq!(decode(cut, bytes), "t…");
+        // Only its end is incomplete: what is not UTF-8 elsewhere is shown.
+        let cut = Text { bytes: 3, ..cut };
+        assert_eq!(decode(cut, b"\xffab"), "\u{fffd}ab…");
+        assert_eq!(decode(cut, b"ab\xff"), "ab\u{fffd}…");
     }
 
     #[test]
