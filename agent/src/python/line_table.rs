@@ -202,6 +202,28 @@ mod tests {
     }
 
     #[test]
+    fn an_unsigned_lnotab_only_goes_forward() {
+        // What is 2 lines back in a signed table is 254 on here: 10 for 1 byte, 264 for 2, then
+        // 519 behind a step without an advance, and 774 behind more bytes than one step has.
+        let table = [1, 254, 2, 255, 0, 0, 255, 0, 45, 255];
+        let table = LineTable::new(LineTableFormat::UNSIGNED_LNOTAB, 10, &table);
+        assert_eq!(
+            lines(&table, [-1, 0, 1, 2, 3, 258, 302, 303, 5000]),
+            [10, 10, 264, 264, 519, 519, 519, 774, 774]
+        );
+        let table = LineTable::new(LineTableFormat::LNOTAB, 10, &[1, 254]);
+        assert_eq!(lines(&table, [0, 1]), [10, 8]);
+    }
+
+    #[test]
+    fn half_a_pair_at_the_end_says_nothing() {
+        for format in [LineTableFormat::UNSIGNED_LNOTAB, LineTableFormat::LNOTAB] {
+            let table = LineTable::new(format, 10, &[2, 1, 2]);
+            assert_eq!(lines(&table, [0, 2, 4]), [10, 11, 11]);
+        }
+    }
+
+    #[test]
     fn an_empty_lnotab_has_the_first_line_everywhere() {
         let table = LineTable::new(LineTableFormat::LNOTAB, 7, &[]);
         assert_eq!(lines(&table, [-1, 0, 100]), [7, 7, 7]);
