@@ -152,7 +152,7 @@ impl Aggregator {
     /// # Errors
     ///
     /// When there are samples, and none is of a thread that the filter asks for.
-    pub fn check(&self, filter: &Filter) -> Result<(), NoSuchThread> {
+    pub fn check_filter(&self, filter: &Filter) -> Result<(), NoSuchThread> {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };

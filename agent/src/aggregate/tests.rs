@@ -294,7 +294,7 @@ fn a_filter_takes_threads_by_id_or_last_name() {
 #[test]
 fn a_filter_that_takes_no_thread_lists_those_there_are() {
     let check = |aggregator: &Aggregator, thread: &str| {
-        aggregator.check(&Filter {
+        aggregator.check_filter(&Filter {
             gil_only: true,
             thread: Some(thread.parse().unwrap()),
         })
