@@ -68,7 +68,7 @@ pub fn lint_kernel_half(tools: &Tools) -> Result<()> {
 /// When the tests cannot be started; what failed is in the tally.
 pub fn test(tally: &mut Tally, kernels: &[vm::Kernel]) -> Result<()> {
     setup::test_programs()?;
-    let interpreters = interpreters::ensure()?;
+    let interpreters = interpreters::all()?;
     let agent = build()?;
     let mut tests = cargo();
     tests

@@ -14,7 +14,6 @@ pub mod linker;
 pub mod packages;
 pub mod paths;
 pub mod process;
-pub mod roots;
 pub mod setup;
 pub mod tally;
 pub mod toolchain;

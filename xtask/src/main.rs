@@ -43,7 +43,7 @@ enum Habit {
     },
     /// Lint the crates of the host and the kernel half, each for its target
     Clippy,
-    /// List the Python interpreters that the tests profile, as VERSION<TAB>PATH
+    /// Make and list all Python interpreters that the tests run, as NAME<TAB>PATH
     Interpreters,
     /// Run a command in virtual machines that have the agent and Python
     Vm {
@@ -136,7 +136,7 @@ fn counted(checks: impl FnOnce(&mut Tally) -> Result<()>) -> ExitCode {
 }
 
 fn print_interpreters() -> Result<()> {
-    for interpreter in interpreters::ensure()? {
+    for interpreter in interpreters::all()? {
         println!("{interpreter}");
     }
     Ok(())

@@ -16,7 +16,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::interpreters::Interpreter;
-use crate::roots;
 use guest::Guest;
 pub use kernel::Kernel;
 use machine::Machine;
@@ -80,7 +79,7 @@ fn guest(program: &Path, interpreters: &[Interpreter]) -> Result<Guest> {
     // The distribution's comes last in the list; it is like what most hosts have.
     let interpreter = interpreters
         .iter()
-        .rfind(|interpreter| !roots::contains(&interpreter.path))
+        .rfind(|interpreter| interpreter.root().is_none())
         .context("the guest needs an interpreter of this machine: install python3")?;
     guest.add_python(&interpreter.path)?;
     Ok(guest)

@@ -150,7 +150,7 @@ fn pythons(options: &Options, agent: &Path) -> Result<Vec<Interpreter>> {
         return options
             .pythons
             .iter()
-            .map(|path| python::at(path))
+            .map(|path| Interpreter::at(path))
             .collect();
     }
     let mut pythons = vec![python::newest(agent)?];

@@ -1,15 +1,14 @@
 //! The interpreters that run the workloads.
 
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
 use super::agent::Capture;
 use super::workload::{Workload, directory};
-use crate::interpreters::Interpreter;
+use crate::interpreters::{Interpreter, pyenv};
 use crate::process::{capture, is_executable};
 
 /// Minor versions of Python 3 that are looked for, the newest first.
@@ -17,19 +16,6 @@ const LOOKED_FOR: std::ops::RangeInclusive<u32> = 6..=30;
 
 /// Those that stand for the old ones, from before frames lay side by side, the best first.
 const OLD: [u32; 2] = [8, 10];
-
-/// The interpreter at this path.
-pub(super) fn at(path: &Path) -> Result<Interpreter> {
-    let version =
-        capture(Command::new(path).args(["-c", "import sys; print(sys.version_info[1])"]))?;
-    let minor = version
-        .parse()
-        .with_context(|| format!("{} is no Python interpreter", path.display()))?;
-    Ok(Interpreter {
-        minor,
-        path: path.to_owned(),
-    })
-}
 
 /// For example `3.13.0`.
 pub(super) fn full_version(python: &Interpreter) -> Result<String> {
@@ -51,34 +37,19 @@ pub(super) fn old() -> Option<Interpreter> {
     OLD.into_iter().find_map(find)
 }
 
+/// Of pyenv's builds or in `PATH`.
 fn find(minor: u32) -> Option<Interpreter> {
     let path = env::var_os("PATH").unwrap_or_default();
-    in_pyenv()
+    let in_path =
+        env::split_paths(&path).map(|directory| directory.join(format!("python3.{minor}")));
+    pyenv::builds()
         .into_iter()
-        .chain(env::split_paths(&path))
-        .map(|directory| directory.join(format!("python3.{minor}")))
+        .filter(|build| (build.version.0, build.version.1) == (3, minor))
+        .map(|build| build.path)
+        .chain(in_path)
         .filter(|program| is_executable(program))
         // Stand-ins for what is not there do not run.
-        .find_map(|program| at(&program).ok())
-}
-
-/// Where pyenv keeps plain builds of CPython.
-fn in_pyenv() -> Vec<PathBuf> {
-    let root = env::var_os("PYENV_ROOT")
-        .map(PathBuf::from)
-        .or_else(|| env::home_dir().map(|home| home.join(".pyenv")));
-    let Some(Ok(versions)) = root.map(|root| fs::read_dir(root.join("versions"))) else {
-        return Vec::new();
-    };
-    let is_plain = |name: &str| {
-        name.bytes()
-            .all(|byte| byte == b'.' || byte.is_ascii_digit())
-    };
-    versions
-        .flatten()
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_plain))
-        .map(|entry| entry.path().join("bin"))
-        .collect()
+        .find_map(|program| Interpreter::at(&program).ok())
 }
 
 fn is_supported(agent: &Path, python: &Interpreter) -> bool {

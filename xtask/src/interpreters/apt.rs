@@ -1,0 +1,143 @@
+//! What other releases of Debian have, by apt with sources and a state of its own.
+//!
+//! Invariants: the machine's own sources and packages stay as they are; everything is verified
+//! with the keys of Debian's archive. The machine's other settings hold, such as those of a
+//! proxy.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+
+use super::once::Site;
+use crate::packages;
+use crate::paths;
+use crate::process::find_program;
+
+/// Where packages are.
+const MIRROR: &str = "http://deb.debian.org/debian";
+
+/// Where those of a release are that is no longer supported.
+const ARCHIVE: &str = "http://archive.debian.org/debian";
+
+/// What verifies them.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// The releases whose lists this process has fetched.
+static UPDATED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
+
+/// The packages of a release of Debian.
+pub(super) struct Apt {
+    state: PathBuf,
+}
+
+impl Apt {
+    /// Those of `release`, as of now.
+    pub(super) fn updated(site: &Site, release: &str) -> Result<Self> {
+        find_program("apt-get").context("there is no apt-get on this machine")?;
+        if !Path::new(KEYRING).exists() {
+            packages::install(&["debian-archive-keyring"])?;
+        }
+        let state = paths::cache()?.join("apt").join(release);
+        let apt = Self { state };
+        let mut updated = UPDATED.lock().unwrap_or_else(PoisonError::into_inner);
+        let updated = updated.get_or_insert_default();
+        if !updated.contains(&apt.state) {
+            apt.update(site, release, MIRROR)
+                .or_else(|error| apt.update(site, release, ARCHIVE).map_err(|_| error))?;
+            updated.insert(apt.state.clone());
+        }
+        Ok(apt)
+    }
+
+    /// Downloads binary packages, with all that they depend on, to the directory `to`.
+    pub(super) fn download(&self, site: &Site, packages: &[&str], to: &Path) -> Result<()> {
+        fs::create_dir_all(to.join("partial"))?;
+        let mut archives = "Dir::Cache::archives=".to_owned();
+        archives.push_str(to.to_str().context("the cache's path is no text")?);
+        site.run(
+            self.get("install")
+                .args(["--yes", "--download-only", "--no-install-recommends"])
+                .args(["--option", &archives])
+                .args(packages),
+        )
+    }
+
+    fn update(&self, site: &Site, release: &str, mirror: &str) -> Result<()> {
+        for directory in ["lists/partial", "archives/partial"] {
+            fs::create_dir_all(self.state.join(directory))?;
+        }
+        let options = format!("[signed-by={KEYRING}] {mirror} {release} main");
+        fs::write(self.state.join("sources.list"), format!("deb {options}\n"))?;
+        // As if nothing were installed, so that all dependencies are fetched.
+        fs::write(self.state.join("status"), "")?;
+        fs::write(self.state.join("apt.conf"), configuration(&self.state))?;
+        site.run(
+            self.get("update")
+                .args(["--option", "APT::Update::Error-Mode=any"]),
+        )
+    }
+
+    fn get(&self, command: &str) -> Command {
+        let mut apt = Command::new("apt-get");
+        apt.args(["-q", "--config-file"])
+            .arg(self.state.join("apt.conf"))
+            .arg(command);
+        apt
+    }
+}
+
+fn configuration(state: &Path) -> String {
+    let state = state.display();
+    format!(
+        r#"// What the machine does when its own packages change.
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+Acquire::Check-Valid-Until "false";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+Acquire::Languages "none";
+APT::Sandbox::User "";
+Dir::Cache "{state}";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::Etc::sourcelist "{state}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::State "{state}";
+Dir::State::status "{state}/status";
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apt_keeps_to_its_own_state() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(
+            directory.path().join("apt.conf"),
+            configuration(directory.path()),
+        )
+        .unwrap();
+        let Some(program) = find_program("apt-config") else {
+            return;
+        };
+        let shown = crate::process::capture(
+            Command::new(program)
+                .arg("--config-file")
+                .arg(directory.path().join("apt.conf"))
+                .args(["shell", "STATE", "Dir::State/d", "STATUS"])
+                .args(["Dir::State::status/f", "LISTS", "Dir::State::lists/d"]),
+        )
+        .unwrap();
+        let state = directory.path().display();
+        assert_eq!(
+            shown,
+            format!("STATE='{state}/'\nSTATUS='{state}/status'\nLISTS='{state}/lists/'")
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Which interpreters there are, and where each comes from.
+//!
+//! Invariant: one more interpreter is one more row.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{pyenv, roots};
+use crate::packages;
+use crate::process::is_executable;
+
+/// Every interpreter by its name; the distribution's comes last.
+pub(super) const ALL: &[(&str, Origin)] = &[
+    ("2.7", Origin::Pyenv(2, 7)),
+    ("3.6", Origin::Pyenv(3, 6)),
+    ("3.7", Origin::Pyenv(3, 7)),
+    ("3.8", Origin::Pyenv(3, 8)),
+    ("3.9", Origin::Pyenv(3, 9)),
+    ("3.10", Origin::Pyenv(3, 10)),
+    ("3.11", Origin::Pyenv(3, 11)),
+    ("3.12", Origin::Pyenv(3, 12)),
+    ("3.13", Origin::Pyenv(3, 13)),
+    // Static, stripped, and optimized by compilers of other times.
+    ("3.9-bullseye", Origin::Debian("bullseye", "python3.9")),
+    ("3.13-trixie", Origin::Debian("trixie", "python3.13")),
+    ("3.13-sid", Origin::Debian("sid", "python3.13")),
+    ("3.14-sid", Origin::Debian("sid", "python3.14")),
+    ("3.15-sid", Origin::Debian("sid", "python3.15")),
+    // Brings the ordinary build as well, with the debug information that is stripped off it.
+    ("3.13-debug", Origin::Debian("trixie", "python3.13-dbg")),
+    (
+        DISTRIBUTION.0,
+        Origin::Distribution("bookworm", "python3.11"),
+    ),
+];
+
+/// What Debian 12 calls Python, linked statically and with its own compiler flags.
+const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
+
+/// Where an interpreter comes from.
+pub(super) enum Origin {
+    /// A build of pyenv's, of this major and minor version.
+    Pyenv(u32, u32),
+    /// The release of Debian that has the program, and the program, whose package is called
+    /// alike.
+    Debian(&'static str, &'static str),
+    /// This machine's own if it runs that release of Debian; else as [`Origin::Debian`].
+    Distribution(&'static str, &'static str),
+}
+
+impl Origin {
+    /// The path of the program, made where it is missing.
+    pub(super) fn ensure(&self, name: &str) -> Result<PathBuf> {
+        match self {
+            Self::Pyenv(major, minor) => pyenv::ensure(*major, *minor),
+            Self::Debian(suite, program) => roots::ensure(name, suite, program),
+            Self::Distribution(suite, program) => {
+                let path = PathBuf::from(DISTRIBUTION.1);
+                if !is_executable(&path) {
+                    if !packages::is_available(program) {
+                        return roots::ensure(name, suite, program);
+                    }
+                    packages::install(&[program])?;
+                }
+                Ok(path)
+            }
+        }
+    }
+}
+
+/// The name of the distribution's own interpreter, if it is that.
+pub(super) fn name_of(path: &Path) -> Option<String> {
+    let (name, program) = DISTRIBUTION;
+    (path == Path::new(program)).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_interpreter_has_a_name_of_its_own_that_begins_with_its_version() {
+        let names: HashSet<_> = ALL.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for (name, origin) in ALL {
+            let version = match origin {
+                Origin::Pyenv(major, minor) => format!("{major}.{minor}"),
+                Origin::Debian(_, program) | Origin::Distribution(_, program) => {
+                    program.trim_start_matches("python").replace("-dbg", "")
+                }
+            };
+            assert!(name.starts_with(&version), "{name} is {version}");
+        }
+    }
+
+    #[test]
+    fn the_distribution_comes_last() {
+        assert_eq!(ALL.last().map(|(name, _)| *name), Some(DISTRIBUTION.0));
+        assert_eq!(
+            name_of(Path::new(DISTRIBUTION.1)).as_deref(),
+            Some("3.11-bookworm")
+        );
+        assert_eq!(name_of(Path::new("/usr/local/bin/python3.11")), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! The Python interpreters that the tests profile: every supported version, each way of building
+//! it that makes a difference to a profiler, and what the profiler must refuse.
+//!
+//! Invariants: none is left out silently; it is found, made, or an error names it. The variable
+//! [`VARIABLE`] replaces the whole list.
+
+mod apt;
+mod catalog;
+mod interpreter;
+mod once;
+pub mod pyenv;
+pub mod roots;
+
+use std::collections::HashSet;
+use std::env;
+use std::ffi::OsString;
+
+use anyhow::{Context as _, Result, bail};
+
+pub use interpreter::{Interpreter, Linkage};
+
+/// Lists explicitly what to test: paths of interpreters, separated by colons. `cargo xtask test`
+/// sets it for the tests that it runs.
+pub const VARIABLE: &str = "AGENT_TEST_INTERPRETERS";
+
+/// The minor versions of Python 3 that the profiler supports.
+const SUPPORTED: std::ops::RangeInclusive<u32> = 8..=13;
+
+/// Every interpreter, made where it is missing; the distribution's comes last.
+///
+/// # Errors
+///
+/// Naming those that can neither be found nor made.
+pub fn all() -> Result<Vec<Interpreter>> {
+    if let Some(paths) = env::var_os(VARIABLE) {
+        return env::split_paths(&paths)
+            .map(|path| Interpreter::at(&path))
+            .collect();
+    }
+    let mut found = Vec::new();
+    let mut missing = Vec::new();
+    for (name, origin) in catalog::ALL {
+        match origin.ensure(name).and_then(|path| Interpreter::at(&path)) {
+            Ok(interpreter) => found.push(interpreter),
+            Err(error) => missing.push(format!("{name} ({error:#})")),
+        }
+    }
+    if !missing.is_empty() {
+        bail!(
+            "the tests need interpreters that cannot be found or made: {}; install them, or \
+             list in {VARIABLE} what to test",
+            missing.join("; ")
+        );
+    }
+    Ok(found)
+}
+
+/// Those that the profiler supports: of its versions the builds that people run.
+///
+/// # Errors
+///
+/// As [`all`].
+pub fn ensure() -> Result<Vec<Interpreter>> {
+    let mut interpreters = all()?;
+    interpreters.retain(is_supported);
+    Ok(interpreters)
+}
+
+/// One for each version, for tests that take long: the first in the list that is an ordinary
+/// build.
+///
+/// # Errors
+///
+/// As [`all`].
+pub fn representatives() -> Result<Vec<Interpreter>> {
+    Ok(one_per_version(all()?))
+}
+
+/// The one with this name, for example `3.13t`; no other is made for it.
+///
+/// # Errors
+///
+/// When there is none of this name, or it can neither be found nor made.
+pub fn named(name: &str) -> Result<Interpreter> {
+    if env::var_os(VARIABLE).is_some() {
+        return all()?
+            .into_iter()
+            .find(|interpreter| interpreter.name == name)
+            .with_context(|| format!("{VARIABLE} lists no interpreter {name}"));
+    }
+    let (name, origin) = catalog::ALL
+        .iter()
+        .find(|(known, _)| *known == name)
+        .with_context(|| format!("the tests know no interpreter {name}"))?;
+    Interpreter::at(&origin.ensure(name)?).with_context(|| format!("the tests need {name}"))
+}
+
+/// The value of [`VARIABLE`] that stands for these interpreters.
+///
+/// # Errors
+///
+/// When a path contains a colon.
+pub fn variable(interpreters: &[Interpreter]) -> Result<OsString> {
+    env::join_paths(interpreters.iter().map(|interpreter| &interpreter.path))
+        .context("an interpreter's path contains a colon")
+}
+
+fn is_supported(interpreter: &Interpreter) -> bool {
+    interpreter.major == 3 && SUPPORTED.contains(&interpreter.minor) && interpreter.is_ordinary()
+}
+
+fn one_per_version(mut interpreters: Vec<Interpreter>) -> Vec<Interpreter> {
+    let mut versions = HashSet::new();
+    interpreters.retain(|interpreter| {
+        interpreter.is_ordinary() && versions.insert((interpreter.major, interpreter.minor))
+    });
+    interpreters
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn interpreter(name: &str, version: (u32, u32)) -> Interpreter {
+        Interpreter {
+            name: name.to_owned(),
+            major: version.0,
+            minor: version.1,
+            path: PathBuf::from(name),
+            free_threaded: name.ends_with('t'),
+            debug: name.ends_with("debug"),
+            linkage: Linkage::Static,
+        }
+    }
+
+    fn names(interpreters: &[Interpreter]) -> Vec<&str> {
+        interpreters
+            .iter()
+            .map(|interpreter| interpreter.name.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn the_first_ordinary_build_represents_its_version() {
+        let chosen = one_per_version(vec![
+            interpreter("2.7", (2, 7)),
+            interpreter("3.13t", (3, 13)),
+            interpreter("3.13-debug", (3, 13)),
+            interpreter("3.13-trixie", (3, 13)),
+            interpreter("3.13-sid", (3, 13)),
+            interpreter("3.7", (3, 7)),
+        ]);
+        assert_eq!(names(&chosen), ["2.7", "3.13-trixie", "3.7"]);
+    }
+
+    #[test]
+    fn a_build_without_the_lock_is_not_supported_nor_is_another_version() {
+        for (name, version, expected) in [
+            ("3.8", (3, 8), true),
+            ("3.13-sid", (3, 13), true),
+            ("2.8", (2, 8), false),
+            ("3.7", (3, 7), false),
+            ("3.14-sid", (3, 14), false),
+            ("3.13t", (3, 13), false),
+            ("3.13-debug", (3, 13), false),
+        ] {
+            assert_eq!(
+                is_supported(&interpreter(name, version)),
+                expected,
+                "{name}"
+            );
+        }
+    }
+}

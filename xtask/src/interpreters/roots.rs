@@ -1,0 +1,122 @@
+//! Root file systems of Debian releases, for interpreters that this machine does not have.
+//!
+//! Invariants: packages are unpacked, none is configured, so that a root takes seconds; it has a
+//! shell, and what a container mounts there and on. Its programs need its own C library, so they
+//! run with it as their root directory, as in a container; the caller's working directory, `/tmp`
+//! and the kernel's file systems are shared.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::apt::Apt;
+use super::once::{self, Site};
+
+/// What every root has; the first must be unpacked before the others, since it makes the links
+/// from `/bin` and `/lib` to where they put their files.
+const BASE: [&str; 4] = ["base-files", "dash", "coreutils", "mount"];
+
+/// Where a container mounts something.
+const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
+
+/// The root file system that the program at `path` runs in, unless that is this machine's.
+#[must_use]
+pub fn of(path: &Path) -> Option<PathBuf> {
+    once::name_of(path)?;
+    Some(path.with_file_name("root")).filter(|root| root.is_dir())
+}
+
+/// Whether the program at `path` runs in another file system than this machine's.
+#[must_use]
+pub fn contains(path: &Path) -> bool {
+    of(path).is_some()
+}
+
+/// The path of a program on this machine that runs `program` of the Debian release `suite` in
+/// that release's root file system. It replaces itself, so it keeps its process ID. `program` is
+/// also the name of its package.
+pub(super) fn ensure(name: &str, suite: &str, program: &str) -> Result<PathBuf> {
+    let directory = once::ensure(name, |site| {
+        unpack(site, suite, program)?;
+        let wrapper = site.unfinished.join(program);
+        let root = site.finished.join("root");
+        fs::write(&wrapper, script(&root, program))
+            .and_then(|()| fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)))
+            .with_context(|| format!("cannot write {}", wrapper.display()))
+    })?;
+    Ok(directory.join(program))
+}
+
+fn unpack(site: &Site, release: &str, program: &str) -> Result<()> {
+    let packages = site.scratch.join("packages");
+    let wanted: Vec<_> = BASE.into_iter().chain([program]).collect();
+    Apt::updated(site, release)?.download(site, &wanted, &packages)?;
+    let root = site.unfinished.join("root");
+    for package in in_order(fs::read_dir(&packages)?.map(|entry| Ok(entry?.path())))? {
+        site.run(Command::new("dpkg-deb").arg("-x").args([&package, &root]))?;
+    }
+    for directory in MOUNT_POINTS {
+        fs::create_dir_all(root.join(directory))?;
+    }
+    let shell = root.join("bin/sh");
+    // In old releases only the configuration of the package makes it.
+    if !shell.exists() {
+        symlink("dash", shell)?;
+    }
+    Ok(())
+}
+
+/// The packages among these files, that of [`BASE`] first.
+fn in_order(files: impl Iterator<Item = Result<PathBuf>>) -> Result<Vec<PathBuf>> {
+    let mut packages = files.collect::<Result<Vec<_>>>()?;
+    packages.retain(|file| file.extension().is_some_and(|extension| extension == "deb"));
+    packages.sort_by_key(|package| {
+        let is_first = package
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(BASE[0]));
+        (!is_first, package.clone())
+    });
+    Ok(packages)
+}
+
+fn script(root: &Path, program: &str) -> String {
+    format!(
+        r#"#!/bin/sh
+# Runs {program} with {root} as its root directory.
+ROOT='{root}' exec unshare --mount --propagation private sh -c '
+set -e
+for directory in /proc /sys /dev /tmp "$PWD"; do
+    mkdir -p "$ROOT$directory"
+    mount --rbind "$directory" "$ROOT$directory"
+done
+exec chroot "$ROOT" /usr/bin/env -u ROOT -C "$PWD" {program} "$@"' sh "$@"
+"#,
+        root = root.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wrapper_names_the_root_and_is_a_shell_script() {
+        let script = script(Path::new("/cache/3.13-trixie/root"), "python3.13");
+        assert!(script.starts_with("#!/bin/sh\n"));
+        let parses = Command::new("sh").args(["-n", "-c", &script]).status();
+        assert!(parses.unwrap().success());
+        assert!(script.contains("ROOT='/cache/3.13-trixie/root'"));
+    }
+
+    #[test]
+    fn the_package_with_the_links_is_unpacked_first() {
+        let files = ["lock", "b/adduser_3.deb", "b/base-files_12.deb", "partial"];
+        let packages = in_order(files.into_iter().map(|file| Ok(PathBuf::from(file)))).unwrap();
+        let expected = ["b/base-files_12.deb", "b/adduser_3.deb"].map(PathBuf::from);
+        assert_eq!(packages, expected);
+    }
+}
