@@ -18,7 +18,7 @@ use crate::paths;
 use crate::process::find_program;
 
 /// Where packages are.
-const MIRROR: &str = "http://deb.debian.org/debian";
+pub(super) const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// Where those of a release are that is no longer supported.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
@@ -66,12 +66,24 @@ impl Apt {
         )
     }
 
+    /// Downloads a source package into the directory `to`.
+    pub(super) fn download_source(&self, site: &Site, package: &str, to: &Path) -> Result<()> {
+        site.run(
+            self.get("source")
+                .args(["--download-only", package])
+                .current_dir(to),
+        )
+    }
+
     fn update(&self, site: &Site, release: &str, mirror: &str) -> Result<()> {
         for directory in ["lists/partial", "archives/partial"] {
             fs::create_dir_all(self.state.join(directory))?;
         }
         let options = format!("[signed-by={KEYRING}] {mirror} {release} main");
-        fs::write(self.state.join("sources.list"), format!("deb {options}\n"))?;
+        fs::write(
+            self.state.join("sources.list"),
+            format!("deb {options}\ndeb-src {options}\n"),
+        )?;
         // As if nothing were installed, so that all dependencies are fetched.
         fs::write(self.state.join("status"), "")?;
         fs::write(self.state.join("apt.conf"), configuration(&self.state))?;
@@ -88,6 +100,16 @@ impl Apt {
             .arg(command);
         apt
     }
+}
+
+/// Fetches what has this SHA-256.
+pub(super) fn fetch(site: &Site, address: &str, sha256: &str, to: &Path) -> Result<()> {
+    site.run(
+        Command::new("/usr/lib/apt/apt-helper")
+            .args(["-o", "APT::Sandbox::User=", "download-file", address])
+            .arg(to)
+            .arg(format!("SHA256:{sha256}")),
+    )
 }
 
 fn configuration(state: &Path) -> String {

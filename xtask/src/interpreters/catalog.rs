@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::source::{Compiler, Recipe, Source};
 use super::{pyenv, roots};
 use crate::packages;
 use crate::process::is_executable;
@@ -30,6 +31,43 @@ pub(super) const ALL: &[(&str, Origin)] = &[
     // Brings the ordinary build as well, with the debug information that is stripped off it.
     ("3.13-debug", Origin::Debian("trixie", "python3.13-dbg")),
     (
+        "3.13t",
+        Origin::Source(Recipe {
+            source: PYTHON_3_13,
+            program: "python3.13t",
+            compiler: Compiler::Gcc,
+            arguments: &["--disable-gil"],
+        }),
+    ),
+    (
+        "3.13-musl",
+        Origin::Source(Recipe {
+            source: PYTHON_3_13,
+            program: "python3.13",
+            compiler: Compiler::Musl,
+            // A musl build of libffi is nowhere to be had.
+            arguments: &["py_cv_module__ctypes=n/a"],
+        }),
+    ),
+    (
+        "3.14-tail-call",
+        Origin::Source(Recipe {
+            source: PYTHON_3_14,
+            program: "python3.14",
+            compiler: Compiler::Clang,
+            arguments: &["--with-tail-call-interp"],
+        }),
+    ),
+    (
+        "3.14t",
+        Origin::Source(Recipe {
+            source: PYTHON_3_14,
+            program: "python3.14t",
+            compiler: Compiler::Gcc,
+            arguments: &["--disable-gil"],
+        }),
+    ),
+    (
         DISTRIBUTION.0,
         Origin::Distribution("bookworm", "python3.11"),
     ),
@@ -37,6 +75,22 @@ pub(super) const ALL: &[(&str, Origin)] = &[
 
 /// What Debian 12 calls Python, linked statically and with its own compiler flags.
 const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
+
+const PYTHON_3_13: Source = Source {
+    suite: "trixie",
+    package: "python3.13",
+    pinned: None,
+};
+
+/// Pinned, because sid moves on, and its mirrors do not always have the source of its day.
+const PYTHON_3_14: Source = Source {
+    suite: "sid",
+    package: "python3.14",
+    pinned: Some((
+        "3.14.7",
+        "3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81",
+    )),
+};
 
 /// Where an interpreter comes from.
 pub(super) enum Origin {
@@ -47,6 +101,8 @@ pub(super) enum Origin {
     Debian(&'static str, &'static str),
     /// This machine's own if it runs that release of Debian; else as [`Origin::Debian`].
     Distribution(&'static str, &'static str),
+    /// Built here.
+    Source(Recipe),
 }
 
 impl Origin {
@@ -55,6 +111,7 @@ impl Origin {
         match self {
             Self::Pyenv(major, minor) => pyenv::ensure(*major, *minor),
             Self::Debian(suite, program) => roots::ensure(name, suite, program),
+            Self::Source(recipe) => recipe.ensure(name),
             Self::Distribution(suite, program) => {
                 let path = PathBuf::from(DISTRIBUTION.1);
                 if !is_executable(&path) {
@@ -91,6 +148,7 @@ mod tests {
                 Origin::Debian(_, program) | Origin::Distribution(_, program) => {
                     program.trim_start_matches("python").replace("-dbg", "")
                 }
+                Origin::Source(recipe) => recipe.program.trim_start_matches("python").to_owned(),
             };
             assert!(name.starts_with(&version), "{name} is {version}");
         }

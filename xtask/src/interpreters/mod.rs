@@ -10,6 +10,7 @@ mod interpreter;
 mod once;
 pub mod pyenv;
 pub mod roots;
+mod source;
 
 use std::collections::HashSet;
 use std::env;
