@@ -9,22 +9,27 @@ use std::{
     fs::File,
     io::{BufRead as _, BufReader, Read as _},
     os::unix::fs::FileExt as _,
+    path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use agent::{
+    elf::Elf,
     process::Process,
-    python::{self, Interpreter, inspect::LayoutSource, line_table::LineTable, text},
+    python::{
+        self, Interpreter, inspect::LayoutSource, line_table::LineTable, text, versions::series_of,
+    },
 };
 use agent_common::{
-    layout::{ABSENT, InstructionStyle},
+    layout::{ABSENT, GilStyle, InstructionStyle, TextStyle},
     record::Text,
 };
 use xtask::interpreters;
 
 /// What the interpreters run; describes what it writes.
 const PROGRAM: &str = include_str!("data/stacks.py");
+const PROGRAM_2: &str = include_str!("data/stacks_2.py");
 
 /// Frames owned by a generator, and the first kind of frame that is not a function's.
 const OWNED_BY_GENERATOR: u8 = 1;
@@ -48,7 +53,11 @@ fn the_stack_of_another_thread_is_the_interpreter_s_own() {
 
 fn check_all(place: &str) {
     for interpreter in interpreters::ensure().unwrap() {
-        let (mut child, answer) = start(&interpreter, place);
+        let (child, answer) = start(
+            Command::new(&interpreter.path),
+            program_for(&interpreter.path),
+            place,
+        );
         let process = Process::open(child.id()).unwrap();
         let python = python::detect(&process).unwrap();
         println!(
@@ -60,16 +69,55 @@ fn check_all(place: &str) {
         );
         assert_eq!(python.version.to_string(), answer.version);
         check_images(&python);
-        let source = if interpreter.minor >= 13 {
+        let has_debug_offsets = series_of(python.version).unwrap().debug_offsets.is_some();
+        let source = if has_debug_offsets {
             LayoutSource::DebugOffsets
         } else {
             LayoutSource::Table
         };
         assert_eq!(python.layout_source, source);
         Memory::of(&child, &python).check(&answer);
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+        end(child);
     }
+}
+
+/// Without symbols that are not exported, and without debugging information.
+#[test]
+fn a_stripped_interpreter_is_found_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut checked = 0;
+    for interpreter in interpreters::ensure().unwrap() {
+        let program = program_for(&interpreter.path);
+        let (child, _) = start(Command::new(&interpreter.path), program, "main");
+        let whole = python::detect(&Process::open(child.id()).unwrap()).unwrap();
+        end(child);
+        let file = File::open(&whole.image).unwrap();
+        if Elf::read(file).unwrap().section(".symtab").is_none() {
+            continue;
+        }
+        let stripped = directory.path().join(whole.image.file_name().unwrap());
+        let mut strip = Command::new("strip");
+        strip.arg(&whole.image).arg("-o").arg(&stripped);
+        assert!(strip.status().unwrap().success());
+        let command = if whole.image == whole.images[0].path {
+            let mut command = Command::new(&stripped);
+            command.env("PYTHONHOME", whole.image.ancestors().nth(2).unwrap());
+            command
+        } else {
+            let mut command = Command::new(&interpreter.path);
+            command.env("LD_PRELOAD", &stripped);
+            command
+        };
+        let (child, answer) = start(command, program, "main");
+        let python = python::detect(&Process::open(child.id()).unwrap()).unwrap();
+        assert_eq!(python.image, stripped);
+        assert_eq!(python.version, whole.version);
+        assert_eq!(python.layout, whole.layout);
+        Memory::of(&child, &python).check(&answer);
+        end(child);
+        checked += 1;
+    }
+    assert!(checked > 0);
 }
 
 #[test]
@@ -113,9 +161,9 @@ struct Answer {
     frames: Vec<String>,
 }
 
-fn start(interpreter: &interpreters::Interpreter, place: &str) -> (Child, Answer) {
-    let mut child = Command::new(&interpreter.path)
-        .args(["-I", "-c", PROGRAM, place])
+fn start(mut command: Command, program: &str, place: &str) -> (Child, Answer) {
+    let mut child = command
+        .args(["-s", "-c", program, place])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -132,6 +180,23 @@ fn start(interpreter: &interpreters::Interpreter, place: &str) -> (Child, Answer
         frames: lines.collect(),
     };
     (child, answer)
+}
+
+/// Lets an interpreter end.
+fn end(mut child: Child) {
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+/// The program in the language that the interpreter speaks.
+fn program_for(interpreter: &Path) -> &'static str {
+    let test = "import sys; sys.exit(sys.version_info[0] != 2)";
+    let mut command = Command::new(interpreter);
+    if command.args(["-c", test]).status().unwrap().success() {
+        PROGRAM_2
+    } else {
+        PROGRAM
+    }
 }
 
 /// The memory of an interpreter that waits.
@@ -164,10 +229,32 @@ impl<'a> Memory<'a> {
         let innermost = frames[0].address;
         let argument = self.word(innermost, self.python.layout.frame.locals);
         assert_eq!(argument, answer.argument);
+        self.check_gil(thread);
         if fields.datastack_chunk != ABSENT {
             let chunk = self.word(thread, fields.datastack_chunk);
             let top = self.word(thread, fields.datastack_top);
             assert!((chunk..top).contains(&innermost));
+        }
+    }
+
+    /// Nobody holds the GIL: all threads wait for something else.
+    fn check_gil(&self, thread: u64) {
+        let layout = &self.python.layout;
+        match layout.interpreter.gil_style {
+            GilStyle::HOLDER => {
+                assert_eq!(self.word(self.python.gil_holder.unwrap(), 0), 0);
+            }
+            GilStyle::LAST_HOLDER => {
+                let holder = self.python.gil_holder.unwrap();
+                assert_ne!(self.word(holder, 0), 0);
+                assert_eq!(self.number(holder, 8), 0);
+            }
+            _ => {
+                assert_eq!(self.python.gil_holder, None);
+                let attached = self.number(thread, layout.thread.attached).cast_unsigned();
+                let mask = u32::from(layout.thread.attached_mask);
+                assert_ne!(attached & mask, u32::from(layout.thread.attached_value));
+            }
         }
     }
 
@@ -183,7 +270,9 @@ impl<'a> Memory<'a> {
             let mut before = 0;
             while thread != 0 {
                 assert_eq!(self.word(thread, fields.interpreter), interpreter);
-                assert_eq!(self.word(thread, fields.previous), before);
+                if fields.previous != ABSENT {
+                    assert_eq!(self.word(thread, fields.previous), before);
+                }
                 if self.word(thread, fields.thread_id) == thread_id {
                     return thread;
                 }
@@ -211,7 +300,8 @@ impl<'a> Memory<'a> {
         let fields = &self.python.layout.frame;
         while address != 0 {
             assert!(frames.len() < MAX_FRAMES);
-            let code = self.word(address, fields.code);
+            // The lowest bits are a tag from 3.14 on, and those of an address are 0.
+            let code = self.word(address, fields.code) & !7;
             let owner = if fields.owner == ABSENT {
                 0
             } else {
@@ -235,7 +325,7 @@ impl<'a> Memory<'a> {
     fn instruction_offset(&self, frame: u64, code: u64) -> i32 {
         let layout = &self.python.layout;
         if layout.frame.instruction_style == InstructionStyle::POINTER {
-            let bytecode = code + u64::from(layout.code.bytecode);
+            let bytecode = self.bytecode(frame, code);
             let instruction = self.word(frame, layout.frame.instruction);
             return instruction
                 .wrapping_sub(bytecode)
@@ -244,6 +334,22 @@ impl<'a> Memory<'a> {
                 .unwrap();
         }
         self.number(frame, layout.frame.instruction) * i32::from(layout.frame.instruction_unit)
+    }
+
+    /// Where the instructions stand that the frame runs.
+    fn bytecode(&self, frame: u64, code: u64) -> u64 {
+        let layout = &self.python.layout;
+        let own = code + u64::from(layout.code.bytecode);
+        if layout.frame.bytecode_copy == ABSENT {
+            return own;
+        }
+        let index = self.number(frame, layout.frame.bytecode_copy);
+        if index == 0 {
+            return own;
+        }
+        // The copies follow their number.
+        let copies = self.word(code, layout.code.bytecode_copies);
+        self.word(copies, u16::try_from(8 * (index + 1)).unwrap())
     }
 
     fn first_traceable(&self, code: u64) -> i32 {
@@ -270,6 +376,9 @@ impl<'a> Memory<'a> {
     fn text(&self, address: u64) -> String {
         let fields = &self.python.layout.text;
         let length: usize = self.word(address, fields.length).try_into().unwrap();
+        if fields.style == TextStyle::BYTES {
+            return String::from_utf8(self.bytes(address, fields.ascii_data, length)).unwrap();
+        }
         let state = self.number(address, fields.state).cast_unsigned();
         let kind = usize::try_from(state >> fields.kind_bit & 7).unwrap();
         assert_eq!(state >> fields.compact_bit & 1, 1);

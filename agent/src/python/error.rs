@@ -115,7 +115,7 @@ impl fmt::Display for Flavour {
             Reason::Debug => "a debug build of ",
             Reason::Preview => "a preview of ",
             Reason::RuntimeSize { .. } => "an unusual build of ",
-            Reason::Version => "",
+            Reason::Version | Reason::Head => "",
         })?;
         match version {
             Some(version) => write!(formatter, "Python {version}"),
@@ -137,6 +137,9 @@ impl fmt::Display for Hint {
             Reason::RuntimeSize { bytes } => {
                 write!(formatter, "are, but none has a _PyRuntime of {bytes} bytes")
             }
+            Reason::Head => formatter.write_str(
+                "are, but this one exports no PyInterpreterState_Head that is understood",
+            ),
         }
     }
 }

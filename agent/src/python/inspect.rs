@@ -2,34 +2,16 @@
 //!
 //! Facts about a file, not about a process: they hold for every process that maps it.
 
-use goblin::elf::header::EM_X86_64;
-
 use super::{
-    clues::{Literals, Named},
-    debug_offsets::{self, DebugOffsets, Rejection},
+    debug_offsets::{DebugOffsets, Rejection},
+    image::{Anchor, Image, Place},
     version::Version,
-    versions::{SUPPORTED, Series, series_of},
+    versions::{Series, series_of},
 };
 use crate::elf::{Elf, Error, Source};
-use agent_common::layout::{GilStyle, Layout};
+use agent_common::layout::{ABSENT, GilStyle, Layout};
 
-/// Most bytes of constants that are searched for the version.
-const MAX_CONSTANTS: u64 = 64 << 20;
-
-/// Only builds with `Py_REF_DEBUG` have this function.
-const DEBUG_FUNCTION: &str = "_Py_NegativeRefcount";
-
-/// Only Python 2 has this function.
-const PYTHON_2_FUNCTION: &str = "PyString_FromString";
-
-/// How much work a file is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    /// Exported symbols and sections only: for the many libraries of a process.
-    Exported,
-    /// All symbols: for executables and for what is named after Python.
-    All,
-}
+pub use super::image::Effort;
 
 /// What was found in a file.
 #[derive(Clone, Debug)]
@@ -94,6 +76,8 @@ pub enum Reason {
         /// Its size.
         bytes: u64,
     },
+    /// It is not known where its list of interpreters starts.
+    Head,
 }
 
 /// Looks for CPython in a file; `name` is its file name.
@@ -102,34 +86,41 @@ pub enum Reason {
 ///
 /// When a part of it that is needed cannot be read.
 pub fn inspect<S: Source>(elf: &Elf<S>, name: &str, effort: Effort) -> Result<Finding, Error> {
-    let image = Image { elf, effort };
-    let Some(runtime) = image.runtime()? else {
-        return image.inspect_without_runtime(name);
-    };
-    let start = image.start_of(&runtime)?;
-    let debug_offsets = DebugOffsets::new(&start);
-    let named = image.named(name)?;
+    let image = Image::new(elf, name, effort)?;
+    match image.anchor()? {
+        None => Ok(Finding::NotPython),
+        Some(Anchor::Runtime(runtime)) => inspect_runtime(&image, runtime),
+        Some(Anchor::Variables {
+            interpreters_head,
+            gil_holder,
+        }) => inspect_variables(&image, interpreters_head, gil_holder),
+    }
+}
 
+/// CPython from 3.7 on.
+fn inspect_runtime<S: Source>(image: &Image<S>, runtime: Place) -> Result<Finding, Error> {
+    let start = image.start_of(runtime)?;
+    let debug_offsets = DebugOffsets::new(&start);
     let exact = image.exact_version(debug_offsets)?;
     let version = match exact {
         Some(version) => Some(version),
-        None => image.guess_version(named, runtime.bytes)?,
+        None => image.guess_version(runtime)?,
     };
     let unsupported = |reason| Ok(Finding::Unsupported(Unsupported { version, reason }));
-    let is_free_threaded = named.is_some_and(|named| named.is_free_threaded)
+    let is_free_threaded = image.is_named_free_threaded()
         || debug_offsets.is_some_and(|offsets| offsets.is_free_threaded());
     let Some(known) = version else {
         return unsupported(Reason::Version);
     };
-    let Some(series) = series_of(known) else {
+    let Some(series) =
+        series_of(known).filter(|series| series.layout.interpreter.runtime_head != ABSENT)
+    else {
         return unsupported(Reason::Version);
     };
     if known.is_before_candidate() {
         return unsupported(Reason::Preview);
     }
-    let is_debug =
-        named.is_some_and(|named| named.is_debug) || image.symbol(DEBUG_FUNCTION)?.is_some();
-    if is_debug {
+    if image.is_debug()? {
         return unsupported(Reason::Debug);
     }
     // A name is a claim; the size of the structure that all addresses start from confirms it.
@@ -156,6 +147,36 @@ pub fn inspect<S: Source>(elf: &Elf<S>, name: &str, effort: Effort) -> Result<Fi
     }))
 }
 
+/// CPython up to 3.6.
+fn inspect_variables<S: Source>(
+    image: &Image<S>,
+    interpreters_head: Option<u64>,
+    gil_holder: u64,
+) -> Result<Finding, Error> {
+    let version = image.guess_old_version()?;
+    let unsupported = |reason| Ok(Finding::Unsupported(Unsupported { version, reason }));
+    let Some((known, series)) = version.and_then(|version| Some((version, series_of(version)?)))
+    else {
+        return unsupported(Reason::Version);
+    };
+    if series.layout.interpreter.runtime_head != ABSENT {
+        return unsupported(Reason::Version);
+    }
+    if image.is_debug()? {
+        return unsupported(Reason::Debug);
+    }
+    let Some(interpreters_head) = interpreters_head else {
+        return unsupported(Reason::Head);
+    };
+    Ok(Finding::Supported(Build {
+        version: known,
+        interpreters_head,
+        gil_holder: Some(gil_holder),
+        layout: series.layout,
+        layout_source: LayoutSource::Table,
+    }))
+}
+
 /// What the interpreter says about itself where that is sound, else the table.
 fn choose_layout(
     series: &Series,
@@ -172,147 +193,5 @@ fn choose_layout(
     match layout {
         Ok(layout) => (layout, LayoutSource::DebugOffsets),
         Err(rejection) => (*table, LayoutSource::TableInstead(rejection)),
-    }
-}
-
-/// A place in the file.
-struct Place {
-    address: u64,
-    bytes: u64,
-}
-
-impl Place {
-    /// The address of a field.
-    fn field(&self, offset: u16) -> u64 {
-        self.address.wrapping_add(offset.into())
-    }
-}
-
-/// A file that is looked into with limited effort.
-struct Image<'a, S> {
-    elf: &'a Elf<S>,
-    effort: Effort,
-}
-
-impl<S: Source> Image<'_, S> {
-    fn symbol(&self, name: &str) -> Result<Option<Place>, Error> {
-        let symbol = match self.effort {
-            Effort::Exported => self.elf.exported_symbol(name)?,
-            Effort::All => self.elf.symbol(name)?,
-        };
-        Ok(symbol.map(|symbol| Place {
-            address: symbol.address,
-            bytes: symbol.bytes,
-        }))
-    }
-
-    /// `_PyRuntime`: the section of this name is exactly that, and even a program that exports
-    /// nothing and was stripped has it, from 3.10 on.
-    fn runtime(&self) -> Result<Option<Place>, Error> {
-        if let Some(section) = self.elf.section(".PyRuntime") {
-            return Ok(Some(Place {
-                address: section.address,
-                bytes: section.bytes,
-            }));
-        }
-        self.symbol("_PyRuntime")
-    }
-
-    /// The start of `_PyRuntime` in the file; empty where the file does not hold it.
-    fn start_of(&self, runtime: &Place) -> Result<Vec<u8>, Error> {
-        let most = debug_offsets::MAX_BYTES;
-        let bytes = usize::try_from(runtime.bytes).map_or(most, |bytes| bytes.min(most));
-        let mut start = vec![0; bytes];
-        if !self.elf.initial_bytes(runtime.address, &mut start)? {
-            start.clear();
-        }
-        Ok(start)
-    }
-
-    /// What the library's own name says, or that of its file.
-    fn named(&self, file_name: &str) -> Result<Option<Named>, Error> {
-        let soname = self.elf.soname()?;
-        Ok(soname
-            .and_then(|soname| Named::parse(&soname))
-            .or_else(|| Named::parse(file_name)))
-    }
-
-    /// The version as the interpreter has it in its data, from 3.11 on.
-    fn exact_version(&self, debug_offsets: Option<DebugOffsets>) -> Result<Option<Version>, Error> {
-        if let Some(place) = self.symbol("Py_Version")? {
-            let mut hex = [0; 8];
-            if self.elf.initial_bytes(place.address, &mut hex)?
-                && let Some(version) = Version::from_hex(u64::from_le_bytes(hex))
-            {
-                return Ok(Some(version));
-            }
-        }
-        Ok(debug_offsets.and_then(|offsets| Version::from_hex(offsets.version_hex())))
-    }
-
-    /// The version by other signs: the name of the file, else the size of `_PyRuntime`, else the
-    /// only version that is written somewhere in the file; and its last number from there.
-    fn guess_version(
-        &self,
-        named: Option<Named>,
-        runtime_bytes: u64,
-    ) -> Result<Option<Version>, Error> {
-        let literals = self.literals()?;
-        let series = named
-            .map(|named| named.version)
-            .or_else(|| self.version_of_size(runtime_bytes));
-        Ok(match series {
-            Some(series) => literals
-                .only(|version| version.is_same_series(series))
-                .or(Some(series)),
-            None => literals.only(|version| version.major == 3 && version.minor >= 7),
-        })
-    }
-
-    /// The series in which `_PyRuntime` has this size, if there is only one.
-    fn version_of_size(&self, bytes: u64) -> Option<Version> {
-        // Elsewhere the sizes of neighbouring series coincide.
-        if self.elf.machine() != EM_X86_64 {
-            return None;
-        }
-        let series = SUPPORTED
-            .iter()
-            .find(|series| series.runtime_bytes.first() == Some(&bytes))?;
-        Some(Version::of_series(3, series.minor))
-    }
-
-    fn literals(&self) -> Result<Literals, Error> {
-        let mut literals = Literals::default();
-        self.elf
-            .scan_section(".rodata", Literals::OVERLAP, MAX_CONSTANTS, |piece| {
-                literals.look(piece);
-            })?;
-        Ok(literals)
-    }
-
-    /// CPython up to 3.6 has no `_PyRuntime`, but a variable of its own for the running thread.
-    fn inspect_without_runtime(&self, file_name: &str) -> Result<Finding, Error> {
-        if self.symbol("_PyThreadState_Current")?.is_none() {
-            return Ok(Finding::NotPython);
-        }
-        let major = if self.symbol(PYTHON_2_FUNCTION)?.is_some() {
-            2
-        } else {
-            3
-        };
-        let named = self
-            .named(file_name)?
-            .map(|named| named.version)
-            .filter(|version| version.major == major);
-        let fits = |version: Version| {
-            named.map_or(version.major == major, |named| {
-                version.is_same_series(named)
-            })
-        };
-        let version = self.literals()?.only(fits).or(named);
-        Ok(Finding::Unsupported(Unsupported {
-            version,
-            reason: Reason::Version,
-        }))
     }
 }

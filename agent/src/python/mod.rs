@@ -8,6 +8,8 @@ mod clues;
 pub mod debug_offsets;
 pub mod detect;
 pub mod error;
+mod getter;
+mod image;
 pub mod inspect;
 pub mod line_table;
 pub mod text;

@@ -1,0 +1,143 @@
+//! The address of a variable, from the machine code of the function that returns it.
+//!
+//! Up to CPython 3.6 the list of interpreters is a static variable, which a stripped file does
+//! not name; but every file exports `PyInterpreterState_Head`, which does nothing but return it.
+//! These forms of it are understood, and nothing else is guessed at:
+//!
+//! ```text
+//! x86-64                          aarch64
+//!   [endbr64]                       [bti c]
+//!   [push %rbp; mov %rsp,%rbp]      adrp xN, page
+//!   mov variable(%rip),%rax         [add xN, xN, #low]
+//!   [pop %rbp | leave]              ldr x0, [xN, #low]
+//!   ret | repz ret                  ret
+//! ```
+
+use goblin::elf::header::{EM_AARCH64, EM_X86_64};
+
+/// Bytes of code that the longest of the forms takes.
+pub(super) const CODE_BYTES: usize = 24;
+
+/// The address of the 64-bit variable that the function at `address` returns; `code` is how it
+/// starts, for the machine `machine` of an ELF header.
+#[must_use]
+pub(super) fn returned_variable(machine: u16, address: u64, code: &[u8]) -> Option<u64> {
+    match machine {
+        EM_X86_64 => x86_64(address, code),
+        EM_AARCH64 => aarch64(address, code),
+        _ => None,
+    }
+}
+
+fn x86_64(address: u64, code: &[u8]) -> Option<u64> {
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    const MAKE_FRAME: &[u8] = &[0x55, 0x48, 0x89, 0xe5];
+    const LOAD: &[u8] = &[0x48, 0x8b, 0x05];
+
+    let rest = code.strip_prefix(ENDBR64).unwrap_or(code);
+    let rest = rest.strip_prefix(MAKE_FRAME).unwrap_or(rest);
+    let (distance, rest) = rest.strip_prefix(LOAD)?.split_first_chunk()?;
+    // Distances count from the next instruction on.
+    let next = address.wrapping_add((code.len() - rest.len()) as u64);
+    let is_return = matches!(
+        rest,
+        [0xc3, ..] | [0xf3 | 0x5d | 0xc9, 0xc3, ..] | [0x5d | 0xc9, 0xf3, 0xc3, ..]
+    );
+    let distance = i64::from(i32::from_le_bytes(*distance));
+    is_return.then(|| next.wrapping_add_signed(distance))
+}
+
+fn aarch64(address: u64, code: &[u8]) -> Option<u64> {
+    const BTI_C: u32 = 0xd503_245f;
+    const RETURN: u32 = 0xd65f_03c0;
+
+    let (words, _) = code.as_chunks();
+    let mut instructions = words
+        .iter()
+        .map(|word| u32::from_le_bytes(*word))
+        .peekable();
+    let mut place = address;
+    if instructions.next_if_eq(&BTI_C).is_some() {
+        place = place.wrapping_add(4);
+    }
+    // `adrp`: a signed number of pages of 4 KiB, its two lowest bits apart.
+    let page = instructions
+        .next()
+        .filter(|it| it & 0x9f00_0000 == 0x9000_0000)?;
+    let register = page & 0x1f;
+    let pages = u64::from(page >> 29 & 0x3) | u64::from(page >> 5 & 0x7_ffff) << 2;
+    // The sign is bit 20.
+    let pages = (pages ^ 1 << 20).wrapping_sub(1 << 20);
+    let mut variable = (place & !0xfff).wrapping_add(pages << 12);
+    // `add` of twelve bits, not shifted, from the register to itself.
+    let is_add = |it: &u32| it & 0xffc0_03ff == 0x9100_0000 | register << 5 | register;
+    if let Some(add) = instructions.next_if(is_add) {
+        variable = variable.wrapping_add((add >> 10 & 0xfff).into());
+    }
+    // `ldr` of 64 bits into the register of results, with an offset in units of eight bytes.
+    let load = instructions
+        .next()
+        .filter(|it| it & 0xffc0_03ff == 0xf940_0000 | register << 5)?;
+    variable = variable.wrapping_add(u64::from(load >> 10 & 0xfff) * 8);
+    (instructions.next()? == RETURN).then_some(variable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::returned_variable;
+    use goblin::elf::header::{EM_AARCH64, EM_RISCV, EM_X86_64};
+    use proptest::prelude::{any, proptest};
+
+    #[test]
+    fn x86_64_forms_are_read() {
+        let read = |code: &[u8]| returned_variable(EM_X86_64, 0x11_6e00, code);
+        // As GCC makes it of 2.7.18.
+        let plain = [0x48, 0x8b, 0x05, 0xc9, 0x08, 0x0e, 0x00, 0xc3];
+        assert_eq!(read(&plain), Some(0x1f_76d0));
+        let marked = [&[0xf3, 0x0f, 0x1e, 0xfa], &plain[..]].concat();
+        assert_eq!(read(&marked), Some(0x1f_76d4));
+        let framed = [&[0x55, 0x48, 0x89, 0xe5], &plain[..7], &[0x5d, 0xc3]].concat();
+        assert_eq!(read(&framed), Some(0x1f_76d4));
+        let behind = [0x48, 0x8b, 0x05, 0xf9, 0xff, 0xff, 0xff, 0xf3, 0xc3];
+        assert_eq!(read(&behind), Some(0x11_6e00));
+    }
+
+    #[test]
+    fn aarch64_forms_are_read() {
+        let read = |words: &[u32]| {
+            let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            returned_variable(EM_AARCH64, 0x12_3450, &code)
+        };
+        // adrp x0, 3 pages on; ldr x0, [x0, #0x6d0]; ret
+        let plain = [0xf000_0000, 0xf943_6800, 0xd65f_03c0];
+        assert_eq!(read(&plain), Some(0x12_66d0));
+        let marked = [&[0xd503_245f], &plain[..]].concat();
+        assert_eq!(read(&marked), Some(0x12_66d0));
+        // adrp x1, one page back; add x1, x1, #0x10; ldr x0, [x1]; ret
+        let behind = [0xf0ff_ffe1, 0x9100_4021, 0xf940_0020, 0xd65f_03c0];
+        assert_eq!(read(&behind), Some(0x12_2010));
+        // The load is from another register.
+        assert_eq!(read(&[0xf000_0001, 0xf943_6800, 0xd65f_03c0]), None);
+    }
+
+    #[test]
+    fn nothing_else_is_guessed_at() {
+        let read = |code: &[u8]| returned_variable(EM_X86_64, 0, code);
+        // A load of 32 bits, a load that something else follows, a load cut short.
+        assert_eq!(read(&[0x8b, 0x05, 0, 0, 0, 0, 0xc3]), None);
+        assert_eq!(read(&[0x48, 0x8b, 0x05, 0, 0, 0, 0, 0x48]), None);
+        assert_eq!(read(&[0x48, 0x8b, 0x05, 0, 0]), None);
+        assert_eq!(
+            returned_variable(EM_RISCV, 0, &[0x48, 0x8b, 0x05, 0, 0, 0, 0, 0xc3]),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_code_makes_it_panic(address in any::<u64>(), code in any::<Vec<u8>>()) {
+            let _ = returned_variable(EM_X86_64, address, &code);
+            let _ = returned_variable(EM_AARCH64, address, &code);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What can be read off a file that may contain CPython: where its state starts, and signs of
+//! its version.
+
+use goblin::elf::header::EM_X86_64;
+
+use super::{
+    clues::{Literals, Named},
+    debug_offsets::{self, DebugOffsets},
+    getter,
+    version::Version,
+    versions::SUPPORTED,
+};
+use crate::elf::{Elf, Error, Source};
+
+/// Most bytes of constants that are searched for the version.
+const MAX_CONSTANTS: u64 = 64 << 20;
+
+/// Only builds with `Py_REF_DEBUG` have this function.
+const DEBUG_FUNCTION: &str = "_Py_NegativeRefcount";
+
+/// Only Python 2 has this function.
+const PYTHON_2_FUNCTION: &str = "PyString_FromString";
+
+/// How much work a file is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effort {
+    /// Exported symbols and sections only: for the many libraries of a process.
+    Exported,
+    /// All symbols: for executables and for what is named after Python.
+    All,
+}
+
+/// A place in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Its address before the load bias is added.
+    pub(super) address: u64,
+    /// Its size.
+    pub(super) bytes: u64,
+}
+
+impl Place {
+    /// The address of a field.
+    pub(super) fn field(self, offset: u16) -> u64 {
+        self.address.wrapping_add(offset.into())
+    }
+}
+
+/// What the addresses of an interpreter start from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Anchor {
+    /// `_PyRuntime`, from 3.7 on.
+    Runtime(Place),
+    /// Variables of their own, up to 3.6.
+    Variables {
+        /// The address of `interp_head`, if it could be learned.
+        interpreters_head: Option<u64>,
+        /// The address of `_PyThreadState_Current`.
+        gil_holder: u64,
+    },
+}
+
+/// A file that is looked into with limited effort.
+pub(super) struct Image<'a, S> {
+    elf: &'a Elf<S>,
+    effort: Effort,
+    named: Option<Named>,
+}
+
+impl<'a, S: Source> Image<'a, S> {
+    /// Takes a file; `name` is that of the file, and its own (`DT_SONAME`) counts more.
+    pub(super) fn new(elf: &'a Elf<S>, name: &str, effort: Effort) -> Result<Self, Error> {
+        let soname = elf.soname()?;
+        let named = soname
+            .and_then(|soname| Named::parse(&soname))
+            .or_else(|| Named::parse(name));
+        Ok(Self { elf, effort, named })
+    }
+
+    /// Where the state of an interpreter starts, if there is one in the file.
+    pub(super) fn anchor(&self) -> Result<Option<Anchor>, Error> {
+        if let Some(runtime) = self.runtime()? {
+            return Ok(Some(Anchor::Runtime(runtime)));
+        }
+        let Some(gil_holder) = self.symbol("_PyThreadState_Current")? else {
+            return Ok(None);
+        };
+        Ok(Some(Anchor::Variables {
+            interpreters_head: self.interpreters_head()?,
+            gil_holder: gil_holder.address,
+        }))
+    }
+
+    /// `_PyRuntime`: the section of this name is exactly that, and even a program that exports
+    /// nothing and was stripped has it, from 3.10 on.
+    fn runtime(&self) -> Result<Option<Place>, Error> {
+        if let Some(section) = self.elf.section(".PyRuntime") {
+            return Ok(Some(Place {
+                address: section.address,
+                bytes: section.bytes,
+            }));
+        }
+        self.symbol("_PyRuntime")
+    }
+
+    /// The static variable `interp_head`, by the function that returns it where `strip` took its
+    /// name.
+    fn interpreters_head(&self) -> Result<Option<u64>, Error> {
+        let by_code = match self.symbol("PyInterpreterState_Head")? {
+            Some(function) => {
+                let mut code = [0; getter::CODE_BYTES];
+                self.elf
+                    .initial_bytes(function.address, &mut code)?
+                    .then(|| getter::returned_variable(self.elf.machine(), function.address, &code))
+                    .flatten()
+            }
+            None => None,
+        };
+        Ok(match by_code {
+            Some(address) => Some(address),
+            None => self.symbol("interp_head")?.map(|place| place.address),
+        })
+    }
+
+    fn symbol(&self, name: &str) -> Result<Option<Place>, Error> {
+        let symbol = match self.effort {
+            Effort::Exported => self.elf.exported_symbol(name)?,
+            Effort::All => self.elf.symbol(name)?,
+        };
+        Ok(symbol.map(|symbol| Place {
+            address: symbol.address,
+            bytes: symbol.bytes,
+        }))
+    }
+
+    /// The start of `_PyRuntime` in the file; empty where the file does not hold it.
+    pub(super) fn start_of(&self, runtime: Place) -> Result<Vec<u8>, Error> {
+        let most = debug_offsets::MAX_BYTES;
+        let bytes = usize::try_from(runtime.bytes).map_or(most, |bytes| bytes.min(most));
+        let mut start = vec![0; bytes];
+        if !self.elf.initial_bytes(runtime.address, &mut start)? {
+            start.clear();
+        }
+        Ok(start)
+    }
+
+    /// Whether it was built with `--with-pydebug`.
+    pub(super) fn is_debug(&self) -> Result<bool, Error> {
+        Ok(
+            self.named.is_some_and(|named| named.is_debug)
+                || self.symbol(DEBUG_FUNCTION)?.is_some(),
+        )
+    }
+
+    /// Whether its name is that of a free-threaded build.
+    pub(super) fn is_named_free_threaded(&self) -> bool {
+        self.named.is_some_and(|named| named.is_free_threaded)
+    }
+
+    /// The version as the interpreter has it in its data, from 3.11 on.
+    pub(super) fn exact_version(
+        &self,
+        debug_offsets: Option<DebugOffsets>,
+    ) -> Result<Option<Version>, Error> {
+        if let Some(place) = self.symbol("Py_Version")? {
+            let mut hex = [0; 8];
+            if self.elf.initial_bytes(place.address, &mut hex)?
+                && let Some(version) = Version::from_hex(u64::from_le_bytes(hex))
+            {
+                return Ok(Some(version));
+            }
+        }
+        Ok(debug_offsets.and_then(|offsets| Version::from_hex(offsets.version_hex())))
+    }
+
+    /// The version by other signs: the name of the file, else the size of `_PyRuntime`, else the
+    /// only version that is written somewhere in the file; and its last number from there.
+    pub(super) fn guess_version(&self, runtime: Place) -> Result<Option<Version>, Error> {
+        let literals = self.literals()?;
+        let series = self
+            .named
+            .map(|named| named.version)
+            .or_else(|| self.version_of_size(runtime.bytes));
+        Ok(match series {
+            Some(series) => literals
+                .only(|version| version.is_same_series(series))
+                .or(Some(series)),
+            None => literals.only(|version| version.major == 3 && version.minor >= 7),
+        })
+    }
+
+    /// The same of an interpreter that has no `_PyRuntime`.
+    pub(super) fn guess_old_version(&self) -> Result<Option<Version>, Error> {
+        let major = if self.symbol(PYTHON_2_FUNCTION)?.is_some() {
+            2
+        } else {
+            3
+        };
+        let named = self
+            .named
+            .map(|named| named.version)
+            .filter(|version| version.major == major);
+        let fits = |version: Version| {
+            named.map_or(version.major == major, |named| {
+                version.is_same_series(named)
+            })
+        };
+        Ok(self.literals()?.only(fits).or(named))
+    }
+
+    /// The series in which `_PyRuntime` has this size, if there is only one.
+    fn version_of_size(&self, bytes: u64) -> Option<Version> {
+        // Elsewhere the sizes of neighbouring series coincide.
+        if self.elf.machine() != EM_X86_64 {
+            return None;
+        }
+        SUPPORTED
+            .iter()
+            .find(|series| series.runtime_bytes.first() == Some(&bytes))
+            .map(super::versions::Series::version)
+    }
+
+    fn literals(&self) -> Result<Literals, Error> {
+        let mut literals = Literals::default();
+        self.elf
+            .scan_section(".rodata", Literals::OVERLAP, MAX_CONSTANTS, |piece| {
+                literals.look(piece);
+            })?;
+        Ok(literals)
+    }
+}
