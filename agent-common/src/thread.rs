@@ -32,7 +32,7 @@ pub struct ThreadState {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct States {
-    states: [ThreadState; MAX_STATES],
+    all: [ThreadState; MAX_STATES],
     count: u32,
     /// 1 when the process has more than one interpreter.
     has_several_interpreters: u32,
@@ -43,7 +43,7 @@ impl States {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            states: [ThreadState {
+            all: [ThreadState {
                 address: UserAddr(0),
                 interpreter: UserAddr(0),
             }; MAX_STATES],
@@ -70,7 +70,7 @@ impl States {
     #[inline(always)]
     #[must_use]
     pub fn get(&self, nth: u32) -> Option<ThreadState> {
-        let state = self.states[masked(nth, MAX_STATES as u32 - 1) as usize];
+        let state = self.all[masked(nth, MAX_STATES as u32 - 1) as usize];
         (nth < self.count).then_some(state)
     }
 
@@ -79,7 +79,7 @@ impl States {
     fn add(&mut self, state: ThreadState) {
         let count = self.count;
         if (count as usize) < MAX_STATES {
-            self.states[masked(count, MAX_STATES as u32 - 1) as usize] = state;
+            self.all[masked(count, MAX_STATES as u32 - 1) as usize] = state;
             self.count = count + 1;
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
         cpu: unsafe { bpf_get_smp_processor_id() },
         weight: sampler.weight.get(),
         end,
-        holds_gil: 0,
+        holds_gil: sampler.holds_gil.get() as u16,
         reserved: [0; 2],
     };
     let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {

@@ -1,12 +1,12 @@
 //! The command line: raw flags in, [`Options`] that need no more checking out.
 //!
 //! Invariants: what clap and this file accept can be done as far as the command line alone tells;
-//! whether the output can be written is the business of [`Output::prepare`]. Flags stay in a struct
-//! of their own so that subcommands (`record`, `top`, `dump`, `run`) can share them one day.
+//! whether the output can be written is the business of [`Output::prepare`].
 
 mod output;
 
 use std::{
+    ffi::OsString,
     fmt::Write as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -19,8 +19,13 @@ use clap::{
 };
 
 pub use self::output::{Destination, Output, OutputError};
-use crate::encode::{self, Format};
+use crate::{
+    aggregate::{Filter, ThreadFilter},
+    encode::{self, Format},
+};
 
+/// How long a process is sampled if nothing else is said.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// The longest time that one profile may cover.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The highest process id there can be, `PID_MAX_LIMIT` of the kernel.
@@ -30,19 +35,49 @@ const MAX_RATE: i64 = 10_000;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Sample and write a profile.
+    Capture(Options),
+    /// Say how a process is seen.
+    Doctor {
+        /// The process, as the agent sees its id.
+        pid: u32,
+    },
+}
+
+/// What to sample, and what to make of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The process to sample, as the agent sees its id.
-    pub pid: u32,
-    /// For how long.
-    pub duration: Duration,
+    /// What to sample.
+    pub target: Target,
+    /// Whether to sample the processes that it starts as well.
+    pub children: bool,
+    /// For how long; [`None`] until its end.
+    pub duration: Option<Duration>,
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
+    /// Which samples to take.
+    pub filter: Filter,
     /// What to write.
     pub format: Format,
     /// Whether stacks begin with the thread where the format leaves the choice.
     pub threads: bool,
     /// Where to write it.
     pub destination: Destination,
+}
+
+/// What to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A process that runs, by its id as the agent sees it.
+    Process(u32),
+    /// A program, from its start to its end.
+    Program {
+        /// Its path or its name.
+        program: OsString,
+        /// What it is given.
+        arguments: Vec<OsString>,
+    },
 }
 
 impl Options {
@@ -60,9 +95,9 @@ impl Options {
 /// Prints and exits by itself for `--help` and `--version`, and with status 2 when the command
 /// line makes no sense.
 #[must_use]
-pub fn parse() -> Options {
+pub fn parse() -> Command {
     let flags = Flags::parse();
-    Options::try_from(flags).unwrap_or_else(|error| {
+    Command::try_from(flags).unwrap_or_else(|error| {
         Flags::command()
             .error(ErrorKind::ValueValidation, error)
             .exit()
@@ -75,22 +110,36 @@ pub fn parse() -> Options {
     bin_name = "agent",
     version,
     about = ABOUT,
-    after_help = EXAMPLES
+    after_help = EXAMPLES,
+    override_usage = USAGE,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
 )]
 struct Flags {
-    /// Process to sample
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
-    pid: u32,
+    #[command(subcommand)]
+    subcommand: Option<Subcommand>,
 
-    /// For how long: 30, 500ms, 1m30s …; Ctrl-C ends it early
+    /// Process to sample
     #[arg(
         short,
         long,
-        value_name = "TIME",
-        default_value = "10s",
-        value_parser = parse_duration
+        required_unless_present = "command",
+        value_parser = clap::value_parser!(u32).range(1..=MAX_PID)
     )]
-    duration: Duration,
+    pid: Option<u32>,
+
+    /// Program to start and to sample until its end, and its arguments
+    #[arg(last = true, conflicts_with = "pid")]
+    command: Vec<OsString>,
+
+    /// Sample the processes that it starts as well
+    #[arg(short, long)]
+    children: bool,
+
+    /// For how long: 30, 500ms, 1m30s …; Ctrl-C ends it early [default: 10s, a program until its
+    /// end]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
 
     /// Samples per second of CPU time
     #[arg(
@@ -120,7 +169,30 @@ struct Flags {
     /// Begin stacks with their thread (pprof always has it, as a label)
     #[arg(short, long)]
     threads: bool,
+
+    /// Only samples of threads that hold the GIL
+    #[arg(short, long)]
+    gil: bool,
+
+    /// Only samples of the threads with this name or of the one with this id
+    #[arg(long, value_name = "NAME|TID")]
+    thread: Option<ThreadFilter>,
 }
+
+#[derive(Debug, clap::Subcommand)]
+enum Subcommand {
+    /// Say how a process is seen, and why it cannot be profiled if it cannot
+    Doctor {
+        /// Process to look at
+        #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
+        pid: u32,
+    },
+}
+
+const USAGE: &str = "\
+agent [OPTIONS] --pid <PID>
+       agent [OPTIONS] -- <COMMAND>...
+       agent doctor --pid <PID>";
 
 const ABOUT: &str = "\
 See where the CPU time of a Python process goes.
@@ -134,7 +206,9 @@ Examples:
   go tool pprof -http=: agent-1234.pb.gz        look at it in a browser
   agent --pid 1234 -o profile.svg               a flame graph
   agent --pid 1234 -d 1m -r 499 -o stacks.txt   folded stacks of a minute, more closely
-  agent --pid 1234 -t -f folded -o - | flamegraph.pl > profile.svg";
+  agent --pid 1234 -t -f folded -o - | flamegraph.pl > profile.svg
+  agent --children -o tests.svg -- pytest -n 4  a program and all that it starts
+  agent doctor --pid 1234                       why is there no profile of it?";
 
 /// Why a command line cannot be carried out.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -145,12 +219,35 @@ enum UsageError {
         known_endings()
     )]
     UnknownEnding { path: PathBuf },
+    #[error("standard output is the program's own: name a file for the profile with --output")]
+    SharedOutput,
+}
+
+impl TryFrom<Flags> for Command {
+    type Error = UsageError;
+
+    fn try_from(flags: Flags) -> Result<Self, UsageError> {
+        match flags.subcommand {
+            Some(Subcommand::Doctor { pid }) => Ok(Self::Doctor { pid }),
+            None => Options::try_from(flags).map(Self::Capture),
+        }
+    }
 }
 
 impl TryFrom<Flags> for Options {
     type Error = UsageError;
 
     fn try_from(flags: Flags) -> Result<Self, UsageError> {
+        let mut command = flags.command.into_iter();
+        let target = match (command.next(), flags.pid) {
+            (Some(program), _) => Target::Program {
+                program,
+                arguments: command.collect(),
+            },
+            // One of the two is there, as clap has seen to.
+            (None, pid) => Target::Process(pid.unwrap_or_default()),
+        };
+        let is_program = matches!(target, Target::Program { .. });
         let destination = flags.output.map_or(Destination::Unnamed, Destination::from);
         let format = match (flags.format, &destination) {
             (Some(format), _) => format,
@@ -159,10 +256,19 @@ impl TryFrom<Flags> for Options {
             }
             (None, _) => Format::Pprof,
         };
+        if is_program && destination == Destination::StandardOutput {
+            return Err(UsageError::SharedOutput);
+        }
+        let default_duration = (!is_program).then_some(DEFAULT_DURATION);
         Ok(Self {
-            pid: flags.pid,
-            duration: flags.duration,
+            target,
+            children: flags.children,
+            duration: flags.duration.or(default_duration),
             rate: flags.rate,
+            filter: Filter {
+                gil_only: flags.gil,
+                thread: flags.thread,
+            },
             format,
             threads: flags.threads,
             destination,
@@ -243,9 +349,11 @@ mod tests {
         assert_eq!(
             options("--pid 42"),
             Ok(Options {
-                pid: 42,
-                duration: Duration::from_secs(10),
+                target: Target::Process(42),
+                children: false,
+                duration: Some(Duration::from_secs(10)),
                 rate: 99,
+                filter: Filter::default(),
                 format: Format::Pprof,
                 threads: false,
                 destination: Destination::Unnamed,
@@ -256,16 +364,55 @@ mod tests {
     #[test]
     fn everything_can_be_chosen() {
         assert_eq!(
-            options("-p 42 -d 1m30s -r 499 -o x.pb.gz -f svg -t"),
+            options("-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --thread main"),
             Ok(Options {
-                pid: 42,
-                duration: Duration::from_secs(90),
+                target: Target::Process(42),
+                children: true,
+                duration: Some(Duration::from_secs(90)),
                 rate: 499,
+                filter: Filter {
+                    gil_only: true,
+                    thread: Some(ThreadFilter::Name("main".to_owned())),
+                },
                 format: Format::Svg,
                 threads: true,
                 destination: Destination::File("x.pb.gz".into()),
             })
         );
+    }
+
+    #[test]
+    fn a_program_has_the_rest_of_the_line() {
+        let program = |arguments| options(arguments).map(|options| options.target);
+        assert_eq!(
+            program("-r 499 -- python3 -c pass --pid 7"),
+            Ok(Target::Program {
+                program: "python3".into(),
+                arguments: ["-c", "pass", "--pid", "7"].map(Into::into).to_vec(),
+            })
+        );
+        let duration = |arguments| options(arguments).map(|options| options.duration);
+        assert_eq!(duration("-- true"), Ok(None));
+        assert_eq!(duration("-d 5 -- true"), Ok(Some(Duration::from_secs(5))));
+        assert!(options("--pid 1 -- true").is_err());
+        assert!(options("python3 script.py").is_err());
+        let error = options("-o - -- true").unwrap_err();
+        assert!(
+            error.contains("standard output is the program's own"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_doctor_wants_a_process_alone() {
+        let doctor = |arguments: &str| {
+            let arguments = ["agent", "doctor"].into_iter().chain(arguments.split(' '));
+            let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
+            Command::try_from(flags).map_err(|error| error.to_string())
+        };
+        assert_eq!(doctor("--pid 42"), Ok(Command::Doctor { pid: 42 }));
+        assert!(doctor("--rate 10 --pid 42").is_err());
+        assert!(doctor("").is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! ```text
 //! kernel ─► decode ─► symbolize ─► aggregate ─► encode
 //!    ▲
-//!    └── python ◄── elf ◄── process
+//!    └── discover ◄── python ◄── elf ◄── process ◄── launch
 //! ```
 //!
 //! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; what comes from another
@@ -16,9 +16,11 @@
 pub mod aggregate;
 pub mod cli;
 pub mod decode;
+pub mod discover;
 pub mod elf;
 pub mod encode;
 pub mod kernel;
+pub mod launch;
 pub mod process;
 pub mod profile;
 pub mod python;

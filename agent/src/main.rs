@@ -6,12 +6,12 @@ use agent::{cli, run};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let options = cli::parse();
-    match run::run(&options).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("agent: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let result = match cli::parse() {
+        cli::Command::Capture(options) => run::run(&options).await,
+        cli::Command::Doctor { pid } => Err(anyhow::anyhow!("not yet: {pid}")),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("agent: {error:#}");
+        ExitCode::FAILURE
+    })
 }

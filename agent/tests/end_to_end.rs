@@ -24,6 +24,7 @@ mod end_to_end {
     mod impossible;
     mod machine;
     mod pprof;
+    mod programs;
     mod source;
     mod target;
     mod threads;

@@ -97,7 +97,7 @@ impl Builder {
         }
         match key.end {
             WalkEnd::ROOT => {}
-            WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME => {
+            WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME | WalkEnd::NO_PYTHON => {
                 self.losses.not_python += count;
                 locations.push(self.marker("[no Python]"));
             }

@@ -17,7 +17,6 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-use super::Options;
 use crate::encode::Format;
 
 /// Numbers tried for a file whose name nobody chose.
@@ -121,14 +120,19 @@ pub enum OutputError {
 }
 
 impl Output {
-    /// Makes sure that the output can be written, and leaves everything under its name as it is.
+    /// Makes sure that the output can be written, and leaves everything under its name as it is;
+    /// a file that nobody named is named after the process `pid`.
     ///
     /// # Errors
     ///
     /// When it cannot be written, or is a terminal and the format is binary.
-    pub fn prepare(options: &Options) -> Result<Self, OutputError> {
-        let kind = match &options.destination {
-            Destination::Unnamed => prepare_numbered(Path::new(""), options)?,
+    pub fn prepare(
+        destination: &Destination,
+        format: Format,
+        pid: u32,
+    ) -> Result<Self, OutputError> {
+        let kind = match destination {
+            Destination::Unnamed => prepare_numbered(Path::new(""), format, pid)?,
             Destination::File(path) => prepare_file(path)?,
             Destination::StandardOutput => Kind::StandardOutput,
         };
@@ -137,10 +141,8 @@ impl Output {
             Kind::StandardOutput => io::stdout().is_terminal(),
             Kind::Replaced { .. } | Kind::Numbered { .. } => false,
         };
-        if is_terminal && options.format.is_binary() {
-            return Err(OutputError::Terminal {
-                format: options.format,
-            });
+        if is_terminal && format.is_binary() {
+            return Err(OutputError::Terminal { format });
         }
         Ok(Self(kind))
     }
@@ -177,12 +179,12 @@ impl Output {
     }
 }
 
-fn prepare_numbered(folder: &Path, options: &Options) -> Result<Kind, OutputError> {
+fn prepare_numbered(folder: &Path, format: Format, pid: u32) -> Result<Kind, OutputError> {
     Ok(Kind::Numbered {
         temporary: temporary(folder)?,
         name: NumberedName {
-            stem: folder.join(format!("agent-{}", options.pid)),
-            ending: options.format.endings()[0],
+            stem: folder.join(format!("agent-{pid}")),
+            ending: format.endings()[0],
         },
     })
 }
@@ -315,23 +317,12 @@ impl NumberedName {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read as _, os::unix::fs::symlink, thread, time::Duration};
+    use std::{io::Read as _, os::unix::fs::symlink, thread};
 
     use super::*;
 
-    fn options(path: &Path, format: Format) -> Options {
-        Options {
-            pid: 42,
-            duration: Duration::from_secs(1),
-            rate: 99,
-            format,
-            threads: false,
-            destination: Destination::from(path.to_owned()),
-        }
-    }
-
     fn prepare(path: &Path) -> Result<Output, OutputError> {
-        Output::prepare(&options(path, Format::Pprof))
+        Output::prepare(&Destination::from(path.to_owned()), Format::Pprof, 42)
     }
 
     fn names_in(folder: &Path) -> Vec<String> {
@@ -385,9 +376,8 @@ mod tests {
     #[test]
     fn a_file_without_a_chosen_name_replaces_none() {
         let folder = tempfile::tempdir().unwrap();
-        let options = options(Path::new("unused.svg"), Format::Svg);
         for content in ["first", "second", "third"] {
-            let kind = prepare_numbered(folder.path(), &options).unwrap();
+            let kind = prepare_numbered(folder.path(), Format::Svg, 42).unwrap();
             Output(kind).commit(content.as_bytes()).unwrap();
         }
         assert_eq!(

@@ -144,7 +144,7 @@ impl<'a> Btf<'a> {
             if !kind.is_alias() {
                 return Some(at);
             }
-            id = kind.size_or_type;
+            id = kind.refers_to;
         }
         None
     }
@@ -177,7 +177,7 @@ struct Type {
     kind: u32,
     count: usize,
     has_bit_fields: bool,
-    size_or_type: u32,
+    refers_to: u32,
 }
 
 impl Type {
@@ -190,7 +190,7 @@ impl Type {
             kind: info >> 24 & 0x1f,
             count: (info & 0xffff) as usize,
             has_bit_fields: info >> 31 == 1,
-            size_or_type: word(types, at + 8)?,
+            refers_to: word(types, at + 8)?,
         })
     }
 

@@ -7,6 +7,8 @@
 mod error;
 mod files;
 pub mod maps;
+mod memory;
+mod tree;
 
 use std::{
     ffi::OsString,
@@ -26,6 +28,8 @@ use rustix::{
 
 pub use error::{Error, OpenError};
 use maps::Mapping;
+pub use memory::fetch;
+pub use tree::{Descendant, descendants};
 
 /// Most bytes of `maps`: ten times what 65,530 mappings, the kernel's default bound, take.
 const MAPS_BYTES: usize = 64 << 20;

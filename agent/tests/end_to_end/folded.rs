@@ -99,6 +99,11 @@ impl Folded {
         self.0.values().sum()
     }
 
+    /// Its stacks and their samples.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Frame], u64)> {
+        self.0.iter().map(|(stack, count)| (&**stack, *count))
+    }
+
     /// Samples whose stack is such.
     pub(crate) fn count(&self, mut is_such: impl FnMut(&[Frame]) -> bool) -> u64 {
         self.0

@@ -1,0 +1,251 @@
+//! What the followed processes run: found once, and again when something happened to them.
+//!
+//! Events come in, findings go out; where they go is for others to say. Nothing is polled: a
+//! process is looked at when it is new, when it runs another program, and when it has mapped more
+//! code while nothing in it was known to be Python. The last may happen often (a compiler at run
+//! time maps code all the time), so looks at one process come ever more seldom.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use agent_common::record::{ProcessEvent, ProcessEventKind};
+
+use crate::{
+    process::{Descendant, Process},
+    profile,
+    python::{self, Interpreter},
+};
+
+/// Time between the first two looks at a process.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+
+/// Longest time between two looks at a process that maps more code.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Most processes that are known at the same time; more are sampled without a name.
+const MAX_PROCESSES: usize = 16_384;
+
+/// What was found out about a process.
+#[derive(Debug)]
+pub struct Finding {
+    /// The process.
+    pub process: profile::Process,
+    /// Its interpreter, if it runs Python and that was not known before.
+    pub interpreter: Option<Box<Interpreter>>,
+}
+
+/// The processes that are followed.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    known: HashMap<u32, Known>,
+}
+
+/// What is known of a process.
+#[derive(Debug)]
+struct Known {
+    process: profile::Process,
+    /// Looks at the program that it runs, without finding Python.
+    looks: u32,
+    /// When the last one was.
+    looked: Instant,
+    /// When the next one is due, if there is to be one.
+    due: Option<Instant>,
+}
+
+impl Known {
+    /// How long to wait after the last look.
+    fn pause(&self) -> Duration {
+        FIRST_PAUSE
+            .saturating_mul(1 << self.looks.min(16))
+            .min(LONGEST_PAUSE)
+    }
+}
+
+impl Discovery {
+    /// Begins with a process, whatever it runs.
+    ///
+    /// # Errors
+    ///
+    /// When it is gone or cannot be looked at.
+    pub fn add(&mut self, pid: u32) -> Result<Finding, python::Error> {
+        let process = Process::open(pid)?;
+        match look(&process, None) {
+            Ok(finding) => {
+                self.learn(&finding, true);
+                Ok(finding)
+            }
+            Err(error) => {
+                let finding = without_python(&process, None);
+                self.learn(&finding, false);
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins with a process that is going to run something, nobody knows yet what.
+    pub fn add_unknown(&mut self, pid: u32) {
+        let process = profile::Process {
+            pid,
+            ..profile::Process::default()
+        };
+        self.learn(
+            &Finding {
+                process,
+                interpreter: None,
+            },
+            false,
+        );
+    }
+
+    /// Begins with a process that another one has started, whatever it runs.
+    pub fn add_descendant(&mut self, descendant: Descendant) -> Option<Finding> {
+        self.look(descendant.pid, Some(descendant.parent))
+    }
+
+    /// Takes notice of what happened to a process.
+    pub fn on_event(&mut self, event: &ProcessEvent) -> Option<Finding> {
+        match event.kind {
+            ProcessEventKind::FORKED => self.on_fork(event.tgid, event.parent),
+            ProcessEventKind::EXECUTED => {
+                if let Some(known) = self.known.get_mut(&event.tgid) {
+                    known.looks = 0;
+                }
+                self.look_again(event.tgid)
+            }
+            ProcessEventKind::MAPPED => self.on_mapping(event.tgid),
+            ProcessEventKind::EXITED => {
+                self.known.remove(&event.tgid);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// When a process has to be looked at without another event.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        self.known.values().filter_map(|known| known.due).min()
+    }
+
+    /// Looks at a process for which it is time, if there is one.
+    pub fn look_when_due(&mut self, now: Instant) -> Option<Finding> {
+        let is_due = |known: &Known| known.due.is_some_and(|due| due <= now);
+        let pid = self
+            .known
+            .iter()
+            .find(|(_, known)| is_due(known))
+            .map(|(pid, _)| *pid)?;
+        self.look_again(pid)
+    }
+
+    /// A new process is a copy of its parent, in the kernel half too.
+    fn on_fork(&mut self, pid: u32, parent: u32) -> Option<Finding> {
+        let Some(original) = self.known.get(&parent) else {
+            return self.look_again(pid);
+        };
+        let finding = Finding {
+            process: profile::Process {
+                pid,
+                parent: Some(parent),
+                ..original.process.clone()
+            },
+            interpreter: None,
+        };
+        let due = original.due;
+        self.learn(&finding, true);
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.due = due;
+        }
+        Some(finding)
+    }
+
+    /// More code is mapped where nothing was Python.
+    fn on_mapping(&mut self, pid: u32) -> Option<Finding> {
+        let Some(known) = self.known.get_mut(&pid) else {
+            return self.look_again(pid);
+        };
+        let due = known.looked + known.pause();
+        if due > Instant::now() {
+            known.due = Some(due);
+            return None;
+        }
+        self.look_again(pid)
+    }
+
+    fn look_again(&mut self, pid: u32) -> Option<Finding> {
+        let parent = self.known.get(&pid).and_then(|known| known.process.parent);
+        self.look(pid, parent)
+    }
+
+    fn look(&mut self, pid: u32, parent: Option<u32>) -> Option<Finding> {
+        // A process that is gone keeps the name that it had.
+        let process = Process::open(pid).ok()?;
+        match look(&process, parent) {
+            Ok(finding) => {
+                self.learn(&finding, true);
+                Some(finding)
+            }
+            Err(error) => {
+                let finding = without_python(&process, parent);
+                self.learn(&finding, false);
+                if is_early(&error)
+                    && let Some(known) = self.known.get_mut(&pid)
+                {
+                    known.due = Some(known.looked + known.pause());
+                }
+                Some(finding)
+            }
+        }
+    }
+
+    fn learn(&mut self, finding: &Finding, is_settled: bool) {
+        let pid = finding.process.pid;
+        let looks = self.known.get(&pid).map_or(0, |known| known.looks);
+        if self.known.len() >= MAX_PROCESSES && !self.known.contains_key(&pid) {
+            return;
+        }
+        let known = Known {
+            process: finding.process.clone(),
+            looks: if is_settled { 0 } else { looks + 1 },
+            looked: Instant::now(),
+            due: None,
+        };
+        self.known.insert(pid, known);
+    }
+}
+
+/// Looks for Python in a process.
+fn look(process: &Process, parent: Option<u32>) -> Result<Finding, python::Error> {
+    let interpreter = python::detect(process)?;
+    Ok(Finding {
+        process: profile::Process {
+            is_python: true,
+            runtime: format!("CPython {}", interpreter.version),
+            images: interpreter.images.clone(),
+            ..without_python(process, parent).process
+        },
+        interpreter: Some(Box::new(interpreter)),
+    })
+}
+
+fn without_python(process: &Process, parent: Option<u32>) -> Finding {
+    Finding {
+        process: profile::Process {
+            pid: process.pid(),
+            parent,
+            name: process.name().to_owned(),
+            ..profile::Process::default()
+        },
+        interpreter: None,
+    }
+}
+
+/// Whether a process may just be about to map its interpreter.
+fn is_early(error: &python::Error) -> bool {
+    matches!(
+        error,
+        python::Error::NotLoaded { .. } | python::Error::Unreadable { .. }
+    )
+}

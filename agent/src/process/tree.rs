@@ -1,0 +1,97 @@
+//! Which processes a process has started.
+
+use std::{collections::HashMap, fs};
+
+/// Most processes that are looked through; the kernel's own bound is 2^22.
+const MAX_PROCESSES: usize = 1 << 22;
+
+/// A process and the one that started it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descendant {
+    /// The process.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+}
+
+/// The processes that `pid` has started and those that these have, parents first, as far as they
+/// live.
+#[must_use]
+pub fn descendants(pid: u32) -> Vec<Descendant> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for entry in entries.take(MAX_PROCESSES) {
+        let Some(child) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        // A process that has gone meanwhile is none.
+        if let Ok(stat) = fs::read(entry.path().join("stat"))
+            && let Some(parent) = parent(&stat)
+        {
+            children.entry(parent).or_default().push(child);
+        }
+    }
+    let mut found: Vec<Descendant> = Vec::new();
+    let mut next = Some(pid);
+    let mut looked = 0;
+    while let Some(parent) = next {
+        let started = children.remove(&parent).unwrap_or_default();
+        found.extend(started.into_iter().map(|pid| Descendant { pid, parent }));
+        next = found.get(looked).map(|descendant| descendant.pid);
+        looked += 1;
+    }
+    found
+}
+
+/// The id of the parent in a file `stat`: the second field after the name, which may contain
+/// anything.
+fn parent(stat: &[u8]) -> Option<u32> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = stat[end + 1..]
+        .trim_ascii_start()
+        .split(|&byte| byte == b' ');
+    str::from_utf8(fields.nth(1)?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{descendants, parent};
+    use std::{
+        io::Read as _,
+        process::{Command, Stdio, id},
+    };
+
+    #[test]
+    fn children_and_their_children_are_found() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = shell.stdout.take().unwrap();
+        let mut line = [0; 16];
+        let bytes = output.read(&mut line).unwrap();
+        let sleep: u32 = str::from_utf8(&line[..bytes])
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let found = descendants(id());
+        let parent_of = |pid| found.iter().find(|it| it.pid == pid).map(|it| it.parent);
+        assert_eq!(parent_of(shell.id()), Some(id()));
+        assert_eq!(parent_of(sleep), Some(shell.id()));
+        let _ = Command::new("kill").arg(sleep.to_string()).status();
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_name_may_contain_anything() {
+        assert_eq!(parent(b"12 (a) S 7) R 5 12 12 0"), Some(5));
+        assert_eq!(parent(b"12 (a"), None);
+        assert_eq!(parent(b"12 (a) R"), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! A capture while it goes on: reads what the kernel half sends, and tells it what the processes
+//! run.
+
+use std::time::{Duration, Instant};
+
+use agent_common::{
+    counter::Counter,
+    record::{AbsentPage, ProcessEvent},
+};
+use anyhow::Result;
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
+
+use super::end::{End, Why};
+use crate::{
+    aggregate::{About, Aggregator, Filter},
+    decode::decode,
+    discover::{Discovery, Finding},
+    kernel::{Counters, Kernel, Python},
+    launch::Program,
+    process::{self, Descendant},
+    profile::Profile,
+    record::Record,
+    report::Progress,
+    symbolize::Symbolizer,
+};
+
+/// How often the ring buffer is read when the kernel half does not ask for it.
+const READ_EVERY: Duration = Duration::from_millis(200);
+
+/// What has been read of the ring buffer, and what is known of the processes.
+pub(super) struct Capture {
+    aggregator: Aggregator,
+    symbolizer: Symbolizer,
+    discovery: Discovery,
+    /// Whether to look at who holds the GIL.
+    with_gil: bool,
+    /// What happened since it was last dealt with.
+    events: Vec<ProcessEvent>,
+    absent_pages: Vec<AbsentPage>,
+}
+
+impl Capture {
+    pub(super) fn new(discovery: Discovery, with_gil: bool) -> Self {
+        Self {
+            aggregator: Aggregator::default(),
+            symbolizer: Symbolizer::default(),
+            discovery,
+            with_gil,
+            events: Vec::new(),
+            absent_pages: Vec::new(),
+        }
+    }
+
+    /// Reads the ring buffer until the capture is over.
+    pub(super) async fn follow(
+        &mut self,
+        kernel: &mut Kernel,
+        end: &mut End,
+        program: Option<&Program>,
+        began: Instant,
+        duration: Option<Duration>,
+    ) -> Result<Why> {
+        // A program has the terminal for itself.
+        let progress = match program {
+            Some(_) => None,
+            None => duration.map(Progress::new),
+        };
+        let mut ticks = interval(READ_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let why = loop {
+            let why = tokio::select! {
+                why = end.wait(program) => Some(why),
+                pressed = kernel.pressed() => pressed.map(|()| None)?,
+                () = due(self.discovery.next_due()) => None,
+                _ = ticks.tick() => None,
+            };
+            self.drain(kernel)?;
+            if let Some(progress) = &progress {
+                progress.update(began.elapsed(), self.aggregator.samples());
+            }
+            if let Some(why) = why {
+                break why;
+            }
+        };
+        if let Some(progress) = progress {
+            progress.finish();
+        }
+        Ok(why)
+    }
+
+    /// Reads all that is waiting, and does what has to be done about it.
+    pub(super) fn drain(&mut self, kernel: &mut Kernel) -> Result<()> {
+        kernel.drain(|bytes| self.take(bytes));
+        for event in std::mem::take(&mut self.events) {
+            if let Some(finding) = self.discovery.on_event(&event) {
+                self.apply(kernel, finding)?;
+            }
+        }
+        while let Some(finding) = self.discovery.look_when_due(Instant::now()) {
+            self.apply(kernel, finding)?;
+        }
+        for page in self.absent_pages.drain(..) {
+            process::fetch(page.tgid, page.address, page.bytes);
+        }
+        Ok(())
+    }
+
+    /// Lets all who need it know what was found out about a process.
+    pub(super) fn apply(&mut self, kernel: &mut Kernel, finding: Finding) -> Result<()> {
+        if let Some(interpreter) = finding.interpreter {
+            let python = Python {
+                interpreters_head: interpreter.interpreters_head,
+                gil_holder: interpreter.gil_holder.filter(|_| self.with_gil),
+                layout: interpreter.layout,
+            };
+            kernel.update_process(finding.process.pid, &python)?;
+        }
+        self.aggregator.add_process(finding.process);
+        Ok(())
+    }
+
+    /// Looks at a process that was there before.
+    pub(super) fn look_at(&mut self, kernel: &mut Kernel, found: Descendant) -> Result<()> {
+        match self.discovery.add_descendant(found) {
+            Some(finding) => self.apply(kernel, finding),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes one record.
+    fn take(&mut self, bytes: &[u8]) {
+        match decode(bytes) {
+            Ok(Record::Sample(sample)) => self.aggregator.add_sample(&sample),
+            Ok(Record::Stack(stack)) => self.aggregator.add_stack(stack),
+            Ok(Record::CodeObject(code)) => self.symbolizer.add(&code),
+            Ok(Record::LineTablePiece(piece)) => self.symbolizer.add_piece(&piece),
+            Ok(Record::ThreadName(thread)) => self.aggregator.add_thread(
+                thread.head.tgid,
+                thread.head.tid,
+                self.symbolizer.thread_name(&thread),
+            ),
+            Ok(Record::ProcessEvent(event)) => self.events.push(event),
+            Ok(Record::AbsentPage(page)) => self.absent_pages.push(page),
+            Err(_) => self.aggregator.add_malformed(),
+        }
+    }
+
+    /// The profile of all that was taken.
+    ///
+    /// # Errors
+    ///
+    /// When it is to be of a thread that was not seen.
+    pub(super) fn profile(
+        mut self,
+        about: &About,
+        filter: &Filter,
+        counters: &Counters,
+    ) -> Result<Profile> {
+        self.aggregator.check_filter(filter)?;
+        let symbolizer = &mut self.symbolizer;
+        let mut profile = self
+            .aggregator
+            .profile(about, filter, |frame| symbolizer.resolve(frame));
+        profile.losses.lost_samples = counters.get(Counter::LOST_SAMPLES);
+        Ok(profile)
+    }
+}
+
+/// Waits until it is time, or for ever.
+async fn due(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}

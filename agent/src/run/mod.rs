@@ -1,0 +1,147 @@
+//! Wires the rooms: one capture of one process or program, from its options to the written
+//! profile.
+
+mod capture;
+mod end;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::Result;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::{
+    aggregate::About,
+    cli::{Options, Output, Target},
+    discover::Discovery,
+    encode::encode,
+    kernel::{self, Kernel},
+    launch::Waiting,
+    process, python,
+    report::Summary,
+};
+use capture::Capture;
+use end::{End, Signals, Why};
+
+/// Samples a process, or a program from its start to its end, and writes its profile.
+///
+/// Gives the status to exit with, which is the program's own if one was started.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub async fn run(options: &Options) -> Result<ExitCode> {
+    // First: without these even the process id could be misunderstood.
+    kernel::check_requirements()?;
+    let mut discovery = Discovery::default();
+    let (pid, waiting) = match &options.target {
+        Target::Process(pid) => (*pid, None),
+        Target::Program { program, arguments } => {
+            let waiting = Waiting::new(program, arguments)?;
+            (waiting.pid(), Some(waiting))
+        }
+    };
+    let first = match waiting {
+        Some(_) => {
+            discovery.add_unknown(pid);
+            None
+        }
+        None => match discovery.add(pid) {
+            Ok(finding) => Some(finding),
+            // It may start others that are Python.
+            Err(error) if options.children && !matches!(error, python::Error::Process(_)) => None,
+            Err(error) => return Err(error.into()),
+        },
+    };
+    // From here on a signal ends the capture in order, and nothing half-done is left behind.
+    let signals = match waiting {
+        Some(_) => Signals::to_pass_on()?,
+        None => Signals::to_end()?,
+    };
+    let output = Output::prepare(&options.destination, options.format, pid)?;
+
+    let period = Duration::from_secs(1) / options.rate;
+    let mut kernel = Kernel::load(period, random_seed())?;
+    let mut capture = Capture::new(discovery, options.filter.gil_only);
+    kernel.add_process(pid, None, options.children)?;
+    if let Some(finding) = first {
+        capture.apply(&mut kernel, finding)?;
+    }
+    if options.children {
+        // What it starts from now on the kernel half sees by itself.
+        for descendant in process::descendants(pid) {
+            kernel.add_process(descendant.pid, None, true)?;
+            capture.look_at(&mut kernel, descendant)?;
+        }
+    }
+
+    let mut end = End::new(pid, options.duration, signals)?;
+    let start = SystemTime::now();
+    let began = Instant::now();
+    kernel.start()?;
+    let mut program = waiting.map(Waiting::release).transpose()?;
+    let why = capture
+        .follow(
+            &mut kernel,
+            &mut end,
+            program.as_ref(),
+            began,
+            options.duration,
+        )
+        .await?;
+    kernel.stop()?;
+    let duration = began.elapsed();
+    capture.drain(&mut kernel)?;
+
+    let about = About {
+        start,
+        duration,
+        period,
+    };
+    let result = write_profile(capture, &about, options, &kernel, output, why);
+    drop(kernel);
+    match &mut program {
+        Some(program) => {
+            let status = end.outlast(program).await?;
+            result.map(|()| status)
+        }
+        None => result.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Makes the profile, writes it, and says so.
+fn write_profile(
+    capture: Capture,
+    about: &About,
+    options: &Options,
+    kernel: &Kernel,
+    output: Output,
+    why: Why,
+) -> Result<()> {
+    let profile = capture.profile(about, &options.filter, &kernel.counters()?)?;
+    let mut bytes = Vec::new();
+    encode(&profile, options.format, &options.encoding(), &mut bytes)?;
+    let written = output.commit(&bytes)?;
+
+    let mut stderr = io::stderr().lock();
+    // Standard error may be closed; the profile is written all the same.
+    let _ = write!(stderr, "{}", Summary::new(&profile));
+    if why == Why::ProcessEnded && matches!(options.target, Target::Process(_)) {
+        let _ = writeln!(stderr, "The process ended before the time was over.");
+    }
+    if let Some(path) = written {
+        let _ = writeln!(stderr, "Written to {}", path.display());
+    }
+    Ok(())
+}
+
+/// A seed that nobody knows beforehand.
+fn random_seed() -> u64 {
+    let mut seed = [0_u8; 8];
+    // Without randomness the seed is 0: hashes are then as good, but can be foreseen.
+    let _ = getrandom(&mut seed, GetRandomFlags::empty());
+    u64::from_ne_bytes(seed)
+}

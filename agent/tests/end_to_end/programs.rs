@@ -1,0 +1,321 @@
+//! Programs that the agent starts, and processes that others start.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+use xtask::interpreters::Interpreter;
+
+use super::{
+    capture::{Capture, Running},
+    folded::{Folded, Frame},
+    machine,
+    target::workload_path,
+};
+
+/// Sampling rate, so that a tenth of a second of CPU time is about a hundred samples.
+const RATE: &str = "999";
+
+/// CPU time that the workload `short` uses in its function `spin`, in samples.
+const SPUN: u64 = 100;
+
+#[test]
+fn a_program_that_lives_for_a_tenth_of_a_second_is_seen() {
+    let _machine = machine::alone();
+    machine::for_each_interpreter(|interpreter| {
+        let program = Program::of(interpreter, "short", &[]);
+        let (status, folded) = program.profile(&[]);
+        assert_eq!(status.code(), Some(7));
+        assert_spun(folded.iter());
+    });
+}
+
+#[test]
+fn the_programs_that_a_shell_starts_are_seen() {
+    let _machine = machine::alone();
+    machine::for_each_interpreter(|interpreter| {
+        let short = Program::of(interpreter, "short", &[]).line();
+        let script = format!("{short}; {short}; exit 5");
+        let program = Program(vec!["sh".to_owned(), "-c".to_owned(), script]);
+        let (status, folded) = program.profile(&["--children"]);
+        assert_eq!(status.code(), Some(5));
+        let by_process = by_process(&folded);
+        let spun: Vec<_> = by_process
+            .values()
+            .filter(|stacks| stacks.iter().any(|(stack, _)| is_spinning(stack)))
+            .collect();
+        assert_eq!(spun.len(), 2, "{:?}", by_process.keys());
+        for stacks in spun {
+            assert_spun(stacks.iter().map(|(stack, count)| (&**stack, *count)));
+        }
+    });
+}
+
+#[test]
+fn without_children_they_are_not() {
+    let _machine = machine::alone();
+    let short = Program::of(machine::one_interpreter(), "short", &[]).line();
+    let program = Program(vec![
+        "sh".to_owned(),
+        "-c".to_owned(),
+        format!("{short}; true"),
+    ]);
+    let (status, folded) = program.profile(&[]);
+    assert_eq!(status.code(), Some(0));
+    assert!(!folded.iter().any(|(stack, _)| is_spinning(stack)));
+}
+
+/// As servers do that start their workers before there is work.
+#[test]
+fn copies_of_a_process_are_seen_from_their_first_sample() {
+    const WORKERS: usize = 4;
+    let _machine = machine::alone();
+    machine::for_each_interpreter(|interpreter| {
+        let program = Program::of(interpreter, "workers", &[&WORKERS.to_string()]);
+        let (status, folded) = program.profile(&["--children"]);
+        assert!(status.success());
+        let by_process = by_process(&folded);
+        let workers: Vec<_> = by_process
+            .values()
+            .filter(|stacks| {
+                stacks
+                    .iter()
+                    .any(|(stack, _)| names(stack).contains(&"work"))
+            })
+            .collect();
+        assert_eq!(workers.len(), WORKERS, "{:?}", by_process.keys());
+        for stacks in workers {
+            for (stack, _) in stacks {
+                // Its end is no longer Python; all else begins where its parent did.
+                let names = names(stack);
+                assert!(
+                    names.starts_with(&["<module>", "main"]) || names == ["[no Python]"],
+                    "{stack:?}"
+                );
+            }
+            assert!(count(stacks, "work") > 30);
+        }
+    });
+}
+
+/// One version of Python gives way to another in the same process.
+#[test]
+fn a_program_that_becomes_another_one_is_seen_again() {
+    let _machine = machine::alone();
+    let interpreters = machine::interpreters();
+    let (first, last) = (&interpreters[0], interpreters.last().unwrap());
+    let short = Program::of(last, "short", &[]);
+    let mut program = Program::of(first, "replaced", &[]);
+    program.0.extend(short.0);
+    let (status, folded) = program.profile(&[]);
+    assert_eq!(status.code(), Some(7));
+    assert!(
+        folded
+            .iter()
+            .any(|(stack, _)| names(stack).contains(&"before"))
+    );
+    assert_spun(folded.iter());
+}
+
+/// A program that embeds Python and loads it when it has been running for a while.
+#[test]
+fn an_interpreter_that_is_loaded_late_is_found() {
+    let _machine = machine::alone();
+    let directory = tempfile::tempdir().unwrap();
+    let mut embedded = 0;
+    for interpreter in machine::interpreters() {
+        let Some(library) = shared_library(interpreter) else {
+            continue;
+        };
+        embedded += 1;
+        let program = Program(vec![
+            embedder(directory.path()).to_str().unwrap().to_owned(),
+            library.to_str().unwrap().to_owned(),
+            interpreter
+                .path
+                .ancestors()
+                .nth(2)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned(),
+            fs::read_to_string(workload_path("short")).unwrap(),
+        ]);
+        let (status, folded) = program.profile(&[]);
+        assert_eq!(status.code(), Some(7), "{interpreter}");
+        assert_spun(folded.iter());
+    }
+    assert!(embedded > 0, "no interpreter has a shared library");
+}
+
+#[test]
+fn a_signal_to_the_agent_is_passed_on() {
+    let _machine = machine::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.folded");
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "trap 'exit 9' TERM; : > {}; while :; do :; done",
+        ready.display()
+    );
+    let agent = Running::start(&["-o", file.to_str().unwrap(), "--", "sh", "-c", &script]);
+    while !ready.exists() {
+        std::thread::yield_now();
+    }
+    agent.signal(Signal::TERM);
+    let capture = agent.finish();
+    assert_eq!(capture.status.code(), Some(9), "{}", capture.messages);
+    assert!(file.exists());
+}
+
+#[test]
+fn a_program_that_a_signal_ends_is_told_as_a_shell_does() {
+    let _machine = machine::alone();
+    let program = Program(["sh", "-c", "kill -KILL $$"].map(str::to_owned).to_vec());
+    let (status, _) = program.profile(&[]);
+    assert_eq!(status.code(), Some(128 + 9));
+}
+
+#[test]
+fn a_program_goes_on_when_its_profile_is_complete() {
+    let _machine = machine::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.folded");
+    let script = format!(
+        "while [ ! -e {} ]; do sleep 0.01; done; echo done; exit 3",
+        file.display()
+    );
+    let arguments = [
+        "-d",
+        "100ms",
+        "-o",
+        file.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let capture = Capture::run(&arguments);
+    assert_eq!(capture.status.code(), Some(3), "{}", capture.messages);
+    assert_eq!(capture.output, b"done\n");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let _machine = machine::alone();
+    let capture = Capture::run(&["-o", "unused.svg", "--", "/nonexistent/program"]);
+    assert_eq!(capture.status.code(), Some(1));
+    assert_eq!(
+        capture.messages,
+        "agent: cannot run '/nonexistent/program': No such file or directory (os error 2)\n"
+    );
+    assert!(!Path::new("unused.svg").exists());
+}
+
+/// A program and its arguments.
+struct Program(Vec<String>);
+
+impl Program {
+    /// A workload.
+    fn of(interpreter: &Interpreter, workload: &str, arguments: &[&str]) -> Self {
+        let path = workload_path(workload);
+        let mut line = vec![
+            interpreter.path.to_str().unwrap().to_owned(),
+            // Nothing of the user's, and no bytecode beside the workloads.
+            "-EsB".to_owned(),
+            path.to_str().unwrap().to_owned(),
+        ];
+        line.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        Self(line)
+    }
+
+    /// As it is typed; there is nothing to quote in it.
+    fn line(&self) -> String {
+        self.0.join(" ")
+    }
+
+    /// Lets the agent start it and sample it to its end.
+    fn profile(&self, options: &[&str]) -> (ExitStatus, Folded) {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("profile.folded");
+        let mut arguments = vec!["--rate", RATE, "--output", file.to_str().unwrap()];
+        arguments.extend(options);
+        arguments.push("--");
+        arguments.extend(self.0.iter().map(String::as_str));
+        let capture = Capture::run(&arguments);
+        assert!(!capture.messages.contains("lost: "), "{}", capture.messages);
+        let profile = fs::read_to_string(&file).unwrap_or_else(|_| panic!("{}", capture.messages));
+        (capture.status, Folded::parse(&profile))
+    }
+}
+
+fn names(stack: &[Frame]) -> Vec<&str> {
+    stack.iter().map(|frame| &*frame.name).collect()
+}
+
+fn is_spinning(stack: &[Frame]) -> bool {
+    names(stack).contains(&"spin")
+}
+
+/// Most of the CPU time of `spin` has its whole stack.
+fn assert_spun<'a>(stacks: impl Iterator<Item = (&'a [Frame], u64)>) {
+    let whole = ["<module>", "main", "spin"];
+    let spun: u64 = stacks
+        .filter(|(stack, _)| names(stack).windows(3).any(|names| names == whole))
+        .map(|(_, count)| count)
+        .sum();
+    assert!(
+        (SPUN * 85 / 100..SPUN * 115 / 100).contains(&spun),
+        "{spun} of {SPUN} samples"
+    );
+}
+
+/// Stacks by the process that they begin with.
+fn by_process(folded: &Folded) -> BTreeMap<String, Vec<(Vec<Frame>, u64)>> {
+    let mut processes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (stack, count) in folded.iter() {
+        let process = stack[0].place.clone();
+        processes
+            .entry(process)
+            .or_default()
+            .push((stack[1..].to_vec(), count));
+    }
+    processes
+}
+
+/// Samples with a function of this name.
+fn count(stacks: &[(Vec<Frame>, u64)], name: &str) -> u64 {
+    stacks
+        .iter()
+        .filter(|(stack, _)| names(stack).contains(&name))
+        .map(|(_, count)| count)
+        .sum()
+}
+
+/// The library that the interpreter is in, if it has one of its own.
+fn shared_library(interpreter: &Interpreter) -> Option<PathBuf> {
+    let libraries = interpreter.path.ancestors().nth(2)?.join("lib");
+    let entries = fs::read_dir(libraries).ok()?.flatten();
+    entries.map(|entry| entry.path()).find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libpython") && name.ends_with(".so.1.0")
+    })
+}
+
+/// A program that uses the processor for a while before it loads the library and the program that
+/// it is given.
+fn embedder(folder: &Path) -> PathBuf {
+    let program = folder.join("embedder");
+    if !program.exists() {
+        let source = workload_path("embedder").with_extension("c");
+        let mut compiler = Command::new("cc");
+        compiler.arg(source).arg("-o").arg(&program).arg("-ldl");
+        assert!(compiler.status().unwrap().success());
+    }
+    program
+}
