@@ -2,9 +2,10 @@
 //!
 //! Invariants: sources are verified as Debian does it, or by a hash that is pinned here. A build
 //! is for being profiled, not for use: little optimized, with debug information, all modules in
-//! the program, and without those that need libraries, so that it takes a minute or two and is
-//! the same on every machine.
+//! the program, and with few that need libraries, so that it takes a minute or two and is the same
+//! on every machine.
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -19,13 +20,14 @@ use crate::packages;
 use crate::process::find_program;
 
 /// What every build needs.
-const BUILD_PACKAGES: [&str; 6] = [
+const BUILD_PACKAGES: [&str; 7] = [
+    "dpkg-dev",
     "gcc",
     "libc6-dev",
     "libffi-dev",
     "make",
-    "dpkg-dev",
     "xz-utils",
+    "zlib1g-dev",
 ];
 
 /// Compilers that know tail calls of the needed kind, and their packages, the best first.
@@ -40,7 +42,8 @@ const OPTIONS: [&str; 5] = [
     "PKG_CONFIG=/bin/false",
 ];
 
-/// Modules that need a library, or take long to compile.
+/// Modules that would be there or not, as this machine has their libraries, or that take long to
+/// compile.
 const LEFT_OUT: [&str; 22] = [
     "_bz2",
     "_codecs_cn",
@@ -224,13 +227,34 @@ impl Compiler {
 
 /// Writes the compiler for musl that CPython can be built with.
 fn wrap_musl(directory: &Path) -> Result<PathBuf> {
-    let headers = directory.join("kernel-headers");
-    fs::create_dir(&headers)?;
-    let includes = Path::new("/usr/include");
-    let machine = format!("{}-linux-gnu/asm", std::env::consts::ARCH);
-    symlink(includes.join("linux"), headers.join("linux"))?;
-    symlink(includes.join("asm-generic"), headers.join("asm-generic"))?;
-    symlink(includes.join(machine), headers.join("asm"))?;
+    let architecture = format!("{}-linux-gnu", env::consts::ARCH);
+    for (directory, from, names) in [
+        (
+            directory.join("headers"),
+            Path::new("/usr/include"),
+            &[
+                "linux",
+                "asm-generic",
+                "asm",
+                "ffi.h",
+                "ffitarget.h",
+                "zconf.h",
+                "zlib.h",
+            ][..],
+        ),
+        (
+            directory.join("libraries"),
+            Path::new("/usr/lib"),
+            &["libffi.a", "libz.a"],
+        ),
+    ] {
+        fs::create_dir(&directory)?;
+        for name in names {
+            let own = from.join(&architecture).join(name);
+            let file = if own.exists() { own } else { from.join(name) };
+            symlink(file, directory.join(name))?;
+        }
+    }
     let wrapper = directory.join("musl-cc");
     fs::write(&wrapper, include_str!("../../interpreters/musl-cc"))?;
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
@@ -260,6 +284,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let wrapper = wrap_musl(directory.path()).unwrap();
         let answer = capture(Command::new(wrapper).arg("--print-multiarch")).unwrap();
-        assert_eq!(answer, format!("{}-linux-musl", std::env::consts::ARCH));
+        assert_eq!(answer, format!("{}-linux-musl", env::consts::ARCH));
     }
 }
