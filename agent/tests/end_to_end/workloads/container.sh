@@ -17,7 +17,9 @@ cp "$program" opt/python/bin/python
 cp "${workload%/*}"/*.py srv
 mount --bind "$modules" "opt/python/lib/${modules##*/}"
 mount -t proc proc proc
-for library in $(ldd "$program" | grep -o '/[^ ]*'); do
+# What is linked against musl only its own loader can tell.
+libraries=$(ldd "$program" 2>/dev/null) || libraries=$(/lib/ld-musl-*.so.1 --list "$program")
+for library in $(echo "$libraries" | grep -o '/[^ ]*'); do
     case $library in
     */ld-*)
         mkdir -p ".${library%/*}"
