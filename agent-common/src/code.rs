@@ -145,8 +145,8 @@ impl Description {
         }
     }
 
-    /// Reads the names and the start of the line table of the code object with this `head`, and
-    /// gives the hash of all of it. The slot is overwritten.
+    /// Reads the names and the start of the line table of the code object with this `head`. The
+    /// slot is overwritten.
     ///
     /// # Errors
     ///
@@ -158,28 +158,13 @@ impl Description {
         scratch: &mut Scratch,
         layout: &Layout,
         head: &Head,
-        seed: u64,
-    ) -> Result<u64, Fault> {
+    ) -> Result<(), Fault> {
         let name = self.read_text(memory, scratch, layout, UserAddr(head.name), 0)?;
         let file_at = name.words();
         let file = self.read_text(memory, scratch, layout, UserAddr(head.file), file_at)?;
         let table_at = file_at + file.words();
         let (table_bytes, piece_bytes) =
             self.read_line_table(memory, layout, UserAddr(head.line_table), table_at)?;
-
-        let format = layout.code.line_table_format;
-        let payload_words = table_at + (piece_bytes as usize).div_ceil(8);
-        let mut hash = Hash::new(seed)
-            .word((u64::from(head.first_line.cast_unsigned()) << 32) | u64::from(table_bytes))
-            .word((u64::from(name.descriptor()) << 32) | u64::from(file.descriptor()))
-            .word(u64::from(format.0));
-        let mut index = 0;
-        while index < PAYLOAD_WORDS && index < payload_words {
-            hash = hash.word(self.payload[index]);
-            index += 1;
-        }
-        let symbol = hash.finish();
-
         let bytes = (size_of::<CodeObject>() + table_at * 8) as u32 + piece_bytes;
         self.head = CodeObject {
             header: Header {
@@ -187,16 +172,39 @@ impl Description {
                 reserved: 0,
                 bytes,
             },
-            symbol,
+            symbol: 0,
             first_line: head.first_line,
             line_table_bytes: table_bytes,
             line_table_start: 0,
             name,
             file,
-            line_table_format: format,
+            line_table_format: layout.code.line_table_format,
             reserved: 0,
         };
-        Ok(symbol)
+        Ok(())
+    }
+
+    /// Hashes what was read: that is the code object's symbol.
+    #[inline(always)]
+    pub fn seal(&mut self, seed: u64) -> u64 {
+        let head = &self.head;
+        let payload_bytes = head.header.bytes as usize - size_of::<CodeObject>();
+        let payload_words = payload_bytes.div_ceil(8);
+        let mut hash = Hash::new(seed)
+            .word(
+                (u64::from(head.first_line.cast_unsigned()) << 32)
+                    | u64::from(head.line_table_bytes),
+            )
+            .word((u64::from(head.name.descriptor()) << 32) | u64::from(head.file.descriptor()))
+            .word(u64::from(head.line_table_format.0));
+        let mut index = 0;
+        while index < PAYLOAD_WORDS && index < payload_words {
+            hash = hash.word(self.payload[index]);
+            index += 1;
+        }
+        let symbol = hash.finish();
+        self.head.symbol = symbol;
+        symbol
     }
 
     /// Reads the string at `address` to word `at` of the payload, padded with zeros.

@@ -152,12 +152,12 @@ impl DataStack {
             let older = if self.window_start.get() == chunk {
                 scratch.word(0)
             } else {
-                memory.word(UserAddr(chunk)).unwrap_or(0)
+                memory.word_or_zero(UserAddr(chunk))
             };
             let older_bytes = if older == 0 {
                 0
             } else {
-                memory.word(UserAddr(older).field(SIZE)).unwrap_or(0)
+                memory.word_or_zero(UserAddr(older).field(SIZE))
             };
             self.older_start.set(older);
             // A size as large as the address space is none.

@@ -3,6 +3,8 @@
 //! The kernel half gets offsets and capabilities, never a version to compare: what a version
 //! does not have is [`ABSENT`]. All offsets are bytes from the start of the named structure.
 
+use crate::record::Text;
+
 /// The offset of a field that the interpreter does not have.
 pub const ABSENT: u16 = u16::MAX;
 
@@ -161,13 +163,21 @@ pub struct CodeLayout {
 /// What names are.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TextStyle(pub u16);
+pub struct TextStyle(u16);
 
 impl TextStyle {
-    /// `PyUnicodeObject`.
+    /// `PyUnicodeObject`: characters of one, two or four bytes.
     pub const UNICODE: Self = Self(0);
-    /// `PyStringObject`, laid out like a bytes object (2.7).
-    pub const BYTES: Self = Self(1);
+    /// `PyStringObject`, laid out like a bytes object: bytes in an encoding that nothing names
+    /// (2.7).
+    pub const BYTES: Self = Self((Text::BYTES - 1) as u16);
+
+    /// The [`Text::kind`] of characters of so many bytes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn kind(self, width: u32) -> u8 {
+        width as u8 + self.0 as u8
+    }
 }
 
 /// `PyUnicodeObject` and `PyBytesObject`.
@@ -180,8 +190,12 @@ pub struct TextLayout {
     pub length: u16,
     /// `hash`, of the characters; names have it.
     pub hash: u16,
-    /// The word of bit fields; [`TextStyle::BYTES`] has none.
+    /// The word of bit fields.
     pub state: u16,
+    /// Bits of that word that count: none of [`TextStyle::BYTES`], which has no such word.
+    pub state_mask: u16,
+    /// Bits that are set whatever the word is.
+    pub state_bits: u16,
     /// First bit of `state.kind` (three bits: 1, 2 or 4 bytes a character).
     pub kind_bit: u16,
     /// Bit `state.compact`.

@@ -59,4 +59,17 @@ pub trait UserMemory {
         unsafe { self.copy(address, (&raw mut word).cast(), 8)? };
         Ok(word)
     }
+
+    /// The same, with 0 for what cannot be read. Older verifiers do not take what the compiler
+    /// makes of `word(address).unwrap_or(0)`, which leaves a part of the result undefined.
+    #[inline(always)]
+    fn word_or_zero(&self, address: UserAddr) -> u64 {
+        let mut word = 0_u64;
+        // SAFETY: `word` is eight bytes.
+        let result = unsafe { self.copy(address, (&raw mut word).cast(), 8) };
+        if result.is_err() {
+            return 0;
+        }
+        word
+    }
 }

@@ -28,6 +28,14 @@ pub struct ThreadState {
     pub interpreter: UserAddr,
 }
 
+impl ThreadState {
+    /// No state.
+    const NONE: Self = Self {
+        address: UserAddr(0),
+        interpreter: UserAddr(0),
+    };
+}
+
 /// The states of a thread, that of the newest interpreter first.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +51,7 @@ impl States {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            all: [ThreadState {
-                address: UserAddr(0),
-                interpreter: UserAddr(0),
-            }; MAX_STATES],
+            all: [ThreadState::NONE; MAX_STATES],
             count: 0,
             has_several_interpreters: 0,
         }
@@ -66,12 +71,24 @@ impl States {
         self.has_several_interpreters == 1
     }
 
-    /// The `nth` state.
+    /// The state in the newest interpreter of those that the thread has entered; its address is
+    /// null where there is none.
     #[inline(always)]
     #[must_use]
-    pub fn get(&self, nth: u32) -> Option<ThreadState> {
-        let state = self.all[masked(nth, MAX_STATES as u32 - 1) as usize];
-        (nth < self.count).then_some(state)
+    pub const fn first(&self) -> ThreadState {
+        self.all[0]
+    }
+
+    /// The `nth` state; its address is null where there is none.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, nth: u32) -> ThreadState {
+        // No `Option`: its undefined halves on the stack are more than older verifiers take.
+        if nth < self.count {
+            self.all[masked(nth, MAX_STATES as u32 - 1) as usize]
+        } else {
+            ThreadState::NONE
+        }
     }
 
     /// Adds a state, if there is room.

@@ -11,7 +11,6 @@ use aya_ebpf::{
 
 use crate::{
     maps::{RECORDS, count},
-    memory::take_absent,
     sampler::Sampler,
 };
 
@@ -73,10 +72,13 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
 /// got the page, more samples may miss it.
 #[inline(always)]
 pub(crate) fn absent_page() {
-    let Some((address, bytes)) = take_absent() else {
+    let Some(sampler) = Sampler::current() else {
         return;
     };
-    let tgid = Sampler::current().map_or(0, |sampler| sampler.tgid.get());
+    let address = sampler.absent.address();
+    if address.is_null() {
+        return;
+    }
     count(Counter::ABSENT_PAGES);
     let page = AbsentPage {
         header: Header {
@@ -84,9 +86,9 @@ pub(crate) fn absent_page() {
             reserved: 0,
             bytes: size_of::<AbsentPage>() as u32,
         },
-        address,
-        tgid,
-        bytes,
+        address: address.0,
+        tgid: sampler.tgid.get(),
+        bytes: sampler.absent.bytes(),
     };
     // If there is no room, the next sample that misses it will tell.
     let _ = RECORDS.output::<AbsentPage>(page, u64::from(BPF_RB_FORCE_WAKEUP));

@@ -17,7 +17,7 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::{code_objects::Memo, memory::Absent, sampler::Sampler, steps::Naming};
+use crate::{code_objects::Memo, sampler::Sampler, steps::Naming};
 
 /// Records for the user half. When it is full the record is dropped and counted.
 #[map]
@@ -65,11 +65,6 @@ pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Cou
 /// does not interrupt itself.
 #[map]
 pub(crate) static SAMPLER: PerCpuArray<Sampler> = PerCpuArray::with_max_entries(1, 0);
-
-/// What of the process was not in memory for the sample in the making. Written and read by the
-/// kernel half.
-#[map]
-pub(crate) static ABSENT: PerCpuArray<Absent> = PerCpuArray::with_max_entries(1, 0);
 
 /// The record of a code object in the making.
 #[map]

@@ -6,12 +6,24 @@ use agent_common::{
 };
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
-use crate::maps::ABSENT;
+use crate::sampler::Sampler;
 
 /// The memory of the current process. Pages that are not resident are faults: nothing can be
-/// waited for in an interrupt. The first one of a sample is noted, for the user half to get it.
+/// waited for in an interrupt. The last one is noted, for the user half to get it.
 #[derive(Clone, Copy)]
-pub(crate) struct Current;
+pub(crate) struct Current {
+    absent: *mut Absent,
+}
+
+impl Current {
+    /// The memory of the process that is sampled.
+    #[inline(always)]
+    pub(crate) fn of(sampler: &mut Sampler) -> Self {
+        Self {
+            absent: &raw mut sampler.absent,
+        }
+    }
+}
 
 impl UserMemory for Current {
     #[inline(always)]
@@ -21,12 +33,17 @@ impl UserMemory for Current {
         if result == 0 {
             return Ok(());
         }
-        note_absent(address.0, bytes);
+        // SAFETY: a part of this processor's sampler that nothing else refers to meanwhile. No
+        // call here: what it would leave undefined is more than older verifiers take.
+        unsafe {
+            (*self.absent).address.set(address.0);
+            (*self.absent).bytes.set(bytes);
+        }
         Err(Fault)
     }
 }
 
-/// What could not be read first for the sample in the making.
+/// What could not be read last for the sample in the making.
 #[repr(C)]
 pub(crate) struct Absent {
     address: Held<u64>,
@@ -34,32 +51,22 @@ pub(crate) struct Absent {
     reserved: u32,
 }
 
-/// Notes that `bytes` bytes at `address` could not be read.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub(crate) extern "C" fn note_absent(address: u64, bytes: u32) -> u32 {
-    let Some(absent) = ABSENT.get_ptr_mut(0) else {
-        return 0;
-    };
-    // SAFETY: the value is this processor's own, and nothing else refers to it.
-    let absent = unsafe { &mut *absent };
-    if absent.address.get() == 0 {
-        absent.address.set(address);
-        absent.bytes.set(bytes);
+impl Absent {
+    /// Forgets it.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.address.set(0);
     }
-    1
-}
 
-/// Address and bytes of what could not be read for this sample, once.
-#[inline(always)]
-pub(crate) fn take_absent() -> Option<(u64, u32)> {
-    let absent = ABSENT.get_ptr_mut(0)?;
-    // SAFETY: the value is this processor's own, and nothing else refers to it.
-    let absent = unsafe { &mut *absent };
-    let address = absent.address.get();
-    if address == 0 {
-        return None;
+    /// Its address, null where all could be read.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> UserAddr {
+        UserAddr(self.address.get())
     }
-    absent.address.set(0);
-    Some((address, absent.bytes.get()))
+
+    /// How many bytes were wanted.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> u32 {
+        self.bytes.get()
+    }
 }

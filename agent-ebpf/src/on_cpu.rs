@@ -15,7 +15,6 @@ use aya_ebpf::{
 use crate::{
     emit,
     maps::{PROCESSES, count},
-    memory::take_absent,
     sampler::Sampler,
     steps::{self, Outcome},
     task::Task,
@@ -26,10 +25,10 @@ use crate::{
 pub(crate) fn on_cpu(_: PerfEventContext) -> u32 {
     if begin_sample().is_some() {
         let end = read_stack();
-        let stack = send_stack();
+        let stack = tell_stack();
         emit::absent_page();
         name_thread(end);
-        emit::sample(stack, end);
+        emit::sample(stack, WalkEnd(end as u16));
     }
     0
 }
@@ -71,42 +70,31 @@ fn begin_sample() -> Option<()> {
     sampler.nth_state.set(0);
     sampler.holds_gil.set(0);
     sampler.walk.clear();
-    // The search for the thread's name, which may follow what is no pointer, may have left one.
-    let _ = take_absent();
+    sampler.absent.clear();
     Some(())
 }
 
-/// Walks the thread's Python frames and says where that ended.
+/// Walks the thread's Python frames and gives the [`WalkEnd`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_stack() -> u32 {
+    u32::from(try_read_stack().0)
+}
+
 #[inline(always)]
-fn read_stack() -> WalkEnd {
+fn try_read_stack() -> WalkEnd {
     let is_python = Sampler::current().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
     if !is_python {
         return WalkEnd::NO_PYTHON;
     }
-    let mut outcome = Outcome(steps::recall_thread());
-    if outcome == Outcome::NEXT {
-        count(Counter::THREAD_SEARCHES);
-        outcome = Outcome(steps::begin_search());
-        let mut visited = 0;
-        while outcome == Outcome::NEXT {
-            if visited >= MAX_THREADS {
-                return WalkEnd::TOO_MANY_THREADS;
-            }
-            visited += steps::THREADS_PER_STEP;
-            outcome = Outcome(steps::find_thread());
-        }
-        if outcome == Outcome::DONE {
-            outcome = Outcome(steps::recall_thread());
-        }
-    }
-    if outcome == Outcome::NEXT {
-        // What was just found was gone a moment later.
-        return WalkEnd::THREAD_FAULT;
-    }
+    let outcome = Outcome(find_state());
     if outcome != Outcome::DONE {
         return outcome.end();
     }
     let mut outcome = Outcome(steps::begin_walk());
+    if outcome != Outcome::NEXT {
+        outcome = Outcome(steps::walk_outer_state(u32::from(outcome.end().0)));
+    }
     let mut visited = 0;
     while outcome == Outcome::NEXT && visited < MAX_VISITED {
         visited += steps::FRAMES_PER_STEP;
@@ -119,42 +107,99 @@ fn read_stack() -> WalkEnd {
     }
 }
 
+/// Brings the thread's state into the slot: the one that is remembered, or else is found.
+///
+/// Its loop has one condition at one place: Linux 5.10 takes no loop that is entered in its midst.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_state() -> u32 {
+    try_find_state().0
+}
+
+#[inline(always)]
+fn try_find_state() -> Outcome {
+    let remembered = Outcome(steps::recall_thread());
+    if remembered != Outcome::NEXT {
+        return remembered;
+    }
+    count(Counter::THREAD_SEARCHES);
+    let mut outcome = Outcome(steps::begin_search());
+    let mut visited = 0;
+    while outcome == Outcome::NEXT && visited < MAX_THREADS {
+        visited += steps::THREADS_PER_STEP;
+        outcome = Outcome(steps::find_thread());
+    }
+    if outcome == Outcome::NEXT {
+        return Outcome::ended(WalkEnd::TOO_MANY_THREADS);
+    }
+    if outcome != Outcome::DONE {
+        return outcome;
+    }
+    let found = Outcome(steps::recall_thread());
+    if found == Outcome::NEXT {
+        // It was gone a moment later.
+        return Outcome::ended(WalkEnd::THREAD_FAULT);
+    }
+    found
+}
+
 /// Sends the frames that were found, and what is new of their code objects; gives the stack's
 /// hash, 0 for none.
-#[inline(always)]
-fn send_stack() -> u64 {
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn tell_stack() -> u64 {
     // No reference to the sampler is kept over a step, which makes one of its own.
     let Some(walk) = Sampler::current().map(|sampler| &sampler.walk) else {
         return 0;
     };
-    let has_unresolved = walk.has_unresolved();
     let frames = u32::from(walk.shape().frame_count);
     if frames == 0 {
         return 0;
     }
+    if walk.has_unresolved() {
+        describe_frames(frames);
+    }
+    settle_all_frames(frames);
+    steps::send_stack()
+}
+
+/// Describes those of the frames whose code objects are new.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn describe_frames(frames: u32) -> u32 {
     let mut nth = 0;
-    while has_unresolved && nth < MAX_FRAMES as u32 && nth < frames {
+    while nth < MAX_FRAMES as u32 && nth < frames {
         steps::describe(nth);
         nth += 1;
     }
+    nth
+}
+
+/// Hashes the frames, and gives those that were described their symbol.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn settle_all_frames(frames: u32) -> u32 {
     let mut nth = 0;
     while nth < MAX_FRAMES as u32 && nth < frames {
         steps::settle_frames(nth);
         nth += steps::FRAMES_PER_SETTLE;
     }
-    steps::send_stack()
+    nth
 }
 
 /// Sends the thread's name when it is time to look at it and it has changed.
-#[inline(always)]
-fn name_thread(end: WalkEnd) {
-    let mut outcome = Outcome(steps::begin_name(u32::from(end.0)));
+/// `end` is how the walk ended.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn name_thread(end: u32) -> u32 {
+    let mut outcome = Outcome(steps::begin_name(end));
     let mut step = 0;
     while outcome == Outcome::NEXT && step < MAX_ATTRIBUTES {
         outcome = Outcome(steps::find_name());
         step += 1;
     }
     if outcome == Outcome::DONE {
-        steps::send_name();
+        return steps::send_name();
     }
+    0
 }

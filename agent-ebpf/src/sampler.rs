@@ -1,10 +1,14 @@
 //! The sample in the making, which its steps hand on to each other.
 
 use agent_common::{
-    hash::Hash, held::Held, layout::Layout, scratch::Scratch, thread::Search, walk::Walk,
+    code::Head, hash::Hash, held::Held, layout::Layout, maps::Thread, scratch::Scratch,
+    thread::Search, walk::Walk,
 };
 
-use crate::maps::{LAYOUTS, PERIOD_NS, SAMPLER};
+use crate::{
+    maps::{LAYOUTS, PERIOD_NS, SAMPLER},
+    memory::Absent,
+};
 
 /// All that one step leaves for the next.
 #[repr(C)]
@@ -35,6 +39,14 @@ pub(crate) struct Sampler {
     pub(crate) holds_gil: Held<u32>,
     /// The sample before on this processor.
     pub(crate) before: Before,
+    /// The code object that is described.
+    pub(crate) code: u64,
+    /// Its head.
+    pub(crate) code_head: Head,
+    /// What was not in memory.
+    pub(crate) absent: Absent,
+    /// What is to be remembered of the thread.
+    pub(crate) thread: Thread,
     /// The search for the thread's state.
     pub(crate) search: Search,
     /// The walk of its frames.

@@ -71,6 +71,8 @@ pub(crate) const LAYOUT: Layout = Layout {
         length: 16,
         hash: 24,
         state: 32,
+        state_mask: u16::MAX,
+        state_bits: 0,
         kind_bit: 2,
         compact_bit: 5,
         ascii_bit: 6,
@@ -328,7 +330,8 @@ pub(crate) fn find(
     for _ in 0..MAX_THREADS {
         match search.step(image, scratch, &LAYOUT, thread_id) {
             SearchStep::Next => {}
-            SearchStep::Done => return search.states.get(0).ok_or(WalkEnd::NO_THREAD_STATE),
+            SearchStep::Done if search.states.count() == 0 => return Err(WalkEnd::NO_THREAD_STATE),
+            SearchStep::Done => return Ok(search.states.first()),
             SearchStep::End(end) => return Err(end),
         }
     }
@@ -386,7 +389,8 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
 pub(crate) fn describe(image: &Image, scratch: &mut Scratch, code: UserAddr) -> Option<Symbol> {
     let head: Head = read_head(image, scratch, &LAYOUT, code).ok()?;
     let mut description = Box::new(Description::new());
-    let hash = description.read(image, scratch, &LAYOUT, &head, 1).ok()?;
+    description.read(image, scratch, &LAYOUT, &head).ok()?;
+    let hash = description.seal(1);
     Some(Symbol {
         hash,
         first_traceable_bytes: head.first_traceable_bytes,

@@ -27,7 +27,18 @@ const _: () = assert!(size_of::<Description>() > RECORD_MASK as usize);
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn describe(nth: u32) -> u32 {
-    match try_describe(nth) {
+    if read_description(nth) == 0 {
+        return 0;
+    }
+    let symbol = seal_description();
+    send_description(symbol)
+}
+
+/// Reads the code object; 0 when that cannot be done or need not be.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn read_description(nth: u32) -> u32 {
+    match try_read(nth) {
         Some(Ok(())) => 1,
         Some(Err(Fault)) => {
             count(Counter::CODE_FAULTS);
@@ -38,57 +49,81 @@ pub(crate) extern "C" fn describe(nth: u32) -> u32 {
 }
 
 #[inline(always)]
-fn try_describe(nth: u32) -> Option<Result<(), Fault>> {
+fn try_read(nth: u32) -> Option<Result<(), Fault>> {
     let sampler = Sampler::current()?;
+    let memory = Current::of(sampler);
     let layout = sampler.layout()?;
-    let description = DESCRIPTION.get_ptr_mut(0)?;
-    // SAFETY: the value is this processor's own, and no other reference to it is made.
-    let description = unsafe { &mut *description };
     let code = sampler.walk.unresolved(nth)?;
     let code_objects = OfProcess::of(sampler);
     let scratch = &mut sampler.scratch;
-    let Ok(head) = read_head(&Current, scratch, layout, code) else {
+    let Ok(head) = read_head(&memory, scratch, layout, code) else {
         return Some(Err(Fault));
     };
-    let key = code_objects.key(code);
-    if let Some(known) = CODE_OBJECTS.get_ptr(key)
+    if let Some(known) = CODE_OBJECTS.get_ptr(code_objects.key(code))
         // SAFETY: values of the map stay readable while the program runs.
         && unsafe { (*known).head == head }
     {
         // An earlier frame of the same stack had it.
         return None;
     }
-    let Ok(symbol) = description.read(&Current, scratch, layout, &head, HASH_SEED.load()) else {
-        return Some(Err(Fault));
-    };
+    sampler.code = code.0;
+    sampler.code_head = head;
+    Some(description()?.read(&memory, scratch, layout, &head))
+}
+
+/// Hashes the description: its symbol.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn seal_description() -> u64 {
+    description().map_or(0, |description| description.seal(HASH_SEED.load()))
+}
+
+/// Sends the description if that was not done before, and remembers the code object's symbol.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn send_description(symbol: u64) -> u32 {
+    u32::from(try_send(symbol).is_some())
+}
+
+#[inline(always)]
+fn try_send(symbol: u64) -> Option<()> {
+    let sampler = Sampler::current()?;
     if SENT_SYMBOLS.get_ptr(symbol).is_none() {
-        if !send(
-            description,
-            UserAddr(head.line_table).field(layout.text.bytes_data),
-        ) {
+        if !send(description()?) {
             count(Counter::LOST_CODE_OBJECTS);
             return None;
         }
         count(Counter::CODE_OBJECTS);
         let _ = SENT_SYMBOLS.insert(symbol, 1, 0);
     }
+    let code_objects = OfProcess::of(sampler);
     let known = Known {
         symbol,
-        head,
+        head: sampler.code_head,
         trust: Trust::new(code_objects.now_ns),
     };
+    let key = code_objects.key(UserAddr(sampler.code));
     let _ = CODE_OBJECTS.insert(key, known, 0);
     if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
         // SAFETY: values of the map stay writable while the program runs; two processors may
         // write at the same time, and either time is right.
         unsafe { (*process).new_code_ns = code_objects.now_ns };
     }
-    Some(Ok(()))
+    Some(())
 }
 
-/// Sends the description, and then the rest of the line table that starts at `line_table`.
+/// The description in the making.
 #[inline(always)]
-fn send(description: &mut Description, line_table: UserAddr) -> bool {
+fn description() -> Option<&'static mut Description> {
+    let description = DESCRIPTION.get_ptr_mut(0)?;
+    // SAFETY: the value is this processor's own; steps run one after the other and do not keep
+    // it.
+    Some(unsafe { &mut *description })
+}
+
+/// Sends the description, and then the rest of the line table, piece by piece.
+#[inline(always)]
+fn send(description: &Description) -> bool {
     let bytes = masked(description.head.header.bytes, RECORD_MASK);
     // SAFETY: a description has room for all that the mask allows.
     if !unsafe { emit::send((&raw const *description).cast(), bytes as usize) } {
@@ -96,21 +131,43 @@ fn send(description: &mut Description, line_table: UserAddr) -> bool {
     }
     let mut start = LINE_TABLE_PIECE_BYTES as u32;
     let mut pieces = 0;
-    while pieces < LINE_TABLE_PIECES {
-        let from = UserAddr(line_table.0.wrapping_add(u64::from(start)));
-        let Ok(bytes) = description.read_piece(&Current, from, start) else {
-            return false;
-        };
-        if bytes == 0 {
-            break;
-        }
-        let bytes = masked(bytes, RECORD_MASK);
-        // SAFETY: as above.
-        if !unsafe { emit::send((&raw const *description).cast(), bytes as usize) } {
-            return false;
-        }
+    let mut sent = SENT;
+    while sent == SENT && pieces < LINE_TABLE_PIECES {
+        sent = send_line_table_piece(start);
         start += LINE_TABLE_PIECE_BYTES as u32;
         pieces += 1;
     }
-    true
+    sent != NOT_SENT
+}
+
+/// The piece could not be read or sent.
+const NOT_SENT: u32 = 0;
+/// It was sent.
+const SENT: u32 = 1;
+/// There is no such piece.
+const NO_PIECE: u32 = 2;
+
+/// Sends the piece of the line table that starts at `start`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn send_line_table_piece(start: u32) -> u32 {
+    try_send_line_table_piece(start).unwrap_or(NOT_SENT)
+}
+
+#[inline(always)]
+fn try_send_line_table_piece(start: u32) -> Option<u32> {
+    let sampler = Sampler::current()?;
+    let layout = sampler.layout()?;
+    let line_table = UserAddr(sampler.code_head.line_table).field(layout.text.bytes_data);
+    let from = UserAddr(line_table.0.wrapping_add(u64::from(start)));
+    let memory = Current::of(sampler);
+    let description = description()?;
+    let bytes = description.read_piece(&memory, from, start).ok()?;
+    if bytes == 0 {
+        return Some(NO_PIECE);
+    }
+    let bytes = masked(bytes, RECORD_MASK);
+    // SAFETY: a description has room for all that the mask allows.
+    let is_sent = unsafe { emit::send((&raw const *description).cast(), bytes as usize) };
+    is_sent.then_some(SENT)
 }

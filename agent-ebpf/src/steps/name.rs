@@ -69,6 +69,7 @@ pub(crate) extern "C" fn begin_name(end: u32) -> u32 {
 #[inline(always)]
 fn try_begin_name(end: u32) -> Option<Outcome> {
     let sampler = Sampler::current()?;
+    let memory = Current::of(sampler);
     let layout = sampler.layout()?;
     let thread = thread(sampler)?;
     let now_ns = sampler.time_ns.get();
@@ -94,14 +95,14 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
         return Some(Outcome::DONE);
     }
     let first_variable = sampler.walk.root().field(layout.frame.locals);
-    let Ok(object) = Current.word(first_variable) else {
+    let Ok(object) = memory.word(first_variable) else {
         return Some(Outcome::DONE);
     };
     // The low bits are a tag from 3.14 on.
     let object = UserAddr(object & !7);
     match naming
         .attributes
-        .begin(&Current, &mut sampler.scratch, layout, object)
+        .begin(&memory, &mut sampler.scratch, layout, object)
     {
         Ok(()) => Some(Outcome::NEXT),
         Err(Fault) => Some(Outcome::DONE),
@@ -118,19 +119,20 @@ pub(crate) extern "C" fn find_name() -> u32 {
 #[inline(always)]
 fn try_find_name() -> Option<Outcome> {
     let sampler = Sampler::current()?;
+    let memory = Current::of(sampler);
     let layout = sampler.layout()?;
     let naming = Naming::current()?;
     let scratch = &mut sampler.scratch;
-    let found = naming.attributes.step(&Current, scratch, layout, NAME);
+    let found = naming.attributes.step(&memory, scratch, layout, NAME);
     let Some(value) = found.ok()? else {
         return Some(Outcome::NEXT);
     };
-    let (data, text) = locate_text(&Current, scratch, &layout.text, value).ok()?;
+    let (data, text) = locate_text(&memory, scratch, &layout.text, value).ok()?;
     let bytes = masked(u32::from(text.bytes), TEXT_MASK);
     naming.text[masked(bytes / 8, TEXT_MASK / 8) as usize] = 0;
     // SAFETY: the text has room for all that the mask allows.
     unsafe {
-        Current
+        memory
             .copy(data, naming.text.as_mut_ptr().cast(), bytes)
             .ok()?;
     }

@@ -1,10 +1,11 @@
 //! Which frames does the thread run?
 
-use agent_common::{layout::Layout, record::WalkEnd, walk::WalkStep};
+use agent_common::{record::WalkEnd, thread::prove, walk::WalkStep};
 
-use super::{FAULT, Outcome, thread::enter_outer_state};
+use super::{FAULT, Outcome};
 use crate::{
     code_objects::{Memo, OfProcess, WithMemo},
+    maps::THREADS,
     memory::Current,
     sampler::Sampler,
 };
@@ -32,21 +33,10 @@ pub(crate) extern "C" fn begin_walk() -> u32 {
 #[inline(always)]
 fn try_begin_walk() -> Option<Outcome> {
     let sampler = Sampler::current()?;
+    let memory = Current::of(sampler);
     let layout = sampler.layout()?;
-    let step = sampler.walk.begin(&Current, &mut sampler.scratch, layout);
-    Some(match step {
-        WalkStep::End(WalkEnd::NO_FRAME) => {
-            // An interpreter that runs nothing now may have been started by one that does.
-            match enter_outer_state(sampler, layout, WalkEnd::NO_FRAME) {
-                Outcome::DONE => sampler
-                    .walk
-                    .begin(&Current, &mut sampler.scratch, layout)
-                    .into(),
-                outcome => outcome,
-            }
-        }
-        step => step.into(),
-    })
+    let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
+    Some(step.into())
 }
 
 /// Goes on with the walk.
@@ -59,6 +49,7 @@ pub(crate) extern "C" fn walk_frames() -> u32 {
 #[inline(always)]
 fn try_walk_frames() -> Option<Outcome> {
     let sampler = Sampler::current()?;
+    let memory = Current::of(sampler);
     let layout = sampler.layout()?;
     let mut code_objects = WithMemo {
         process: OfProcess::of(sampler),
@@ -68,28 +59,51 @@ fn try_walk_frames() -> Option<Outcome> {
     while step < FRAMES_PER_STEP {
         let outcome = sampler
             .walk
-            .step(&Current, &mut sampler.scratch, layout, &mut code_objects);
+            .step(&memory, &mut sampler.scratch, layout, &mut code_objects);
         if let WalkStep::End(end) = outcome {
-            return Some(go_on_after(sampler, layout, end));
+            return Some(Outcome(walk_outer_state(u32::from(end.0))));
         }
         step += 1;
     }
     Some(Outcome::NEXT)
 }
 
-/// At the root of one state's frames those of the next one follow.
+/// Begins at the newest frame of the state that the thread has in an older interpreter, to walk
+/// its frames below those that were walked: [`Outcome::NEXT`], or the end, which is `end` if there
+/// is no such state or that of the walk before was not its root.
+///
+/// A function of its own: with it [`walk_frames`] is more than older verifiers take.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn walk_outer_state(end: u32) -> u32 {
+    let end = WalkEnd(end as u16);
+    try_walk_outer_state(end).unwrap_or(Outcome::ended(end)).0
+}
+
 #[inline(always)]
-fn go_on_after(sampler: &mut Sampler, layout: &Layout, end: WalkEnd) -> Outcome {
-    if end != WalkEnd::ROOT {
-        return Outcome::ended(end);
+fn try_walk_outer_state(end: WalkEnd) -> Option<Outcome> {
+    // An interpreter that runs nothing now may have been started by one that does.
+    if end != WalkEnd::ROOT && end != WalkEnd::NO_FRAME {
+        return None;
     }
-    let outer = enter_outer_state(sampler, layout, end);
-    if outer != Outcome::DONE {
-        return outer;
+    let sampler = Sampler::current()?;
+    let memory = Current::of(sampler);
+    let layout = sampler.layout()?;
+    let nth = sampler.nth_state.get() + 1;
+    sampler.nth_state.set(nth);
+    let known = THREADS.get_ptr(sampler.tid.get())?;
+    // SAFETY: values of the map stay readable while the program runs.
+    let state = unsafe { (*known).states.get(nth) };
+    if state.address.is_null() {
+        return None;
     }
-    match sampler.walk.begin(&Current, &mut sampler.scratch, layout) {
-        // That one waits in no frame; those that were walked are the whole stack.
-        WalkStep::End(WalkEnd::NO_FRAME) => Outcome::ended(end),
-        step => step.into(),
+    let thread_id = sampler.thread_id.get();
+    if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
+        return Some(Outcome::ended(WalkEnd::THREAD_FAULT));
+    }
+    match sampler.walk.begin(&memory, &mut sampler.scratch, layout) {
+        // What was walked before is the whole stack.
+        WalkStep::End(WalkEnd::NO_FRAME) => None,
+        step => Some(step.into()),
     }
 }

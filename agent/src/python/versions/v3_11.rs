@@ -68,6 +68,8 @@ const LAYOUT: Layout = Layout {
         length: 16,
         hash: 24,
         state: 32,
+        state_mask: u16::MAX,
+        state_bits: 0,
         kind_bit: 2,
         compact_bit: 5,
         ascii_bit: 6,
