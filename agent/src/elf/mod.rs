@@ -1,10 +1,13 @@
 //! What an ELF file says: symbols, sections, its name and build ID, where it is loaded.
 //!
 //! Invariants: the bytes are untrusted: no value in them makes this panic, loop without a bound
-//! or take more than a few megabytes; only what is asked for is read. Everything but the
-//! segments is found by section headers, which survive `strip`.
+//! or take more than a few megabytes; only what is asked for is read. What the loader needs is
+//! found without section headers; they survive `strip`, but a file can do without.
 
+mod contents;
+mod dynamic;
 mod notes;
+mod segments;
 mod source;
 mod symbols;
 
@@ -14,12 +17,12 @@ use goblin::{
     container::{Container, Ctx, Endian},
     elf::{
         Header, ProgramHeader, SectionHeader, header,
-        program_header::{PF_X, PT_LOAD},
-        section_header::{SHN_XINDEX, SHT_DYNAMIC, SHT_NOBITS},
+        section_header::{SHN_XINDEX, SHT_NOBITS},
     },
 };
 use thiserror::Error;
 
+pub use segments::{Placement, Segments};
 pub use source::Source;
 pub use symbols::Symbol;
 
@@ -44,15 +47,11 @@ const MAX_SECTIONS: u64 = 0xffff;
 /// Most bytes that the names of the sections may take.
 const MAX_SECTION_NAMES: u64 = 4 << 20;
 
-/// Most bytes that a dynamic section may take.
-const MAX_DYNAMIC: u64 = 1 << 20;
+/// Most places at which a word is found.
+const MAX_FOUND: usize = 16;
 
 /// Most bytes of a name.
 const MAX_NAME: usize = 4096;
-
-/// Smallest and largest page of the supported architectures; segments are mapped from a multiple
-/// of the page's size on.
-const PAGES: [u64; 2] = [4 << 10, 64 << 10];
 
 /// Why an ELF file could not be read.
 #[derive(Debug, Error)]
@@ -81,6 +80,12 @@ pub enum Error {
         /// How.
         source: goblin::error::Error,
     },
+    /// A section is compressed in another way than with zlib, or not as it says.
+    #[error("{what} is compressed in a way that is not understood")]
+    Compressed {
+        /// Which.
+        what: &'static str,
+    },
     /// Something is larger than what is read.
     #[error("{what} of {bytes} bytes, more than {limit}")]
     TooLarge {
@@ -98,20 +103,10 @@ pub enum Error {
 pub struct Elf<S> {
     source: S,
     header: Header,
-    segments: Vec<ProgramHeader>,
+    headers: Vec<ProgramHeader>,
+    segments: Segments,
     sections: Vec<SectionHeader>,
     section_names: Vec<u8>,
-}
-
-/// A part of a file that is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// First address.
-    pub start: u64,
-    /// Where in the file it starts, in bytes.
-    pub file_offset: u64,
-    /// Whether it may be executed.
-    pub is_executable: bool,
 }
 
 /// A section.
@@ -157,18 +152,20 @@ impl<S: Source> Elf<S> {
         })?;
         let mut elf = Self {
             source,
+            segments: Segments::new(&header, &[]),
             header,
-            segments: Vec::new(),
+            headers: Vec::new(),
             sections: Vec::new(),
             section_names: Vec::new(),
         };
-        elf.segments = elf.read_segments()?;
+        elf.headers = elf.read_program_headers()?;
+        elf.segments = Segments::new(&elf.header, &elf.headers);
         elf.sections = elf.read_sections()?;
         elf.section_names = elf.read_section_names()?;
         Ok(elf)
     }
 
-    fn read_segments(&self) -> Result<Vec<ProgramHeader>, Error> {
+    fn read_program_headers(&self) -> Result<Vec<ProgramHeader>, Error> {
         let count = self.header.e_phnum;
         let bytes = u64::from(count) * SEGMENT_BYTES;
         let table = self.bytes_at("program headers", self.header.e_phoff, bytes, bytes)?;
@@ -225,6 +222,18 @@ impl<S: Source> Elf<S> {
         self.header.e_machine
     }
 
+    /// The parts that are loaded.
+    #[must_use]
+    pub fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// Whether it has section headers.
+    #[must_use]
+    pub fn has_sections(&self) -> bool {
+        !self.sections.is_empty()
+    }
+
     /// The section with this name.
     #[must_use]
     pub fn section(&self, name: &str) -> Option<Section> {
@@ -243,88 +252,6 @@ impl<S: Source> Elf<S> {
         name.split(|&byte| byte == 0).next()
     }
 
-    /// The name by which other files ask for it (`DT_SONAME`).
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
-    pub fn soname(&self) -> Result<Option<String>, Error> {
-        let is_dynamic = |section: &&SectionHeader| section.sh_type == SHT_DYNAMIC;
-        let Some(dynamic) = self.sections.iter().find(is_dynamic) else {
-            return Ok(None);
-        };
-        let Some(strings) = self.sections.get(dynamic.sh_link as usize) else {
-            return Ok(None);
-        };
-        let entries = self.bytes_at(
-            "dynamic section",
-            dynamic.sh_offset,
-            dynamic.sh_size,
-            MAX_DYNAMIC,
-        )?;
-        let (entries, _) = entries.as_chunks::<16>();
-        for entry in entries {
-            let (tag, value) = (word(entry, 0), word(entry, 8));
-            match tag {
-                goblin::elf::dynamic::DT_NULL => break,
-                goblin::elf::dynamic::DT_SONAME if value < strings.sh_size => {
-                    let name = self.name_at(strings.sh_offset.saturating_add(value))?;
-                    return Ok(Some(String::from_utf8_lossy(&name).into_owned()));
-                }
-                _ => {}
-            }
-        }
-        Ok(None)
-    }
-
-    /// What is added to the file's addresses to get those in memory, as one of its mappings
-    /// shows it.
-    #[must_use]
-    pub fn load_bias(&self, placement: Placement) -> Option<u64> {
-        if self.header.e_type == header::ET_EXEC {
-            return Some(0);
-        }
-        let offset = placement.file_offset;
-        let holds = |segment: &&ProgramHeader, page: u64| {
-            let start = segment.p_offset & !(page - 1);
-            let end = segment.p_offset.saturating_add(segment.p_filesz);
-            (start..end).contains(&offset)
-        };
-        let loaded = || {
-            self.segments
-                .iter()
-                .filter(|segment| segment.p_type == PT_LOAD)
-                // A page of the file may hold the end of one segment and the start of the next,
-                // which are mapped with different permissions.
-                .filter(|segment| (segment.p_flags & PF_X != 0) == placement.is_executable)
-        };
-        PAGES
-            .into_iter()
-            .find_map(|page| loaded().find(|segment| holds(segment, page)))
-            .map(|segment| {
-                // Offset and address are congruent modulo the page, so this holds for any page
-                // of the segment.
-                let address = segment
-                    .p_vaddr
-                    .wrapping_add(offset)
-                    .wrapping_sub(segment.p_offset);
-                placement.start.wrapping_sub(address)
-            })
-    }
-
-    /// Where in the file the `bytes` bytes at `address` are.
-    #[must_use]
-    pub fn file_offset(&self, address: u64, bytes: u64) -> Option<u64> {
-        self.segments
-            .iter()
-            .filter(|segment| segment.p_type == PT_LOAD)
-            .find_map(|segment| {
-                let into = address.checked_sub(segment.p_vaddr)?;
-                (into.checked_add(bytes)? <= segment.p_filesz)
-                    .then(|| segment.p_offset.checked_add(into))?
-            })
-    }
-
     /// Fills `into` with what is at `address` when the file has just been loaded, without
     /// relocations, and says whether the file holds that.
     ///
@@ -332,7 +259,7 @@ impl<S: Source> Elf<S> {
     ///
     /// When it cannot be read.
     pub fn initial_bytes(&self, address: u64, into: &mut [u8]) -> Result<bool, Error> {
-        match self.file_offset(address, into.len() as u64) {
+        match self.segments.file_offset(address, into.len() as u64) {
             Some(offset) => self.fill(into, offset).map(|()| true),
             None => Ok(false),
         }
@@ -351,15 +278,75 @@ impl<S: Source> Elf<S> {
         limit: u64,
         mut look: impl FnMut(&[u8]),
     ) -> Result<(), Error> {
-        let Some(section) = self.section(name) else {
-            return Ok(());
-        };
-        let Some(start) = section.file_offset else {
-            return Ok(());
-        };
-        self.scan(start, section.bytes.min(limit), overlap, |_, piece| {
-            look(piece);
-        })
+        let place = self
+            .section(name)
+            .and_then(|section| Some((section.file_offset?, section.bytes)));
+        match place {
+            Some((start, bytes)) => {
+                self.scan(start, bytes.min(limit), overlap, |_, piece| look(piece))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `look` with the pieces of the whole file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or has more than `limit` bytes.
+    pub fn scan_all(&self, limit: u64, mut look: impl FnMut(&[u8])) -> Result<(), Error> {
+        let bytes = self.size()?;
+        if bytes > limit {
+            let what = "file";
+            return Err(Error::TooLarge { what, bytes, limit });
+        }
+        self.scan(0, bytes, 0, |_, piece| look(piece))
+    }
+
+    /// Calls `look` in the same way with all that is loaded and cannot be written.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn scan_constants(
+        &self,
+        overlap: usize,
+        mut limit: u64,
+        mut look: impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        for segment in self.segments.iter().filter(|segment| !segment.is_writable) {
+            let bytes = segment.file_bytes.min(limit);
+            self.scan(segment.file_offset, bytes, overlap, |_, piece| look(piece))?;
+            limit -= bytes;
+        }
+        Ok(())
+    }
+
+    /// The addresses, multiples of eight, at which `word` stands in data that can be written, as
+    /// it is when the file has just been loaded; looks through `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn find_in_data(&self, word: [u8; 8], mut limit: u64) -> Result<Vec<u64>, Error> {
+        let mut found = Vec::new();
+        for segment in self.segments.iter().filter(|segment| segment.is_writable) {
+            let skipped = segment.address.wrapping_neg() & 7;
+            let bytes = segment.file_bytes.saturating_sub(skipped).min(limit);
+            let start = segment.file_offset.saturating_add(skipped);
+            self.scan(start, bytes, 0, |into, piece| {
+                let (words, _) = piece.as_chunks();
+                let matching = words.iter().enumerate().filter(|(_, it)| **it == word);
+                let address = |index: usize| {
+                    let into = skipped + into + 8 * index as u64;
+                    segment.address.wrapping_add(into)
+                };
+                let room = MAX_FOUND - found.len();
+                found.extend(matching.take(room).map(|(index, _)| address(index)));
+            })?;
+            limit -= bytes;
+        }
+        Ok(found)
     }
 
     /// Calls `look` with the offset from `start` and the bytes of each piece.

@@ -23,7 +23,7 @@ impl<S: Source> Elf<S> {
     /// When the notes cannot be read.
     pub fn build_id(&self) -> Result<Option<String>, Error> {
         let segments = self
-            .segments
+            .headers
             .iter()
             .filter(|segment| segment.p_type == PT_NOTE)
             .map(|segment| (segment.p_offset, segment.p_filesz, segment.p_align));

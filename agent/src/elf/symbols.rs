@@ -1,23 +1,17 @@
-//! Looking a symbol up by its name.
-//!
-//! The exported symbols of a large library are not read through: its GNU hash table leads to
-//! the right one with a handful of small reads.
+//! Looking a symbol up by its name, also among those that are not exported.
 
 use goblin::elf::{
     SectionHeader,
-    section_header::{SHN_UNDEF, SHT_DYNSYM, SHT_GNU_HASH, SHT_SYMTAB},
+    section_header::{SHN_UNDEF, SHT_SYMTAB},
 };
 
 use super::{Elf, Error, MAX_NAME, Source, at_most, half, word};
 
 /// Bytes of a symbol.
-const SYMBOL_BYTES: usize = 24;
+pub(super) const SYMBOL_BYTES: usize = 24;
 
 /// Most bytes of a table of names or symbols that are read through.
 const MAX_TABLE: u64 = 256 << 20;
-
-/// Most entries of the hash table that one look-up visits.
-const MAX_CHAIN: usize = 1 << 12;
 
 /// Places in a table of names at which a name may end, since names share their ends.
 const MAX_PLACES: usize = 64;
@@ -32,24 +26,6 @@ pub struct Symbol {
 }
 
 impl<S: Source> Elf<S> {
-    /// The symbol with this name among those that the file exports.
-    ///
-    /// # Errors
-    ///
-    /// When the tables cannot be read.
-    pub fn exported_symbol(&self, name: &str) -> Result<Option<Symbol>, Error> {
-        let of_kind = |kind| self.sections.iter().find(move |it| it.sh_type == kind);
-        if let Some(table) = of_kind(SHT_GNU_HASH)
-            && let Some(symbols) = self.sections.get(table.sh_link as usize)
-        {
-            return self.look_up(table, symbols, name);
-        }
-        match of_kind(SHT_DYNSYM) {
-            Some(symbols) => self.search(symbols, name),
-            None => Ok(None),
-        }
-    }
-
     /// The symbol with this name, exported or not.
     ///
     /// # Errors
@@ -64,53 +40,6 @@ impl<S: Source> Elf<S> {
             Some(symbols) => self.search(symbols, name),
             None => Ok(None),
         }
-    }
-
-    /// Goes through the hash table of exported symbols.
-    fn look_up(
-        &self,
-        table: &SectionHeader,
-        symbols: &SectionHeader,
-        name: &str,
-    ) -> Result<Option<Symbol>, Error> {
-        let Some(strings) = self.sections.get(symbols.sh_link as usize) else {
-            return Ok(None);
-        };
-        let mut head = [0; 16];
-        self.fill(&mut head, table.sh_offset)?;
-        let (buckets, first_hashed, bloom_words) =
-            (half(&head, 0), half(&head, 4), u64::from(half(&head, 8)));
-        if buckets == 0 {
-            return Ok(None);
-        }
-        let hash = gnu_hash(name);
-        let number_at = |offset: u64| {
-            let mut number = [0; 4];
-            self.fill(&mut number, table.sh_offset.saturating_add(offset))?;
-            Ok(u32::from_le_bytes(number))
-        };
-        let buckets_start = 16 + 8 * bloom_words;
-        let chains_start = buckets_start + 4 * u64::from(buckets);
-        let first = number_at(buckets_start + 4 * u64::from(hash % buckets))?;
-        if first < first_hashed {
-            return Ok(None);
-        }
-        for index in (first..=u32::MAX).take(MAX_CHAIN) {
-            let entry = number_at(chains_start + 4 * u64::from(index - first_hashed))?;
-            if entry | 1 == hash | 1 {
-                let mut symbol = [0; SYMBOL_BYTES];
-                let offset = u64::from(index) * SYMBOL_BYTES as u64;
-                self.fill(&mut symbol, symbols.sh_offset.saturating_add(offset))?;
-                let name_offset = strings.sh_offset.saturating_add(half(&symbol, 0).into());
-                if self.name_at(name_offset)? == name.as_bytes() {
-                    return Ok(defined(&symbol));
-                }
-            }
-            if entry & 1 == 1 {
-                break;
-            }
-        }
-        Ok(None)
     }
 
     /// Reads through a table of symbols.
@@ -172,17 +101,10 @@ impl<S: Source> Elf<S> {
 }
 
 /// The address and the size of a symbol, if the file defines it.
-fn defined(symbol: &[u8; SYMBOL_BYTES]) -> Option<Symbol> {
+pub(super) fn defined(symbol: &[u8; SYMBOL_BYTES]) -> Option<Symbol> {
     let section = u16::from_le_bytes([symbol[6], symbol[7]]);
     (u32::from(section) != SHN_UNDEF).then(|| Symbol {
         address: word(symbol, 8),
         bytes: word(symbol, 16),
-    })
-}
-
-/// The hash of the GNU hash table.
-fn gnu_hash(name: &str) -> u32 {
-    name.bytes().fold(5381, |hash: u32, byte| {
-        hash.wrapping_mul(33).wrapping_add(byte.into())
     })
 }

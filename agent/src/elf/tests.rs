@@ -32,7 +32,7 @@ fn ask<S: Source>(elf: &Elf<S>) {
         let mut bytes = [0; 8];
         let _ = elf.initial_bytes(offset, &mut bytes);
         for is_executable in [false, true] {
-            let _ = elf.load_bias(Placement {
+            let _ = elf.segments().load_bias(Placement {
                 start: 0x7000_0000_0000,
                 file_offset: offset,
                 is_executable,
@@ -40,6 +40,8 @@ fn ask<S: Source>(elf: &Elf<S>) {
         }
     }
     let _ = elf.scan_section(".rodata", 16, 1 << 20, |_| {});
+    let _ = elf.scan_constants(16, 1 << 20, |_| {});
+    let _ = elf.find_in_data([0; 8], 1 << 20);
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn this_program_finds_itself() {
     let mut checked = 0;
     for mapping in maps {
         if mapping.file.is_some_and(|file| file.path == executable) && mapping.permissions.execute {
-            let bias = elf.load_bias(Placement {
+            let bias = elf.segments().load_bias(Placement {
                 start: mapping.start,
                 file_offset: mapping.file_offset,
                 is_executable: true,

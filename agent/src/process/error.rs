@@ -38,6 +38,12 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// It has ended or started another program in the meantime.
+    #[error("process {pid} has ended or started another program while it was looked at; try again")]
+    Replaced {
+        /// What was asked for.
+        pid: u32,
+    },
     /// The system forbids it.
     #[error("may not read {file} of process {pid}; run as root or as the owner of the process")]
     Denied {

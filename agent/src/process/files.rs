@@ -5,15 +5,16 @@
 
 use std::{
     fs::File,
+    io,
     os::{
-        fd::{AsRawFd as _, OwnedFd},
+        fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::ffi::OsStrExt as _,
     },
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{self, FileType, Mode, OFlags, ResolveFlags},
+    fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat},
     io::Errno,
 };
 
@@ -28,25 +29,108 @@ const READING: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
+/// What tells a file from all others, and from itself when it has been changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+    bytes: i64,
+    /// Seconds and nanoseconds of its last change.
+    modified: (i64, u64),
+    /// The same of any change to it, which programs cannot set back.
+    changed: (i64, u64),
+}
+
+impl FileIdentity {
+    /// That of an open file.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not say.
+    pub fn of(file: &impl AsFd) -> io::Result<Self> {
+        Ok(Self::from_status(&fs::fstat(file)?))
+    }
+
+    fn from_status(status: &Stat) -> Self {
+        Self {
+            device: status.st_dev,
+            inode: status.st_ino,
+            bytes: status.st_size,
+            modified: (status.st_mtime, status.st_mtime_nsec),
+            changed: (status.st_ctime, status.st_ctime_nsec),
+        }
+    }
+}
+
+/// What tells the file of `mapping` from all others; `process` is the open directory
+/// `/proc/PID`.
+pub(super) fn identify_mapped(
+    process: &OwnedFd,
+    mapping: &Mapping,
+) -> Result<FileIdentity, OpenError> {
+    // One call instead of the three below.
+    if let Ok(status) = fs::statat(process, link_of(mapping), AtFlags::empty()) {
+        return Ok(FileIdentity::from_status(&status));
+    }
+    let (reference, path) = refer_to_mapped(process, mapping)?;
+    FileIdentity::of(&reference).map_err(|source| OpenError::Open {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 /// Opens the file of `mapping` for reading; `process` is the open directory `/proc/PID`.
 pub(super) fn open_mapped(process: &OwnedFd, mapping: &Mapping) -> Result<File, OpenError> {
+    let (reference, path) = refer_to_mapped(process, mapping)?;
+    read_regular(&reference, path)
+}
+
+/// Opens the file that the process finds at `path` for reading.
+pub(super) fn open_in_root(process: &OwnedFd, path: &Path) -> Result<File, OpenError> {
+    let reference = refer_in_root(process, path).map_err(|errno| failed(path, errno))?;
+    read_regular(&reference, path)
+}
+
+/// Opens the file that the agent itself finds at `path` for reading.
+///
+/// # Errors
+///
+/// When it cannot be opened or is not a regular file.
+pub fn open_on_host(path: &Path) -> Result<File, OpenError> {
+    let reference =
+        fs::open(path, REFERENCE, Mode::empty()).map_err(|errno| failed(path, errno))?;
+    read_regular(&reference, path)
+}
+
+/// The very file of a mapping, even when it was removed or another one has its name now; takes
+/// rights that reading the process does not (`CAP_CHECKPOINT_RESTORE`).
+fn link_of(mapping: &Mapping) -> String {
+    format!("map_files/{:x}-{:x}", mapping.start, mapping.end)
+}
+
+/// Refers to the file of a mapping, and gives its path.
+fn refer_to_mapped<'a>(
+    process: &OwnedFd,
+    mapping: &'a Mapping,
+) -> Result<(OwnedFd, &'a Path), OpenError> {
     let file = mapping.file.as_ref().ok_or(OpenError::Anonymous)?;
-    // The very file, even when it was removed or another one has its name now; takes rights
-    // that reading the process does not (`CAP_CHECKPOINT_RESTORE`).
-    let link = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
-    let reference = match fs::openat(process, link, REFERENCE, Mode::empty()) {
+    let reference = match fs::openat(process, link_of(mapping), REFERENCE, Mode::empty()) {
         Ok(reference) => reference,
         Err(_) if file.is_deleted => {
             return Err(OpenError::Deleted {
                 path: file.path.clone(),
             });
         }
-        Err(_) => refer_in_root(process, &file.path).map_err(|errno| OpenError::Open {
-            path: file.path.clone(),
-            source: errno.into(),
-        })?,
+        Err(_) => refer_in_root(process, &file.path).map_err(|errno| failed(&file.path, errno))?,
     };
-    read_regular(&reference, &file.path)
+    Ok((reference, &file.path))
+}
+
+fn failed(path: &Path, errno: Errno) -> OpenError {
+    OpenError::Open {
+        path: path.to_owned(),
+        source: errno.into(),
+    }
 }
 
 /// Refers to the file that the process finds at `path`.
@@ -75,10 +159,7 @@ fn refer_in_root(process: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
 
 /// Opens what `reference` refers to for reading, if it is a regular file.
 fn read_regular(reference: &OwnedFd, path: &Path) -> Result<File, OpenError> {
-    let failed = |errno: Errno| OpenError::Open {
-        path: path.to_owned(),
-        source: errno.into(),
-    };
+    let failed = |errno| failed(path, errno);
     let status = fs::fstat(reference).map_err(failed)?;
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return Err(OpenError::NotRegular {

@@ -1,73 +1,124 @@
 //! The memory of a process, read from the outside.
+//!
+//! It is that of the program that ran when it was opened: when the process has ended, or started
+//! another program, nothing is read any more, and never the memory of something else. That is
+//! why it is a file, `/proc/PID/mem`, and not `process_vm_readv`, which takes a mere id.
+//!
+//! Invariants: the process is not stopped and not changed, so what is read may be torn and is to
+//! be taken for a claim; a read never takes more memory than its caller has given it.
 
-use std::{fs::File, os::unix::fs::FileExt as _};
+use std::{
+    fs::File,
+    io,
+    os::{fd::OwnedFd, unix::fs::FileExt as _},
+};
 
-/// Most bytes that are fetched at once.
-const MAX_FETCHED: u32 = 16 << 10;
+use rustix::{
+    fs::{self, Mode, OFlags},
+    io::Errno,
+};
 
-/// Distance at which at least one byte of every page is read.
-const PAGE: usize = 4 << 10;
+/// The memory of a program that runs.
+#[derive(Debug)]
+pub struct Memory(File);
 
-/// Lets the kernel bring the pages with the `bytes` bytes at `address` into the memory of process
-/// `pid`, if it has them.
-///
-/// Reading the memory of another process waits for its pages as its own reading does. A process
-/// that is gone, or an address that it does not have, is nothing to worry about.
-pub fn fetch(pid: u32, address: u64, bytes: u32) {
-    let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else {
-        return;
-    };
-    let last = u64::from(bytes.clamp(1, MAX_FETCHED) - 1);
-    let pages = (address..=address.saturating_add(last)).step_by(PAGE);
-    for at in pages.chain([address.saturating_add(last)]) {
-        let _ = memory.read_at(&mut [0], at);
+/// Why memory was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// The process has ended or runs another program.
+    Gone,
+    /// Nothing is there.
+    Unmapped,
+}
+
+impl Memory {
+    /// Opens it; `process` is the open directory `/proc/PID`.
+    pub(super) fn open(process: &OwnedFd) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let memory = fs::openat(process, "mem", flags, Mode::empty())?;
+        Ok(Self(memory.into()))
+    }
+
+    /// Fills `into` with what is at `address`.
+    ///
+    /// # Errors
+    ///
+    /// When not all of it could be read.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Unread> {
+        // Files end in the middle of what numbers can express.
+        if i64::try_from(address.saturating_add(into.len() as u64)).is_err() {
+            return Err(Unread::Unmapped);
+        }
+        self.0
+            .read_exact_at(into, address)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof if !self.is_alive() => Unread::Gone,
+                _ => Unread::Unmapped,
+            })
+    }
+
+    /// The 64-bit number at `address`.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be read.
+    pub fn word(&self, address: u64) -> Result<u64, Unread> {
+        let mut word = [0; 8];
+        self.read(address, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// Whether the program still runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        // Nothing is mapped at 0, which is an error; that there is no memory at all is none, but
+        // the end of the file.
+        !matches!(self.0.read_at(&mut [0], 0), Ok(0))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::fetch;
-    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-    use std::{fs, process::id};
+    use super::Unread;
+    use crate::process::Process;
+    use std::process::{Command, Stdio, id};
 
-    /// Bytes of this process's mapping at `address` that are in memory.
-    fn resident(address: usize) -> usize {
-        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
-        let start = format!("{address:x}-");
-        let mapping = maps.lines().skip_while(|line| !line.starts_with(&start));
-        let line = mapping
-            .into_iter()
-            .find_map(|line| line.strip_prefix("Rss:"));
-        line.unwrap()
-            .trim()
-            .trim_end_matches(" kB")
-            .parse::<usize>()
-            .unwrap()
-            << 10
+    #[test]
+    fn own_memory_is_read() {
+        let process = Process::open(id()).unwrap();
+        let memory = process.memory().unwrap();
+        let value = std::hint::black_box(0x1234_5678_9abc_def0_u64);
+        assert_eq!(memory.word((&raw const value) as u64), Ok(value));
+        for address in [0, 8, u64::MAX, u64::MAX - 7, i64::MAX.cast_unsigned() - 7] {
+            assert_eq!(memory.word(address), Err(Unread::Unmapped), "{address:#x}");
+        }
+        assert!(memory.is_alive());
     }
 
     #[test]
-    fn pages_of_a_file_are_brought_into_memory() {
-        const BYTES: u32 = 16 << 10;
-        const LENGTH: usize = BYTES as usize;
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(BYTES.into()).unwrap();
-        // SAFETY: a new mapping that nothing else refers to.
-        let address = unsafe {
-            let flags = (ProtFlags::READ, MapFlags::PRIVATE);
-            mmap(std::ptr::null_mut(), LENGTH, flags.0, flags.1, &file, 0).unwrap()
+    fn another_program_in_the_same_process_is_not_read() {
+        let mut child = Command::new("sh")
+            .args(["-c", "read line; exec sleep 60"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let process = loop {
+            let process = Process::open(child.id()).unwrap();
+            if process.executable() != std::env::current_exe().unwrap() {
+                break process;
+            }
         };
-        assert_eq!(resident(address as usize), 0);
-        fetch(id(), address as u64, BYTES);
-        assert_eq!(resident(address as usize), LENGTH);
-        // SAFETY: mapped above, and nothing refers to it.
-        unsafe { munmap(address, LENGTH).unwrap() };
-    }
-
-    #[test]
-    fn what_is_not_there_does_no_harm() {
-        fetch(id(), 8, 64);
-        fetch(id(), u64::MAX - 3, 64);
-        fetch(u32::MAX, 4096, 64);
+        let memory = process.memory().unwrap();
+        let start = process.mappings().unwrap()[0].start;
+        memory.word(start).unwrap();
+        assert!(process.is_same_program());
+        drop(child.stdin.take());
+        while memory.is_alive() {
+            std::thread::yield_now();
+        }
+        assert_eq!(memory.word(start), Err(Unread::Gone));
+        assert!(!process.is_same_program());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -1,10 +1,12 @@
 //! What a running process is: its name, its executable, its mappings, its files.
 //!
 //! Invariants: everything is read through one open directory `/proc/PID`, so that an id that is
-//! used again never mixes two processes; no path leads out of the process's own root; nothing
-//! but a regular file is ever opened for reading; nothing is read without a bound.
+//! used again never mixes two processes; a program that the process starts later is noticed; no
+//! path leads out of the process's own root; nothing but a regular file is ever opened for
+//! reading; nothing is read without a bound.
 
 mod error;
+mod fetch;
 mod files;
 pub mod maps;
 mod memory;
@@ -27,8 +29,10 @@ use rustix::{
 };
 
 pub use error::{Error, OpenError};
+pub use fetch::fetch;
+pub use files::{FileIdentity, open_on_host};
 use maps::Mapping;
-pub use memory::fetch;
+pub use memory::{Memory, Unread};
 pub use tree::{Descendant, descendants};
 
 /// Most bytes of `maps`: ten times what 65,530 mappings, the kernel's default bound, take.
@@ -45,6 +49,7 @@ pub struct Process {
     name: String,
     executable: PathBuf,
     namespace_pids: Vec<u32>,
+    memory: Result<Memory, Errno>,
 }
 
 impl Process {
@@ -57,6 +62,9 @@ impl Process {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = fs::open(format!("/proc/{pid}"), flags, Mode::empty())
             .map_err(|errno| Error::new(pid, ".", errno))?;
+        // First, so that what is read below is of this program or of a later one, which is
+        // noticed.
+        let memory = Memory::open(&directory);
         let status = read(&directory, pid, "status", SMALL_BYTES)?;
         let name = read(&directory, pid, "comm", SMALL_BYTES)?;
         let name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
@@ -84,6 +92,7 @@ impl Process {
             name,
             executable: OsString::from_vec(executable.to_vec()).into(),
             namespace_pids: numbers(&status, "NSpid:"),
+            memory,
         })
     }
 
@@ -118,6 +127,55 @@ impl Process {
     /// When it has gone, or may not be looked at.
     pub fn mappings(&self) -> Result<Vec<Mapping>, Error> {
         read(&self.directory, self.pid, "maps", MAPS_BYTES).map(|text| maps::parse(&text))
+    }
+
+    /// Its memory.
+    ///
+    /// # Errors
+    ///
+    /// When it may not be read.
+    pub fn memory(&self) -> Result<&Memory, Error> {
+        self.memory
+            .as_ref()
+            .map_err(|errno| Error::new(self.pid, "mem", *errno))
+    }
+
+    /// Whether it still runs the program that it ran when it was found; also said when that
+    /// cannot be told, because its memory may not be read.
+    #[must_use]
+    pub fn is_same_program(&self) -> bool {
+        self.memory.as_ref().map_or(true, Memory::is_alive)
+    }
+
+    /// Whether it sees other files than the agent, as processes in containers do.
+    ///
+    /// # Errors
+    ///
+    /// When it has gone, or may not be looked at.
+    pub fn has_own_mounts(&self) -> Result<bool, Error> {
+        let namespace = fs::readlinkat(&self.directory, "ns/mnt", Vec::new())
+            .map_err(|errno| Error::new(self.pid, "ns/mnt", errno))?;
+        let own = fs::readlink("/proc/self/ns/mnt", Vec::new())
+            .map_err(|errno| Error::new(self.pid, "ns/mnt", errno))?;
+        Ok(namespace != own)
+    }
+
+    /// What tells the file of a mapping from all others, without opening it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be found.
+    pub fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
+        files::identify_mapped(&self.directory, mapping)
+    }
+
+    /// Opens the file that the process finds at an absolute path, if it is a regular one.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened or is not a regular file.
+    pub fn open_in_root(&self, path: &Path) -> Result<File, OpenError> {
+        files::open_in_root(&self.directory, path)
     }
 
     /// Opens the file of a mapping for reading.

@@ -220,7 +220,7 @@ impl Search<'_> {
             .mappings
             .iter()
             .filter_map(|mapping| {
-                elf.load_bias(Placement {
+                elf.segments().load_bias(Placement {
                     start: mapping.start,
                     file_offset: mapping.file_offset,
                     is_executable: true,

@@ -1,0 +1,220 @@
+//! What a file tells the dynamic linker: its name, and the symbols that it exports.
+//!
+//! It is found as the dynamic linker finds it, by the program headers, so that a file without
+//! section headers loses nothing. The symbols of a large library are not read through: a hash
+//! table leads to the right one with a handful of small reads.
+
+use goblin::elf::{
+    dynamic::{DT_GNU_HASH, DT_HASH, DT_NULL, DT_SONAME, DT_STRTAB, DT_SYMTAB},
+    program_header::PT_DYNAMIC,
+};
+
+use super::{
+    Elf, Error, Source,
+    symbols::{SYMBOL_BYTES, Symbol, defined},
+    word,
+};
+
+/// Most bytes that a dynamic section may take.
+const MAX_DYNAMIC: u64 = 1 << 20;
+
+/// Most entries of a hash table that one look-up visits.
+const MAX_CHAIN: usize = 1 << 12;
+
+/// Where the tables are, as addresses before the load bias is added.
+#[derive(Clone, Copy, Debug, Default)]
+struct Dynamic {
+    symbols: Option<u64>,
+    names: Option<u64>,
+    gnu_hash: Option<u64>,
+    hash: Option<u64>,
+    /// From the start of the names.
+    soname: Option<u64>,
+}
+
+impl<S: Source> Elf<S> {
+    /// The name by which other files ask for it (`DT_SONAME`).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn soname(&self) -> Result<Option<String>, Error> {
+        let dynamic = self.dynamic()?;
+        let (Some(names), Some(soname)) = (dynamic.names, dynamic.soname) else {
+            return Ok(None);
+        };
+        let name = self.name_in_memory(names.wrapping_add(soname))?;
+        Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
+    }
+
+    /// The symbol with this name among those that the file exports.
+    ///
+    /// # Errors
+    ///
+    /// When the tables cannot be read.
+    pub fn exported_symbol(&self, name: &str) -> Result<Option<Symbol>, Error> {
+        let dynamic = self.dynamic()?;
+        let (Some(symbols), Some(names)) = (dynamic.symbols, dynamic.names) else {
+            return Ok(None);
+        };
+        let tables = Tables {
+            elf: self,
+            symbols,
+            names,
+        };
+        match (dynamic.gnu_hash, dynamic.hash) {
+            (Some(table), _) => tables.look_up_gnu(table, name),
+            (None, Some(table)) => tables.look_up(table, name),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn dynamic(&self) -> Result<Dynamic, Error> {
+        let mut dynamic = Dynamic::default();
+        let mut headers = self.headers.iter();
+        let Some(header) = headers.find(|header| header.p_type == PT_DYNAMIC) else {
+            return Ok(dynamic);
+        };
+        let entries = self.bytes_at(
+            "dynamic section",
+            header.p_offset,
+            header.p_filesz,
+            MAX_DYNAMIC,
+        )?;
+        let (entries, _) = entries.as_chunks::<16>();
+        for entry in entries {
+            let value = Some(word(entry, 8));
+            match word(entry, 0) {
+                DT_NULL => break,
+                DT_SYMTAB => dynamic.symbols = value,
+                DT_STRTAB => dynamic.names = value,
+                DT_GNU_HASH => dynamic.gnu_hash = value,
+                DT_HASH => dynamic.hash = value,
+                DT_SONAME => dynamic.soname = value,
+                _ => {}
+            }
+        }
+        Ok(dynamic)
+    }
+
+    /// The text at an address.
+    fn name_in_memory(&self, address: u64) -> Result<Option<Vec<u8>>, Error> {
+        match self.segments.file_offset(address, 1) {
+            Some(offset) => self.name_at(offset).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The tables of exported symbols.
+struct Tables<'a, S> {
+    elf: &'a Elf<S>,
+    symbols: u64,
+    names: u64,
+}
+
+impl<S: Source> Tables<'_, S> {
+    /// Goes through the hash table that GNU linkers make.
+    fn look_up_gnu(&self, table: u64, name: &str) -> Result<Option<Symbol>, Error> {
+        let number = |at: u64| self.number(table.wrapping_add(at));
+        let (Some(buckets), Some(first_hashed), Some(bloom_words)) =
+            (number(0)?, number(4)?, number(8)?)
+        else {
+            return Ok(None);
+        };
+        if buckets == 0 {
+            return Ok(None);
+        }
+        let hash = gnu_hash(name);
+        let buckets_start = 16 + 8 * u64::from(bloom_words);
+        let chains_start = buckets_start + 4 * u64::from(buckets);
+        let first = number(buckets_start + 4 * u64::from(hash % buckets))?;
+        let Some(first) = first.filter(|first| *first >= first_hashed) else {
+            return Ok(None);
+        };
+        for index in (first..=u32::MAX).take(MAX_CHAIN) {
+            let Some(entry) = number(chains_start + 4 * u64::from(index - first_hashed))? else {
+                break;
+            };
+            if entry | 1 == hash | 1
+                && let Some(symbol) = self.symbol(index, name)?
+            {
+                return Ok(defined(&symbol));
+            }
+            if entry & 1 == 1 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes through the older hash table.
+    fn look_up(&self, table: u64, name: &str) -> Result<Option<Symbol>, Error> {
+        let number = |index: u64| self.number(table.wrapping_add(4 * index));
+        let Some(buckets) = number(0)?.filter(|buckets| *buckets != 0) else {
+            return Ok(None);
+        };
+        let mut next = number(2 + u64::from(hash(name) % buckets))?;
+        for _ in 0..MAX_CHAIN {
+            let Some(index) = next.filter(|index| *index != 0) else {
+                break;
+            };
+            if let Some(symbol) = self.symbol(index, name)? {
+                return Ok(defined(&symbol));
+            }
+            next = number(2 + u64::from(buckets) + u64::from(index))?;
+        }
+        Ok(None)
+    }
+
+    /// The symbol at `index`, if it has this name.
+    fn symbol(&self, index: u32, name: &str) -> Result<Option<[u8; SYMBOL_BYTES]>, Error> {
+        let mut symbol = [0; SYMBOL_BYTES];
+        let offset = u64::from(index) * SYMBOL_BYTES as u64;
+        if !self
+            .elf
+            .initial_bytes(self.symbols.wrapping_add(offset), &mut symbol)?
+        {
+            return Ok(None);
+        }
+        let name_offset = super::half(&symbol, 0);
+        let found = self
+            .elf
+            .name_in_memory(self.names.wrapping_add(name_offset.into()))?;
+        Ok((found.as_deref() == Some(name.as_bytes())).then_some(symbol))
+    }
+
+    fn number(&self, address: u64) -> Result<Option<u32>, Error> {
+        let mut number = [0; 4];
+        let is_there = self.elf.initial_bytes(address, &mut number)?;
+        Ok(is_there.then(|| u32::from_le_bytes(number)))
+    }
+}
+
+/// The hash of the GNU hash table.
+fn gnu_hash(name: &str) -> u32 {
+    name.bytes().fold(5381, |hash: u32, byte| {
+        hash.wrapping_mul(33).wrapping_add(byte.into())
+    })
+}
+
+/// The hash of the older hash table.
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(0, |hash: u32, byte| {
+        let hash = (hash << 4).wrapping_add(byte.into());
+        (hash ^ (hash & 0xf000_0000) >> 24) & 0x0fff_ffff
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{gnu_hash, hash};
+
+    #[test]
+    fn hashes_are_those_of_the_specifications() {
+        assert_eq!(gnu_hash("printf"), 0x156b_2bb8);
+        assert_eq!(hash("printf"), 0x0779_05a6);
+        assert_eq!(gnu_hash(""), 5381);
+        assert_eq!(hash("_PyRuntime_and_a_long_name") >> 28, 0);
+    }
+}

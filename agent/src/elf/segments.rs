@@ -1,0 +1,111 @@
+//! The parts of a file that are loaded, and where.
+
+use goblin::elf::{
+    Header, ProgramHeader, header,
+    program_header::{PF_W, PF_X, PT_LOAD},
+};
+
+/// Smallest and largest page of the supported architectures; segments are mapped from a multiple
+/// of the page's size on.
+const PAGES: [u64; 2] = [4 << 10, 64 << 10];
+
+/// A part of a file that is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// First address.
+    pub start: u64,
+    /// Where in the file it starts, in bytes.
+    pub file_offset: u64,
+    /// Whether it may be executed.
+    pub is_executable: bool,
+}
+
+/// A part of a file that is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Where in the file it starts, in bytes.
+    pub(super) file_offset: u64,
+    /// How many bytes the file holds of it.
+    pub(super) file_bytes: u64,
+    /// First address before the load bias is added.
+    pub(super) address: u64,
+    /// Whether it may be written.
+    pub(super) is_writable: bool,
+    /// Whether it may be executed.
+    is_executable: bool,
+}
+
+/// The parts of a file that are loaded.
+#[derive(Clone, Debug)]
+pub struct Segments {
+    /// Whether they are loaded at their own addresses, without a bias.
+    is_fixed: bool,
+    loaded: Box<[Segment]>,
+}
+
+impl Segments {
+    pub(super) fn new(header: &Header, headers: &[ProgramHeader]) -> Self {
+        let loaded = headers
+            .iter()
+            .filter(|header| header.p_type == PT_LOAD)
+            .map(|header| Segment {
+                file_offset: header.p_offset,
+                file_bytes: header.p_filesz,
+                address: header.p_vaddr,
+                is_writable: header.p_flags & PF_W != 0,
+                is_executable: header.p_flags & PF_X != 0,
+            });
+        Self {
+            is_fixed: header.e_type == header::ET_EXEC,
+            loaded: loaded.collect(),
+        }
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Segment> {
+        self.loaded.iter()
+    }
+
+    /// What is added to the file's addresses to get those in memory, as one of its mappings
+    /// shows it.
+    #[must_use]
+    pub fn load_bias(&self, placement: Placement) -> Option<u64> {
+        if self.is_fixed {
+            return Some(0);
+        }
+        let offset = placement.file_offset;
+        let holds = |segment: &&Segment, page: u64| {
+            let start = segment.file_offset & !(page - 1);
+            let end = segment.file_offset.saturating_add(segment.file_bytes);
+            (start..end).contains(&offset)
+        };
+        // A page of the file may hold the end of one segment and the start of the next, which
+        // are mapped with different permissions.
+        let loaded = || {
+            self.iter()
+                .filter(|segment| segment.is_executable == placement.is_executable)
+        };
+        PAGES
+            .into_iter()
+            .find_map(|page| loaded().find(|segment| holds(segment, page)))
+            .map(|segment| {
+                // Offset and address are congruent modulo the page, so this holds for any page
+                // of the segment.
+                let address = segment
+                    .address
+                    .wrapping_add(offset)
+                    .wrapping_sub(segment.file_offset);
+                placement.start.wrapping_sub(address)
+            })
+    }
+
+    /// Where in the file the `bytes` bytes at `address` are.
+    #[must_use]
+    pub fn file_offset(&self, address: u64, bytes: u64) -> Option<u64> {
+        self.iter().find_map(|segment| {
+            let into = address.checked_sub(segment.address)?;
+            (into.checked_add(bytes)? <= segment.file_bytes)
+                .then(|| segment.file_offset.checked_add(into))?
+        })
+    }
+}
