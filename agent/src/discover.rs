@@ -15,7 +15,7 @@ use agent_common::record::{ProcessEvent, ProcessEventKind};
 use crate::{
     process::{Descendant, Process},
     profile,
-    python::{self, Interpreter},
+    python::{self, Detector, Interpreter},
 };
 
 /// Time between the first two looks at a process.
@@ -40,6 +40,7 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Discovery {
     known: HashMap<u32, Known>,
+    detector: Detector,
 }
 
 /// What is known of a process.
@@ -71,7 +72,7 @@ impl Discovery {
     /// When it is gone or cannot be looked at.
     pub fn add(&mut self, pid: u32) -> Result<Finding, python::Error> {
         let process = Process::open(pid)?;
-        match look(&process, None) {
+        match look(&mut self.detector, &process, None) {
             Ok(finding) => {
                 self.learn(&finding, true);
                 Ok(finding)
@@ -182,7 +183,7 @@ impl Discovery {
     fn look(&mut self, pid: u32, parent: Option<u32>) -> Option<Finding> {
         // A process that is gone keeps the name that it had.
         let process = Process::open(pid).ok()?;
-        match look(&process, parent) {
+        match look(&mut self.detector, &process, parent) {
             Ok(finding) => {
                 self.learn(&finding, true);
                 Some(finding)
@@ -217,8 +218,12 @@ impl Discovery {
 }
 
 /// Looks for Python in a process.
-fn look(process: &Process, parent: Option<u32>) -> Result<Finding, python::Error> {
-    let interpreter = python::detect(process)?;
+fn look(
+    detector: &mut Detector,
+    process: &Process,
+    parent: Option<u32>,
+) -> Result<Finding, python::Error> {
+    let interpreter = detector.detect(process)?;
     Ok(Finding {
         process: profile::Process {
             is_python: true,

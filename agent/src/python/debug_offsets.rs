@@ -12,11 +12,11 @@ use thiserror::Error;
 
 use super::{
     version::Version,
-    versions::{code_bytes, frame_bytes, text_bytes, thread_bytes},
+    versions::{code_bytes, frame_bytes, series_of, text_bytes, thread_bytes},
 };
 
 /// What it starts with.
-const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
+pub(super) const COOKIE: [u8; 8] = *b"xdebugpy";
 
 /// Most bytes of it that are read; 3.15 has 888.
 pub const MAX_BYTES: usize = 1024;
@@ -170,7 +170,16 @@ impl<'a> DebugOffsets<'a> {
     #[must_use]
     pub fn new(runtime: &'a [u8]) -> Option<Self> {
         let offsets = Self(runtime);
-        (offsets.word(0) == Some(COOKIE)).then_some(offsets)
+        runtime.starts_with(&COOKIE).then_some(offsets)
+    }
+
+    /// The size of `_PyRuntime`, if the version is known and all else is as it can be.
+    pub(super) fn runtime_bytes(&self) -> Option<u64> {
+        let version = Version::from_hex(self.version_hex())?;
+        let series = series_of(version)?;
+        let positions = series.debug_offsets.as_ref()?;
+        self.layout(version, positions, &series.layout).ok()?;
+        self.word(positions.runtime.bytes)
     }
 
     /// The version as `PY_VERSION_HEX`.
@@ -206,6 +215,7 @@ impl<'a> DebugOffsets<'a> {
         self.read_frame(positions, &mut layout)?;
         self.read_code(positions, &mut layout)?;
         self.read_text(positions, &mut layout)?;
+        move_objects(table, &mut layout)?;
         Ok(layout)
     }
 
@@ -317,6 +327,35 @@ impl<'a> DebugOffsets<'a> {
     }
 }
 
+/// Moves what debug offsets do not tell with the head of all objects, which is longer in some
+/// builds (`--with-trace-refs`).
+fn move_objects(table: &Layout, layout: &mut Layout) -> Result<(), Rejection> {
+    let file = layout.code.file;
+    let Some(by) = file.checked_sub(table.code.file) else {
+        return Ok(());
+    };
+    let objects = &mut layout.object;
+    for offset in [
+        &mut objects.class,
+        &mut objects.class_basic_size,
+        &mut objects.class_dict_offset,
+        &mut objects.class_cached_keys,
+        &mut objects.dict_keys,
+        &mut objects.dict_values,
+        &mut layout.code.first_traceable,
+    ] {
+        *offset = offset.saturating_add(by);
+    }
+    layout.code.bytes = code_bytes(&layout.code);
+    if usize::from(layout.code.bytes) > CODE_BYTES {
+        return Err(Rejection::Implausible {
+            field: "filename",
+            value: file.into(),
+        });
+    }
+    Ok(())
+}
+
 /// A structure whose fields end before a known offset.
 #[derive(Clone, Copy)]
 struct Structure<'a> {
@@ -394,7 +433,7 @@ mod tests {
     /// The debug offsets of 3.13.0 on x86-64, as far as they are used.
     fn of_3_13_0() -> Vec<u64> {
         let mut words = vec![0; 584 / 8];
-        words[0] = COOKIE;
+        words[0] = u64::from_le_bytes(COOKIE);
         words[1] = VERSION_HEX;
         for (position, value) in [
             (24, 283_336),

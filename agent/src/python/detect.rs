@@ -3,19 +3,23 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use agent_common::layout::Layout;
 
 use super::{
+    dwarf::DebugFiles,
     error::Error,
-    inspect::{self, Build, Effort, Finding, LayoutSource, Unsupported},
+    files::{Contents, Facts, Files},
+    inspect::{Build, Effort, Flavour, Unsupported},
+    layouts::{LayoutSource, PassedOver, Sources},
     version::Version,
 };
 use crate::{
-    elf::{self, Elf, Placement},
+    elf::{Placement, Segments},
     process::{
-        OpenError, Process, file_name,
+        self, FileIdentity, OpenError, Process, file_name,
         maps::{FileId, Mapping},
     },
     profile,
@@ -26,6 +30,8 @@ use crate::{
 pub struct Interpreter {
     /// Its version.
     pub version: Version,
+    /// How it was built.
+    pub flavour: Flavour,
     /// The file that contains it, as the process sees it.
     pub image: PathBuf,
     /// Address of the pointer to the newest interpreter state.
@@ -33,13 +39,18 @@ pub struct Interpreter {
     /// Address of the pointer to the thread state that holds the GIL; [`None`] where the thread
     /// states themselves say it.
     pub gil_holder: Option<u64>,
+    /// Whether it has an interpreter state, so that there is something to profile; [`None`] when
+    /// the memory of the process may not be read.
+    pub is_initialised: Option<bool>,
     /// Where its fields are.
     pub layout: Layout,
     /// How that is known.
     pub layout_source: LayoutSource,
+    /// Better sources that could not be used.
+    pub passed_over: Vec<PassedOver>,
     /// The files that are mapped executable, the executable first.
     pub images: Vec<profile::Image>,
-    /// Other interpreters that are loaded and, by the rules of the dynamic linker, not used.
+    /// Other interpreters that are loaded, those that are in use first.
     pub others: Vec<Candidate>,
 }
 
@@ -52,44 +63,99 @@ pub struct Candidate {
     pub version: Version,
     /// Address of the pointer to its newest interpreter state.
     pub interpreters_head: u64,
+    /// Whether it has one; [`None`] when the memory of the process may not be read.
+    pub is_initialised: Option<bool>,
 }
 
-/// Finds the interpreter of a process, by its files alone.
+/// Finds interpreters, and remembers what files say.
 ///
-/// Where several files contain one, it is the executable's: what it exports comes before what
-/// libraries export, so that they use its `_PyRuntime` and not their own. Otherwise it is that
-/// of a library with Python's name, then of any other.
-///
-/// # Errors
-///
-/// When there is none that is supported, or that could not be learned.
-pub fn detect(process: &Process) -> Result<Interpreter, Error> {
-    let mappings = process.mappings()?;
-    let mut search = Search {
-        process,
-        mappings: &mappings,
-        candidates: Vec::new(),
-        unsupported: None,
-        not_loaded: None,
-        not_64_bit: None,
-        unread: 0,
-        first_unread: None,
-    };
-    let mut files = mapped_files(process.executable(), &mappings);
-    files.sort_by_key(|file| file.rank);
-    let mut images = Vec::new();
-    for file in &files {
-        let build_id = search.look_into(file);
-        let mapped = file.mappings.iter().map(|mapping| profile::Image {
-            start: mapping.start,
-            end: mapping.end,
-            file_offset: mapping.file_offset,
-            path: file.path.to_owned(),
-            build_id: build_id.clone(),
-        });
-        images.extend(mapped);
+/// Once a file has been looked into, every other process that maps it costs no more than its
+/// identity.
+#[derive(Debug, Default)]
+pub struct Detector {
+    sources: Sources,
+    files: Files,
+}
+
+impl Detector {
+    /// One that only uses some of the sources of layouts.
+    #[must_use]
+    pub fn with_sources(sources: Sources) -> Self {
+        Self {
+            sources,
+            files: Files::default(),
+        }
     }
-    search.finish(files.len(), images)
+
+    /// Finds the interpreter of a process.
+    ///
+    /// Where several files contain one, it is the one that is in use, that is, has an interpreter
+    /// state. Where that is none yet, or several, the executable's comes first: what it exports
+    /// comes before what libraries export, so that they use its `_PyRuntime` and not their own.
+    /// Then that of a library with Python's name, then of any other.
+    ///
+    /// # Errors
+    ///
+    /// When there is none that is supported, or that could not be learned, or the process has
+    /// meanwhile started another program.
+    pub fn detect(&mut self, process: &Process) -> Result<Interpreter, Error> {
+        let mappings = process.mappings()?;
+        let mut search = Search {
+            process,
+            mappings: &mappings,
+            candidates: Vec::new(),
+            unsupported: None,
+            not_loaded: None,
+            not_64_bit: None,
+            unread: 0,
+            first_unread: None,
+        };
+        let mut files = mapped_files(process.executable(), &mappings);
+        files.sort_by_key(|file| file.rank);
+        let mut images = Vec::new();
+        for file in &files {
+            let facts = self.facts(process, file);
+            let build_id = facts.as_ref().ok().and_then(|facts| facts.build_id.clone());
+            search.take(file, facts);
+            let mapped = file.mappings.iter().map(|mapping| profile::Image {
+                start: mapping.start,
+                end: mapping.end,
+                file_offset: mapping.file_offset,
+                path: file.path.to_owned(),
+                build_id: build_id.clone(),
+            });
+            images.extend(mapped);
+        }
+        let found = search.finish(files.len(), images);
+        // What was found may be made of two programs.
+        if !process.is_same_program() {
+            let pid = process.pid();
+            return Err(process::Error::Replaced { pid }.into());
+        }
+        found
+    }
+
+    /// What a file says, remembered or read.
+    fn facts(&mut self, process: &Process, file: &File) -> Result<Arc<Facts>, OpenError> {
+        let mapping = file.mappings.first().ok_or(OpenError::Anonymous)?;
+        let effort = match file.rank {
+            Rank::Other => Effort::Exported,
+            Rank::Executable | Rank::PythonLibrary => Effort::All,
+        };
+        let identity = process.identify_mapped(mapping)?;
+        if let Some(facts) = self.files.get(identity, effort) {
+            return Ok(facts);
+        }
+        let opened = process.open_mapped(mapping)?;
+        // The one that was opened, should it be another one by now.
+        let identity = FileIdentity::of(&opened).map_err(|source| OpenError::Open {
+            path: file.path.to_owned(),
+            source,
+        })?;
+        let debug_files = DebugFiles::of(process, file.path);
+        let facts = Facts::read(opened, file.path, effort, self.sources, debug_files)?;
+        Ok(self.files.insert(identity, effort, facts))
+    }
 }
 
 /// In which order files are looked into.
@@ -140,12 +206,19 @@ fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>>
     files
 }
 
+/// A place at which an interpreter is loaded.
+struct Loaded {
+    image: PathBuf,
+    facts: Arc<Facts>,
+    bias: u64,
+    is_initialised: Option<bool>,
+}
+
 /// What has been found in the files so far.
 struct Search<'a> {
     process: &'a Process,
     mappings: &'a [Mapping],
-    /// With the load bias of each.
-    candidates: Vec<(PathBuf, Build, u64)>,
+    candidates: Vec<Loaded>,
     unsupported: Option<(PathBuf, Unsupported)>,
     not_loaded: Option<PathBuf>,
     not_64_bit: Option<PathBuf>,
@@ -155,72 +228,55 @@ struct Search<'a> {
     first_unread: Option<OpenError>,
 }
 
-impl Search<'_> {
-    /// Looks for an interpreter in a file, and gives the file's build ID.
-    fn look_into(&mut self, file: &File) -> Option<String> {
-        let opened = match self.process.open_mapped(file.mappings.first()?) {
-            Ok(opened) => opened,
-            Err(error) => return self.note_unread(error),
+impl Loaded {
+    fn candidate(&self) -> Option<(Candidate, &Build, u64)> {
+        let Contents::Python { build, .. } = &self.facts.contents else {
+            return None;
         };
-        let elf = match Elf::read(opened) {
-            Ok(elf) => elf,
-            Err(elf::Error::NotElf) => return None,
-            Err(elf::Error::OtherClass) => {
+        let candidate = Candidate {
+            image: self.image.clone(),
+            version: build.version,
+            interpreters_head: build.interpreters_head.wrapping_add(self.bias),
+            is_initialised: self.is_initialised,
+        };
+        Some((candidate, build, self.bias))
+    }
+}
+
+impl Search<'_> {
+    /// Takes what a file says.
+    fn take(&mut self, file: &File, facts: Result<Arc<Facts>, OpenError>) {
+        let facts = match facts {
+            Ok(facts) => facts,
+            Err(why) => {
+                self.unread += 1;
+                self.first_unread.get_or_insert(why);
+                return;
+            }
+        };
+        match &facts.contents {
+            Contents::Other => {}
+            Contents::OtherClass => {
                 if file.rank == Rank::Executable {
                     self.not_64_bit = Some(file.path.to_owned());
                 }
-                return None;
             }
-            Err(_) => return self.note_damaged(file),
-        };
-        if self.is_worth_inspecting(file.rank) {
-            let effort = match file.rank {
-                Rank::Other => Effort::Exported,
-                Rank::Executable | Rank::PythonLibrary => Effort::All,
-            };
-            let name = String::from_utf8_lossy(file_name(file.path));
-            match inspect::inspect(&elf, &name, effort) {
-                Ok(Finding::NotPython) => {}
-                Ok(Finding::Supported(build)) => self.locate(file, &elf, &build),
-                Ok(Finding::Unsupported(found)) => {
-                    self.unsupported
-                        .get_or_insert_with(|| (file.path.to_owned(), found));
-                }
-                Err(_) => return self.note_damaged(file),
+            Contents::Unsupported(found) => {
+                self.unsupported
+                    .get_or_insert_with(|| (file.path.to_owned(), found.clone()));
             }
+            Contents::Python { build, segments } => self.locate(file, &facts, build, segments),
         }
-        elf.build_id().ok().flatten()
-    }
-
-    /// Notes a file that could not be read.
-    fn note_unread(&mut self, why: OpenError) -> Option<String> {
-        self.unread += 1;
-        self.first_unread.get_or_insert(why);
-        None
-    }
-
-    fn note_damaged(&mut self, file: &File) -> Option<String> {
-        self.note_unread(OpenError::Damaged {
-            path: file.path.to_owned(),
-        })
-    }
-
-    /// Libraries without Python's name are only looked into while nothing else was found.
-    fn is_worth_inspecting(&self, rank: Rank) -> bool {
-        rank != Rank::Other
-            || (self.candidates.is_empty()
-                && self.unsupported.is_none()
-                && self.not_loaded.is_none())
     }
 
     /// Finds the places at which the file's interpreter is loaded; a library can be loaded more
     /// than once.
-    fn locate<S: elf::Source>(&mut self, file: &File, elf: &Elf<S>, build: &Build) {
+    fn locate(&mut self, file: &File, facts: &Arc<Facts>, build: &Build, segments: &Segments) {
         let biases: BTreeSet<u64> = file
             .mappings
             .iter()
             .filter_map(|mapping| {
-                elf.segments().load_bias(Placement {
+                segments.load_bias(Placement {
                     start: mapping.start,
                     file_offset: mapping.file_offset,
                     is_executable: true,
@@ -234,8 +290,14 @@ impl Search<'_> {
                 .iter()
                 .any(|mapping| mapping.permissions.write && mapping.contains(head));
             if is_loaded {
-                self.candidates
-                    .push((file.path.to_owned(), build.clone(), bias));
+                let memory = self.process.memory();
+                let newest = memory.ok().and_then(|memory| memory.word(head).ok());
+                self.candidates.push(Loaded {
+                    image: file.path.to_owned(),
+                    facts: Arc::clone(facts),
+                    bias,
+                    is_initialised: newest.map(|newest| newest != 0),
+                });
             } else {
                 self.not_loaded.get_or_insert_with(|| file.path.to_owned());
             }
@@ -245,23 +307,23 @@ impl Search<'_> {
     fn finish(self, files: usize, images: Vec<profile::Image>) -> Result<Interpreter, Error> {
         let pid = self.process.pid();
         let executable = || self.process.executable().to_owned();
-        let mut candidates = self.candidates.into_iter();
-        if let Some((image, build, bias)) = candidates.next() {
+        // The sort is stable: those that are in use, in the order in which they were found.
+        let mut candidates = self.candidates;
+        candidates.sort_by_key(|loaded| loaded.is_initialised != Some(true));
+        let mut candidates = candidates.iter().filter_map(Loaded::candidate);
+        if let Some((first, build, bias)) = candidates.next() {
             return Ok(Interpreter {
-                version: build.version,
-                image,
-                interpreters_head: build.interpreters_head.wrapping_add(bias),
+                version: first.version,
+                flavour: build.flavour,
+                image: first.image,
+                interpreters_head: first.interpreters_head,
                 gil_holder: build.gil_holder.map(|holder| holder.wrapping_add(bias)),
+                is_initialised: first.is_initialised,
                 layout: build.layout,
                 layout_source: build.layout_source,
+                passed_over: build.passed_over.clone(),
                 images,
-                others: candidates
-                    .map(|(image, build, bias)| Candidate {
-                        image,
-                        version: build.version,
-                        interpreters_head: build.interpreters_head.wrapping_add(bias),
-                    })
-                    .collect(),
+                others: candidates.map(|(candidate, _, _)| candidate).collect(),
             });
         }
         Err(if let Some((image, found)) = self.unsupported {

@@ -55,10 +55,10 @@ pub enum Error {
     /// It runs Python, but none that is supported.
     #[error(
         "process {pid} runs {} ({}), which is not supported; {} {}",
-        Flavour(*found),
+        Described(found),
         image.display(),
         supported_range(),
-        Hint(*found)
+        Hint(found)
     )]
     Unsupported {
         /// The process.
@@ -105,17 +105,19 @@ impl Error {
 }
 
 /// What an interpreter is called.
-struct Flavour(Unsupported);
+struct Described<'a>(&'a Unsupported);
 
-impl fmt::Display for Flavour {
+impl fmt::Display for Described<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unsupported { version, reason } = self.0;
+        let Unsupported {
+            version, reason, ..
+        } = self.0;
         formatter.write_str(match reason {
             Reason::FreeThreaded => "a free-threaded build of ",
             Reason::Debug => "a debug build of ",
             Reason::Preview => "a preview of ",
             Reason::RuntimeSize { .. } => "an unusual build of ",
-            Reason::Version | Reason::Head => "",
+            Reason::Version | Reason::NewVersion | Reason::Head | Reason::SwitchedOff => "",
         })?;
         match version {
             Some(version) => write!(formatter, "Python {version}"),
@@ -125,24 +127,36 @@ impl fmt::Display for Flavour {
 }
 
 /// The end of the sentence about what is supported.
-struct Hint(Unsupported);
+struct Hint<'a>(&'a Unsupported);
 
-impl fmt::Display for Hint {
+impl fmt::Display for Hint<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.reason {
             Reason::Version => formatter.write_str("are"),
+            Reason::NewVersion => write!(formatter, "are; {SYMBOLS}"),
             Reason::FreeThreaded => formatter.write_str("with the global lock are"),
-            Reason::Debug => formatter.write_str("are when built for release"),
-            Reason::Preview => formatter.write_str("are from the first release candidate on"),
-            Reason::RuntimeSize { bytes } => {
-                write!(formatter, "are, but none has a _PyRuntime of {bytes} bytes")
-            }
+            Reason::Debug => write!(formatter, "are when built for release; {SYMBOLS}"),
+            Reason::Preview => write!(
+                formatter,
+                "are from the first release candidate on; {SYMBOLS}"
+            ),
+            Reason::RuntimeSize { bytes } => write!(
+                formatter,
+                "are, but none has a _PyRuntime of {bytes} bytes; {SYMBOLS}"
+            ),
             Reason::Head => formatter.write_str(
                 "are, but this one exports no PyInterpreterState_Head that is understood",
             ),
+            Reason::SwitchedOff => {
+                formatter.write_str("are, but the sources of its layout are switched off")
+            }
         }
     }
 }
+
+/// What helps where no table does.
+const SYMBOLS: &str = "with its debug symbols it is too: install them (packages end in -dbg, \
+                       -dbgsym or -debuginfo)";
 
 #[cfg(test)]
 mod tests {
@@ -150,7 +164,7 @@ mod tests {
     use crate::{
         process::OpenError,
         python::{
-            inspect::{Reason, Unsupported},
+            inspect::{Flavour, Reason, Unsupported},
             version::Version,
         },
     };
@@ -191,7 +205,9 @@ mod tests {
         let unsupported = |literal: &str, reason| {
             let found = Unsupported {
                 version: Version::from_literal(literal),
+                flavour: Flavour::default(),
                 reason,
+                passed_over: Vec::new(),
             };
             Error::unsupported(12, Path::new("/opt/python"), found).to_string()
         };
@@ -209,7 +225,8 @@ mod tests {
             unsupported("", Reason::RuntimeSize { bytes: 5 }),
             "process 12 runs an unusual build of Python of an unknown version (/opt/python), \
              which is not supported; CPython 2.7 and 3.6 to 3.15 are, but none has a _PyRuntime of 5 \
-             bytes"
+             bytes; with its debug symbols it is too: install them (packages end in -dbg, -dbgsym \
+             or -debuginfo)"
         );
     }
 }

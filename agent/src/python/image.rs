@@ -15,6 +15,9 @@ use crate::elf::{Elf, Error, Source};
 /// Most bytes of constants that are searched for the version.
 const MAX_CONSTANTS: u64 = 64 << 20;
 
+/// Most bytes of data that are searched for `_PyRuntime`.
+const MAX_DATA: u64 = 64 << 20;
+
 /// Only builds with `Py_REF_DEBUG` have this function.
 const DEBUG_FUNCTION: &str = "_Py_NegativeRefcount";
 
@@ -92,7 +95,8 @@ impl<'a, S: Source> Image<'a, S> {
     }
 
     /// `_PyRuntime`: the section of this name is exactly that, and even a program that exports
-    /// nothing and was stripped has it, from 3.10 on.
+    /// nothing and was stripped has it, from 3.10 on. Without section headers it is found by how
+    /// it starts, from 3.13 on.
     fn runtime(&self) -> Result<Option<Place>, Error> {
         if let Some(section) = self.elf.section(".PyRuntime") {
             return Ok(Some(Place {
@@ -100,7 +104,28 @@ impl<'a, S: Source> Image<'a, S> {
                 bytes: section.bytes,
             }));
         }
-        self.symbol("_PyRuntime")
+        if let Some(runtime) = self.symbol("_PyRuntime")? {
+            return Ok(Some(runtime));
+        }
+        if self.elf.has_sections() {
+            return Ok(None);
+        }
+        self.runtime_by_cookie()
+    }
+
+    /// `_PyRuntime` by the debug offsets at its start; only when all of them make sense, since the
+    /// file may be a program that reads those of others.
+    fn runtime_by_cookie(&self) -> Result<Option<Place>, Error> {
+        let found = self.elf.find_in_data(debug_offsets::COOKIE, MAX_DATA)?;
+        for address in found {
+            let mut start = [0; debug_offsets::MAX_BYTES];
+            if self.elf.initial_bytes(address, &mut start)?
+                && let Some(bytes) = DebugOffsets::new(&start).and_then(|it| it.runtime_bytes())
+            {
+                return Ok(Some(Place { address, bytes }));
+            }
+        }
+        Ok(None)
     }
 
     /// The static variable `interp_head`, by the function that returns it where `strip` took its
@@ -222,10 +247,14 @@ impl<'a, S: Source> Image<'a, S> {
 
     fn literals(&self) -> Result<Literals, Error> {
         let mut literals = Literals::default();
-        self.elf
-            .scan_section(".rodata", Literals::OVERLAP, MAX_CONSTANTS, |piece| {
-                literals.look(piece);
-            })?;
+        let look = |piece: &[u8]| literals.look(piece);
+        if self.elf.has_sections() {
+            self.elf
+                .scan_section(".rodata", Literals::OVERLAP, MAX_CONSTANTS, look)?;
+        } else {
+            self.elf
+                .scan_constants(Literals::OVERLAP, MAX_CONSTANTS, look)?;
+        }
         Ok(literals)
     }
 }

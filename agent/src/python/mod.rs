@@ -1,21 +1,24 @@
 //! CPython: whether a process runs it, which version, where its structures are, and how what the
 //! kernel half sends of it is to be read.
 //!
-//! Invariants: the memory of the process is not read, only its ELF files are; versions are
-//! known in `versions/` alone.
+//! Invariants: of the memory of the process no more is read than whether an interpreter is
+//! initialised; versions are known in `versions/` alone.
 
 mod clues;
 pub mod debug_offsets;
 pub mod detect;
+pub mod dwarf;
 pub mod error;
+mod files;
 mod getter;
 mod image;
 pub mod inspect;
+pub mod layouts;
 pub mod line_table;
 pub mod text;
 pub mod version;
 pub mod versions;
 
-pub use detect::{Interpreter, detect};
+pub use detect::{Detector, Interpreter};
 pub use error::Error;
 pub use version::Version;

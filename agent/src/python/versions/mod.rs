@@ -75,6 +75,19 @@ pub fn series_of(version: Version) -> Option<&'static Series> {
         .find(|series| version.is_same_series(series.version()))
 }
 
+/// The series of `version`, or the newest one where `version` is newer than all: what comes next
+/// is most like it.
+#[must_use]
+pub(super) fn nearest_series(version: Version) -> Option<&'static Series> {
+    let newest = SUPPORTED.last()?;
+    let is_newer = (version.major, version.minor) > (newest.major, newest.minor);
+    if is_newer {
+        Some(newest)
+    } else {
+        series_of(version)
+    }
+}
+
 /// Multiple of eight bytes that holds pointers at `words` and smaller fields that end at `ends`.
 /// Absent fields take nothing.
 fn covering(words: &[u16], ends: &[u16]) -> u16 {

@@ -83,7 +83,7 @@ const LAYOUT: Layout = Layout {
         class: 8,
         class_basic_size: 32,
         class_dict_offset: 288,
-        class_cached_keys: 872,
+        class_cached_keys: 856,
         dict_keys: 32,
         dict_values: 40,
         values_head: 0,

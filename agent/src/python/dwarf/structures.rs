@@ -1,0 +1,287 @@
+//! Where the members of C structures are, from the debugging information of a program.
+//!
+//! Invariants: the bytes are untrusted: nothing in them makes this panic, recurse without a bound
+//! or look at more than [`MAX_ENTRIES`] entries; sections that are not needed are not read.
+//!
+//! Not understood: what `dwz` moved into a file for several programs (`.gnu_debugaltlink`), and
+//! split DWARF; neither Debian's nor pyenv's interpreters have it.
+
+use std::{cell::Cell, collections::HashMap};
+
+use gimli::{
+    AttributeValue, DW_AT_bit_offset, DW_AT_bit_size, DW_AT_byte_size, DW_AT_data_bit_offset,
+    DW_AT_data_member_location, DW_AT_name, DW_AT_type, DebuggingInformationEntry, Dwarf,
+    DwarfSections, EndianSlice, LittleEndian, SectionId, Unit, UnitOffset,
+};
+
+use super::Error;
+use crate::elf::{self, Elf, Source};
+
+/// Most bytes of all sections together, decompressed; those of CPython have 40 MB.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Most entries that are looked at; those of CPython's outermost ones are 500,000.
+const MAX_ENTRIES: u64 = 20_000_000;
+
+/// How deep structures without a name and names of types may be nested.
+const MAX_DEPTH: usize = 8;
+
+/// The sections that types are in, or that their units cannot be read without.
+const SECTIONS: [SectionId; 7] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+];
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The sections of a file.
+pub(super) struct Sections(DwarfSections<Vec<u8>>);
+
+impl Sections {
+    /// Reads them.
+    pub(super) fn read<S: Source>(elf: &Elf<S>) -> Result<Self, Error> {
+        let mut left = MAX_BYTES;
+        let sections = DwarfSections::load(|id| {
+            if !SECTIONS.contains(&id) {
+                return Ok(Vec::new());
+            }
+            let contents = elf.contents(id.name(), left).map_err(|error| match error {
+                elf::Error::TooLarge { bytes, .. } => Error::TooLarge { bytes },
+                elf::Error::Compressed { .. } => Error::Compressed,
+                _ => Error::Damaged,
+            })?;
+            left -= contents.len() as u64;
+            Ok::<_, Error>(contents)
+        })?;
+        Ok(Self(sections))
+    }
+
+    /// The debugging information in them.
+    pub(super) fn dwarf(&self) -> Dwarf<Bytes<'_>> {
+        self.0
+            .borrow(|section| EndianSlice::new(section, LittleEndian))
+    }
+}
+
+/// A member of a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Where it is, in bytes.
+    pub(super) offset: u64,
+    /// Of a bit field the first bit, from the start of the structure that it is directly in.
+    pub(super) bit: Option<u64>,
+}
+
+/// The structures that were asked for.
+pub(super) struct Structures<'a> {
+    dwarf: &'a Dwarf<Bytes<'a>>,
+    units: Vec<Unit<Bytes<'a>>>,
+    /// Its size, and where it is: the index of a unit and the offset in that.
+    found: HashMap<&'static str, (u64, usize, UnitOffset)>,
+    left: Cell<u64>,
+}
+
+impl<'a> Structures<'a> {
+    /// Looks for structures by the names of their types, and stops when all are found.
+    pub(super) fn find(
+        dwarf: &'a Dwarf<Bytes<'a>>,
+        wanted: &[&'static str],
+    ) -> Result<Self, Error> {
+        let mut structures = Self {
+            dwarf,
+            units: Vec::new(),
+            found: HashMap::new(),
+            left: Cell::new(MAX_ENTRIES),
+        };
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next()? {
+            // A unit that makes no sense does not hide the others.
+            if let Ok(unit) = dwarf.unit(header) {
+                structures.look_through(unit, wanted)?;
+            }
+            if structures.found.len() == wanted.len() {
+                break;
+            }
+        }
+        Ok(structures)
+    }
+
+    /// Looks through the outermost entries of a unit.
+    fn look_through(
+        &mut self,
+        unit: Unit<Bytes<'a>>,
+        wanted: &[&'static str],
+    ) -> Result<(), Error> {
+        let index = self.units.len();
+        let mut is_used = false;
+        let mut entries = unit.entries();
+        // The first entry is that of the unit, and the next one the first inside.
+        let mut next = match entries.next_dfs() {
+            Ok(Some(_)) => entries.next_dfs().ok().flatten().cloned(),
+            _ => None,
+        };
+        while let Some(entry) = next {
+            self.count()?;
+            if matches!(
+                entry.tag(),
+                gimli::DW_TAG_typedef | gimli::DW_TAG_structure_type
+            ) && let Some(name) = self.name(&unit, &entry)
+                && let Some(name) = wanted.iter().find(|it| it.as_bytes() == name)
+                && !self.found.contains_key(name)
+                && let Some((bytes, offset)) = self.structure(&unit, entry.offset())?
+            {
+                self.found.insert(name, (bytes, index, offset));
+                is_used = true;
+            }
+            next = entries.next_sibling().ok().flatten().cloned();
+        }
+        if is_used {
+            self.units.push(unit);
+        }
+        Ok(())
+    }
+
+    /// The size of a structure.
+    pub(super) fn bytes(&self, structure: &str) -> Option<u64> {
+        self.found.get(structure).map(|(bytes, _, _)| *bytes)
+    }
+
+    /// A member of a structure; `path` may lead into structures inside, as in `outer.inner`.
+    pub(super) fn member(&self, structure: &str, path: &str) -> Result<Option<Member>, Error> {
+        let Some(&(_, index, offset)) = self.found.get(structure) else {
+            return Ok(None);
+        };
+        match self.units.get(index) {
+            Some(unit) => self.member_of(unit, offset, path, 0),
+            None => Ok(None),
+        }
+    }
+
+    fn member_of(
+        &self,
+        unit: &Unit<Bytes<'a>>,
+        structure: UnitOffset,
+        path: &str,
+        depth: usize,
+    ) -> Result<Option<Member>, Error> {
+        if depth == MAX_DEPTH {
+            return Ok(None);
+        }
+        let (first, rest) = match path.split_once('.') {
+            Some((first, rest)) => (first, Some(rest)),
+            None => (path, None),
+        };
+        let mut tree = unit.entries_tree(Some(structure))?;
+        let mut children = tree.root()?.children();
+        while let Some(child) = children.next()? {
+            self.count()?;
+            let entry = child.entry();
+            if entry.tag() != gimli::DW_TAG_member {
+                continue;
+            }
+            let name = self.name(unit, entry);
+            // A member without a name lends its own to the structure.
+            let path = match (name, rest) {
+                (None, _) => path,
+                (Some(name), _) if name != first.as_bytes() => continue,
+                (Some(_), None) => return Ok(Some(read_member(entry))),
+                (Some(_), Some(rest)) => rest,
+            };
+            let Some((_, inner)) = (match type_of(entry) {
+                Some(kind) => self.structure(unit, kind)?,
+                None => None,
+            }) else {
+                continue;
+            };
+            if let Some(member) = self.member_of(unit, inner, path, depth + 1)? {
+                let outer = read_member(entry).offset;
+                return Ok(Some(Member {
+                    offset: outer.saturating_add(member.offset),
+                    ..member
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The size and the place of the structure that a type at `offset` stands for, if it is one
+    /// and not only declared.
+    fn structure(
+        &self,
+        unit: &Unit<Bytes<'a>>,
+        mut offset: UnitOffset,
+    ) -> Result<Option<(u64, UnitOffset)>, Error> {
+        for _ in 0..MAX_DEPTH {
+            self.count()?;
+            let Ok(entry) = unit.entry(offset) else {
+                return Ok(None);
+            };
+            match entry.tag() {
+                gimli::DW_TAG_structure_type | gimli::DW_TAG_union_type => {
+                    let bytes = number(&entry, DW_AT_byte_size);
+                    return Ok(bytes.map(|bytes| (bytes, offset)));
+                }
+                gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type => {
+                    let Some(kind) = type_of(&entry) else {
+                        return Ok(None);
+                    };
+                    offset = kind;
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn name(
+        &self,
+        unit: &Unit<Bytes<'a>>,
+        entry: &DebuggingInformationEntry<Bytes<'a>>,
+    ) -> Option<&'a [u8]> {
+        let value = entry.attr_value(DW_AT_name)?;
+        let name = self.dwarf.attr_string(unit, value).ok()?;
+        Some(name.slice())
+    }
+
+    /// Counts an entry that is looked at.
+    fn count(&self) -> Result<(), Error> {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        if left == 0 {
+            return Err(Error::TooMany);
+        }
+        Ok(())
+    }
+}
+
+fn read_member(entry: &DebuggingInformationEntry<Bytes>) -> Member {
+    let offset = number(entry, DW_AT_data_member_location).unwrap_or(0);
+    let bit = number(entry, DW_AT_bit_size).and_then(|bits| {
+        number(entry, DW_AT_data_bit_offset).or_else(|| {
+            // Up to DWARF 3 they are counted from the highest bit of a number.
+            let bytes = number(entry, DW_AT_byte_size)?;
+            let from_highest = number(entry, DW_AT_bit_offset)?;
+            bytes
+                .checked_mul(8)?
+                .checked_sub(from_highest)?
+                .checked_sub(bits)
+        })
+    });
+    Member { offset, bit }
+}
+
+fn number(entry: &DebuggingInformationEntry<Bytes>, name: gimli::DwAt) -> Option<u64> {
+    entry.attr_value(name)?.udata_value()
+}
+
+fn type_of(entry: &DebuggingInformationEntry<Bytes>) -> Option<UnitOffset> {
+    match entry.attr_value(DW_AT_type)? {
+        AttributeValue::UnitRef(offset) => Some(offset),
+        _ => None,
+    }
+}
