@@ -9,6 +9,8 @@
 //!    └── discover ◄── python ◄── elf ◄── process ◄── launch
 //! ```
 //!
+//! [`doctor`] looks at a process as a capture would and says what is in the way of it.
+//!
 //! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; what comes from another
 //! process, from a file or from the kernel is untrusted and bounded; an expected race (a process
 //! gone, a record cut short) is counted, not an error.
@@ -17,6 +19,7 @@ pub mod aggregate;
 pub mod cli;
 pub mod decode;
 pub mod discover;
+pub mod doctor;
 pub mod elf;
 pub mod encode;
 pub mod kernel;

@@ -22,7 +22,7 @@ use aya::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 pub use counters::Counters;
-pub use requirements::{Unmet, check as check_requirements};
+pub use requirements::{Requirement, Unmet, check as check_requirements, requirements};
 
 /// The program that the clock runs.
 const ENTRY: &str = "on_cpu";

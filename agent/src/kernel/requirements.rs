@@ -42,30 +42,68 @@ pub enum Unmet {
     PidNamespace,
 }
 
-/// Checks all that can be checked beforehand.
+/// Something that agent needs, and whether it is there.
+#[derive(Debug)]
+pub struct Requirement {
+    /// What it is.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub met: Result<(), Unmet>,
+}
+
+/// All that can be checked beforehand.
+#[must_use]
+pub fn requirements() -> Vec<Requirement> {
+    [
+        ("Linux 5.10 or later", check_kernel as fn() -> _),
+        ("permission to profile", check_capabilities),
+        ("types of the kernel (BTF)", check_btf),
+        ("process ids of the host", check_namespace),
+    ]
+    .map(|(name, check)| Requirement { name, met: check() })
+    .into()
+}
+
+/// Checks all of it.
 ///
 /// # Errors
 ///
 /// The first thing that is missing.
 pub fn check() -> Result<(), Unmet> {
+    requirements().into_iter().try_for_each(|one| one.met)
+}
+
+fn check_kernel() -> Result<(), Unmet> {
     let release = uname().release().to_string_lossy().into_owned();
-    if kernel_version(&release).is_some_and(|version| version < OLDEST_KERNEL) {
-        return Err(Unmet::Kernel(release));
+    match kernel_version(&release) {
+        Some(version) if version < OLDEST_KERNEL => Err(Unmet::Kernel(release)),
+        _ => Ok(()),
     }
+}
+
+fn check_capabilities() -> Result<(), Unmet> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let missing = missing_capabilities(&status);
-    if !missing.is_empty() {
-        return Err(Unmet::Capabilities(missing.join(", ")));
+    match missing_capabilities(&status).as_slice() {
+        [] => Ok(()),
+        missing => Err(Unmet::Capabilities(missing.join(", "))),
     }
-    if !Path::new(btf::VMLINUX).exists() {
-        let absent = io::Error::from(io::ErrorKind::NotFound);
-        return Err(Unmet::Btf(btf::Error::Unreadable(absent)));
+}
+
+fn check_btf() -> Result<(), Unmet> {
+    if Path::new(btf::VMLINUX).exists() {
+        return Ok(());
     }
+    let absent = io::Error::from(io::ErrorKind::NotFound);
+    Err(Unmet::Btf(btf::Error::Unreadable(absent)))
+}
+
+fn check_namespace() -> Result<(), Unmet> {
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    if namespace.as_os_str() != INITIAL_PID_NAMESPACE {
-        return Err(Unmet::PidNamespace);
+    if namespace.as_os_str() == INITIAL_PID_NAMESPACE {
+        Ok(())
+    } else {
+        Err(Unmet::PidNamespace)
     }
-    Ok(())
 }
 
 /// Major and minor version of a kernel's release name.

@@ -1,0 +1,94 @@
+//! Whether a process can be profiled, how that is known, and what to do if it cannot.
+//!
+//! Invariants: nothing is loaded into the kernel and nothing in the process changes; whatever is
+//! wrong is part of the report, which is always made.
+
+mod show;
+
+use std::path::PathBuf;
+
+use crate::{
+    kernel::{Requirement, requirements},
+    process::{self, Process},
+    python::{self, Detector, Interpreter},
+};
+
+/// What was found out about a process.
+#[derive(Debug)]
+pub struct Report {
+    /// What was asked for.
+    pub pid: u32,
+    /// What agent needs of the system.
+    pub requirements: Vec<Requirement>,
+    /// The process.
+    pub process: Result<About, process::Error>,
+    /// Its interpreter; [`None`] when there is no process to look at.
+    pub python: Option<Result<Interpreter, python::Error>>,
+}
+
+/// A process that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The kernel's name of it.
+    pub name: String,
+    /// What it runs.
+    pub executable: PathBuf,
+    /// Its id in each PID namespace, that of the agent's `/proc` first.
+    pub namespace_pids: Vec<u32>,
+    /// Whether it sees other files than the agent; [`None`] when that may not be known.
+    pub has_own_mounts: Option<bool>,
+}
+
+/// Finds out all that is known about a process before it is profiled.
+#[must_use]
+pub fn examine(pid: u32) -> Report {
+    let found = Process::open(pid);
+    let python = found
+        .as_ref()
+        .ok()
+        .map(|process| Detector::default().detect(process));
+    Report {
+        pid,
+        requirements: requirements(),
+        process: found.map(|process| About::of(&process)),
+        python,
+    }
+}
+
+impl About {
+    fn of(process: &Process) -> Self {
+        Self {
+            name: process.name().to_owned(),
+            executable: process.executable().to_owned(),
+            namespace_pids: process.namespace_pids().to_vec(),
+            has_own_mounts: process.has_own_mounts().ok(),
+        }
+    }
+}
+
+impl Report {
+    /// Whether a capture would start.
+    #[must_use]
+    pub fn is_profilable(&self) -> bool {
+        self.obstacles().is_empty()
+    }
+
+    /// What is in the way of a capture; each says what to do.
+    #[must_use]
+    pub fn obstacles(&self) -> Vec<String> {
+        let unmet = self
+            .requirements
+            .iter()
+            .filter_map(|one| one.met.as_ref().err())
+            .map(ToString::to_string);
+        let process = self.process.as_ref().err().map(ToString::to_string);
+        let python = match &self.python {
+            Some(Err(error)) => Some(error.to_string()),
+            _ => None,
+        };
+        unmet.chain(process).chain(python).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
