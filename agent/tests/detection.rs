@@ -28,6 +28,11 @@ use agent_common::{
 };
 use xtask::interpreters;
 
+mod detection {
+    mod changing;
+    mod embedding;
+}
+
 /// What the interpreters run; describes what it writes.
 const PROGRAM: &str = include_str!("data/stacks.py");
 const PROGRAM_2: &str = include_str!("data/stacks_2.py");
@@ -176,18 +181,22 @@ fn start(mut command: Command, program: &str, place: &str) -> (Child, Answer) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let answer = read_answer(&mut child);
+    (child, answer)
+}
+
+fn read_answer(child: &mut Child) -> Answer {
     let output = BufReader::new(child.stdout.take().unwrap());
     let mut lines = output
         .lines()
         .map(Result::unwrap)
         .take_while(|line| !line.is_empty());
-    let answer = Answer {
+    Answer {
         version: lines.next().unwrap(),
         thread_id: lines.next().unwrap().parse().unwrap(),
         argument: lines.next().unwrap().parse().unwrap(),
         frames: lines.collect(),
-    };
-    (child, answer)
+    }
 }
 
 /// Lets an interpreter end.

@@ -5,6 +5,8 @@ use goblin::elf::{
     section_header::{SHN_UNDEF, SHT_SYMTAB},
 };
 
+use memchr::memmem;
+
 use super::{Elf, Error, MAX_NAME, Source, at_most, half, word};
 
 /// Bytes of a symbol.
@@ -59,17 +61,14 @@ impl<S: Source> Elf<S> {
         debug_assert!(name.len() < MAX_NAME);
         let mut needle = name.as_bytes().to_vec();
         needle.push(0);
+        let finder = memmem::Finder::new(&needle);
         let mut places = Vec::new();
         self.scan(
             strings.sh_offset,
             strings.sh_size,
             needle.len() - 1,
             |start, piece| {
-                let found = piece
-                    .windows(needle.len())
-                    .enumerate()
-                    .filter(|(_, window)| *window == needle)
-                    .map(|(at, _)| start + at as u64);
+                let found = finder.find_iter(piece).map(|at| start + at as u64);
                 places.extend(found.take(MAX_PLACES - places.len()));
             },
         )?;

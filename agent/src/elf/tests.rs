@@ -2,7 +2,12 @@
 
 use super::{Elf, Error, Placement, Source, at_most, word};
 use proptest::prelude::{any, prop, proptest};
-use std::{fs, sync::LazyLock};
+use std::{
+    cell::Cell,
+    fs,
+    io::{self, Write as _},
+    sync::LazyLock,
+};
 
 /// A symbol that is not exported.
 #[unsafe(no_mangle)]
@@ -110,6 +115,50 @@ fn a_file_cut_short_anywhere_is_survived() {
             ask(&elf);
         }
     }
+}
+
+/// Counts what is read of a file.
+struct Counted {
+    file: fs::File,
+    bytes: Cell<u64>,
+}
+
+impl Source for Counted {
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.bytes.set(self.bytes.get() + into.len() as u64);
+        self.file.fill(into, offset)
+    }
+}
+
+#[test]
+fn a_huge_file_without_contents_is_not_read_through() {
+    const HUGE: u64 = 1 << 40;
+    let mut header = LIBRARY[..64].to_vec();
+    // Two program headers behind the file header, and no section headers.
+    header[32..40].copy_from_slice(&64_u64.to_le_bytes());
+    header[40..48].fill(0);
+    header[56..58].copy_from_slice(&2_u16.to_le_bytes());
+    header[60..64].fill(0);
+    let (loaded, dynamic, readable_and_writable) = (1_u64, 2, 6 << 32);
+    for kind in [loaded | readable_and_writable, dynamic] {
+        for word in [kind, 0, 0, 0, HUGE, HUGE, 4096] {
+            header.extend(word.to_le_bytes());
+        }
+    }
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&header).unwrap();
+    file.set_len(HUGE).unwrap();
+    let bytes = Cell::new(0);
+    let elf = Elf::read(Counted { file, bytes }).unwrap();
+    assert!(elf.exported_symbol("malloc").is_err());
+    let found = elf.find_in_data(*b"xdebugpy", 1 << 20).unwrap();
+    assert!(found.is_empty());
+    ask(&elf);
+    assert!(elf.source.bytes.get() < 8 << 20);
 }
 
 proptest! {

@@ -75,6 +75,7 @@ pub struct Candidate {
 pub struct Detector {
     sources: Sources,
     files: Files,
+    files_read: u64,
 }
 
 impl Detector {
@@ -83,8 +84,14 @@ impl Detector {
     pub fn with_sources(sources: Sources) -> Self {
         Self {
             sources,
-            files: Files::default(),
+            ..Self::default()
         }
+    }
+
+    /// How many files it has looked into so far.
+    #[must_use]
+    pub fn files_read(&self) -> u64 {
+        self.files_read
     }
 
     /// Finds the interpreter of a process.
@@ -152,6 +159,7 @@ impl Detector {
             path: file.path.to_owned(),
             source,
         })?;
+        self.files_read += 1;
         let debug_files = DebugFiles::of(process, file.path);
         let facts = Facts::read(opened, file.path, effort, self.sources, debug_files)?;
         Ok(self.files.insert(identity, effort, facts))

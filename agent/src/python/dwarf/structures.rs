@@ -11,7 +11,7 @@ use std::{cell::Cell, collections::HashMap};
 use gimli::{
     AttributeValue, DW_AT_bit_offset, DW_AT_bit_size, DW_AT_byte_size, DW_AT_data_bit_offset,
     DW_AT_data_member_location, DW_AT_name, DW_AT_type, DebuggingInformationEntry, Dwarf,
-    DwarfSections, EndianSlice, LittleEndian, SectionId, Unit, UnitOffset,
+    DwarfSections, EndianSlice, LittleEndian, Reader as _, SectionId, Unit, UnitOffset,
 };
 
 use super::Error;
@@ -189,7 +189,7 @@ impl<'a> Structures<'a> {
             let path = match (name, rest) {
                 (None, _) => path,
                 (Some(name), _) if name != first.as_bytes() => continue,
-                (Some(_), None) => return Ok(Some(read_member(entry))),
+                (Some(_), None) => return Ok(read_member(entry)),
                 (Some(_), Some(rest)) => rest,
             };
             let Some((_, inner)) = (match type_of(entry) {
@@ -199,8 +199,7 @@ impl<'a> Structures<'a> {
                 continue;
             };
             if let Some(member) = self.member_of(unit, inner, path, depth + 1)? {
-                let outer = read_member(entry).offset;
-                return Ok(Some(Member {
+                return Ok(place_of(entry).map(|outer| Member {
                     offset: outer.saturating_add(member.offset),
                     ..member
                 }));
@@ -259,8 +258,8 @@ impl<'a> Structures<'a> {
     }
 }
 
-fn read_member(entry: &DebuggingInformationEntry<Bytes>) -> Member {
-    let offset = number(entry, DW_AT_data_member_location).unwrap_or(0);
+fn read_member(entry: &DebuggingInformationEntry<Bytes>) -> Option<Member> {
+    let offset = place_of(entry)?;
     let bit = number(entry, DW_AT_bit_size).and_then(|bits| {
         number(entry, DW_AT_data_bit_offset).or_else(|| {
             // Up to DWARF 3 they are counted from the highest bit of a number.
@@ -272,7 +271,23 @@ fn read_member(entry: &DebuggingInformationEntry<Bytes>) -> Member {
                 .checked_sub(bits)
         })
     });
-    Member { offset, bit }
+    Some(Member { offset, bit })
+}
+
+/// Where a member is, in bytes; nothing when that has to be computed.
+fn place_of(entry: &DebuggingInformationEntry<Bytes>) -> Option<u64> {
+    match entry.attr_value(DW_AT_data_member_location) {
+        // Members of unions have none, nor have bit fields in newer formats.
+        None => Some(0),
+        // The oldest format has it as an expression, but a trivial one.
+        Some(AttributeValue::Exprloc(expression)) => {
+            let mut expression = expression.0;
+            let operation = expression.read_u8().ok()?;
+            let offset = expression.read_uleb128().ok()?;
+            (operation == gimli::DW_OP_plus_uconst.0 && expression.is_empty()).then_some(offset)
+        }
+        Some(value) => value.udata_value(),
+    }
 }
 
 fn number(entry: &DebuggingInformationEntry<Bytes>, name: gimli::DwAt) -> Option<u64> {
