@@ -31,6 +31,7 @@ use xtask::interpreters;
 mod detection {
     mod changing;
     mod embedding;
+    mod unusual;
 }
 
 /// What the interpreters run; describes what it writes.
