@@ -10,7 +10,7 @@ use xtask::interpreters;
 
 #[test]
 fn every_interpreter_is_described() {
-    for interpreter in interpreters::ensure().unwrap() {
+    for interpreter in interpreters::all().unwrap() {
         let mut child = Command::new(&interpreter.path)
             .args([
                 "-c",

@@ -48,7 +48,7 @@ const ALONE: [(LayoutSource, Sources); 3] = [
 #[test]
 fn all_sources_agree() {
     let mut wrong = Vec::new();
-    for interpreter in interpreters::ensure().unwrap() {
+    for interpreter in interpreters::all().unwrap() {
         let child = start(&interpreter);
         let process = Process::open(child.id()).unwrap();
         let best = Detector::default().detect(&process).unwrap();

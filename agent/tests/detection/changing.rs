@@ -16,7 +16,7 @@ use crate::{Memory, end, program_for, read_answer, start};
 #[test]
 fn a_library_that_was_replaced_while_it_is_in_use() {
     let directory = tempfile::tempdir().unwrap();
-    for interpreter in interpreters::ensure().unwrap() {
+    for interpreter in interpreters::all().unwrap() {
         let program = program_for(&interpreter.path);
         let (child, _) = start(Command::new(&interpreter.path), program, "main");
         let process = Process::open(child.id()).unwrap();
@@ -48,7 +48,7 @@ fn a_library_that_was_replaced_while_it_is_in_use() {
 
 #[test]
 fn a_process_that_starts_another_version() {
-    let interpreters = interpreters::ensure().unwrap();
+    let interpreters = interpreters::all().unwrap();
     let (first, second) = (&interpreters[0], &interpreters[1]);
     let mut child = Command::new(&first.path)
         .args([
@@ -91,7 +91,7 @@ fn a_process_that_starts_another_version() {
 /// The second process with the same files costs little more than reading its mappings.
 #[test]
 fn files_are_looked_into_once() {
-    for interpreter in interpreters::ensure().unwrap() {
+    for interpreter in interpreters::all().unwrap() {
         let program = program_for(&interpreter.path);
         let children = [(); 2].map(|()| {
             let (child, _) = start(Command::new(&interpreter.path), program, "main");

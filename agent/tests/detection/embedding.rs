@@ -29,7 +29,7 @@ struct Kit {
 impl Kit {
     /// All of Python 3 from 3.8 on; before, archives could not be linked alone.
     fn all() -> Vec<Self> {
-        let kits: Vec<Self> = interpreters::ensure()
+        let kits: Vec<Self> = interpreters::all()
             .unwrap()
             .iter()
             .filter_map(|interpreter| Self::of(&interpreter.path))

@@ -24,7 +24,7 @@ const NEXT_VERSION: u64 = 0x0310_00f0;
 
 /// The libraries of interpreters that say their version, and the interpreters.
 fn libraries() -> Vec<(PathBuf, Interpreter)> {
-    let found = interpreters::ensure()
+    let found = interpreters::all()
         .unwrap()
         .into_iter()
         .filter_map(|interpreter| {
@@ -136,7 +136,7 @@ fn debug_offsets_that_lie_are_passed_over() {
 fn a_debug_build_without_its_symbols_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mut checked = 0;
-    for interpreter in interpreters::ensure().unwrap() {
+    for interpreter in interpreters::all().unwrap() {
         let program = program_for(&interpreter.path);
         let (child, _) = start(Command::new(&interpreter.path), program, "main");
         let process = Process::open(child.id()).unwrap();
