@@ -1,7 +1,7 @@
 //! What the doctor says of live interpreters.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     process::{Command, Stdio},
 };
 
@@ -39,4 +39,39 @@ fn every_interpreter_is_described() {
         let advice = format!("It can be profiled: agent --pid {}\n", child.id());
         assert!(text.ends_with(&advice));
     }
+}
+
+#[test]
+fn a_shell_that_has_started_python_is_told_so() {
+    let interpreter = interpreters::all().unwrap().remove(0);
+    let mut shell = Command::new("sh")
+        .args([
+            "-c",
+            "\"$0\" -c 'import sys; sys.stdout.write(\"!\"); sys.stdout.flush(); \
+             sys.stdin.read()'; exit 0",
+        ])
+        .arg(&interpreter.path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0];
+    shell
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    let report = examine(shell.id());
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    assert!(!report.is_profilable());
+    let [(pid, version)] = report.descendants[..] else {
+        unreachable!("{report}");
+    };
+    assert_eq!(
+        (u32::from(version.major), u32::from(version.minor)),
+        (interpreter.major, interpreter.minor)
+    );
+    assert!(report.to_string().contains(&format!("try --pid {pid}\n")));
 }

@@ -10,8 +10,11 @@ use std::path::PathBuf;
 use crate::{
     kernel::{Requirement, requirements},
     process::{self, Process},
-    python::{self, Detector, Interpreter},
+    python::{self, Detector, Interpreter, Version},
 };
+
+/// Most processes below one that does not run Python that are looked at.
+const MAX_DESCENDANTS: usize = 64;
 
 /// What was found out about a process.
 #[derive(Debug)]
@@ -24,6 +27,9 @@ pub struct Report {
     pub process: Result<About, process::Error>,
     /// Its interpreter; [`None`] when there is no process to look at.
     pub python: Option<Result<Interpreter, python::Error>>,
+    /// If it does not run Python, the processes below it that do, and their versions: what starts
+    /// a program is often something else.
+    pub descendants: Vec<(u32, Version)>,
 }
 
 /// A process that was found.
@@ -43,16 +49,31 @@ pub struct About {
 #[must_use]
 pub fn examine(pid: u32) -> Report {
     let found = Process::open(pid);
-    let python = found
-        .as_ref()
-        .ok()
-        .map(|process| Detector::default().detect(process));
+    let mut detector = Detector::default();
+    let python = found.as_ref().ok().map(|process| detector.detect(process));
+    let descendants = match &python {
+        Some(Err(python::Error::NotPython { .. })) => pythons_below(pid, &mut detector),
+        _ => Vec::new(),
+    };
     Report {
         pid,
         requirements: requirements(),
         process: found.map(|process| About::of(&process)),
         python,
+        descendants,
     }
+}
+
+fn pythons_below(pid: u32, detector: &mut Detector) -> Vec<(u32, Version)> {
+    process::descendants(pid)
+        .into_iter()
+        .take(MAX_DESCENDANTS)
+        .filter_map(|descendant| {
+            let process = Process::open(descendant.pid).ok()?;
+            let python = detector.detect(&process).ok()?;
+            Some((descendant.pid, python.version))
+        })
+        .collect()
 }
 
 impl About {

@@ -65,6 +65,12 @@ impl Report {
         for obstacle in obstacles {
             writeln!(formatter, "  - {}", printable(&obstacle))?;
         }
+        for (pid, version) in &self.descendants {
+            writeln!(
+                formatter,
+                "But it has started process {pid}, which runs CPython {version}: try --pid {pid}"
+            )?;
+        }
         Ok(())
     }
 }

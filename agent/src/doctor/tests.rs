@@ -45,6 +45,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
                 passed_over: Vec::new(),
             },
         })),
+        descendants: vec![(1235, Version::of_series(3, 9))],
     };
     assert!(!report.is_profilable());
     assert_eq!(
@@ -65,7 +66,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
          (Kubernetes)\n\
          \x20 - process 1234 runs a debug build of Python 3.8.1 (/opt/python), which is not \
          supported; CPython 2.7 and 3.6 to 3.15 are when built for release; with its debug \
-         symbols it is too: install them (packages end in -dbg, -dbgsym or -debuginfo)\n"
+         symbols it is too: install them (packages end in -dbg, -dbgsym or -debuginfo)\n\
+         But it has started process 1235, which runs CPython 3.9: try --pid 1235\n"
     );
 }
 
