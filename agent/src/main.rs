@@ -1,17 +1,32 @@
 //! The command `agent`.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
-use agent::{cli, run};
+use agent::{cli, doctor, run};
+use anyhow::Context as _;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let result = match cli::parse() {
         cli::Command::Capture(options) => run::run(&options).await,
-        cli::Command::Doctor { pid } => Err(anyhow::anyhow!("not yet: {pid}")),
+        cli::Command::Doctor { pid } => examine(pid),
     };
     result.unwrap_or_else(|error| {
         eprintln!("agent: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Says how a process is seen; fails when it cannot be profiled.
+fn examine(pid: u32) -> anyhow::Result<ExitCode> {
+    let report = doctor::examine(pid);
+    write!(io::stdout(), "{report}").context("cannot write the report")?;
+    Ok(if report.is_profilable() {
+        ExitCode::SUCCESS
+    } else {
         ExitCode::FAILURE
     })
 }
