@@ -1,6 +1,6 @@
 //! Which frames does the thread run?
 
-use agent_common::{record::WalkEnd, thread::prove, walk::WalkStep};
+use agent_common::{limits::MAX_STATES, record::WalkEnd, thread::prove, walk::WalkStep};
 
 use super::{FAULT, Outcome};
 use crate::{
@@ -89,21 +89,26 @@ fn try_walk_outer_state(end: WalkEnd) -> Option<Outcome> {
     let sampler = Sampler::current()?;
     let memory = Current::of(sampler);
     let layout = sampler.layout()?;
-    let nth = sampler.nth_state.get() + 1;
-    sampler.nth_state.set(nth);
-    let known = THREADS.get_ptr(sampler.tid.get())?;
-    // SAFETY: values of the map stay readable while the program runs.
-    let state = unsafe { (*known).states.get(nth) };
-    if state.address.is_null() {
-        return None;
-    }
     let thread_id = sampler.thread_id.get();
-    if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
-        return Some(Outcome::ended(WalkEnd::THREAD_FAULT));
+    let mut tried = 0;
+    while tried < MAX_STATES {
+        tried += 1;
+        let nth = sampler.nth_state.get() + 1;
+        sampler.nth_state.set(nth);
+        let known = THREADS.get_ptr(sampler.tid.get())?;
+        // SAFETY: values of the map stay readable while the program runs.
+        let state = unsafe { (*known).states.get(nth) };
+        if state.address.is_null() {
+            return None;
+        }
+        if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
+            return Some(Outcome::ended(WalkEnd::THREAD_FAULT));
+        }
+        let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
+        // One that runs nothing was only made there.
+        if step != WalkStep::End(WalkEnd::NO_FRAME) {
+            return Some(step.into());
+        }
     }
-    match sampler.walk.begin(&memory, &mut sampler.scratch, layout) {
-        // What was walked before is the whole stack.
-        WalkStep::End(WalkEnd::NO_FRAME) => None,
-        step => Some(step.into()),
-    }
+    None
 }
