@@ -8,7 +8,7 @@ use crate::{
     data_stack::DataStack,
     hash::Hash,
     held::{Held, masked},
-    layout::{ABSENT, CodeLayout, InstructionStyle, Layout, ThreadLayout},
+    layout::{ABSENT, CodeLayout, InstructionStyle, Layout},
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
@@ -135,14 +135,45 @@ impl Walk {
         scratch: &mut Scratch,
         layout: &Layout,
     ) -> WalkStep {
+        let cframe = UserAddr(scratch.word(SLOT + layout.thread.frame as usize));
+        self.begin_at(memory, scratch, layout, cframe)
+    }
+
+    /// The same, at the newest frame of the evaluation loop that called the newest one, where
+    /// loops have a `_PyCFrame` (3.11, 3.12).
+    ///
+    /// The newest loop makes its own known before it has set a frame, and until then that may be
+    /// anything: a walk from there leads nowhere.
+    #[inline(always)]
+    pub fn begin_below<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+    ) -> WalkStep {
+        let newest = UserAddr(scratch.word(SLOT + layout.thread.frame as usize));
+        match memory.word(newest.field(layout.thread.cframe_previous)) {
+            Ok(previous) => self.begin_at(memory, scratch, layout, UserAddr(previous)),
+            Err(Fault) => WalkStep::End(WalkEnd::THREAD_FAULT),
+        }
+    }
+
+    #[inline(always)]
+    fn begin_at<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        start: UserAddr,
+    ) -> WalkStep {
         self.landmark.set(0);
         self.last_is_internal.set(0);
         self.data_stack.clear();
         let fields = &layout.thread;
         let at = |offset: u16| SLOT + offset as usize;
-        let mut frame = scratch.word(at(fields.frame));
+        let mut frame = start.0;
         if fields.cframe_current_frame != ABSENT && frame != 0 {
-            match current_frame(memory, fields, UserAddr(frame)) {
+            match memory.word(start.field(fields.cframe_current_frame)) {
                 Ok(current) => frame = current,
                 Err(Fault) => return WalkStep::End(WalkEnd::THREAD_FAULT),
             }
@@ -392,27 +423,6 @@ impl Default for Walk {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The newest frame of the evaluation loop whose `_PyCFrame` is at `cframe`.
-///
-/// The loop makes its `_PyCFrame` known before it has set the frame: until then the newest frame
-/// is that of the loop that called it.
-#[inline(always)]
-fn current_frame<M: UserMemory>(
-    memory: &M,
-    layout: &ThreadLayout,
-    cframe: UserAddr,
-) -> Result<u64, Fault> {
-    let current = memory.word(cframe.field(layout.cframe_current_frame))?;
-    if UserAddr(current).could_be_structure() {
-        return Ok(current);
-    }
-    let previous = memory.word(cframe.field(layout.cframe_previous))?;
-    if previous == 0 {
-        return Ok(current);
-    }
-    memory.word(UserAddr(previous).field(layout.cframe_current_frame))
 }
 
 /// Where the bytecode that a frame runs starts: the one in the code object, or one of the copies

@@ -68,6 +68,7 @@ fn begin_sample() -> Option<()> {
         .periods(now_ns, pid_tgid as u32, task.switches());
     sampler.weight.set(periods);
     sampler.nth_state.set(0);
+    sampler.is_second_walk.set(0);
     sampler.holds_gil.set(0);
     sampler.walk.clear();
     sampler.absent.clear();
@@ -93,7 +94,7 @@ fn try_read_stack() -> WalkEnd {
     }
     let mut outcome = Outcome(steps::begin_walk());
     if outcome != Outcome::NEXT {
-        outcome = Outcome(steps::walk_outer_state(u32::from(outcome.end().0)));
+        outcome = Outcome(steps::go_on(u32::from(outcome.end().0)));
     }
     let mut visited = 0;
     while outcome == Outcome::NEXT && visited < MAX_VISITED {

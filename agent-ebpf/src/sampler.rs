@@ -35,6 +35,9 @@ pub(crate) struct Sampler {
     pub(crate) weight: Held<u32>,
     /// Which of the thread's states is walked.
     pub(crate) nth_state: Held<u32>,
+    /// 1 when the first walk led nowhere.
+    pub(crate) is_second_walk: Held<u32>,
+    pub(crate) reserved: u32,
     /// 1 when the thread holds the GIL, 0 when it does not or that is not looked at.
     pub(crate) holds_gil: Held<u32>,
     /// The sample before on this processor.

@@ -1,6 +1,8 @@
 //! Which frames does the thread run?
 
-use agent_common::{limits::MAX_STATES, record::WalkEnd, thread::prove, walk::WalkStep};
+use agent_common::{
+    layout::ABSENT, limits::MAX_STATES, record::WalkEnd, thread::prove, walk::WalkStep,
+};
 
 use super::{FAULT, Outcome};
 use crate::{
@@ -61,31 +63,59 @@ fn try_walk_frames() -> Option<Outcome> {
             .walk
             .step(&memory, &mut sampler.scratch, layout, &mut code_objects);
         if let WalkStep::End(end) = outcome {
-            return Some(Outcome(walk_outer_state(u32::from(end.0))));
+            return Some(Outcome(go_on(u32::from(end.0))));
         }
         step += 1;
     }
     Some(Outcome::NEXT)
 }
 
-/// Begins at the newest frame of the state that the thread has in an older interpreter, to walk
-/// its frames below those that were walked: [`Outcome::NEXT`], or the end, which is `end` if there
-/// is no such state or that of the walk before was not its root.
+/// Goes on after a walk that came to `end`: with the frames of another state of the thread below
+/// those that were walked, or once more from another start. [`Outcome::NEXT`], or `end` again.
 ///
 /// A function of its own: with it [`walk_frames`] is more than older verifiers take.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn walk_outer_state(end: u32) -> u32 {
+pub(crate) extern "C" fn go_on(end: u32) -> u32 {
     let end = WalkEnd(end as u16);
-    try_walk_outer_state(end).unwrap_or(Outcome::ended(end)).0
+    let mut next = try_walk_below(end);
+    if next.is_none() && (end == WalkEnd::ROOT || end == WalkEnd::NO_FRAME) {
+        next = try_walk_outer_state();
+    }
+    next.unwrap_or(Outcome::ended(end)).0
 }
 
+/// Walks once more from the loop that called the newest one, when the walk from that led nowhere.
 #[inline(always)]
-fn try_walk_outer_state(end: WalkEnd) -> Option<Outcome> {
-    // An interpreter that runs nothing now may have been started by one that does.
-    if end != WalkEnd::ROOT && end != WalkEnd::NO_FRAME {
+fn try_walk_below(end: WalkEnd) -> Option<Outcome> {
+    let sampler = Sampler::current()?;
+    let memory = Current::of(sampler);
+    let layout = sampler.layout()?;
+    let leads_nowhere =
+        end == WalkEnd::FRAME_FAULT || end == WalkEnd::BAD_POINTER || end == WalkEnd::NO_FRAME;
+    let is_first = sampler.is_second_walk.get() == 0 && sampler.nth_state.get() == 0;
+    if layout.thread.cframe_previous == ABSENT || !leads_nowhere || !is_first {
         return None;
     }
+    sampler.is_second_walk.set(1);
+    let known = THREADS.get_ptr(sampler.tid.get())?;
+    // SAFETY: values of the map stay readable while the program runs.
+    let state = unsafe { (*known).states.get(sampler.nth_state.get()) };
+    let thread_id = sampler.thread_id.get();
+    if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
+        return None;
+    }
+    sampler.walk.clear();
+    sampler.absent.clear();
+    let step = sampler
+        .walk
+        .begin_below(&memory, &mut sampler.scratch, layout);
+    Some(step.into())
+}
+
+/// Begins at the newest frame of the state that the thread has in an older interpreter.
+#[inline(always)]
+fn try_walk_outer_state() -> Option<Outcome> {
     let sampler = Sampler::current()?;
     let memory = Current::of(sampler);
     let layout = sampler.layout()?;
@@ -105,7 +135,7 @@ fn try_walk_outer_state(end: WalkEnd) -> Option<Outcome> {
             return Some(Outcome::ended(WalkEnd::THREAD_FAULT));
         }
         let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
-        // One that runs nothing was only made there.
+        // An interpreter that runs nothing was only made by one that does.
         if step != WalkStep::End(WalkEnd::NO_FRAME) {
             return Some(step.into());
         }
