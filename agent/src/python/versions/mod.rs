@@ -3,6 +3,19 @@
 //! Offsets were taken from the DWARF of real binaries and from compiled headers. All of them are
 //! the same on x86-64 and aarch64, with glibc and with musl, and for every release of a series.
 //! `tests/layouts.rs` compares them with the interpreters at hand.
+//!
+//! # Adding a version
+//!
+//! 1. One file `v3_x.rs`, a copy of the one before. `agent doctor --pid N` on the new interpreter
+//!    says what it makes of it; built with debug symbols, `cargo test --test layouts` says which
+//!    values differ. Where its `_Py_DebugOffsets` has what stands in
+//!    `Include/internal/pycore_debug_offsets.h` of its source.
+//! 2. One row in [`SUPPORTED`].
+//! 3. One row in `xtask/src/interpreters/catalog.rs`, which says where the tests get it from, and
+//!    one recorded image: `AGENT_BLESS=1 cargo test --test images` records it.
+//!
+//! What no version had before is a capability: a field of [`Layout`] that is absent in all
+//! others, never a version that the kernel half compares.
 
 mod v2_7;
 mod v3_10;
