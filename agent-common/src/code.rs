@@ -303,6 +303,15 @@ impl Description {
         self.fill(memory, from, piece, 0)?;
         Ok(bytes)
     }
+
+    /// The bytes of the record that was made last.
+    #[must_use]
+    pub fn record(&self) -> &[u8] {
+        let bytes = size_of::<Self>().min(self.head.header.bytes as usize);
+        // SAFETY: a description is made of integers without padding between them, and the
+        // record is no longer than all of it.
+        unsafe { core::slice::from_raw_parts((&raw const *self).cast(), bytes) }
+    }
 }
 
 impl Default for Description {

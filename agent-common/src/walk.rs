@@ -4,6 +4,8 @@
 //! leads back to itself is noticed; of a stack deeper than [`MAX_FRAMES`] the leaf-most and the
 //! root-most frames are kept.
 
+use core::mem::offset_of;
+
 use crate::{
     data_stack::DataStack,
     hash::Hash,
@@ -416,6 +418,16 @@ impl Walk {
             reserved: 0,
         };
         bytes
+    }
+
+    /// The bytes of the record that was sealed last.
+    #[must_use]
+    pub fn record(&self) -> &[u8] {
+        const START: usize = offset_of!(Walk, head);
+        let bytes = (size_of::<Self>() - START).min(self.head.header.bytes as usize);
+        // SAFETY: from its head on a walk is made of integers without padding between them, and
+        // the record is no longer than that.
+        unsafe { core::slice::from_raw_parts((&raw const *self).cast::<u8>().add(START), bytes) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! CPython: whether a process runs it, which version, where its structures are, and how what the
 //! kernel half sends of it is to be read.
 //!
-//! Invariants: of the memory of the process no more is read than whether an interpreter is
-//! initialised; versions are known in `versions/` alone.
+//! Invariants: detection reads no more of the memory of a process than whether an interpreter is
+//! initialised, all else is read in `outside/`; versions are known in `versions/` alone.
 
 mod clues;
 pub mod debug_offsets;
@@ -15,6 +15,7 @@ mod image;
 pub mod inspect;
 pub mod layouts;
 pub mod line_table;
+pub mod outside;
 pub mod text;
 pub mod version;
 pub mod versions;

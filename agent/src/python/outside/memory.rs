@@ -1,0 +1,20 @@
+//! The memory of another process, as the walk reads it.
+//!
+//! Pages that are not resident are brought in, which a tick in the kernel half cannot do.
+
+use std::slice;
+
+use agent_common::memory::{Fault, UserAddr, UserMemory};
+
+use crate::process::Memory;
+
+impl UserMemory for Memory {
+    unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
+        // SAFETY: the caller vouches for `bytes` bytes, which are initialised here.
+        let into = unsafe {
+            into.write_bytes(0, bytes as usize);
+            slice::from_raw_parts_mut(into, bytes as usize)
+        };
+        self.read(address.0, into).map_err(|_| Fault)
+    }
+}

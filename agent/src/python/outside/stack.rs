@@ -1,0 +1,247 @@
+//! The frames of one thread: the steps of the kernel half, in its order and within its limits.
+
+use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
+
+use agent_common::{
+    code::{Description, Head, read_head},
+    hash::Hash,
+    layout::{Layout, LineTableFormat},
+    limits::{LINE_TABLE_PIECES, MAX_VISITED},
+    memory::{Fault, UserAddr, UserMemory},
+    record::{self, WalkEnd},
+    scratch::Scratch,
+    thread::{ThreadState, holds_gil, prove},
+    walk::{CodeObjects, Symbol, Walk, WalkStep},
+};
+
+use super::{Frame, Function, Target, ThreadStack};
+use crate::{
+    decode::decode,
+    python::{line_table::LineTable, text},
+    record::{CodeRecord, Record, Stack},
+};
+
+/// Hashes name code objects within one reading only.
+const SEED: u64 = 0;
+
+/// Reads the stacks of threads one after the other.
+pub(super) struct Reader<'a, M> {
+    memory: &'a M,
+    target: &'a Target,
+    scratch: Box<Scratch>,
+    walk: Box<Walk>,
+    description: Box<Description>,
+    known: KnownCode,
+    described: HashMap<u64, Described>,
+}
+
+/// A code object as it was described.
+struct Described {
+    function: Arc<Function>,
+    format: LineTableFormat,
+    first_line: i32,
+    line_table: Vec<u8>,
+    lines: Option<LineTable>,
+}
+
+impl<'a, M: UserMemory> Reader<'a, M> {
+    pub(super) fn new(memory: &'a M, target: &'a Target) -> Self {
+        Self {
+            memory,
+            target,
+            scratch: Box::default(),
+            walk: Box::default(),
+            description: Box::default(),
+            known: KnownCode::default(),
+            described: HashMap::new(),
+        }
+    }
+
+    /// Reads the stack of a thread with these states.
+    pub(super) fn read(&mut self, thread_id: u64, states: Vec<ThreadState>) -> ThreadStack {
+        self.walk.clear();
+        let mut end = WalkEnd::NO_FRAME;
+        let mut is_attached = None;
+        for state in &states {
+            let holds_gil;
+            (holds_gil, end) = self.walk(*state, thread_id, end);
+            is_attached = is_attached.max(holds_gil);
+            if !matches!(end, WalkEnd::ROOT | WalkEnd::NO_FRAME) {
+                break;
+            }
+        }
+        self.describe();
+        let (frames, gap) = self.resolve();
+        ThreadStack {
+            thread_id,
+            states,
+            is_attached,
+            frames,
+            gap,
+            end,
+        }
+    }
+
+    /// Walks the frames in one state of a thread, below those in its inner states, of which the
+    /// walk ended at `inner`. Says whether the thread holds the GIL there, and where this walk
+    /// ended.
+    fn walk(
+        &mut self,
+        state: ThreadState,
+        thread_id: u64,
+        inner: WalkEnd,
+    ) -> (Option<bool>, WalkEnd) {
+        let layout = &self.target.layout;
+        let scratch = &mut self.scratch;
+        if !prove(self.memory, scratch, layout, state, thread_id) {
+            return (None, WalkEnd::THREAD_FAULT);
+        }
+        let holder = self.target.gil_holder.unwrap_or(UserAddr(0));
+        let holds_gil = holds_gil(self.memory, scratch, layout, state.address, holder);
+        let mut step = self.walk.begin(self.memory, scratch, layout);
+        if step == WalkStep::End(WalkEnd::NO_FRAME) {
+            return (holds_gil, inner);
+        }
+        let mut visited = 0;
+        loop {
+            match step {
+                WalkStep::End(end) => return (holds_gil, end),
+                WalkStep::Next if visited == MAX_VISITED => return (holds_gil, WalkEnd::TOO_DEEP),
+                WalkStep::Next => {}
+            }
+            visited += 1;
+            step = self
+                .walk
+                .step(self.memory, scratch, layout, &mut self.known);
+        }
+    }
+
+    /// Describes the code objects that are new. One that cannot be read stays without a name.
+    fn describe(&mut self) {
+        if !self.walk.has_unresolved() {
+            return;
+        }
+        for nth in 0..u32::from(self.walk.shape().frame_count) {
+            if let Some(code) = self.walk.unresolved(nth) {
+                let _ = self.describe_one(code);
+            }
+        }
+    }
+
+    fn describe_one(&mut self, code: UserAddr) -> Result<(), Fault> {
+        let Self {
+            memory,
+            scratch,
+            description,
+            ..
+        } = self;
+        let layout = &self.target.layout;
+        let head = read_head(*memory, scratch, layout, code)?;
+        if self.known.0.get(&code).is_some_and(|(of, _)| *of == head) {
+            return Ok(());
+        }
+        description.read(*memory, scratch, layout, &head)?;
+        let symbol = description.seal(SEED);
+        if !self.described.contains_key(&symbol)
+            && let Ok(Record::CodeObject(record)) = decode(description.record())
+        {
+            let mut described = Described::new(&record);
+            let table = UserAddr(head.line_table).field(layout.text.bytes_data);
+            for _ in 0..LINE_TABLE_PIECES {
+                let start = u32::try_from(described.line_table.len()).map_err(|_| Fault)?;
+                let from = UserAddr(table.0.wrapping_add(start.into()));
+                if description.read_piece(*memory, from, start)? == 0 {
+                    break;
+                }
+                if let Ok(Record::LineTablePiece(record)) = decode(description.record()) {
+                    described.line_table.extend_from_slice(record.line_table);
+                }
+            }
+            self.described.insert(symbol, described);
+        }
+        let symbol = Symbol {
+            hash: symbol,
+            first_traceable_bytes: head.first_traceable_bytes,
+        };
+        self.known.0.insert(code, (head, symbol));
+        Ok(())
+    }
+
+    /// Puts the frames that were kept into order and words; tells after how many of them others
+    /// were left out.
+    fn resolve(&mut self) -> (Vec<Frame>, Option<usize>) {
+        let shape = self.walk.shape();
+        let mut hash = Hash::new(SEED);
+        for nth in 0..usize::from(shape.frame_count) {
+            let known = &self.known.0;
+            let find = |code| known.get(&code).map(|(_, symbol)| *symbol);
+            (hash, _) = self.walk.settle(nth, shape, hash, find);
+        }
+        self.walk.seal(shape, hash.finish());
+        let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.record()) else {
+            return (Vec::new(), None);
+        };
+        let frames = frames.iter().map(|frame| self.resolve_one(frame)).collect();
+        (frames, gap)
+    }
+
+    fn resolve_one(&mut self, frame: &record::Frame) -> Frame {
+        let described = (!frame.is_unresolved())
+            .then(|| self.described.get_mut(&frame.symbol))
+            .flatten();
+        match described {
+            Some(described) => Frame {
+                function: Some(Arc::clone(&described.function)),
+                line: described.line(frame.instruction_offset.cast_signed()),
+            },
+            None => Frame {
+                function: None,
+                line: None,
+            },
+        }
+    }
+}
+
+impl Described {
+    fn new(record: &CodeRecord<'_>) -> Self {
+        let first_line = record.head.first_line;
+        let function = Function {
+            name: text::decode(record.head.name, record.name),
+            file: text::decode(record.head.file, record.file),
+            first_line: u32::try_from(first_line).ok().and_then(NonZeroU32::new),
+        };
+        Self {
+            function: Arc::new(function),
+            format: record.head.line_table_format,
+            first_line,
+            line_table: record.line_table.to_vec(),
+            lines: None,
+        }
+    }
+
+    /// The line of the instruction `offset` bytes into the bytecode.
+    fn line(&mut self, offset: i32) -> Option<NonZeroU32> {
+        self.lines
+            .get_or_insert_with(|| LineTable::new(self.format, self.first_line, &self.line_table))
+            .line(offset)
+    }
+}
+
+/// The code objects that were described, with their heads.
+#[derive(Default)]
+struct KnownCode(HashMap<UserAddr, (Head, Symbol)>);
+
+impl CodeObjects for KnownCode {
+    fn symbol<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        code: UserAddr,
+    ) -> Option<Symbol> {
+        let (known, symbol) = self.0.get(&code)?;
+        // The process runs on: another code object may be there by now.
+        let head = read_head(memory, scratch, layout, code).ok()?;
+        (head == *known).then_some(*symbol)
+    }
+}
