@@ -1,0 +1,170 @@
+//! Interpreters that have brought threads to blocked points of all kinds (`scenarios.py`), and
+//! what they say themselves about the stacks of these.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    io::{BufRead as _, BufReader},
+    num::NonZeroU32,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use agent::{process::Process, python::outside::ThreadStack};
+use agent_common::{
+    limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
+    record::WalkEnd,
+};
+
+/// What the interpreters run; describes what it writes.
+const PROGRAM: &str = include_str!("scenarios.py");
+
+/// How long what was read may differ: the last calls before a thread blocks may still be on.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An interpreter whose threads are all blocked.
+pub(crate) struct Scenarios {
+    child: Child,
+    /// Its version.
+    pub(crate) version: String,
+    /// Its threads by their identifier.
+    pub(crate) threads: BTreeMap<u64, Thread>,
+}
+
+/// A thread as its interpreter sees it.
+pub(crate) struct Thread {
+    /// What it was brought to.
+    pub(crate) scenario: String,
+    /// Its frames, as [`show`] has them, leaf first.
+    pub(crate) frames: Vec<String>,
+}
+
+impl Scenarios {
+    /// Starts the program with these arguments, and waits until all of its threads are blocked.
+    pub(crate) fn start<I: AsRef<OsStr>>(
+        interpreter: &Path,
+        arguments: impl IntoIterator<Item = I>,
+    ) -> Self {
+        let mut child = Command::new(interpreter)
+            .args(["-E", "-s", "-c", PROGRAM])
+            .args(arguments)
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map(Result::unwrap)
+            .take_while(|line| !line.is_empty());
+        let version = lines.next().unwrap();
+        let mut threads = BTreeMap::new();
+        let mut last = None;
+        for line in lines {
+            if let Some(head) = line.strip_prefix("thread\t") {
+                let (id, scenario) = head.split_once('\t').unwrap();
+                let id = id.parse().unwrap();
+                let thread = Thread {
+                    scenario: scenario.to_owned(),
+                    frames: Vec::new(),
+                };
+                last = Some(id);
+                assert!(threads.insert(id, thread).is_none());
+            } else {
+                let thread = threads.get_mut(&last.unwrap()).unwrap();
+                thread.frames.push(line);
+            }
+        }
+        Self {
+            child,
+            version,
+            threads,
+        }
+    }
+
+    /// The process.
+    pub(crate) fn process(&self) -> Process {
+        Process::open(self.child.id()).unwrap()
+    }
+
+    /// Reads until there are no differences, and gives what was read last with its differences.
+    pub(crate) fn settle(
+        &self,
+        mut read: impl FnMut() -> Vec<ThreadStack>,
+    ) -> (Vec<ThreadStack>, Vec<String>) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let stacks = read();
+            let differences = self.differences(&stacks);
+            if differences.is_empty() || Instant::now() > deadline {
+                return (stacks, differences);
+            }
+        }
+    }
+
+    /// In what these stacks are not those that the interpreter has.
+    fn differences(&self, stacks: &[ThreadStack]) -> Vec<String> {
+        let mut differences = Vec::new();
+        for stack in stacks {
+            let id = stack.thread_id;
+            match self.threads.get(&id) {
+                Some(thread) => differences.extend(thread.differences(stack)),
+                None => differences.push(format!("there is no thread {id:#x}")),
+            }
+        }
+        if stacks.len() != self.threads.len() {
+            let (read, all) = (stacks.len(), self.threads.len());
+            differences.push(format!("{read} of {all} threads were read"));
+        }
+        differences
+    }
+}
+
+impl Drop for Scenarios {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Thread {
+    fn differences(&self, stack: &ThreadStack) -> Vec<String> {
+        let mut expected: Vec<&str> = self.frames.iter().map(String::as_str).collect();
+        let gap = (expected.len() > MAX_FRAMES).then_some(LEAF_FRAMES);
+        if gap.is_some() {
+            expected.drain(LEAF_FRAMES..expected.len() - ROOT_FRAMES);
+        }
+        let read = show(stack);
+        let mut differences = Vec::new();
+        let mut differ = |what: String| differences.push(format!("{}: {what}", self.scenario));
+        if stack.end != WalkEnd::ROOT || stack.gap != gap || read.len() != expected.len() {
+            let (frames, all) = (read.len(), self.frames.len());
+            let (end, gap) = (stack.end, stack.gap);
+            differ(format!("{frames} frames of {all}, gap {gap:?}, {end:?}"));
+        }
+        for (nth, (read, expected)) in read.iter().zip(expected).enumerate() {
+            if read != expected {
+                differ(format!("frame {nth} is {read:?}, not {expected:?}"));
+                break;
+            }
+        }
+        differences
+    }
+}
+
+/// Frames as name, file, first line and line with tabs between, leaf first.
+pub(crate) fn show(stack: &ThreadStack) -> Vec<String> {
+    let frames = stack.frames.iter();
+    frames
+        .map(|frame| match &frame.function {
+            Some(function) => {
+                let number =
+                    |line: Option<NonZeroU32>| line.map_or(String::new(), |line| line.to_string());
+                let (first_line, line) = (number(function.first_line), number(frame.line));
+                format!("{}\t{}\t{first_line}\t{line}", function.name, function.file)
+            }
+            None => "?".to_owned(),
+        })
+        .collect()
+}

@@ -1,0 +1,109 @@
+//! The walk gives for every thread exactly what the interpreter itself says.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use agent::{
+    process::Process,
+    python::{Detector, outside},
+};
+use xtask::interpreters;
+
+#[path = "data/scenarios.rs"]
+mod scenarios;
+
+use scenarios::Scenarios;
+
+/// Frames of the deepest stack.
+const DEPTH: &str = "10000";
+
+/// Threads that even the oldest version is brought to, with the main thread.
+const LEAST_THREADS: usize = 29;
+
+/// Says which thread never waits, and lets the main thread wait for the end of the input.
+const SPIN: &str = "
+import os, threading
+
+def spin():
+    while True:
+        pass
+
+thread = threading.Thread(target=spin)
+thread.daemon = True
+thread.start()
+os.write(1, ('%d\\n' % thread.ident).encode())
+os.read(0, 1)
+os._exit(0)
+";
+
+/// How long to wait for a thread to hold the GIL.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[test]
+fn every_frame_of_every_thread_is_the_interpreter_s_own() {
+    let mut different = 0;
+    for interpreter in interpreters::all().unwrap() {
+        let scenarios = Scenarios::start(&interpreter.path, [DEPTH]);
+        let process = scenarios.process();
+        let python = Detector::default().detect(&process).unwrap();
+        assert_eq!(python.version.to_string(), scenarios.version);
+        let (stacks, differences) =
+            scenarios.settle(|| outside::threads(&process, &python).unwrap());
+        let frames: usize = stacks.iter().map(|stack| stack.frames.len()).sum();
+        println!(
+            "{interpreter}: {} threads, {frames} frames, {} different",
+            stacks.len(),
+            differences.len()
+        );
+        for difference in &differences {
+            println!("    {difference}");
+        }
+        assert!(stacks.len() >= LEAST_THREADS);
+        different += differences.len();
+    }
+    assert_eq!(different, 0);
+}
+
+#[test]
+fn the_thread_that_runs_is_the_one_that_is_attached() {
+    for interpreter in interpreters::all().unwrap() {
+        let mut child = Command::new(&interpreter.path)
+            .args(["-E", "-s", "-c", SPIN])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let spinning: u64 = line.trim_end().parse().unwrap();
+        let process = Process::open(child.id()).unwrap();
+        let python = Detector::default().detect(&process).unwrap();
+
+        // The main thread has to come to its wait first.
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let attached: Vec<_> = outside::threads(&process, &python)
+                .unwrap()
+                .iter()
+                .map(|stack| (stack.thread_id == spinning, stack.is_attached))
+                .collect();
+            assert_eq!(attached.len(), 2, "{interpreter}");
+            if attached
+                .iter()
+                .all(|(spins, attached)| *attached == Some(*spins))
+            {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{interpreter}: {attached:?}");
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
