@@ -1,6 +1,6 @@
 //! Frames → functions and lines, from what the kernel half has sent about code objects.
 
-use std::{collections::HashMap, num::NonZeroU32, path::Path};
+use std::{collections::HashMap, num::NonZeroU32};
 
 use agent_common::{
     layout::LineTableFormat,
@@ -9,7 +9,7 @@ use agent_common::{
 
 use crate::{
     profile::{FrameKind as FunctionKind, Function, Resolved},
-    python::{line_table::LineTable, text},
+    python::{line_table::LineTable, text, threading},
     record::{CodeRecord, ThreadRecord},
 };
 
@@ -69,7 +69,8 @@ impl Symbolizer {
     pub fn thread_name(&self, record: &ThreadRecord<'_>) -> String {
         let head = &record.head;
         let root = self.code_objects.get(&head.root);
-        let is_python_thread = root.is_some_and(|root| is_thread_bootstrap(&root.function));
+        let is_python_thread = root
+            .is_some_and(|root| threading::is_bootstrap(&root.function.name, &root.function.file));
         if head.python.kind != 0 && is_python_thread {
             return text::decode(head.python, record.python);
         }
@@ -98,12 +99,6 @@ impl Symbolizer {
             line: lines.line(frame.instruction_offset.cast_signed()),
         })
     }
-}
-
-/// Whether a function is the one in which every `threading.Thread` begins.
-fn is_thread_bootstrap(function: &Function) -> bool {
-    matches!(&*function.name, "Thread._bootstrap" | "_bootstrap")
-        && Path::new(&function.file).file_name() == Some("threading.py".as_ref())
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ For Python 2.7 and 3.6 to 3.15: what a version lacks is made with exec and left 
 not compile. Arguments: how deep to recurse, and anything to leave out what runs files of the
 standard library.
 
-Writes lines of UTF-8: the version; then for each thread the word "thread", its identifier and its
-scenario, and its frames, innermost first, as name, file, first line and line with tabs between; an
+Writes lines of UTF-8: the version; then for each thread the word "thread", its identifier, its
+name if it is a threading.Thread, and its scenario, and its frames, innermost first, as name, file, first line and line with tabs between; an
 empty line after the last. The line is empty where there is none. It waits until its standard input
 is closed.
 """
@@ -40,6 +40,7 @@ TEXT_BYTES = 1024
 GATE, _ = os.pipe()
 scenarios = []
 blocked = []
+scenario_of = {}
 names = {}
 
 
@@ -687,8 +688,42 @@ if WITH_LIBRARY:
         block()
 
 
+class PlainThread(threading.Thread):
+    """A thread with attributes of its own, before its name and after it."""
+
+    def __init__(self, name):
+        self.first, self.second = 1, 2
+        super(PlainThread, self).__init__(target=plain, name=name)
+        self.third = 3
+
+
+class SlottedThread(threading.Thread):
+    __slots__ = ("slot",)
+
+
+def start_named_threads():
+    thread_names = ["named", "n" * 2000]
+    if not PYTHON_2:
+        thread_names += [u"na\xefve", u"\u540d\u524d", u"\U0001f40d"]
+    made = [threading.Thread(target=plain, name=name) for name in thread_names]
+    made += [PlainThread("subclass"), SlottedThread(target=plain, name="slotted")]
+    renamed = threading.Thread(target=plain)
+    renamed.name = "renamed"
+    # With a dictionary of its own, and with that of a class whose instances differ.
+    inspected = threading.Thread(target=plain, name="inspected")
+    vars(inspected)["extra"] = 1
+    for number in range(40):
+        setattr(made[0], "extra%d" % number, number)
+    made += [renamed, inspected, threading.Thread(target=plain)]
+    for thread in made:
+        thread.daemon = True
+        thread.start()
+        names[thread.ident] = thread.name
+    return len(made)
+
+
 def run(function):
-    names[_thread.get_ident()] = function.__name__
+    scenario_of[_thread.get_ident()] = function.__name__
     function()
 
 
@@ -740,7 +775,8 @@ def tell(main):
     known = {}
     lines = [platform.python_version()]
     for ident, frames in stacks.items():
-        lines.append(u"thread\t%d\t%s" % (ident, names.get(ident, "main")))
+        name = u"" if PYTHON_2 else shown(names.get(ident, u""))
+        lines.append(u"thread\t%d\t%s\t%s" % (ident, name, scenario_of.get(ident, "none")))
         for code, line in frames:
             # Code objects of different files can be equal.
             if id(code) not in known:
@@ -764,10 +800,7 @@ def main():
         _thread.start_new_thread(run, (function,))
     expected = len(scenarios)
     if WITH_LIBRARY:
-        thread = threading.Thread(target=plain, name="named")
-        thread.daemon = True
-        thread.start()
-        expected += 1
+        expected += start_named_threads()
     while len(blocked) < expected:
         time.sleep(0.01)
     tell(sys._getframe()); os.read(0, 1); os._exit(0)  # one line, so one line number

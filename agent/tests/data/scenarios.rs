@@ -34,6 +34,8 @@ pub(crate) struct Scenarios {
 
 /// A thread as its interpreter sees it.
 pub(crate) struct Thread {
+    /// Its name, if it is a `threading.Thread` other than the first.
+    pub(crate) name: Option<String>,
     /// What it was brought to.
     pub(crate) scenario: String,
     /// Its frames, as [`show`] has them, leaf first.
@@ -63,9 +65,12 @@ impl Scenarios {
         let mut last = None;
         for line in lines {
             if let Some(head) = line.strip_prefix("thread\t") {
-                let (id, scenario) = head.split_once('\t').unwrap();
-                let id = id.parse().unwrap();
+                let mut words = head.split('\t');
+                let id = words.next().unwrap().parse().unwrap();
+                let name = words.next().unwrap();
+                let scenario = words.next().unwrap();
                 let thread = Thread {
+                    name: (!name.is_empty()).then(|| name.to_owned()),
                     scenario: scenario.to_owned(),
                     frames: Vec::new(),
                 };
@@ -142,6 +147,9 @@ impl Thread {
             let (frames, all) = (read.len(), self.frames.len());
             let (end, gap) = (stack.end, stack.gap);
             differ(format!("{frames} frames of {all}, gap {gap:?}, {end:?}"));
+        }
+        if stack.name != self.name {
+            differ(format!("its name is {:?}, not {:?}", stack.name, self.name));
         }
         for (nth, (read, expected)) in read.iter().zip(expected).enumerate() {
             if read != expected {

@@ -9,6 +9,7 @@
 
 mod list;
 mod memory;
+mod name;
 mod stack;
 
 use std::{num::NonZeroU32, sync::Arc};
@@ -54,6 +55,8 @@ impl From<&Interpreter> for Target {
 pub struct ThreadStack {
     /// What `pthread_self()` is in the thread.
     pub thread_id: u64,
+    /// `threading.Thread.name`, where the thread is one whose name is known.
+    pub name: Option<String>,
     /// Its states: one in each interpreter that it has entered, the newest interpreter first.
     pub states: Vec<ThreadState>,
     /// Whether it holds the GIL, or is attached where there is none; [`None`] when that could

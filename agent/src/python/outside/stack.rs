@@ -14,10 +14,10 @@ use agent_common::{
     walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
-use super::{Frame, Function, Target, ThreadStack};
+use super::{Frame, Function, Target, ThreadStack, name};
 use crate::{
     decode::decode,
-    python::{line_table::LineTable, text},
+    python::{line_table::LineTable, text, threading},
     record::{CodeRecord, Record, Stack},
 };
 
@@ -72,8 +72,10 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
         self.describe();
         let (frames, gap) = self.resolve();
+        let name = (end == WalkEnd::ROOT).then(|| self.name(&frames)).flatten();
         ThreadStack {
             thread_id,
+            name,
             states,
             is_attached,
             frames,
@@ -183,6 +185,18 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         };
         let frames = frames.iter().map(|frame| self.resolve_one(frame)).collect();
         (frames, gap)
+    }
+
+    /// The name of the thread that runs these frames.
+    fn name(&mut self, frames: &[Frame]) -> Option<String> {
+        let root = frames.last()?.function.as_ref()?;
+        if !threading::is_bootstrap(&root.name, &root.file) {
+            return None;
+        }
+        let (scratch, layout) = (&mut self.scratch, &self.target.layout);
+        name::read(self.memory, scratch, layout, self.walk.root())
+            .ok()
+            .flatten()
     }
 
     fn resolve_one(&mut self, frame: &record::Frame) -> Frame {

@@ -1,0 +1,43 @@
+//! What Python calls a thread, found as the kernel half does it.
+
+use agent_common::{
+    attribute::{Attributes, MAX_ATTRIBUTES, Name},
+    layout::Layout,
+    memory::{Fault, UserAddr, UserMemory},
+    scratch::Scratch,
+    text::locate_text,
+};
+
+use crate::python::text;
+
+/// The attribute of a `threading.Thread` that is its name.
+const NAME: Name = Name::new("_name");
+
+/// The name of the `threading.Thread` that is the first variable of the frame at `root`; [`None`]
+/// where it has none.
+///
+/// # Errors
+///
+/// [`Fault`] when the object cannot be read or looked into.
+pub(super) fn read<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &Layout,
+    root: UserAddr,
+) -> Result<Option<String>, Fault> {
+    // The low bits are a tag from 3.14 on.
+    let object = UserAddr(memory.word(root.field(layout.frame.locals))? & !7);
+    let mut attributes = Attributes::new();
+    attributes.begin(memory, scratch, layout, object)?;
+    for _ in 0..MAX_ATTRIBUTES {
+        let Some(value) = attributes.step(memory, scratch, layout, NAME)? else {
+            continue;
+        };
+        let (data, text) = locate_text(memory, scratch, &layout.text, value)?;
+        let mut characters = vec![0; text.bytes.into()];
+        // SAFETY: `characters` has this length.
+        unsafe { memory.copy(data, characters.as_mut_ptr(), text.bytes.into())? };
+        return Ok(Some(text::decode(text, &characters)));
+    }
+    Ok(None)
+}

@@ -1,0 +1,12 @@
+//! What is known of the standard library's module `threading`.
+
+use std::path::Path;
+
+/// Whether the function `name` in `file` is the one in which every `threading.Thread` begins.
+///
+/// Its first variable is the `Thread`.
+#[must_use]
+pub fn is_bootstrap(name: &str, file: &str) -> bool {
+    matches!(name, "Thread._bootstrap" | "_bootstrap")
+        && Path::new(file).file_name() == Some("threading.py".as_ref())
+}
