@@ -398,7 +398,7 @@ pub(crate) fn describe(image: &Image, scratch: &mut Scratch, code: UserAddr) -> 
 }
 
 /// Knows no code object: all have to be described.
-struct Unknown;
+pub(crate) struct Unknown;
 
 impl CodeObjects for Unknown {
     fn symbol<M: UserMemory>(
