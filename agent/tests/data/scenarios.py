@@ -722,6 +722,28 @@ def start_named_threads():
     return len(made)
 
 
+# As the standard library has it, in a file of its name.
+OWN_THREADING = """
+class Thread(object):
+    def __init__(self, name):
+        self._target = None
+        self._name = name
+
+    def _bootstrap(self):
+        names[_thread.get_ident()] = self._name
+        block()
+"""
+
+
+def start_own_threads():
+    scope = {"names": names, "_thread": _thread, "block": block}
+    exec(compile(OWN_THREADING, "threading.py", "exec"), scope)
+    threads = [scope["Thread"](name) for name in ["worker", u"\u540d\u524d"]]
+    for thread in threads:
+        _thread.start_new_thread(thread._bootstrap, ())
+    return len(threads)
+
+
 def run(function):
     scenario_of[_thread.get_ident()] = function.__name__
     function()
@@ -801,6 +823,8 @@ def main():
     expected = len(scenarios)
     if WITH_LIBRARY:
         expected += start_named_threads()
+    else:
+        expected += start_own_threads()
     while len(blocked) < expected:
         time.sleep(0.01)
     tell(sys._getframe()); os.read(0, 1); os._exit(0)  # one line, so one line number
