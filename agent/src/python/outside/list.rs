@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use agent_common::{
-    limits::{MAX_STATES, MAX_THREADS},
+    limits::MAX_THREADS,
     memory::{UserAddr, UserMemory},
     thread::ThreadState,
 };
@@ -15,8 +15,8 @@ pub(super) type Thread = (u64, Vec<ThreadState>);
 
 /// All threads: those of the newest interpreter first, and of these the newest.
 ///
-/// As in the search of the kernel half, a thread has one state in an interpreter, and at most
-/// [`MAX_STATES`] in all.
+/// As in the search of the kernel half, a thread has one state in an interpreter; unlike there, it
+/// may have any number of them in all.
 pub(super) fn threads<M: UserMemory>(
     memory: &M,
     target: &Target,
@@ -36,10 +36,10 @@ pub(super) fn threads<M: UserMemory>(
             threads.push((thread_id, vec![state]));
             continue;
         };
-        let is_first = states
+        if states
             .last()
-            .is_none_or(|last| last.interpreter != state.interpreter);
-        if is_first && states.len() < MAX_STATES {
+            .is_none_or(|last| last.interpreter != state.interpreter)
+        {
             states.push(state);
         }
     }

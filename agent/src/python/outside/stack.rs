@@ -62,9 +62,10 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         self.walk.clear();
         let mut end = WalkEnd::NO_FRAME;
         let mut is_attached = None;
+        let mut visited = 0;
         for state in &states {
             let holds_gil;
-            (holds_gil, end) = self.walk(*state, thread_id, end);
+            (holds_gil, end) = self.walk(*state, thread_id, end, &mut visited);
             is_attached = is_attached.max(holds_gil);
             if !matches!(end, WalkEnd::ROOT | WalkEnd::NO_FRAME) {
                 break;
@@ -85,13 +86,14 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     }
 
     /// Walks the frames in one state of a thread, below those in its inner states, of which the
-    /// walk ended at `inner`. Says whether the thread holds the GIL there, and where this walk
-    /// ended.
+    /// walk ended at `inner` after so many frames had been `visited`. Says whether the thread holds
+    /// the GIL there, and where this walk ended.
     fn walk(
         &mut self,
         state: ThreadState,
         thread_id: u64,
         inner: WalkEnd,
+        visited: &mut u32,
     ) -> (Option<bool>, WalkEnd) {
         let layout = &self.target.layout;
         let scratch = &mut self.scratch;
@@ -104,14 +106,13 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         if step == WalkStep::End(WalkEnd::NO_FRAME) {
             return (holds_gil, inner);
         }
-        let mut visited = 0;
         loop {
             match step {
                 WalkStep::End(end) => return (holds_gil, end),
-                WalkStep::Next if visited == MAX_VISITED => return (holds_gil, WalkEnd::TOO_DEEP),
+                WalkStep::Next if *visited == MAX_VISITED => return (holds_gil, WalkEnd::TOO_DEEP),
                 WalkStep::Next => {}
             }
-            visited += 1;
+            *visited += 1;
             step = self
                 .walk
                 .step(self.memory, scratch, layout, &mut self.known);
