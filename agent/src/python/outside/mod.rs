@@ -58,6 +58,9 @@ pub struct ThreadStack {
     /// `threading.Thread.name`, where the thread is one whose name is known.
     pub name: Option<String>,
     /// Its states: one in each interpreter that it has entered, the newest interpreter first.
+    ///
+    /// `_xxsubinterpreters.run_string` (3.8 to 3.12) runs code on the state of the thread that
+    /// made the interpreter, whichever thread calls it, and nothing in that state says so.
     pub states: Vec<ThreadState>,
     /// Whether it holds the GIL, or is attached where there is none; [`None`] when that could
     /// not be learned.

@@ -1,0 +1,72 @@
+//! A thread that runs code of several interpreters has a state in each; together they are its
+//! stack, also when it runs nothing in some of them.
+
+use std::{
+    io::Read as _,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use agent::{
+    process::Process,
+    python::{Detector, outside},
+};
+use agent_common::record::WalkEnd;
+use xtask::interpreters;
+
+/// What the interpreters run; describes what it does.
+const PROGRAM: &str = include_str!("data/subinterpreters.py");
+
+/// The first version with a module for it.
+const FIRST: (u32, u32) = (3, 8);
+
+/// What the thread runs, leaf first.
+const FRAMES: [&str; 5] = ["innermost", "<module>", "middle", "<module>", "outer"];
+
+/// How long the last call before the wait may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[test]
+fn the_frames_of_all_interpreters_are_one_stack() {
+    for interpreter in interpreters::all().unwrap() {
+        if (interpreter.major, interpreter.minor) < FIRST {
+            continue;
+        }
+        let mut child = Command::new(&interpreter.path)
+            .args(["-I", "-W", "ignore", "-c", PROGRAM])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut waiting = [0];
+        let output = child.stdout.as_mut().unwrap();
+        output.read_exact(&mut waiting).unwrap();
+        let process = Process::open(child.id()).unwrap();
+        let python = Detector::default().detect(&process).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let stack = loop {
+            let mut stacks = outside::threads(&process, &python).unwrap();
+            assert_eq!(stacks.len(), 1, "{interpreter}");
+            let stack = stacks.remove(0);
+            if stack.is_attached == Some(false) || Instant::now() > deadline {
+                break stack;
+            }
+        };
+        let names: Vec<_> = stack
+            .frames
+            .iter()
+            .filter_map(|frame| Some(frame.function.as_ref()?.name.as_str()))
+            .collect();
+        println!("{interpreter}: {} states, {names:?}", stack.states.len());
+        assert!(stack.states.len() >= 3, "{interpreter}");
+        assert_eq!(
+            names,
+            [&FRAMES[..], &["<module>"]].concat(),
+            "{interpreter}"
+        );
+        assert_eq!(stack.end, WalkEnd::ROOT, "{interpreter}");
+        assert_eq!(stack.is_attached, Some(false), "{interpreter}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
