@@ -41,6 +41,9 @@ mod scenarios;
 use image::{Facts, Image, Recording, render};
 use scenarios::Scenarios;
 
+/// What the interpreters run; describes what it writes.
+const PROGRAM: &str = include_str!("data/scenarios.py");
+
 /// Where images are, below the crate's folder.
 const FOLDER: &str = "tests/data/images";
 
@@ -146,7 +149,7 @@ proptest! {
 
 /// Records an image of an interpreter, after making sure that what it gives is right.
 fn record(interpreter: &Interpreter, folder: &Path) {
-    let scenarios = Scenarios::start(&interpreter.path, ARGUMENTS);
+    let scenarios = Scenarios::of(&interpreter.path, PROGRAM, ARGUMENTS);
     let process = scenarios.process();
     let facts = facts(interpreter, &scenarios.version, &process);
     let target = facts.target();

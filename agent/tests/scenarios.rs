@@ -19,6 +19,9 @@ mod scenarios;
 
 use scenarios::Scenarios;
 
+/// What the interpreters run; describes what it writes.
+const PROGRAM: &str = include_str!("data/scenarios.py");
+
 /// Frames of the deepest stack.
 const DEPTH: &str = "10000";
 
@@ -48,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn every_frame_of_every_thread_is_the_interpreter_s_own() {
     let mut different = 0;
     for interpreter in interpreters::all().unwrap() {
-        let scenarios = Scenarios::start(&interpreter.path, [DEPTH]);
+        let scenarios = Scenarios::of(&interpreter.path, PROGRAM, [DEPTH]);
         let process = scenarios.process();
         let python = Detector::default().detect(&process).unwrap();
         assert_eq!(python.version.to_string(), scenarios.version);

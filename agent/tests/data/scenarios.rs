@@ -1,5 +1,5 @@
-//! Interpreters that have brought threads to blocked points of all kinds (`scenarios.py`), and
-//! what they say themselves about the stacks of these.
+//! Interpreters that have brought threads to blocked points, and what they say themselves about
+//! the stacks of these; `scenarios.py` describes how.
 
 use std::{
     collections::BTreeMap,
@@ -16,9 +16,6 @@ use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     record::WalkEnd,
 };
-
-/// What the interpreters run; describes what it writes.
-const PROGRAM: &str = include_str!("scenarios.py");
 
 /// How long what was read may differ: the last calls before a thread blocks may still be on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,13 +40,14 @@ pub(crate) struct Thread {
 }
 
 impl Scenarios {
-    /// Starts the program with these arguments, and waits until all of its threads are blocked.
-    pub(crate) fn start<I: AsRef<OsStr>>(
+    /// Starts a program with these arguments, and waits until all of its threads are blocked.
+    pub(crate) fn of<I: AsRef<OsStr>>(
         interpreter: &Path,
+        program: &str,
         arguments: impl IntoIterator<Item = I>,
     ) -> Self {
         let mut child = Command::new(interpreter)
-            .args(["-E", "-s", "-c", PROGRAM])
+            .args(["-E", "-s", "-c", program])
             .args(arguments)
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::piped())
