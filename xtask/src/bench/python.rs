@@ -56,7 +56,7 @@ fn is_supported(agent: &Path, python: &Interpreter) -> bool {
     let try_it = || -> Result<()> {
         let sleeper = Workload::start(python, "asleep", None)?;
         let output = directory()?.join("supported.folded");
-        let duration = std::time::Duration::from_millis(50);
+        let duration = std::time::Duration::from_millis(500);
         Capture::start(agent, sleeper.pid(), 99, duration, &output)?.finish()?;
         Ok(())
     };
