@@ -5,7 +5,7 @@ use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 use agent_common::{
     code::{Description, Head, read_head},
     hash::Hash,
-    layout::{Layout, LineTableFormat},
+    layout::{ABSENT, Layout, LineTableFormat},
     limits::{LINE_TABLE_PIECES, MAX_VISITED},
     memory::{Fault, UserAddr, UserMemory},
     record::{self, WalkEnd},
@@ -96,26 +96,50 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         visited: &mut u32,
     ) -> (Option<bool>, WalkEnd) {
         let layout = &self.target.layout;
-        let scratch = &mut self.scratch;
-        if !prove(self.memory, scratch, layout, state, thread_id) {
+        let is_first = *visited == 0;
+        if !prove(self.memory, &mut self.scratch, layout, state, thread_id) {
             return (None, WalkEnd::THREAD_FAULT);
         }
         let holder = self.target.gil_holder.unwrap_or(UserAddr(0));
-        let holds_gil = holds_gil(self.memory, scratch, layout, state.address, holder);
-        let mut step = self.walk.begin(self.memory, scratch, layout);
-        if step == WalkStep::End(WalkEnd::NO_FRAME) {
-            return (holds_gil, inner);
+        let holds_gil = holds_gil(self.memory, &self.scratch, layout, state.address, holder);
+        let step = self.walk.begin(self.memory, &mut self.scratch, layout);
+        let mut end = self.follow(step, visited);
+        let leads_nowhere = matches!(
+            end,
+            WalkEnd::FRAME_FAULT | WalkEnd::BAD_POINTER | WalkEnd::NO_FRAME
+        );
+        if leads_nowhere
+            && is_first
+            && layout.thread.cframe_previous != ABSENT
+            && prove(self.memory, &mut self.scratch, layout, state, thread_id)
+        {
+            self.walk.clear();
+            let step = self
+                .walk
+                .begin_below(self.memory, &mut self.scratch, layout);
+            end = self.follow(step, visited);
         }
+        (
+            holds_gil,
+            if end == WalkEnd::NO_FRAME { inner } else { end },
+        )
+    }
+
+    /// Goes on with a walk that came to `step`, and says where it ended.
+    fn follow(&mut self, mut step: WalkStep, visited: &mut u32) -> WalkEnd {
         loop {
             match step {
-                WalkStep::End(end) => return (holds_gil, end),
-                WalkStep::Next if *visited == MAX_VISITED => return (holds_gil, WalkEnd::TOO_DEEP),
+                WalkStep::End(end) => return end,
+                WalkStep::Next if *visited == MAX_VISITED => return WalkEnd::TOO_DEEP,
                 WalkStep::Next => {}
             }
             *visited += 1;
-            step = self
-                .walk
-                .step(self.memory, scratch, layout, &mut self.known);
+            step = self.walk.step(
+                self.memory,
+                &mut self.scratch,
+                &self.target.layout,
+                &mut self.known,
+            );
         }
     }
 
