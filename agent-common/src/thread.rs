@@ -91,14 +91,29 @@ impl States {
         }
     }
 
-    /// Adds a state, if there is room.
+    /// Adds a state; of more than [`MAX_STATES`] the newest are kept and the oldest, that of the
+    /// main interpreter as a rule.
     #[inline(always)]
     fn add(&mut self, state: ThreadState) {
         let count = self.count;
-        if (count as usize) < MAX_STATES {
-            self.all[masked(count, MAX_STATES as u32 - 1) as usize] = state;
-            self.count = count + 1;
+        let last = MAX_STATES as u32 - 1;
+        let index = if count < last { count } else { last };
+        self.all[masked(index, last) as usize] = state;
+        self.count = index + 1;
+    }
+
+    /// Whether the state at `address` is one of them.
+    #[inline(always)]
+    #[must_use]
+    pub fn contain(&self, address: UserAddr) -> bool {
+        let mut nth = 0;
+        while nth < MAX_STATES as u32 {
+            if !address.is_null() && self.get(nth).address.0 == address.0 {
+                return true;
+            }
+            nth += 1;
         }
+        false
     }
 }
 
@@ -108,37 +123,36 @@ impl Default for States {
     }
 }
 
-/// Whether the thread whose state, at `state`, is in the slot holds the GIL, or is attached to
-/// its interpreter where there is none; [`None`] when that is not looked at.
-///
-/// `holder` is the address of the pointer to the state that holds it, for versions that have one,
-/// or null.
+/// Whether the thread state in the slot is attached to its interpreter, which is to hold the GIL
+/// where there is one, for versions whose states say it ([`GilStyle::IN_THREAD`]).
 #[inline(always)]
-pub fn holds_gil<M: UserMemory>(
-    memory: &M,
-    scratch: &Scratch,
-    layout: &Layout,
-    state: UserAddr,
-    holder: UserAddr,
-) -> Option<bool> {
+#[must_use]
+pub fn is_attached(scratch: &Scratch, layout: &Layout) -> bool {
+    let fields = &layout.thread;
+    let word = scratch.half(SLOT + fields.attached as usize);
+    let is_set = word & u32::from(fields.attached_mask) == u32::from(fields.attached_value);
+    layout.interpreter.gil_style == GilStyle::IN_THREAD && is_set
+}
+
+/// The thread state that holds the GIL, for versions that have a pointer to it, at `holder`; null
+/// when it is free, `holder` is null, or that cannot be read.
+///
+/// It may be any state of a thread: the pointer stays when the thread goes from one interpreter
+/// to another.
+#[inline(always)]
+#[must_use]
+pub fn gil_holder<M: UserMemory>(memory: &M, layout: &Layout, holder: UserAddr) -> UserAddr {
     /// From the pointer to the word that says whether it counts.
     const LOCKED: u16 = 8;
-    let style = layout.interpreter.gil_style;
-    if style == GilStyle::IN_THREAD {
-        let fields = &layout.thread;
-        let word = scratch.half(SLOT + fields.attached as usize);
-        let mask = u32::from(fields.attached_mask);
-        return Some(word & mask == u32::from(fields.attached_value));
-    }
     if holder.is_null() {
-        return None;
+        return holder;
     }
-    let is_named = memory.word(holder).ok()? == state.0;
-    if style == GilStyle::HOLDER || !is_named {
-        return Some(is_named);
+    let state = UserAddr(memory.word_or_zero(holder));
+    let is_last_holder = layout.interpreter.gil_style == GilStyle::LAST_HOLDER;
+    if is_last_holder && memory.word_or_zero(holder.field(LOCKED)) as u32 != 1 {
+        return UserAddr(0);
     }
-    let locked = memory.word(holder.field(LOCKED)).ok()? as u32;
-    Some(locked == 1)
+    state
 }
 
 /// Whether `state` is still the state of the thread `thread_id`; it is then in the slot.

@@ -1,10 +1,10 @@
 //! Which thread state is it?
 
 use agent_common::{
-    layout::{ABSENT, GilStyle},
+    layout::ABSENT,
     memory::{Fault, UserAddr, UserMemory as _},
     record::WalkEnd,
-    thread::{SearchStep, holds_gil, prove},
+    thread::{SearchStep, gil_holder, is_attached, prove},
     trust::Trust,
 };
 
@@ -45,20 +45,19 @@ fn try_recall_thread() -> Option<Outcome> {
     if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
         return None;
     }
-    let holder = UserAddr(sampler.gil_holder.get());
-    let holds_gil = holds_gil(&memory, &sampler.scratch, layout, state.address, holder);
-    sampler.holds_gil.set(u32::from(holds_gil == Some(true)));
     // Who is attached to the newest interpreter is in no other one.
-    let may_be_elsewhere =
-        layout.interpreter.gil_style != GilStyle::IN_THREAD || holds_gil != Some(true);
-    if may_be_elsewhere {
+    let is_attached = is_attached(&sampler.scratch, layout);
+    if !is_attached {
         let head = UserAddr(sampler.interpreters_head.get());
-        if memory.word(head) != Ok(known.newest_interpreter)
+        if memory.word_or_zero(head) != known.newest_interpreter
             || known.states.has_several_interpreters() && is_due
         {
             return None;
         }
     }
+    let holder = gil_holder(&memory, layout, UserAddr(sampler.gil_holder.get()));
+    let holds_gil = is_attached || known.states.contain(holder);
+    sampler.holds_gil.set(u32::from(holds_gil));
     Some(Outcome::DONE)
 }
 

@@ -1,7 +1,11 @@
 //! Which frames does the thread run?
 
 use agent_common::{
-    layout::ABSENT, limits::MAX_STATES, record::WalkEnd, thread::prove, walk::WalkStep,
+    layout::ABSENT,
+    limits::MAX_STATES,
+    record::WalkEnd,
+    thread::{is_attached, prove},
+    walk::WalkStep,
 };
 
 use super::{FAULT, Outcome};
@@ -110,7 +114,8 @@ fn try_walk_below(end: WalkEnd) -> Option<Outcome> {
     let step = sampler
         .walk
         .begin_below(&memory, &mut sampler.scratch, layout);
-    Some(step.into())
+    // Without a frame there is no loop: the state runs nothing.
+    (step == WalkStep::Next).then_some(Outcome::NEXT)
 }
 
 /// Begins at the newest frame of the state that the thread has in an older interpreter.
@@ -133,6 +138,9 @@ fn try_walk_outer_state() -> Option<Outcome> {
         }
         if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
             return Some(Outcome::ended(WalkEnd::THREAD_FAULT));
+        }
+        if is_attached(&sampler.scratch, layout) {
+            sampler.holds_gil.set(1);
         }
         let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
         // An interpreter that runs nothing was only made by one that does.

@@ -5,12 +5,12 @@ use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 use agent_common::{
     code::{Description, Head, read_head},
     hash::Hash,
-    layout::{ABSENT, Layout, LineTableFormat},
+    layout::{ABSENT, GilStyle, Layout, LineTableFormat},
     limits::{LINE_TABLE_PIECES, MAX_VISITED},
     memory::{Fault, UserAddr, UserMemory},
     record::{self, WalkEnd},
     scratch::Scratch,
-    thread::{ThreadState, holds_gil, prove},
+    thread::{ThreadState, gil_holder, is_attached, prove},
     walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
@@ -100,8 +100,12 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         if !prove(self.memory, &mut self.scratch, layout, state, thread_id) {
             return (None, WalkEnd::THREAD_FAULT);
         }
-        let holder = self.target.gil_holder.unwrap_or(UserAddr(0));
-        let holds_gil = holds_gil(self.memory, &self.scratch, layout, state.address, holder);
+        let holds_gil = if layout.interpreter.gil_style == GilStyle::IN_THREAD {
+            Some(is_attached(&self.scratch, layout))
+        } else {
+            let holder = self.target.gil_holder;
+            holder.map(|holder| gil_holder(self.memory, layout, holder) == state.address)
+        };
         let step = self.walk.begin(self.memory, &mut self.scratch, layout);
         let mut end = self.follow(step, visited);
         let leads_nowhere = matches!(
