@@ -7,10 +7,15 @@ mod show;
 
 use std::path::PathBuf;
 
+use agent_common::record::WalkEnd;
+
 use crate::{
     kernel::{Requirement, requirements},
     process::{self, Process},
-    python::{self, Detector, Interpreter, Version},
+    python::{
+        self, Detector, Interpreter, Version,
+        outside::{self, ThreadStack},
+    },
 };
 
 /// Most processes below one that does not run Python that are looked at.
@@ -27,6 +32,8 @@ pub struct Report {
     pub process: Result<About, process::Error>,
     /// Its interpreter; [`None`] when there is no process to look at.
     pub python: Option<Result<Interpreter, python::Error>>,
+    /// Its threads, if it has an interpreter that could be read from the outside.
+    pub threads: Option<Result<Threads, outside::Error>>,
     /// If it does not run Python, the processes below it that do, and their versions: what starts
     /// a program is often something else.
     pub descendants: Vec<(u32, Version)>,
@@ -45,6 +52,30 @@ pub struct About {
     pub has_own_mounts: Option<bool>,
 }
 
+/// How the threads of an interpreter look from the outside, which is a proof of its layout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// Threads that run Python, or wait in it.
+    pub whole: usize,
+    /// Threads whose stack did not lead to its root, which may happen to one that runs.
+    pub broken: usize,
+    /// Frames in all of them.
+    pub frames: usize,
+}
+
+impl Threads {
+    fn of(stacks: &[ThreadStack]) -> Self {
+        let is_broken =
+            |stack: &&ThreadStack| !matches!(stack.end, WalkEnd::ROOT | WalkEnd::NO_FRAME);
+        let broken = stacks.iter().filter(is_broken).count();
+        Self {
+            whole: stacks.len() - broken,
+            broken,
+            frames: stacks.iter().map(|stack| stack.frames.len()).sum(),
+        }
+    }
+}
+
 /// Finds out all that is known about a process before it is profiled.
 #[must_use]
 pub fn examine(pid: u32) -> Report {
@@ -55,11 +86,18 @@ pub fn examine(pid: u32) -> Report {
         Some(Err(python::Error::NotPython { .. })) => pythons_below(pid, &mut detector),
         _ => Vec::new(),
     };
+    let threads = match (&found, &python) {
+        (Ok(process), Some(Ok(interpreter))) => {
+            Some(outside::threads(process, interpreter).map(|stacks| Threads::of(&stacks)))
+        }
+        _ => None,
+    };
     Report {
         pid,
         requirements: requirements(),
         process: found.map(|process| About::of(&process)),
         python,
+        threads,
         descendants,
     }
 }

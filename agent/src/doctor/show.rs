@@ -4,13 +4,14 @@
 
 use std::{fmt, path::Path};
 
-use super::{About, Report};
+use super::{About, Report, Threads};
 use crate::{
     encode::text::printable,
     python::{
         self, Interpreter,
         inspect::Flavour,
         layouts::{LayoutSource, PassedOver},
+        outside,
     },
 };
 
@@ -33,6 +34,9 @@ impl fmt::Display for Report {
             Some(Ok(python)) => {
                 writeln!(formatter, "Interpreter")?;
                 write_interpreter(formatter, python)?;
+                if let Some(threads) = &self.threads {
+                    write_threads(formatter, threads)?;
+                }
             }
             Some(Err(python::Error::Unsupported { found, .. })) => {
                 writeln!(formatter, "Interpreter")?;
@@ -73,6 +77,25 @@ impl Report {
         }
         Ok(())
     }
+}
+
+fn write_threads(
+    formatter: &mut fmt::Formatter<'_>,
+    threads: &Result<Threads, outside::Error>,
+) -> fmt::Result {
+    let text = match threads {
+        Ok(Threads {
+            whole,
+            broken: 0,
+            frames,
+        }) => format!("{whole} with {frames} frames in all, read from the outside: all are whole"),
+        Ok(Threads { whole, broken, .. }) => format!(
+            "{whole} with whole stacks, {broken} without, read from the outside (one that runs may \
+             change meanwhile)"
+        ),
+        Err(error) => error.to_string(),
+    };
+    line(formatter, "threads", &text)
 }
 
 fn write_process(formatter: &mut fmt::Formatter<'_>, about: &About) -> fmt::Result {

@@ -45,6 +45,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
                 passed_over: Vec::new(),
             },
         })),
+        threads: None,
         descendants: vec![(1235, Version::of_series(3, 9))],
     };
     assert!(!report.is_profilable());
