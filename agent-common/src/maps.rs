@@ -13,6 +13,8 @@ pub struct Process {
     /// [`GilStyle::HOLDER`](crate::layout::GilStyle::HOLDER) and
     /// [`LAST_HOLDER`](crate::layout::GilStyle::LAST_HOLDER); 0 not to look at it.
     pub gil_holder: u64,
+    /// What is to be taken from a thread's pointer to get its `pthread_self()`, in bytes.
+    pub thread_pointer_distance: u64,
     /// When a code object was last described that was not known before, in nanoseconds of the
     /// monotonic clock. Written by the kernel half.
     pub new_code_ns: u64,
@@ -52,5 +54,5 @@ pub struct Thread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for Process {}
 
-const _: () = assert!(size_of::<Process>() == 40);
+const _: () = assert!(size_of::<Process>() == 48);
 const _: () = assert!(size_of::<Thread>() == 136);

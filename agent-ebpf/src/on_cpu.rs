@@ -54,6 +54,10 @@ fn begin_sample() -> Option<()> {
         sampler.interpreters_head.set((*process).interpreters_head);
         sampler.gil_holder.set((*process).gil_holder);
         sampler.new_code_ns.set((*process).new_code_ns);
+        let distance = (*process).thread_pointer_distance;
+        sampler
+            .thread_id
+            .set(task.thread_pointer().wrapping_sub(distance));
         if (*process).interpreters_head == 0 {
             let pages = task.executable_pages();
             if pages != (*process).executable_pages {
@@ -62,7 +66,6 @@ fn begin_sample() -> Option<()> {
             }
         }
     }
-    sampler.thread_id.set(task.thread_pointer());
     let periods = sampler
         .before
         .periods(now_ns, pid_tgid as u32, task.switches());

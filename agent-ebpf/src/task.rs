@@ -23,7 +23,7 @@ impl Task {
         Self(address)
     }
 
-    /// Its thread pointer: the value of `pthread_self()` or at a fixed distance from it.
+    /// Its thread pointer, which is at a fixed distance from `pthread_self()`.
     #[inline(always)]
     pub(crate) fn thread_pointer(self) -> u64 {
         read(self.field(|layout| layout.thread_pointer))

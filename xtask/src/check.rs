@@ -61,6 +61,38 @@ pub fn lint_kernel_half(tools: &Tools) -> Result<()> {
     run(&mut tools.clippy(ARCH, &paths::target().join("kernel-half-clippy")))
 }
 
+/// Compiles both halves for the architecture that this machine is not: the kernel half always, the
+/// host's half where the toolchain has the standard library for it.
+///
+/// # Errors
+///
+/// When something does not compile without a warning.
+pub fn lint_other_architecture(tools: &Tools) -> Result<()> {
+    let other = if ARCH == "aarch64" {
+        "x86_64"
+    } else {
+        "aarch64"
+    };
+    run(&mut tools.clippy(other, &paths::target().join("kernel-half-clippy")))?;
+    let target = format!("{other}-unknown-linux-gnu");
+    if !setup::standard_library(&target) {
+        println!(
+            "the host's half is not compiled for {other}: the toolchain has no library for it"
+        );
+        return Ok(());
+    }
+    run(cargo()
+        .args([
+            "clippy",
+            "--release",
+            "--package",
+            "agent",
+            "--target",
+            &target,
+        ])
+        .args(["--", "--deny", "warnings"]))
+}
+
 /// Runs every test, those on the given kernels last, and adds them to `tally`.
 ///
 /// # Errors
@@ -107,5 +139,6 @@ pub fn continuous_integration(tally: &mut Tally, kernels: &[vm::Kernel]) -> Resu
     tally.check("formatting", format(true));
     tally.check("lints_host", lint_host());
     tally.check("lints_kernel_half", lint_kernel_half(&tools));
+    tally.check("lints_other_architecture", lint_other_architecture(&tools));
     test(tally, kernels)
 }

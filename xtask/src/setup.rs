@@ -110,6 +110,13 @@ pub fn linters(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
+/// Asks rustup for the standard library of a target, and says whether cargo can now compile for it.
+#[must_use]
+pub fn standard_library(target: &str) -> bool {
+    find_program("rustup")
+        .is_some_and(|rustup| succeeds(Command::new(rustup).args(["target", "add", target])))
+}
+
 /// Installs what is missing: first to what is there already, then the distribution's toolchain.
 fn install_kernel_half() -> Result<Tools> {
     let mut toolchains = toolchain::find_all();

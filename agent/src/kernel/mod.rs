@@ -41,6 +41,8 @@ pub struct Python {
     pub interpreters_head: u64,
     /// Address of the pointer to the thread state that holds the GIL, if that is to be looked at.
     pub gil_holder: Option<u64>,
+    /// What is to be taken from a thread's pointer to get its `pthread_self()`, in bytes.
+    pub thread_pointer_distance: u64,
     /// Where the fields of its structures are.
     pub layout: Layout,
 }
@@ -209,6 +211,7 @@ impl Kernel {
             Some(python) => Process {
                 interpreters_head: python.interpreters_head,
                 gil_holder: python.gil_holder.unwrap_or(0),
+                thread_pointer_distance: python.thread_pointer_distance,
                 layout: self.layout_index(&python.layout)?,
                 ..Process::default()
             },

@@ -14,6 +14,7 @@ use super::{
     files::{Contents, Facts, Files},
     inspect::{Build, Effort, Flavour, Unsupported},
     layouts::{LayoutSource, PassedOver, Sources},
+    thread_pointer,
     version::Version,
 };
 use crate::{
@@ -39,6 +40,8 @@ pub struct Interpreter {
     /// Address of the pointer to the thread state that holds the GIL; [`None`] where the thread
     /// states themselves say it.
     pub gil_holder: Option<u64>,
+    /// What is to be taken from a thread's pointer to get its `pthread_self()`, in bytes.
+    pub thread_pointer_distance: u64,
     /// Whether it has an interpreter state, so that there is something to profile; [`None`] when
     /// the memory of the process may not be read.
     pub is_initialised: Option<bool>,
@@ -114,6 +117,7 @@ impl Detector {
             unsupported: None,
             not_loaded: None,
             not_64_bit: None,
+            thread_descriptor_bytes: None,
             unread: 0,
             first_unread: None,
         };
@@ -230,6 +234,8 @@ struct Search<'a> {
     unsupported: Option<(PathBuf, Unsupported)>,
     not_loaded: Option<PathBuf>,
     not_64_bit: Option<PathBuf>,
+    /// Of the C library.
+    thread_descriptor_bytes: Option<u64>,
     /// How many files could not be read.
     unread: usize,
     /// Why the first of them could not.
@@ -262,6 +268,9 @@ impl Search<'_> {
                 return;
             }
         };
+        self.thread_descriptor_bytes = self
+            .thread_descriptor_bytes
+            .or(facts.thread_descriptor_bytes);
         match &facts.contents {
             Contents::Other => {}
             Contents::OtherClass => {
@@ -318,6 +327,7 @@ impl Search<'_> {
         // The sort is stable: those that are in use, in the order in which they were found.
         let mut candidates = self.candidates;
         candidates.sort_by_key(|loaded| loaded.is_initialised != Some(true));
+        let machine = candidates.first().map_or(0, |first| first.facts.machine);
         let mut candidates = candidates.iter().filter_map(Loaded::candidate);
         if let Some((first, build, bias)) = candidates.next() {
             return Ok(Interpreter {
@@ -326,6 +336,10 @@ impl Search<'_> {
                 image: first.image,
                 interpreters_head: first.interpreters_head,
                 gil_holder: build.gil_holder.map(|holder| holder.wrapping_add(bias)),
+                thread_pointer_distance: thread_pointer::distance(
+                    machine,
+                    self.thread_descriptor_bytes,
+                ),
                 is_initialised: first.is_initialised,
                 layout: build.layout,
                 layout_source: build.layout_source,

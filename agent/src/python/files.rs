@@ -11,6 +11,7 @@ use super::{
     dwarf::DebugFiles,
     inspect::{self, Build, Effort, Finding, Unsupported},
     layouts::Sources,
+    thread_pointer,
 };
 use crate::{
     elf::{self, Elf, Segments},
@@ -27,6 +28,10 @@ pub(super) struct Facts {
     pub(super) build_id: Option<String>,
     /// Whether it contains CPython.
     pub(super) contents: Contents,
+    /// Which machine it is for (`EM_X86_64`, …); 0 for what is no program.
+    pub(super) machine: u16,
+    /// Bytes of a thread's descriptor, if it is the C library.
+    pub(super) thread_descriptor_bytes: Option<u64>,
 }
 
 /// What is in a file.
@@ -59,6 +64,8 @@ impl Facts {
         let of = |contents| Self {
             build_id: None,
             contents,
+            machine: 0,
+            thread_descriptor_bytes: None,
         };
         let damaged = |_| OpenError::Damaged {
             path: path.to_owned(),
@@ -74,6 +81,8 @@ impl Facts {
         let found = inspect::inspect(&elf, &name, effort, sources, debug_file).map_err(damaged)?;
         Ok(Self {
             build_id: elf.build_id().ok().flatten(),
+            machine: elf.machine(),
+            thread_descriptor_bytes: thread_pointer::descriptor_bytes(&elf).map_err(damaged)?,
             contents: match found {
                 Finding::NotPython => Contents::Other,
                 Finding::Supported(build) => Contents::Python {
@@ -167,6 +176,8 @@ mod tests {
         Facts {
             build_id: None,
             contents: Contents::Other,
+            machine: 0,
+            thread_descriptor_bytes: None,
         }
     }
 

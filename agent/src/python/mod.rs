@@ -17,6 +17,7 @@ pub mod layouts;
 pub mod line_table;
 pub mod outside;
 pub mod text;
+mod thread_pointer;
 pub mod threading;
 pub mod version;
 pub mod versions;

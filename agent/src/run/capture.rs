@@ -111,6 +111,7 @@ impl Capture {
             let python = Python {
                 interpreters_head: interpreter.interpreters_head,
                 gil_holder: interpreter.gil_holder.filter(|_| self.with_gil),
+                thread_pointer_distance: interpreter.thread_pointer_distance,
                 layout: interpreter.layout,
             };
             kernel.update_process(finding.process.pid, &python)?;
