@@ -27,7 +27,7 @@ pub(crate) static RECORDS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 /// by the kernel half when such a process starts another; read at every tick. When it is full
 /// the process is not profiled, which is reported or counted.
 #[map]
-pub(crate) static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(1024, 0);
+pub(crate) static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(4096, 0);
 
 /// Index to layout. Written by the user half, read at every sample.
 #[map]

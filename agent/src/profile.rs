@@ -166,6 +166,11 @@ pub struct Losses {
     pub not_python: u64,
     /// Records, not samples, that could not be understood.
     pub malformed_records: u64,
+    /// Processes, not samples, that are not in the profile because too many are profiled.
+    pub left_out_processes: u64,
+    /// Events, not samples, of processes that found no room on their way to the user half: what
+    /// such a process runs may not be known.
+    pub lost_process_events: u64,
 }
 
 /// Samples that a filter left out: they are not in the profile, and no loss.

@@ -16,6 +16,8 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
         unresolved_frames,
         not_python,
         malformed_records,
+        left_out_processes,
+        lost_process_events,
     } = *losses;
     let kinds = [
         (
@@ -57,6 +59,19 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
             malformed_records,
             ("record was", "records were"),
             "dropped: the agent could not understand what the kernel half sent.",
+        ),
+        (
+            left_out_processes,
+            ("process is", "processes are"),
+            "left out: more are running than the agent has room for.",
+        ),
+        (
+            lost_process_events,
+            (
+                "start or end of a process was",
+                "starts or ends of processes were",
+            ),
+            "lost: the ring buffer was full.",
         ),
     ];
     kinds

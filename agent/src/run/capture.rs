@@ -162,7 +162,10 @@ impl Capture {
         let mut profile = self
             .aggregator
             .profile(about, filter, |frame| symbolizer.resolve(frame));
-        profile.losses.lost_samples = counters.get(Counter::LOST_SAMPLES);
+        let losses = &mut profile.losses;
+        losses.lost_samples = counters.get(Counter::LOST_SAMPLES);
+        losses.left_out_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
+        losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
         Ok(profile)
     }
 }
