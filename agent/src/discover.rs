@@ -132,13 +132,16 @@ impl Discovery {
 
     /// Looks at a process for which it is time, if there is one.
     pub fn look_when_due(&mut self, now: Instant) -> Option<Finding> {
-        let is_due = |known: &Known| known.due.is_some_and(|due| due <= now);
-        let pid = self
-            .known
-            .iter()
-            .find(|(_, known)| is_due(known))
-            .map(|(pid, _)| *pid)?;
-        self.look_again(pid)
+        loop {
+            let is_due = |known: &Known| known.due.is_some_and(|due| due <= now);
+            let (pid, known) = self.known.iter_mut().find(|(_, known)| is_due(known))?;
+            known.due = None;
+            let pid = *pid;
+            // One that is gone meanwhile is passed over.
+            if let Some(finding) = self.look_again(pid) {
+                return Some(finding);
+            }
+        }
     }
 
     /// A new process is a copy of its parent, in the kernel half too.
@@ -253,4 +256,76 @@ fn is_early(error: &python::Error) -> bool {
         error,
         python::Error::NotLoaded { .. } | python::Error::Unreadable { .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Discovery, LONGEST_PAUSE};
+    use crate::profile;
+    use agent_common::record::{Header, ProcessEvent, ProcessEventKind, RecordKind};
+    use std::{process::id, time::Instant};
+
+    fn event(kind: ProcessEventKind, tgid: u32, parent: u32) -> ProcessEvent {
+        ProcessEvent {
+            header: Header {
+                kind: RecordKind::PROCESS_EVENT,
+                reserved: 0,
+                bytes: 32,
+            },
+            time_ns: 0,
+            tgid,
+            parent,
+            kind,
+            reserved: 0,
+        }
+    }
+
+    #[test]
+    fn a_copy_is_what_its_parent_is() {
+        let mut discovery = Discovery::default();
+        assert!(discovery.add(id()).is_err(), "this is not Python");
+        let forked = event(ProcessEventKind::FORKED, u32::MAX, id());
+        let finding = discovery.on_event(&forked).unwrap();
+        assert_eq!(finding.process.pid, u32::MAX);
+        assert_eq!(finding.process.parent, Some(id()));
+        let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+        assert_eq!(finding.process.name, name.trim_end());
+    }
+
+    #[test]
+    fn what_maps_code_again_and_again_is_looked_at_ever_more_seldom() {
+        let mut discovery = Discovery::default();
+        assert!(discovery.add(id()).is_err());
+        let mapped = event(ProcessEventKind::MAPPED, id(), 0);
+        for _ in 0..12 {
+            if discovery.on_event(&mapped).is_none() {
+                let due = discovery.next_due().unwrap();
+                assert!(discovery.look_when_due(due).is_some());
+            }
+        }
+        assert!(discovery.on_event(&mapped).is_none());
+        let due = discovery.next_due().unwrap();
+        assert!(due > Instant::now() + LONGEST_PAUSE / 2);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_not_waited_for() {
+        let mut discovery = Discovery::default();
+        discovery.learn(
+            &super::Finding {
+                process: profile::Process {
+                    pid: u32::MAX,
+                    ..profile::Process::default()
+                },
+                interpreter: None,
+            },
+            false,
+        );
+        discovery.known.get_mut(&u32::MAX).unwrap().due = Some(Instant::now());
+        assert!(discovery.look_when_due(Instant::now()).is_none());
+        assert_eq!(discovery.next_due(), None);
+        let exited = event(ProcessEventKind::EXITED, u32::MAX, 0);
+        assert!(discovery.on_event(&exited).is_none());
+        assert!(discovery.known.is_empty());
+    }
 }
