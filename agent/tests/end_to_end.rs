@@ -11,19 +11,28 @@
 )]
 
 mod end_to_end {
+    mod abilities;
     mod call_tree;
     mod capture;
     mod container;
     mod cpu_seconds;
     mod cpu_split;
     mod deep;
+    mod doctor;
     mod ends;
     mod errors;
+    mod filters;
     mod folded;
     mod gil_released;
+    mod greenlets;
     mod impossible;
+    mod inner_interpreters;
+    mod jit;
     mod machine;
+    mod many_threads;
+    mod pages;
     mod pprof;
+    mod program;
     mod programs;
     mod source;
     mod target;

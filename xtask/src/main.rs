@@ -149,7 +149,7 @@ fn run_in_machines(
     command: &[String],
 ) -> Result<ExitCode> {
     let program = program.map_or_else(check::build, Ok)?;
-    let interpreters = interpreters::ensure()?;
+    let interpreters = interpreters::all()?;
     let kernels = if kernels.is_empty() {
         &Kernel::ALL
     } else {

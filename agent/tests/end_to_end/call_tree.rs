@@ -21,7 +21,7 @@ fn stacks_are_exactly_those_of_the_source() {
         let target = Target::start(interpreter, "call_tree");
         let expected: BTreeSet<Vec<Frame>> = source.stacks(interpreter).into_iter().collect();
         let has_all = |folded: &Folded| expected.iter().all(|stack| folded.0.contains_key(stack));
-        let folded = Capture::folded_until(target.pid(), "-d 3 -r 499", has_all);
+        let folded = Capture::folded_until(target.pid(), "-d 1.5 -r 499", has_all);
 
         let missing: Vec<_> = expected
             .iter()
@@ -45,7 +45,7 @@ fn stacks_are_exactly_those_of_the_source() {
         let between = folded.count(is_between);
         println!(
             "{}: {} stacks, {} samples, {between} between leaves",
-            machine::name(interpreter),
+            interpreter.name,
             expected.len(),
             folded.total()
         );

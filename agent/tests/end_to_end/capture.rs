@@ -69,6 +69,18 @@ impl Capture {
         Self::run(&arguments).into_pprof()
     }
 
+    /// The same again and again, until it has so many threads and stacks.
+    pub(crate) fn pprof_until(pid: u32, options: &str, least_threads: usize) -> Profile {
+        let mut profile = Self::pprof(pid, options);
+        for _ in 1..MOST_CAPTURES {
+            if profile.threads().len() >= least_threads {
+                break;
+            }
+            profile.add(Self::pprof(pid, options));
+        }
+        profile
+    }
+
     /// Its standard output as folded stacks.
     pub(crate) fn into_folded(self) -> Folded {
         self.assert_success();

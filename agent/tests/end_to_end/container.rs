@@ -1,10 +1,6 @@
 //! A process in namespaces of its own, whose paths lead nowhere on the host.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{self, Command},
-};
+use std::{fs, path::Path, process::Command};
 
 use tempfile::TempDir;
 use xtask::{interpreters::Interpreter, process::capture};
@@ -27,38 +23,53 @@ fn a_process_in_a_container_is_seen_from_the_host() {
         if interpreter.root().is_some() {
             return;
         }
-        let container = Container::start(interpreter);
-        let pid = container.pid();
-        assert_ne!(namespace(pid), namespace(process::id()));
-        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
-        assert_eq!(program, Path::new(PROGRAM));
-
-        let expected = container.unshare.threads().remove(0);
-        assert!(expected.stack.last().unwrap().place.starts_with("/srv/"));
-        let mut found = Capture::pprof(pid, "-d 2 -r 199").threads();
-        for thread in &mut found {
-            // The interpreter only knows the one in its own namespace.
-            thread.id = expected.id;
-        }
-        assert_eq!(found, [expected]);
+        check(&Container::start(interpreter, 1));
     });
+}
+
+/// As a container in a container is.
+#[test]
+fn a_process_in_a_namespace_in_a_namespace_is_seen_from_the_host() {
+    let _machine = machine::alone();
+    check(&Container::start(machine::one_interpreter(), 2));
+}
+
+fn check(container: &Container) {
+    let pid = container.pid();
+    assert_eq!(ids(pid).len(), 1 + container.depth);
+    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+    assert_eq!(program, Path::new(PROGRAM));
+
+    let expected = container.unshare.threads().remove(0);
+    assert!(expected.stack.last().unwrap().place.starts_with("/srv/"));
+    let mut found = Capture::pprof(pid, "-d 1 -r 199").threads();
+    for thread in &mut found {
+        // The interpreter only knows the one in its own namespace.
+        thread.id = expected.id;
+    }
+    assert_eq!(found, [expected]);
 }
 
 /// A process in a container; it ends with what has made its namespaces.
 struct Container {
     unshare: Target,
+    /// PID namespaces that are within each other, and in that of this machine.
+    depth: usize,
     _root: TempDir,
 }
 
 impl Container {
-    fn start(interpreter: &Interpreter) -> Self {
+    fn start(interpreter: &Interpreter, depth: usize) -> Self {
         let question = "import os, sys; print(os.path.realpath(sys.executable)); \
                         print(os.path.dirname(os.__file__))";
         let mut python = Command::new(&interpreter.path);
-        let answer = capture(python.args(["-I", "-c", question])).unwrap();
+        let answer = capture(python.args(["-Esc", question])).unwrap();
         let (program, modules) = answer.split_once('\n').unwrap();
         let root = tempfile::tempdir().unwrap();
         let mut command = mortal("unshare");
+        for _ in 1..depth {
+            command.args(["--pid", "--fork", "--kill-child", "unshare"]);
+        }
         command
             .args(["--mount", "--propagation", "private", "--pid", "--fork"])
             .args(["--uts", "--ipc", "--kill-child", "sh"])
@@ -68,19 +79,24 @@ impl Container {
             .arg(workload_path("renamed"));
         Self {
             unshare: Target::from_command(command),
+            depth,
             _root: root,
         }
     }
 
     /// The id that the process has on the host.
     fn pid(&self) -> u32 {
-        let pid = self.unshare.pid();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-        children.trim().parse().unwrap()
+        (0..self.depth).fold(self.unshare.pid(), |pid, _| {
+            let path = format!("/proc/{pid}/task/{pid}/children");
+            fs::read_to_string(path).unwrap().trim().parse().unwrap()
+        })
     }
 }
 
-/// The PID namespace of a process.
-fn namespace(pid: u32) -> PathBuf {
-    fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
+/// The ids of a process, from the outermost of its PID namespaces on.
+fn ids(pid: u32) -> Vec<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let ids = ids.unwrap().split_whitespace();
+    ids.map(|id| id.parse().unwrap()).collect()
 }

@@ -27,9 +27,9 @@ const LOOPS: usize = 4;
 #[test]
 fn the_cpu_time_of_one_thread_is_the_scheduler_s() {
     let _machine = machine::alone();
-    machine::for_each_interpreter_alone(|interpreter| {
+    machine::for_each_kind_alone(|interpreter| {
         let target = Target::start(interpreter, "busy");
-        check(&target, "3", &machine::name(interpreter));
+        check(&target, "3", &interpreter.name);
     });
 }
 
@@ -37,21 +37,21 @@ fn the_cpu_time_of_one_thread_is_the_scheduler_s() {
 #[test]
 fn the_cpu_time_of_eleven_threads_with_one_lock_is_the_scheduler_s() {
     let _machine = machine::alone();
-    machine::for_each_interpreter_alone(|interpreter| {
+    machine::for_each_kind_alone(|interpreter| {
         let target = Target::start(interpreter, "threads");
-        check(&target, "3", &machine::name(interpreter));
+        check(&target, "3", &interpreter.name);
     });
 }
 
-/// All interpreters at once, among others that want the processors as well.
+/// All kinds of interpreters at once, among others that want the processors as well.
 #[test]
 fn the_cpu_time_on_an_overloaded_machine_is_the_scheduler_s() {
     let _machine = machine::alone();
     let busy_loop = || Killed::start(mortal("sh").args(["-c", "while :; do :; done"]));
     let _loops: Vec<_> = (0..LOOPS).map(|_| busy_loop()).collect();
-    machine::for_all_interpreters_at_once(|interpreter| {
+    machine::for_all_kinds_at_once(|interpreter| {
         let target = Target::start(interpreter, "busy");
-        check(&target, "8", &machine::name(interpreter));
+        check(&target, "8", &interpreter.name);
     });
 }
 

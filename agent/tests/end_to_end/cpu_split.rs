@@ -16,7 +16,7 @@ const LEAST_SAMPLES: u64 = 2_000;
 #[test]
 fn a_known_split_is_found() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_kind(|interpreter| {
         let target = Target::start(interpreter, "cpu_split");
         let is_enough = |folded: &Folded| folded.total() >= LEAST_SAMPLES;
         let folded = Capture::folded_until(target.pid(), "-d 6 -r 997", is_enough);
@@ -26,10 +26,7 @@ fn a_known_split_is_found() {
             folded.count(|stack| stack.iter().any(|frame| frame.name == name))
         });
         let shares = counts.map(|count| percent(count, total));
-        println!(
-            "{}: {shares:.2?} of {total} samples",
-            machine::name(interpreter)
-        );
+        println!("{}: {shares:.2?} of {total} samples", interpreter.name);
         assert!(total >= LEAST_SAMPLES, "only {total} samples");
         for (share, (function, expected)) in shares.into_iter().zip(SHARES) {
             assert!(

@@ -18,7 +18,7 @@ const FAR: usize = 5_000;
 #[test]
 fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let depths = [MAX_FRAMES - 1, MAX_FRAMES, MAX_FRAMES + 1, FAR];
         let arguments = depths.map(|depth| depth.to_string());
         let target = Target::start_with(interpreter, "deep", &arguments);
@@ -28,7 +28,7 @@ fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
 
         let pid = target.pid().to_string();
         let capture = Capture::run(&[
-            "-p", &pid, "-d", "3", "-r", "499", "-f", "folded", "-o", "-",
+            "-p", &pid, "-d", "2", "-r", "499", "-f", "folded", "-o", "-",
         ]);
         let messages = capture.messages.clone();
         let folded = capture.into_folded();
@@ -51,11 +51,11 @@ fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
 #[test]
 fn a_stack_that_is_not_too_deep_is_whole_in_every_sample() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let depth = MAX_FRAMES.to_string();
         let target = Target::start_with(interpreter, "deep", &[depth]);
         let pid = target.pid().to_string();
-        let arguments = ["-p", &pid, "-d", "2", "-f", "folded", "-o", "-"];
+        let arguments = ["-p", &pid, "-d", "1", "-f", "folded", "-o", "-"];
         let folded = Capture::run(&arguments).into_folded();
         let whole = &target.threads()[0].stack;
         assert!(folded.0.keys().eq([whole]), "{}", outline(&folded));

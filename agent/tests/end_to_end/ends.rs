@@ -37,7 +37,7 @@ fn signals_end_a_capture_early() {
 #[test]
 fn the_end_of_the_process_ends_a_capture_early() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "busy");
         let capture = capture_ended_by(&target, |_, target| target.kill());
         let messages = capture.messages.clone();

@@ -36,9 +36,7 @@ fn a_process_that_is_not_python_is_told_by_its_program() {
     let _machine = machine::alone();
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));
-    // Until it runs its program, a child is a copy of its parent.
-    let link = format!("/proc/{}/exe", sleep.pid());
-    while fs::read_link(&link).unwrap() != program {}
+    sleep.wait_until_it_runs(&program);
     let message = error(&["--pid", &sleep.pid().to_string()]);
     let sentence = format!("runs {}, which is not Python", program.display());
     assert!(message.contains(&sentence), "{message}");

@@ -69,6 +69,11 @@ pub(crate) fn text(stack: &[Frame]) -> String {
     frames.join(";")
 }
 
+/// The names of a stack's functions.
+pub(crate) fn names(stack: &[Frame]) -> Vec<&str> {
+    stack.iter().map(|frame| &*frame.name).collect()
+}
+
 /// A profile: stacks, root first, each once, with their samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folded(pub(crate) BTreeMap<Vec<Frame>, u64>);

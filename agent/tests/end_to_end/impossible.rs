@@ -15,14 +15,14 @@ use super::{
 #[test]
 fn a_code_object_is_not_taken_for_another_one_at_its_address() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "churn");
         let folded = capture_samples(&target, "-d 4 -r 1999", 5_000);
         let short_lived =
             folded.count(|stack| stack.iter().any(|frame| frame.name.starts_with("churn_")));
         // The functions are at work for some of the time; for the rest they are compiled.
         assert!(short_lived > folded.total() / 10, "only {short_lived}");
-        assert_all_legal(&folded, &machine::name(interpreter), |stack| {
+        assert_all_legal(&folded, &interpreter.name, |stack| {
             stack[0].name == "<module>" && stack.windows(2).all(is_legal_in_churn)
         });
     });
@@ -45,21 +45,22 @@ fn is_legal_in_churn(pair: &[Frame]) -> bool {
 fn no_stack_is_torn_while_it_changes() {
     let _machine = machine::alone();
     let source = Source::of("short_calls");
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let calls: BTreeSet<(&str, u32, &str)> = source
             .said("call")
             .map(|call| {
                 let (site, function) = call.split_once(' ').unwrap();
-                let (caller, line) = site.split_once('@').unwrap();
+                let (caller, mark) = site.split_once('@').unwrap();
                 let name = |qualified| function_name(qualified, interpreter);
-                (name(caller), source.line(line), name(function))
+                let (_, line) = source.line(mark);
+                (name(caller), line, name(function))
             })
             .collect();
         let target = Target::start(interpreter, "short_calls");
         let folded = capture_samples(&target, "-d 5 -r 4999", 20_000);
-        assert_all_legal(&folded, &machine::name(interpreter), |stack| {
+        assert_all_legal(&folded, &interpreter.name, |stack| {
             stack[0].name == "<module>"
-                && stack.iter().all(|frame| frame.place == source.file())
+                && stack.iter().all(|frame| source.has(&frame.place))
                 && stack.windows(2).all(|pair| {
                     let line = pair[0].line.unwrap_or(0);
                     calls.contains(&(&pair[0].name, line, &pair[1].name))

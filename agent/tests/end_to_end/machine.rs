@@ -16,6 +16,9 @@ use xtask::{
 /// Interpreters that most tests look at side by side.
 const AT_ONCE: usize = 2;
 
+/// One interpreter for each way in which threads and their stacks are found.
+const KINDS: [&str; 5] = ["2.7", "3.8", "3.12", "3.15-sid", "3.14t"];
+
 static MACHINE: Mutex<()> = Mutex::new(());
 
 /// The machine without other tests.
@@ -34,11 +37,28 @@ fn require_root() {
 
 /// The interpreters to test.
 pub(crate) fn interpreters() -> &'static [Interpreter] {
-    static INTERPRETERS: OnceLock<Result<Vec<Interpreter>, String>> = OnceLock::new();
-    INTERPRETERS
-        .get_or_init(|| interpreters::ensure().map_err(|error| format!("{error:#}")))
-        .as_deref()
-        .unwrap_or_else(|error| panic!("{error}"))
+    static ALL: OnceLock<Vec<Interpreter>> = OnceLock::new();
+    ALL.get_or_init(|| interpreters::all().unwrap_or_else(|error| panic!("{error:#}")))
+}
+
+/// One of each version, for tests that take long and are not about how interpreters are built.
+fn representatives() -> &'static [Interpreter] {
+    static REPRESENTATIVES: OnceLock<Vec<Interpreter>> = OnceLock::new();
+    REPRESENTATIVES
+        .get_or_init(|| interpreters::representatives().unwrap_or_else(|error| panic!("{error:#}")))
+}
+
+/// Those with these names, of which there must be some.
+fn named(names: &[&str]) -> Vec<Interpreter> {
+    that(|interpreter| names.contains(&&*interpreter.name))
+}
+
+/// Those that are such, of which there must be some.
+fn that(is_such: impl Fn(&Interpreter) -> bool) -> Vec<Interpreter> {
+    let mut such = interpreters().to_vec();
+    such.retain(is_such);
+    assert!(!such.is_empty(), "no interpreter is one for this test");
+    such
 }
 
 /// One of them: the last, which is usually that of the distribution.
@@ -48,28 +68,51 @@ pub(crate) fn one_interpreter() -> &'static Interpreter {
 
 /// Runs a check with every interpreter, and fails with the names of those that failed it.
 pub(crate) fn for_each_interpreter(check: impl Fn(&Interpreter) + Sync) {
-    for_interpreters_side_by_side(AT_ONCE, check);
+    side_by_side(AT_ONCE, interpreters(), check);
+}
+
+/// The same with one interpreter of each version.
+pub(crate) fn for_each_representative(check: impl Fn(&Interpreter) + Sync) {
+    side_by_side(AT_ONCE, representatives(), check);
+}
+
+/// The same with those that are such.
+pub(crate) fn for_each_that(
+    is_such: impl Fn(&Interpreter) -> bool,
+    check: impl Fn(&Interpreter) + Sync,
+) {
+    side_by_side(AT_ONCE, &that(is_such), check);
+}
+
+/// The same with those that have these names.
+pub(crate) fn for_each_named(names: &[&str], check: impl Fn(&Interpreter) + Sync) {
+    side_by_side(AT_ONCE, &named(names), check);
+}
+
+/// The same with one interpreter of each kind.
+pub(crate) fn for_each_kind(check: impl Fn(&Interpreter) + Sync) {
+    side_by_side(AT_ONCE, &named(&KINDS), check);
 }
 
 /// The same, one after the other.
-pub(crate) fn for_each_interpreter_alone(check: impl Fn(&Interpreter) + Sync) {
-    for_interpreters_side_by_side(1, check);
+pub(crate) fn for_each_kind_alone(check: impl Fn(&Interpreter) + Sync) {
+    side_by_side(1, &named(&KINDS), check);
 }
 
 /// The same, all of them side by side.
-pub(crate) fn for_all_interpreters_at_once(check: impl Fn(&Interpreter) + Sync) {
-    for_interpreters_side_by_side(interpreters().len(), check);
+pub(crate) fn for_all_kinds_at_once(check: impl Fn(&Interpreter) + Sync) {
+    side_by_side(KINDS.len(), &named(&KINDS), check);
 }
 
-fn for_interpreters_side_by_side(at_once: usize, check: impl Fn(&Interpreter) + Sync) {
+fn side_by_side(at_once: usize, interpreters: &[Interpreter], check: impl Fn(&Interpreter) + Sync) {
     let check = &check;
     let mut failed = Vec::new();
-    for some in interpreters().chunks(at_once) {
+    for some in interpreters.chunks(at_once) {
         thread::scope(|scope| {
             let running: Vec<_> = some
                 .iter()
                 .map(|interpreter| {
-                    let name = name(interpreter);
+                    let name = interpreter.name.clone();
                     let running = thread::Builder::new()
                         .name(name.clone())
                         .spawn_scoped(scope, move || check(interpreter))
@@ -85,9 +128,4 @@ fn for_interpreters_side_by_side(at_once: usize, check: impl Fn(&Interpreter) + 
         });
     }
     assert!(failed.is_empty(), "failed with {}", failed.join(", "));
-}
-
-/// For example `3.12 (/opt/bin/python3.12)`.
-pub(crate) fn name(interpreter: &Interpreter) -> String {
-    format!("3.{} ({})", interpreter.minor, interpreter.path.display())
 }

@@ -44,7 +44,13 @@ impl Profile {
             .map(|sample| sample.thread.clone())
             .collect();
         threads.sort();
+        threads.dedup();
         threads
+    }
+
+    /// Adds the samples of another profile.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.samples.extend(other.samples);
     }
 
     /// All samples.

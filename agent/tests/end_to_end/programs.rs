@@ -4,25 +4,19 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    process::Command,
 };
 
 use rustix::process::Signal;
-use tempfile::TempDir;
 use xtask::interpreters::Interpreter;
 
 use super::{
     capture::{Capture, Running},
-    folded::{Folded, Frame},
+    folded::{Folded, Frame, names},
     machine,
+    program::{Program, assert_spun},
     target::workload_path,
 };
-
-/// Sampling rate, so that a tenth of a second of CPU time is about a hundred samples.
-const RATE: &str = "999";
-
-/// CPU time that the workload `short` uses in its function `spin`, in samples.
-const SPUN: u64 = 100;
 
 #[test]
 fn a_program_that_lives_for_a_tenth_of_a_second_is_seen() {
@@ -217,62 +211,8 @@ fn a_program_that_is_not_there_is_named() {
     assert!(!Path::new("unused.svg").exists());
 }
 
-/// A program and its arguments.
-struct Program(Vec<String>);
-
-impl Program {
-    /// A workload.
-    fn of(interpreter: &Interpreter, workload: &str, arguments: &[&str]) -> Self {
-        let path = workload_path(workload);
-        let mut line = vec![
-            interpreter.path.to_str().unwrap().to_owned(),
-            // Nothing of the user's, and no bytecode beside the workloads.
-            "-EsB".to_owned(),
-            path.to_str().unwrap().to_owned(),
-        ];
-        line.extend(arguments.iter().map(|&argument| argument.to_owned()));
-        Self(line)
-    }
-
-    /// As it is typed; there is nothing to quote in it.
-    fn line(&self) -> String {
-        self.0.join(" ")
-    }
-
-    /// Lets the agent start it and sample it to its end.
-    fn profile(&self, options: &[&str]) -> (ExitStatus, Folded) {
-        let folder = TempDir::new().unwrap();
-        let file = folder.path().join("profile.folded");
-        let mut arguments = vec!["--rate", RATE, "--output", file.to_str().unwrap()];
-        arguments.extend(options);
-        arguments.push("--");
-        arguments.extend(self.0.iter().map(String::as_str));
-        let capture = Capture::run(&arguments);
-        assert!(!capture.messages.contains("lost: "), "{}", capture.messages);
-        let profile = fs::read_to_string(&file).unwrap_or_else(|_| panic!("{}", capture.messages));
-        (capture.status, Folded::parse(&profile))
-    }
-}
-
-fn names(stack: &[Frame]) -> Vec<&str> {
-    stack.iter().map(|frame| &*frame.name).collect()
-}
-
 fn is_spinning(stack: &[Frame]) -> bool {
     names(stack).contains(&"spin")
-}
-
-/// Most of the CPU time of `spin` has its whole stack.
-fn assert_spun<'a>(stacks: impl Iterator<Item = (&'a [Frame], u64)>) {
-    let whole = ["<module>", "main", "spin"];
-    let spun: u64 = stacks
-        .filter(|(stack, _)| names(stack).windows(3).any(|names| names == whole))
-        .map(|(_, count)| count)
-        .sum();
-    assert!(
-        (SPUN * 85 / 100..SPUN * 115 / 100).contains(&spun),
-        "{spun} of {SPUN} samples"
-    );
 }
 
 /// Stacks by the process that they begin with.

@@ -1,61 +1,80 @@
 //! What a workload's source says about its stacks.
 //!
 //! A comment `# line: NAME` at the end of a line gives the line a name. What else is expected stands
-//! in the workload's first text, in lines that begin with a word and a colon.
+//! in the workload's first text, in lines that begin with some words and a colon. Coroutines are in
+//! a file of their own, [`COROUTINES`], for those who can read it.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use xtask::interpreters::Interpreter;
 
-use super::{folded::Frame, target::workload_path};
+use super::{
+    abilities::{has_coroutines, has_qualified_names, inlines},
+    folded::Frame,
+    target::workload_path,
+};
 
-/// From this minor version on code objects know their qualified name.
-const FIRST_WITH_QUALIFIED_NAMES: u32 = 11;
-
-/// From this minor version on comprehensions have no frame of their own, but for generators.
-const FIRST_WITHOUT_COMPREHENSIONS: u32 = 12;
+/// What workloads import if the interpreter can read it.
+const COROUTINES: &str = "coroutines";
 
 /// The source of a workload.
 pub(crate) struct Source {
-    path: PathBuf,
+    workload: File,
+    coroutines: File,
+}
+
+/// A file, as the interpreter names it.
+struct File {
+    path: String,
     text: String,
 }
 
 impl Source {
     /// That of this workload.
     pub(crate) fn of(workload: &str) -> Self {
-        let path = workload_path(workload);
-        let text = fs::read_to_string(&path).unwrap();
-        Self { path, text }
+        Self {
+            workload: File::of(workload),
+            coroutines: File::of(COROUTINES),
+        }
     }
 
-    /// Its file, as the interpreter names it.
-    pub(crate) fn file(&self) -> &str {
-        self.path.to_str().unwrap()
+    /// Whether it is in this file.
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.files().iter().any(|ours| ours.path == file)
     }
 
-    /// The line with this name.
-    pub(crate) fn line(&self, name: &str) -> u32 {
+    /// The file and the line with this name.
+    pub(crate) fn line(&self, name: &str) -> (&str, u32) {
         let comment = format!("  # line: {name}");
-        let mut found = (1..)
-            .zip(self.text.lines())
-            .filter(|(_, line)| line.ends_with(&comment));
+        let lines = self.files().into_iter().flat_map(|file| {
+            let lines = (1..).zip(file.text.lines());
+            lines.map(|(number, line)| (&*file.path, number, line))
+        });
+        let mut found = lines.filter(|(_, _, line)| line.ends_with(&comment));
         let line = found.next();
         assert!(found.next().is_none(), "two lines are called {name}");
-        line.unwrap_or_else(|| panic!("no line is called {name}")).0
+        let (file, number, _) = line.unwrap_or_else(|| panic!("no line is called {name}"));
+        (file, number)
     }
 
-    /// What stands behind this word and a colon.
-    pub(crate) fn said<'a>(&'a self, word: &str) -> impl Iterator<Item = &'a str> {
-        let start = format!("{word}: ");
-        self.text
-            .lines()
-            .filter_map(move |line| line.strip_prefix(&start))
+    fn files(&self) -> [&File; 2] {
+        [&self.workload, &self.coroutines]
+    }
+
+    /// What stands behind these words and a colon.
+    pub(crate) fn said<'a>(&'a self, words: &str) -> impl Iterator<Item = &'a str> {
+        let start = format!("{words}: ");
+        let lines = self.workload.text.lines();
+        lines.filter_map(move |line| line.strip_prefix(&start))
     }
 
     /// The stacks that are expected with an interpreter, root first.
     pub(crate) fn stacks(&self, interpreter: &Interpreter) -> Vec<Vec<Frame>> {
+        let of_coroutines = self
+            .said("stack with coroutines")
+            .filter(|_| has_coroutines(interpreter));
         self.said("stack")
+            .chain(of_coroutines)
             .map(|stack| {
                 stack
                     .split(' ')
@@ -71,25 +90,35 @@ impl Source {
             .strip_prefix('-')
             .map_or((text, false), |text| (text, true));
         let (text, times) = text.split_once('*').unwrap_or((text, "1"));
-        let times = if is_comprehension && interpreter.minor >= FIRST_WITHOUT_COMPREHENSIONS {
+        let (function, place) = text.split_once('@').unwrap();
+        let times = if is_comprehension && inlines(interpreter, function) {
             0
         } else {
             times.parse().unwrap()
         };
-        let (function, place) = text.split_once('@').unwrap();
         let name = function_name(function, interpreter);
-        let frame = match place.rsplit_once(':') {
-            Some((file, line)) => Frame::new(name, file, line.parse().unwrap()),
-            None => Frame::new(name, self.file(), self.line(place)),
+        let (file, line) = match place.rsplit_once(':') {
+            Some((file, line)) => (file, line.parse().unwrap()),
+            None => self.line(place),
         };
-        vec![frame; times]
+        vec![Frame::new(name, file, line); times]
+    }
+}
+
+impl File {
+    fn of(workload: &str) -> Self {
+        let path = workload_path(workload);
+        Self {
+            text: fs::read_to_string(&path).unwrap(),
+            path: path.into_os_string().into_string().unwrap(),
+        }
     }
 }
 
 /// What an interpreter calls the function with this qualified name.
 pub(crate) fn function_name<'a>(qualified: &'a str, interpreter: &Interpreter) -> &'a str {
     match qualified.rsplit_once('.') {
-        Some((_, name)) if interpreter.minor < FIRST_WITH_QUALIFIED_NAMES => name,
+        Some((_, name)) if !has_qualified_names(interpreter) => name,
         _ => qualified,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsStr,
+    fs,
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -47,10 +48,25 @@ impl Target {
         workload: &str,
         arguments: &[String],
     ) -> Self {
+        Self::start_in(interpreter, workload, arguments, &[])
+    }
+
+    /// The same, with these environment variables.
+    pub(crate) fn start_in(
+        interpreter: &Interpreter,
+        workload: &str,
+        arguments: &[String],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut command = mortal(&interpreter.path);
+        command.envs(environment.iter().copied());
+        if environment.is_empty() {
+            // Nothing of the user's.
+            command.arg("-E");
+        }
         command
-            // Nothing of the user's, and no bytecode beside the workloads.
-            .args(["-E", "-s", "-B"])
+            // No bytecode beside the workloads.
+            .args(["-s", "-B"])
             .arg(workload_path(workload))
             .args(arguments);
         Self::from_command(command)
@@ -124,6 +140,12 @@ impl Killed {
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
+    }
+
+    /// Waits until it runs its own program: until then a child is a copy of its parent.
+    pub(crate) fn wait_until_it_runs(&self, program: &Path) {
+        let link = format!("/proc/{}/exe", self.pid());
+        while fs::read_link(&link).unwrap() != program {}
     }
 }
 

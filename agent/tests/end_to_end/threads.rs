@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeSet, thread, time::Duration};
 
+use xtask::interpreters::Interpreter;
+
 use super::{
+    abilities::has_thread_names,
     capture::{Capture, Running},
-    folded::{Frame, text},
+    folded::{Folded, Frame, text},
     machine,
     target::{Target, ThreadStack},
 };
@@ -15,11 +18,13 @@ const CALLERS: usize = 30;
 #[test]
 fn folded_stacks_are_whole_and_stand_under_their_threads() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "threads");
-        let folded = Capture::folded(target.pid(), "-d 3 -r 499 --threads");
-        let found: BTreeSet<_> = folded.0.keys().cloned().collect();
-        let expected: BTreeSet<_> = eleven_threads(&target).into_iter().map(folded_of).collect();
+        let threads = eleven_threads(interpreter, &target);
+        let expected: BTreeSet<_> = threads.into_iter().map(folded_of).collect();
+        let has_all = |folded: &Folded| folded.0.len() >= expected.len();
+        let folded = Capture::folded_until(target.pid(), "-d 1.5 -r 499 --threads", has_all);
+        let found: BTreeSet<_> = folded.0.into_keys().collect();
         assert_eq!(found, expected);
     });
 }
@@ -29,22 +34,26 @@ fn pprof_samples_are_whole_and_labelled_with_their_threads() {
     let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "threads");
-        let profile = Capture::pprof(target.pid(), "-d 3 -r 499");
-        assert_eq!(profile.threads(), eleven_threads(&target));
+        let threads = eleven_threads(interpreter, &target);
+        let profile = Capture::pprof_until(target.pid(), "-d 1.2 -r 499", threads.len());
+        assert_eq!(profile.threads(), threads);
     });
 }
 
 #[test]
 fn a_thread_has_the_name_that_it_had_last() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
+        if !has_thread_names(interpreter) {
+            return;
+        }
         let mut target = Target::start(interpreter, "renamed");
         let mut expected = target.threads().remove(0);
         assert_eq!(expected.name, "before");
         let pid = target.pid().to_string();
-        let mut capture = Running::start(&["-p", &pid, "-d", "4", "-r", "199", "-o", "-"]);
+        let mut capture = Running::start(&["-p", &pid, "-d", "2", "-r", "199", "-o", "-"]);
         capture.wait_until_sampling();
-        thread::sleep(Duration::from_secs(1));
+        thread::sleep(Duration::from_millis(500));
         target.tell("after");
         let mut found = capture.finish().into_pprof().threads();
         // The main thread may be seen while it gives the name.
@@ -55,15 +64,24 @@ fn a_thread_has_the_name_that_it_had_last() {
 }
 
 /// What the workload `threads` says, when it is what it should be.
-fn eleven_threads(target: &Target) -> Vec<ThreadStack> {
+fn eleven_threads(interpreter: &Interpreter, target: &Target) -> Vec<ThreadStack> {
     let threads = target.threads();
-    let find = |name: &str| threads.iter().find(|thread| thread.name == name).unwrap();
+    let find = |function: &str| {
+        let mut threads = threads.iter();
+        threads.find(|thread| thread.stack.last().unwrap().name == function)
+    };
     assert_eq!(threads.len(), 11);
-    assert_eq!(find("MainThread").id, target.pid());
+    let main = find("<module>").unwrap();
+    assert_eq!((main.id, &*main.name), (target.pid(), "MainThread"));
     for number in 0..10 {
-        let stack = &find(&format!("worker-{number}")).stack;
-        assert!(stack.len() > CALLERS, "{}", text(stack));
-        assert_eq!(stack.last().unwrap().name, format!("busy_{number}"));
+        let worker = find(&format!("busy_{number}")).unwrap();
+        assert!(worker.stack.len() > CALLERS, "{}", text(&worker.stack));
+        let name = if has_thread_names(interpreter) {
+            format!("worker-{number}")
+        } else {
+            "python2.7".to_owned()
+        };
+        assert_eq!(worker.name, name);
     }
     threads
 }

@@ -24,9 +24,6 @@ pub use interpreter::{Interpreter, Linkage};
 /// sets it for the tests that it runs.
 pub const VARIABLE: &str = "AGENT_TEST_INTERPRETERS";
 
-/// The minor versions of Python 3 that the profiler supports.
-const SUPPORTED: std::ops::RangeInclusive<u32> = 8..=13;
-
 /// Every interpreter, made where it is missing; the distribution's comes last.
 ///
 /// # Errors
@@ -54,17 +51,6 @@ pub fn all() -> Result<Vec<Interpreter>> {
         );
     }
     Ok(found)
-}
-
-/// Those that the profiler supports: of its versions the builds that people run.
-///
-/// # Errors
-///
-/// As [`all`].
-pub fn ensure() -> Result<Vec<Interpreter>> {
-    let mut interpreters = all()?;
-    interpreters.retain(is_supported);
-    Ok(interpreters)
 }
 
 /// One for each version, for tests that take long: the first in the list that is an ordinary
@@ -104,10 +90,6 @@ pub fn named(name: &str) -> Result<Interpreter> {
 pub fn variable(interpreters: &[Interpreter]) -> Result<OsString> {
     env::join_paths(interpreters.iter().map(|interpreter| &interpreter.path))
         .context("an interpreter's path contains a colon")
-}
-
-fn is_supported(interpreter: &Interpreter) -> bool {
-    interpreter.major == 3 && SUPPORTED.contains(&interpreter.minor) && interpreter.is_ordinary()
 }
 
 fn one_per_version(mut interpreters: Vec<Interpreter>) -> Vec<Interpreter> {
@@ -154,24 +136,5 @@ mod tests {
             interpreter("3.7", (3, 7)),
         ]);
         assert_eq!(names(&chosen), ["2.7", "3.13-trixie", "3.7"]);
-    }
-
-    #[test]
-    fn a_build_without_the_lock_is_not_supported_nor_is_another_version() {
-        for (name, version, expected) in [
-            ("3.8", (3, 8), true),
-            ("3.13-sid", (3, 13), true),
-            ("2.8", (2, 8), false),
-            ("3.7", (3, 7), false),
-            ("3.14-sid", (3, 14), false),
-            ("3.13t", (3, 13), false),
-            ("3.13-debug", (3, 13), false),
-        ] {
-            assert_eq!(
-                is_supported(&interpreter(name, version)),
-                expected,
-                "{name}"
-            );
-        }
     }
 }

@@ -1,9 +1,11 @@
 """Uses one processor."""
 
+import truth
+
 
 def main():
     while True: pass
 
 
-print("ready", flush=True)
+truth.ready()
 main()

@@ -11,7 +11,6 @@ stack: <module>@turn turn@class-method Shape.unit@unit-burn burn@burn
 stack: <module>@turn turn@static-method Shape.check@check-burn burn@burn
 stack: <module>@turn turn@operator Square.__add__@operator-burn burn@burn
 stack: <module>@turn turn@for numbers@in-numbers
-stack: <module>@turn turn@for-delegated delegated@from numbers@in-numbers
 stack: <module>@turn turn@lambda turn.<locals>.<lambda>@lambda burn@burn
 stack: <module>@turn turn@list listed@in-list -listed.<locals>.<listcomp>@in-list burn@burn
 stack: <module>@turn turn@set listed_as_set@in-set -listed_as_set.<locals>.<setcomp>@in-set burn@burn
@@ -24,19 +23,26 @@ stack: <module>@turn turn@exec <module>@<snippet>:3
 stack: <module>@turn turn@eval <module>@<string>:1 burn@burn
 stack: <module>@turn turn@sorted key@in-key burn@burn
 stack: <module>@turn turn@partial Partial.__call__@partial-call key@in-key burn@burn
-stack: <module>@turn turn@coroutine outer@await inner@inner-burn burn@burn
 stack: <module>@turn turn@enter Managed.__enter__@enter-burn burn@burn
 stack: <module>@turn turn@handler handled@in-handler burn@burn
 stack: <module>@turn turn@cleanup cleaned@in-cleanup burn@burn
+stack with coroutines: <module>@turn turn@for-delegated delegated@from numbers@in-numbers
+stack with coroutines: <module>@turn turn@coroutine outer@await inner@called burn@burn
 """
 
 import functools
+import truth
 
-TURNS = 200_000
+try:
+    from coroutines import delegated, outer
+except SyntaxError:
+    delegated = outer = None
+
+TURNS = 200000
 
 
-def burn():
-    for _ in range(TURNS): pass  # line: burn
+def burn(turns=TURNS):
+    for _ in range(turns): pass  # line: burn
 
 
 def nested():
@@ -46,7 +52,7 @@ def nested():
     inner()  # line: inner
 
 
-class Shape:
+class Shape(object):
     def area(self):
         self.side  # line: side
 
@@ -65,20 +71,16 @@ class Shape:
 
 class Square(Shape):
     def area(self):
-        super().area()  # line: super
+        super(Square, self).area()  # line: super
 
     def __add__(self, other):
         burn()  # line: operator-burn
 
 
-def numbers():
-    for number in range(2):
+def numbers(count):
+    for number in range(count):
         for _ in range(TURNS): pass  # line: in-numbers
         yield number
-
-
-def delegated():
-    yield from numbers()  # line: from
 
 
 def listed():
@@ -131,14 +133,6 @@ class Partial:
         key(number)  # line: partial-call
 
 
-async def inner():
-    burn()  # line: inner-burn
-
-
-async def outer():
-    await inner()  # line: await
-
-
 class Managed:
     def __enter__(self):
         burn()  # line: enter-burn
@@ -168,8 +162,7 @@ def turn():
     Square.unit()  # line: class-method
     Square.check()  # line: static-method
     square + square  # line: operator
-    for _ in numbers(): pass  # line: for
-    for _ in delegated(): pass  # line: for-delegated
+    for _ in numbers(2): pass  # line: for
     (lambda: burn())()  # line: lambda
     listed()  # line: list
     listed_as_set()  # line: set
@@ -177,21 +170,24 @@ def turn():
     decorated()  # line: decorated
     class_body()  # line: class
     descend(11)  # line: recursion
-    exec(SNIPPET)  # line: exec
+    exec(SNIPPET, {})  # line: exec
     eval("burn()")  # line: eval
     sorted([1], key=key)  # line: sorted
     functools.partial(Partial(), 1)()  # line: partial
-    try:
-        outer().send(None)  # line: coroutine
-    except StopIteration:
-        pass
     with Managed():  # line: enter
         pass
     handled()  # line: handler
     cleaned()  # line: cleanup
+    if delegated:
+        for _ in delegated(numbers, 2): pass  # line: for-delegated
+    if outer:
+        try:
+            outer(burn, TURNS).send(None)  # line: coroutine
+        except StopIteration:
+            pass
 
 
-print("ready", flush=True)
+truth.ready()
 while True:
     turn()  # line: turn
     for _ in range(TURNS): pass  # line: module

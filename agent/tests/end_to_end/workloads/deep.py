@@ -30,11 +30,9 @@ depths = [int(argument) for argument in sys.argv[1:]]
 sys.setrecursionlimit(max(depths) + 100)
 threading.stack_size(256 << 20)
 for depth in depths:
-    threading.Thread(
-        target=level_0, args=(depth - FIRST_FRAMES,), name="depth-%d" % depth, daemon=True
-    ).start()
+    truth.start("depth-%d" % depth, level_0, depth - FIRST_FRAMES)
 
 while len(started) < len(depths):
     threading.Event().wait(0.01)
-print("ready", flush=True)
+truth.ready()
 threading.Event().wait()

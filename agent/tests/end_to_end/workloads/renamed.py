@@ -12,9 +12,8 @@ def busy():
     while True: pass
 
 
-thread = threading.Thread(target=busy, name="before", daemon=True)
-thread.start()
+thread = truth.start("before", busy)
 started.wait()
-print("ready", flush=True)
+truth.ready()
 for line in sys.stdin:
     thread.name = line.strip()

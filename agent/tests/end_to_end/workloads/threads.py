@@ -1,6 +1,5 @@
 """Ten threads, each with a function of its own under thirty others, and the main thread."""
 
-import threading
 import time
 import truth
 
@@ -26,11 +25,9 @@ def call(levels, function):
 for number in range(THREADS):
     exec(compile(SOURCE.format(number=number), "<busy>", "exec"))
     function = globals()["busy_%d" % number]
-    threading.Thread(
-        target=call, args=(CALLERS, function), name="worker-%d" % number, daemon=True
-    ).start()
+    truth.start("worker-%d" % number, call, CALLERS, function)
 
 while len(started) < THREADS:
     time.sleep(0.01)
-truth.report(), print("ready", flush=True)
+truth.report(), truth.ready()
 while True: pass

@@ -1,4 +1,4 @@
-"""What the interpreter itself says about a stack."""
+"""What the interpreter itself says about a stack, in words of every version from 2.7 on."""
 
 import os
 import sys
@@ -6,6 +6,34 @@ import threading
 
 # A long text is not written at once, and other threads write too.
 _writing = threading.Lock()
+
+
+def ready():
+    """Tells that the workload is at work."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+def start(name, function, *arguments):
+    """Starts a thread that does not keep the process alive."""
+    thread = threading.Thread(target=function, args=arguments, name=name)
+    thread.daemon = True
+    thread.start()
+    return thread
+
+
+def thread_id():
+    """The kernel's id of this thread."""
+    return int(os.path.basename(os.readlink("/proc/thread-self")))
+
+
+def _thread_name():
+    """The name that can be seen from outside: in Python 2 that is the kernel's."""
+    name = threading.current_thread().name
+    if sys.version_info >= (3,) or name == "MainThread":
+        return name
+    with open("/proc/thread-self/comm") as command:
+        return command.read().strip()
 
 
 def report():
@@ -23,7 +51,6 @@ def report():
         frames.append("%s (%s:%d)" % (name, code.co_filename, line))
         frame = frame.f_back
         line = frame and frame.f_lineno
-    name = threading.current_thread().name
-    text = "%s\t%d\t%s\n" % (name, threading.get_native_id(), ";".join(reversed(frames)))
+    text = "%s\t%d\t%s\n" % (_thread_name(), thread_id(), ";".join(reversed(frames)))
     with _writing:
         os.write(1, text.encode())

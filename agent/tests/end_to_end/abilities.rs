@@ -1,0 +1,35 @@
+//! What some interpreters have and others do not.
+//!
+//! Invariant: no other file here compares versions.
+
+use xtask::interpreters::Interpreter;
+
+/// Generators that delegate, and coroutines.
+pub(crate) fn has_coroutines(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 0)
+}
+
+/// Names of threads that can be seen from outside, not just the kernel's.
+pub(crate) fn has_thread_names(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 0)
+}
+
+/// A module with which Python code can make another interpreter and run code in it.
+pub(crate) fn has_inner_interpreters(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 8)
+}
+
+/// Code objects that know their qualified name.
+pub(crate) fn has_qualified_names(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 11)
+}
+
+/// Whether a comprehension has no frame of its own; generator expressions have one everywhere.
+pub(crate) fn inlines(interpreter: &Interpreter, comprehension: &str) -> bool {
+    let is_list = comprehension.ends_with("<listcomp>");
+    version(interpreter) >= (3, 12) || version(interpreter) < (3, 0) && is_list
+}
+
+fn version(interpreter: &Interpreter) -> (u32, u32) {
+    (interpreter.major, interpreter.minor)
+}

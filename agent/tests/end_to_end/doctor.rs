@@ -1,0 +1,36 @@
+//! What the agent says of a process when it is asked how it is seen.
+
+use std::fs;
+
+use super::{
+    capture::Capture,
+    machine,
+    target::{Killed, Target, mortal},
+};
+
+#[test]
+fn an_interpreter_is_told_by_its_version() {
+    let _machine = machine::alone();
+    machine::for_each_interpreter(|interpreter| {
+        let target = Target::start(interpreter, "busy");
+        let examination = Capture::run(&["doctor", "--pid", &target.pid().to_string()]);
+        let report = String::from_utf8(examination.output).unwrap();
+        assert_eq!(examination.status.code(), Some(0), "{report}");
+        assert_eq!(examination.messages, "");
+        let version = format!("CPython {}.{}.", interpreter.major, interpreter.minor);
+        assert!(report.contains(&version), "{report}");
+    });
+}
+
+#[test]
+fn what_is_not_python_is_told_to_be_something_else() {
+    let _machine = machine::alone();
+    let program = fs::canonicalize("/bin/sleep").unwrap();
+    let sleep = Killed::start(mortal(&program).arg("1000"));
+    sleep.wait_until_it_runs(&program);
+    let examination = Capture::run(&["doctor", "--pid", &sleep.pid().to_string()]);
+    let report = String::from_utf8(examination.output).unwrap();
+    assert_eq!(examination.status.code(), Some(1), "{report}");
+    assert_eq!(examination.messages, "");
+    assert!(report.contains("which is not Python"), "{report}");
+}
