@@ -14,6 +14,12 @@ pub(crate) fn has_thread_names(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 0)
 }
 
+/// A global lock that is handed over in turn. Where it is not, threads wake each other up for
+/// nothing all the time.
+pub(crate) fn has_fair_lock(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 2)
+}
+
 /// A module with which Python code can make another interpreter and run code in it.
 pub(crate) fn has_inner_interpreters(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 8)

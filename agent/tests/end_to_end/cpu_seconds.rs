@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    abilities::has_fair_lock,
     capture::Running,
     machine,
     target::{Killed, Target, mortal},
@@ -34,10 +35,13 @@ fn the_cpu_time_of_one_thread_is_the_scheduler_s() {
 }
 
 /// Waiting for the global lock takes no CPU time, and handing it over leaves processors idle.
+///
+/// Python 2 does not hand it over: its threads get and give up processors so often that the errors
+/// are beyond what is tolerated here.
 #[test]
 fn the_cpu_time_of_eleven_threads_with_one_lock_is_the_scheduler_s() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone(|interpreter| {
+    machine::for_each_kind_alone_that(has_fair_lock, |interpreter| {
         let target = Target::start(interpreter, "threads");
         check(&target, "3", &interpreter.name);
     });

@@ -96,7 +96,17 @@ pub(crate) fn for_each_kind(check: impl Fn(&Interpreter) + Sync) {
 
 /// The same, one after the other.
 pub(crate) fn for_each_kind_alone(check: impl Fn(&Interpreter) + Sync) {
-    side_by_side(1, &named(&KINDS), check);
+    for_each_kind_alone_that(|_| true, check);
+}
+
+/// The same with those of them that are such.
+pub(crate) fn for_each_kind_alone_that(
+    is_such: impl Fn(&Interpreter) -> bool,
+    check: impl Fn(&Interpreter) + Sync,
+) {
+    let such =
+        |interpreter: &Interpreter| KINDS.contains(&&*interpreter.name) && is_such(interpreter);
+    side_by_side(1, &that(such), check);
 }
 
 /// The same, all of them side by side.
