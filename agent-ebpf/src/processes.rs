@@ -3,6 +3,10 @@
 //! A process that a profiled one has started is profiled from its first instruction on: it is a
 //! copy, with the same interpreter at the same place. One that runs another program is nothing
 //! until the user half has looked at it.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the context is what the macro gives to a program"
+)]
 
 use agent_common::{counter::Counter, record::ProcessEventKind};
 use aya_ebpf::{

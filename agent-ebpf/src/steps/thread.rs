@@ -2,6 +2,7 @@
 
 use agent_common::{
     layout::ABSENT,
+    maps::Thread,
     memory::{Fault, UserAddr, UserMemory as _},
     record::WalkEnd,
     thread::{SearchStep, gil_holder, is_attached, prove},
@@ -121,13 +122,12 @@ fn remember(sampler: &mut Sampler) {
     let now_ns = sampler.time_ns.get();
     let thread_id = sampler.thread_id.get();
     let tgid = sampler.tgid.get();
-    let tid = sampler.tid.get();
     // In place: a copy on the stack is more than older verifiers follow.
     let thread = &mut sampler.thread;
     thread.searched = Trust::new(now_ns);
     thread.named = Trust::new(now_ns);
     thread.name = 0;
-    if let Some(known) = THREADS.get_ptr(tid) {
+    if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
         let known = unsafe { &*known };
         if known.tgid == tgid && known.thread_id == thread_id {
@@ -145,5 +145,6 @@ fn remember(sampler: &mut Sampler) {
     thread.thread_id = thread_id;
     thread.tgid = tgid;
     // The map gives way by itself; an update that fails means a search at the next sample.
-    let _ = THREADS.insert(tid, &*thread, 0);
+    let thread: &Thread = thread;
+    let _ = THREADS.insert(sampler.tid.get(), thread, 0);
 }
