@@ -61,7 +61,8 @@ pub(crate) struct Sampler {
 /// What is kept of the sample before.
 #[repr(C)]
 pub(crate) struct Before {
-    time_ns: Held<u64>,
+    /// When the tick of that sample was due.
+    due_ns: Held<u64>,
     /// How often its thread had given up a processor or been taken from it.
     switches: Held<u64>,
     tid: Held<u32>,
@@ -75,18 +76,27 @@ impl Before {
     /// one that was itself kept waiting. The scheduler takes such a time for the thread's, and so
     /// does the sample if the thread has not left the processor since the one before. Otherwise
     /// nobody knows whose it was: the first thread to run after a pause did not use it.
+    ///
+    /// Ticks are due at equal distances, however late they come: of one that is late and the next
+    /// one that is not, each stands for one period.
     #[inline(always)]
     pub(crate) fn periods(&mut self, now_ns: u64, tid: u32, switches: u64) -> u32 {
         let period_ns = PERIOD_NS.load();
-        let passed_ns = now_ns.wrapping_sub(self.time_ns.get());
+        let due_ns = self.due_ns.get();
+        // A clock's tick may be a little early.
+        let passed_ns = now_ns.wrapping_sub(due_ns).wrapping_add(period_ns / 16);
+        let ticks = passed_ns.checked_div(period_ns).unwrap_or(0);
         let is_same = self.tid.get() == tid && self.switches.get() == switches;
-        self.time_ns.set(now_ns);
+        self.due_ns.set(if ticks == 0 {
+            // The one before was late itself.
+            now_ns
+        } else {
+            due_ns.wrapping_add(ticks.wrapping_mul(period_ns))
+        });
         self.tid.set(tid);
         self.switches.set(switches);
-        if is_same && passed_ns > period_ns + period_ns / 2 {
-            // To the nearest: ticks keep their distance from the first one.
-            let half_more_ns = passed_ns + period_ns / 2;
-            half_more_ns.checked_div(period_ns).unwrap_or(1) as u32
+        if is_same && ticks > 1 {
+            ticks as u32
         } else {
             1
         }
