@@ -19,6 +19,7 @@ mod end_to_end {
     mod cpu_split;
     mod deep;
     mod doctor;
+    mod embedders;
     mod ends;
     mod errors;
     mod filters;

@@ -17,7 +17,9 @@ use crate::toolchain::{self, Provider, Toolchain};
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 /// What the tests run, by the program that proves it is there, and its package.
-const TEST_PROGRAMS: [(&str, &str); 4] = [
+const TEST_PROGRAMS: [(&str, &str); 5] = [
+    // Embeds Python.
+    ("gdb", "gdb"),
     // Reads our profiles with `go tool pprof`.
     ("go", "golang-go"),
     // Boots other kernels.

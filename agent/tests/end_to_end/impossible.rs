@@ -79,7 +79,8 @@ fn capture_samples(target: &Target, options: &str, least: u64) -> Folded {
 
 /// No stack is one that the program never has. What the agent itself tells to be incomplete is
 /// none, but must be rare: it is a sample in the few instructions in which the interpreter links
-/// a frame.
+/// a frame, which the clock may meet more often than chance would when the program takes turns as
+/// regular as its ticks.
 fn assert_all_legal(folded: &Folded, name: &str, is_legal: impl Fn(&[Frame]) -> bool) {
     let is_impossible = |stack: &[Frame]| !is_marked(stack) && !is_legal(stack);
     let (impossible, marked) = (folded.count(is_impossible), folded.count(is_marked));
@@ -91,7 +92,7 @@ fn assert_all_legal(folded: &Folded, name: &str, is_legal: impl Fn(&[Frame]) -> 
         "{impossible} of {total} samples are impossible"
     );
     assert!(
-        marked * 50 < total,
+        marked * 20 < total,
         "{marked} of {total} samples are incomplete: {}",
         folded.show(is_marked)
     );

@@ -15,7 +15,7 @@ use super::{
     folded::{Folded, Frame, names},
     machine,
     program::{Program, assert_spun},
-    target::workload_path,
+    target::{Target, mortal, workload_path},
 };
 
 #[test]
@@ -62,6 +62,18 @@ fn without_children_they_are_not() {
     let (status, folded) = program.profile(&[]);
     assert_eq!(status.code(), Some(0));
     assert!(!folded.iter().any(|(stack, _)| is_spinning(stack)));
+}
+
+#[test]
+fn the_processes_that_were_there_before_are_seen() {
+    let _machine = machine::alone();
+    let busy = Program::of(machine::one_interpreter(), "busy", &[]).line();
+    let mut shell = mortal("sh");
+    shell.args(["-c", &format!("setpriv --pdeathsig KILL {busy} & wait")]);
+    let target = Target::from_command(shell);
+    let folded = Capture::folded(target.pid(), "-d 500ms -r 499 --children");
+    let main = folded.count(|stack| names(stack).contains(&"main"));
+    assert!(main * 10 > folded.total() * 9 && main > 0, "{folded:?}");
 }
 
 /// As servers do that start their workers before there is work.
