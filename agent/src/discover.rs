@@ -72,17 +72,8 @@ impl Discovery {
     /// When it is gone or cannot be looked at.
     pub fn add(&mut self, pid: u32) -> Result<Finding, python::Error> {
         let process = Process::open(pid)?;
-        match look(&mut self.detector, &process, None) {
-            Ok(finding) => {
-                self.learn(&finding, true);
-                Ok(finding)
-            }
-            Err(error) => {
-                let finding = without_python(&process, None);
-                self.learn(&finding, false);
-                Err(error)
-            }
-        }
+        let (finding, obstacle) = self.examine(&process, None);
+        obstacle.map_or(Ok(finding), Err)
     }
 
     /// Begins with a process that is going to run something, nobody knows yet what.
@@ -186,20 +177,29 @@ impl Discovery {
     fn look(&mut self, pid: u32, parent: Option<u32>) -> Option<Finding> {
         // A process that is gone keeps the name that it had.
         let process = Process::open(pid).ok()?;
-        match look(&mut self.detector, &process, parent) {
+        Some(self.examine(&process, parent).0)
+    }
+
+    /// Looks for Python in a process and learns what it is; if that is none, also why.
+    fn examine(
+        &mut self,
+        process: &Process,
+        parent: Option<u32>,
+    ) -> (Finding, Option<python::Error>) {
+        match look(&mut self.detector, process, parent) {
             Ok(finding) => {
                 self.learn(&finding, true);
-                Some(finding)
+                (finding, None)
             }
             Err(error) => {
-                let finding = without_python(&process, parent);
+                let finding = without_python(process, parent);
                 self.learn(&finding, false);
                 if is_early(&error)
-                    && let Some(known) = self.known.get_mut(&pid)
+                    && let Some(known) = self.known.get_mut(&process.pid())
                 {
                     known.due = Some(known.looked + known.pause());
                 }
-                Some(finding)
+                (finding, Some(error))
             }
         }
     }
