@@ -3,6 +3,7 @@
 //! * [`record`]: what travels through the ring buffer;
 //! * [`layout`]: where the fields of an interpreter's structures are, [`kernel`]: those of the
 //!   kernel's;
+//! * [`unwind`]: how native frames are left, and the tables that say it;
 //! * [`limits`]: every bound that both halves rely on;
 //! * [`walk`], [`thread`], [`code`] and what they are made of: the bounded reading of a CPython process, generic over
 //!   [`memory::UserMemory`], so that the very code the kernel runs is tested on the host.
@@ -38,4 +39,5 @@ pub mod scratch;
 pub mod text;
 pub mod thread;
 pub mod trust;
+pub mod unwind;
 pub mod walk;

@@ -51,3 +51,26 @@ pub const USER_ADDRESS_END: u64 = 1 << 56;
 
 /// Layouts that the kernel half holds at the same time.
 pub const MAX_LAYOUTS: u32 = 64;
+
+/// Native frames of a stack that are kept: of a deeper one the leaf-most. Runs of Python frames
+/// between them do not count.
+pub const MAX_NATIVE_FRAMES: usize = 128;
+
+/// Kernel frames of a stack that are kept, likewise.
+pub const MAX_KERNEL_FRAMES: usize = 127;
+
+/// Runs of Python frames, each in an evaluation loop of its own, that are told apart; those nearer
+/// the root are one.
+pub const MAX_PYTHON_RUNS: usize = 256;
+
+/// Native frames that are looked at for one sample, with those of evaluation loops.
+pub const MAX_NATIVE_VISITED: u32 = 384;
+
+/// Rules that the unwind tables of all files can have between them.
+pub const MAX_RULES: u32 = 1 << 16;
+
+/// Executable files that are known at the same time.
+pub const MAX_EXECUTABLES: u32 = 8192;
+
+/// Executable mappings of all processes together.
+pub const MAX_MAPPINGS: u32 = 1 << 15;

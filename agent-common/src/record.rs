@@ -32,6 +32,10 @@ impl RecordKind {
     pub const PROCESS_EVENT: Self = Self(6);
     /// An [`AbsentPage`].
     pub const ABSENT_PAGE: Self = Self(7);
+    /// A [`NativeStackHead`] with its frames.
+    pub const NATIVE_STACK: Self = Self(8);
+    /// A [`WantedTable`].
+    pub const WANTED_TABLE: Self = Self(9);
 }
 
 /// The start of every record.
@@ -84,6 +88,38 @@ impl WalkEnd {
     pub const NO_PYTHON: Self = Self(11);
 }
 
+/// Where a walk of native frames ended.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NativeEnd(pub u16);
+
+impl NativeEnd {
+    /// It was not wanted.
+    pub const NOT_WALKED: Self = Self(0);
+    /// At the process's entry or the thread's start: the stack is whole.
+    pub const ENTRY: Self = Self(1);
+    /// The thread's registers are not known, or are those of a 32-bit program.
+    pub const NO_REGISTERS: Self = Self(2);
+    /// At an address that is in no executable mapping that is known of.
+    pub const UNMAPPED: Self = Self(3);
+    /// At code whose unwind table is not loaded yet, and which keeps no frame pointer.
+    pub const NO_TABLE: Self = Self(4);
+    /// At code that no unwind table has a rule for, and which keeps no frame pointer.
+    pub const NO_RULE: Self = Self(5);
+    /// A part of the stack could not be read.
+    pub const FAULT: Self = Self(6);
+    /// The caller's frame would not lie above the frame.
+    pub const STUCK: Self = Self(7);
+    /// More frames than are kept.
+    pub const TOO_DEEP: Self = Self(8);
+    /// The thread is the kernel's own.
+    pub const KERNEL_THREAD: Self = Self(9);
+}
+
 /// One sample of one thread.
 #[repr(C)]
 #[cfg_attr(
@@ -98,6 +134,8 @@ pub struct Sample {
     pub time_ns: u64,
     /// Hash of the stack, 0 for a sample without Python frames.
     pub stack: u64,
+    /// Hash of the native stack, 0 for a sample without kernel and native frames.
+    pub native_stack: u64,
     /// Process, in the initial PID namespace.
     pub tgid: u32,
     /// Thread, in the initial PID namespace.
@@ -110,8 +148,10 @@ pub struct Sample {
     pub end: WalkEnd,
     /// 1 when the thread held the GIL or, without one, was attached to the interpreter.
     pub holds_gil: u16,
+    /// Where the walk of native frames ended.
+    pub native_end: NativeEnd,
     /// Zero.
-    pub reserved: [u16; 2],
+    pub reserved: u16,
 }
 
 /// What a frame on the wire is.
@@ -170,10 +210,84 @@ pub struct StackHead {
     pub frame_count: u16,
     /// Where the ring of root-most frames starts.
     pub root_start: u16,
-    /// 1 when frames between the leaf-most and the root-most ones were left out.
-    pub truncated: u16,
+    /// Frames between the leaf-most and the root-most ones that were left out.
+    pub left_out: u32,
+}
+
+/// What a [`NativeFrame`] is.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NativeKind(pub u32);
+
+impl NativeKind {
+    /// Code of the kernel: [`NativeFrame::address`] is its address.
+    pub const KERNEL: Self = Self(1);
+    /// Code of an executable file: the address is the one that the file itself gives it, before
+    /// any load bias; [`NativeFrame::of`] is the number that the user half gave the file.
+    pub const FILE: Self = Self(2);
+    /// Code in memory that no file backs, such as a compiler at run time makes: the address is
+    /// that in the process, whose id in the initial PID namespace is [`NativeFrame::of`].
+    pub const ANONYMOUS: Self = Self(3);
+    /// Stands for native frames of the interpreter's evaluation loop: the next
+    /// [`NativeFrame::of`] frames of the Python stack, leaf first, are what it runs; some of those
+    /// may be [`FrameKind::HIDDEN`] or left out.
+    pub const PYTHON: Self = Self(4);
+}
+
+/// One frame of a native stack.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NativeFrame {
+    /// An address in the instruction that runs, or in the one that called: of a caller it is the
+    /// return address less one, since a call can be a function's last instruction.
+    pub address: u64,
+    /// What the kind says.
+    pub of: u32,
+    /// What it is.
+    pub kind: NativeKind,
+}
+
+/// The start of a native stack; [`NativeFrame`]s follow, leaf first, those of the kernel before
+/// those of the process. The root-most frames of a deeper stack are not there.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeStackHead {
+    /// [`RecordKind::NATIVE_STACK`].
+    pub header: Header,
+    /// Hash of the native stack.
+    pub stack: u64,
+    /// Frames that follow.
+    pub frame_count: u32,
     /// Zero.
-    pub reserved: u16,
+    pub reserved: u32,
+}
+
+/// An executable file is being run whose unwind table is not loaded.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedTable {
+    /// [`RecordKind::WANTED_TABLE`].
+    pub header: Header,
+    /// The number that the user half gave the file.
+    pub executable: u32,
+    /// The process that runs it, in the initial PID namespace.
+    pub tgid: u32,
 }
 
 /// How a piece of text on the wire is encoded.
@@ -343,7 +457,10 @@ pub struct AbsentPage {
 const _: () = assert!(size_of::<Header>() == 8);
 const _: () = assert!(size_of::<ProcessEvent>() == 32);
 const _: () = assert!(size_of::<AbsentPage>() == 24);
-const _: () = assert!(size_of::<Sample>() == 48);
+const _: () = assert!(size_of::<Sample>() == 56);
+const _: () = assert!(size_of::<NativeFrame>() == 16);
+const _: () = assert!(size_of::<NativeStackHead>() == 24);
+const _: () = assert!(size_of::<WantedTable>() == 16);
 const _: () = assert!(size_of::<Frame>() == 16);
 const _: () = assert!(size_of::<StackHead>() == 24);
 const _: () = assert!(size_of::<CodeObject>() == 40);

@@ -96,8 +96,7 @@ const NO_STACK: StackHead = StackHead {
     stack: 0,
     frame_count: 0,
     root_start: 0,
-    truncated: 0,
-    reserved: 0,
+    left_out: 0,
 };
 
 impl Walk {
@@ -355,7 +354,7 @@ impl Walk {
             } else {
                 0
             } as u16,
-            truncated,
+            left_out: if truncated { depth - MAX_FRAMES } else { 0 } as u32,
         }
     }
 
@@ -414,8 +413,7 @@ impl Walk {
             stack: hash,
             frame_count: shape.frame_count,
             root_start: shape.root_start,
-            truncated: u16::from(shape.truncated),
-            reserved: 0,
+            left_out: shape.left_out,
         };
         bytes
     }
@@ -462,8 +460,8 @@ pub struct Shape {
     pub frame_count: u16,
     /// Where the ring of root-most frames starts.
     pub root_start: u16,
-    /// Whether frames were left out.
-    pub truncated: bool,
+    /// Frames that were left out.
+    pub left_out: u32,
 }
 
 impl Frame {

@@ -2,7 +2,9 @@
 
 use agent_common::{
     counter::Counter,
-    record::{AbsentPage, Header, ProcessEvent, ProcessEventKind, RecordKind, Sample, WalkEnd},
+    record::{
+        AbsentPage, Header, NativeEnd, ProcessEvent, ProcessEventKind, RecordKind, Sample, WalkEnd,
+    },
 };
 use aya_ebpf::{
     bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
@@ -49,6 +51,7 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
         },
         time_ns: sampler.time_ns.get(),
         stack,
+        native_stack: 0,
         tgid: sampler.tgid.get(),
         tid: sampler.tid.get(),
         // SAFETY: the helper takes no arguments.
@@ -56,7 +59,8 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
         weight: sampler.weight.get(),
         end,
         holds_gil: sampler.holds_gil.get() as u16,
-        reserved: [0; 2],
+        native_end: NativeEnd::NOT_WALKED,
+        reserved: 0,
     };
     let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
         BPF_RB_FORCE_WAKEUP

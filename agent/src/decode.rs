@@ -6,13 +6,13 @@
 use agent_common::{
     limits::LEAF_FRAMES,
     record::{
-        AbsentPage, CodeObject, Frame, FrameKind, Header, ProcessEvent, RecordKind, Sample,
-        StackHead, Text, ThreadName,
+        AbsentPage, CodeObject, Frame, Header, NativeFrame, NativeStackHead, ProcessEvent,
+        RecordKind, Sample, StackHead, Text, ThreadName, WantedTable,
     },
 };
 use zerocopy::FromBytes as _;
 
-use crate::record::{CodeRecord, Record, Stack, ThreadRecord};
+use crate::record::{CodeRecord, Gap, NativeStack, Record, Stack, ThreadRecord};
 
 /// Why some bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +70,16 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
             let (page, _) = AbsentPage::read_from_prefix(bytes).map_err(|_| short)?;
             Ok(Record::AbsentPage(page))
         }
+        RecordKind::NATIVE_STACK => {
+            let (head, frames) = NativeStackHead::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::NativeStack(
+                native_stack(&head, frames).ok_or(length)?,
+            ))
+        }
+        RecordKind::WANTED_TABLE => {
+            let (wanted, _) = WantedTable::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::WantedTable(wanted))
+        }
         RecordKind(kind) => Err(Malformed::Kind(kind)),
     }
 }
@@ -101,14 +111,22 @@ fn stack(head: &StackHead, bytes: &[u8]) -> Option<Stack> {
     let (frames, _) = <[Frame]>::ref_from_prefix_with_elems(bytes, count).ok()?;
     let (leaf, root) = frames.split_at(count.min(LEAF_FRAMES));
     let (newer, older) = root.split_at_checked(usize::from(head.root_start))?;
-    let visible = |frame: &&Frame| frame.kind != FrameKind::HIDDEN;
-    let mut in_order: Vec<Frame> = leaf.iter().filter(visible).copied().collect();
-    let gap = (head.truncated != 0).then_some(in_order.len());
-    in_order.extend(older.iter().chain(newer).filter(visible));
     Some(Stack {
         hash: head.stack,
-        frames: in_order,
-        gap,
+        frames: [leaf, older, newer].concat(),
+        gap: (head.left_out != 0).then_some(Gap {
+            after: leaf.len(),
+            frames: head.left_out,
+        }),
+    })
+}
+
+fn native_stack(head: &NativeStackHead, bytes: &[u8]) -> Option<NativeStack> {
+    let count = usize::try_from(head.frame_count).ok()?;
+    let (frames, _) = <[NativeFrame]>::ref_from_prefix_with_elems(bytes, count).ok()?;
+    Some(NativeStack {
+        hash: head.stack,
+        frames: frames.to_vec(),
     })
 }
 
@@ -116,12 +134,12 @@ fn stack(head: &StackHead, bytes: &[u8]) -> Option<Stack> {
 mod tests {
     use agent_common::{
         limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
-        record::{FrameKind, RecordKind},
+        record::{FrameKind, NativeKind, RecordKind},
     };
     use proptest::prelude::*;
 
     use super::{Malformed, decode};
-    use crate::record::Record;
+    use crate::record::{Gap, Record};
 
     /// A record of a kind, with its head.
     fn record(kind: RecordKind, rest: &[u8]) -> Vec<u8> {
@@ -133,11 +151,12 @@ mod tests {
     }
 
     /// A stack of frames whose symbols count up from the leaf.
-    fn stack(frames: usize, root_start: usize, truncated: bool) -> Vec<u8> {
+    fn stack(frames: usize, root_start: usize, left_out: u32) -> Vec<u8> {
         let mut rest = 7_u64.to_ne_bytes().to_vec();
-        for number in [frames, root_start, usize::from(truncated), 0] {
+        for number in [frames, root_start] {
             rest.extend(u16::try_from(number).unwrap().to_ne_bytes());
         }
+        rest.extend(left_out.to_ne_bytes());
         for symbol in 0..frames as u64 {
             rest.extend(symbol.to_ne_bytes());
             rest.extend(4_u32.to_ne_bytes());
@@ -151,7 +170,7 @@ mod tests {
         record(RecordKind::STACK, &rest)
     }
 
-    fn symbols(bytes: &[u8]) -> (Vec<u64>, Option<usize>) {
+    fn symbols(bytes: &[u8]) -> (Vec<u64>, Option<Gap>) {
         match decode(bytes) {
             Ok(Record::Stack(stack)) => {
                 let symbols = stack.frames.iter().map(|frame| frame.symbol).collect();
@@ -162,19 +181,49 @@ mod tests {
     }
 
     #[test]
-    fn frames_stand_leaf_first_without_hidden_ones() {
-        assert_eq!(symbols(&stack(4, 0, false)), (vec![0, 2, 3], None));
+    fn frames_stand_leaf_first() {
+        assert_eq!(symbols(&stack(4, 0, 0)), (vec![0, 1, 2, 3], None));
     }
 
     #[test]
     fn the_ring_of_root_frames_is_unrolled() {
-        let (symbols, gap) = symbols(&stack(MAX_FRAMES, 3, true));
+        let (symbols, gap) = symbols(&stack(MAX_FRAMES, 3, 7));
         let leaf = LEAF_FRAMES as u64;
-        assert_eq!(gap, Some(LEAF_FRAMES - 1));
-        assert_eq!(symbols[LEAF_FRAMES - 1], leaf + 3);
-        assert_eq!(symbols[LEAF_FRAMES - 1 + ROOT_FRAMES - 4], leaf + 255);
-        assert_eq!(symbols[LEAF_FRAMES - 1 + ROOT_FRAMES - 3], leaf);
+        let after = LEAF_FRAMES;
+        assert_eq!(gap, Some(Gap { after, frames: 7 }));
+        assert_eq!(symbols[LEAF_FRAMES], leaf + 3);
+        assert_eq!(symbols[LEAF_FRAMES + ROOT_FRAMES - 4], leaf + 255);
+        assert_eq!(symbols[LEAF_FRAMES + ROOT_FRAMES - 3], leaf);
         assert_eq!(symbols.last(), Some(&(leaf + 2)));
+    }
+
+    #[test]
+    fn a_native_stack_is_as_it_was_sent() {
+        let mut rest = 9_u64.to_ne_bytes().to_vec();
+        rest.extend([2, 0, 0, 0, 0, 0, 0, 0]);
+        for (address, of, kind) in [
+            (0x1234_u64, 7_u32, NativeKind::FILE),
+            (0, 3, NativeKind::PYTHON),
+        ] {
+            rest.extend(address.to_ne_bytes());
+            rest.extend(of.to_ne_bytes());
+            rest.extend(kind.0.to_ne_bytes());
+        }
+        let mut bytes = record(RecordKind::NATIVE_STACK, &rest);
+        let Ok(Record::NativeStack(stack)) = decode(&bytes) else {
+            panic!("{:?}", decode(&bytes));
+        };
+        assert_eq!(stack.hash, 9);
+        let [code, python] = stack.frames[..] else {
+            panic!("{stack:?}");
+        };
+        assert_eq!(
+            (code.address, code.of, code.kind),
+            (0x1234, 7, NativeKind::FILE)
+        );
+        assert_eq!((python.of, python.kind), (3, NativeKind::PYTHON));
+        bytes[16] = 3;
+        assert_eq!(decode(&bytes), Err(Malformed::Length { kind: 8 }));
     }
 
     #[test]
@@ -209,9 +258,9 @@ mod tests {
         assert_eq!(decode(&[1, 0]), Err(Malformed::Short(2)));
         let unknown = record(RecordKind(77), &[]);
         assert_eq!(decode(&unknown), Err(Malformed::Kind(77)));
-        let short = record(RecordKind::SAMPLE, &[0; 39]);
-        assert_eq!(decode(&short), Err(Malformed::Short(47)));
-        let mut long = stack(2, 0, false);
+        let short = record(RecordKind::SAMPLE, &[0; 47]);
+        assert_eq!(decode(&short), Err(Malformed::Short(55)));
+        let mut long = stack(2, 0, 0);
         long[16] = 3;
         assert_eq!(decode(&long), Err(Malformed::Length { kind: 2 }));
     }
@@ -219,7 +268,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0_u16..8,
+            kind in 0_u16..11,
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             cut in 0_usize..64,
         ) {

@@ -1,6 +1,8 @@
 //! What the kernel half says, as the rooms of the user half read it.
 
-use agent_common::record::{AbsentPage, CodeObject, Frame, ProcessEvent, Sample, ThreadName};
+use agent_common::record::{
+    AbsentPage, CodeObject, Frame, NativeFrame, ProcessEvent, Sample, ThreadName, WantedTable,
+};
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,17 +21,40 @@ pub enum Record<'a> {
     ProcessEvent(ProcessEvent),
     /// A page that a sample missed.
     AbsentPage(AbsentPage),
+    /// A native stack that samples refer to.
+    NativeStack(NativeStack),
+    /// An executable file is being run whose unwind table is not loaded.
+    WantedTable(WantedTable),
 }
 
-/// A stack.
+/// A stack of Python frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// Its hash.
     pub hash: u64,
-    /// Its frames, leaf first, without those that the interpreter hides.
+    /// Its frames, leaf first, with those that the interpreter hides: runs of Python frames in a
+    /// native stack count these too.
     pub frames: Vec<Frame>,
-    /// After how many frames others were left out.
-    pub gap: Option<usize>,
+    /// Where others were left out.
+    pub gap: Option<Gap>,
+}
+
+/// Frames of a stack that are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// After how many frames they were left out.
+    pub after: usize,
+    /// How many.
+    pub frames: u32,
+}
+
+/// A stack of kernel and native frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeStack {
+    /// Its hash.
+    pub hash: u64,
+    /// Its frames, leaf first.
+    pub frames: Vec<NativeFrame>,
 }
 
 /// A code object, or a further piece of its line table.

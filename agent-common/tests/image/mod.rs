@@ -380,7 +380,7 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
     Sampled {
         frames,
         end,
-        truncated: shape.truncated,
+        truncated: shape.left_out != 0,
         hash: hash.finish(),
     }
 }

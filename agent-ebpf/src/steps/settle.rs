@@ -35,8 +35,8 @@ fn try_settle_frames(first: u32) -> Option<()> {
     let shape = sampler.walk.shape();
     if first == 0 {
         let seed = Hash::new(HASH_SEED.load());
-        sampler.hash.set(seed.word(u64::from(shape.truncated)));
-        if shape.truncated {
+        sampler.hash.set(seed.word(u64::from(shape.left_out)));
+        if shape.left_out != 0 {
             count(Counter::TRUNCATED);
         }
     }

@@ -5,7 +5,7 @@ use std::{
     hash::Hash,
 };
 
-use agent_common::record::{Frame, WalkEnd};
+use agent_common::record::{self as wire, Frame, WalkEnd};
 
 use super::{About, Key};
 use crate::{
@@ -75,8 +75,11 @@ impl Builder {
         match stack {
             Some(stack) => {
                 for (index, frame) in stack.frames.iter().enumerate() {
-                    if stack.gap == Some(index) {
+                    if stack.gap.is_some_and(|gap| gap.after == index) {
                         locations.push(self.marker("[frames left out]"));
+                    }
+                    if frame.kind == wire::FrameKind::HIDDEN {
+                        continue;
                     }
                     locations.push(if let Some(resolved) = resolve(frame) {
                         self.resolved(resolved)

@@ -1,11 +1,13 @@
 use std::time::{Duration, SystemTime};
 
-use agent_common::record::{Frame, FrameKind as WireKind, Header, RecordKind, Sample, WalkEnd};
+use agent_common::record::{
+    Frame, FrameKind as WireKind, Header, NativeEnd, RecordKind, Sample, WalkEnd,
+};
 
 use super::{About, Aggregator, Filter, ThreadFilter};
 use crate::{
     profile::{FrameKind, Function, LeftOut, Losses, Process, Profile, Resolved},
-    record::Stack,
+    record::{Gap, Stack},
 };
 
 fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
@@ -13,17 +15,19 @@ fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 48,
+            bytes: 56,
         },
         time_ns: 0,
         stack,
+        native_stack: 0,
         tgid: 1,
         tid,
         cpu: 0,
         weight,
         end,
         holds_gil: 0,
-        reserved: [0; 2],
+        native_end: NativeEnd::NOT_WALKED,
+        reserved: 0,
     }
 }
 
@@ -36,7 +40,7 @@ fn stack(hash: u64, symbols: &[u64], gap: Option<usize>) -> Stack {
     Stack {
         hash,
         frames: symbols.iter().map(frame).collect(),
-        gap,
+        gap: gap.map(|after| Gap { after, frames: 1 }),
     }
 }
 

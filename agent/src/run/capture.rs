@@ -142,6 +142,7 @@ impl Capture {
             ),
             Ok(Record::ProcessEvent(event)) => self.events.push(event),
             Ok(Record::AbsentPage(page)) => self.absent_pages.push(page),
+            Ok(Record::NativeStack(_) | Record::WantedTable(_)) => {}
             Err(_) => self.aggregator.add_malformed(),
         }
     }

@@ -8,7 +8,7 @@ use agent_common::{
     layout::{ABSENT, GilStyle, Layout, LineTableFormat},
     limits::{LINE_TABLE_PIECES, MAX_VISITED},
     memory::{Fault, UserAddr, UserMemory},
-    record::{self, WalkEnd},
+    record::{self, FrameKind, WalkEnd},
     scratch::Scratch,
     thread::{ThreadState, gil_holder, is_attached, prove},
     walk::{CodeObjects, Symbol, Walk, WalkStep},
@@ -212,7 +212,11 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.record()) else {
             return (Vec::new(), None);
         };
-        let frames = frames.iter().map(|frame| self.resolve_one(frame)).collect();
+        let is_visible = |frame: &&record::Frame| frame.kind != FrameKind::HIDDEN;
+        let shown = |frames: &[record::Frame]| frames.iter().filter(is_visible).count();
+        let gap = gap.map(|gap| shown(&frames[..gap.after.min(frames.len())]));
+        let frames = frames.iter().filter(is_visible);
+        let frames = frames.map(|frame| self.resolve_one(frame)).collect();
         (frames, gap)
     }
 
