@@ -38,6 +38,12 @@ impl Counter {
     pub const PROCESSES_LEFT_OUT: Self = Self(14);
     /// Samples that found a page of the process not in memory.
     pub const ABSENT_PAGES: Self = Self(15);
+    /// Native stacks sent.
+    pub const NATIVE_STACKS: Self = Self(16);
+    /// Native stacks that found the ring buffer full; they are sent again when they are next seen.
+    pub const LOST_NATIVE_STACKS: Self = Self(17);
+    /// Code addresses that had to be looked up in the mappings and tables.
+    pub const CODE_SEARCHES: Self = Self(18);
     /// How many counters there are.
-    pub const COUNT: u32 = 16;
+    pub const COUNT: u32 = 19;
 }

@@ -20,10 +20,15 @@ pub struct KernelLayout {
     pub signal: u32,
     /// `signal_struct.live`, threads of the process that have not ended, 32 bits.
     pub live_threads: u32,
+    /// `task_struct.stack`, the thread's stack in the kernel.
+    pub stack: u32,
+    /// Bytes of that stack up to the registers that the thread had when it entered the kernel.
+    /// 0 where the kernel says by itself where they are (5.15 and later).
+    pub registers: u32,
 }
 
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 28);
+const _: () = assert!(size_of::<KernelLayout>() == 36);

@@ -21,6 +21,22 @@ impl InstructionStyle {
     pub const POINTER: Self = Self(1);
 }
 
+/// How the frames that one evaluation loop runs are told from those of the loop that called it.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunStyle(pub u16);
+
+impl RunStyle {
+    /// Each frame has a loop of its own (up to 3.10).
+    pub const EACH: Self = Self(0);
+    /// The outermost frame of a loop says so, and the thread state leads to a `_PyCFrame` on the
+    /// stack of each loop (3.11).
+    pub const MARKED: Self = Self(1);
+    /// Before its outermost frame a loop puts one of the interpreter's own, which is on the loop's
+    /// stack (3.12 and later).
+    pub const ENTRY_FRAMES: Self = Self(2);
+}
+
 /// How a code object maps instructions to lines.
 #[repr(transparent)]
 #[cfg_attr(
@@ -126,8 +142,10 @@ pub struct FrameLayout {
     /// `tlbc_index`, which of the code object's copies of the bytecode runs (free-threaded
     /// builds from 3.14 on), else [`ABSENT`].
     pub bytecode_copy: u16,
-    /// 1 when every stack begins with a frame of the interpreter's own (3.12 and later).
-    pub has_entry_frames: u16,
+    /// `is_entry` of [`RunStyle::MARKED`], else [`ABSENT`].
+    pub entry: u16,
+    /// How the frames of one evaluation loop are told from those of the next.
+    pub run_style: RunStyle,
     /// How `instruction` is to be read.
     pub instruction_style: InstructionStyle,
     /// Bytes of one unit of an [`InstructionStyle::INDEX`].

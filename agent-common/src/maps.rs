@@ -18,9 +18,15 @@ pub struct Process {
     /// When a code object was last described that was not known before, in nanoseconds of the
     /// monotonic clock. Written by the kernel half.
     pub new_code_ns: u64,
-    /// Pages that were mapped executable when the user half was last told to look for Python;
-    /// not kept where there is Python. Written by the kernel half.
+    /// Pages that were mapped executable when the user half was last told that there are more or
+    /// fewer. Written by the kernel half.
     pub executable_pages: u64,
+    /// Tells what the mappings are: another number whenever they change.
+    pub mappings_epoch: u64,
+    /// Index of the first of its mappings.
+    pub first_mapping: u32,
+    /// How many it has.
+    pub mapping_count: u32,
     /// Index into the map `LAYOUTS`.
     pub layout: u32,
     /// 1 when the processes that it starts are to be profiled as well.
@@ -54,5 +60,5 @@ pub struct Thread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for Process {}
 
-const _: () = assert!(size_of::<Process>() == 48);
+const _: () = assert!(size_of::<Process>() == 64);
 const _: () = assert!(size_of::<Thread>() == 136);

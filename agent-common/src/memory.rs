@@ -47,6 +47,21 @@ pub trait UserMemory {
     /// `into` must be valid for writes of `bytes` bytes.
     unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault>;
 
+    /// The same, where another attempt follows if it fails.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] likewise.
+    ///
+    /// # Safety
+    ///
+    /// As for [`copy`](Self::copy).
+    #[inline(always)]
+    unsafe fn try_copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.copy(address, into, bytes) }
+    }
+
     /// Reads the eight bytes at `address`.
     ///
     /// # Errors

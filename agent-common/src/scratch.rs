@@ -60,6 +60,27 @@ impl Scratch {
         unsafe { memory.copy(address, self.words.as_mut_ptr().cast(), bytes) }
     }
 
+    /// The same, where it is not worth telling anybody that it cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when not all of it can be read.
+    #[inline(always)]
+    pub fn try_load_window<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        address: UserAddr,
+        bytes: u64,
+    ) -> Result<(), Fault> {
+        let bytes = if bytes > WINDOW_BYTES as u64 {
+            WINDOW_BYTES as u32
+        } else {
+            bytes as u32
+        };
+        // SAFETY: the window has room for `WINDOW_BYTES`.
+        unsafe { memory.try_copy(address, self.words.as_mut_ptr().cast(), bytes) }
+    }
+
     /// Copies up to [`SLOT_BYTES`] bytes at `address` to the slot.
     ///
     /// # Errors

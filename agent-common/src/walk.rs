@@ -10,10 +10,11 @@ use crate::{
     data_stack::DataStack,
     hash::Hash,
     held::{Held, masked},
-    layout::{ABSENT, CodeLayout, InstructionStyle, Layout},
+    layout::{ABSENT, CodeLayout, InstructionStyle, Layout, RunStyle},
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
+    runs::Runs,
     scratch::{SLOT, Scratch},
 };
 
@@ -75,6 +76,10 @@ pub struct Walk {
     unresolved: Held<u32>,
     /// 1 when the frame looked at last was one of the interpreter's own.
     last_is_internal: Held<u32>,
+    /// The `_PyCFrame` of the evaluation loop whose frames are looked at, where there are such.
+    cframe: Held<u64>,
+    /// Which frames run in one evaluation loop.
+    pub runs: Runs,
     /// The head of the record; the frames follow it directly.
     pub head: StackHead,
     /// The frames; see [`StackHead`] for their order.
@@ -112,6 +117,8 @@ impl Walk {
             depth: Held::new(0),
             unresolved: Held::new(0),
             last_is_internal: Held::new(0),
+            cframe: Held::new(0),
+            runs: Runs::new(),
             head: NO_STACK,
             frames: [NO_FRAME; MAX_FRAMES],
         }
@@ -124,6 +131,7 @@ impl Walk {
         self.visited.set(0);
         self.depth.set(0);
         self.unresolved.set(0);
+        self.runs.clear();
     }
 
     /// Begins at the newest frame of the thread state that is in the slot, and copies the
@@ -174,6 +182,7 @@ impl Walk {
         let at = |offset: u16| SLOT + offset as usize;
         let mut frame = start.0;
         if fields.cframe_current_frame != ABSENT && frame != 0 {
+            self.cframe.set(start.0);
             match memory.word(start.field(fields.cframe_current_frame)) {
                 Ok(current) => frame = current,
                 Err(Fault) => return WalkStep::End(WalkEnd::THREAD_FAULT),
@@ -203,7 +212,8 @@ impl Walk {
         let fields = &layout.frame;
         let address = UserAddr(self.frame.get());
         if address.is_null() {
-            let is_root = fields.has_entry_frames == 0 || self.last_is_internal.get() == 1;
+            let is_root =
+                fields.run_style != RunStyle::ENTRY_FRAMES || self.last_is_internal.get() == 1;
             return WalkStep::End(if is_root {
                 WalkEnd::ROOT
             } else {
@@ -234,9 +244,14 @@ impl Walk {
         };
         let is_internal = owner >= FIRST_INTERNAL_OWNER;
         self.last_is_internal.set(u32::from(is_internal));
+        if is_internal {
+            self.runs.end(address.0, self.depth.get());
+        }
         if is_internal || code.is_null() {
             return WalkStep::Next;
         }
+        let is_entry =
+            fields.run_style == RunStyle::MARKED && scratch.byte(at + fields.entry as usize) != 0;
         let position = at + fields.instruction as usize;
         let instruction_offset = if fields.instruction_style == InstructionStyle::POINTER {
             let copy = if fields.bytecode_copy == ABSENT {
@@ -277,7 +292,20 @@ impl Walk {
             self.root.set(address.0);
             self.push(frame);
         }
+        if is_entry {
+            let cframe = UserAddr(self.cframe.get());
+            self.runs.end(cframe.0, self.depth.get());
+            let outer = memory.word_or_zero(cframe.field(layout.thread.cframe_previous));
+            self.cframe.set(outer);
+        }
         WalkStep::Next
+    }
+
+    /// Frames kept, with those that gave way to others nearer the root.
+    #[inline(always)]
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth.get()
     }
 
     /// Keeps a frame.

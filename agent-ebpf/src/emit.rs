@@ -4,6 +4,7 @@ use agent_common::{
     counter::Counter,
     record::{
         AbsentPage, Header, NativeEnd, ProcessEvent, ProcessEventKind, RecordKind, Sample, WalkEnd,
+        WantedTable,
     },
 };
 use aya_ebpf::{
@@ -37,9 +38,9 @@ pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
         .is_ok()
 }
 
-/// Ends the sample: sends it with the hash of its stack, 0 for none.
+/// Ends the sample: sends it with the hashes of its stacks, 0 for none.
 #[inline(always)]
-pub(crate) fn sample(stack: u64, end: WalkEnd) {
+pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: NativeEnd) {
     let Some(sampler) = Sampler::current() else {
         return;
     };
@@ -51,7 +52,7 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
         },
         time_ns: sampler.time_ns.get(),
         stack,
-        native_stack: 0,
+        native_stack,
         tgid: sampler.tgid.get(),
         tid: sampler.tid.get(),
         // SAFETY: the helper takes no arguments.
@@ -59,7 +60,7 @@ pub(crate) fn sample(stack: u64, end: WalkEnd) {
         weight: sampler.weight.get(),
         end,
         holds_gil: sampler.holds_gil.get() as u16,
-        native_end: NativeEnd::NOT_WALKED,
+        native_end,
         reserved: 0,
     };
     let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
@@ -96,6 +97,26 @@ pub(crate) fn absent_page() {
     };
     // If there is no room, the next sample that misses it will tell.
     let _ = RECORDS.output::<AbsentPage>(page, u64::from(BPF_RB_FORCE_WAKEUP));
+}
+
+/// Asks for the unwind table of an executable file, which the process `tgid` runs.
+#[inline(always)]
+pub(crate) fn wanted_table(executable: u32, tgid: u32) {
+    let wanted = WantedTable {
+        header: Header {
+            kind: RecordKind::WANTED_TABLE,
+            reserved: 0,
+            bytes: size_of::<WantedTable>() as u32,
+        },
+        executable,
+        tgid,
+    };
+    if RECORDS
+        .output::<WantedTable>(wanted, u64::from(BPF_RB_FORCE_WAKEUP))
+        .is_err()
+    {
+        count(Counter::LOST_PROCESS_EVENTS);
+    }
 }
 
 /// Tells of something that happened to a process, at once: what it runs next is not known until

@@ -24,12 +24,14 @@
     reason = "bounds are constants or masks; a checked conversion is one more branch to verify"
 )]
 
+mod code;
 mod code_objects;
 mod emit;
 mod maps;
 mod memory;
 mod on_cpu;
 mod processes;
+mod registers;
 mod sampler;
 mod steps;
 mod task;

@@ -8,16 +8,23 @@ use agent_common::{
     counter::Counter,
     kernel::KernelLayout,
     layout::Layout,
-    limits::MAX_LAYOUTS,
+    limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
+    mappings::{Mapping, Table},
     maps::{Process, Thread},
+    unwind::{Block, Rule},
 };
 use aya_ebpf::{
-    Global,
-    macros::map,
+    Global, btf_maps,
+    macros::{btf_map, map},
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::{code_objects::Memo, sampler::Sampler, steps::Naming};
+use crate::{
+    code::{MEMO_PLACES, Remembered},
+    code_objects::Memo,
+    sampler::{NativeSampler, Sampler},
+    steps::Naming,
+};
 
 /// Records for the user half. When it is full the record is dropped and counted.
 #[map]
@@ -74,6 +81,50 @@ pub(crate) static DESCRIPTION: PerCpuArray<Description> = PerCpuArray::with_max_
 #[map]
 pub(crate) static NAMING: PerCpuArray<Naming> = PerCpuArray::with_max_entries(1, 0);
 
+/// The mappings of all processes, those of one side by side and sorted. Written by the user half,
+/// read for code addresses that are not remembered.
+#[map]
+pub(crate) static MAPPINGS: Array<Mapping> = Array::with_max_entries(MAX_MAPPINGS, 0);
+
+/// Where the unwind tables of executable files are. Written by the user half; the kernel half notes
+/// in it that it has asked for one.
+#[map]
+pub(crate) static TABLES: Array<Table> = Array::with_max_entries(MAX_EXECUTABLES, 0);
+
+/// `BPF_F_INNER_MAP`: maps of any length may take the place of this one.
+const INNER_MAP: usize = 1 << 12;
+
+/// Most maps that hold unwind tables at the same time.
+const MAX_TABLE_MAPS: usize = 4096;
+
+/// The maps that hold unwind tables, each as large as what it holds. Written by the user half.
+#[btf_map]
+pub(crate) static TABLE_MAPS: btf_maps::ArrayOfMaps<
+    btf_maps::Array<Block, 1, INNER_MAP>,
+    MAX_TABLE_MAPS,
+> = btf_maps::ArrayOfMaps::new();
+
+/// The rules of all unwind tables. Written by the user half.
+#[map]
+pub(crate) static RULES: Array<Rule> = Array::with_max_entries(MAX_RULES, 0);
+
+/// What a processor has found out about code addresses lately. Written and read by the kernel
+/// half.
+#[map]
+pub(crate) static PLACES: PerCpuArray<Remembered> = PerCpuArray::with_max_entries(MEMO_PLACES, 0);
+
+/// The native stack in the making.
+#[map]
+pub(crate) static NATIVE: PerCpuArray<NativeSampler> = PerCpuArray::with_max_entries(1, 0);
+
+/// Native stacks that were sent; see `SENT_STACKS`.
+#[map]
+pub(crate) static SENT_NATIVE_STACKS: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65_536, 0);
+
+/// 1 when native and kernel frames are wanted.
+#[unsafe(no_mangle)]
+pub(crate) static WITH_NATIVE: Global<u32> = Global::new(1);
+
 /// Seed of all hashes, drawn anew for every run.
 #[unsafe(no_mangle)]
 pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
@@ -92,6 +143,8 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     executable_pages: 0,
     signal: 0,
     live_threads: 0,
+    stack: 0,
+    registers: 0,
 });
 
 /// Adds one to a counter.

@@ -41,6 +41,15 @@ impl UserMemory for Current {
         }
         Err(Fault)
     }
+
+    #[inline(always)]
+    unsafe fn try_copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
+        // SAFETY: the caller vouches for `into`; the helper checks `address`.
+        match unsafe { bpf_probe_read_user(into.cast(), bytes, address.0 as *const _) } {
+            0 => Ok(()),
+            _ => Err(Fault),
+        }
+    }
 }
 
 /// What could not be read last for the sample in the making.

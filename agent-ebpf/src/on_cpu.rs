@@ -3,34 +3,89 @@
 use agent_common::{
     attribute::MAX_ATTRIBUTES,
     counter::Counter,
-    limits::{MAX_FRAMES, MAX_THREADS, MAX_VISITED},
-    record::{ProcessEventKind, WalkEnd},
+    limits::{MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_NATIVE_VISITED, MAX_THREADS, MAX_VISITED},
+    record::{NativeEnd, ProcessEventKind, WalkEnd},
 };
 use aya_ebpf::{
-    helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
+    EbpfContext as _,
+    helpers::{
+        bpf_get_current_pid_tgid,
+        generated::{bpf_get_stack, bpf_ktime_get_ns},
+    },
     macros::perf_event,
     programs::PerfEventContext,
 };
 
 use crate::{
     emit,
-    maps::{PROCESSES, count},
-    sampler::Sampler,
-    steps::{self, Outcome},
+    maps::{PROCESSES, WITH_NATIVE, count},
+    sampler::{NativeSampler, Sampler},
+    steps::{self, NativeOutcome, Outcome},
     task::Task,
 };
 
 /// Attached to the clock of every processor.
 #[perf_event]
-pub(crate) fn on_cpu(_: PerfEventContext) -> u32 {
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the context is what the macro gives to a program"
+)]
+pub(crate) fn on_cpu(context: PerfEventContext) -> u32 {
     if begin_sample().is_some() {
         let end = read_stack();
         let stack = tell_stack();
+        let mut native_end = NativeEnd::NOT_WALKED;
+        let mut native_stack = 0;
+        if WITH_NATIVE.load() != 0 {
+            let kernel_bytes = kernel_stack(&context);
+            native_end = NativeEnd(read_native_stack(kernel_bytes) as u16);
+            native_stack = steps::send_native();
+        }
         emit::absent_page();
         name_thread(end);
-        emit::sample(stack, WalkEnd(end as u16));
+        emit::sample(stack, WalkEnd(end as u16), native_stack, native_end);
     }
     0
+}
+
+/// Copies the addresses of the kernel's frames, if the tick interrupted the kernel; gives their
+/// bytes.
+#[inline(always)]
+fn kernel_stack(context: &PerfEventContext) -> u32 {
+    const MOST_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
+    let Some(native) = NativeSampler::current() else {
+        return 0;
+    };
+    // SAFETY: the array has room for so many bytes.
+    let bytes = unsafe {
+        bpf_get_stack(
+            context.as_ptr(),
+            (&raw mut native.kernel).cast(),
+            MOST_BYTES,
+            0,
+        )
+    };
+    // Negative where the thread was in its own code.
+    u32::try_from(bytes).unwrap_or(0)
+}
+
+/// Walks the thread's native frames and gives the [`NativeEnd`]; `kernel_bytes` bytes of addresses
+/// of the kernel's frames come before.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_native_stack(kernel_bytes: u32) -> u32 {
+    let mut outcome = NativeOutcome(steps::begin_native(kernel_bytes));
+    let mut visited = 0;
+    while outcome == NativeOutcome::NEXT && visited < MAX_NATIVE_VISITED {
+        visited += steps::NATIVE_FRAMES_PER_STEP;
+        outcome = NativeOutcome(steps::walk_native_frames());
+    }
+    let end = if outcome == NativeOutcome::NEXT {
+        NativeEnd::TOO_DEEP
+    } else {
+        outcome.end()
+    };
+    u32::from(end.0)
 }
 
 /// Decides whether the tick is for us and notes whom it interrupted.
@@ -58,7 +113,10 @@ fn begin_sample() -> Option<()> {
         sampler
             .thread_id
             .set(task.thread_pointer().wrapping_sub(distance));
-        if (*process).interpreters_head == 0 {
+        sampler.mappings_epoch.set((*process).mappings_epoch);
+        sampler.first_mapping.set((*process).first_mapping);
+        sampler.mapping_count.set((*process).mapping_count);
+        if (*process).interpreters_head == 0 || WITH_NATIVE.load() != 0 {
             let pages = task.executable_pages();
             if pages != (*process).executable_pages {
                 (*process).executable_pages = pages;

@@ -62,6 +62,8 @@ pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
             (*process).gil_holder = 0;
             (*process).thread_pointer_distance = 0;
             (*process).executable_pages = 0;
+            (*process).mapping_count = 0;
+            (*process).mappings_epoch = 0;
             // Addresses mean something else now.
             (*process).new_code_ns = bpf_ktime_get_ns();
         }

@@ -1,13 +1,15 @@
 //! The sample in the making, which its steps hand on to each other.
 
 use agent_common::{
-    code::Head, hash::Hash, held::Held, layout::Layout, maps::Thread, scratch::Scratch,
-    thread::Search, walk::Walk,
+    code::Head, hash::Hash, held::Held, layout::Layout, limits::MAX_KERNEL_FRAMES,
+    mappings::MappingSearch, maps::Thread, native::NativeWalk, scratch::Scratch, thread::Search,
+    unwind, walk::Walk,
 };
 
 use crate::{
-    maps::{LAYOUTS, PERIOD_NS, SAMPLER},
+    maps::{LAYOUTS, NATIVE, PERIOD_NS, SAMPLER},
     memory::Absent,
+    registers::Registers,
 };
 
 /// All that one step leaves for the next.
@@ -23,6 +25,12 @@ pub(crate) struct Sampler {
     pub(crate) gil_holder: Held<u64>,
     /// See `Process::new_code_ns`.
     pub(crate) new_code_ns: Held<u64>,
+    /// See `Process::mappings_epoch`.
+    pub(crate) mappings_epoch: Held<u64>,
+    /// See `Process::first_mapping`.
+    pub(crate) first_mapping: Held<u32>,
+    /// See `Process::mapping_count`.
+    pub(crate) mapping_count: Held<u32>,
     /// Hash of the frames that were settled so far.
     pub(crate) hash: Held<Hash>,
     /// The process, in the initial PID namespace.
@@ -117,5 +125,31 @@ impl Sampler {
     #[inline(always)]
     pub(crate) fn layout(&self) -> Option<&'static Layout> {
         LAYOUTS.get(self.layout.get())
+    }
+}
+
+/// The native part of the sample in the making.
+#[repr(C)]
+pub(crate) struct NativeSampler {
+    /// Addresses of the kernel's frames.
+    pub(crate) kernel: [u64; MAX_KERNEL_FRAMES + 1],
+    /// The registers that the thread had in its own code.
+    pub(crate) registers: Registers,
+    /// The search for the mapping of an address.
+    pub(crate) mapping_search: MappingSearch,
+    /// The search for the rule of an address.
+    pub(crate) rule_search: unwind::Search,
+    /// The walk of the native frames.
+    pub(crate) walk: NativeWalk,
+}
+
+impl NativeSampler {
+    /// This processor's.
+    #[inline(always)]
+    pub(crate) fn current() -> Option<&'static mut Self> {
+        let native = NATIVE.get_ptr_mut(0)?;
+        // SAFETY: the value lives as long as the map and belongs to this processor; steps
+        // run one after the other and do not keep it.
+        Some(unsafe { &mut *native })
     }
 }

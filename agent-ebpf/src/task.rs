@@ -56,6 +56,12 @@ impl Task {
         read(signal.wrapping_add(KERNEL_LAYOUT.load().live_threads.into()))
     }
 
+    /// Its stack in the kernel.
+    #[inline(always)]
+    pub(crate) fn stack(self) -> u64 {
+        read(self.field(|layout| layout.stack))
+    }
+
     #[inline(always)]
     fn field(self, offset: impl FnOnce(&KernelLayout) -> u32) -> u64 {
         self.0.wrapping_add(offset(&KERNEL_LAYOUT.load()).into())

@@ -54,6 +54,8 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
         executable_pages: btf.offset("mm_struct", &["exec_vm"])?,
         signal: task(&["signal"])?,
         live_threads: btf.offset("signal_struct", &["live"])?,
+        stack: task(&["stack"])?,
+        registers: 0,
     })
 }
 

@@ -1,7 +1,9 @@
 //! The kernel half, seen from the user half: loaded, fed and read here and nowhere else.
 
 mod btf;
+mod code;
 mod counters;
+mod regions;
 mod requirements;
 
 use std::{
@@ -14,13 +16,16 @@ use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
     programs::{
-        PerfEvent, ProgramError, RawTracePoint,
+        PerfEvent, ProgramError, ProgramType, RawTracePoint,
         perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
     },
+    sys::{BpfHelper, is_helper_supported},
     util::online_cpus,
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
+use code::CodeMaps;
+pub use code::NewTable;
 pub use counters::Counters;
 pub use requirements::{Requirement, Unmet, check as check_requirements, requirements};
 
@@ -108,23 +113,39 @@ pub struct Kernel {
     programs: Ebpf,
     records: AsyncFd<RingBuf<MapData>>,
     layouts: Vec<Layout>,
+    code: CodeMaps,
     period_ns: u64,
 }
 
+/// What the kernel half is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Time between two samples.
+    pub period: Duration,
+    /// What hashes begin from.
+    pub hash_seed: u64,
+    /// Whether native and kernel frames are wanted.
+    pub with_native: bool,
+}
+
 impl Kernel {
-    /// Loads the kernel half, to take a sample every `period`, and whose hashes begin from
-    /// `hash_seed`; nothing is sampled yet.
+    /// Loads the kernel half; nothing is sampled yet.
     ///
     /// Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
     /// [`Error`] when the kernel lacks something or refuses a program.
-    pub fn load(period: Duration, hash_seed: u64) -> Result<Self, Error> {
-        let kernel_layout = btf::kernel_layout()?;
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    pub fn load(settings: &Settings) -> Result<Self, Error> {
+        let mut kernel_layout = btf::kernel_layout()?;
+        if !tells_registers() {
+            kernel_layout.registers = REGISTERS_IN_STACK;
+        }
+        let period_ns = u64::try_from(settings.period.as_nanos()).unwrap_or(u64::MAX);
+        let with_native = u32::from(settings.with_native);
         let mut programs = EbpfLoader::new()
-            .override_global("HASH_SEED", &hash_seed, true)
+            .override_global("HASH_SEED", &settings.hash_seed, true)
+            .override_global("WITH_NATIVE", &with_native, true)
             .override_global("PERIOD_NS", &period_ns, true)
             .override_global("KERNEL_LAYOUT", &kernel_layout, true)
             .load(aya::include_bytes_aligned!(concat!(
@@ -156,6 +177,7 @@ impl Kernel {
             programs,
             records,
             layouts: Vec::new(),
+            code: CodeMaps::default(),
             period_ns,
         })
     }
@@ -188,21 +210,34 @@ impl Kernel {
     ///
     /// [`Error::Map`] when there is no room for another layout.
     pub fn update_process(&mut self, tgid: u32, python: &Python) -> Result<(), Error> {
+        let found = self.process(Some(python))?;
+        self.change_process(tgid, |process| Process {
+            with_children: process.with_children,
+            executable_pages: process.executable_pages,
+            mappings_epoch: process.mappings_epoch,
+            first_mapping: process.first_mapping,
+            mapping_count: process.mapping_count,
+            ..found
+        })?;
+        Ok(())
+    }
+
+    /// Changes what the kernel half knows of a process; [`false`] when that has ended meanwhile.
+    fn change_process(
+        &mut self,
+        tgid: u32,
+        change: impl FnOnce(Process) -> Process,
+    ) -> Result<bool, Error> {
         const MUST_EXIST: u64 = 2;
-        let process = self.process(Some(python))?;
         let mut processes = self.processes()?;
         let known = match processes.get(&tgid, 0) {
             Ok(known) => known,
-            Err(MapError::KeyNotFound) => return Ok(()),
+            Err(MapError::KeyNotFound) => return Ok(false),
             Err(source) => return Err(map_error("PROCESSES")(source)),
         };
-        let process = Process {
-            with_children: known.with_children,
-            ..process
-        };
-        match processes.insert(tgid, process, MUST_EXIST) {
-            Err(MapError::SyscallError(error)) if error.io_error.kind() == NotFound => Ok(()),
-            result => result.map_err(map_error("PROCESSES")),
+        match processes.insert(tgid, change(known), MUST_EXIST) {
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == NotFound => Ok(false),
+            result => result.map(|()| true).map_err(map_error("PROCESSES")),
         }
     }
 
@@ -329,6 +364,21 @@ impl Kernel {
         let nanoseconds = u64::try_from(info.run_time().as_nanos()).ok()?;
         (runs != 0).then_some((runs, nanoseconds))
     }
+}
+
+/// Where the registers of a thread are in its stack in the kernel, which nobody tells before Linux
+/// 5.15: at the end of its 16 KiB, in a `pt_regs` of this size.
+const REGISTERS_IN_STACK: u32 = (16 << 10)
+    - if cfg!(target_arch = "aarch64") {
+        336
+    } else {
+        168
+    };
+
+/// Whether the kernel tells where the registers of a thread are.
+fn tells_registers() -> bool {
+    let helper = BpfHelper::BPF_FUNC_task_pt_regs;
+    is_helper_supported(ProgramType::PerfEvent, helper).unwrap_or(false)
 }
 
 /// The program that the clock runs.

@@ -18,7 +18,7 @@ use crate::{
     cli::{Options, Output, Target},
     discover::Discovery,
     encode::encode,
-    kernel::{self, Kernel},
+    kernel::{self, Kernel, Settings},
     launch::Waiting,
     process, python,
     report::Summary,
@@ -64,7 +64,11 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     let output = Output::prepare(&options.destination, options.format, pid)?;
 
     let period = Duration::from_secs(1) / options.rate;
-    let mut kernel = Kernel::load(period, random_seed())?;
+    let mut kernel = Kernel::load(&Settings {
+        period,
+        hash_seed: random_seed(),
+        with_native: true,
+    })?;
     let mut capture = Capture::new(discovery, options.filter.gil_only);
     kernel.add_process(pid, None, options.children)?;
     if let Some(finding) = first {

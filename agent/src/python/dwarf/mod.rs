@@ -259,6 +259,7 @@ impl Fields<'_> {
             code: offset(&["f_executable", "f_code"])?,
             instruction: offset(&["instr_ptr", "prev_instr", "f_lasti"])?,
             owner: self.optional(name, "owner")?,
+            entry: self.optional(name, "is_entry")?,
             locals: offset(&["localsplus", "f_localsplus"])?,
             bytecode_copy: self.optional(name, "tlbc_index")?,
             ..*base

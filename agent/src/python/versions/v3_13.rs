@@ -2,7 +2,8 @@
 
 use agent_common::layout::{
     ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
+    KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout, TextStyle,
+    ThreadLayout,
 };
 
 use super::Series;
@@ -52,7 +53,8 @@ const LAYOUT: Layout = Layout {
         owner: 70,
         locals: 72,
         bytecode_copy: ABSENT,
-        has_entry_frames: 1,
+        entry: ABSENT,
+        run_style: RunStyle::ENTRY_FRAMES,
         instruction_style: InstructionStyle::POINTER,
         instruction_unit: 1,
     },

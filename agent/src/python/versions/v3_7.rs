@@ -2,7 +2,8 @@
 
 use agent_common::layout::{
     ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
-    KeysStyle, Layout, LineTableFormat, ObjectLayout, TextLayout, TextStyle, ThreadLayout,
+    KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout, TextStyle,
+    ThreadLayout,
 };
 
 use super::Series;
@@ -48,7 +49,8 @@ const LAYOUT: Layout = Layout {
         owner: ABSENT,
         locals: 360,
         bytecode_copy: ABSENT,
-        has_entry_frames: 0,
+        entry: ABSENT,
+        run_style: RunStyle::EACH,
         instruction_style: InstructionStyle::INDEX,
         instruction_unit: 1,
     },

@@ -1,0 +1,577 @@
+//! The walk of a thread's native frames, leaf to root.
+//!
+//! A frame is left by the rule that the unwind table of its file has for its address: that gives
+//! the caller's stack pointer (the CFA), and where the return address and the registers that later
+//! rules need are saved. Code without a rule is left by its frame pointer. On the way the frames of
+//! an interpreter's evaluation loops are replaced by the *runs* of Python frames that they
+//! evaluate.
+//!
+//! Invariants: one step looks at one frame and reads a bounded number of bytes; a frame that does
+//! not lie above the one before ends the walk; of a deeper stack than is kept the leaf-most frames
+//! are.
+
+use core::mem::offset_of;
+
+use crate::{
+    hash::Hash,
+    held::{Held, masked},
+    layout::RunStyle,
+    limits::{MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_RUNS},
+    machine::{Machine, PROGRAM_COUNTER, REGISTERS},
+    mappings::TableState,
+    memory::{UserAddr, UserMemory},
+    record::{Header, NativeEnd, NativeFrame, NativeKind, NativeStackHead, RecordKind},
+    runs::Runs,
+    scratch::{SLOT, Scratch},
+    unwind::{CfaRule, Rule, RuleFlags, Saved},
+};
+
+/// Kernel frames, native frames and runs of Python frames of one stack.
+pub const MAX_ENTRIES: usize = 512;
+
+const _: () = assert!(MAX_KERNEL_FRAMES + MAX_NATIVE_FRAMES + MAX_PYTHON_RUNS <= MAX_ENTRIES);
+
+/// The machine whose frames are walked.
+const MACHINE: Machine = Machine::CURRENT;
+
+/// Bytes below the CFA in which the registers of the caller are saved as a rule.
+const SAVED_BYTES: u64 = 128;
+
+/// Most bytes of a frame that is left by its frame pointer: one that leads further is none.
+const MAX_FRAME_BYTES: u64 = 1 << 20;
+
+/// Runs that are looked at for one frame.
+const RUNS_PER_FRAME: u32 = 4;
+
+/// What is known of a code address.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The address as the file gives it, or in the process where there is no file.
+    pub address: u64,
+    /// How the caller is found.
+    pub rule: Rule,
+    /// The number of the file, or the process.
+    pub of: u32,
+    /// [`NativeKind::FILE`] or [`NativeKind::ANONYMOUS`], else it is in no mapping.
+    pub kind: NativeKind,
+    /// Whether the file has an unwind table.
+    pub table: TableState,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl Place {
+    /// In no mapping.
+    pub const NOWHERE: Self = Self {
+        address: 0,
+        rule: Rule::UNKNOWN,
+        of: 0,
+        kind: NativeKind(0),
+        table: TableState::NONE,
+        reserved: 0,
+    };
+}
+
+/// What is known of code addresses.
+pub trait Code {
+    /// What is known of an address.
+    fn find(&mut self, address: u64) -> Option<&Place>;
+}
+
+/// The Python frames of the thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Python<'a> {
+    /// Which of them run in one evaluation loop.
+    pub runs: &'a Runs,
+    /// How many there are.
+    pub depth: u32,
+    /// How runs are told apart.
+    pub style: RunStyle,
+}
+
+/// What one step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NativeStep {
+    /// There is another frame.
+    Next,
+    /// The walk is over.
+    End(NativeEnd),
+}
+
+/// A walk, and the frames that it has kept.
+#[repr(C)]
+#[derive(Debug)]
+pub struct NativeWalk {
+    pc: Held<u64>,
+    registers: [Held<u64>; REGISTERS],
+    /// Where the bytes of the stack that are in the window start, and how many there are.
+    window: Held<u64>,
+    window_bytes: Held<u64>,
+    hash: Held<Hash>,
+    /// 1 when the code was interrupted at `pc`, 0 when it called and will return to it.
+    is_interrupted: Held<u32>,
+    /// 1 when something that had to be read could not be.
+    is_fault: Held<u32>,
+    /// Frames looked at.
+    visited: Held<u32>,
+    /// Native frames kept.
+    kept: Held<u32>,
+    /// The run to look at next.
+    run: Held<u32>,
+    /// Python frames that are part of the stack already.
+    claimed: Held<u32>,
+    /// Those of them that have no entry yet.
+    pending: Held<u32>,
+    /// Entries.
+    count: Held<u32>,
+    /// The head of the record; the entries follow it directly.
+    pub head: NativeStackHead,
+    /// The entries, leaf first.
+    pub frames: [NativeFrame; MAX_ENTRIES],
+}
+
+const NO_FRAME: NativeFrame = NativeFrame {
+    address: 0,
+    of: 0,
+    kind: NativeKind(0),
+};
+
+const NO_STACK: NativeStackHead = NativeStackHead {
+    header: Header {
+        kind: RecordKind::NATIVE_STACK,
+        reserved: 0,
+        bytes: 0,
+    },
+    stack: 0,
+    frame_count: 0,
+    reserved: 0,
+};
+
+impl NativeWalk {
+    /// A walk that has not begun.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            pc: Held::new(0),
+            registers: [const { Held::new(0) }; REGISTERS],
+            window: Held::new(0),
+            window_bytes: Held::new(0),
+            hash: Held::new(Hash::new(0)),
+            is_interrupted: Held::new(0),
+            is_fault: Held::new(0),
+            visited: Held::new(0),
+            kept: Held::new(0),
+            run: Held::new(0),
+            claimed: Held::new(0),
+            pending: Held::new(0),
+            count: Held::new(0),
+            head: NO_STACK,
+            frames: [NO_FRAME; MAX_ENTRIES],
+        }
+    }
+
+    /// Forgets the walk before; hashes begin from `seed`.
+    #[inline(always)]
+    pub fn clear(&mut self, seed: u64) {
+        self.hash.set(Hash::new(seed));
+        self.window_bytes.set(0);
+        self.is_fault.set(0);
+        self.visited.set(0);
+        self.kept.set(0);
+        self.run.set(0);
+        self.claimed.set(0);
+        self.pending.set(0);
+        self.count.set(0);
+        self.is_interrupted.set(1);
+    }
+
+    /// Lets the walk begin at `pc`; [`set_register`](Self::set_register) says the rest.
+    #[inline(always)]
+    pub fn begin(&mut self, pc: u64) {
+        self.pc.set(pc);
+    }
+
+    /// Sets a register, by DWARF's number.
+    #[inline(always)]
+    pub fn set_register(&mut self, number: u8, value: u64) {
+        self.registers[masked(number.into(), REGISTERS as u32 - 1) as usize].set(value);
+    }
+
+    #[inline(always)]
+    fn register(&self, number: u8) -> u64 {
+        self.registers[masked(number.into(), REGISTERS as u32 - 1) as usize].get()
+    }
+
+    /// Frames looked at.
+    #[inline(always)]
+    #[must_use]
+    pub fn visited(&self) -> u32 {
+        self.visited.get()
+    }
+
+    /// Looks at one frame.
+    #[inline(always)]
+    pub fn step<M: UserMemory, C: Code>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        python: Python<'_>,
+        code: &mut C,
+    ) -> NativeStep {
+        let is_interrupted = self.is_interrupted.get() != 0;
+        let pc = self.pc.get();
+        let address = if is_interrupted {
+            pc
+        } else {
+            pc.wrapping_sub(1)
+        };
+        let Some(place) = code.find(address) else {
+            return NativeStep::End(NativeEnd::UNMAPPED);
+        };
+        if place.kind != NativeKind::FILE && place.kind != NativeKind::ANONYMOUS {
+            return NativeStep::End(NativeEnd::UNMAPPED);
+        }
+        self.visited.set(self.visited.get() + 1);
+        let mut rule = place.rule;
+        let is_unknown = rule.cfa == CfaRule::UNKNOWN;
+        if is_unknown
+            && !is_interrupted
+            && memory.word_or_zero(UserAddr(pc)) == MACHINE.signal_return
+        {
+            rule.cfa = CfaRule::SIGNAL;
+        }
+        if rule.cfa == CfaRule::SIGNAL {
+            return self.leave_handler(memory, scratch, place);
+        }
+        let stack_pointer = self.register(MACHINE.stack_pointer);
+        let (cfa, end) = self.find_cfa(memory, place, &mut rule, is_interrupted);
+        if end == NativeEnd::NOT_WALKED && self.runs_python(python, rule, stack_pointer, cfa) {
+            // The run of Python frames stands for it.
+        } else if !self.keep(place) {
+            return NativeStep::End(NativeEnd::TOO_DEEP);
+        }
+        if end != NativeEnd::NOT_WALKED {
+            return NativeStep::End(end);
+        }
+        self.leave(memory, scratch, rule, cfa)
+    }
+
+    /// The caller's stack pointer, or why it is not known; a frame without a rule gets that of
+    /// frame pointers.
+    #[inline(always)]
+    fn find_cfa<M: UserMemory>(
+        &self,
+        memory: &M,
+        place: &Place,
+        rule: &mut Rule,
+        is_interrupted: bool,
+    ) -> (u64, NativeEnd) {
+        const KNOWN: NativeEnd = NativeEnd::NOT_WALKED;
+        let stack_pointer = self.register(MACHINE.stack_pointer);
+        if rule.cfa == CfaRule::END {
+            return (0, NativeEnd::ENTRY);
+        }
+        if rule.cfa == CfaRule::LINKAGE {
+            let is_later = (place.address & 15) as i32 >= rule.offset;
+            let pushed = if is_later { 8 } else { 0 };
+            let cfa = stack_pointer.wrapping_add_signed(i64::from(rule.addend) + pushed);
+            return (cfa, KNOWN);
+        }
+        if rule.cfa == CfaRule::UNKNOWN {
+            if place.table == TableState::ABSENT || place.table == TableState::WANTED {
+                return (0, NativeEnd::NO_TABLE);
+            }
+            let frame_pointer = self.register(MACHINE.frame_pointer);
+            let distance = frame_pointer.wrapping_sub(stack_pointer);
+            if frame_pointer == 0 && !is_interrupted {
+                return (0, NativeEnd::ENTRY);
+            }
+            if distance >= MAX_FRAME_BYTES || !frame_pointer.is_multiple_of(8) {
+                return (0, NativeEnd::NO_RULE);
+            }
+            rule.frame_pointer = Saved::at(-2);
+            rule.return_address = Saved::at(-1);
+            return (frame_pointer.wrapping_add(16), KNOWN);
+        }
+        let number = rule.register;
+        let is_tracked = number == MACHINE.stack_pointer
+            || number == MACHINE.frame_pointer
+            || number == MACHINE.base;
+        if !is_tracked && !is_interrupted {
+            return (0, NativeEnd::NO_RULE);
+        }
+        let mut cfa = self
+            .register(number)
+            .wrapping_add_signed(rule.offset.into());
+        if rule.cfa == CfaRule::DEREFERENCED {
+            cfa = memory
+                .word_or_zero(UserAddr(cfa))
+                .wrapping_add_signed(rule.addend.into());
+        }
+        let may_stay = is_interrupted && MACHINE.link.is_some();
+        if cfa < stack_pointer || cfa == stack_pointer && !may_stay || !cfa.is_multiple_of(8) {
+            return (0, NativeEnd::STUCK);
+        }
+        (cfa, KNOWN)
+    }
+
+    /// Whether the frame between these addresses is that of an evaluation loop; the Python frames
+    /// that it runs are then part of the stack, and those of loops that were not recognised.
+    #[inline(always)]
+    fn runs_python(
+        &mut self,
+        python: Python<'_>,
+        rule: Rule,
+        stack_pointer: u64,
+        cfa: u64,
+    ) -> bool {
+        let claimed = self.claimed.get();
+        if python.style == RunStyle::EACH {
+            if !rule.flags.has(RuleFlags::EVALUATES) || claimed >= python.depth {
+                return false;
+            }
+            self.claimed.set(claimed + 1);
+            self.pending.set(self.pending.get() + 1);
+            return true;
+        }
+        let first = self.run.get();
+        let mut nth = 0;
+        while nth < RUNS_PER_FRAME {
+            let index = first.wrapping_add(nth);
+            if index >= python.runs.count() {
+                return false;
+            }
+            let run = python.runs.get(index);
+            if run.address >= stack_pointer && run.address < cfa {
+                self.run.set(index + 1);
+                self.claimed.set(run.depth);
+                let fresh = run.depth.wrapping_sub(claimed);
+                self.pending.set(self.pending.get().wrapping_add(fresh));
+                return true;
+            }
+            nth += 1;
+        }
+        false
+    }
+
+    /// Goes to the caller.
+    #[inline(always)]
+    fn leave<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        rule: Rule,
+        cfa: u64,
+    ) -> NativeStep {
+        self.look_at_stack(memory, scratch, cfa.wrapping_sub(SAVED_BYTES), cfa);
+        let pc = if rule.return_address == Saved::UNCHANGED {
+            self.register(MACHINE.link.unwrap_or(0))
+        } else {
+            self.saved(scratch, cfa, rule.return_address)
+        };
+        if rule.flags.has(RuleFlags::BY_FRAME_POINTER) {
+            let frame_pointer = self.register(MACHINE.frame_pointer);
+            let at = frame_pointer.wrapping_add_signed(rule.frame_pointer.bytes());
+            let saved = memory.word_or_zero(UserAddr(at));
+            self.set_register(MACHINE.frame_pointer, saved);
+        } else if rule.frame_pointer != Saved::UNCHANGED {
+            let saved = self.saved(scratch, cfa, rule.frame_pointer);
+            self.set_register(MACHINE.frame_pointer, saved);
+        }
+        if rule.base != Saved::UNCHANGED {
+            let saved = self.saved(scratch, cfa, rule.base);
+            self.set_register(MACHINE.base, saved);
+        }
+        if self.is_fault.get() != 0 {
+            return NativeStep::End(NativeEnd::FAULT);
+        }
+        let pc = pc & MACHINE.code_mask;
+        if pc == 0 {
+            return NativeStep::End(NativeEnd::ENTRY);
+        }
+        self.pc.set(pc);
+        self.set_register(MACHINE.stack_pointer, cfa);
+        self.is_interrupted.set(0);
+        NativeStep::Next
+    }
+
+    /// Goes to the code that a signal has interrupted.
+    #[inline(always)]
+    fn leave_handler<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        place: &Place,
+    ) -> NativeStep {
+        if !self.keep(place) {
+            return NativeStep::End(NativeEnd::TOO_DEEP);
+        }
+        let saved = self.register(MACHINE.stack_pointer);
+        let saved = UserAddr(saved.wrapping_add(MACHINE.signal_registers));
+        let bytes = MACHINE.saved.len() as u16 * 8;
+        if scratch.load_slot(memory, saved, bytes).is_err() {
+            return NativeStep::End(NativeEnd::FAULT);
+        }
+        let mut nth = 0;
+        while nth < MACHINE.saved.len() {
+            let value = scratch.word(SLOT + nth * 8);
+            let number = MACHINE.saved[nth];
+            if number == PROGRAM_COUNTER {
+                self.pc.set(value);
+            } else {
+                self.set_register(number, value);
+            }
+            nth += 1;
+        }
+        self.is_interrupted.set(1);
+        NativeStep::Next
+    }
+
+    /// Sees to it that the bytes of the stack from `from` to `to` are in the window, with as many
+    /// of the next ones as can be had by one read.
+    #[inline(always)]
+    fn look_at_stack<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        from: u64,
+        to: u64,
+    ) {
+        const PAGE: u64 = 4096;
+        let window = self.window.get();
+        let is_there = from >= window && to <= window.wrapping_add(self.window_bytes.get());
+        if is_there && self.window_bytes.get() != 0 {
+            return;
+        }
+        let from = from & !7;
+        self.window.set(from);
+        // Up to the end of the next page: the end of a stack is that of a page.
+        let rest = PAGE - from % PAGE;
+        let mut bytes = rest + PAGE;
+        if scratch
+            .try_load_window(memory, UserAddr(from), bytes)
+            .is_err()
+        {
+            bytes = rest;
+            if scratch.load_window(memory, UserAddr(from), bytes).is_err() {
+                bytes = 0;
+            }
+        }
+        self.window_bytes.set(bytes);
+    }
+
+    /// A register of the caller.
+    #[inline(always)]
+    fn saved(&mut self, scratch: &Scratch, cfa: u64, saved: Saved) -> u64 {
+        let at = cfa.wrapping_add_signed(saved.bytes());
+        let distance = at.wrapping_sub(self.window.get());
+        if distance >= self.window_bytes.get() {
+            self.is_fault.set(1);
+            return 0;
+        }
+        scratch.word(distance as usize & (crate::limits::WINDOW_BYTES - 1))
+    }
+
+    /// Keeps a frame of the kernel.
+    #[inline(always)]
+    pub fn keep_kernel(&mut self, address: u64) {
+        self.push(NativeFrame {
+            address,
+            of: 0,
+            kind: NativeKind::KERNEL,
+        });
+    }
+
+    /// Keeps a native frame, after the Python frames that were claimed; [`false`] without room.
+    #[inline(always)]
+    fn keep(&mut self, place: &Place) -> bool {
+        let kept = self.kept.get();
+        if kept >= MAX_NATIVE_FRAMES as u32 {
+            return false;
+        }
+        self.kept.set(kept + 1);
+        self.keep_pending();
+        self.push(NativeFrame {
+            address: place.address,
+            of: place.of,
+            kind: place.kind,
+        });
+        true
+    }
+
+    /// Makes the Python frames that were claimed an entry.
+    #[inline(always)]
+    pub fn keep_pending(&mut self) {
+        let pending = self.pending.get();
+        if pending == 0 {
+            return;
+        }
+        self.pending.set(0);
+        self.push(NativeFrame {
+            address: 0,
+            of: pending,
+            kind: NativeKind::PYTHON,
+        });
+    }
+
+    #[inline(always)]
+    fn push(&mut self, frame: NativeFrame) {
+        let count = self.count.get();
+        if count >= MAX_ENTRIES as u32 {
+            return;
+        }
+        self.count.set(count + 1);
+        self.frames[masked(count, MAX_ENTRIES as u32 - 1) as usize] = frame;
+        let hash = self.hash.get();
+        let hash = hash
+            .word(frame.address)
+            .word(u64::from(frame.kind.0) << 32 | u64::from(frame.of));
+        self.hash.set(hash);
+    }
+
+    /// The hash of the stack; 0 when it has no frames.
+    #[inline(always)]
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        if self.count.get() == 0 {
+            0
+        } else {
+            self.hash.get().finish()
+        }
+    }
+
+    /// Fills in the head of the record; gives the bytes of the record.
+    #[inline(always)]
+    pub fn seal(&mut self) -> usize {
+        let count = self.count.get() as usize & (2 * MAX_ENTRIES - 1);
+        let bytes = size_of::<NativeStackHead>() + count * size_of::<NativeFrame>();
+        self.head = NativeStackHead {
+            header: Header {
+                kind: RecordKind::NATIVE_STACK,
+                reserved: 0,
+                bytes: bytes as u32,
+            },
+            stack: self.hash(),
+            frame_count: count as u32,
+            reserved: 0,
+        };
+        bytes
+    }
+
+    /// The bytes of the record that was sealed last.
+    #[must_use]
+    pub fn record(&self) -> &[u8] {
+        const START: usize = offset_of!(NativeWalk, head);
+        let bytes = (size_of::<Self>() - START).min(self.head.header.bytes as usize);
+        // SAFETY: from its head on a walk is made of integers without padding between them, and
+        // the record is no longer than that.
+        unsafe { core::slice::from_raw_parts((&raw const *self).cast::<u8>().add(START), bytes) }
+    }
+}
+
+impl Default for NativeWalk {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,119 @@
+//! Which native frames does the thread run?
+
+use core::mem::offset_of;
+
+use agent_common::{
+    counter::Counter,
+    held::masked,
+    layout::RunStyle,
+    limits::MAX_KERNEL_FRAMES,
+    native::{MAX_ENTRIES, NativeStep, NativeWalk, Python},
+    record::{NativeEnd, NativeFrame, NativeStackHead},
+};
+
+use super::NativeOutcome;
+use crate::{
+    code, emit,
+    maps::{HASH_SEED, SENT_NATIVE_STACKS, count},
+    memory::Current,
+    sampler::{NativeSampler, Sampler},
+};
+
+/// Frames that one call of [`walk_native_frames`] looks at.
+pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 4;
+
+/// Begins with `kernel_bytes` bytes of addresses of the kernel's frames.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn begin_native(kernel_bytes: u32) -> u32 {
+    try_begin_native(kernel_bytes)
+        .unwrap_or(NativeOutcome::ended(NativeEnd::NO_REGISTERS))
+        .0
+}
+
+#[inline(always)]
+fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
+    let native = NativeSampler::current()?;
+    native.walk.clear(HASH_SEED.load());
+    let frames = kernel_bytes / 8;
+    let mut nth = 0;
+    while nth < MAX_KERNEL_FRAMES as u32 && nth < frames {
+        let address = native.kernel[(nth & MAX_KERNEL_FRAMES as u32) as usize];
+        native.walk.keep_kernel(address);
+        nth += 1;
+    }
+    if !native.registers.read() {
+        return Some(NativeOutcome::ended(NativeEnd::NO_REGISTERS));
+    }
+    native.registers.begin(&mut native.walk);
+    Some(NativeOutcome::NEXT)
+}
+
+/// Goes on with the walk.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn walk_native_frames() -> u32 {
+    try_walk_native_frames()
+        .unwrap_or(NativeOutcome::ended(NativeEnd::FAULT))
+        .0
+}
+
+#[inline(always)]
+fn try_walk_native_frames() -> Option<NativeOutcome> {
+    let sampler = Sampler::current()?;
+    let native = NativeSampler::current()?;
+    let memory = Current::of(sampler);
+    let style = if sampler.interpreters_head.get() == 0 {
+        RunStyle::EACH
+    } else {
+        sampler.layout()?.frame.run_style
+    };
+    let mut code = code::Current::of(sampler);
+    let mut step = 0;
+    while step < NATIVE_FRAMES_PER_STEP {
+        let python = Python {
+            runs: &sampler.walk.runs,
+            depth: sampler.walk.depth(),
+            style,
+        };
+        let outcome = native
+            .walk
+            .step(&memory, &mut sampler.scratch, python, &mut code);
+        if let NativeStep::End(end) = outcome {
+            return Some(NativeOutcome::ended(end));
+        }
+        step += 1;
+    }
+    Some(NativeOutcome::NEXT)
+}
+
+/// Sends the native stack unless it was sent before; gives its hash, 0 for none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn send_native() -> u64 {
+    let Some(native) = NativeSampler::current() else {
+        return 0;
+    };
+    native.walk.keep_pending();
+    let stack = native.walk.hash();
+    if stack != 0 && SENT_NATIVE_STACKS.get_ptr(stack).is_none() {
+        if send(&mut native.walk) {
+            count(Counter::NATIVE_STACKS);
+            let _ = SENT_NATIVE_STACKS.insert(stack, 1, 0);
+        } else {
+            count(Counter::LOST_NATIVE_STACKS);
+        }
+    }
+    stack
+}
+
+/// Sends the record of a native stack; [`false`] when the ring buffer is full.
+#[inline(always)]
+fn send(walk: &mut NativeWalk) -> bool {
+    const MOST_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
+    // The compiler must not know how it came about: it would check what the verifier does not see.
+    let bytes = masked(walk.seal() as u32, u32::MAX) as usize;
+    let record = (&raw const *walk).cast::<u8>();
+    // SAFETY: the head is followed by `MAX_ENTRIES` frames, all within the walk.
+    bytes <= MOST_BYTES && unsafe { emit::send(record.add(offset_of!(NativeWalk, head)), bytes) }
+}
