@@ -1,9 +1,19 @@
 //! The model of a profile: what aggregation makes and every encoder reads.
+//!
+//! Invariants: every index is one of its table; a location has lines or code, or both.
+
+mod code;
+mod losses;
 
 use std::{
     num::NonZeroU32,
     path::PathBuf,
     time::{Duration, SystemTime},
+};
+
+pub use self::{
+    code::{Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved},
+    losses::{LeftOut, Losses, UnwindLosses},
 };
 
 /// Samples of some processes over some time.
@@ -18,9 +28,11 @@ pub struct Profile {
     /// The processes that samples are of; [`ProcessIndex`] is an index. When there are no samples,
     /// the process whose samples were waited for, if it is known.
     pub processes: Vec<Process>,
+    /// What native and kernel frames lie in; [`ExecutableId`] is an index.
+    pub executables: Vec<Executable>,
     /// The functions; [`FunctionId`] is an index.
     pub functions: Vec<Function>,
-    /// Places in functions; [`LocationId`] is an index.
+    /// What frames stand at; [`LocationId`] is an index.
     pub locations: Vec<Location>,
     /// Distinct stacks; [`StackId`] is an index.
     pub stacks: Vec<Stack>,
@@ -91,6 +103,10 @@ pub struct ThreadIndex(pub u32);
 pub enum FrameKind {
     /// A Python function, a module's or a class's body, a lambda, a comprehension.
     Python,
+    /// A function of a process that the processor runs itself, compiled before or at run time.
+    Native,
+    /// A function of the kernel.
+    Kernel,
     /// Not a function: says why something is not there, for example `[frames left out]`.
     Marker,
 }
@@ -98,9 +114,10 @@ pub enum FrameKind {
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Qualified name where the version has one.
+    /// Name as people know it: qualified where the version of Python has that, demangled.
     pub name: String,
-    /// File as the interpreter names it; empty for a marker.
+    /// File as the interpreter or the compiler names it; empty where none is known, and for a
+    /// marker.
     pub file: String,
     /// First line of its source.
     pub first_line: Option<NonZeroU32>,
@@ -108,16 +125,29 @@ pub struct Function {
     pub kind: FrameKind,
 }
 
+/// What a frame stands at.
+///
+/// Native and kernel frames with different addresses stand at different locations, even if their
+/// lines are equal; whoever shows only lines takes those for one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// The function and those that the compiler had put into it there, the innermost first; none
+    /// when the function could not be told.
+    pub lines: Box<[Line]>,
+    /// The code, of a native or a kernel frame.
+    pub code: Option<Code>,
+}
+
 /// A place in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Location {
+pub struct Line {
     /// The function.
     pub function: FunctionId,
-    /// The line; [`None`] where the interpreter has none either.
+    /// The line; [`None`] where the interpreter or the compiler has none either.
     pub line: Option<NonZeroU32>,
 }
 
-/// A frame in words.
+/// A Python frame in words.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resolved {
     /// The function.
@@ -151,45 +181,6 @@ pub struct Sample {
     pub count: u64,
 }
 
-/// What was lost or could not be told, in samples unless stated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Samples that found no room on their way to the user half.
-    pub lost_samples: u64,
-    /// Samples whose stack was deeper than what is kept; they are in the profile, marked.
-    pub truncated: u64,
-    /// Samples whose walk did not reach the root; they are in the profile, marked.
-    pub incomplete: u64,
-    /// Frames, not samples, whose function could not be told; they are in the profile, marked.
-    pub unresolved_frames: u64,
-    /// Samples of threads that ran no Python at all; they are in the profile, marked.
-    pub not_python: u64,
-    /// Records, not samples, that could not be understood.
-    pub malformed_records: u64,
-    /// Processes, not samples, that are not in the profile because too many are profiled.
-    pub left_out_processes: u64,
-    /// Events, not samples, of processes that found no room on their way to the user half: what
-    /// such a process runs may not be known.
-    pub lost_process_events: u64,
-}
-
-/// Samples that a filter left out: they are not in the profile, and no loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Samples of threads that were not asked for.
-    pub other_threads: u64,
-    /// Samples of threads that were asked for, taken while the thread did not hold the GIL.
-    pub without_gil: u64,
-}
-
-impl LeftOut {
-    /// All that was left out, in samples.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        self.other_threads + self.without_gil
-    }
-}
-
 impl Profile {
     /// The process that a sample is of.
     ///
@@ -201,15 +192,34 @@ impl Profile {
         self.threads[sample.thread.0 as usize].process
     }
 
-    /// The function and the line of a location.
+    /// What a frame stands at.
     ///
     /// # Panics
     ///
     /// When `id` is not an index of this profile.
     #[must_use]
-    pub fn location(&self, id: LocationId) -> (&Function, Option<NonZeroU32>) {
-        let location = self.locations[id.0 as usize];
-        (&self.functions[location.function.0 as usize], location.line)
+    pub fn location(&self, id: LocationId) -> &Location {
+        &self.locations[id.0 as usize]
+    }
+
+    /// A function.
+    ///
+    /// # Panics
+    ///
+    /// When `id` is not an index of this profile.
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0 as usize]
+    }
+
+    /// What some code lies in.
+    ///
+    /// # Panics
+    ///
+    /// When `id` is not an index of this profile.
+    #[must_use]
+    pub fn executable(&self, id: ExecutableId) -> &Executable {
+        &self.executables[id.0 as usize]
     }
 
     /// Sampling periods in all samples.

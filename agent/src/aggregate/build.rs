@@ -5,20 +5,19 @@ use std::{
     hash::Hash,
 };
 
-use agent_common::record::{self as wire, Frame, WalkEnd};
+use agent_common::record::NativeFrame;
 
-use super::{About, Key};
-use crate::{
-    profile::{
-        FrameKind, Function, FunctionId, LeftOut, Location, LocationId, Losses, Process,
-        ProcessIndex, Profile, Resolved, Sample, Stack, StackId, Thread, ThreadIndex,
-    },
-    record,
+use super::{About, resolve::Resolve};
+use crate::profile::{
+    Code, Executable, ExecutableId, FrameKind, Function, FunctionId, LeftOut, Line, Location,
+    LocationId, Losses, NativeResolved, Process, ProcessIndex, Profile, Resolved, Sample, Stack,
+    StackId, Thread, ThreadIndex,
 };
 
 /// What a profile is made of.
 #[derive(Default)]
 pub(super) struct Builder {
+    executables: Interned<Executable>,
     functions: Interned<Function>,
     locations: Interned<Location>,
     stacks: Interned<Stack>,
@@ -27,7 +26,16 @@ pub(super) struct Builder {
     threads: Vec<Thread>,
     thread_indices: HashMap<(ProcessIndex, u32), ThreadIndex>,
     counts: BTreeMap<(ThreadIndex, StackId), u64>,
-    losses: Losses,
+    natives: HashMap<NativeFrame, Named>,
+    /// What has been lost so far.
+    pub(super) losses: Losses,
+}
+
+/// A native or kernel frame that was put into words.
+pub(super) struct Named {
+    pub(super) resolved: NativeResolved,
+    /// What it stands at, once it is in the profile.
+    location: Option<LocationId>,
 }
 
 impl Builder {
@@ -63,52 +71,11 @@ impl Builder {
             })
     }
 
-    /// The index of the stack that `count` samples had; says what is missing of it.
-    pub(super) fn stack(
-        &mut self,
-        key: &Key,
-        stack: Option<&record::Stack>,
-        count: u64,
-        resolve: &mut impl FnMut(&Frame) -> Option<Resolved>,
-    ) -> StackId {
-        let mut locations = Vec::new();
-        match stack {
-            Some(stack) => {
-                for (index, frame) in stack.frames.iter().enumerate() {
-                    if stack.gap.is_some_and(|gap| gap.after == index) {
-                        locations.push(self.marker("[frames left out]"));
-                    }
-                    if frame.kind == wire::FrameKind::HIDDEN {
-                        continue;
-                    }
-                    locations.push(if let Some(resolved) = resolve(frame) {
-                        self.resolved(resolved)
-                    } else {
-                        self.losses.unresolved_frames += count;
-                        self.marker("[function could not be read]")
-                    });
-                }
-                if stack.gap.is_some() {
-                    self.losses.truncated += count;
-                }
-            }
-            None if key.stack != 0 => {
-                self.losses.incomplete += count;
-                locations.push(self.marker("[stack lost]"));
-            }
-            None => {}
-        }
-        match key.end {
-            WalkEnd::ROOT => {}
-            WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME | WalkEnd::NO_PYTHON => {
-                self.losses.not_python += count;
-                locations.push(self.marker("[no Python]"));
-            }
-            end => {
-                self.losses.incomplete += count;
-                locations.push(self.marker(incomplete(end)));
-            }
-        }
+    /// The index of the whole stack that `count` samples had.
+    pub(super) fn stack(&mut self, locations: Vec<LocationId>, count: u64) -> StackId {
+        let is_unnamed = |id: &&LocationId| self.locations.items[id.0 as usize].lines.is_empty();
+        let unnamed = locations.iter().filter(is_unnamed).count() as u64;
+        self.losses.unnamed_native_frames += unnamed * count;
         StackId(self.stacks.index(locations.into()))
     }
 
@@ -125,6 +92,7 @@ impl Builder {
             duration: about.duration,
             period: about.period,
             processes: self.processes,
+            executables: self.executables.items,
             functions: self.functions.items,
             locations: self.locations.items,
             stacks: self.stacks.items,
@@ -141,16 +109,77 @@ impl Builder {
         }
     }
 
-    fn resolved(&mut self, resolved: Resolved) -> LocationId {
-        LocationId(self.locations.index(Location {
+    /// What a Python frame stands at.
+    pub(super) fn python(&mut self, resolved: Resolved) -> LocationId {
+        let line = Line {
             function: FunctionId(self.functions.index(resolved.function)),
             line: resolved.line,
+        };
+        LocationId(self.locations.index(Location {
+            lines: [line].into(),
+            code: None,
         }))
     }
 
+    /// A native or kernel frame in words; it is in the profile only when [`Self::native`] is asked
+    /// for it.
+    pub(super) fn named(
+        &mut self,
+        tgid: u32,
+        frame: &NativeFrame,
+        resolve: &mut impl Resolve,
+    ) -> &mut Named {
+        self.natives.entry(*frame).or_insert_with(|| Named {
+            resolved: resolve.native(tgid, frame),
+            location: None,
+        })
+    }
+
+    /// What a native or kernel frame stands at.
+    pub(super) fn native(
+        &mut self,
+        tgid: u32,
+        frame: &NativeFrame,
+        resolve: &mut impl Resolve,
+    ) -> LocationId {
+        let named = self.named(tgid, frame, resolve);
+        if let Some(location) = named.location {
+            return location;
+        }
+        let NativeResolved {
+            executable,
+            address,
+            functions,
+        } = named.resolved.clone();
+        let kind = if executable.is_kernel() {
+            FrameKind::Kernel
+        } else {
+            FrameKind::Native
+        };
+        let lines = functions.into_iter().map(|function| Line {
+            function: FunctionId(self.functions.index(Function {
+                name: function.name,
+                file: function.file.unwrap_or_default(),
+                first_line: None,
+                kind,
+            })),
+            line: function.line,
+        });
+        let location = Location {
+            lines: lines.collect(),
+            code: Some(Code {
+                executable: ExecutableId(self.executables.index(executable)),
+                address,
+            }),
+        };
+        let location = LocationId(self.locations.index(location));
+        self.named(tgid, frame, resolve).location = Some(location);
+        location
+    }
+
     /// A frame that says why something is not there.
-    fn marker(&mut self, name: &str) -> LocationId {
-        self.resolved(Resolved {
+    pub(super) fn marker(&mut self, name: &str) -> LocationId {
+        self.python(Resolved {
             function: Function {
                 name: name.to_owned(),
                 file: String::new(),
@@ -186,20 +215,6 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         self.items.push(item.clone());
         self.indices.insert(item, index);
         index
-    }
-}
-
-/// The root of a stack whose walk did not reach the root.
-fn incomplete(end: WalkEnd) -> &'static str {
-    match end {
-        WalkEnd::THREAD_FAULT => "[incomplete: the thread's state was not in memory]",
-        WalkEnd::FRAME_FAULT => "[incomplete: a frame was not in memory]",
-        WalkEnd::BAD_POINTER => "[incomplete: a pointer led nowhere]",
-        WalkEnd::CYCLE => "[incomplete: the frames led back to themselves]",
-        WalkEnd::TOO_DEEP => "[incomplete: more frames than agent looks at]",
-        WalkEnd::TOO_MANY_THREADS => "[incomplete: more threads than agent looks at]",
-        WalkEnd::TORN => "[incomplete: the stack was just being changed]",
-        _ => "[incomplete]",
     }
 }
 

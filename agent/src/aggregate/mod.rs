@@ -1,9 +1,10 @@
 //! Samples of some time → a profile.
 //!
-//! Samples are counted by the hash of their stack, by thread and by how the walk ended; what a
-//! collision of hashes does is told in [`agent_common::hash`]. Stacks that read the same in
-//! words, because their frames stand on the same lines, are one stack of the profile, whichever
-//! processes they are of.
+//! Samples are counted by the hashes of their stacks, by thread and by how the walks ended; what a
+//! collision of hashes does is told in [`agent_common::hash`]. The stacks of Python and of native
+//! frames are joined when the profile is made. Stacks that read the same in words, because their
+//! Python frames stand on the same lines and their native ones at the same addresses, are one stack
+//! of the profile, whichever processes they are of.
 //!
 //! Invariants: a thread is known by its process and its id, for the id of a thread that has ended
 //! can become that of another process's; every sample that was counted is in the profile or in
@@ -11,20 +12,27 @@
 
 mod build;
 mod filter;
+mod python;
+mod resolve;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::{
     collections::HashMap,
     time::{Duration, SystemTime},
 };
 
-use agent_common::record::{Frame, Sample, WalkEnd};
+use agent_common::record::{NativeEnd, Sample, WalkEnd};
 
-pub use self::filter::{Filter, NoSuchThread, SeenThread, ThreadFilter};
+use self::whole::Sampled;
+pub use self::{
+    filter::{Filter, NoSuchThread, SeenThread, ThreadFilter},
+    resolve::{Resolve, unknown},
+};
 use crate::{
-    profile::{LeftOut, Process, Profile, Resolved},
-    record::Stack,
+    profile::{LeftOut, Process, Profile},
+    record::{NativeStack, Stack},
 };
 
 /// What has been sampled so far.
@@ -32,6 +40,7 @@ use crate::{
 pub struct Aggregator {
     counts: HashMap<Key, u64>,
     stacks: HashMap<u64, Stack>,
+    native_stacks: HashMap<u64, NativeStack>,
     processes: HashMap<u32, Told>,
     threads: HashMap<ThreadKey, String>,
     samples: u64,
@@ -44,6 +53,8 @@ struct Key {
     thread: ThreadKey,
     stack: u64,
     end: WalkEnd,
+    native_stack: u64,
+    native_end: NativeEnd,
     holds_gil: bool,
 }
 
@@ -84,6 +95,8 @@ impl Aggregator {
             },
             stack: sample.stack,
             end: sample.end,
+            native_stack: sample.native_stack,
+            native_end: sample.native_end,
             holds_gil: sample.holds_gil != 0,
         };
         let weight = u64::from(sample.weight);
@@ -94,6 +107,11 @@ impl Aggregator {
     /// Learns a stack that samples refer to.
     pub fn add_stack(&mut self, stack: Stack) {
         self.stacks.insert(stack.hash, stack);
+    }
+
+    /// Learns a native stack that samples refer to.
+    pub fn add_native_stack(&mut self, stack: NativeStack) {
+        self.native_stacks.insert(stack.hash, stack);
     }
 
     /// Learns what a process is. What was learned last holds for all samples with its id: a
@@ -167,15 +185,10 @@ impl Aggregator {
         })
     }
 
-    /// Makes the profile of the samples that `filter` takes; `resolve` puts a frame into words.
+    /// Makes the profile of the samples that `filter` takes; `resolve` puts frames into words.
     ///
     /// What the kernel half itself counted as lost is not known here and left at 0.
-    pub fn profile(
-        &self,
-        about: &About,
-        filter: &Filter,
-        mut resolve: impl FnMut(&Frame) -> Option<Resolved>,
-    ) -> Profile {
+    pub fn profile(&self, about: &About, filter: &Filter, resolve: &mut impl Resolve) -> Profile {
         let mut builder = build::Builder::default();
         let mut left_out = LeftOut::default();
         let mut keys: Vec<(&Key, u64)> = self
@@ -185,7 +198,9 @@ impl Aggregator {
             .collect();
         keys.sort_unstable_by_key(|(key, _)| {
             let order = self.order(key.thread.tgid);
-            (order, key.thread, key.stack, key.end.0, key.holds_gil)
+            let ends = (key.end.0, key.native_end.0);
+            let stacks = (key.stack, key.native_stack);
+            (order, key.thread, stacks, ends, key.holds_gil)
         });
         for (key, count) in keys {
             let name = self.thread_name(key.thread);
@@ -196,8 +211,14 @@ impl Aggregator {
             } else {
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
-                let stack = self.stacks.get(&key.stack);
-                let stack = builder.stack(key, stack, count, &mut resolve);
+                let sampled = Sampled {
+                    key,
+                    python: self.stacks.get(&key.stack),
+                    native: self.native_stacks.get(&key.native_stack),
+                    is_python: self.is_python(key.thread.tgid),
+                    count,
+                };
+                let stack = sampled.stack(&mut builder, resolve);
                 builder.count(stack, thread, count);
             }
         }
@@ -215,6 +236,11 @@ impl Aggregator {
     /// The last name of a thread that was learned; empty if none was.
     fn thread_name(&self, thread: ThreadKey) -> &str {
         self.threads.get(&thread).map_or("", String::as_str)
+    }
+
+    fn is_python(&self, tgid: u32) -> bool {
+        let told = self.processes.get(&tgid);
+        told.is_some_and(|told| told.process.is_python)
     }
 
     /// Where a process stands among those of a profile.

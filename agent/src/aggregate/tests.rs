@@ -1,12 +1,12 @@
 use std::time::{Duration, SystemTime};
 
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeEnd, RecordKind, Sample, WalkEnd,
+    Frame, FrameKind as WireKind, Header, NativeEnd, NativeFrame, RecordKind, Sample, WalkEnd,
 };
 
-use super::{About, Aggregator, Filter, ThreadFilter};
+use super::{About, Aggregator, Filter, Resolve, ThreadFilter, unknown};
 use crate::{
-    profile::{FrameKind, Function, LeftOut, Losses, Process, Profile, Resolved},
+    profile::{FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved},
     record::{Gap, Stack},
 };
 
@@ -44,18 +44,26 @@ fn stack(hash: u64, symbols: &[u64], gap: Option<usize>) -> Stack {
     }
 }
 
-/// Symbol 0 has no name, 12 is on the line of 11.
-fn resolve(frame: &Frame) -> Option<Resolved> {
-    let symbol = if frame.symbol == 12 { 11 } else { frame.symbol };
-    (symbol != 0).then(|| Resolved {
-        function: Function {
-            name: format!("f{symbol}"),
-            file: "app.py".to_owned(),
-            first_line: None,
-            kind: FrameKind::Python,
-        },
-        line: None,
-    })
+struct Names;
+
+impl Resolve for Names {
+    /// Symbol 0 has no name, 12 is on the line of 11.
+    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
+        let symbol = if frame.symbol == 12 { 11 } else { frame.symbol };
+        (symbol != 0).then(|| Resolved {
+            function: Function {
+                name: format!("f{symbol}"),
+                file: "app.py".to_owned(),
+                first_line: None,
+                kind: FrameKind::Python,
+            },
+            line: None,
+        })
+    }
+
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
+        unknown(frame)
+    }
 }
 
 fn profile(aggregator: &Aggregator) -> Profile {
@@ -68,7 +76,7 @@ fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
     };
-    aggregator.profile(&about, filter, resolve)
+    aggregator.profile(&about, filter, &mut Names)
 }
 
 fn process(pid: u32, name: &str) -> Process {
@@ -110,7 +118,10 @@ fn threads(profile: &Profile) -> Vec<String> {
 
 /// Stacks as text, leaf first, with their threads and counts.
 fn lines(profile: &Profile) -> Vec<String> {
-    let name = |id: &_| profile.location(*id).0.name.as_str();
+    let name = |id: &_| {
+        let line = profile.location(*id).lines[0];
+        profile.function(line.function).name.as_str()
+    };
     profile
         .samples
         .iter()

@@ -32,7 +32,10 @@ impl Frames {
         let locations = profile.locations.iter();
         Self {
             locations: locations
-                .map(|&location| text::frame(profile, location))
+                .map(|location| {
+                    let line = location.lines.first();
+                    line.map_or_else(String::new, |line| text::frame(profile, *line))
+                })
                 .collect(),
             processes: (profile.processes.len() > 1)
                 .then(|| profile.processes.iter().map(text::process_frame).collect()),

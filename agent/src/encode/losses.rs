@@ -1,6 +1,8 @@
 //! What a profile lacks, in plain sentences.
 
-use crate::profile::{LeftOut, Losses};
+use std::cmp::Reverse;
+
+use crate::profile::{LeftOut, Losses, UnwindLosses};
 
 /// One sentence for each kind of sample that a filter left out, and of loss that happened.
 #[must_use]
@@ -15,10 +17,15 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
         incomplete,
         unresolved_frames,
         not_python,
+        unwind,
+        lost_native_stacks,
+        unmatched,
+        unnamed_native_frames,
         malformed_records,
         left_out_processes,
         lost_process_events,
     } = *losses;
+    let unwound = unwound(&unwind);
     let kinds = [
         (
             other_threads,
@@ -55,6 +62,22 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
             ("sample is", "samples are"),
             "of threads that ran no Python.",
         ),
+        (unwind.total(), ("stack lacks", "stacks lack"), &unwound),
+        (
+            lost_native_stacks,
+            ("stack has", "stacks have"),
+            "Python frames alone: the ring buffer was full.",
+        ),
+        (
+            unmatched,
+            ("stack has", "stacks have"),
+            "Python frames that no native frame seems to run: these stand at the root.",
+        ),
+        (
+            unnamed_native_frames,
+            ("native frame has", "native frames have"),
+            "an address for a name: the function could not be told.",
+        ),
         (
             malformed_records,
             ("record was", "records were"),
@@ -82,6 +105,36 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
             format!("{count} {subject} {rest}")
         })
         .collect()
+}
+
+/// For example `native frames: the stack was not in memory (12), there was no unwind table (3).`
+fn unwound(losses: &UnwindLosses) -> String {
+    let UnwindLosses {
+        no_registers,
+        unmapped,
+        no_table,
+        no_rule,
+        fault,
+        stuck,
+        too_deep,
+        other,
+    } = *losses;
+    let mut reasons = [
+        (no_registers, "the registers were not known"),
+        (unmapped, "an address was outside known code"),
+        (no_table, "an unwind table was not loaded yet"),
+        (no_rule, "there was no rule to unwind the code"),
+        (fault, "the stack was not in memory"),
+        (stuck, "the stack led back to itself"),
+        (too_deep, "there were more than are kept"),
+        (other, "for a reason that is not known"),
+    ];
+    reasons.sort_by_key(|&(count, _)| Reverse(count));
+    let seen = reasons.iter().take_while(|&&(count, _)| count != 0);
+    let texts: Vec<_> = seen
+        .map(|(count, reason)| format!("{reason} ({count})"))
+        .collect();
+    format!("native frames: {}.", texts.join(", "))
 }
 
 #[cfg(test)]
@@ -113,6 +166,30 @@ mod tests {
                 "12 samples were lost: the ring buffer was full.",
                 "1 stack was too deep: the frames between the 256 at either end are left out.",
                 "2 frames have no name: the function could not be told.",
+            ]
+        );
+    }
+
+    #[test]
+    fn missing_native_frames_are_one_sentence() {
+        let losses = Losses {
+            unwind: UnwindLosses {
+                no_table: 3,
+                fault: 12,
+                ..UnwindLosses::default()
+            },
+            unmatched: 1,
+            unnamed_native_frames: 2,
+            ..Losses::default()
+        };
+        assert_eq!(
+            sentences(&LeftOut::default(), &losses),
+            [
+                "15 stacks lack native frames: the stack was not in memory (12), \
+                 an unwind table was not loaded yet (3).",
+                "1 stack has Python frames that no native frame seems to run: \
+                 these stand at the root.",
+                "2 native frames have an address for a name: the function could not be told.",
             ]
         );
     }

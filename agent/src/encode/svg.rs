@@ -93,7 +93,10 @@ fn palette(profile: &Profile, frames: &Frames) -> PaletteMap {
     let mut palette = PaletteMap::default();
     palette.insert("", THREAD);
     for (location, frame) in profile.locations.iter().zip(&frames.locations) {
-        let function = &profile.functions[location.function.0 as usize];
+        let Some(line) = location.lines.first() else {
+            continue;
+        };
+        let function = profile.function(line.function);
         if function.kind == FrameKind::Marker {
             palette.insert(frame, MARKER);
         } else if function.file.starts_with("<frozen ") {

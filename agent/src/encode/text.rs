@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use crate::profile::{FrameKind, Function, Location, Process, Profile, Thread};
+use crate::profile::{FrameKind, Function, Line, Process, Profile, Thread};
 
 /// `text` with every character that is not for showing written as Rust and Python would.
 #[must_use]
@@ -26,17 +26,17 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 /// A place as `py-spy` writes it: `name (file:line)`, fit to be a frame of a folded stack.
 #[must_use]
-pub fn frame(profile: &Profile, location: Location) -> String {
+pub fn frame(profile: &Profile, line: Line) -> String {
     let Function {
         name, file, kind, ..
-    } = &profile.functions[location.function.0 as usize];
+    } = profile.function(line.function);
     let mut text = folded(name);
     if *kind == FrameKind::Marker {
         return text;
     }
     // With the parentheses a frame cannot end in what reads as a count.
     let file = folded(file);
-    let _ = match location.line {
+    let _ = match line.line {
         Some(line) => write!(text, " ({file}:{line})"),
         None => write!(text, " ({file})"),
     };

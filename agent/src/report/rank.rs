@@ -28,7 +28,8 @@ pub(super) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
     for sample in &profile.samples {
         seen.clear();
         let stack = profile.stacks[sample.stack.0 as usize].iter();
-        let functions = stack.map(|id| profile.locations[id.0 as usize].function);
+        let lines = stack.flat_map(|id| &profile.location(*id).lines);
+        let functions = lines.map(|line| line.function);
         for (depth, function) in functions.enumerate() {
             let row = &mut rows[function.0 as usize];
             if depth == 0 {

@@ -5,20 +5,20 @@ use std::time::{Duration, Instant};
 
 use agent_common::{
     counter::Counter,
-    record::{AbsentPage, ProcessEvent},
+    record::{AbsentPage, Frame, NativeFrame, ProcessEvent},
 };
 use anyhow::Result;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::end::{End, Why};
 use crate::{
-    aggregate::{About, Aggregator, Filter},
+    aggregate::{self, About, Aggregator, Filter, Resolve},
     decode::decode,
     discover::{Discovery, Finding},
     kernel::{Counters, Kernel, Python},
     launch::Program,
     process::{self, Descendant},
-    profile::Profile,
+    profile::{NativeResolved, Profile, Resolved},
     record::Record,
     report::Progress,
     symbolize::Symbolizer,
@@ -142,7 +142,8 @@ impl Capture {
             ),
             Ok(Record::ProcessEvent(event)) => self.events.push(event),
             Ok(Record::AbsentPage(page)) => self.absent_pages.push(page),
-            Ok(Record::NativeStack(_) | Record::WantedTable(_)) => {}
+            Ok(Record::NativeStack(stack)) => self.aggregator.add_native_stack(stack),
+            Ok(Record::WantedTable(_)) => {}
             Err(_) => self.aggregator.add_malformed(),
         }
     }
@@ -159,15 +160,30 @@ impl Capture {
         counters: &Counters,
     ) -> Result<Profile> {
         self.aggregator.check_filter(filter)?;
-        let symbolizer = &mut self.symbolizer;
-        let mut profile = self
-            .aggregator
-            .profile(about, filter, |frame| symbolizer.resolve(frame));
+        let mut names = Names {
+            python: &mut self.symbolizer,
+        };
+        let mut profile = self.aggregator.profile(about, filter, &mut names);
         let losses = &mut profile.losses;
         losses.lost_samples = counters.get(Counter::LOST_SAMPLES);
         losses.left_out_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
         Ok(profile)
+    }
+}
+
+/// All that puts frames into words.
+struct Names<'a> {
+    python: &'a mut Symbolizer,
+}
+
+impl Resolve for Names<'_> {
+    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
+        self.python.resolve(frame)
+    }
+
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
+        aggregate::unknown(frame)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::profile::{
-    FrameKind, Function, FunctionId, Image, LeftOut, Location, LocationId, Losses, Process,
+    FrameKind, Function, FunctionId, Image, LeftOut, Line, Location, LocationId, Losses, Process,
     ProcessIndex, Profile, Sample, StackId, Thread, ThreadIndex,
 };
 
@@ -84,6 +84,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
             runtime: "CPython 3.12.1".to_owned(),
             images: images(),
         }],
+        executables: Vec::new(),
         functions: made.functions,
         locations: made.locations,
         stacks: stacks.into_iter().map(Box::from).collect(),
@@ -208,9 +209,13 @@ impl Made {
     }
 
     fn location(&mut self, function: FunctionId, line: u32) -> LocationId {
-        self.locations.push(Location {
+        let line = Line {
             function,
             line: NonZeroU32::new(line),
+        };
+        self.locations.push(Location {
+            lines: [line].into(),
+            code: None,
         });
         LocationId(last(&self.locations))
     }

@@ -127,15 +127,16 @@ impl Places {
         self.ids
             .iter()
             .map(|(&(mapping_id, location), &id)| {
-                let location = profile.locations[location.0 as usize];
+                let location = profile.location(location);
+                let lines = location.lines.iter().map(|line| schema::Line {
+                    function_id: u64::from(line.function.0) + 1,
+                    line: line.line.map_or(0, |line| line.get().into()),
+                });
                 schema::Location {
                     id,
                     mapping_id,
-                    address: 0,
-                    line: vec![schema::Line {
-                        function_id: u64::from(location.function.0) + 1,
-                        line: location.line.map_or(0, |line| line.get().into()),
-                    }],
+                    address: location.code.map_or(0, |code| code.address),
+                    line: lines.collect(),
                 }
             })
             .collect()

@@ -7,7 +7,7 @@ use std::{
 use super::*;
 use crate::{
     encode::support::{assert_golden, made_processes, made_profile},
-    profile::{Function, FunctionId, Location, LocationId, Sample, StackId, ThreadIndex},
+    profile::{Function, FunctionId, Line, Location, LocationId, Sample, StackId, ThreadIndex},
 };
 
 fn decoded(profile: &Profile) -> schema::Profile {
@@ -354,8 +354,12 @@ fn typical_minute() -> Profile {
         .collect();
     profile.locations = (0..410)
         .map(|id| Location {
-            function: FunctionId(id % 225),
-            line: std::num::NonZeroU32::new(random(900) + 1),
+            lines: [Line {
+                function: FunctionId(id % 225),
+                line: std::num::NonZeroU32::new(random(900) + 1),
+            }]
+            .into(),
+            code: None,
         })
         .collect();
     // Each stack is an earlier one that took another turn a few frames from its leaf.

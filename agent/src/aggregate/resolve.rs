@@ -1,0 +1,39 @@
+//! What puts frames into words.
+
+use std::path::PathBuf;
+
+use agent_common::record::{Frame, NativeFrame, NativeKind};
+
+use crate::profile::{Executable, ExecutableKind, NativeResolved, Resolved};
+
+/// Puts frames into words.
+pub trait Resolve {
+    /// A Python frame; [`None`] if its function could not be told.
+    fn python(&mut self, frame: &Frame) -> Option<Resolved>;
+
+    /// A native or kernel frame, which is never [`NativeKind::PYTHON`]; `tgid` is a process in
+    /// which it was seen. Equal frames are asked for once, whichever process they are of.
+    fn native(&mut self, tgid: u32, frame: &NativeFrame) -> NativeResolved;
+}
+
+/// A native or kernel frame of which nothing is known but what the kernel half told.
+#[must_use]
+pub fn unknown(frame: &NativeFrame) -> NativeResolved {
+    let (kind, path) = match frame.kind {
+        NativeKind::KERNEL => (ExecutableKind::Kernel, PathBuf::new()),
+        NativeKind::FILE => (ExecutableKind::File, format!("[file {}]", frame.of).into()),
+        _ => (ExecutableKind::Anonymous, PathBuf::new()),
+    };
+    NativeResolved {
+        executable: Executable {
+            path,
+            build_id: None,
+            kind,
+            start: 0,
+            limit: 0,
+            file_offset: 0,
+        },
+        address: frame.address,
+        functions: Vec::new(),
+    }
+}

@@ -1,0 +1,168 @@
+//! Code that the processor runs itself: what it lies in, and frames in it in words.
+
+use std::{borrow::Cow, num::NonZeroU32, path::PathBuf};
+
+/// What code lies in.
+///
+/// It is the same for all processes that run it: addresses in a file are those that the file
+/// itself gives, before any load bias.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Executable {
+    /// Path as the process sees it; of a module of the kernel its name; else empty.
+    pub path: PathBuf,
+    /// GNU build ID in lower-case hexadecimal, where it has one.
+    pub build_id: Option<String>,
+    /// What it is.
+    pub kind: ExecutableKind,
+    /// First address of its executable segment.
+    pub start: u64,
+    /// First address after it.
+    pub limit: u64,
+    /// Offset of `start` in the file, in bytes.
+    pub file_offset: u64,
+}
+
+/// What an [`Executable`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExecutableKind {
+    /// A file: a program or a shared library.
+    File,
+    /// The code that the kernel maps into every process.
+    Vdso,
+    /// The kernel.
+    Kernel,
+    /// A module of the kernel.
+    KernelModule,
+    /// Memory that no file backs, such as a compiler at run time fills; addresses are those in the
+    /// process.
+    Anonymous,
+}
+
+/// Index into [`Profile::executables`](super::Profile::executables).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExecutableId(pub u32);
+
+/// An instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Code {
+    /// What it lies in.
+    pub executable: ExecutableId,
+    /// Where, in the executable's own addresses.
+    pub address: u64,
+}
+
+/// A native or a kernel frame in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeResolved {
+    /// What its code lies in.
+    pub executable: Executable,
+    /// Where, in the executable's own addresses.
+    pub address: u64,
+    /// The function and those that the compiler had put into it there, the innermost first; none
+    /// when the function could not be told.
+    pub functions: Vec<NativeFunction>,
+}
+
+/// A function of native or kernel code, and the place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeFunction {
+    /// Its name, demangled.
+    pub name: String,
+    /// File as the compiler named it, where that is known.
+    pub file: Option<String>,
+    /// The line in that file, where it is known.
+    pub line: Option<NonZeroU32>,
+}
+
+impl Executable {
+    /// What people call it: the file's name without folders, or what it is in brackets.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        let name = || match self.path.file_name() {
+            Some(name) => name.to_string_lossy(),
+            None => self.path.to_string_lossy(),
+        };
+        match self.kind {
+            ExecutableKind::File => name(),
+            ExecutableKind::Vdso => "[vdso]".into(),
+            ExecutableKind::Kernel => "[kernel]".into(),
+            ExecutableKind::KernelModule => format!("[{}]", name()).into(),
+            ExecutableKind::Anonymous => "[jit]".into(),
+        }
+    }
+
+    /// Whether it is the interpreter of Python itself, as far as its name tells.
+    #[must_use]
+    pub fn is_interpreter(&self) -> bool {
+        if self.kind != ExecutableKind::File {
+            return false;
+        }
+        let name = self.name();
+        let after = name
+            .strip_prefix("libpython")
+            .or_else(|| name.strip_prefix("python"));
+        after.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// Whether it is of the kernel.
+    #[must_use]
+    pub fn is_kernel(&self) -> bool {
+        matches!(
+            self.kind,
+            ExecutableKind::Kernel | ExecutableKind::KernelModule
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executable(kind: ExecutableKind, path: &str) -> Executable {
+        Executable {
+            path: path.into(),
+            build_id: None,
+            kind,
+            start: 0,
+            limit: 0,
+            file_offset: 0,
+        }
+    }
+
+    #[test]
+    fn names_are_short() {
+        let name = |kind, path| executable(kind, path).name().into_owned();
+        assert_eq!(
+            name(ExecutableKind::File, "/usr/lib/libc.so.6"),
+            "libc.so.6"
+        );
+        assert_eq!(name(ExecutableKind::File, "/"), "/");
+        assert_eq!(name(ExecutableKind::Vdso, ""), "[vdso]");
+        assert_eq!(name(ExecutableKind::Kernel, ""), "[kernel]");
+        assert_eq!(name(ExecutableKind::KernelModule, "ext4"), "[ext4]");
+        assert_eq!(name(ExecutableKind::Anonymous, ""), "[jit]");
+    }
+
+    #[test]
+    fn an_interpreter_is_known_by_its_name() {
+        let is_interpreter = |path| executable(ExecutableKind::File, path).is_interpreter();
+        for path in [
+            "/usr/bin/python3.12",
+            "/usr/bin/python",
+            "/opt/python3.14t",
+            "/usr/lib/libpython3.9.so.1.0",
+            "/usr/lib/libpython2.7.so",
+        ] {
+            assert!(is_interpreter(path), "{path}");
+        }
+        for path in [
+            "/usr/lib/python3.12/libc.so.6",
+            "/usr/lib/libboost_python312.so",
+            "/usr/bin/python-argcomplete",
+            "",
+        ] {
+            assert!(!is_interpreter(path), "{path}");
+        }
+        assert!(!executable(ExecutableKind::KernelModule, "python3").is_interpreter());
+    }
+}

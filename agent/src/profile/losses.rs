@@ -1,0 +1,91 @@
+//! What a profile lacks.
+
+/// What was lost or could not be told, in samples unless stated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Samples that found no room on their way to the user half.
+    pub lost_samples: u64,
+    /// Samples whose stack was deeper than what is kept; they are in the profile, marked.
+    pub truncated: u64,
+    /// Samples whose walk did not reach the root; they are in the profile, marked.
+    pub incomplete: u64,
+    /// Frames, not samples, whose function could not be told; they are in the profile, marked.
+    pub unresolved_frames: u64,
+    /// Samples of threads that ran no Python, and of which no other frame is known either; they are
+    /// in the profile, marked.
+    pub not_python: u64,
+    /// Samples whose native frames are not all there; they are in the profile, marked.
+    pub unwind: UnwindLosses,
+    /// Samples whose native stack found no room on its way to the user half; they are in the
+    /// profile, marked, with their Python frames.
+    pub lost_native_stacks: u64,
+    /// Samples whose native stack is whole and has no place for some of their Python frames; these
+    /// stand at the root end.
+    pub unmatched: u64,
+    /// Native and kernel frames, not samples, whose function could not be told; they are in the
+    /// profile with their addresses.
+    pub unnamed_native_frames: u64,
+    /// Records, not samples, that could not be understood.
+    pub malformed_records: u64,
+    /// Processes, not samples, that are not in the profile because too many are profiled.
+    pub left_out_processes: u64,
+    /// Events, not samples, of processes that found no room on their way to the user half: what
+    /// such a process runs may not be known.
+    pub lost_process_events: u64,
+}
+
+/// Samples whose native frames are not known up to the entry, by what ended the walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnwindLosses {
+    /// The thread's registers were not known, or were those of a 32-bit program.
+    pub no_registers: u64,
+    /// An address that is in no executable mapping that is known of.
+    pub unmapped: u64,
+    /// Code whose unwind table was not loaded yet.
+    pub no_table: u64,
+    /// Code that no unwind table has a rule for.
+    pub no_rule: u64,
+    /// A part of the stack that was not in memory.
+    pub fault: u64,
+    /// A caller's frame that would not lie above the frame.
+    pub stuck: u64,
+    /// More frames than are kept.
+    pub too_deep: u64,
+    /// Anything else.
+    pub other: u64,
+}
+
+impl UnwindLosses {
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        let Self {
+            no_registers,
+            unmapped,
+            no_table,
+            no_rule,
+            fault,
+            stuck,
+            too_deep,
+            other,
+        } = self;
+        no_registers + unmapped + no_table + no_rule + fault + stuck + too_deep + other
+    }
+}
+
+/// Samples that a filter left out: they are not in the profile, and no loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Samples of threads that were not asked for.
+    pub other_threads: u64,
+    /// Samples of threads that were asked for, taken while the thread did not hold the GIL.
+    pub without_gil: u64,
+}
+
+impl LeftOut {
+    /// All that was left out, in samples.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.other_threads + self.without_gil
+    }
+}
