@@ -66,6 +66,8 @@ pub struct Saved(pub i16);
 impl Saved {
     /// In itself.
     pub const UNCHANGED: Self = Self(i16::MIN);
+    /// Nobody can tell; only of a register that most callers do without.
+    pub const LOST: Self = Self(i16::MIN + 1);
 
     /// At so many words of eight bytes from the CFA.
     #[inline(always)]
