@@ -6,6 +6,7 @@
 
 mod contents;
 mod dynamic;
+mod loaded;
 mod notes;
 mod segments;
 mod source;

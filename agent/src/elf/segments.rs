@@ -1,5 +1,7 @@
 //! The parts of a file that are loaded, and where.
 
+use std::ops::Range;
+
 use goblin::elf::{
     Header, ProgramHeader, header,
     program_header::{PF_W, PF_X, PT_LOAD},
@@ -64,6 +66,13 @@ impl Segments {
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Segment> {
         self.loaded.iter()
+    }
+
+    /// The addresses of those that may be executed, before the load bias is added.
+    pub fn code(&self) -> impl Iterator<Item = Range<u64>> {
+        self.iter()
+            .filter(|segment| segment.is_executable)
+            .map(|segment| segment.address..segment.address.saturating_add(segment.file_bytes))
     }
 
     /// What is added to the file's addresses to get those in memory, as one of its mappings

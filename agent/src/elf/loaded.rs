@@ -1,0 +1,35 @@
+//! What is loaded, by its address, where its size is not known.
+
+use goblin::elf::program_header::PT_GNU_EH_FRAME;
+
+use super::{Elf, Error, Source};
+
+impl<S: Source> Elf<S> {
+    /// The address of the search table of the call-frame information (`.eh_frame_hdr`), before the
+    /// load bias is added.
+    #[must_use]
+    pub fn frame_header(&self) -> Option<u64> {
+        self.headers
+            .iter()
+            .find(|header| header.p_type == PT_GNU_EH_FRAME)
+            .map(|header| header.p_vaddr)
+    }
+
+    /// What the file holds from `address` to the end of its segment, at most `limit` bytes; nothing
+    /// where no segment has the address.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn loaded_from(&self, address: u64, limit: u64) -> Result<Vec<u8>, Error> {
+        let found = self.segments.iter().find_map(|segment| {
+            let into = address.checked_sub(segment.address)?;
+            let bytes = segment.file_bytes.checked_sub(into)?;
+            Some((segment.file_offset.checked_add(into)?, bytes.min(limit)))
+        });
+        match found {
+            Some((offset, bytes)) => self.bytes_at("segment", offset, bytes, bytes),
+            None => Ok(Vec::new()),
+        }
+    }
+}
