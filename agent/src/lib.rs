@@ -6,7 +6,7 @@
 //! ```text
 //! kernel ─► decode ─► symbolize ─► aggregate ─► encode
 //!    ▲
-//!    └── discover ◄── python ◄── elf ◄── process ◄── launch
+//!    └── discover ◄── python, unwind ◄── elf ◄── process ◄── launch
 //! ```
 //!
 //! [`doctor`] looks at a process as a capture would and says what is in the way of it.
@@ -31,3 +31,4 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod symbolize;
+pub mod unwind;

@@ -1,0 +1,251 @@
+//! From the descriptions of functions to rows.
+
+use std::{collections::HashMap, ops::Range};
+
+use agent_common::unwind::Rule;
+use gimli::{
+    BaseAddresses, CommonInformationEntry, DebugFrame, EhFrame, FrameDescriptionEntry,
+    LittleEndian, Register, RegisterRule, UnwindContext, UnwindContextStorage, UnwindOffset,
+    UnwindSection, UnwindTable, UnwindTableRow,
+};
+
+use super::{
+    code::Code,
+    entries::{self, Entries, Layout},
+    expression::Bytes,
+    machine::Machine,
+    reason::{Reason, Unknown},
+    rows::{Row, Rows},
+    rule::Translator,
+    rules::Rules,
+};
+
+/// Bytes of an address in a file of 64 bits.
+const ADDRESS_BYTES: u8 = 8;
+
+/// Most functions of a section; the largest known files have 400,000. A function takes eight
+/// bytes of memory.
+const MAX_FUNCTIONS: usize = 4 << 20;
+
+/// Most rows of a section; the largest known files have 3 million. A row takes eight bytes.
+const MAX_ROWS: usize = 8 << 20;
+
+/// Most bytes of what functions have in common, which is evaluated anew for each of them; real
+/// ones have thirty.
+const MAX_COMMON_BYTES: u64 = 1 << 10;
+
+/// Most of those that are remembered.
+const MAX_REMEMBERED: usize = 1 << 10;
+
+/// Where the rules of registers are kept while a function is evaluated.
+pub(super) struct Storage;
+
+impl UnwindContextStorage<usize> for Storage {
+    /// Functions save twenty registers at most, code that handles signals all of them.
+    type Rules = [(Register, RegisterRule<usize>); 64];
+    /// Compilers never remember more than one state.
+    type Stack = Box<[UnwindTableRow<usize, Self>; 8]>;
+}
+
+type Common<'a> = CommonInformationEntry<Bytes<'a>>;
+/// What functions have in common, by its offset; [`None`] where it makes no sense.
+type Commons<'a> = HashMap<usize, Option<Common<'a>>>;
+type Function<'a> = FrameDescriptionEntry<Bytes<'a>>;
+
+/// A section of call-frame information, and what its functions are to be understood with.
+pub(super) struct Evaluation<'a, S> {
+    section: S,
+    bytes: &'a [u8],
+    layout: Layout,
+    bases: BaseAddresses,
+    machine: &'a Machine,
+    code: &'a Code,
+}
+
+impl<'a> Evaluation<'a, EhFrame<Bytes<'a>>> {
+    /// Of the section `.eh_frame` at `address`.
+    pub(super) fn loaded(
+        bytes: &'a [u8],
+        address: u64,
+        machine: &'a Machine,
+        code: &'a Code,
+    ) -> Self {
+        let mut section = EhFrame::new(bytes, LittleEndian);
+        section.set_address_size(ADDRESS_BYTES);
+        section.set_vendor(machine.vendor);
+        Self {
+            section,
+            bytes,
+            layout: Layout::Loaded,
+            bases: BaseAddresses::default().set_eh_frame(address),
+            machine,
+            code,
+        }
+    }
+}
+
+impl<'a> Evaluation<'a, DebugFrame<Bytes<'a>>> {
+    /// Of the section `.debug_frame`.
+    pub(super) fn debugging(bytes: &'a [u8], machine: &'a Machine, code: &'a Code) -> Self {
+        let mut section = DebugFrame::new(bytes, LittleEndian);
+        section.set_address_size(ADDRESS_BYTES);
+        section.set_vendor(machine.vendor);
+        Self {
+            section,
+            bytes,
+            layout: Layout::Debugging,
+            bases: BaseAddresses::default(),
+            machine,
+            code,
+        }
+    }
+}
+
+impl<'a, S: UnwindSection<Bytes<'a>>> Evaluation<'a, S>
+where
+    S::Offset: UnwindOffset<usize>,
+{
+    /// The rows of all functions.
+    ///
+    /// Of functions that overlap the one with the higher start holds from there on, as unwinders
+    /// that search by the start have it; of those with the same start the first in the section.
+    pub(super) fn rows(self, rules: &mut Rules, unknown: &mut Unknown) -> Vec<Row> {
+        let mut commons = Commons::new();
+        let starts = self.starts(&mut commons, unknown);
+        let mut context = Box::new(UnwindContext::new_in());
+        let mut output = Output {
+            rows: Rows::default(),
+            rules,
+            unknown,
+            last: (Rule::UNKNOWN, 0),
+        };
+        let mut starts = starts.into_iter().map(parts).peekable();
+        while let Some((start, offset)) = starts.next() {
+            while starts.next_if(|(next, _)| *next == start).is_some() {}
+            let limit = starts.peek().map_or(u32::MAX, |(next, _)| *next);
+            if let Some(function) = self.function(&mut commons, offset) {
+                self.evaluate(&function, limit, &mut context, &mut output);
+            }
+        }
+        output.rows.finish()
+    }
+
+    /// Where functions start, in the order of that, each with where its description is.
+    fn starts(&self, commons: &mut Commons<'a>, unknown: &mut Unknown) -> Vec<u64> {
+        let mut starts = Vec::new();
+        for offset in Entries::new(self.bytes, self.layout) {
+            let Some(function) = self.function(commons, offset) else {
+                unknown.count(Reason::Malformed);
+                continue;
+            };
+            if function.len() == 0 {
+                continue;
+            }
+            match self
+                .code
+                .distances(function.initial_address(), function.len())
+            {
+                None => unknown.count(Reason::NoCode),
+                Some(_) if starts.len() == MAX_FUNCTIONS => unknown.count(Reason::TooMany),
+                // A section has fewer bytes than 32 bits can count.
+                Some(range) => starts.push(u64::from(range.start) << 32 | offset as u64),
+            }
+        }
+        starts.sort_unstable();
+        starts
+    }
+
+    /// The description of a function, if it makes sense.
+    fn function(&self, commons: &mut Commons<'a>, offset: usize) -> Option<Function<'a>> {
+        let partial = self
+            .section
+            .partial_fde_from_offset(&self.bases, offset.into())
+            .ok()?;
+        let common = self.common(commons, UnwindOffset::into(partial.cie_offset()))?;
+        partial.parse(|_, _, _| Ok(common.clone())).ok()
+    }
+
+    /// What functions have in common, if it makes sense.
+    fn common(&self, commons: &mut Commons<'a>, offset: usize) -> Option<Common<'a>> {
+        if commons.len() >= MAX_REMEMBERED {
+            commons.clear();
+        }
+        let read = || {
+            entries::length(self.bytes, offset).filter(|bytes| *bytes <= MAX_COMMON_BYTES)?;
+            let common = self.section.cie_from_offset(&self.bases, offset.into());
+            common.ok()
+        };
+        commons.entry(offset).or_insert_with(read).clone()
+    }
+
+    /// Adds the rows of a function up to the distance `limit`.
+    fn evaluate(
+        &self,
+        function: &Function<'a>,
+        limit: u32,
+        context: &mut UnwindContext<usize, Storage>,
+        output: &mut Output<'_>,
+    ) {
+        let range = self
+            .code
+            .distances(function.initial_address(), function.len());
+        let Some(range) = range else {
+            return;
+        };
+        let end = range.end.min(limit);
+        let translator = Translator {
+            machine: self.machine,
+            section: &self.section,
+        };
+        let mut position = range.start;
+        let mut reason = Reason::Malformed;
+        if let Ok(mut table) = UnwindTable::new(&self.section, &self.bases, context, function) {
+            while position < end {
+                if output.rows.len() >= MAX_ROWS {
+                    reason = Reason::TooMany;
+                    break;
+                }
+                let Ok(Some(row)) = table.next_row() else {
+                    break;
+                };
+                let row_end = self.code.distance(row.end_address());
+                let row_end = row_end.map_or(end, |row_end| row_end.min(end));
+                if row_end > position {
+                    let rule = translator.rule(function.cie(), row, output.unknown);
+                    output.add(position..row_end, rule);
+                    position = row_end;
+                }
+            }
+        }
+        if position < end {
+            output.add(position..end, Err(reason));
+        }
+    }
+}
+
+/// The start of a function as a distance, and where its description is.
+fn parts(key: u64) -> (u32, usize) {
+    ((key >> 32) as u32, (key & 0xffff_ffff) as usize)
+}
+
+/// Where rows go.
+struct Output<'a> {
+    rows: Rows,
+    rules: &'a mut Rules,
+    unknown: &'a mut Unknown,
+    /// The last rule and its index: the next one is often the same.
+    last: (Rule, u32),
+}
+
+impl Output<'_> {
+    fn add(&mut self, range: Range<u32>, rule: Result<Rule, Reason>) {
+        let rule = rule.unwrap_or_else(|reason| {
+            self.unknown.count(reason);
+            Rule::UNKNOWN
+        });
+        if rule != self.last.0 {
+            self.last = (rule, self.rules.index(&rule).into());
+        }
+        self.rows.push(range, self.last.1);
+    }
+}

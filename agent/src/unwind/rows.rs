@@ -1,0 +1,93 @@
+//! Rows in the order of their addresses.
+
+use std::ops::Range;
+
+/// The rule of addresses that no function covers.
+pub(super) const GAP: u32 = u32::MAX;
+
+/// From `distance` on, up to the next row, a rule holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// From the first address that is looked at, in bytes.
+    pub(super) distance: u32,
+    /// The index of the rule, or [`GAP`].
+    pub(super) rule: u32,
+}
+
+/// Rows that are still being made.
+///
+/// Invariants: they are in ascending order, neighbours differ, and the last is a [`GAP`].
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    /// Up to where something has been said.
+    end: u32,
+}
+
+impl Rows {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Says that at these addresses a rule holds; what has been said before stays.
+    pub(super) fn push(&mut self, range: Range<u32>, rule: u32) {
+        let start = range.start.max(self.end);
+        if start >= range.end {
+            return;
+        }
+        if start > self.end {
+            self.add(self.end, GAP);
+        }
+        self.add(start, rule);
+        self.end = range.end;
+    }
+
+    fn add(&mut self, distance: u32, rule: u32) {
+        match self.rows.last() {
+            Some(last) if last.rule == rule => {}
+            // Nothing lies between.
+            Some(last) if last.distance == distance => {
+                self.rows.pop();
+                self.add(distance, rule);
+            }
+            _ => self.rows.push(Row { distance, rule }),
+        }
+    }
+
+    /// The rows.
+    pub(super) fn finish(mut self) -> Vec<Row> {
+        if !self.rows.is_empty() {
+            self.add(self.end, GAP);
+        }
+        self.rows
+    }
+}
+
+/// What comes of two rules that hold at the same addresses, for all addresses.
+pub(super) fn merge(
+    left: &[Row],
+    right: &[Row],
+    mut choose: impl FnMut(u32, u32) -> u32,
+) -> Vec<Row> {
+    let mut merged = Rows {
+        rows: Vec::with_capacity(left.len() + right.len()),
+        end: 0,
+    };
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    let (mut left_rule, mut right_rule) = (GAP, GAP);
+    loop {
+        let next = match (left.peek(), right.peek()) {
+            (Some(left), Some(right)) => left.distance.min(right.distance),
+            (Some(row), None) | (None, Some(row)) => row.distance,
+            (None, None) => return merged.rows,
+        };
+        if let Some(row) = left.next_if(|row| row.distance == next) {
+            left_rule = row.rule;
+        }
+        if let Some(row) = right.next_if(|row| row.distance == next) {
+            right_rule = row.rule;
+        }
+        merged.add(next, choose(left_rule, right_rule));
+    }
+}

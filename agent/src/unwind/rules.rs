@@ -1,0 +1,117 @@
+//! The rules of all files, each with a number that stands for it in tables.
+
+use std::collections::{HashMap, hash_map::Entry};
+
+use agent_common::unwind::Rule;
+
+/// Rules, each of which is kept once, as many as 16 bits can tell apart.
+///
+/// Invariants: a rule's index never changes; that of [`Rule::UNKNOWN`] is 0.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    all: Vec<Rule>,
+    indices: HashMap<Rule, u16>,
+    taken: usize,
+    left_out: u64,
+}
+
+impl Rules {
+    /// Only [`Rule::UNKNOWN`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            all: vec![Rule::UNKNOWN],
+            indices: HashMap::from([(Rule::UNKNOWN, 0)]),
+            taken: 0,
+            left_out: 0,
+        }
+    }
+
+    /// The index of a rule; 0 when all are used up.
+    pub fn index(&mut self, rule: &Rule) -> u16 {
+        match self.indices.entry(*rule) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let next = u16::try_from(self.all.len());
+                let Ok(index) = next else {
+                    self.left_out += 1;
+                    return 0;
+                };
+                self.all.push(*rule);
+                *new.insert(index)
+            }
+        }
+    }
+
+    /// The rules that were added since this was last called, with their indices.
+    pub fn take_added(&mut self) -> impl Iterator<Item = (u16, Rule)> {
+        let start = self.taken;
+        self.taken = self.all.len();
+        (0..=u16::MAX).zip(self.all.iter().copied()).skip(start)
+    }
+
+    /// The rule with this index.
+    #[must_use]
+    pub fn get(&self, index: u16) -> Option<Rule> {
+        self.all.get(usize::from(index)).copied()
+    }
+
+    /// All of them, in the order of their indices.
+    #[must_use]
+    pub fn all(&self) -> &[Rule] {
+        &self.all
+    }
+
+    /// How often a rule got the index 0 because all were used up.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rules;
+    use agent_common::unwind::{CfaRule, Rule};
+
+    fn rule(offset: i32) -> Rule {
+        Rule {
+            cfa: CfaRule::REGISTER,
+            offset,
+            ..Rule::UNKNOWN
+        }
+    }
+
+    #[test]
+    fn a_rule_keeps_its_index_and_is_taken_once() {
+        let mut rules = Rules::new();
+        assert_eq!(rules.index(&Rule::UNKNOWN), 0);
+        assert_eq!((rules.index(&rule(8)), rules.index(&rule(16))), (1, 2));
+        let taken: Vec<_> = rules.take_added().collect();
+        assert_eq!(taken, [(0, Rule::UNKNOWN), (1, rule(8)), (2, rule(16))]);
+        assert_eq!((rules.index(&rule(24)), rules.index(&rule(8))), (3, 1));
+        let taken: Vec<_> = rules.take_added().collect();
+        assert_eq!(taken, [(3, rule(24))]);
+        assert_eq!(rules.take_added().next(), None);
+        assert_eq!((rules.get(2), rules.get(4)), (Some(rule(16)), None));
+    }
+
+    #[test]
+    fn what_is_too_many_is_unknown_and_counted() {
+        let mut rules = Rules::new();
+        for offset in 0..0xffff {
+            assert_eq!(i32::from(rules.index(&rule(offset))), offset + 1);
+        }
+        assert_eq!(rules.left_out(), 0);
+        assert_eq!(rules.index(&rule(0xffff)), 0);
+        assert_eq!(rules.index(&rule(0xfffe)), 0xffff);
+        assert_eq!(rules.left_out(), 1);
+        assert_eq!(rules.take_added().count(), 1 << 16);
+    }
+}
