@@ -40,6 +40,9 @@ const SAVED_BYTES: u64 = 128;
 /// Most bytes of a frame that is left by its frame pointer: one that leads further is none.
 const MAX_FRAME_BYTES: u64 = 1 << 20;
 
+/// The value of a register that nobody can tell.
+const LOST: u64 = u64::MAX;
+
 /// Runs that are looked at for one frame.
 const RUNS_PER_FRAME: u32 = 4;
 
@@ -461,9 +464,12 @@ impl NativeWalk {
         self.window_bytes.set(bytes);
     }
 
-    /// A register of the caller.
+    /// A register of the caller; of one that is lost what no address can be.
     #[inline(always)]
     fn saved(&mut self, scratch: &Scratch, cfa: u64, saved: Saved) -> u64 {
+        if saved == Saved::LOST {
+            return LOST;
+        }
         let at = cfa.wrapping_add_signed(saved.bytes());
         let distance = at.wrapping_sub(self.window.get());
         if distance >= self.window_bytes.get() {

@@ -2,8 +2,8 @@
 //!
 //! Events come in, findings go out; where they go is for others to say. Nothing is polled: a
 //! process is looked at when it is new, when it runs another program, and when it has mapped more
-//! code while nothing in it was known to be Python. The last may happen often (a compiler at run
-//! time maps code all the time), so looks at one process come ever more seldom.
+//! code or less. The last may happen often (a compiler at run time maps code all the time), so
+//! looks at one process come ever more seldom until there was a time without.
 
 use std::{
     collections::HashMap,
@@ -24,6 +24,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 /// Longest time between two looks at a process that maps more code.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// Time without a look after which the next pause is the first again.
+const QUIET: Duration = Duration::from_secs(8);
+
 /// Most processes that are known at the same time; more are sampled without a name.
 const MAX_PROCESSES: usize = 16_384;
 
@@ -34,6 +37,8 @@ pub struct Finding {
     pub process: profile::Process,
     /// Its interpreter, if it runs Python and that was not known before.
     pub interpreter: Option<Box<Interpreter>>,
+    /// Whether it has just been forked, and is all that its parent is.
+    pub is_copy: bool,
 }
 
 /// The processes that are followed.
@@ -47,7 +52,7 @@ pub struct Discovery {
 #[derive(Debug)]
 struct Known {
     process: profile::Process,
-    /// Looks at the program that it runs, without finding Python.
+    /// Looks in short succession.
     looks: u32,
     /// When the last one was.
     looked: Instant,
@@ -82,13 +87,11 @@ impl Discovery {
             pid,
             ..profile::Process::default()
         };
-        self.learn(
-            &Finding {
-                process,
-                interpreter: None,
-            },
-            false,
-        );
+        self.learn(&Finding {
+            process,
+            interpreter: None,
+            is_copy: false,
+        });
     }
 
     /// Begins with a process that another one has started, whatever it runs.
@@ -147,16 +150,17 @@ impl Discovery {
                 ..original.process.clone()
             },
             interpreter: None,
+            is_copy: true,
         };
         let due = original.due;
-        self.learn(&finding, true);
+        self.learn(&finding);
         if let Some(known) = self.known.get_mut(&pid) {
             known.due = due;
         }
         Some(finding)
     }
 
-    /// More code is mapped where nothing was Python.
+    /// More code is mapped, or less.
     fn on_mapping(&mut self, pid: u32) -> Option<Finding> {
         let Some(known) = self.known.get_mut(&pid) else {
             return self.look_again(pid);
@@ -188,12 +192,12 @@ impl Discovery {
     ) -> (Finding, Option<python::Error>) {
         match look(&mut self.detector, process, parent) {
             Ok(finding) => {
-                self.learn(&finding, true);
+                self.learn(&finding);
                 (finding, None)
             }
             Err(error) => {
                 let finding = without_python(process, parent);
-                self.learn(&finding, false);
+                self.learn(&finding);
                 if is_early(&error)
                     && let Some(known) = self.known.get_mut(&process.pid())
                 {
@@ -204,16 +208,20 @@ impl Discovery {
         }
     }
 
-    fn learn(&mut self, finding: &Finding, is_settled: bool) {
+    fn learn(&mut self, finding: &Finding) {
         let pid = finding.process.pid;
-        let looks = self.known.get(&pid).map_or(0, |known| known.looks);
+        let now = Instant::now();
+        let looks = match self.known.get(&pid) {
+            Some(known) if now.duration_since(known.looked) < QUIET => known.looks + 1,
+            _ => 0,
+        };
         if self.known.len() >= MAX_PROCESSES && !self.known.contains_key(&pid) {
             return;
         }
         let known = Known {
             process: finding.process.clone(),
-            looks: if is_settled { 0 } else { looks + 1 },
-            looked: Instant::now(),
+            looks,
+            looked: now,
             due: None,
         };
         self.known.insert(pid, known);
@@ -235,6 +243,7 @@ fn look(
             ..without_python(process, parent).process
         },
         interpreter: Some(Box::new(interpreter)),
+        is_copy: false,
     })
 }
 
@@ -247,6 +256,7 @@ fn without_python(process: &Process, parent: Option<u32>) -> Finding {
             ..profile::Process::default()
         },
         interpreter: None,
+        is_copy: false,
     }
 }
 
@@ -311,16 +321,14 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_is_not_waited_for() {
         let mut discovery = Discovery::default();
-        discovery.learn(
-            &super::Finding {
-                process: profile::Process {
-                    pid: u32::MAX,
-                    ..profile::Process::default()
-                },
-                interpreter: None,
+        discovery.learn(&super::Finding {
+            process: profile::Process {
+                pid: u32::MAX,
+                ..profile::Process::default()
             },
-            false,
-        );
+            interpreter: None,
+            is_copy: false,
+        });
         discovery.known.get_mut(&u32::MAX).unwrap().due = Some(Instant::now());
         assert!(discovery.look_when_due(Instant::now()).is_none());
         assert_eq!(discovery.next_due(), None);

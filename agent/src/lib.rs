@@ -17,6 +17,7 @@
 
 pub mod aggregate;
 pub mod cli;
+pub mod code;
 pub mod decode;
 pub mod discover;
 pub mod doctor;

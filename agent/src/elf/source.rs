@@ -1,6 +1,6 @@
 //! Where the bytes of an ELF file come from: a file, or memory in tests.
 
-use std::{fs::File, io, os::unix::fs::FileExt as _};
+use std::{fs::File, io, os::unix::fs::FileExt as _, sync::Arc};
 
 /// Something that can be read at any offset.
 pub trait Source {
@@ -27,6 +27,16 @@ impl Source for File {
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         // Not a mapping: a file that is cut short while it is mapped kills its reader.
         self.read_exact_at(into, offset)
+    }
+}
+
+impl<S: Source> Source for Arc<S> {
+    fn bytes(&self) -> io::Result<u64> {
+        S::bytes(self)
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        S::fill(self, into, offset)
     }
 }
 

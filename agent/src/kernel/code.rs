@@ -6,7 +6,7 @@ use agent_common::{
     limits::MAX_MAPPINGS,
     mappings::{Mapping, Table, TableState},
     maps::Process,
-    unwind::{Block, Rule},
+    unwind::{BLOCK_WORDS, Block, Rule},
 };
 use aya::{
     Ebpf,
@@ -30,8 +30,19 @@ pub struct NewTable<'a> {
     pub base: u64,
     /// Pages of the table.
     pub pages: u32,
-    /// The table.
-    pub blocks: &'a [Block],
+    /// The words of the table.
+    pub words: &'a [u32],
+}
+
+impl NewTable<'_> {
+    /// The table as it is stored; the last block is filled up with zeros.
+    fn blocks(&self) -> impl ExactSizeIterator<Item = Block> {
+        self.words.chunks(BLOCK_WORDS).map(|words| {
+            let mut block = Block([0; BLOCK_WORDS]);
+            block.0[..words.len()].copy_from_slice(words);
+            block
+        })
+    }
 }
 
 /// What is known of the maps for code.
@@ -143,7 +154,7 @@ impl Kernel {
     ///
     /// [`Error::Map`] when a map cannot be made or written.
     pub fn add_tables(&mut self, tables: &[NewTable<'_>]) -> Result<bool, Error> {
-        let blocks: usize = tables.iter().map(|table| table.blocks.len()).sum();
+        let blocks: usize = tables.iter().map(|table| table.blocks().len()).sum();
         if blocks == 0 {
             return Ok(true);
         }
@@ -156,7 +167,7 @@ impl Kernel {
         let length = u32::try_from(blocks).unwrap_or(u32::MAX);
         let mut map =
             Array::<MapData, Block>::create(length, INNER_MAP).map_err(map_error("TABLE_MAPS"))?;
-        let all = tables.iter().flat_map(|table| table.blocks);
+        let all = tables.iter().flat_map(NewTable::blocks);
         for (index, block) in (0..).zip(all) {
             map.set(index, block, 0).map_err(map_error("TABLE_MAPS"))?;
         }
@@ -183,7 +194,7 @@ impl Kernel {
             entries
                 .set(table.index, entry, 0)
                 .map_err(map_error("TABLES"))?;
-            first_block += u32::try_from(table.blocks.len()).unwrap_or(u32::MAX);
+            first_block += u32::try_from(table.blocks().len()).unwrap_or(u32::MAX);
         }
         Ok(true)
     }

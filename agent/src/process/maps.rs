@@ -20,6 +20,8 @@ pub struct Mapping {
     pub file_offset: u64,
     /// The file; [`None`] for anonymous memory and for the kernel's own mappings.
     pub file: Option<MappedFile>,
+    /// Whether it is the code that the kernel gives to every process (vDSO).
+    pub is_vdso: bool,
 }
 
 /// What may be done with a mapping.
@@ -78,6 +80,7 @@ impl Mapping {
             },
             file_offset,
             file: MappedFile::parse(rest.trim_ascii_start(), id),
+            is_vdso: rest.trim_ascii() == b"[vdso]",
         };
         (mapping.start < mapping.end).then_some(mapping)
     }

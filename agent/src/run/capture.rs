@@ -10,9 +10,13 @@ use agent_common::{
 use anyhow::Result;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
-use super::end::{End, Why};
+use super::{
+    code::FollowedCode,
+    end::{End, Why},
+};
 use crate::{
     aggregate::{self, About, Aggregator, Filter, Resolve},
+    code::Compilation,
     decode::decode,
     discover::{Discovery, Finding},
     kernel::{Counters, Kernel, Python},
@@ -32,6 +36,8 @@ pub(super) struct Capture {
     aggregator: Aggregator,
     symbolizer: Symbolizer,
     discovery: Discovery,
+    /// What code the processes run; [`None`] when only Python frames are wanted.
+    code: Option<FollowedCode>,
     /// Whether to look at who holds the GIL.
     with_gil: bool,
     /// What happened since it was last dealt with.
@@ -40,11 +46,12 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn new(discovery: Discovery, with_gil: bool) -> Self {
+    pub(super) fn new(discovery: Discovery, with_gil: bool, with_native: bool) -> Self {
         Self {
             aggregator: Aggregator::default(),
             symbolizer: Symbolizer::default(),
             discovery,
+            code: with_native.then(FollowedCode::default),
             with_gil,
             events: Vec::new(),
             absent_pages: Vec::new(),
@@ -68,13 +75,23 @@ impl Capture {
         let mut ticks = interval(READ_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let why = loop {
+            let mut compiled = None;
             let why = tokio::select! {
                 why = end.wait(program) => Some(why),
+                table = compiled_table(self.code.as_mut()) => {
+                    compiled = table;
+                    None
+                }
                 pressed = kernel.pressed() => pressed.map(|()| None)?,
                 () = due(self.discovery.next_due()) => None,
                 _ = ticks.tick() => None,
             };
             self.drain(kernel)?;
+            if let Some(code) = &mut self.code
+                && compiled.is_some()
+            {
+                code.load(kernel, compiled)?;
+            }
             if let Some(progress) = &progress {
                 progress.update(began.elapsed(), self.aggregator.samples());
             }
@@ -92,6 +109,9 @@ impl Capture {
     pub(super) fn drain(&mut self, kernel: &mut Kernel) -> Result<()> {
         kernel.drain(|bytes| self.take(bytes));
         for event in std::mem::take(&mut self.events) {
+            if let Some(code) = &mut self.code {
+                code.on_event(kernel, &event);
+            }
             if let Some(finding) = self.discovery.on_event(&event) {
                 self.apply(kernel, finding)?;
             }
@@ -116,8 +136,21 @@ impl Capture {
             };
             kernel.update_process(finding.process.pid, &python)?;
         }
+        if let Some(code) = &mut self.code
+            && !finding.is_copy
+        {
+            code.look_at(kernel, finding.process.pid)?;
+        }
         self.aggregator.add_process(finding.process);
         Ok(())
+    }
+
+    /// Makes what native frames of a process need, before it is sampled.
+    pub(super) fn prepare(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
+        match &mut self.code {
+            Some(code) => code.prepare(kernel, pid),
+            None => Ok(()),
+        }
     }
 
     /// Looks at a process that was there before.
@@ -143,7 +176,11 @@ impl Capture {
             Ok(Record::ProcessEvent(event)) => self.events.push(event),
             Ok(Record::AbsentPage(page)) => self.absent_pages.push(page),
             Ok(Record::NativeStack(stack)) => self.aggregator.add_native_stack(stack),
-            Ok(Record::WantedTable(_)) => {}
+            Ok(Record::WantedTable(wanted)) => {
+                if let Some(code) = &mut self.code {
+                    code.want(&wanted);
+                }
+            }
             Err(_) => self.aggregator.add_malformed(),
         }
     }
@@ -184,6 +221,14 @@ impl Resolve for Names<'_> {
 
     fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
         aggregate::unknown(frame)
+    }
+}
+
+/// Waits until an unwind table has been made, or for ever.
+async fn compiled_table(code: Option<&mut FollowedCode>) -> Option<Compilation> {
+    match code {
+        Some(code) => code.compiled().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,6 +2,7 @@
 //! profile.
 
 mod capture;
+mod code;
 mod end;
 
 use std::{
@@ -64,15 +65,17 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     let output = Output::prepare(&options.destination, options.format, pid)?;
 
     let period = Duration::from_secs(1) / options.rate;
+    let with_native = true;
     let mut kernel = Kernel::load(&Settings {
         period,
         hash_seed: random_seed(),
-        with_native: true,
+        with_native,
     })?;
-    let mut capture = Capture::new(discovery, options.filter.gil_only);
+    let mut capture = Capture::new(discovery, options.filter.gil_only, with_native);
     kernel.add_process(pid, None, options.children)?;
     if let Some(finding) = first {
         capture.apply(&mut kernel, finding)?;
+        capture.prepare(&mut kernel, pid)?;
     }
     if options.children {
         // What it starts from now on the kernel half sees by itself.

@@ -1,0 +1,114 @@
+//! The code of the followed processes: told to the kernel half, and put into words.
+
+use std::collections::HashSet;
+
+use agent_common::{
+    mappings::TableState,
+    record::{ProcessEvent, ProcessEventKind, WantedTable},
+};
+use anyhow::Result;
+use tokio::task::JoinSet;
+
+use crate::{
+    code::{Code, Compilation, Job, Tables},
+    kernel::{Kernel, NewTable},
+    process::Process,
+};
+
+/// The code of the followed processes.
+#[derive(Default)]
+pub(super) struct FollowedCode {
+    code: Code,
+    tables: Tables,
+    /// Tables that are being compiled.
+    jobs: JoinSet<Compilation>,
+    /// Processes whose mappings found no room in the kernel half.
+    left_out: HashSet<u32>,
+}
+
+impl FollowedCode {
+    /// Looks at what a process has mapped.
+    pub(super) fn look_at(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
+        // One that is gone keeps what was known of it.
+        let Ok(process) = Process::open(pid) else {
+            return Ok(());
+        };
+        let Ok(mappings) = self.code.look(&process) else {
+            return Ok(());
+        };
+        if !kernel.set_mappings(pid, &mappings)? {
+            self.left_out.insert(pid);
+        }
+        Ok(())
+    }
+
+    /// Makes the smaller tables of a process now, so that its first samples are whole.
+    pub(super) fn prepare(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
+        let tables = &mut self.tables;
+        let jobs = self.code.of_process(pid);
+        let jobs: Vec<_> = jobs
+            .filter_map(|executable| tables.want_if_small(executable))
+            .collect();
+        let compiled: Vec<_> = jobs.into_iter().map(Job::run).collect();
+        self.load(kernel, compiled)
+    }
+
+    /// Begins to make a table that was missed.
+    pub(super) fn want(&mut self, wanted: &WantedTable) {
+        let job = self
+            .code
+            .get(wanted.executable)
+            .and_then(|executable| self.tables.want(executable));
+        if let Some(job) = job {
+            self.jobs.spawn_blocking(move || job.run());
+        }
+    }
+
+    /// Waits until a table has been made.
+    ///
+    /// It may be dropped at any time and called again.
+    pub(super) async fn compiled(&mut self) -> Option<Compilation> {
+        match self.jobs.join_next().await {
+            Some(compilation) => compilation.ok(),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Tells the kernel half of tables.
+    pub(super) fn load(
+        &mut self,
+        kernel: &mut Kernel,
+        compiled: impl IntoIterator<Item = Compilation>,
+    ) -> Result<()> {
+        let loading = self.tables.accept(compiled);
+        kernel.add_rules(loading.first_rule, &loading.rules)?;
+        let tables: Vec<_> = loading
+            .tables
+            .iter()
+            .map(|(index, table)| NewTable {
+                index: *index,
+                base: table.base,
+                pages: table.pages,
+                words: &table.words,
+            })
+            .collect();
+        kernel.add_tables(&tables)?;
+        kernel.set_table_states(&loading.without_table, TableState::NONE)?;
+        Ok(())
+    }
+
+    /// Takes notice of what happened to a process.
+    pub(super) fn on_event(&mut self, kernel: &mut Kernel, event: &ProcessEvent) {
+        match event.kind {
+            ProcessEventKind::FORKED => {
+                self.code.share(event.tgid, event.parent);
+                kernel.share_mappings(event.tgid, event.parent);
+            }
+            ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
+                self.code.forget(event.tgid);
+                kernel.forget_mappings(event.tgid);
+            }
+            _ => {}
+        }
+    }
+}
