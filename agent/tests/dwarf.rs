@@ -11,11 +11,11 @@ use std::{
 };
 
 use agent::{
-    elf::Elf,
+    elf::{DebugFiles, Elf},
     process::Process,
     python::{
         Version,
-        dwarf::{self, DebugFiles, Error},
+        dwarf::{self, Error},
         versions::series_of,
     },
 };
@@ -41,7 +41,7 @@ fn compile(into: &Path, options: &[&str]) {
 fn find(image: &Path) -> Option<Layout> {
     let process = Process::open(std::process::id()).unwrap();
     let elf = Elf::read(fs::File::open(image).unwrap()).unwrap();
-    assert!(!dwarf::is_in(&elf));
+    assert!(!elf.has_debug_info());
     let debug_file = DebugFiles::of(&process, image).find(&elf)?;
     Some(dwarf::layout(&debug_file, base(), None).unwrap())
 }

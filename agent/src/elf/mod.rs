@@ -5,6 +5,7 @@
 //! found without section headers; they survive `strip`, but a file can do without.
 
 mod contents;
+mod debug_files;
 mod dynamic;
 mod loaded;
 mod notes;
@@ -23,6 +24,7 @@ use goblin::{
 };
 use thiserror::Error;
 
+pub use debug_files::DebugFiles;
 pub use segments::{Placement, Segments};
 pub use source::Source;
 pub use symbols::Symbol;

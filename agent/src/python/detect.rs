@@ -9,7 +9,6 @@ use std::{
 use agent_common::layout::Layout;
 
 use super::{
-    dwarf::DebugFiles,
     error::Error,
     files::{Contents, Facts, Files},
     inspect::{Build, Effort, Flavour, Unsupported},
@@ -18,7 +17,7 @@ use super::{
     version::Version,
 };
 use crate::{
-    elf::{Placement, Segments},
+    elf::{DebugFiles, Placement, Segments},
     process::{
         self, FileIdentity, OpenError, Process, file_name,
         maps::{FileId, Mapping},

@@ -8,13 +8,12 @@
 use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
 
 use super::{
-    dwarf::DebugFiles,
     inspect::{self, Build, Effort, Finding, Unsupported},
     layouts::Sources,
     thread_pointer,
 };
 use crate::{
-    elf::{self, Elf, Segments},
+    elf::{self, DebugFiles, Elf, Segments},
     process::{FileIdentity, OpenError, file_name},
 };
 

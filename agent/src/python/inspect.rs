@@ -160,7 +160,7 @@ pub fn inspect<S: Source, D: Source>(
         debug_offsets,
     };
     let by_dwarf = |base: &Layout| {
-        if dwarf::is_in(elf) {
+        if elf.has_debug_info() {
             return dwarf::layout(elf, base, known.runtime_bytes);
         }
         let file = debug_file(elf).ok_or(dwarf::Error::Absent)?;

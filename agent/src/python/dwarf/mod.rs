@@ -4,7 +4,6 @@
 //! can read it; what debugging information does not tell (what bits mean, which style is used)
 //! is that of the table that it is based on.
 
-mod files;
 mod structures;
 
 use agent_common::{
@@ -18,7 +17,6 @@ use thiserror::Error;
 
 use super::versions::{code_bytes, frame_bytes, text_bytes, thread_bytes};
 use crate::elf::{Elf, Source};
-pub use files::DebugFiles;
 use structures::{Sections, Structures};
 
 /// Why it was not used.
@@ -72,13 +70,6 @@ pub enum Error {
     },
 }
 
-/// Whether a file holds debugging information.
-#[must_use]
-pub fn is_in<S: Source>(elf: &Elf<S>) -> bool {
-    elf.section(".debug_info")
-        .is_some_and(|section| section.file_offset.is_some())
-}
-
 /// The layout by the debugging information in a file; `base` is the nearest one that is known,
 /// and `runtime_bytes` the size of `_PyRuntime` where there is one.
 ///
@@ -90,7 +81,7 @@ pub fn layout<S: Source>(
     base: &Layout,
     runtime_bytes: Option<u64>,
 ) -> Result<Layout, Error> {
-    if !is_in(elf) {
+    if !elf.has_debug_info() {
         return Err(Error::Absent);
     }
     let sections = Sections::read(elf)?;

@@ -12,10 +12,8 @@ use std::{
 
 use flate2::Crc;
 
-use crate::{
-    elf::{Elf, Source},
-    process::{Process, open_on_host},
-};
+use super::{Elf, Source};
+use crate::process::{Process, open_on_host};
 
 /// Where packages put debugging information.
 const DIRECTORY: &str = "/usr/lib/debug";
@@ -25,6 +23,15 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// Most bytes of the section that names the file.
 const MAX_LINK: u64 = 4096;
+
+impl<S: Source> Elf<S> {
+    /// Whether it holds debugging information.
+    #[must_use]
+    pub fn has_debug_info(&self) -> bool {
+        self.section(".debug_info")
+            .is_some_and(|section| section.file_offset.is_some())
+    }
+}
 
 /// The files that may hold the debugging information of an image.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +140,7 @@ impl Proof {
                 .as_ref()
                 .is_some_and(|link| checksum(&elf) == Some(link.checksum)),
         };
-        (is_right && super::is_in(&elf)).then_some(elf)
+        (is_right && elf.has_debug_info()).then_some(elf)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Frames → functions and lines, from what the kernel half has sent about code objects.
+//! Frames of Python → functions and lines, from what the kernel half has sent about code objects.
 
 use std::{collections::HashMap, num::NonZeroU32};
 
