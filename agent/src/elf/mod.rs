@@ -7,6 +7,7 @@
 mod contents;
 mod debug_files;
 mod dynamic;
+mod functions;
 mod loaded;
 mod notes;
 mod segments;
@@ -25,6 +26,7 @@ use goblin::{
 use thiserror::Error;
 
 pub use debug_files::DebugFiles;
+pub use functions::{Binding, Function, SymbolTable, Which};
 pub use segments::{Placement, Segments};
 pub use source::Source;
 pub use symbols::Symbol;

@@ -34,7 +34,7 @@ pub(super) struct Segment {
     /// Whether it may be written.
     pub(super) is_writable: bool,
     /// Whether it may be executed.
-    is_executable: bool,
+    pub(super) is_executable: bool,
 }
 
 /// The parts of a file that are loaded.

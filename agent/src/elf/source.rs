@@ -54,3 +54,13 @@ impl Source for &[u8] {
         Ok(())
     }
 }
+
+impl Source for Vec<u8> {
+    fn bytes(&self) -> io::Result<u64> {
+        self.as_slice().bytes()
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.as_slice().fill(into, offset)
+    }
+}

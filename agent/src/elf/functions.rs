@@ -1,0 +1,184 @@
+//! The functions that a file's tables of symbols tell of, and their names.
+//!
+//! Invariant: a table is read through in pieces, and a name when it is asked for: what a file
+//! says costs memory only as far as the caller keeps it.
+
+use goblin::elf::{
+    SectionHeader,
+    section_header::{SHF_EXECINSTR, SHN_ABS, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB},
+    sym::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, st_bind, st_type},
+};
+
+use super::{
+    Elf, Error, Source, at_most, half,
+    symbols::{SYMBOL_BYTES, defined},
+};
+
+/// Most bytes of a name of a symbol that are read; those of C++ templates can be that long.
+const MAX_SYMBOL_NAME: usize = 16 << 10;
+
+/// Which symbols of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them (`.symtab`), which `strip` removes.
+    All,
+    /// Those that other files can use (`.dynsym`).
+    Exported,
+}
+
+/// Where a table of symbols and the names in it are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolTable {
+    offset: u64,
+    bytes: u64,
+    names_offset: u64,
+    names_bytes: u64,
+}
+
+/// How a function's symbol can be seen; smaller is seen by more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Binding {
+    /// Other files can use it, be it weak or not.
+    Global,
+    /// Only its own file has it.
+    Local,
+}
+
+/// A function, or what may be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// First address, before the load bias is added.
+    pub address: u64,
+    /// Its size; 0 where the table does not tell, as with what was written in assembler.
+    pub bytes: u64,
+    /// Where its section ends, if that is known.
+    pub section_end: Option<u64>,
+    /// Where its name starts among the names.
+    pub name: u32,
+    /// Who sees it.
+    pub binding: Binding,
+    /// Whether it is only a label in code.
+    pub is_label: bool,
+}
+
+impl SymbolTable {
+    /// How many symbols it has.
+    #[must_use]
+    pub fn symbols(&self) -> u64 {
+        self.bytes / SYMBOL_BYTES as u64
+    }
+}
+
+impl<S: Source> Elf<S> {
+    /// The table of symbols of this kind, if the file has it.
+    #[must_use]
+    pub fn symbol_table(&self, which: Which) -> Option<SymbolTable> {
+        let kind = match which {
+            Which::All => SHT_SYMTAB,
+            Which::Exported => SHT_DYNSYM,
+        };
+        let symbols = self
+            .sections
+            .iter()
+            .find(|section| section.sh_type == kind && section.sh_size != 0)?;
+        let names = self.sections.get(symbols.sh_link as usize)?;
+        (names.sh_type != SHT_NOBITS).then_some(SymbolTable {
+            offset: symbols.sh_offset,
+            bytes: symbols.sh_size,
+            names_offset: names.sh_offset,
+            names_bytes: names.sh_size,
+        })
+    }
+
+    /// Calls `take` with each function that the file defines.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be read.
+    pub fn functions(
+        &self,
+        table: &SymbolTable,
+        mut take: impl FnMut(Function),
+    ) -> Result<(), Error> {
+        let mut carried = 0;
+        self.scan(
+            table.offset,
+            table.bytes,
+            SYMBOL_BYTES - 1,
+            |start, piece| {
+                // A piece starts inside a symbol; the overlap brings the rest of it.
+                let first = start.next_multiple_of(SYMBOL_BYTES as u64).max(carried);
+                let skip = at_most(first - start, piece.len());
+                let (entries, _) = piece.split_at(skip).1.as_chunks();
+                carried = first + (entries.len() * SYMBOL_BYTES) as u64;
+                entries
+                    .iter()
+                    .filter_map(|entry| self.function(entry))
+                    .for_each(&mut take);
+            },
+        )
+    }
+
+    fn function(&self, entry: &[u8; SYMBOL_BYTES]) -> Option<Function> {
+        let symbol = defined(entry)?;
+        let info = entry[4];
+        let index = u16::from_le_bytes([entry[6], entry[7]]);
+        let section = self.sections.get(usize::from(index));
+        let is_code = |section: &SectionHeader| section.sh_flags & u64::from(SHF_EXECINSTR) != 0;
+        let is_label = match st_type(info) {
+            STT_FUNC | STT_GNU_IFUNC => false,
+            STT_NOTYPE if u32::from(index) != SHN_ABS && section.is_some_and(is_code) => true,
+            _ => return None,
+        };
+        let name = half(entry, 0);
+        (name != 0).then(|| Function {
+            address: symbol.address,
+            bytes: symbol.bytes,
+            section_end: section.map(|section| section.sh_addr.saturating_add(section.sh_size)),
+            name,
+            binding: if st_bind(info) == STB_LOCAL {
+                Binding::Local
+            } else {
+                Binding::Global
+            },
+            is_label,
+        })
+    }
+
+    /// The name at `offset` among the names of a table, cut to 16 KiB.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn function_name(&self, table: &SymbolTable, offset: u32) -> Result<Vec<u8>, Error> {
+        const PIECE: usize = 256;
+        let mut name = Vec::new();
+        let mut at = u64::from(offset);
+        while name.len() < MAX_SYMBOL_NAME {
+            let mut piece = [0; PIECE];
+            let bytes = at_most(table.names_bytes.saturating_sub(at), PIECE);
+            if bytes == 0 {
+                break;
+            }
+            self.fill(&mut piece[..bytes], table.names_offset.saturating_add(at))?;
+            if let Some(end) = piece[..bytes].iter().position(|&byte| byte == 0) {
+                name.extend_from_slice(&piece[..end]);
+                break;
+            }
+            name.extend_from_slice(&piece[..bytes]);
+            at += bytes as u64;
+        }
+        Ok(name)
+    }
+
+    /// First and last address plus one of all that may be executed.
+    #[must_use]
+    pub fn code(&self) -> Option<std::ops::Range<u64>> {
+        let segments = || self.segments.iter().filter(|segment| segment.is_executable);
+        let start = segments().map(|segment| segment.address).min()?;
+        let end = segments()
+            .map(|segment| segment.address.saturating_add(segment.file_bytes))
+            .max()?;
+        Some(start..end)
+    }
+}

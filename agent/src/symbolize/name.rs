@@ -1,0 +1,282 @@
+//! The name of a function as its reader knows it, from the name of its symbol.
+//!
+//! Names of C++ and Rust are put back into the language's words, without the types of parameters
+//! and results, which would make most of a flame graph's text, and without Rust's hashes.
+//!
+//! A compiler makes several pieces of one function and marks them: `f.cold` is what of `f` rarely
+//! runs, `f.part.0` what was not inlined with the rest of it, `f.isra.0` and `f.constprop.0` have
+//! other parameters, `f.lto_priv.0` and `f.llvm.123` were renamed. To the reader all of them are
+//! `f`, and so they are shown. What is another function for the reader too keeps its mark, such
+//! as the body of a loop that runs in parallel (`f._omp_fn.0`) or a variant for some processors
+//! (`f.avx2`).
+//!
+//! Invariants: no name makes this panic, recurse without a bound or give more than
+//! [`MAX_BYTES`] bytes; what it gives has no control characters.
+
+use std::fmt::{self, Write as _};
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+use crate::python::text;
+
+/// Most bytes of a name that is shown.
+const MAX_BYTES: usize = 1024;
+
+/// What compilers append to the name of a piece of a function, as a rule with a number behind it.
+const PIECES: [&str; 10] = [
+    "cold",
+    "part",
+    "constprop",
+    "isra",
+    "lto_priv",
+    "llvm",
+    "localalias",
+    "clone",
+    "warm",
+    "__uniq",
+];
+
+/// What a reader calls the function with this symbol.
+pub(super) fn readable(symbol: &[u8]) -> String {
+    let name = text::decode_bytes(symbol);
+    let name = without_marks(without_version(&name));
+    let mut shown = Limited::default();
+    let is_demangled = if let Ok(rust) = rust(name) {
+        // It does not stop at an error, but has a bound of its own.
+        let _ = write!(shown, "{rust:#}");
+        true
+    } else {
+        cpp(name, &mut shown)
+    };
+    if !is_demangled {
+        shown = Limited::default();
+        let _ = shown.write_str(name);
+    }
+    shown.finish()
+}
+
+/// The name without the version that the linker appends (`memcpy@@GLIBC_2.14`).
+fn without_version(name: &str) -> &str {
+    match name.find('@') {
+        Some(end) if end > 0 => &name[..end],
+        _ => name,
+    }
+}
+
+/// The name without what the compiler appends to pieces of a function.
+fn without_marks(name: &str) -> &str {
+    let mut name = name;
+    while let Some((before, last)) = name.rsplit_once('.') {
+        let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+        let (before, last) = match before.rsplit_once('.') {
+            Some((before, mark)) if is_number && PIECES.contains(&mark) => (before, mark),
+            _ => (before, last),
+        };
+        // A mere number tells apart what has the same name.
+        let is_mark = PIECES.contains(&last) || is_number && !before.contains("._omp_fn");
+        if before.is_empty() || !is_mark {
+            break;
+        }
+        name = before;
+    }
+    name
+}
+
+/// The parts of a name that Rust made.
+fn rust(name: &str) -> Result<rustc_demangle::Demangle<'_>, ()> {
+    /// Bytes of the hash at the end, with its length.
+    const HASH: usize = 3 + 16;
+    let is_legacy = || {
+        // Names of C++ look alike but for the hash.
+        let is_hash = |rest: &str| {
+            rest.get(3..HASH)
+                .is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+                && rest[HASH..].starts_with('E')
+        };
+        name.starts_with("_ZN") && name.rfind("17h").is_some_and(|at| is_hash(&name[at..]))
+    };
+    if name.starts_with("_R") || is_legacy() {
+        return rustc_demangle::try_demangle(name).map_err(|_| ());
+    }
+    Err(())
+}
+
+/// Puts a name that C++ made into words, if it is one.
+fn cpp(name: &str, into: &mut Limited) -> bool {
+    if !name.starts_with("_Z") {
+        return false;
+    }
+    // What was not taken off above, such as `._omp_fn.0`.
+    let (name, mark) = name.split_at(name.find('.').unwrap_or(name.len()));
+    let Ok(symbol) = Symbol::new(name) else {
+        return false;
+    };
+    let options = DemangleOptions::new().no_params().no_return_type();
+    let result = symbol.structured_demangle(into, &options);
+    if result.is_ok() {
+        let _ = into.write_str(mark);
+    }
+    result.is_ok() || into.is_cut
+}
+
+/// Text that does not become longer than [`MAX_BYTES`].
+#[derive(Default)]
+struct Limited {
+    text: String,
+    is_cut: bool,
+}
+
+impl Limited {
+    fn finish(mut self) -> String {
+        const MARK: char = '…';
+        if self.is_cut {
+            let end = boundary(&self.text, MAX_BYTES - MARK.len_utf8());
+            self.text.truncate(end);
+            self.text.push(MARK);
+        }
+        self.text
+    }
+}
+
+impl fmt::Write for Limited {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = MAX_BYTES - self.text.len();
+        let end = boundary(text, room);
+        self.text.push_str(&text[..end]);
+        self.is_cut |= end < text.len();
+        // Who writes has to stop: what is left may be much.
+        if self.is_cut { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+/// The last place where a character ends within the first `most` bytes.
+fn boundary(text: &str, most: usize) -> usize {
+    let mut places = (0..=most.min(text.len())).rev();
+    places
+        .find(|&place| text.is_char_boundary(place))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, readable};
+    use proptest::prelude::{any, prop, proptest};
+
+    fn check(pairs: &[(&str, &str)]) {
+        for (symbol, name) in pairs {
+            assert_eq!(readable(symbol.as_bytes()), *name, "{symbol}");
+        }
+    }
+
+    #[test]
+    fn names_of_c_stay_as_they_are() {
+        check(&[
+            ("_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault"),
+            ("PyObject_Call", "PyObject_Call"),
+            ("__libc_start_main", "__libc_start_main"),
+            ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("_Z", "_Z"),
+            ("_Zebra", "_Zebra"),
+            ("_ZNot", "_ZNot"),
+            ("_Rust", "_Rust"),
+            ("@plt", "@plt"),
+            ("", ""),
+        ]);
+    }
+
+    #[test]
+    fn names_of_cpp_are_without_parameters() {
+        check(&[
+            (
+                "_ZNSt6vectorIiSaIiEE9push_backEOi",
+                "std::vector<int, std::allocator<int> >::push_back",
+            ),
+            ("_ZN4llvm5Value7getNameEv", "llvm::Value::getName"),
+            ("_Z4sortIiEvPT_S1_", "sort<int>"),
+            ("_ZN1AC2Ev", "A::A"),
+            ("_ZN12_GLOBAL__N_13runEv.cold", "(anonymous namespace)::run"),
+            ("_Z4workPdi._omp_fn.0", "work._omp_fn.0"),
+        ]);
+    }
+
+    #[test]
+    fn names_of_rust_are_without_hashes() {
+        check(&[
+            (
+                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+                "core::fmt::Write::write_fmt",
+            ),
+            (
+                "_ZN50_$LT$T$u20$as$u20$core..convert..Into$LT$U$GT$$GT$4into17h0123456789abcdefE.llvm.77",
+                "<T as core::convert::Into<U>>::into",
+            ),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            ("_RNvCs1234_7mycrate3foo.llvm.9078", "mycrate::foo"),
+        ]);
+    }
+
+    #[test]
+    fn pieces_of_a_function_are_the_function() {
+        check(&[
+            ("f.cold", "f"),
+            ("f.cold.12", "f"),
+            ("f.part.0", "f"),
+            ("f.isra.0.cold", "f"),
+            ("f.constprop.0.isra.0", "f"),
+            ("f.lto_priv.3", "f"),
+            ("f.llvm.12345", "f"),
+            ("f.1234", "f"),
+            ("f.part.0.lto_priv.0.cold", "f"),
+            ("f._omp_fn.0", "f._omp_fn.0"),
+            ("f.avx2", "f.avx2"),
+            ("runtime.mallocgc", "runtime.mallocgc"),
+            (".cold", ".cold"),
+            (".5", ".5"),
+        ]);
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        let long = readable("é".repeat(MAX_BYTES).as_bytes());
+        assert!(long.len() <= MAX_BYTES && long.len() > MAX_BYTES - 4);
+        assert!(long.ends_with("é…"));
+        // 2^60 letters: what a name refers back to is printed again and again.
+        let levels = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars();
+        let levels: Vec<String> = levels.map(|it| format!("1AIS{it}_S{it}_E")).collect();
+        let bomb = readable(format!("_Z1fI1AIaaE{}Evv", levels.concat()).as_bytes());
+        assert!(bomb.len() <= MAX_BYTES && bomb.ends_with('…'), "{bomb}");
+    }
+
+    #[test]
+    fn control_characters_do_no_harm() {
+        assert_eq!(readable(b"a\x1b[31m\nb"), r"a\x1b[31m\nb");
+    }
+
+    proptest! {
+        #[test]
+        fn no_symbol_makes_it_panic(symbol in any::<Vec<u8>>()) {
+            assert!(readable(&symbol).len() <= MAX_BYTES);
+        }
+
+        #[test]
+        fn no_mangled_name_makes_it_panic(
+            scheme in prop::sample::select(vec!["_Z", "_ZN", "_R", "_RNv", "_RI", "_ZZN"]),
+            rest in "[0-9A-Za-z_.$]{0,80}",
+        ) {
+            assert!(readable(format!("{scheme}{rest}").as_bytes()).len() <= MAX_BYTES);
+        }
+
+        #[test]
+        fn no_production_makes_it_panic(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "N", "I", "E", "S_", "S0_", "T_", "T0_", "J", "1a", "2bc", "P", "R", "K", "v", "i",
+                "F", "X", "L", "St", "Sa", "Dp", "DT", "cl", "C1", "D2", "Z", "_", "sr", "Ul", "Ut",
+                "17h0123456789abcdefE",
+            ]), 0..60),
+        ) {
+            for scheme in ["_Z", "_ZN", "_RI"] {
+                assert!(readable(format!("{scheme}{}", parts.concat()).as_bytes()).len() <= MAX_BYTES);
+            }
+        }
+    }
+}
