@@ -27,6 +27,7 @@ use thiserror::Error;
 
 pub use debug_files::DebugFiles;
 pub use functions::{Binding, Function, SymbolTable, Which};
+pub use notes::build_id_in;
 pub use segments::{Placement, Segments};
 pub use source::Source;
 pub use symbols::Symbol;

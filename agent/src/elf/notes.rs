@@ -43,6 +43,12 @@ impl<S: Source> Elf<S> {
     }
 }
 
+/// The GNU build ID in notes that are not in a file, such as those of the running kernel.
+#[must_use]
+pub fn build_id_in(notes: &[u8]) -> Option<String> {
+    find_build_id(notes, 4).map(hexadecimal)
+}
+
 fn find_build_id(notes: &[u8], alignment: usize) -> Option<&[u8]> {
     let mut rest = notes;
     while rest.len() >= 12 {

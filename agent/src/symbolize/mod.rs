@@ -1,10 +1,11 @@
 //! Frames → functions and lines.
 //!
 //! Python's frames are put into words by [`Symbolizer`], from what the kernel half has sent; those
-//! of native code by [`native`], from the file that has it.
+//! of native code by [`native`], from the file that has it; those of the kernel by [`kernel`].
 //!
 //! Invariant: what is not known is data, with the reason for it, so that it can be counted.
 
+pub mod kernel;
 mod name;
 pub mod native;
 mod python;

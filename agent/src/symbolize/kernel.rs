@@ -1,0 +1,342 @@
+//! Addresses in the kernel → functions, from `/proc/kallsyms`.
+//!
+//! Invariants: the table is read once, in pieces and not beyond [`MAX_BYTES`]; only code is kept,
+//! in about 35 bytes for a function; of functions at the same address always the same one is
+//! found.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read},
+};
+
+use thiserror::Error;
+
+use super::name;
+use crate::elf;
+
+const TABLE: &str = "/proc/kallsyms";
+const NOTES: &str = "/sys/kernel/notes";
+
+/// Most bytes of the table that are read; that of a large kernel with all modules has 20 MB.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Most bytes of the notes.
+const MAX_NOTES: u64 = 64 << 10;
+
+/// Most functions that are kept; a kernel with many modules has 200,000.
+const MAX_FUNCTIONS: usize = 2_000_000;
+
+/// Most bytes of a function: behind the last one of a module there is something else.
+const MAX_FUNCTION: u64 = 1 << 20;
+
+/// Why the kernel's functions are not known.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The table cannot be read.
+    #[error("cannot read {TABLE}; check that /proc is mounted and the kernel has CONFIG_KALLSYMS")]
+    Read(#[source] io::Error),
+    /// All addresses are zero.
+    #[error(
+        "the kernel hides its addresses; run as root or with CAP_SYSLOG, and set the sysctl \
+         kernel.kptr_restrict to 0 or 1"
+    )]
+    Hidden,
+    /// There is no function in it.
+    #[error("{TABLE} has no functions; the kernel needs CONFIG_KALLSYMS")]
+    Empty,
+}
+
+/// The kernel's functions.
+#[derive(Debug)]
+pub struct KernelSymbols {
+    /// By address, each address once.
+    entries: Box<[Entry]>,
+    /// All names, each with a zero behind it.
+    names: Box<[u8]>,
+    modules: Vec<String>,
+    build_id: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: u64,
+    name: u32,
+    /// Index into the modules, or [`KERNEL`].
+    module: u16,
+}
+
+/// Stands for the kernel itself, which is no module.
+const KERNEL: u16 = u16::MAX;
+
+/// A function of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelFunction<'a> {
+    /// Its name.
+    pub name: String,
+    /// The module that it is of, if it is not of the kernel itself; `bpf` for a BPF program.
+    pub module: Option<&'a str>,
+    /// Its first address.
+    pub start: u64,
+}
+
+impl KernelSymbols {
+    /// Reads those of the running kernel.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read or are hidden.
+    pub fn read() -> Result<Self, Error> {
+        let table = File::open(TABLE).map_err(Error::Read)?;
+        let mut symbols = Self::parse(table)?;
+        symbols.build_id = build_id();
+        Ok(symbols)
+    }
+
+    /// Reads a table like `/proc/kallsyms`.
+    fn parse(table: impl Read) -> Result<Self, Error> {
+        let mut reader = BufReader::with_capacity(64 << 10, table.take(MAX_BYTES));
+        let mut builder = Builder::default();
+        let mut line = Vec::new();
+        while builder.candidates.len() < MAX_FUNCTIONS {
+            line.clear();
+            if reader.read_until(b'\n', &mut line).map_err(Error::Read)? == 0 {
+                break;
+            }
+            builder.add(&line);
+        }
+        builder.finish()
+    }
+
+    /// The function that `address` is in.
+    #[must_use]
+    pub fn find(&self, address: u64) -> Option<KernelFunction<'_>> {
+        let after = self
+            .entries
+            .partition_point(|entry| entry.address <= address);
+        let entry = self.entries[..after].last()?;
+        if address - entry.address >= MAX_FUNCTION {
+            return None;
+        }
+        let name = name_at(&self.names, entry.name);
+        Some(KernelFunction {
+            name: name::readable(name),
+            module: self
+                .modules
+                .get(usize::from(entry.module))
+                .map(String::as_str),
+            start: entry.address,
+        })
+    }
+
+    /// The GNU build ID of the kernel, in lower-case hexadecimal.
+    #[must_use]
+    pub fn build_id(&self) -> Option<&str> {
+        self.build_id.as_deref()
+    }
+
+    /// How many functions there are.
+    #[must_use]
+    pub fn functions(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.entries) + self.names.len()
+    }
+}
+
+/// The GNU build ID of the running kernel.
+fn build_id() -> Option<String> {
+    let mut notes = Vec::new();
+    let file = File::open(NOTES).ok()?;
+    file.take(MAX_NOTES).read_to_end(&mut notes).ok()?;
+    elf::build_id_in(&notes)
+}
+
+fn name_at(names: &[u8], start: u32) -> &[u8] {
+    let name = names.get(start as usize..).unwrap_or_default();
+    let end = name.iter().position(|&byte| byte == 0);
+    &name[..end.unwrap_or(name.len())]
+}
+
+/// A table while it is read.
+#[derive(Default)]
+struct Builder {
+    /// Functions, and whether only their own file sees them.
+    candidates: Vec<(Entry, bool)>,
+    names: Vec<u8>,
+    modules: Vec<String>,
+    has_hidden: bool,
+}
+
+impl Builder {
+    /// Adds a line: address, kind, name and for modules their name in brackets.
+    fn add(&mut self, line: &[u8]) -> Option<()> {
+        let mut fields = line
+            .split(u8::is_ascii_whitespace)
+            .filter(|field| !field.is_empty());
+        let address = str::from_utf8(fields.next()?).ok()?;
+        let address = u64::from_str_radix(address, 16).ok()?;
+        let kind = fields.next()?;
+        let symbol = fields.next()?;
+        if !matches!(kind, b"t" | b"T" | b"w" | b"W") {
+            return None;
+        }
+        if address == 0 {
+            self.has_hidden = true;
+            return None;
+        }
+        let module = match fields.next() {
+            Some(module) => {
+                let module = module.strip_prefix(b"[")?.strip_suffix(b"]")?;
+                self.module(&String::from_utf8_lossy(module))?
+            }
+            None => KERNEL,
+        };
+        let name = u32::try_from(self.names.len()).ok()?;
+        self.names.extend_from_slice(symbol);
+        self.names.push(0);
+        let entry = Entry {
+            address,
+            name,
+            module,
+        };
+        self.candidates.push((entry, kind == b"t"));
+        Some(())
+    }
+
+    /// The index of a module.
+    fn module(&mut self, name: &str) -> Option<u16> {
+        // Those of a module stand together.
+        let known = self.modules.iter().rposition(|module| module == name);
+        let index = known.unwrap_or_else(|| {
+            self.modules.push(name.to_owned());
+            self.modules.len() - 1
+        });
+        u16::try_from(index).ok().filter(|index| *index != KERNEL)
+    }
+
+    fn finish(mut self) -> Result<KernelSymbols, Error> {
+        if self.candidates.is_empty() {
+            return Err(if self.has_hidden {
+                Error::Hidden
+            } else {
+                Error::Empty
+            });
+        }
+        let names = &self.names;
+        // Of several names at an address the one that others see, and of these the plainest.
+        let rank = |(entry, is_local): &(Entry, bool)| {
+            let name = name_at(names, entry.name);
+            let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
+            (*is_local, underscores, name.len(), name)
+        };
+        self.candidates.sort_unstable_by(|one, other| {
+            let by_address = one.0.address.cmp(&other.0.address);
+            by_address.then_with(|| rank(one).cmp(&rank(other)))
+        });
+        self.candidates.dedup_by_key(|(entry, _)| entry.address);
+        // Only the names that are left.
+        let mut kept = Vec::new();
+        let entries = self.candidates.iter().map(|(entry, _)| {
+            let start = kept.len();
+            kept.extend_from_slice(name_at(names, entry.name));
+            kept.push(0);
+            Entry {
+                name: u32::try_from(start).unwrap_or(entry.name),
+                ..*entry
+            }
+        });
+        Ok(KernelSymbols {
+            entries: entries.collect(),
+            names: kept.into(),
+            modules: self.modules,
+            build_id: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, KernelSymbols};
+    use proptest::prelude::{any, proptest};
+
+    const TABLE: &str = "\
+0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _text
+ffffffff81000000 T startup_64
+ffffffff81000000 t a
+ffffffff81000100 T __x64_sys_read
+ffffffff81000200 t do_read.isra.0
+ffffffff81000300 D jiffies
+ffffffff82000000 W weak_one
+ffffffffc0000040 t ext4_read\t[ext4]
+ffffffffc0001000 t bpf_prog_6deef7357e7b4530_walk\t[bpf]
+broken line
+ffffffff8100zzzz T broken
+";
+
+    fn find(symbols: &KernelSymbols, address: u64) -> Option<(String, Option<String>)> {
+        let found = symbols.find(address)?;
+        Some((found.name, found.module.map(str::to_owned)))
+    }
+
+    #[test]
+    fn functions_are_found_with_their_modules() {
+        let symbols = KernelSymbols::parse(TABLE.as_bytes()).unwrap();
+        let of_kernel = |name: &str| Some((name.to_owned(), None));
+        let of_module = |name: &str, module: &str| Some((name.to_owned(), Some(module.to_owned())));
+        assert_eq!(symbols.functions(), 6);
+        assert_eq!(find(&symbols, 0xffff_ffff_80ff_ffff), None);
+        assert_eq!(
+            find(&symbols, 0xffff_ffff_8100_00ff),
+            of_kernel("startup_64")
+        );
+        assert_eq!(
+            find(&symbols, 0xffff_ffff_8100_0100),
+            of_kernel("__x64_sys_read")
+        );
+        assert_eq!(find(&symbols, 0xffff_ffff_8100_0240), of_kernel("do_read"));
+        assert_eq!(find(&symbols, 0xffff_ffff_8110_0200), None);
+        assert_eq!(find(&symbols, 0xffff_ffff_8200_0001), of_kernel("weak_one"));
+        assert_eq!(
+            find(&symbols, 0xffff_ffff_c000_0041),
+            of_module("ext4_read", "ext4")
+        );
+        let program = of_module("bpf_prog_6deef7357e7b4530_walk", "bpf");
+        assert_eq!(find(&symbols, 0xffff_ffff_c000_1000), program);
+        assert_eq!(find(&symbols, u64::MAX), None);
+    }
+
+    #[test]
+    fn hidden_addresses_are_told_from_none() {
+        let hidden = "0000000000000000 T _text\n0000000000000000 t do_read\n";
+        let error = KernelSymbols::parse(hidden.as_bytes()).unwrap_err();
+        assert!(matches!(error, Error::Hidden), "{error}");
+        assert!(error.to_string().contains("kptr_restrict"));
+        let empty = KernelSymbols::parse(&b"ffffffff81000300 D jiffies\n"[..]);
+        assert!(matches!(empty.unwrap_err(), Error::Empty));
+    }
+
+    proptest! {
+        #[test]
+        fn no_table_makes_it_panic(table in any::<Vec<u8>>(), address in any::<u64>()) {
+            if let Ok(symbols) = KernelSymbols::parse(table.as_slice()) {
+                let _ = symbols.find(address);
+            }
+        }
+
+        #[test]
+        fn no_line_makes_it_panic(
+            table in "([0-9a-f]{0,17} [tTwWd]? ?[a-z_.]{0,9}( |\t)?\\[?[a-z]{0,3}\\]?\n){0,30}",
+            address in any::<u64>(),
+        ) {
+            if let Ok(symbols) = KernelSymbols::parse(table.as_bytes()) {
+                let _ = symbols.find(address);
+                let _ = symbols.find(0);
+            }
+        }
+    }
+}
