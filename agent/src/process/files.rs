@@ -51,6 +51,12 @@ impl FileIdentity {
         Ok(Self::from_status(&fs::fstat(file)?))
     }
 
+    /// Whether it is of the same file, whatever has been done to that.
+    #[must_use]
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
     fn from_status(status: &Stat) -> Self {
         Self {
             device: status.st_dev,

@@ -49,6 +49,7 @@ pub struct Process {
     name: String,
     executable: PathBuf,
     namespace_pids: Vec<u32>,
+    user: Option<u32>,
     memory: Result<Memory, Errno>,
 }
 
@@ -92,6 +93,8 @@ impl Process {
             name,
             executable: OsString::from_vec(executable.to_vec()).into(),
             namespace_pids: numbers(&status, "NSpid:"),
+            // The real, the effective, the saved one and that for files.
+            user: numbers(&status, "Uid:").get(1).copied(),
             memory,
         })
     }
@@ -106,6 +109,12 @@ impl Process {
     #[must_use]
     pub fn namespace_pids(&self) -> &[u32] {
         &self.namespace_pids
+    }
+
+    /// The user on whose behalf it acts (the effective user id), as the agent sees it.
+    #[must_use]
+    pub fn user(&self) -> Option<u32> {
+        self.user
     }
 
     /// The kernel's name of it (`comm`), at most 15 bytes.

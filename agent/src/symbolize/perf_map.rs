@@ -1,0 +1,327 @@
+//! Addresses in code that was made at run time → functions, from the map that its maker writes.
+//!
+//! Node, Java's agents, .NET, Python itself (`-X perf`) and others write lines `START SIZE NAME`
+//! into `/tmp/perf-PID.map`, in the process's own root and with the id that the process itself
+//! has. See `tools/perf/Documentation/jit-interface.txt` of Linux.
+//!
+//! Invariants: anybody may write the file: only one that the process's user or root owns is read,
+//! not more than [`MAX_BYTES`] bytes and [`MAX_FUNCTIONS`] functions of it, and it is read again
+//! only when it has changed. What a later line says of an address holds.
+
+use std::{
+    collections::BinaryHeap,
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read, Take},
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use memchr::memchr;
+
+use super::name;
+use crate::process::{FileIdentity, Process};
+
+/// Most bytes of a map that are read.
+pub const MAX_BYTES: u64 = 64 << 20;
+
+/// Most functions that are kept.
+pub const MAX_FUNCTIONS: usize = 1_000_000;
+
+/// Most bytes of a line; what is longer is cut.
+const MAX_LINE: usize = 4 << 10;
+
+/// Why nothing is known of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// There is no map, or none that may be believed.
+    NoMap,
+    /// The map does not tell.
+    NotInMap,
+    /// The map has become larger than what is read.
+    TooLarge,
+}
+
+/// The functions that a process made at run time.
+#[derive(Debug, Default)]
+pub struct PerfMap {
+    state: Option<FileIdentity>,
+    /// Bytes of whole lines that were read.
+    done: u64,
+    /// The last line that was read, which shows whether lines were only appended.
+    last_line: Vec<u8>,
+    /// By address, without overlaps.
+    functions: Vec<Span>,
+    names: Vec<u8>,
+    is_too_large: bool,
+}
+
+/// Addresses of one function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Span {
+    start: u64,
+    /// First address after it.
+    end: u64,
+    /// Where in the names, and how long.
+    name: (u32, u16),
+}
+
+impl PerfMap {
+    /// Where the map of a process is, as the process sees it.
+    #[must_use]
+    pub fn path(process: &Process) -> PathBuf {
+        let pid = process.namespace_pids().last().copied();
+        format!("/tmp/perf-{}.map", pid.unwrap_or(process.pid())).into()
+    }
+
+    /// Reads what is new in the map of `process`, which is always the same one, and says whether
+    /// there was something.
+    pub fn refresh(&mut self, process: &Process) -> bool {
+        let path = Self::path(process);
+        match open(process, &path) {
+            Some(file) => self.update(&file).unwrap_or(false),
+            None => false,
+        }
+    }
+
+    /// What is at each address; the map is only looked at again where one is not in it.
+    pub fn find_all(
+        &mut self,
+        process: &Process,
+        addresses: &[u64],
+    ) -> Vec<Result<String, Reason>> {
+        let is_missing = |address: &u64| self.span(*address).is_none();
+        if addresses.iter().any(is_missing) {
+            self.refresh(process);
+        }
+        let found = addresses.iter().map(|&address| self.find(address));
+        found.collect()
+    }
+
+    /// The function at `address`, by what was read last.
+    ///
+    /// # Errors
+    ///
+    /// When it is not known.
+    pub fn find(&self, address: u64) -> Result<String, Reason> {
+        match self.span(address) {
+            Some(span) => Ok(name::readable(self.name(span.name))),
+            None if self.state.is_none() => Err(Reason::NoMap),
+            None if self.is_too_large => Err(Reason::TooLarge),
+            None => Err(Reason::NotInMap),
+        }
+    }
+
+    /// Bytes of memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.functions.capacity() * size_of::<Span>() + self.names.capacity()
+    }
+
+    fn span(&self, address: u64) -> Option<&Span> {
+        let after = self.functions.partition_point(|span| span.start <= address);
+        let span = self.functions[..after].last()?;
+        (address < span.end).then_some(span)
+    }
+
+    fn name(&self, (start, bytes): (u32, u16)) -> &[u8] {
+        self.names
+            .get(start as usize..)
+            .and_then(|names| names.get(..bytes.into()))
+            .unwrap_or_default()
+    }
+
+    /// Reads a map, or what was appended to it.
+    fn update(&mut self, file: &File) -> io::Result<bool> {
+        let state = FileIdentity::of(file)?;
+        if self.state == Some(state) {
+            return Ok(false);
+        }
+        if !self.is_continued(file, &state) {
+            *self = Self::default();
+        }
+        self.state = Some(state);
+        let mut lines = Lines::new(file, self.done);
+        let mut fresh = Vec::new();
+        while let Some(line) = lines.next()? {
+            if self.functions.len() + fresh.len() >= MAX_FUNCTIONS {
+                self.is_too_large = true;
+                break;
+            }
+            fresh.extend(self.parse(line));
+            self.last_line.clear();
+            self.last_line.extend_from_slice(line);
+        }
+        self.is_too_large |= lines.is_cut;
+        self.done = lines.done;
+        self.merge(&fresh);
+        Ok(true)
+    }
+
+    /// Whether the file still is what was read, with more behind it.
+    fn is_continued(&self, file: &File, state: &FileIdentity) -> bool {
+        let is_same = self.state.is_some_and(|before| before.is_same_file(state));
+        let mut line = vec![0; self.last_line.len()];
+        let start = self.done.checked_sub(line.len() as u64 + 1);
+        is_same
+            && start.is_some_and(|start| file.read_exact_at(&mut line, start).is_ok())
+            && line == self.last_line
+    }
+
+    /// Reads a line `START SIZE NAME`.
+    fn parse(&mut self, line: &[u8]) -> Option<Span> {
+        let mut fields = line.trim_ascii().splitn(3, |&byte| byte == b' ');
+        let start = hexadecimal(fields.next()?)?;
+        let end = start.checked_add(hexadecimal(fields.next()?)?)?;
+        let symbol = fields.next()?.trim_ascii();
+        if start == end || symbol.is_empty() {
+            return None;
+        }
+        let name = u32::try_from(self.names.len()).ok()?;
+        let bytes = u16::try_from(symbol.len()).ok()?;
+        self.names.extend_from_slice(symbol);
+        Some(Span {
+            start,
+            end,
+            name: (name, bytes),
+        })
+    }
+
+    /// Takes functions up, of which the last one holds where they overlap.
+    fn merge(&mut self, fresh: &[Span]) {
+        if fresh.is_empty() {
+            return;
+        }
+        let mut spans: Vec<(Span, usize)> = self
+            .functions
+            .drain(..)
+            .map(|span| (span, 0))
+            .chain(fresh.iter().copied().zip(1..))
+            .collect();
+        spans.sort_unstable_by_key(|(span, order)| (span.start, *order));
+        self.functions = without_overlaps(&spans);
+    }
+}
+
+/// Spans in the order of their start, with their priority → spans that do not overlap.
+fn without_overlaps(spans: &[(Span, usize)]) -> Vec<Span> {
+    let mut result: Vec<Span> = Vec::with_capacity(spans.len());
+    // Those that have begun, the most important first.
+    let mut open: BinaryHeap<(usize, usize)> = BinaryHeap::new();
+    let mut at = 0;
+    let mut next = 0;
+    loop {
+        while let Some(&(_, index)) = open.peek()
+            && spans[index].0.end <= at
+        {
+            open.pop();
+        }
+        if open.is_empty() {
+            let Some((span, _)) = spans.get(next) else {
+                break;
+            };
+            at = span.start;
+        }
+        while let Some((span, order)) = spans.get(next)
+            && span.start <= at
+        {
+            open.push((*order, next));
+            next += 1;
+        }
+        let Some(&(_, index)) = open.peek() else {
+            continue;
+        };
+        let span = spans[index].0;
+        let end = match spans.get(next) {
+            Some((following, _)) => span.end.min(following.start),
+            None => span.end,
+        };
+        match result.last_mut() {
+            Some(last) if last.end == at && last.name == span.name => last.end = end,
+            _ => result.push(Span {
+                start: at,
+                end,
+                name: span.name,
+            }),
+        }
+        at = end;
+    }
+    result
+}
+
+/// Opens the map, if it may be believed.
+fn open(process: &Process, path: &Path) -> Option<File> {
+    let file = process.open_in_root(path).ok()?;
+    let owner = file.metadata().ok()?.uid();
+    (owner == 0 || Some(owner) == process.user()).then_some(file)
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
+    u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Whole lines of a file.
+struct Lines<'a> {
+    reader: BufReader<Take<At<'a>>>,
+    /// Where the first line starts that was not given yet.
+    done: u64,
+    /// The last one that was given, cut to [`MAX_LINE`] bytes.
+    line: Vec<u8>,
+    is_cut: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(file: &'a File, start: u64) -> Self {
+        let rest = At {
+            file,
+            offset: start,
+        };
+        Self {
+            reader: BufReader::with_capacity(64 << 10, rest.take(MAX_BYTES.saturating_sub(start))),
+            done: start,
+            line: Vec::new(),
+            is_cut: false,
+        }
+    }
+
+    /// The next line without its end; one that has no end yet comes another time.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        let mut bytes = 0;
+        loop {
+            let piece = self.reader.fill_buf()?;
+            if piece.is_empty() {
+                self.is_cut = self.reader.get_ref().limit() == 0;
+                return Ok(None);
+            }
+            let end = memchr(b'\n', piece);
+            let text = &piece[..end.unwrap_or(piece.len())];
+            let room = MAX_LINE - self.line.len();
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            let consumed = text.len() + usize::from(end.is_some());
+            self.reader.consume(consumed);
+            bytes += consumed as u64;
+            if end.is_some() {
+                self.done += bytes;
+                return Ok(Some(&self.line));
+            }
+        }
+    }
+}
+
+/// A file from some offset on.
+struct At<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.file.read_at(into, self.offset)?;
+        self.offset += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Tests with maps that are written, continued, replaced and broken.
+
+use super::{PerfMap, Reason, Span, without_overlaps};
+use crate::process::Process;
+use proptest::prelude::{any, prop, proptest};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write as _,
+    process::id,
+};
+
+fn map_of(text: &[u8]) -> PerfMap {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text).unwrap();
+    let mut map = PerfMap::default();
+    assert!(map.update(&file).unwrap());
+    map
+}
+
+#[test]
+fn lines_are_read_as_jits_write_them() {
+    let map = map_of(
+        b"7f0000001000 40 py::fibonacci:/app/a b.py\n\
+          0x7f0000002000 0x10 JS:*run /srv/index.js:12:3\r\n\
+          7f0000003000 20 \n\
+          7f0000004000 zz broken\n\
+          7f0000004000\n\
+          ffffffffffffffff 20 over the end\n\
+          7f0000005000 0 nothing\n\
+          7f0000006000 8 a\x1bb\n\
+          7f0000007000 8 not yet whole",
+    );
+    let known = |name: &str| Ok(name.to_owned());
+    assert_eq!(map.find(0x7f00_0000_0fff), Err(Reason::NotInMap));
+    let python = known("py::fibonacci:/app/a b.py");
+    assert_eq!(map.find(0x7f00_0000_1000), python);
+    assert_eq!(map.find(0x7f00_0000_103f), python);
+    assert_eq!(map.find(0x7f00_0000_1040), Err(Reason::NotInMap));
+    let script = known("JS:*run /srv/index.js:12:3");
+    assert_eq!(map.find(0x7f00_0000_200f), script);
+    for address in [
+        0x7f00_0000_3000,
+        0x7f00_0000_4000,
+        u64::MAX,
+        0x7f00_0000_5000,
+    ] {
+        assert_eq!(map.find(address), Err(Reason::NotInMap));
+    }
+    assert_eq!(map.find(0x7f00_0000_6000), known(r"a\x1bb"));
+    assert_eq!(map.find(0x7f00_0000_7000), Err(Reason::NotInMap));
+}
+
+#[test]
+fn what_comes_later_holds() {
+    let map = map_of(b"1000 100 old\n1040 20 inner\n1050 100 newest\n0f00 100 before\n");
+    let name = |address| map.find(address).unwrap();
+    assert_eq!(name(0xfff), "before");
+    assert_eq!(name(0x1000), "old");
+    assert_eq!(name(0x1040), "inner");
+    assert_eq!(name(0x1050), "newest");
+    assert_eq!(name(0x114f), "newest");
+    assert_eq!(map.functions.len(), 4);
+}
+
+#[test]
+fn only_what_is_new_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let append = |text: &str| {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    };
+    append("1000 10 one\n2000 10 t");
+    let mut map = PerfMap::default();
+    assert!(map.update(&File::open(&path).unwrap()).unwrap());
+    assert!(!map.update(&File::open(&path).unwrap()).unwrap());
+    assert_eq!(map.find(0x2000), Err(Reason::NotInMap));
+    append("wo\n1008 10 three\n");
+    assert!(map.update(&File::open(&path).unwrap()).unwrap());
+    let names = [0x1000, 0x1008, 0x2000].map(|address| map.find(address).unwrap());
+    assert_eq!(names, ["one", "three", "two"]);
+
+    // A map that begins anew.
+    fs::write(
+        &path,
+        "2000 10 another, with a longer name than all before\n",
+    )
+    .unwrap();
+    assert!(map.update(&File::open(&path).unwrap()).unwrap());
+    assert_eq!(map.find(0x1000), Err(Reason::NotInMap));
+    assert!(map.find(0x2000).unwrap().starts_with("another"));
+}
+
+#[test]
+fn the_map_of_a_process_is_found() {
+    let process = Process::open(id()).unwrap();
+    let path = PerfMap::path(&process);
+    assert_eq!(path.to_str().unwrap(), format!("/tmp/perf-{}.map", id()));
+    let mut map = PerfMap::default();
+    assert_eq!(map.find_all(&process, &[0x1000]), [Err(Reason::NoMap)]);
+    fs::write(&path, "1000 10 one\n").unwrap();
+    let found = map.find_all(&process, &[0x1000, 0x2000]);
+    assert_eq!(found, [Ok("one".to_owned()), Err(Reason::NotInMap)]);
+
+    // What another user has put there is not believed; only root can show that.
+    if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
+        let mut map = PerfMap::default();
+        assert_eq!(map.find_all(&process, &[0x1000]), [Err(Reason::NoMap)]);
+    }
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_line_without_an_end_takes_no_memory() {
+    let mut text = vec![b'a'; 1 << 20];
+    text.extend(b"\n1000 10 one\n");
+    let map = map_of(&text);
+    assert_eq!(map.find(0x1000).unwrap(), "one");
+    assert!(map.bytes() < 4096);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in any::<Vec<u8>>(), address in any::<u64>()) {
+        let _ = map_of(&text).find(address);
+    }
+
+    #[test]
+    fn no_line_makes_it_panic(
+        text in "((0x)?[0-9a-f]{0,17} [0-9a-f]{0,17} ?.{0,9}\n){0,30}",
+        address in any::<u64>(),
+    ) {
+        let _ = map_of(text.as_bytes()).find(address);
+    }
+
+    #[test]
+    fn overlaps_are_taken_apart_as_by_painting(
+        spans in prop::collection::vec((0..60_u64, 1..20_u64), 0..40),
+    ) {
+        let mut painted = [None; 100];
+        let mut ordered = Vec::new();
+        for (order, (start, bytes)) in (0..).zip(spans) {
+            let name = (order, 1);
+            let end = start + bytes;
+            for place in start..end {
+                painted[usize::try_from(place).unwrap()] = Some(name);
+            }
+            ordered.push((Span { start, end, name }, order as usize));
+        }
+        ordered.sort_unstable_by_key(|(span, order)| (span.start, *order));
+        let result = without_overlaps(&ordered);
+        assert!(result.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        for (address, expected) in (0..).zip(painted) {
+            let found = result.iter().find(|span| (span.start..span.end).contains(&address));
+            assert_eq!(found.map(|span| span.name), expected);
+        }
+    }
+}
