@@ -58,6 +58,8 @@ pub struct Options {
     pub rate: u32,
     /// Which samples to take.
     pub filter: Filter,
+    /// Whether stacks are whole: with native and kernel frames, not those of Python alone.
+    pub native: bool,
     /// What to write.
     pub format: Format,
     /// Whether stacks begin with the thread where the format leaves the choice.
@@ -115,6 +117,10 @@ pub fn parse() -> Command {
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 struct Flags {
     #[command(subcommand)]
     subcommand: Option<Subcommand>,
@@ -169,6 +175,14 @@ struct Flags {
     /// Begin stacks with their thread (pprof always has it, as a label)
     #[arg(short, long)]
     threads: bool,
+
+    /// Native and kernel frames between those of Python [default]
+    #[arg(long, overrides_with = "no_native")]
+    native: bool,
+
+    /// Python frames alone
+    #[arg(long)]
+    no_native: bool,
 
     /// Only samples of threads that hold the GIL
     #[arg(short, long)]
@@ -269,6 +283,8 @@ impl TryFrom<Flags> for Options {
                 gil_only: flags.gil,
                 thread: flags.thread,
             },
+            // Of both, the one that was given last is left.
+            native: !flags.no_native,
             format,
             threads: flags.threads,
             destination,
@@ -354,6 +370,7 @@ mod tests {
                 duration: Some(Duration::from_secs(10)),
                 rate: 99,
                 filter: Filter::default(),
+                native: true,
                 format: Format::Pprof,
                 threads: false,
                 destination: Destination::Unnamed,
@@ -364,7 +381,7 @@ mod tests {
     #[test]
     fn everything_can_be_chosen() {
         assert_eq!(
-            options("-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --thread main"),
+            options("-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --thread main"),
             Ok(Options {
                 target: Target::Process(42),
                 children: true,
@@ -374,11 +391,26 @@ mod tests {
                     gil_only: true,
                     thread: Some(ThreadFilter::Name("main".to_owned())),
                 },
+                native: false,
                 format: Format::Svg,
                 threads: true,
                 destination: Destination::File("x.pb.gz".into()),
             })
         );
+    }
+
+    #[test]
+    fn the_last_word_on_native_frames_counts() {
+        let native = |arguments: &str| {
+            let options = options(&format!("-p 1 {arguments}"));
+            options.map(|options| options.native)
+        };
+        assert_eq!(native(""), Ok(true));
+        assert_eq!(native("--native"), Ok(true));
+        assert_eq!(native("--no-native"), Ok(false));
+        assert_eq!(native("--no-native --native"), Ok(true));
+        assert_eq!(native("--native --no-native"), Ok(false));
+        assert_eq!(native("--no-native --native --no-native"), Ok(false));
     }
 
     #[test]
