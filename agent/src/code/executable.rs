@@ -37,6 +37,7 @@ pub struct Executable {
     number: u32,
     table: u32,
     identity: Identity,
+    first_user: u32,
     path: PathBuf,
     bytes: Option<Arc<Bytes>>,
     /// Where its parts are loaded, and its build ID; [`None`] if it could not be read.
@@ -86,6 +87,7 @@ impl Executable {
             number,
             table,
             identity,
+            first_user: process.pid(),
             path,
             bytes,
             image,
@@ -110,7 +112,13 @@ impl Executable {
         self.identity
     }
 
-    /// Its path as the process saw it in which it was first seen.
+    /// The process in which it was first seen.
+    #[must_use]
+    pub fn first_user(&self) -> u32 {
+        self.first_user
+    }
+
+    /// Its path as that process saw it.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path

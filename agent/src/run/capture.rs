@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use agent_common::{
     counter::Counter,
-    record::{AbsentPage, Frame, NativeFrame, ProcessEvent},
+    record::{AbsentPage, ProcessEvent},
 };
 use anyhow::Result;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
@@ -13,16 +13,17 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use super::{
     code::FollowedCode,
     end::{End, Why},
+    names::{Names, NativeNames},
 };
 use crate::{
-    aggregate::{self, About, Aggregator, Filter, Resolve},
+    aggregate::{About, Aggregator, Filter},
     code::Compilation,
     decode::decode,
     discover::{Discovery, Finding},
     kernel::{Counters, Kernel, Python},
     launch::Program,
     process::{self, Descendant},
-    profile::{NativeResolved, Profile, Resolved},
+    profile::Profile,
     record::Record,
     report::Progress,
     symbolize::Symbolizer,
@@ -197,30 +198,16 @@ impl Capture {
         counters: &Counters,
     ) -> Result<Profile> {
         self.aggregator.check_filter(filter)?;
-        let mut names = Names {
-            python: &mut self.symbolizer,
-        };
+        let mut native = NativeNames::default();
+        let code = self.code.as_ref().map(|code| (&mut native, code.code()));
+        let mut names = Names::new(&mut self.symbolizer, code);
         let mut profile = self.aggregator.profile(about, filter, &mut names);
         let losses = &mut profile.losses;
         losses.lost_samples = counters.get(Counter::LOST_SAMPLES);
         losses.left_out_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
+        losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
         Ok(profile)
-    }
-}
-
-/// All that puts frames into words.
-struct Names<'a> {
-    python: &'a mut Symbolizer,
-}
-
-impl Resolve for Names<'_> {
-    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
-        self.python.resolve(frame)
-    }
-
-    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
-        aggregate::unknown(frame)
     }
 }
 

@@ -27,6 +27,11 @@ pub(super) struct FollowedCode {
 }
 
 impl FollowedCode {
+    /// The files that have been seen.
+    pub(super) fn code(&self) -> &Code {
+        &self.code
+    }
+
     /// Looks at what a process has mapped.
     pub(super) fn look_at(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
         // One that is gone keeps what was known of it.

@@ -4,6 +4,7 @@
 mod capture;
 mod code;
 mod end;
+mod names;
 
 use std::{
     io::{self, Write as _},
@@ -65,7 +66,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     let output = Output::prepare(&options.destination, options.format, pid)?;
 
     let period = Duration::from_secs(1) / options.rate;
-    let with_native = true;
+    let with_native = options.native;
     let mut kernel = Kernel::load(&Settings {
         period,
         hash_seed: random_seed(),

@@ -1,0 +1,221 @@
+//! All that puts frames into words: what the kernel half has sent of code objects, the symbols of
+//! files and of the kernel, and the maps of compilers at run time.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+use agent_common::record::{Frame, NativeFrame, NativeKind};
+
+use crate::{
+    aggregate::{self, Resolve},
+    code::{Bytes, Code, Executable},
+    elf::{DebugFiles, Elf},
+    process::Process,
+    profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved},
+    symbolize::{
+        Symbolizer,
+        kernel::KernelSymbols,
+        native::{Found, Limits, Symbols},
+        perf_map::PerfMap,
+    },
+};
+
+/// Most bytes that the symbols of files take; those of the file that was not asked for longest go
+/// first.
+const MAX_SYMBOL_BYTES: usize = 64 << 20;
+
+/// Puts frames into words.
+pub(super) struct Names<'a> {
+    python: &'a mut Symbolizer,
+    native: Option<&'a mut NativeNames>,
+    code: Option<&'a Code>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(
+        python: &'a mut Symbolizer,
+        native: Option<(&'a mut NativeNames, &'a Code)>,
+    ) -> Self {
+        let (native, code) = native.unzip();
+        Self {
+            python,
+            native,
+            code,
+        }
+    }
+}
+
+impl Resolve for Names<'_> {
+    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
+        self.python.resolve(frame)
+    }
+
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
+        let resolved = match (&mut self.native, self.code) {
+            (Some(native), Some(code)) => native.resolve(code, frame),
+            _ => None,
+        };
+        resolved.unwrap_or_else(|| aggregate::unknown(frame))
+    }
+}
+
+/// What is known of native and kernel code.
+#[derive(Default)]
+pub(super) struct NativeNames {
+    /// By the numbers of the files, with the order in which they were last asked for.
+    files: HashMap<u32, (u64, Symbols<Arc<Bytes>>)>,
+    asked: u64,
+    /// [`None`] until it is asked for.
+    kernel: Option<Option<KernelSymbols>>,
+    /// By process.
+    perf_maps: HashMap<u32, PerfMap>,
+}
+
+impl NativeNames {
+    fn resolve(&mut self, code: &Code, frame: &NativeFrame) -> Option<NativeResolved> {
+        match frame.kind {
+            NativeKind::KERNEL => Some(self.kernel(frame.address)),
+            NativeKind::FILE => Some(self.file(code.get(frame.of)?, frame.address)),
+            NativeKind::ANONYMOUS => Some(self.anonymous(frame.of, frame.address)),
+            _ => None,
+        }
+    }
+
+    fn kernel(&mut self, address: u64) -> NativeResolved {
+        let symbols = self
+            .kernel
+            .get_or_insert_with(|| KernelSymbols::read().ok());
+        let function = symbols.as_ref().and_then(|symbols| symbols.find(address));
+        let module = function.as_ref().and_then(|function| function.module);
+        let build_id = symbols.as_ref().and_then(KernelSymbols::build_id);
+        let executable = profile::Executable {
+            path: PathBuf::from(module.unwrap_or_default()),
+            build_id: match module {
+                Some(_) => None,
+                None => build_id.map(str::to_owned),
+            },
+            kind: match module {
+                Some(_) => ExecutableKind::KernelModule,
+                None => ExecutableKind::Kernel,
+            },
+            start: 0,
+            limit: 0,
+            file_offset: 0,
+        };
+        let functions = function.map(|function| plain(function.name));
+        NativeResolved {
+            executable,
+            address,
+            functions: functions.into_iter().collect(),
+        }
+    }
+
+    fn file(&mut self, executable: &Executable, address: u64) -> NativeResolved {
+        self.asked += 1;
+        let asked = self.asked;
+        let (last, symbols) = self
+            .files
+            .entry(executable.number())
+            .or_insert_with(|| (asked, load(executable)));
+        *last = asked;
+        let functions = match symbols.find(address) {
+            Found::Known(frames) => frames
+                .into_iter()
+                .map(|frame| NativeFunction {
+                    name: frame.name,
+                    file: frame.file,
+                    line: frame.line,
+                })
+                .collect(),
+            Found::Unknown(_) => Vec::new(),
+        };
+        self.shrink();
+        NativeResolved {
+            executable: described(executable),
+            address,
+            functions,
+        }
+    }
+
+    /// Lets symbols of files go that were not asked for long, if they take too much.
+    fn shrink(&mut self) {
+        let bytes = |files: &HashMap<u32, (u64, Symbols<Arc<Bytes>>)>| -> usize {
+            files.values().map(|(_, symbols)| symbols.bytes()).sum()
+        };
+        while self.files.len() > 1 && bytes(&self.files) > MAX_SYMBOL_BYTES {
+            let oldest = self.files.iter().min_by_key(|(_, (asked, _))| *asked);
+            let Some(oldest) = oldest.map(|(number, _)| *number) else {
+                break;
+            };
+            self.files.remove(&oldest);
+        }
+    }
+
+    fn anonymous(&mut self, pid: u32, address: u64) -> NativeResolved {
+        let map = self.perf_maps.entry(pid).or_default();
+        let function = match map.find(address) {
+            Ok(name) => Some(name),
+            Err(_) => Process::open(pid).ok().and_then(|process| {
+                let found = map.find_all(&process, &[address]);
+                found.into_iter().next()?.ok()
+            }),
+        };
+        NativeResolved {
+            executable: profile::Executable {
+                path: PathBuf::new(),
+                build_id: None,
+                kind: ExecutableKind::Anonymous,
+                start: 0,
+                limit: 0,
+                file_offset: 0,
+            },
+            address,
+            functions: function.map(plain).into_iter().collect(),
+        }
+    }
+}
+
+/// A function of which only the name is known.
+fn plain(name: String) -> NativeFunction {
+    NativeFunction {
+        name,
+        file: None,
+        line: None,
+    }
+}
+
+/// Reads the symbols of a file.
+fn load(executable: &Executable) -> Symbols<Arc<Bytes>> {
+    let bytes = executable.bytes();
+    let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
+        return Symbols::none(crate::symbolize::native::Reason::Unreadable);
+    };
+    let debug_file = |elf: &Elf<Arc<Bytes>>| {
+        // Its folders are looked through as one of its processes sees them.
+        let process = Process::open(executable.first_user()).ok()?;
+        let found = DebugFiles::of(&process, executable.path()).find(elf)?;
+        Elf::read(Arc::new(Bytes::File(found.into_source()))).ok()
+    };
+    Symbols::load(elf, debug_file, &Limits::default())
+}
+
+/// The file as profiles have it.
+fn described(executable: &Executable) -> profile::Executable {
+    let code = executable.segments().and_then(|segments| {
+        let code = segments.code().next()?;
+        let offset = segments.file_offset(code.start, 1)?;
+        Some((code, offset))
+    });
+    let (code, file_offset) = code.unwrap_or((0..0, 0));
+    profile::Executable {
+        path: executable.path().to_owned(),
+        build_id: executable.build_id().map(str::to_owned),
+        kind: if executable.is_vdso() {
+            ExecutableKind::Vdso
+        } else {
+            ExecutableKind::File
+        },
+        start: code.start,
+        limit: code.end,
+        file_offset,
+    }
+}
