@@ -13,7 +13,7 @@ use std::{
 use agent_common::record::{ProcessEvent, ProcessEventKind};
 
 use crate::{
-    process::{Descendant, Process},
+    process::{self, Descendant, Process},
     profile,
     python::{self, Detector, Interpreter},
 };
@@ -70,15 +70,14 @@ impl Known {
 }
 
 impl Discovery {
-    /// Begins with a process, whatever it runs.
+    /// Begins with a process, whatever it runs; tells why it has no Python frames if it has none.
     ///
     /// # Errors
     ///
     /// When it is gone or cannot be looked at.
-    pub fn add(&mut self, pid: u32) -> Result<Finding, python::Error> {
+    pub fn add(&mut self, pid: u32) -> Result<(Finding, Option<python::Error>), process::Error> {
         let process = Process::open(pid)?;
-        let (finding, obstacle) = self.examine(&process, None);
-        obstacle.map_or(Ok(finding), Err)
+        Ok(self.examine(&process, None))
     }
 
     /// Begins with a process that is going to run something, nobody knows yet what.
@@ -293,7 +292,8 @@ mod tests {
     #[test]
     fn a_copy_is_what_its_parent_is() {
         let mut discovery = Discovery::default();
-        assert!(discovery.add(id()).is_err(), "this is not Python");
+        let (_, obstacle) = discovery.add(id()).unwrap();
+        assert!(obstacle.is_some(), "this is not Python");
         let forked = event(ProcessEventKind::FORKED, u32::MAX, id());
         let finding = discovery.on_event(&forked).unwrap();
         assert_eq!(finding.process.pid, u32::MAX);
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn what_maps_code_again_and_again_is_looked_at_ever_more_seldom() {
         let mut discovery = Discovery::default();
-        assert!(discovery.add(id()).is_err());
+        discovery.add(id()).unwrap();
         let mapped = event(ProcessEventKind::MAPPED, id(), 0);
         for _ in 0..12 {
             if discovery.on_event(&mapped).is_none() {

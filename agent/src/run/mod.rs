@@ -51,12 +51,19 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
             discovery.add_unknown(pid);
             None
         }
-        None => match discovery.add(pid) {
-            Ok(finding) => Some(finding),
-            // It may start others that are Python.
-            Err(error) if options.children && !matches!(error, python::Error::Process(_)) => None,
-            Err(error) => return Err(error.into()),
-        },
+        None => {
+            let (finding, obstacle) = discovery.add(pid)?;
+            match obstacle {
+                // It has native frames, or may start others that are Python.
+                Some(python::Error::NotPython { .. }) if options.native || options.children => {}
+                Some(error) if options.native || options.children => {
+                    let _ = writeln!(io::stderr(), "no Python frames: {error}");
+                }
+                Some(error) => return Err(error.into()),
+                None => {}
+            }
+            Some(finding)
+        }
     };
     // From here on a signal ends the capture in order, and nothing half-done is left behind.
     let signals = match waiting {
