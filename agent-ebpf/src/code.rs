@@ -171,7 +171,7 @@ impl Words for Loaded<'_> {
             .first_block
             .wrapping_add(index / BLOCK_WORDS as u32);
         match TABLE_MAPS.get_value(self.table.map, &block) {
-            Some(block) => block.0[masked(index, BLOCK_WORDS as u32 - 1) as usize],
+            Some(block) => block[masked(index, BLOCK_WORDS as u32 - 1) as usize],
             None => 0,
         }
     }

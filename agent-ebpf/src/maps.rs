@@ -11,7 +11,7 @@ use agent_common::{
     limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
     mappings::{Mapping, Table},
     maps::{Process, Thread},
-    unwind::{Block, Rule},
+    unwind::{BLOCK_WORDS, Rule},
 };
 use aya_ebpf::{
     Global, btf_maps,
@@ -98,9 +98,12 @@ const INNER_MAP: usize = 1 << 12;
 const MAX_TABLE_MAPS: usize = 4096;
 
 /// The maps that hold unwind tables, each as large as what it holds. Written by the user half.
+///
+/// A value is a block, but not by that name: Linux 5.15 to 6.2 take a map whose value is known to be
+/// a structure for another kind of map than one of which that is not told.
 #[btf_map]
 pub(crate) static TABLE_MAPS: btf_maps::ArrayOfMaps<
-    btf_maps::Array<Block, 1, INNER_MAP>,
+    btf_maps::Array<[u32; BLOCK_WORDS], 1, INNER_MAP>,
     MAX_TABLE_MAPS,
 > = btf_maps::ArrayOfMaps::new();
 

@@ -22,10 +22,10 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Longest time between two looks at a process that maps more code.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Time without a look after which the next pause is the first again.
-const QUIET: Duration = Duration::from_secs(8);
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Most processes that are known at the same time; more are sampled without a name.
 const MAX_PROCESSES: usize = 16_384;

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use agent_common::unwind::Rule;
 
-use super::{Bytes, Executable, MAX_TABLE_BYTES};
+use super::{Bytes, Code, Executable, MAX_TABLE_BYTES};
 use crate::{
     elf::Elf,
     unwind::{self, Compiled, Rules, Table, compile, pack},
@@ -60,6 +60,8 @@ pub struct Loading {
     pub tables: Vec<(u32, Table)>,
     /// Indices of tables that there are none of.
     pub without_table: Vec<u32>,
+    /// Indices of tables that gave way to others.
+    pub unloaded: Vec<u32>,
 }
 
 impl Job {
@@ -105,8 +107,13 @@ impl Tables {
         (bytes <= MAX_SMALL).then(|| self.want(executable))?
     }
 
-    /// Takes what has been compiled, and gives what is to be told to the kernel half.
-    pub fn accept(&mut self, compilations: impl IntoIterator<Item = Compilation>) -> Loading {
+    /// Takes what has been compiled, and gives what is to be told to the kernel half. Where there is
+    /// no room for a table those of files that no process maps any more give way.
+    pub fn accept(
+        &mut self,
+        code: &Code,
+        compilations: impl IntoIterator<Item = Compilation>,
+    ) -> Loading {
         let mut loading = Loading::default();
         for compilation in compilations {
             // One that was forgotten meanwhile is not wanted any more.
@@ -119,6 +126,7 @@ impl Tables {
                 .map(|compiled| pack(&compiled, &mut self.rules))
                 .filter(|table| table.pages != 0);
             let bytes = table.as_ref().map_or(0, |table| table.words.len() * 4);
+            loading.unloaded.extend(self.make_room(code, bytes));
             match table {
                 Some(table) if self.bytes + bytes <= MAX_TABLE_BYTES => {
                     self.bytes += bytes;
@@ -139,6 +147,31 @@ impl Tables {
         loading.first_rule = added.peek().map_or(0, |(index, _)| *index);
         loading.rules = added.map(|(_, rule)| rule).collect();
         loading
+    }
+
+    /// Lets tables of files that are not used any more go, until there is room for so many bytes;
+    /// gives their indices.
+    fn make_room(&mut self, code: &Code, bytes: usize) -> Vec<u32> {
+        if self.bytes + bytes <= MAX_TABLE_BYTES {
+            return Vec::new();
+        }
+        let mut unused: Vec<_> = self
+            .states
+            .iter()
+            .filter(|(_, state)| matches!(state, State::Done(1..)))
+            .filter_map(|(number, _)| code.get(*number))
+            .filter_map(|executable| Some((executable.unused_since()?, executable)))
+            .collect();
+        unused.sort_unstable_by_key(|(since, executable)| (*since, executable.number()));
+        let mut unloaded = Vec::new();
+        for (_, executable) in unused {
+            if self.bytes + bytes <= MAX_TABLE_BYTES {
+                break;
+            }
+            self.forget(executable.number());
+            unloaded.push(executable.table());
+        }
+        unloaded
     }
 
     /// Forgets the table of a file.

@@ -85,7 +85,8 @@ impl FollowedCode {
         kernel: &mut Kernel,
         compiled: impl IntoIterator<Item = Compilation>,
     ) -> Result<()> {
-        let loading = self.tables.accept(compiled);
+        let loading = self.tables.accept(&self.code, compiled);
+        kernel.set_table_states(&loading.unloaded, TableState::ABSENT)?;
         kernel.add_rules(loading.first_rule, &loading.rules)?;
         let tables: Vec<_> = loading
             .tables

@@ -18,7 +18,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::{
     aggregate::About,
     cli::{Options, Output, Target},
-    discover::Discovery,
+    discover::{Discovery, Finding},
     encode::encode,
     kernel::{self, Kernel, Settings},
     launch::Waiting,
@@ -46,24 +46,11 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
             (waiting.pid(), Some(waiting))
         }
     };
-    let first = match waiting {
-        Some(_) => {
-            discovery.add_unknown(pid);
-            None
-        }
-        None => {
-            let (finding, obstacle) = discovery.add(pid)?;
-            match obstacle {
-                // It has native frames, or may start others that are Python.
-                Some(python::Error::NotPython { .. }) if options.native || options.children => {}
-                Some(error) if options.native || options.children => {
-                    let _ = writeln!(io::stderr(), "no Python frames: {error}");
-                }
-                Some(error) => return Err(error.into()),
-                None => {}
-            }
-            Some(finding)
-        }
+    let first = if waiting.is_some() {
+        discovery.add_unknown(pid);
+        None
+    } else {
+        Some(look_at_first(&mut discovery, pid, options)?)
     };
     // From here on a signal ends the capture in order, and nothing half-done is left behind.
     let signals = match waiting {
@@ -125,6 +112,21 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
         }
         None => result.map(|()| ExitCode::SUCCESS),
     }
+}
+
+/// Looks at the process that a capture is of.
+fn look_at_first(discovery: &mut Discovery, pid: u32, options: &Options) -> Result<Finding> {
+    let (finding, obstacle) = discovery.add(pid)?;
+    match obstacle {
+        // It has native frames, or may start others that are Python.
+        Some(python::Error::NotPython { .. }) if options.native || options.children => {}
+        Some(error) if options.native || options.children => {
+            let _ = writeln!(io::stderr(), "There are no Python frames: {error}");
+        }
+        Some(error) => return Err(error.into()),
+        None => {}
+    }
+    Ok(finding)
 }
 
 /// Makes the profile, writes it, and says so.

@@ -13,8 +13,8 @@ use crate::{
     profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved},
     symbolize::{
         Symbolizer,
-        kernel::KernelSymbols,
-        native::{Found, Limits, Symbols},
+        kernel::{self, KernelSymbols},
+        native::{Found, Limits, Reason, Symbols},
         perf_map::PerfMap,
     },
 };
@@ -64,8 +64,8 @@ pub(super) struct NativeNames {
     /// By the numbers of the files, with the order in which they were last asked for.
     files: HashMap<u32, (u64, Symbols<Arc<Bytes>>)>,
     asked: u64,
-    /// [`None`] until it is asked for.
-    kernel: Option<Option<KernelSymbols>>,
+    /// [`None`] until they are asked for.
+    kernel: Option<Result<KernelSymbols, kernel::Error>>,
     /// By process.
     perf_maps: HashMap<u32, PerfMap>,
 }
@@ -81,12 +81,11 @@ impl NativeNames {
     }
 
     fn kernel(&mut self, address: u64) -> NativeResolved {
-        let symbols = self
-            .kernel
-            .get_or_insert_with(|| KernelSymbols::read().ok());
-        let function = symbols.as_ref().and_then(|symbols| symbols.find(address));
+        let symbols = self.kernel.get_or_insert_with(KernelSymbols::read);
+        let symbols = symbols.as_ref().ok();
+        let function = symbols.and_then(|symbols| symbols.find(address));
         let module = function.as_ref().and_then(|function| function.module);
-        let build_id = symbols.as_ref().and_then(KernelSymbols::build_id);
+        let build_id = symbols.and_then(KernelSymbols::build_id);
         let executable = profile::Executable {
             path: PathBuf::from(module.unwrap_or_default()),
             build_id: match module {
@@ -187,7 +186,7 @@ fn plain(name: String) -> NativeFunction {
 fn load(executable: &Executable) -> Symbols<Arc<Bytes>> {
     let bytes = executable.bytes();
     let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
-        return Symbols::none(crate::symbolize::native::Reason::Unreadable);
+        return Symbols::none(Reason::Unreadable);
     };
     let debug_file = |elf: &Elf<Arc<Bytes>>| {
         // Its folders are looked through as one of its processes sees them.
