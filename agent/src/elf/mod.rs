@@ -30,7 +30,7 @@ pub use functions::{Binding, Function, SymbolTable, Which};
 pub use notes::build_id_in;
 pub use segments::{Placement, Segments};
 pub use source::Source;
-pub use symbols::Symbol;
+pub use symbols::{MAX_PREFIXED, Symbol};
 
 /// All files that are read have this shape.
 const CONTEXT: Ctx = Ctx {

@@ -1,5 +1,7 @@
 //! Looking a symbol up by its name, also among those that are not exported.
 
+use std::collections::HashSet;
+
 use goblin::elf::{
     SectionHeader,
     section_header::{SHN_UNDEF, SHT_SYMTAB},
@@ -17,6 +19,9 @@ const MAX_TABLE: u64 = 256 << 20;
 
 /// Places in a table of names at which a name may end, since names share their ends.
 const MAX_PLACES: usize = 64;
+
+/// Most symbols that are found by how their names start.
+pub const MAX_PREFIXED: usize = 1 << 10;
 
 /// A symbol that the file defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +49,48 @@ impl<S: Source> Elf<S> {
         }
     }
 
-    /// Reads through a table of symbols.
+    /// The symbols whose names start with `prefix`, exported or not, of a file that was not
+    /// stripped; at most [`MAX_PREFIXED`].
+    ///
+    /// # Errors
+    ///
+    /// When the tables cannot be read.
+    pub fn symbols_with_prefix(&self, prefix: &str) -> Result<Vec<Symbol>, Error> {
+        let mut found = Vec::new();
+        let mut sections = self.sections.iter();
+        if let Some(symbols) = sections.find(|section| section.sh_type == SHT_SYMTAB) {
+            self.read_through(symbols, prefix.as_bytes(), MAX_PREFIXED, |symbol| {
+                if found.len() < MAX_PREFIXED {
+                    found.push(symbol);
+                }
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The symbol with this name in a table.
     fn search(&self, symbols: &SectionHeader, name: &str) -> Result<Option<Symbol>, Error> {
+        debug_assert!(name.len() < MAX_NAME);
+        let mut needle = name.as_bytes().to_vec();
+        needle.push(0);
+        let mut found = None;
+        self.read_through(symbols, &needle, MAX_PLACES, |symbol| {
+            found = found.or(Some(symbol));
+        })?;
+        Ok(found)
+    }
+
+    /// Reads through a table of symbols, and calls `look` with those that the file defines and
+    /// whose names start with `needle`, which is looked for at `most` places.
+    fn read_through(
+        &self,
+        symbols: &SectionHeader,
+        needle: &[u8],
+        most: usize,
+        mut look: impl FnMut(Symbol),
+    ) -> Result<(), Error> {
         let Some(strings) = self.sections.get(symbols.sh_link as usize) else {
-            return Ok(None);
+            return Ok(());
         };
         for (what, bytes) in [("symbols", symbols.sh_size), ("names", strings.sh_size)] {
             if bytes > MAX_TABLE {
@@ -58,24 +101,20 @@ impl<S: Source> Elf<S> {
                 });
             }
         }
-        debug_assert!(name.len() < MAX_NAME);
-        let mut needle = name.as_bytes().to_vec();
-        needle.push(0);
-        let finder = memmem::Finder::new(&needle);
-        let mut places = Vec::new();
+        let finder = memmem::Finder::new(needle);
+        let mut places = HashSet::new();
         self.scan(
             strings.sh_offset,
             strings.sh_size,
             needle.len() - 1,
             |start, piece| {
                 let found = finder.find_iter(piece).map(|at| start + at as u64);
-                places.extend(found.take(MAX_PLACES - places.len()));
+                places.extend(found.take(most - places.len()));
             },
         )?;
         if places.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
-        let mut found = None;
         let mut carried = 0;
         self.scan(
             symbols.sh_offset,
@@ -87,15 +126,13 @@ impl<S: Source> Elf<S> {
                 let skip = at_most(first - start, piece.len());
                 let (entries, _) = piece.split_at(skip).1.as_chunks::<SYMBOL_BYTES>();
                 carried = first + (entries.len() * SYMBOL_BYTES) as u64;
-                found = found.or_else(|| {
-                    entries
-                        .iter()
-                        .filter(|entry| places.contains(&half(*entry, 0).into()))
-                        .find_map(defined)
-                });
+                entries
+                    .iter()
+                    .filter(|entry| places.contains(&half(*entry, 0).into()))
+                    .filter_map(defined)
+                    .for_each(&mut look);
             },
-        )?;
-        Ok(found)
+        )
     }
 }
 
