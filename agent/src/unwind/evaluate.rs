@@ -109,25 +109,52 @@ where
     ///
     /// Of functions that overlap the one with the higher start holds from there on, as unwinders
     /// that search by the start have it; of those with the same start the first in the section.
-    pub(super) fn rows(self, rules: &mut Rules, unknown: &mut Unknown) -> Vec<Row> {
-        let mut commons = Commons::new();
-        let starts = self.starts(&mut commons, unknown);
-        let mut context = Box::new(UnwindContext::new_in());
+    pub(super) fn rows(&self, rules: &mut Rules, unknown: &mut Unknown) -> Vec<Row> {
         let mut output = Output {
             rows: Rows::default(),
             rules,
             unknown,
             last: (Rule::UNKNOWN, 0),
         };
-        let mut starts = starts.into_iter().map(parts).peekable();
+        let mut context = Box::new(UnwindContext::new_in());
+        let mut commons = Commons::new();
+        let starts = self.starts(&mut commons, output.unknown);
+        self.each(&starts, &mut commons, |function, range| {
+            self.evaluate(function, range, &mut context, &mut output);
+        });
+        output.rows.finish()
+    }
+
+    /// The extents of all functions, as [`Self::rows`] has them.
+    pub(super) fn extents(&self) -> Vec<Range<u32>> {
+        let mut commons = Commons::new();
+        let starts = self.starts(&mut commons, &mut Unknown::default());
+        let mut extents = Vec::with_capacity(starts.len());
+        self.each(&starts, &mut commons, |_, range| extents.push(range));
+        extents
+    }
+
+    /// Calls `look` with every function and the distances that belong to it.
+    fn each(
+        &self,
+        starts: &[u64],
+        commons: &mut Commons<'a>,
+        mut look: impl FnMut(&Function<'a>, Range<u32>),
+    ) {
+        let mut starts = starts.iter().copied().map(parts).peekable();
         while let Some((start, offset)) = starts.next() {
             while starts.next_if(|(next, _)| *next == start).is_some() {}
             let limit = starts.peek().map_or(u32::MAX, |(next, _)| *next);
-            if let Some(function) = self.function(&mut commons, offset) {
-                self.evaluate(&function, limit, &mut context, &mut output);
+            let Some(function) = self.function(commons, offset) else {
+                continue;
+            };
+            let range = self
+                .code
+                .distances(function.initial_address(), function.len());
+            if let Some(range) = range {
+                look(&function, range.start..range.end.min(limit));
             }
         }
-        output.rows.finish()
     }
 
     /// Where functions start, in the order of that, each with where its description is.
@@ -178,26 +205,20 @@ where
         commons.entry(offset).or_insert_with(read).clone()
     }
 
-    /// Adds the rows of a function up to the distance `limit`.
+    /// Adds the rows of a function.
     fn evaluate(
         &self,
         function: &Function<'a>,
-        limit: u32,
+        range: Range<u32>,
         context: &mut UnwindContext<usize, Storage>,
         output: &mut Output<'_>,
     ) {
-        let range = self
-            .code
-            .distances(function.initial_address(), function.len());
-        let Some(range) = range else {
-            return;
-        };
-        let end = range.end.min(limit);
         let translator = Translator {
             machine: self.machine,
             section: &self.section,
         };
-        let mut position = range.start;
+        let Range { start, end } = range;
+        let mut position = start;
         let mut reason = Reason::Malformed;
         if let Ok(mut table) = UnwindTable::new(&self.section, &self.bases, context, function) {
             while position < end {

@@ -159,6 +159,31 @@ pub fn compile<S: Source>(
     })
 }
 
+/// The extents of the functions that a file's call-frame information describes, in the order of
+/// their addresses, none of which lies in two of them. Parts of a function that the compiler put
+/// elsewhere count as functions.
+///
+/// # Errors
+///
+/// As [`compile`].
+pub fn functions<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
+    let machine = elf.machine();
+    let machine = Machine::of(machine).ok_or(Error::Machine { machine })?;
+    let code = Code::of(elf.segments());
+    let sections = Sections::read(elf, &mut Unknown::default())?;
+    let mut functions =
+        Evaluation::loaded(&sections.loaded, sections.address, &machine, &code).extents();
+    if functions.is_empty() {
+        functions = Evaluation::debugging(&sections.debugging, &machine, &code).extents();
+    }
+    let base = code.base();
+    let address = |distance| base + u64::from(distance);
+    Ok(functions
+        .into_iter()
+        .map(|range| address(range.start)..address(range.end))
+        .collect())
+}
+
 /// Rows of the addresses of evaluation loops.
 fn marks(code: &Code, evaluation_loops: &[Range<u64>]) -> Vec<Row> {
     let mut loops: Vec<_> = evaluation_loops

@@ -17,6 +17,8 @@ pub enum Reason {
     FrameOffset,
     /// The return address is saved in a way that a rule cannot say.
     ReturnAddress,
+    /// The stack pointer of the caller is not the CFA.
+    StackPointer,
     /// Only the caller's frame pointer is lost, for that reason.
     FramePointer,
     /// Only the caller's base register is.
@@ -27,13 +29,14 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Malformed,
         Self::NoCode,
         Self::FrameExpression,
         Self::FrameRegister,
         Self::FrameOffset,
         Self::ReturnAddress,
+        Self::StackPointer,
         Self::FramePointer,
         Self::Base,
         Self::TooMany,

@@ -62,6 +62,11 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
             Place::Frame(saved) => saved,
             _ => return Err(Reason::ReturnAddress),
         };
+        // Elsewhere than at the CFA it is only while the stack is switched.
+        match row.register(self.machine.stack_pointer) {
+            None | Some(RegisterRule::SameValue | RegisterRule::ValOffset(0)) => {}
+            Some(_) => return Err(Reason::StackPointer),
+        }
         let mut lost = |reason| {
             unknown.count(reason);
             Saved::LOST

@@ -1,0 +1,152 @@
+//! Where in a file CPython's evaluation loop is: the code whose native frames stand for Python
+//! frames.
+//!
+//! It is one function, but compilers split it: what they take for cold goes elsewhere, in some
+//! builds with profiles nearly all of it. Where `strip` took the names of these parts they are
+//! known by jumps, since nothing but a function itself jumps into the middle of it:
+//!
+//! ```text
+//! _PyEval_EvalFrameDefault             a part of it
+//!   …                                    …
+//!   jmp  ──────────────────────────────► …
+//!   …  ◄──────────────────────────────  jmp
+//! ```
+//!
+//! Invariants: the extents are those of the call-frame information, not of the symbols; of the
+//! native frames of one run of the loop only one lies in them.
+
+use std::{collections::HashSet, ops::Range};
+
+use super::jumps;
+use crate::{
+    elf::{Elf, Error, Source, Symbol},
+    unwind,
+};
+
+/// What the loop is called, from 3.6 on and before.
+const NAMES: [&str; 2] = ["_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"];
+
+/// How the functions are called that are the loop instead, one for each instruction, where it is
+/// built of tail calls (3.14 and later, `--with-tail-call-interp`).
+const TAIL_CALLS: &str = "_TAIL_CALL_";
+
+/// Most bytes of code that are looked through for jumps; the loop has 100,000.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Most parts of a loop that are found by jumps.
+const MAX_PARTS: usize = 32;
+
+/// The addresses of the evaluation loop in a file, before the load bias is added, in their order;
+/// none where there is no loop, or no call-frame information.
+///
+/// # Errors
+///
+/// When a part of the file that is needed cannot be read.
+pub fn ranges<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
+    let symbols = symbols(elf)?;
+    if symbols.is_empty() {
+        return Ok(Vec::new());
+    }
+    let functions = match unwind::functions(elf) {
+        Ok(functions) => functions,
+        Err(unwind::Error::Elf(error)) => return Err(error),
+        Err(unwind::Error::Machine { .. }) => return Ok(Vec::new()),
+    };
+    let mut search = Search {
+        elf,
+        functions,
+        left: MAX_BYTES,
+    };
+    let mut found = Vec::new();
+    for symbol in symbols {
+        found.extend(search.containing(symbol.address));
+    }
+    found.sort_unstable_by_key(|range| range.start);
+    found.dedup();
+    search.complete(&mut found)?;
+    found.sort_unstable_by_key(|range| range.start);
+    Ok(found)
+}
+
+/// The functions that are the loop, as far as the file has their names.
+fn symbols<S: Source>(elf: &Elf<S>) -> Result<Vec<Symbol>, Error> {
+    for name in NAMES {
+        let Some(whole) = elf.symbol(name)? else {
+            continue;
+        };
+        // These are called by the function of that name, so that it has a frame below theirs.
+        for called in [TAIL_CALLS, &format!("{name}.part.")] {
+            let functions = elf.symbols_with_prefix(called)?;
+            if !functions.is_empty() {
+                return Ok(functions);
+            }
+        }
+        let mut parts = elf.symbols_with_prefix(&format!("{name}."))?;
+        parts.push(whole);
+        return Ok(parts);
+    }
+    Ok(Vec::new())
+}
+
+/// A search for the parts of a function.
+struct Search<'a, S> {
+    elf: &'a Elf<S>,
+    functions: Vec<Range<u64>>,
+    /// Bytes that are still looked through.
+    left: u64,
+}
+
+impl<S: Source> Search<'_, S> {
+    /// The function that an address is in.
+    fn containing(&self, address: u64) -> Option<Range<u64>> {
+        let after = self
+            .functions
+            .partition_point(|range| range.start <= address);
+        let range = self.functions.get(after.checked_sub(1)?)?;
+        range.contains(&address).then(|| range.clone())
+    }
+
+    /// Adds the parts that those in `parts` jump to and that jump back into the middle of those.
+    fn complete(&mut self, parts: &mut Vec<Range<u64>>) -> Result<(), Error> {
+        let mut looked_at: HashSet<u64> = parts.iter().map(|part| part.start).collect();
+        let mut next = 0;
+        while let Some(part) = parts.get(next)
+            && parts.len() < MAX_PARTS
+        {
+            next += 1;
+            for target in self.jumps(&part.clone())? {
+                let Some(candidate) = self.containing(target) else {
+                    continue;
+                };
+                if !looked_at.insert(candidate.start) {
+                    continue;
+                }
+                let returns = self.jumps(&candidate)?.iter().any(|target| {
+                    parts
+                        .iter()
+                        .any(|part| part.contains(target) && part.start != *target)
+                });
+                if returns {
+                    parts.push(candidate);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the jumps in a function lead that leave it.
+    fn jumps(&mut self, function: &Range<u64>) -> Result<Vec<u64>, Error> {
+        let bytes = (function.end - function.start).min(self.left);
+        self.left -= bytes;
+        let code = self.elf.loaded_from(function.start, bytes)?;
+        let mut found = Vec::new();
+        jumps::targets(self.elf.machine(), function.start, &code, |target| {
+            if !function.contains(&target) {
+                found.push(target);
+            }
+        });
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+}

@@ -1,0 +1,53 @@
+//! The files that an interpreter has mapped executable.
+
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+};
+
+use agent::process::{Process, file_name, maps::FileId};
+use xtask::interpreters::Interpreter;
+
+/// A file, which may be one of another root file system.
+pub(crate) struct Mapped {
+    /// Its name, without its folder.
+    pub(crate) name: String,
+    /// Which it is.
+    pub(crate) id: FileId,
+    /// It.
+    pub(crate) file: File,
+}
+
+/// The files that the interpreter runs, itself among them, each once.
+pub(crate) fn files(interpreter: &Interpreter) -> Vec<Mapped> {
+    let program = "import sys; print('ready'); sys.stdout.flush(); sys.stdin.read()";
+    let mut child = Command::new(&interpreter.path)
+        .args(["-E", "-s", "-S", "-c", program])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line.trim(), "ready", "{interpreter}");
+    let process = Process::open(child.id()).unwrap();
+    let mut files: Vec<Mapped> = Vec::new();
+    for mapping in process.mappings().unwrap() {
+        if let Some(mapped) = &mapping.file
+            && mapping.permissions.execute
+            && files.iter().all(|file| file.id != mapped.id)
+        {
+            files.push(Mapped {
+                name: String::from_utf8_lossy(file_name(&mapped.path)).into_owned(),
+                id: mapped.id,
+                file: process.open_mapped(&mapping).unwrap(),
+            });
+        }
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success(), "{interpreter}");
+    files
+}
