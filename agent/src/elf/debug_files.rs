@@ -5,6 +5,7 @@
 //! of it is right: an old package's offsets would be wrong ones.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -12,7 +13,10 @@ use std::{
 
 use flate2::Crc;
 
-use super::{Elf, Source};
+use super::{
+    Elf, Source, Which,
+    notes::{MAX_BUILD_ID, hexadecimal},
+};
 use crate::process::{Process, open_on_host};
 
 /// Where packages put debugging information.
@@ -36,7 +40,7 @@ impl<S: Source> Elf<S> {
 /// The files that may hold the debugging information of an image.
 #[derive(Clone, Copy, Debug)]
 pub struct DebugFiles<'a> {
-    process: &'a Process,
+    process: Option<&'a Process>,
     image: &'a Path,
 }
 
@@ -44,32 +48,59 @@ impl<'a> DebugFiles<'a> {
     /// Those of the file that `process` has at `image`.
     #[must_use]
     pub fn of(process: &'a Process, image: &'a Path) -> Self {
-        Self { process, image }
+        Self {
+            process: Some(process),
+            image,
+        }
     }
 
-    /// The file with the debugging information of `elf`, which is the image.
+    /// Those of the file that the agent itself has at `image`.
+    #[must_use]
+    pub fn on_host(image: &'a Path) -> Self {
+        Self {
+            process: None,
+            image,
+        }
+    }
+
+    /// The file with the debugging information of `elf`, which is the image, or only with its
+    /// symbols.
     #[must_use]
     pub fn find<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<File>> {
         let proof = Proof::of(elf);
-        self.paths(&proof).iter().find_map(|path| {
-            let opened = [self.process.open_in_root(path), open_on_host(path)];
-            opened
-                .into_iter()
-                .flatten()
-                .find_map(|file| proof.accept(file))
+        let paths = self.paths(&proof);
+        self.open(&paths, |file| proof.accept(file))
+    }
+
+    /// The file with what `elf`, which has debugging information, shares with others
+    /// (`.gnu_debugaltlink`, which `dwz` makes).
+    #[must_use]
+    pub fn find_shared<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<File>> {
+        let section = elf.contents(".gnu_debugaltlink", MAX_LINK).ok()?;
+        let (path, build_id) = split_link(&section)?;
+        let paths = shared_paths(path, &build_id);
+        self.open(&paths, |file| {
+            let elf = Elf::read(file).ok()?;
+            let is_right = elf.build_id().ok().flatten().as_ref() == Some(&build_id);
+            (is_right && elf.has_debug_info()).then_some(elf)
+        })
+    }
+
+    /// The first file at one of `paths`, as the process has it or else the host, that is accepted.
+    fn open<T>(&self, paths: &[PathBuf], accept: impl Fn(File) -> Option<T>) -> Option<T> {
+        paths.iter().find_map(|path| {
+            let opened = [
+                self.process.and_then(|it| it.open_in_root(path).ok()),
+                open_on_host(path).ok(),
+            ];
+            opened.into_iter().flatten().find_map(&accept)
         })
     }
 
     /// Where it may be, the likeliest first.
     fn paths(&self, proof: &Proof) -> Vec<PathBuf> {
         let mut paths = Vec::new();
-        if let Some((first, rest)) = proof
-            .build_id
-            .as_deref()
-            .and_then(|id| id.split_at_checked(2))
-        {
-            paths.push(format!("{DIRECTORY}/.build-id/{first}/{rest}.debug").into());
-        }
+        paths.extend(proof.build_id.as_deref().and_then(by_build_id));
         let image = self.image.as_os_str().as_bytes();
         let directory = self.image.parent().unwrap_or(Path::new("/"));
         let below = |path: &Path| {
@@ -86,9 +117,43 @@ impl<'a> DebugFiles<'a> {
             paths.push(below(directory).join(&link.name));
         }
         let with_end = [image, b".debug"].concat();
-        paths.push(below(Path::new(std::ffi::OsStr::from_bytes(&with_end))));
+        paths.push(below(Path::new(OsStr::from_bytes(&with_end))));
         paths
     }
+}
+
+fn by_build_id(build_id: &str) -> Option<PathBuf> {
+    let (first, rest) = build_id.split_at_checked(2)?;
+    Some(format!("{DIRECTORY}/.build-id/{first}/{rest}.debug").into())
+}
+
+/// What the section `.gnu_debugaltlink` says: a path and a build ID.
+fn split_link(section: &[u8]) -> Option<(&Path, String)> {
+    let end = section.iter().position(|&byte| byte == 0)?;
+    let (path, build_id) = (&section[..end], &section[end + 1..]);
+    let is_right = !path.is_empty() && (1..=MAX_BUILD_ID).contains(&build_id.len());
+    is_right.then(|| (Path::new(OsStr::from_bytes(path)), hexadecimal(build_id)))
+}
+
+/// Where a file may be that several share.
+fn shared_paths(path: &Path, build_id: &str) -> Vec<PathBuf> {
+    const FOLDER: &str = ".dwz";
+    let mut paths: Vec<PathBuf> = by_build_id(build_id).into_iter().collect();
+    if path.is_absolute() {
+        paths.push(path.to_owned());
+    }
+    // Other paths start at the file that has them, which all are below one directory.
+    let inside = path.iter().skip_while(|part| *part != FOLDER).skip(1);
+    if inside.clone().all(|part| part != "..") && inside.clone().next().is_some() {
+        paths.push(
+            [DIRECTORY, FOLDER]
+                .iter()
+                .map(OsStr::new)
+                .chain(inside)
+                .collect(),
+        );
+    }
+    paths
 }
 
 /// What the section `.gnu_debuglink` says.
@@ -140,7 +205,8 @@ impl Proof {
                 .as_ref()
                 .is_some_and(|link| checksum(&elf) == Some(link.checksum)),
         };
-        (is_right && elf.has_debug_info()).then_some(elf)
+        let is_useful = elf.has_debug_info() || elf.symbol_table(Which::All).is_some();
+        (is_right && is_useful).then_some(elf)
     }
 }
 
@@ -154,8 +220,9 @@ fn checksum(elf: &Elf<File>) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::Link;
+    use super::{Link, shared_paths, split_link};
     use proptest::prelude::{any, proptest};
+    use std::path::Path;
 
     #[test]
     fn a_link_is_a_name_and_a_checksum() {
@@ -175,10 +242,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_shared_file_is_named_with_its_build_id() {
+        let link = split_link(b"/usr/lib/debug/.dwz/a.debug\0\x12\xab").unwrap();
+        assert_eq!(
+            link,
+            (Path::new("/usr/lib/debug/.dwz/a.debug"), "12ab".to_owned())
+        );
+        for section in [&b""[..], b"a", b"a\0", b"\0\x12"] {
+            assert_eq!(split_link(section), None);
+        }
+        let paths = |path| shared_paths(Path::new(path), "12ab");
+        let first = Path::new("/usr/lib/debug/.build-id/12/ab.debug");
+        let second = Path::new("/usr/lib/debug/.dwz/x/a");
+        assert_eq!(paths("../../.dwz/x/a"), [first, second]);
+        assert_eq!(paths("/else/a"), [first, Path::new("/else/a")]);
+        assert_eq!(paths("../../.dwz/../../etc/shadow"), [first]);
+        assert_eq!(paths("a"), [first]);
+    }
+
     proptest! {
         #[test]
         fn no_section_makes_it_panic(section in any::<Vec<u8>>()) {
             let _ = Link::parse(&section);
+            let _ = split_link(&section);
         }
     }
 }

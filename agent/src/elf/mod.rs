@@ -14,13 +14,13 @@ mod segments;
 mod source;
 mod symbols;
 
-use std::io;
+use std::{io, sync::Arc};
 
 use goblin::{
     container::{Container, Ctx, Endian},
     elf::{
         Header, ProgramHeader, SectionHeader, header,
-        section_header::{SHN_XINDEX, SHT_NOBITS},
+        section_header::{SHF_COMPRESSED, SHN_XINDEX, SHT_NOBITS},
     },
 };
 use thiserror::Error;
@@ -29,7 +29,7 @@ pub use debug_files::DebugFiles;
 pub use functions::{Binding, Function, SymbolTable, Which};
 pub use notes::build_id_in;
 pub use segments::{Placement, Segments};
-pub use source::Source;
+pub use source::{Shared, Source};
 pub use symbols::{MAX_PREFIXED, Symbol};
 
 /// All files that are read have this shape.
@@ -124,6 +124,31 @@ pub struct Section {
     pub bytes: u64,
     /// Where in the file it is, if the file holds its bytes.
     pub file_offset: Option<u64>,
+    /// Whether the file holds them compressed.
+    pub is_compressed: bool,
+}
+
+impl<S: Source + Send + Sync + 'static> Elf<S> {
+    /// The same file, whose source can be read by several.
+    #[must_use]
+    pub fn share(self) -> Elf<Shared> {
+        Elf {
+            source: Arc::new(self.source),
+            header: self.header,
+            headers: self.headers,
+            segments: self.segments,
+            sections: self.sections,
+            section_names: self.section_names,
+        }
+    }
+}
+
+impl Elf<Shared> {
+    /// The source.
+    #[must_use]
+    pub fn source(&self) -> Shared {
+        Arc::clone(&self.source)
+    }
 }
 
 impl<S: Source> Elf<S> {
@@ -255,6 +280,7 @@ impl<S: Source> Elf<S> {
                 address: section.sh_addr,
                 bytes: section.sh_size,
                 file_offset: (section.sh_type != SHT_NOBITS).then_some(section.sh_offset),
+                is_compressed: section.sh_flags & u64::from(SHF_COMPRESSED) != 0,
             })
     }
 

@@ -13,7 +13,7 @@ const MAX_NOTES: u64 = 64 << 10;
 const MAX_PLACES: usize = 64;
 
 /// Most bytes of a build ID: SHA-512 has 64.
-const MAX_BUILD_ID: usize = 64;
+pub(super) const MAX_BUILD_ID: usize = 64;
 
 impl<S: Source> Elf<S> {
     /// The GNU build ID in lower-case hexadecimal.
@@ -72,7 +72,7 @@ fn find_build_id(notes: &[u8], alignment: usize) -> Option<&[u8]> {
     None
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {

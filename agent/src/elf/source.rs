@@ -19,6 +19,19 @@ pub trait Source {
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
+/// A source of any kind that several have a part in.
+pub type Shared = Arc<dyn Source + Send + Sync>;
+
+impl<S: Source + ?Sized> Source for Arc<S> {
+    fn bytes(&self) -> io::Result<u64> {
+        S::bytes(self)
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        S::fill(self, into, offset)
+    }
+}
+
 impl Source for File {
     fn bytes(&self) -> io::Result<u64> {
         self.metadata().map(|metadata| metadata.len())

@@ -4,13 +4,16 @@
 //! take more memory than [`Limits`] say; what is not known is data, with the reason for it. No
 //! file is mapped: one that is cut short while it is mapped kills its reader.
 
+mod dwarf;
 mod table;
 
-use std::num::NonZeroU32;
-
-use crate::elf::{self, Elf, Source, Which};
+use std::{fmt, num::NonZeroU32};
 
 use super::name;
+use crate::{
+    elf::{self, DebugFiles, Elf, Shared, Source, Which},
+    python::text,
+};
 use table::Table;
 
 /// What is taken from a file.
@@ -20,6 +23,8 @@ pub struct Limits {
     pub functions: usize,
     /// Whether debugging information is read, for inlined functions, files and lines.
     pub inlines: bool,
+    /// Bytes of debugging information from which on what was read of it is let go.
+    pub debug_bytes_kept: usize,
 }
 
 impl Default for Limits {
@@ -27,6 +32,7 @@ impl Default for Limits {
         Self {
             functions: 2_000_000,
             inlines: true,
+            debug_bytes_kept: 8 << 20,
         }
     }
 }
@@ -77,55 +83,81 @@ impl Reason {
     }
 }
 
+/// What debugging information there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugInfo {
+    /// It was not to be read.
+    NotWanted,
+    /// There is none.
+    Absent,
+    /// It is used.
+    Used,
+    /// It is more than what is read.
+    TooLarge,
+    /// It cannot be read.
+    Unreadable,
+    /// It makes no sense.
+    Malformed,
+}
+
 /// What is known of the functions of a file.
-#[derive(Debug)]
-pub struct Symbols<S> {
-    own: Option<Elf<S>>,
+pub struct Symbols {
+    own: Option<Elf<Shared>>,
     /// The file with what was stripped off the file.
-    debug: Option<Elf<S>>,
+    debug: Option<Elf<Shared>>,
+    /// The file with what several such files share.
+    shared: Option<Elf<Shared>>,
     tables: Vec<(Origin, Table)>,
+    info: Result<(Origin, dwarf::DebugInfo), DebugInfo>,
     /// Why there are no functions, if there are none.
     reason: Reason,
 }
 
-/// Which file a table is of.
+/// Which file something is in.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     Own,
     Debug,
 }
 
-impl<S: Source> Symbols<S> {
-    /// Reads the functions of a file; `debug` finds the file with what was stripped off it, and is
-    /// only asked where that can be of use.
-    pub fn load(
+impl Symbols {
+    /// Reads the functions of a file; what was stripped off it is looked for where that can be of
+    /// use.
+    pub fn load<S: Source + Send + Sync + 'static>(
         elf: Elf<S>,
-        debug: impl FnOnce(&Elf<S>) -> Option<Elf<S>>,
+        debug_files: Option<DebugFiles<'_>>,
         limits: &Limits,
     ) -> Self {
-        let is_whole =
-            elf.symbol_table(Which::All).is_some() && (elf.has_debug_info() || !limits.inlines);
-        let debug = if is_whole { None } else { debug(&elf) };
+        let has_info = elf.has_debug_info() || !limits.inlines;
+        let debug = match debug_files {
+            Some(files) if !has_info || elf.symbol_table(Which::All).is_none() => files.find(&elf),
+            _ => None,
+        };
+        let info = if !limits.inlines {
+            Err(DebugInfo::NotWanted)
+        } else if elf.has_debug_info() {
+            Ok(Origin::Own)
+        } else if debug.as_ref().is_some_and(Elf::has_debug_info) {
+            Ok(Origin::Debug)
+        } else {
+            Err(DebugInfo::Absent)
+        };
+        let shared = debug_files.and_then(|files| match (info, &debug) {
+            (Ok(Origin::Own), _) => files.find_shared(&elf),
+            (Ok(Origin::Debug), Some(debug)) => files.find_shared(debug),
+            _ => None,
+        });
+        let code = elf.code().unwrap_or(0..u64::MAX);
+        let most_kept = limits.debug_bytes_kept;
         let mut symbols = Self {
-            own: Some(elf),
-            debug,
+            own: Some(elf.share()),
+            debug: debug.map(Elf::share),
+            shared: shared.map(Elf::share),
             tables: Vec::new(),
+            info: info.map(|origin| (origin, dwarf::DebugInfo::new(code, most_kept))),
             reason: Reason::NoSymbols,
         };
-        for (origin, which) in [
-            (Origin::Own, Which::All),
-            (Origin::Debug, Which::All),
-            (Origin::Own, Which::Exported),
-        ] {
-            match symbols.table(origin, which, limits) {
-                Ok(Some(table)) => {
-                    symbols.tables.push((origin, table));
-                    break;
-                }
-                Ok(None) => {}
-                Err(error) => symbols.reason = Reason::of(&error),
-            }
-        }
+        symbols.read_tables(limits);
         symbols
     }
 
@@ -135,8 +167,27 @@ impl<S: Source> Symbols<S> {
         Self {
             own: None,
             debug: None,
+            shared: None,
             tables: Vec::new(),
+            info: Err(DebugInfo::Absent),
             reason,
+        }
+    }
+
+    fn read_tables(&mut self, limits: &Limits) {
+        for (origin, which) in [
+            (Origin::Own, Which::All),
+            (Origin::Debug, Which::All),
+            (Origin::Own, Which::Exported),
+        ] {
+            match self.table(origin, which, limits) {
+                Ok(Some(table)) => {
+                    self.tables.push((origin, table));
+                    break;
+                }
+                Ok(None) => {}
+                Err(error) => self.reason = Reason::of(&error),
+            }
         }
     }
 
@@ -149,12 +200,14 @@ impl<S: Source> Symbols<S> {
         let Some(elf) = self.elf(origin) else {
             return Ok(None);
         };
-        elf.symbol_table(which)
-            .map(|place| Table::read(elf, place, limits.functions))
-            .transpose()
+        let Some(place) = elf.symbol_table(which) else {
+            return Ok(None);
+        };
+        let table = Table::read(elf, place, limits.functions)?;
+        Ok((!table.is_empty()).then_some(table))
     }
 
-    fn elf(&self, origin: Origin) -> Option<&Elf<S>> {
+    fn elf(&self, origin: Origin) -> Option<&Elf<Shared>> {
         match origin {
             Origin::Own => self.own.as_ref(),
             Origin::Debug => self.debug.as_ref(),
@@ -164,33 +217,112 @@ impl<S: Source> Symbols<S> {
     /// What is at `address`, which is one of the file itself, before the load bias is added, and
     /// lies in the instruction that is meant: of a call not where it returns to, but before.
     pub fn find(&mut self, address: u64) -> Found {
+        let symbol = self.symbol(address);
+        let mut frames = self.inlines(address);
+        match (symbol, frames.last_mut()) {
+            // So that a function has one name, be debugging information read or not.
+            (Ok(symbol), Some(outermost)) => outermost.name = name::readable(&symbol),
+            (Ok(symbol), None) => frames.push(Frame {
+                name: name::readable(&symbol),
+                file: None,
+                line: None,
+                first_line: None,
+            }),
+            (Err(reason), None) => return Found::Unknown(reason),
+            // Only its line may be known.
+            (Err(reason), Some(outermost)) if outermost.name.is_empty() => {
+                return Found::Unknown(reason);
+            }
+            (Err(_), Some(_)) => {}
+        }
+        Found::Known(frames)
+    }
+
+    /// The name of the symbol that `address` is in.
+    fn symbol(&self, address: u64) -> Result<Vec<u8>, Reason> {
         let mut reason = self.reason;
         for (origin, table) in &self.tables {
             let Some(elf) = self.elf(*origin) else {
                 continue;
             };
             match table.find(elf, address) {
-                Ok((_, symbol)) => {
-                    return Found::Known(vec![Frame {
-                        name: name::readable(&symbol),
-                        file: None,
-                        line: None,
-                        first_line: None,
-                    }]);
-                }
+                Ok((_, symbol)) => return Ok(symbol),
                 Err(other) => reason = other,
             }
         }
-        Found::Unknown(reason)
+        Err(reason)
+    }
+
+    /// What debugging information says of `address`; only the name of the last may be empty.
+    fn inlines(&mut self, address: u64) -> Vec<Frame> {
+        let Ok((origin, info)) = &mut self.info else {
+            return Vec::new();
+        };
+        let main = match origin {
+            Origin::Own => self.own.as_ref(),
+            Origin::Debug => self.debug.as_ref(),
+        };
+        let Some(main) = main else {
+            return Vec::new();
+        };
+        let files = dwarf::Files {
+            main,
+            shared: self.shared.as_ref(),
+        };
+        let levels = info.find(&files, address);
+        levels.iter().map(Frame::of).collect()
+    }
+
+    /// What debugging information there is.
+    #[must_use]
+    pub fn debug_info(&self) -> DebugInfo {
+        match &self.info {
+            Err(reason) => *reason,
+            Ok((_, info)) => match info.failed() {
+                None => DebugInfo::Used,
+                Some(dwarf::Error::TooLarge) => DebugInfo::TooLarge,
+                Some(dwarf::Error::Unreadable) => DebugInfo::Unreadable,
+                Some(dwarf::Error::Malformed) => DebugInfo::Malformed,
+            },
+        }
     }
 
     /// Bytes of memory that it takes, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let tables = self.tables.iter().map(|(_, table)| table.bytes());
-        size_of::<Self>() + tables.sum::<usize>()
+        let info = self.info.as_ref().map_or(0, |(_, info)| info.bytes());
+        size_of::<Self>() + tables.sum::<usize>() + info
     }
 
     /// Lets go of what can be read again.
-    pub fn shrink(&mut self) {}
+    pub fn shrink(&mut self) {
+        if let Ok((_, info)) = &mut self.info {
+            info.shrink();
+        }
+    }
+}
+
+impl Frame {
+    fn of(level: &dwarf::Level) -> Self {
+        let file = level.file.as_deref();
+        Self {
+            name: level
+                .name
+                .as_deref()
+                .map_or_else(String::new, name::readable),
+            file: file.map(text::decode_bytes),
+            line: NonZeroU32::new(level.line),
+            first_line: NonZeroU32::new(level.first_line),
+        }
+    }
+}
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Symbols");
+        shown.field("tables", &self.tables.len());
+        shown.field("debug_info", &self.debug_info());
+        shown.finish_non_exhaustive()
+    }
 }

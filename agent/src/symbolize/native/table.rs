@@ -66,6 +66,11 @@ impl Table {
         })
     }
 
+    /// Whether there are no functions.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Bytes of memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.entries)

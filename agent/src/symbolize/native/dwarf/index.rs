@@ -1,0 +1,227 @@
+//! Which unit of a file an address is of.
+//!
+//! Invariant: no more than 16 bytes for a range of addresses, and 8 for a unit; sections are read
+//! for it once, and not kept.
+
+use std::{collections::HashMap, sync::Arc};
+
+use gimli::{DebugInfoOffset, Dwarf, Reader as _, Section as _, UnitType};
+
+use super::{
+    Error, MAX_READ, MAX_RESIDENT, Work,
+    bytes::{Bytes, Meter},
+    unit::Unit,
+};
+
+/// Most units.
+const MAX_UNITS: usize = 1 << 20;
+
+/// Most ranges of addresses.
+const MAX_RANGES: usize = 1 << 22;
+
+/// Most ranges that are looked at for those with an address.
+const MAX_LOOKED_AT: usize = 256;
+
+/// Most units that are looked into for an address.
+const MAX_FOUND: usize = 4;
+
+/// Where the units of a file start in `.debug_info`.
+#[derive(Debug, Default)]
+pub(super) struct Units(Vec<usize>);
+
+impl Units {
+    /// Looks at the heads of all units.
+    pub(super) fn read(dwarf: &Dwarf<Bytes>, work: &mut Work) -> Result<Self, Error> {
+        let mut units = Self::default();
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next()? {
+            work.spend(1)?;
+            if let Some(offset) = header.debug_info_offset() {
+                units.add(offset.0)?;
+            }
+        }
+        Ok(units)
+    }
+
+    fn add(&mut self, offset: usize) -> Result<(), Error> {
+        if self.0.len() == MAX_UNITS {
+            return Err(Error::TooLarge);
+        }
+        self.0.push(offset);
+        Ok(())
+    }
+
+    /// Where a unit starts.
+    pub(super) fn offset(&self, unit: usize) -> Option<usize> {
+        self.0.get(unit).copied()
+    }
+
+    /// The unit that something in `.debug_info` is in.
+    pub(super) fn containing(&self, offset: usize) -> Option<usize> {
+        self.0.partition_point(|it| *it <= offset).checked_sub(1)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<usize>()
+    }
+}
+
+/// Which addresses are of which unit.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) units: Units,
+    /// By address.
+    ranges: Vec<Range>,
+}
+
+/// Addresses of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Range {
+    begin: u64,
+    bytes: u32,
+    unit: u32,
+}
+
+impl Index {
+    /// Looks through all units; only what is in `code` counts. `open` opens the sections, again
+    /// and again, so that what was read does not pile up.
+    pub(super) fn read(
+        open: impl Fn(&Arc<Meter>) -> Result<Dwarf<Bytes>, Error>,
+        code: &std::ops::Range<u64>,
+        work: &mut Work,
+    ) -> Result<Self, Error> {
+        let mut index = Self::default();
+        let mut opened = Opened::new(&open)?;
+        let listed = listed(&opened.dwarf, code, work)?;
+        let bytes = opened.dwarf.debug_info.reader().len();
+        let mut next = 0;
+        while next < bytes {
+            work.spend(1)?;
+            if opened.is_full() {
+                opened = Opened::new(&open)?;
+            }
+            let dwarf = &opened.dwarf;
+            let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(next))?;
+            let unit = u32::try_from(index.units.0.len()).map_err(|_| Error::TooLarge)?;
+            index.units.add(next)?;
+            let ranges = listed.get(&next);
+            next += header.length_including_self();
+            if let Some(ranges) = ranges {
+                for (begin, end) in ranges {
+                    index.add(unit, *begin, *end)?;
+                }
+                continue;
+            }
+            if !matches!(
+                header.type_(),
+                UnitType::Compilation | UnitType::Skeleton(_)
+            ) {
+                continue;
+            }
+            // A unit that makes no sense does not hide the others.
+            let result = Unit::read(dwarf, header).and_then(|read| {
+                let mut result = Ok(());
+                let add = |range: gimli::Range| {
+                    if code.contains(&range.begin) && result.is_ok() {
+                        result = index.add(unit, range.begin, range.end);
+                    }
+                };
+                read.place.ranges(dwarf, &read.inner, work, add)?;
+                result
+            });
+            if let Err(Error::TooLarge) = result {
+                return Err(Error::TooLarge);
+            }
+        }
+        index.ranges.sort_unstable();
+        index.ranges.shrink_to_fit();
+        index.units.0.shrink_to_fit();
+        Ok(index)
+    }
+
+    fn add(&mut self, unit: u32, begin: u64, end: u64) -> Result<(), Error> {
+        if self.ranges.len() == MAX_RANGES {
+            return Err(Error::TooLarge);
+        }
+        let bytes = u32::try_from(end.saturating_sub(begin)).unwrap_or(u32::MAX);
+        self.ranges.push(Range { begin, bytes, unit });
+        Ok(())
+    }
+
+    /// The units that say that they have `address`.
+    pub(super) fn find(&self, address: u64) -> Vec<usize> {
+        let after = self.ranges.partition_point(|it| it.begin <= address);
+        let mut found = Vec::new();
+        for range in self.ranges[..after].iter().rev().take(MAX_LOOKED_AT) {
+            let unit = range.unit as usize;
+            if address - range.begin < range.bytes.into() && !found.contains(&unit) {
+                found.push(unit);
+            }
+            if found.len() == MAX_FOUND {
+                break;
+            }
+        }
+        found
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.units.bytes() + self.ranges.capacity() * size_of::<Range>()
+    }
+}
+
+/// Sections of which not much was read yet.
+struct Opened {
+    dwarf: Dwarf<Bytes>,
+    meter: Arc<Meter>,
+    /// Bytes in memory from the beginning.
+    at_first: usize,
+}
+
+impl Opened {
+    fn new(open: impl Fn(&Arc<Meter>) -> Result<Dwarf<Bytes>, Error>) -> Result<Self, Error> {
+        let meter = Arc::new(Meter::new(MAX_RESIDENT));
+        meter.allow(MAX_READ);
+        let dwarf = open(&meter)?;
+        Ok(Self {
+            dwarf,
+            at_first: meter.resident(),
+            meter,
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        /// A few thousand pages.
+        const MUCH: usize = 8 << 20;
+        self.meter.resident() - self.at_first > MUCH
+    }
+}
+
+type Listed = HashMap<usize, Vec<(u64, u64)>>;
+
+/// What `.debug_aranges` lists, by where the unit starts; it saves looking at each unit, but need
+/// not have all of them.
+fn listed(
+    dwarf: &Dwarf<Bytes>,
+    code: &std::ops::Range<u64>,
+    work: &mut Work,
+) -> Result<Listed, Error> {
+    let mut listed = Listed::new();
+    let mut headers = dwarf.debug_aranges.headers();
+    // What it lacks, the units say themselves.
+    while let Ok(Some(header)) = headers.next() {
+        let mut entries = header.entries();
+        let mut ranges = Vec::new();
+        while let Ok(Some(entry)) = entries.next() {
+            work.spend(1)?;
+            let (begin, bytes) = (entry.address(), entry.length());
+            if code.contains(&begin) && bytes != 0 {
+                ranges.push((begin, begin.saturating_add(bytes)));
+            }
+        }
+        if !ranges.is_empty() {
+            let unit = listed.entry(header.debug_info_offset().0);
+            unit.or_default().extend(ranges);
+        }
+    }
+    Ok(listed)
+}

@@ -1,0 +1,143 @@
+//! One unit of debugging information: as a rule what was compiled at once.
+
+use std::sync::Arc;
+
+use gimli::{
+    Abbreviations, Attribute, AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugAddrBase,
+    DebugLineOffset, DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf,
+    DwarfFileType, Range, Reader as _, Section as _, UnitHeader, constants as dw,
+};
+
+use super::{Error, Work, bytes::Bytes};
+
+/// Most bytes that describe the shapes of a unit's entries.
+const MAX_ABBREVIATIONS: usize = 1 << 20;
+
+type Value = AttributeValue<Bytes>;
+
+/// A unit.
+pub(super) struct Unit {
+    /// Without the lines, which gimli would read at once.
+    pub(super) inner: gimli::Unit<Bytes>,
+    /// Where its lines are.
+    pub(super) lines: Option<DebugLineOffset>,
+    /// Where its code is.
+    pub(super) place: Place,
+}
+
+impl Unit {
+    /// Reads what the unit says of itself.
+    pub(super) fn read(dwarf: &Dwarf<Bytes>, header: UnitHeader<Bytes>) -> Result<Self, Error> {
+        let encoding = header.encoding();
+        let kind = DwarfFileType::Main;
+        let mut unit = gimli::Unit {
+            abbreviations: Arc::new(abbreviations(dwarf, header.debug_abbrev_offset())?),
+            name: None,
+            comp_dir: None,
+            low_pc: 0,
+            str_offsets_base: DebugStrOffsetsBase::default_for_encoding_and_file(encoding, kind),
+            addr_base: DebugAddrBase(0),
+            loclists_base: DebugLocListsBase::default_for_encoding_and_file(encoding, kind),
+            rnglists_base: DebugRngListsBase::default_for_encoding_and_file(encoding, kind),
+            line_program: None,
+            dwo_id: None,
+            header,
+        };
+        let shapes = Arc::clone(&unit.abbreviations);
+        let mut entries = unit.header.entries_raw(&shapes, None)?;
+        let shape = entries
+            .read_abbreviation()?
+            .ok_or(gimli::Error::MissingUnitDie)?;
+        let mut place = Place::default();
+        let mut lines = None;
+        let mut directory = None;
+        for specification in shape.attributes() {
+            let attribute = entries.read_attribute(*specification)?;
+            place.take(&attribute);
+            match attribute.value() {
+                Value::DebugLineRef(offset) => lines = Some(offset),
+                Value::DebugStrOffsetsBase(base) => unit.str_offsets_base = base,
+                Value::DebugAddrBase(base) => unit.addr_base = base,
+                Value::DebugRngListsBase(base) => unit.rnglists_base = base,
+                value if attribute.name() == dw::DW_AT_comp_dir => directory = Some(value),
+                _ => {}
+            }
+        }
+        // The bases are known only now.
+        unit.comp_dir = directory.and_then(|value| dwarf.attr_string(&unit, value).ok());
+        if let Some(low) = place.low.clone() {
+            unit.low_pc = dwarf.attr_address(&unit, low)?.unwrap_or(0);
+        }
+        Ok(Self {
+            inner: unit,
+            lines,
+            place,
+        })
+    }
+}
+
+fn abbreviations(
+    dwarf: &Dwarf<Bytes>,
+    offset: DebugAbbrevOffset,
+) -> Result<Abbreviations, gimli::Error> {
+    let mut bytes = dwarf.debug_abbrev.reader().clone();
+    bytes.skip(offset.0)?;
+    bytes.truncate(bytes.len().min(MAX_ABBREVIATIONS))?;
+    DebugAbbrev::from(bytes).abbreviations(DebugAbbrevOffset(0))
+}
+
+/// Where the code of an entry is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    low: Option<Value>,
+    high: Option<Value>,
+    ranges: Option<Value>,
+}
+
+impl Place {
+    /// Takes an attribute, if it says something of the place.
+    pub(super) fn take(&mut self, attribute: &Attribute<Bytes>) -> bool {
+        let field = match attribute.name() {
+            dw::DW_AT_low_pc => &mut self.low,
+            dw::DW_AT_high_pc => &mut self.high,
+            dw::DW_AT_ranges => &mut self.ranges,
+            _ => return false,
+        };
+        *field = Some(attribute.value());
+        true
+    }
+
+    /// Calls `take` with each of its ranges that is not empty.
+    pub(super) fn ranges(
+        &self,
+        dwarf: &Dwarf<Bytes>,
+        unit: &gimli::Unit<Bytes>,
+        work: &mut Work,
+        mut take: impl FnMut(Range),
+    ) -> Result<(), Error> {
+        if let Some(value) = &self.ranges
+            && let Some(mut ranges) = dwarf.attr_ranges(unit, value.clone())?
+        {
+            while let Some(range) = ranges.next()? {
+                work.spend(1)?;
+                take(range);
+            }
+            return Ok(());
+        }
+        let (Some(low), Some(high)) = (&self.low, &self.high) else {
+            return Ok(());
+        };
+        let Some(begin) = dwarf.attr_address(unit, low.clone())? else {
+            return Ok(());
+        };
+        let end = match high.udata_value() {
+            Some(bytes) => begin.checked_add(bytes),
+            None => dwarf.attr_address(unit, high.clone())?,
+        };
+        if let Some(end) = end.filter(|end| begin < *end) {
+            work.spend(1)?;
+            take(Range { begin, end });
+        }
+        Ok(())
+    }
+}
