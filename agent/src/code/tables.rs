@@ -7,6 +7,7 @@ use agent_common::unwind::Rule;
 use super::{Bytes, Code, Executable, MAX_TABLE_BYTES};
 use crate::{
     elf::Elf,
+    python::evaluation_loop,
     unwind::{self, Compiled, Rules, Table, compile, pack},
 };
 
@@ -78,7 +79,8 @@ impl Job {
 
 fn compile_file(bytes: Arc<Bytes>) -> Result<Compiled, unwind::Error> {
     let elf = Elf::read(bytes)?;
-    compile(&elf, &[])
+    let loops = evaluation_loop::ranges(&elf)?;
+    compile(&elf, &loops)
 }
 
 impl Tables {

@@ -247,11 +247,6 @@ impl<S: Source> Elf<S> {
         self.bytes_at("section names", names.sh_offset, names.sh_size, limit)
     }
 
-    /// Where its bytes come from.
-    pub fn into_source(self) -> S {
-        self.source
-    }
-
     /// The machine it is for (`EM_X86_64`, …).
     #[must_use]
     pub fn machine(&self) -> u16 {

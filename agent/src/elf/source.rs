@@ -43,16 +43,6 @@ impl Source for File {
     }
 }
 
-impl<S: Source> Source for Arc<S> {
-    fn bytes(&self) -> io::Result<u64> {
-        S::bytes(self)
-    }
-
-    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        S::fill(self, into, offset)
-    }
-}
-
 impl Source for &[u8] {
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.len() as u64)

@@ -76,11 +76,11 @@ impl Capture {
         let mut ticks = interval(READ_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let why = loop {
-            let mut compiled = None;
+            let mut compiled = Vec::new();
             let why = tokio::select! {
                 why = end.wait(program) => Some(why),
-                table = compiled_table(self.code.as_mut()) => {
-                    compiled = table;
+                tables = compiled_tables(self.code.as_mut()) => {
+                    compiled = tables;
                     None
                 }
                 pressed = kernel.pressed() => pressed.map(|()| None)?,
@@ -89,7 +89,7 @@ impl Capture {
             };
             self.drain(kernel)?;
             if let Some(code) = &mut self.code
-                && compiled.is_some()
+                && !compiled.is_empty()
             {
                 code.load(kernel, compiled)?;
             }
@@ -146,10 +146,10 @@ impl Capture {
         Ok(())
     }
 
-    /// Makes what native frames of a process need, before it is sampled.
-    pub(super) fn prepare(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
+    /// Makes what native frames need, before there are samples.
+    pub(super) async fn prepare(&mut self, kernel: &mut Kernel) -> Result<()> {
         match &mut self.code {
-            Some(code) => code.prepare(kernel, pid),
+            Some(code) => code.prepare(kernel).await,
             None => Ok(()),
         }
     }
@@ -211,8 +211,8 @@ impl Capture {
     }
 }
 
-/// Waits until an unwind table has been made, or for ever.
-async fn compiled_table(code: Option<&mut FollowedCode>) -> Option<Compilation> {
+/// Waits until unwind tables have been made, or for ever.
+async fn compiled_tables(code: Option<&mut FollowedCode>) -> Vec<Compilation> {
     match code {
         Some(code) => code.compiled().await,
         None => std::future::pending().await,

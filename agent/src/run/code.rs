@@ -1,6 +1,6 @@
 //! The code of the followed processes: told to the kernel half, and put into words.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, iter};
 
 use agent_common::{
     mappings::TableState,
@@ -10,7 +10,7 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 
 use crate::{
-    code::{Code, Compilation, Job, Tables},
+    code::{Code, Compilation, Tables},
     kernel::{Kernel, NewTable},
     process::Process,
 };
@@ -32,7 +32,8 @@ impl FollowedCode {
         &self.code
     }
 
-    /// Looks at what a process has mapped.
+    /// Looks at what a process has mapped, and begins to make the smaller of the tables that are
+    /// new.
     pub(super) fn look_at(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
         // One that is gone keeps what was known of it.
         let Ok(process) = Process::open(pid) else {
@@ -44,17 +45,20 @@ impl FollowedCode {
         if !kernel.set_mappings(pid, &mappings)? {
             self.left_out.insert(pid);
         }
+        for executable in self.code.of_process(pid) {
+            if let Some(job) = self.tables.want_if_small(executable) {
+                self.jobs.spawn_blocking(move || job.run());
+            }
+        }
         Ok(())
     }
 
-    /// Makes the smaller tables of a process now, so that its first samples are whole.
-    pub(super) fn prepare(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
-        let tables = &mut self.tables;
-        let jobs = self.code.of_process(pid);
-        let jobs: Vec<_> = jobs
-            .filter_map(|executable| tables.want_if_small(executable))
-            .collect();
-        let compiled: Vec<_> = jobs.into_iter().map(Job::run).collect();
+    /// Waits for the smaller tables that are being made, so that the first samples are whole.
+    pub(super) async fn prepare(&mut self, kernel: &mut Kernel) -> Result<()> {
+        let mut compiled = Vec::new();
+        while let Some(compilation) = self.jobs.join_next().await {
+            compiled.extend(compilation.ok());
+        }
         self.load(kernel, compiled)
     }
 
@@ -69,14 +73,15 @@ impl FollowedCode {
         }
     }
 
-    /// Waits until a table has been made.
+    /// Waits until tables have been made, and gives all that are.
     ///
     /// It may be dropped at any time and called again.
-    pub(super) async fn compiled(&mut self) -> Option<Compilation> {
-        match self.jobs.join_next().await {
-            Some(compilation) => compilation.ok(),
-            None => std::future::pending().await,
-        }
+    pub(super) async fn compiled(&mut self) -> Vec<Compilation> {
+        let Some(first) = self.jobs.join_next().await else {
+            return std::future::pending().await;
+        };
+        let others = iter::from_fn(|| self.jobs.try_join_next());
+        iter::once(first).chain(others).flatten().collect()
     }
 
     /// Tells the kernel half of tables.

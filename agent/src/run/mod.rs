@@ -70,7 +70,6 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     kernel.add_process(pid, None, options.children)?;
     if let Some(finding) = first {
         capture.apply(&mut kernel, finding)?;
-        capture.prepare(&mut kernel, pid)?;
     }
     if options.children {
         // What it starts from now on the kernel half sees by itself.
@@ -79,6 +78,8 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
             capture.look_at(&mut kernel, descendant)?;
         }
     }
+
+    capture.prepare(&mut kernel).await?;
 
     let mut end = End::new(pid, options.duration, signals)?;
     let start = SystemTime::now();

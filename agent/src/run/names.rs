@@ -7,7 +7,7 @@ use agent_common::record::{Frame, NativeFrame, NativeKind};
 
 use crate::{
     aggregate::{self, Resolve},
-    code::{Bytes, Code, Executable},
+    code::{Code, Executable},
     elf::{DebugFiles, Elf},
     process::Process,
     profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved},
@@ -62,7 +62,7 @@ impl Resolve for Names<'_> {
 #[derive(Default)]
 pub(super) struct NativeNames {
     /// By the numbers of the files, with the order in which they were last asked for.
-    files: HashMap<u32, (u64, Symbols<Arc<Bytes>>)>,
+    files: HashMap<u32, (u64, Symbols)>,
     asked: u64,
     /// [`None`] until they are asked for.
     kernel: Option<Result<KernelSymbols, kernel::Error>>,
@@ -137,7 +137,7 @@ impl NativeNames {
 
     /// Lets symbols of files go that were not asked for long, if they take too much.
     fn shrink(&mut self) {
-        let bytes = |files: &HashMap<u32, (u64, Symbols<Arc<Bytes>>)>| -> usize {
+        let bytes = |files: &HashMap<u32, (u64, Symbols)>| -> usize {
             files.values().map(|(_, symbols)| symbols.bytes()).sum()
         };
         while self.files.len() > 1 && bytes(&self.files) > MAX_SYMBOL_BYTES {
@@ -183,18 +183,18 @@ fn plain(name: String) -> NativeFunction {
 }
 
 /// Reads the symbols of a file.
-fn load(executable: &Executable) -> Symbols<Arc<Bytes>> {
+fn load(executable: &Executable) -> Symbols {
     let bytes = executable.bytes();
     let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
         return Symbols::none(Reason::Unreadable);
     };
-    let debug_file = |elf: &Elf<Arc<Bytes>>| {
-        // Its folders are looked through as one of its processes sees them.
-        let process = Process::open(executable.first_user()).ok()?;
-        let found = DebugFiles::of(&process, executable.path()).find(elf)?;
-        Elf::read(Arc::new(Bytes::File(found.into_source()))).ok()
+    // Debug files are looked for where the process sees them, as long as there is one.
+    let process = Process::open(executable.first_user()).ok();
+    let debug_files = match &process {
+        Some(process) => DebugFiles::of(process, executable.path()),
+        None => DebugFiles::on_host(executable.path()),
     };
-    Symbols::load(elf, debug_file, &Limits::default())
+    Symbols::load(elf, Some(debug_files), &Limits::default())
 }
 
 /// The file as profiles have it.
