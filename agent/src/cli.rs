@@ -220,7 +220,7 @@ Examples:
   go tool pprof -http=: agent-1234.pb.gz        look at it in a browser
   agent --pid 1234 -o profile.svg               a flame graph
   agent --pid 1234 -d 1m -r 499 -o stacks.txt   folded stacks of a minute, more closely
-  agent --pid 1234 -t -f folded -o - | flamegraph.pl > profile.svg
+  agent --pid 1234 -t -f folded -o - | flamegraph.pl --color=js > profile.svg
   agent --children -o tests.svg -- pytest -n 4  a program and all that it starts
   agent doctor --pid 1234                       why is there no profile of it?";
 

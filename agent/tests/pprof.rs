@@ -7,15 +7,16 @@
 )]
 
 use std::{
-    fs,
+    fs::{self, File},
     io::ErrorKind,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use agent::{
+    elf::Elf,
     encode::{self, Format},
-    profile,
+    profile::{self, Executable, ExecutableKind},
 };
 use tempfile::TempDir;
 
@@ -114,7 +115,7 @@ fn rows(report: &str) -> Vec<Vec<&str>> {
 
 #[test]
 fn top_names_functions_as_python_does() {
-    let report = Written::new().pprof(&["-top", "-nodecount=20", "-unit=ms"]);
+    let report = Written::new().pprof(&["-top", "-nodecount=40", "-nodefraction=0", "-unit=ms"]);
     for line in [
         "File: python3.12",
         "Build ID: 0123456789abcdef0123456789abcdef01234567",
@@ -128,11 +129,11 @@ fn top_names_functions_as_python_does() {
         );
     }
     assert!(
-        report.contains("Duration: 10.01s, Total samples = 3500ms"),
+        report.contains("Duration: 10.01s, Total samples = 4000ms"),
         "{report}"
     );
     assert!(
-        report.contains("accounting for 3500ms, 100% of 3500ms total"),
+        report.contains("accounting for 4000ms, 100% of 4000ms total"),
         "{report}"
     );
 
@@ -143,15 +144,35 @@ fn top_names_functions_as_python_does() {
     let expected = [
         ("1500ms", "1500ms", "fib"),
         ("1500ms", "1500ms", "loads"),
+        ("300ms", "500ms", "Rows.load.<locals>.<lambda>"),
         ("200ms", "200ms", "Straße.größe_日本"),
-        ("100ms", "300ms", "Rows.load.<locals>.<lambda>"),
+        ("200ms", "200ms", "ext4_file_write_iter"),
         ("90ms", "90ms", r"a;b\n\u{1b}[31m <c> 9"),
-        ("50ms", "3150ms", "main"),
+        ("60ms", "60ms", "memchr::<u8> (inline)"),
+        ("50ms", "3610ms", "main"),
+        ("30ms", "30ms", "[[jit]]"),
         ("30ms", "30ms", "[no Python frames]"),
         ("30ms", "30ms", "_find_and_load"),
-        ("0", "3180ms", "<module>"),
+        ("10ms", "10ms", "[[kernel.kallsyms]]"),
+        ("0", "3640ms", "<module>"),
+        ("0", "400ms", "Py_RunMain"),
+        ("0", "90ms", "[_speedups.abi3.so]"),
         ("0", "200ms", "[frames left out]"),
-        ("0", "1590ms", "get"),
+        (
+            "0",
+            "70ms",
+            "[native frames unknown: the stack was not in memory]",
+        ),
+        ("0", "400ms", "__libc_start_main"),
+        ("0", "10ms", "__vdso_clock_gettime"),
+        ("0", "200ms", "__write"),
+        ("0", "200ms", "_io_FileIO_write"),
+        ("0", "200ms", "binarysort (inline)"),
+        ("0", "1680ms", "get"),
+        ("0", "30ms", "kernel; v1"),
+        ("0", "200ms", "list_sort_impl"),
+        ("0", "60ms", "speedups::Parser<'_>::parse"),
+        ("0", "200ms", "vfs_write"),
     ];
     assert_eq!(
         found,
@@ -161,12 +182,17 @@ fn top_names_functions_as_python_does() {
 
 #[test]
 fn samples_are_the_other_sample_type() {
-    let report = Written::new().pprof(&["-top", "-nodecount=20", "-sample_index=samples"]);
+    let report = Written::new().pprof(&[
+        "-top",
+        "-nodecount=40",
+        "-nodefraction=0",
+        "-sample_index=samples",
+    ]);
     assert!(report.contains("Type: samples"), "{report}");
-    assert!(report.contains("Total samples = 350"), "{report}");
+    assert!(report.contains("Total samples = 400"), "{report}");
     assert_eq!(
         rows(&report)[0],
-        ["150", "42.86%", "42.86%", "150", "42.86%", "fib"]
+        ["150", "37.50%", "37.50%", "150", "37.50%", "fib"]
     );
 }
 
@@ -175,7 +201,13 @@ fn lines_and_addresses_are_told_apart() {
     let written = Written::new();
     let source = written.folder.path().join("main.py");
     for granularity in ["-lines", "-addresses"] {
-        let report = written.pprof(&["-top", "-nodecount=20", "-unit=ms", granularity]);
+        let report = written.pprof(&[
+            "-top",
+            "-nodecount=40",
+            "-nodefraction=0",
+            "-unit=ms",
+            granularity,
+        ]);
         let found: Vec<_> = rows(&report)
             .into_iter()
             .map(|row| (row[0], row[5..].join(" ")))
@@ -223,7 +255,7 @@ fn traces_are_whole_and_have_their_threads() {
 fn samples_can_be_chosen_by_thread() {
     let report = Written::new().pprof(&["-top", "-tagfocus=thread_name=worker"]);
     assert!(
-        report.contains("accounting for 1300ms, 37.14% of 3500ms total"),
+        report.contains("accounting for 1.39s, 34.75% of 4s total"),
         "{report}"
     );
     assert!(!report.contains("fib"), "{report}");
@@ -287,11 +319,11 @@ fn lists_show_the_source() {
             .any(|found| found.split_whitespace().eq(line.iter().copied()))
     };
     for line in [
-        "1500ms 2700ms (flat, cum) 77.14% of Total",
+        "1500ms 2700ms (flat, cum) 67.50% of Total",
         ". . 9: if n > 1:",
         "300ms 1500ms 10: return (fib(n - 1)",
         "1200ms 1200ms 11: + fib(n - 2))",
-        "100ms 300ms 14:class Rows: load = lambda self: lambda: Straße.größe_日本()",
+        "300ms 500ms 14:class Rows: load = lambda self: lambda: Straße.größe_日本()",
     ] {
         assert!(has(line), "{line} in {report}");
     }
@@ -313,7 +345,16 @@ fn raw_shows_what_the_file_says() {
             "{line} in {report}"
         );
     }
-    assert!(report.contains(": 0x555555556000/0x555555656000/0x2000 /usr/bin/python3.12 0123"));
+    for mapping in [
+        "1: 0x420000/0x1420000/0x20000 /usr/bin/python3.12 \
+         0123456789abcdef0123456789abcdef01234567 [FN][FL][LN][IN]",
+        "3: 0x14000/0x1014000/0x4000 /srv/app/_speedups.abi3.so  [FL][LN][IN]",
+        "0xffffffff81000000/0xffffffff82000000/0x0 [kernel.kallsyms]  [FL][LN]",
+        "0xffffffffc0600000/0xffffffffc1600000/0x0 [ext4]  [FN][FL][LN]",
+        "0x7fffe0000000/0x7fffe1000000/0x0 [jit]  [FL][LN]",
+    ] {
+        assert!(report.contains(mapping), "{mapping} in {report}");
+    }
     assert!(
         report.contains("[cpython 3.12.1]  [FN][FL][LN]"),
         "{report}"
@@ -322,6 +363,80 @@ fn raw_shows_what_the_file_says() {
         report.contains("loads /usr/lib/python3.12/json/__init__.py:346 s=299"),
         "{report}"
     );
+}
+
+#[test]
+fn inlined_functions_stand_in_their_callers() {
+    let report = Written::new().pprof(&["-traces", "-unit=ms", "-lines", "-focus=binarysort"]);
+    let words: Vec<_> = report.split_whitespace().collect();
+    let inlined = "binarysort Objects/listobject.c:1698 (inline) \
+                   list_sort_impl Objects/listobject.c:2514";
+    assert!(words.join(" ").contains(inlined), "{report}");
+}
+
+#[test]
+fn one_line_at_two_addresses_is_two_places() {
+    let report = Written::new().pprof(&["-top", "-addresses", "-unit=ms", "-focus=binarysort"]);
+    for (time, address) in [("150ms", "4f03c8"), ("50ms", "4f0411")] {
+        let has = |line: &str| line.contains(time) && line.contains(address);
+        assert!(report.lines().any(has), "{address} in {report}");
+    }
+}
+
+const PROGRAM: &str = "\
+int work(int n) { volatile int sum = 0; for (int i = 0; i < n; i++) sum += i; return sum; }
+int main(void) { return work(100); }
+";
+
+#[test]
+fn addresses_get_names_where_the_file_is() {
+    // Once at any address, once at that which the file says.
+    for flag in ["-pie", "-Wl,-Ttext-segment=0x100000"] {
+        let folder = tempfile::tempdir().unwrap();
+        let [source, path] = ["program.c", "program"].map(|name| folder.path().join(name));
+        fs::write(&source, PROGRAM).unwrap();
+        let compiled = Command::new("cc")
+            .args(["-g", "-Wl,--build-id", flag])
+            .args([&source, Path::new("-o"), &path])
+            .status()
+            .unwrap();
+        assert!(compiled.success());
+        let report = Written::of(|source| without_names(source, &path)).pprof(&["-top", "-lines"]);
+        let place = format!("work {}:1", source.display());
+        assert!(
+            report.lines().any(|line| line.ends_with(&place)),
+            "{flag}: {report}"
+        );
+    }
+}
+
+/// The made profile with a program in the place of one of its executables: all frames in it stand
+/// at `work`, and nothing has a name.
+fn without_names(source: &str, path: &Path) -> profile::Profile {
+    let elf = Elf::read(File::open(path).unwrap()).unwrap();
+    let symbol = elf.symbol("work").unwrap().unwrap();
+    let file_offset = elf.segments().file_offset(symbol.address, 1).unwrap();
+    let start = symbol.address & !0xfff;
+    let mut profile = support::made_profile(source);
+    let code = profile.locations.iter().find_map(|place| place.code);
+    let id = code.unwrap().executable;
+    profile.executables[id.0 as usize] = Executable {
+        path: path.to_owned(),
+        build_id: elf.build_id().unwrap(),
+        kind: ExecutableKind::File,
+        start,
+        limit: start + 0x1000,
+        file_offset: file_offset & !0xfff,
+    };
+    for location in &mut profile.locations {
+        if let Some(code) = &mut location.code
+            && code.executable == id
+        {
+            code.address = symbol.address + 4;
+            location.lines = Box::default();
+        }
+    }
+    profile
 }
 
 #[test]
@@ -344,7 +459,12 @@ fn profiles_of_one_program_share_their_locations() {
 
 #[test]
 fn demangling_leaves_names_alone() {
-    let report = Written::new().pprof(&["-top", "-nodecount=20", "-symbolize=force"]);
+    let report = Written::new().pprof(&[
+        "-top",
+        "-nodecount=40",
+        "-nodefraction=0",
+        "-symbolize=remote:force",
+    ]);
     for name in [
         "<module>",
         "Rows.load.<locals>.<lambda>",

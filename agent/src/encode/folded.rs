@@ -1,6 +1,8 @@
 //! Folded stacks: `root;…;leaf count`, one line per distinct stack.
 //!
-//! Stacks of more than one process begin with the process.
+//! Stacks of more than one process begin with the process. Frames of Python have a colon in them,
+//! those of the kernel an ending: `flamegraph.pl --color=js` draws each of Python, native code, C++
+//! and the kernel in a colour of its own.
 //!
 //! Invariants: lines are sorted frame by frame, so that equal callers stand together; a frame has
 //! no `;` and no line break in it.
@@ -14,12 +16,12 @@ use super::{Options, text};
 use crate::profile::Profile;
 
 /// What stands for a stack without frames.
-const NO_FRAMES: &str = "[no frames]";
+pub(super) const NO_FRAMES: &str = "[no frames]";
 
 /// Texts of a profile's frames.
 pub(super) struct Frames {
-    /// By [`LocationId`](crate::profile::LocationId).
-    pub(super) locations: Vec<String>,
+    /// By [`LocationId`](crate::profile::LocationId), of each the innermost first.
+    pub(super) locations: Vec<Vec<String>>,
     /// By [`ProcessIndex`](crate::profile::ProcessIndex); none when there is but one.
     pub(super) processes: Option<Vec<String>>,
     /// By [`ThreadIndex`](crate::profile::ThreadIndex); none when threads are not shown.
@@ -32,10 +34,7 @@ impl Frames {
         let locations = profile.locations.iter();
         Self {
             locations: locations
-                .map(|location| {
-                    let line = location.lines.first();
-                    line.map_or_else(String::new, |line| text::frame(profile, *line))
-                })
+                .map(|location| text::frames(profile, location))
                 .collect(),
             processes: (profile.processes.len() > 1)
                 .then(|| profile.processes.iter().map(text::process_frame).collect()),
@@ -58,7 +57,8 @@ impl Frames {
             }
             let leaf_first = &profile.stacks[sample.stack.0 as usize];
             let root_first = leaf_first.iter().rev();
-            stack.extend(root_first.map(|id| self.locations[id.0 as usize].as_str()));
+            let frames = root_first.flat_map(|id| self.locations[id.0 as usize].iter().rev());
+            stack.extend(frames.map(String::as_str));
             if leaf_first.is_empty() {
                 stack.push(NO_FRAMES);
             }

@@ -76,7 +76,7 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
         (
             unnamed_native_frames,
             ("native frame has", "native frames have"),
-            "an address for a name: the function could not be told.",
+            "no name: no symbol was found for the address.",
         ),
         (
             malformed_records,
@@ -189,7 +189,7 @@ mod tests {
                  an unwind table was not loaded yet (3).",
                 "1 stack has Python frames that no native frame seems to run: \
                  these stand at the root.",
-                "2 native frames have an address for a name: the function could not be told.",
+                "2 native frames have no name: no symbol was found for the address.",
             ]
         );
     }

@@ -1,30 +1,35 @@
 //! A flame graph, drawn by inferno.
 //!
-//! Colours tell where code comes from: red for the program's own, aqua for installed packages,
-//! yellow for the standard library, grey for what is not a function.
+//! Colours tell where code comes from: red for the program's own, blue-green for installed packages,
+//! yellow for the standard library, green for native code, a pale green for that of the
+//! interpreter, violet for the kernel, grey for what is not code. A legend says so.
 
-use std::io::{self, Write};
+mod origin;
 
-use inferno::flamegraph::{
-    self, Direction, Palette, TextTruncateDirection,
-    color::{BackgroundColor, Color, MultiPalette, PaletteMap},
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
 };
 
-use super::{Options, folded::Frames, text::printable};
-use crate::profile::{FrameKind, Profile};
+use inferno::flamegraph::{
+    self, Direction, TextTruncateDirection,
+    color::{BackgroundColor, Color, PaletteMap},
+};
 
-/// Of markers, such as `[frames left out]`.
-const MARKER: Color = grey(190);
+use self::origin::Origin;
+use super::{
+    Options,
+    folded::{Frames, NO_FRAMES},
+    text::printable,
+};
+use crate::profile::Profile;
+
 /// Of threads, and of the frame below them all.
 const THREAD: Color = grey(220);
 /// Of processes.
 const PROCESS: Color = grey(205);
-/// Of modules that are frozen into the interpreter; their files have no folder to tell them by.
-const FROZEN: Color = Color {
-    r: 200,
-    g: 200,
-    b: 60,
-};
+/// What inferno draws before the frames; its own words, headings and buttons come before that.
+const FRAMES: &str = r#"<svg id="frames""#;
 
 /// What is drawn when there is nothing to draw.
 const EMPTY: &str = concat!(
@@ -42,7 +47,7 @@ pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) ->
     }
     let frames = Frames::new(profile, options);
     let lines = frames.lines(profile);
-    let mut palette = palette(profile, &frames);
+    let (mut palette, origins) = palette(profile, &frames);
 
     let mut graph = flamegraph::Options::default();
     graph.title = title(profile);
@@ -52,11 +57,21 @@ pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) ->
     // A function's name says more than the line at the end.
     graph.text_truncate_direction = TextTruncateDirection::Right;
     graph.bgcolors = Some(BackgroundColor::Grey);
-    graph.colors = Palette::Multi(MultiPalette::Python);
     graph.palette_map = Some(&mut palette);
     graph.deterministic = true;
     graph.no_sort = true;
-    flamegraph::from_lines(&mut graph, lines.iter().map(String::as_str), out)
+    // The line below the subtitle: what the mouse points at stands there, at the other end.
+    let legend = origin::legend(|origin| origins.contains(&origin), graph.font_size * 5 + 4);
+    let mut drawn = Vec::new();
+    flamegraph::from_lines(&mut graph, lines.iter().map(String::as_str), &mut drawn)?;
+
+    let drawn = String::from_utf8_lossy(&drawn);
+    let (head, frames) = drawn.split_at(drawn.find(FRAMES).unwrap_or(drawn.len()));
+    out.write_all(head.as_bytes())?;
+    if !frames.is_empty() {
+        out.write_all(legend.as_bytes())?;
+    }
+    out.write_all(frames.as_bytes())
 }
 
 /// The process; of several the first and how many more there are.
@@ -88,19 +103,17 @@ fn subtitle(profile: &Profile) -> String {
     )
 }
 
-/// Colours of the frames that inferno's palette for Python would not tell apart.
-fn palette(profile: &Profile, frames: &Frames) -> PaletteMap {
+/// Colours of all frames, and where the code comes from that is there.
+fn palette(profile: &Profile, frames: &Frames) -> (PaletteMap, BTreeSet<Origin>) {
     let mut palette = PaletteMap::default();
+    let mut origins = BTreeSet::new();
     palette.insert("", THREAD);
-    for (location, frame) in profile.locations.iter().zip(&frames.locations) {
-        let Some(line) = location.lines.first() else {
-            continue;
-        };
-        let function = profile.function(line.function);
-        if function.kind == FrameKind::Marker {
-            palette.insert(frame, MARKER);
-        } else if function.file.starts_with("<frozen ") {
-            palette.insert(frame, FROZEN);
+    palette.insert(NO_FRAMES, Origin::Missing.color(NO_FRAMES));
+    for (location, texts) in profile.locations.iter().zip(&frames.locations) {
+        for (index, text) in texts.iter().enumerate() {
+            let origin = Origin::new(profile, location, location.lines.get(index));
+            palette.insert(text, origin.color(text));
+            origins.insert(origin);
         }
     }
     for process in frames.processes.iter().flatten() {
@@ -109,7 +122,7 @@ fn palette(profile: &Profile, frames: &Frames) -> PaletteMap {
     for thread in frames.threads.iter().flatten() {
         palette.insert(thread, THREAD);
     }
-    palette
+    (palette, origins)
 }
 
 const fn grey(level: u8) -> Color {
@@ -148,8 +161,8 @@ mod tests {
     fn processes_stand_side_by_side() {
         let text = svg(&made_processes("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242) and 2 more processes<"));
-        assert!(text.contains(">467 samples in 10.0 s<"));
-        for (process, samples) in [("python3.12 (4242)", 350), ("python2.7 (4300)", 110)] {
+        assert!(text.contains(">517 samples in 10.0 s<"));
+        for (process, samples) in [("python3.12 (4242)", 400), ("python2.7 (4300)", 110)] {
             let (_, after) = text
                 .split_once(&format!("<title>{process} ({samples} samples"))
                 .unwrap();
@@ -162,18 +175,89 @@ mod tests {
     fn the_title_says_what_was_profiled() {
         let text = svg(&made_profile("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242)<"));
-        assert!(text.contains(">CPython 3.12.1 · 350 samples in 10.0 s<"));
-        assert!(text.contains("<title>all (350 samples, 100%)</title>"));
+        assert!(text.contains(">CPython 3.12.1 · 400 samples in 10.0 s<"));
+        assert!(text.contains("<title>all (400 samples, 100%)</title>"));
     }
 
     #[test]
     fn markers_are_grey() {
         let text = svg(&made_profile("/srv/app/main.py"), false);
-        let (_, after) = text
-            .split_once("<title>[frames left out] (20 samples")
-            .unwrap();
-        let fill = after.split("fill=").nth(1).unwrap();
-        assert!(fill.starts_with("\"rgb(190,190,190)\""), "{fill}");
+        assert_eq!(fill(&text, "[frames left out]"), "190,190,190");
+    }
+
+    /// Red, green and blue of the frame with this title.
+    fn fill<'a>(text: &'a str, title: &str) -> &'a str {
+        let (_, after) = text.split_once(&format!("<title>{title} (")).unwrap();
+        let (_, fill) = after.split_once("fill=\"rgb(").unwrap();
+        fill.split_once(')').unwrap().0
+    }
+
+    #[test]
+    fn colours_tell_where_code_comes_from() {
+        let profile = made_profile("/srv/app/main.py");
+        let text = svg(&profile, false);
+        let titles = [
+            ("main (/srv/app/main.py:5)", Origin::Program),
+            (
+                "get (/srv/venv/lib/python3.12/site-packages/req/api.py:73)",
+                Origin::Package,
+            ),
+            (
+                "loads (/usr/lib/python3.12/json/__init__.py:346)",
+                Origin::StandardLibrary,
+            ),
+            (
+                "_find_and_load (&lt;frozen importlib._bootstrap&gt;:1360)",
+                Origin::StandardLibrary,
+            ),
+            ("__libc_start_main (libc.so.6)", Origin::Native),
+            ("_speedups.abi3.so+0x17b02", Origin::Native),
+            ("Py_RunMain (python3.12)", Origin::Interpreter),
+            ("vfs_write", Origin::Kernel),
+            ("ext4_file_write_iter", Origin::Kernel),
+        ];
+        for (title, origin) in titles {
+            let found: Vec<u8> = fill(&text, title)
+                .split(',')
+                .map(|part| part.parse().unwrap())
+                .collect();
+            let [dark, bright] = origin.range();
+            let channels = [(dark.r, bright.r), (dark.g, bright.g), (dark.b, bright.b)];
+            for (value, (dark, bright)) in found.into_iter().zip(channels) {
+                assert!((dark..=bright).contains(&value), "{title}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_legend_names_what_is_there() {
+        let legend = |profile: &Profile| {
+            let text = svg(profile, false);
+            let (_, legend) = text.split_once(r#"<text id="legend""#).unwrap();
+            let (legend, frames) = legend.split_once("</text>").unwrap();
+            assert!(frames.starts_with(FRAMES));
+            let labels = legend.split(r#"<tspan dx="4">"#).skip(1);
+            labels
+                .map(|label| label.split('<').next().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let mut profile = made_profile("/srv/app/main.py");
+        assert_eq!(
+            legend(&profile),
+            [
+                "program",
+                "packages",
+                "standard library",
+                "native code",
+                "interpreter",
+                "kernel",
+                "not known"
+            ]
+        );
+        profile.locations.truncate(1);
+        profile.stacks = vec![Box::from([crate::profile::LocationId(0)])];
+        profile.samples.truncate(1);
+        assert_eq!(legend(&profile), ["program"]);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Invariant: what comes out has no character that could end a line, steer a terminal, turn the
 //! direction of writing or be forbidden in XML.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{borrow::Cow, num::NonZeroU32};
 
-use crate::profile::{FrameKind, Function, Line, Process, Profile, Thread};
+use crate::profile::{
+    Executable, ExecutableKind, FrameKind, Function, Location, Process, Profile, Thread,
+};
 
 /// `text` with every character that is not for showing written as Rust and Python would.
 #[must_use]
@@ -24,23 +26,61 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A place as `py-spy` writes it: `name (file:line)`, fit to be a frame of a folded stack.
+/// The frames of a location, the innermost first, fit to be frames of a folded stack.
+///
+/// A Python frame is what `py-spy` makes of it: `name (file:line)`. A native one has its executable
+/// in the place of file and line, `name (libz.so.1)`: that tells where it comes from, and the lines
+/// of a compiled function are many and seldom known. A kernel frame is a name. What the function
+/// could not be told of is the executable and the address in it, `libz.so.1+0x2b0c`.
+///
+/// The endings `_[k]` for the kernel, `_[j]` for code made at run time and `_[i]` for an inlined
+/// function are those of `stackcollapse-perf.pl`: what draws flame graphs colours by them and does
+/// not show them.
 #[must_use]
-pub fn frame(profile: &Profile, line: Line) -> String {
-    let Function {
-        name, file, kind, ..
-    } = profile.function(line.function);
-    let mut text = folded(name);
-    if *kind == FrameKind::Marker {
-        return text;
-    }
-    // With the parentheses a frame cannot end in what reads as a count.
-    let file = folded(file);
-    let _ = match line.line {
-        Some(line) => write!(text, " ({file}:{line})"),
-        None => write!(text, " ({file})"),
+pub fn frames(profile: &Profile, location: &Location) -> Vec<String> {
+    let code = location.code;
+    let executable = code.map(|code| profile.executable(code.executable));
+    let ending = match executable.map(|executable| executable.kind) {
+        Some(ExecutableKind::Kernel | ExecutableKind::KernelModule) => "_[k]",
+        Some(ExecutableKind::Anonymous) => "_[j]",
+        Some(ExecutableKind::File | ExecutableKind::Vdso) | None => "",
     };
-    text
+    let outermost = location.lines.len().saturating_sub(1);
+    let lines = location.lines.iter().enumerate();
+    let mut frames: Vec<_> = lines
+        .map(|(index, line)| {
+            let is_inlined = index != outermost && ending.is_empty();
+            let ending = if is_inlined { "_[i]" } else { ending };
+            let function = profile.function(line.function);
+            format!("{}{ending}", frame(function, line.line, executable))
+        })
+        .collect();
+    if frames.is_empty() {
+        let name = executable.map_or(Cow::Borrowed("?"), Executable::name);
+        let address = code.map_or(0, |code| code.address);
+        frames.push(format!("{}+{address:#x}{ending}", folded(&name)));
+    }
+    frames
+}
+
+/// A function with what tells where it comes from.
+fn frame(function: &Function, line: Option<NonZeroU32>, executable: Option<&Executable>) -> String {
+    let name = folded(&function.name);
+    match function.kind {
+        // With the parentheses a frame cannot end in what reads as a count.
+        FrameKind::Python => {
+            let file = folded(&function.file);
+            match line {
+                Some(line) => format!("{name} ({file}:{line})"),
+                None => format!("{name} ({file})"),
+            }
+        }
+        FrameKind::Native => {
+            let executable = executable.map_or(Cow::Borrowed("?"), Executable::name);
+            format!("{name} ({})", folded(&executable))
+        }
+        FrameKind::Kernel | FrameKind::Marker => name,
+    }
 }
 
 /// A thread as a frame of a folded stack.

@@ -8,11 +8,11 @@ use unicode_width::UnicodeWidthStr as _;
 use super::{
     fit::{shortened, shortened_path},
     plural,
-    rank::{busiest_processes, hottest_functions},
+    rank::{Named, busiest_processes, hottest_functions},
 };
 use crate::{
     encode::{losses, text::printable},
-    profile::{FunctionId, Process, ProcessIndex, Profile},
+    profile::{Process, ProcessIndex, Profile},
 };
 
 /// Processes in their table, which is there when there are several.
@@ -169,7 +169,7 @@ impl<'a> Summary<'a> {
                 "{}   {}   {}",
                 columns.cell(row.own),
                 columns.cell(row.total),
-                self.function_text(row.function, width)
+                function_text(&row.function, width)
             )?;
         }
         match rows.len() - shown.len() {
@@ -179,25 +179,6 @@ impl<'a> Summary<'a> {
                 "… and {rest} more {}",
                 plural(rest as u64, "function", "functions")
             ),
-        }
-    }
-
-    /// `name  file:line`; what is too wide loses the file's first folders, then the file, then the
-    /// end of the name.
-    fn function_text(&self, function: FunctionId, width: usize) -> String {
-        let function = &self.profile.functions[function.0 as usize];
-        let name = printable(function.name.trim());
-        let mut place = printable(&function.file).into_owned();
-        if place.is_empty() {
-            return shortened(&name, width).into_owned();
-        }
-        if let Some(line) = function.first_line {
-            place = format!("{place}:{line}");
-        }
-        let room = width.saturating_sub(name.width() + 2);
-        match shortened_path(&place, room) {
-            Some(place) => format!("{name}  {place}"),
-            None => shortened(&name, width).into_owned(),
         }
     }
 }
@@ -221,6 +202,21 @@ impl fmt::Display for Summary<'_> {
             writeln!(formatter, "{sentence}")?;
         }
         Ok(())
+    }
+}
+
+/// `name  file:line` or `name  executable`; what is too wide loses the file's first folders, then the
+/// place, then the end of the name.
+fn function_text(function: &Named, width: usize) -> String {
+    let name = printable(function.name.trim());
+    let place = printable(&function.place);
+    if place.is_empty() {
+        return shortened(&name, width).into_owned();
+    }
+    let room = width.saturating_sub(name.width() + 2);
+    match shortened_path(&place, room) {
+        Some(place) => format!("{name}  {place}"),
+        None => shortened(&name, width).into_owned(),
     }
 }
 
@@ -298,24 +294,26 @@ mod tests {
         assert_eq!(
             summary(&made_profile("/srv/app/main.py"), 100),
             "\
-python3.12 (pid 4242, CPython 3.12.1): 350 samples in 10.0 s, 3.50 s of CPU
+python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of CPU
 
           self            total   function
- 42.9%  1.50 s    42.9%  1.50 s   fib  /srv/app/main.py:7
- 42.9%  1.50 s    42.9%  1.50 s   loads  /usr/lib/python3.12/json/__init__.py:299
-  5.7%  0.20 s     5.7%  0.20 s   Straße.größe_日本  /srv/app/main.py:17
-  2.9%  0.10 s     8.6%  0.30 s   Rows.load.<locals>.<lambda>  /srv/app/main.py:14
-  2.6%  0.09 s     2.6%  0.09 s   a;b\\n\\u{1b}[31m <c> 9  x;y.py:1
-  1.4%  0.05 s    90.0%  3.15 s   main  /srv/app/main.py:3
-  0.9%  0.03 s     0.9%  0.03 s   _find_and_load  <frozen importlib._bootstrap>:1349
-  0.9%  0.03 s     0.9%  0.03 s   [no Python frames]
-  0.0%  0.00 s    90.9%  3.18 s   <module>  /srv/app/main.py:1
-  0.0%  0.00 s    45.4%  1.59 s   get  /srv/venv/lib/python3.12/site-packages/req/api.py:62
-… and 1 more function
+ 37.5%  1.50 s    37.5%  1.50 s   fib  /srv/app/main.py:7
+ 37.5%  1.50 s    37.5%  1.50 s   loads  /usr/lib/python3.12/json/__init__.py:299
+  7.5%  0.30 s    12.5%  0.50 s   Rows.load.<locals>.<lambda>  /srv/app/main.py:14
+  5.0%  0.20 s     5.0%  0.20 s   Straße.größe_日本  /srv/app/main.py:17
+  5.0%  0.20 s     5.0%  0.20 s   ext4_file_write_iter  [ext4]
+  2.2%  0.09 s     2.2%  0.09 s   a;b\\n\\u{1b}[31m <c> 9  x;y.py:1
+  1.5%  0.06 s     1.5%  0.06 s   memchr::<u8>  _speedups.abi3.so
+  1.2%  0.05 s    90.2%  3.61 s   main  /srv/app/main.py:3
+  0.8%  0.03 s     0.8%  0.03 s   _find_and_load  <frozen importlib._bootstrap>:1349
+  0.8%  0.03 s     0.8%  0.03 s   [no Python frames]
+… and 17 more functions
 
 12 samples were lost: the ring buffer was full.
 20 stacks were too deep: the frames between the 256 at either end are left out.
 3 samples are of threads that ran no Python.
+7 stacks lack native frames: the stack was not in memory (7).
+13 native frames have no name: no symbol was found for the address.
 "
         );
     }
@@ -327,12 +325,12 @@ python3.12 (pid 4242, CPython 3.12.1): 350 samples in 10.0 s, 3.50 s of CPU
         assert_eq!(
             processes,
             "\
-3 processes: 467 samples in 10.0 s, 4.67 s of CPU
+3 processes: 517 samples in 10.0 s, 5.17 s of CPU
 
          total    pid   process
- 74.9%  3.50 s   4242   python3.12, CPython 3.12.1
- 23.6%  1.10 s   4300   python2.7, CPython 2.7.18
-  1.5%  0.07 s   4301   #; s\\nh, no Python"
+ 77.4%  4.00 s   4242   python3.12, CPython 3.12.1
+ 21.3%  1.10 s   4300   python2.7, CPython 2.7.18
+  1.4%  0.07 s   4301   #; s\\nh, no Python"
         );
         assert!(functions.contains("Rows.load.<locals>.<lambda>"), "{text}");
     }
@@ -364,7 +362,7 @@ python3.12 (pid 4242, CPython 3.12.1): 350 samples in 10.0 s, 3.50 s of CPU
             [
                 "  0.4%  0.02 s   5039   workerworkerworkerworkerworkerwork…",
                 "  0.2%  0.01 s   5000   workerworkerworkerworkerworkerwork…",
-                "  7.5%  0.38 s          … and 38 more processes",
+                "  6.8%  0.38 s          … and 38 more processes",
                 "",
             ]
         );
@@ -377,7 +375,7 @@ python3.12 (pid 4242, CPython 3.12.1): 350 samples in 10.0 s, 3.50 s of CPU
         let table: Vec<_> = text.lines().skip(2).take(11).collect();
         assert!(table.iter().all(|line| line.width() <= 60), "{text}");
         assert!(table[2].ends_with("   loads  …/__init__.py:299"), "{text}");
-        assert!(table[4].ends_with("   Rows.load.<locals>.<lamb…"), "{text}");
+        assert!(table[3].ends_with("   Rows.load.<locals>.<lamb…"), "{text}");
     }
 
     #[test]

@@ -10,13 +10,15 @@ use std::{
 };
 
 use super::profile::{
-    FrameKind, Function, FunctionId, Image, LeftOut, Line, Location, LocationId, Losses, Process,
-    ProcessIndex, Profile, Sample, StackId, Thread, ThreadIndex,
+    Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
+    LeftOut, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, StackId,
+    Thread, ThreadIndex,
 };
 
 /// A profile with what is hard to get right: equal names in threads, recursion, markers, names
 /// that look like C++, names that are not ASCII or contain what a format is made of, and places
-/// without a line. `source` is the file of the program.
+/// without a line; native and kernel frames between Python ones, inlined functions, code without a
+/// name, and the same line at two addresses. `source` is the file of the program.
 pub(crate) fn made_profile(source: &str) -> Profile {
     let mut made = Made::default();
     let module = made.function("<module>", source, 1);
@@ -72,7 +74,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
         thread: ThreadIndex(thread),
         count,
     };
-    Profile {
+    let mut profile = Profile {
         start: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045),
         duration: Duration::from_millis(10_012),
         period: Duration::from_millis(10),
@@ -84,7 +86,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
             runtime: "CPython 3.12.1".to_owned(),
             images: images(),
         }],
-        executables: Vec::new(),
+        executables: made.executables,
         functions: made.functions,
         locations: made.locations,
         stacks: stacks.into_iter().map(Box::from).collect(),
@@ -114,7 +116,93 @@ pub(crate) fn made_profile(source: &str) -> Profile {
             ..Losses::default()
         },
         left_out: LeftOut::default(),
+    };
+    add_native_frames(&mut profile);
+    profile
+}
+
+/// Adds stacks with native and kernel frames to those of Python frames alone.
+fn add_native_frames(profile: &mut Profile) {
+    let mut made = Made {
+        executables: Vec::new(),
+        functions: std::mem::take(&mut profile.functions),
+        locations: std::mem::take(&mut profile.locations),
+    };
+    let [at_lambda, at_main, at_module] = [0, 1, 2].map(|depth| profile.stacks[2][depth]);
+    let at_get = profile.stacks[3][1];
+    let [python, libc, speedups, vdso, kernel, ext4, jit] = made.executables();
+    let at_entry = made.code(libc, 0x2_724a, &[("__libc_start_main", "", 0)]);
+    let at_run = made.code(python, 0x6b_1f20, &[("Py_RunMain", "", 0)]);
+    let binary_sort = ("binarysort", "Objects/listobject.c", 1698);
+    let list_sort = ("list_sort_impl", "Objects/listobject.c", 2514);
+    let at_sort = [
+        made.code(python, 0x4f_03c8, &[binary_sort, list_sort]),
+        made.code(python, 0x4f_0411, &[binary_sort, list_sort]),
+    ];
+    let at_write = made.code(libc, 0xf_c8a0, &[("__write", "", 0)]);
+    let at_io = made.code(python, 0x66_d2a3, &[("_io_FileIO_write", "", 0)]);
+    let at_vfs = made.code(kernel, 0xffff_ffff_816b_8a11, &[("vfs_write", "", 0)]);
+    let at_ext4 = made.code(
+        ext4,
+        0xffff_ffff_c061_2345,
+        &[("ext4_file_write_iter", "", 0)],
+    );
+    let parse = ("speedups::Parser<'_>::parse", "src/parser.rs", 42);
+    let at_parse = made.code(speedups, 0x1_90c4, &[("memchr::<u8>", "", 0), parse]);
+    let at_unnamed = made.code(speedups, 0x1_7b02, &[]);
+    let at_jit = made.code(jit, 0x7fff_e000_1234, &[("kernel; v1", "", 0)]);
+    let at_unnamed_jit = made.code(jit, 0x7fff_e000_2468, &[]);
+    let at_clock = made.code(vdso, 0xc31, &[("__vdso_clock_gettime", "", 0)]);
+    let at_unnamed_kernel = made.code(kernel, 0xffff_ffff_8100_0130, &[]);
+    let native_unknown = made.marker("[native frames unknown: the stack was not in memory]");
+    let at_native_unknown = made.location(native_unknown, 0);
+
+    let stacks: [(u32, u64, &[LocationId]); 6] = [
+        (
+            0,
+            20,
+            &[
+                at_ext4, at_vfs, at_write, at_io, at_main, at_module, at_run, at_entry,
+            ],
+        ),
+        (
+            0,
+            15,
+            &[at_lambda, at_sort[0], at_main, at_module, at_run, at_entry],
+        ),
+        (
+            0,
+            5,
+            &[at_lambda, at_sort[1], at_main, at_module, at_run, at_entry],
+        ),
+        (
+            1,
+            6,
+            &[
+                at_parse,
+                at_unnamed,
+                at_native_unknown,
+                at_get,
+                at_main,
+                at_module,
+            ],
+        ),
+        (2, 3, &[at_unnamed_jit, at_jit, at_unnamed, at_get]),
+        (3, 1, &[at_unnamed_kernel, at_clock, at_native_unknown]),
+    ];
+    for (thread, count, stack) in stacks {
+        profile.stacks.push(stack.into());
+        profile.samples.push(Sample {
+            stack: StackId(last(&profile.stacks)),
+            thread: ThreadIndex(thread),
+            count,
+        });
     }
+    profile.executables = made.executables;
+    profile.functions = made.functions;
+    profile.locations = made.locations;
+    profile.losses.unwind.fault = 7;
+    profile.losses.unnamed_native_frames = 13;
 }
 
 /// The same profile with two further processes: an older Python whose program has places in common
@@ -187,6 +275,7 @@ fn images() -> Vec<Image> {
 
 #[derive(Default)]
 struct Made {
+    executables: Vec<Executable>,
     functions: Vec<Function>,
     locations: Vec<Location>,
 }
@@ -206,6 +295,77 @@ impl Made {
         let id = self.function(name, "", 0);
         self.functions[id.0 as usize].kind = FrameKind::Marker;
         id
+    }
+
+    /// Images of the first process, and what is not a file.
+    fn executables(&mut self) -> [ExecutableId; 7] {
+        let images = images();
+        let executable = |kind, path: &str, start, file_offset| {
+            let image = images.iter().find(|image| image.path == Path::new(path));
+            Executable {
+                path: path.into(),
+                build_id: image.and_then(|image| image.build_id.clone()),
+                kind,
+                start,
+                limit: start + 0x100_0000,
+                file_offset,
+            }
+        };
+        let file = ExecutableKind::File;
+        self.executables = vec![
+            executable(file, "/usr/bin/python3.12", 0x42_0000, 0x2_0000),
+            executable(file, "/usr/lib/libc.so.6", 0x2_6000, 0x2_6000),
+            executable(file, "/srv/app/_speedups.abi3.so", 0x1_4000, 0x4000),
+            executable(ExecutableKind::Vdso, "", 0, 0),
+            executable(ExecutableKind::Kernel, "", 0xffff_ffff_8100_0000, 0),
+            executable(
+                ExecutableKind::KernelModule,
+                "ext4",
+                0xffff_ffff_c060_0000,
+                0,
+            ),
+            executable(ExecutableKind::Anonymous, "", 0x7fff_e000_0000, 0),
+        ];
+        [0, 1, 2, 3, 4, 5, 6].map(ExecutableId)
+    }
+
+    /// What native or kernel frames stand at: the names, files and lines of functions, the
+    /// innermost first.
+    fn code(
+        &mut self,
+        executable: ExecutableId,
+        address: u64,
+        lines: &[(&str, &str, u32)],
+    ) -> LocationId {
+        let kind = if self.executables[executable.0 as usize].is_kernel() {
+            FrameKind::Kernel
+        } else {
+            FrameKind::Native
+        };
+        let lines = lines
+            .iter()
+            .map(|&(name, file, line)| {
+                let is_known = |known: &Function| known.name == name;
+                let known = self.functions.iter().position(is_known);
+                let function = known.map_or_else(
+                    || self.function(name, file, 0),
+                    |index| FunctionId(u32::try_from(index).unwrap()),
+                );
+                self.functions[function.0 as usize].kind = kind;
+                Line {
+                    function,
+                    line: NonZeroU32::new(line),
+                }
+            })
+            .collect();
+        self.locations.push(Location {
+            lines,
+            code: Some(Code {
+                executable,
+                address,
+            }),
+        });
+        LocationId(last(&self.locations))
     }
 
     fn location(&mut self, function: FunctionId, line: u32) -> LocationId {

@@ -3,11 +3,24 @@
 //! What is written is chosen so that every reader gets along with it:
 //!
 //! - Ids of mappings, functions and locations are 1, 2, 3 …; Parca demands it.
-//! - Real images are listed, the executable first, as not symbolized, which they are not. No
-//!   location lies in them, so `go tool pprof` neither looks for their files nor warns.
-//! - Python frames lie in a mapping of their own, one for all processes with the same runtime. Its name begins with `[`, which stands for "no
-//!   file" everywhere, and never contains `python3`, by which Parca's user interface hides an
-//!   interpreter's internals.
+//! - Native and kernel frames have the addresses that their file itself gives, and lie in one
+//!   mapping for each executable whose first address is that of the executable segment: readers that
+//!   take off a load bias find that there is none, and those that look an address up by the build ID
+//!   (Pyroscope, Parca) find it as it is. What could not be told of a function has no line: a
+//!   collector fills it in.
+//! - Where a function could not be told, the mapping does not say that it has functions, or
+//!   Pyroscope would not look for any. `go tool pprof` looks for the file on the machine that it
+//!   runs on instead, and what it finds there replaces all lines of the mapping: so it may only where
+//!   no line is known and the build ID proves the file to be the same. Everywhere else the mapping
+//!   says that it has files and lines, which nothing but that depends on.
+//! - The kernel, its modules, the vDSO and what a compiler made at run time have names that begin
+//!   with `[`, as elsewhere, and are looked for nowhere.
+//! - The other images of the processes are listed as not symbolized, which they are not. No location
+//!   lies in them, so `go tool pprof` neither looks for their files nor warns. The first process's
+//!   executable comes first, whichever of the two it is.
+//! - Python frames lie in a mapping of their own, one for all processes with the same runtime. Its
+//!   name begins with `[`, which stands for "no file" everywhere, and never contains `python3`, by
+//!   which Parca's user interface hides an interpreter's internals, such as the native frames of it.
 //! - Python frames have no address. A made-up one would differ from profile to profile, and what
 //!   merges profiles (`go tool pprof a b`, Pyroscope) takes locations with equal addresses, lines
 //!   and mappings for one.
@@ -34,7 +47,7 @@ use prost::Message as _;
 
 use self::{mappings::Mappings, strings::Strings};
 use super::{losses, text::printable};
-use crate::profile::{LocationId, Process, ProcessIndex, Profile, Stack};
+use crate::profile::{LocationId, Process, ProcessIndex, Profile};
 
 /// Processes that get a comment of their own; of more it is told how many there are.
 const PROCESS_COMMENTS: usize = 10;
@@ -58,7 +71,7 @@ fn message(profile: &Profile) -> schema::Profile {
         r#type: strings.index("cpu"),
         unit: strings.index("nanoseconds"),
     };
-    let mappings = Mappings::new(&profile.processes, &mut strings);
+    let mappings = Mappings::new(profile, &mut strings);
     let places = Places::new(profile, &mappings);
     schema::Profile {
         sample_type: vec![samples, cpu],
@@ -109,9 +122,12 @@ impl Places {
     fn new(profile: &Profile, mappings: &Mappings) -> Self {
         let mut places = BTreeSet::new();
         for sample in &profile.samples {
-            let mapping = mappings.python(profile.process_of(sample));
+            let process = profile.process_of(sample);
             let stack = &profile.stacks[sample.stack.0 as usize];
-            places.extend(stack.iter().map(|location| (mapping, *location)));
+            places.extend(stack.iter().map(|&id| {
+                let mapping = mappings.of(profile.location(id), process);
+                (mapping, id)
+            }));
         }
         Self {
             ids: places.into_iter().zip(1..).collect(),
@@ -149,9 +165,11 @@ fn sample_messages(
     places: &Places,
     strings: &mut Strings,
 ) -> Vec<schema::Sample> {
-    let mut counts = BTreeMap::<(ProcessIndex, &Stack, u32, &str), u64>::new();
+    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), u64>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
+        // In the order of their callers: what two neighbours share compresses well.
+        let stack = stack.iter().rev().copied().collect();
         let thread = &profile.threads[sample.thread.0 as usize];
         let key = (thread.process, stack, thread.tid, &*thread.name);
         *counts.entry(key).or_default() += sample.count;
@@ -159,7 +177,10 @@ fn sample_messages(
     let mut messages = Vec::with_capacity(counts.len());
     for ((process, stack, tid, thread_name), count) in counts {
         let cpu_ns = u128::from(count).saturating_mul(profile.period.as_nanos());
-        let mapping = mappings.python(process);
+        let place = |&id: &LocationId| {
+            let mapping = mappings.of(profile.location(id), process);
+            places.id(mapping, id)
+        };
         let mut label = Vec::new();
         number_label(&mut label, "thread_id", tid, strings);
         text_label(&mut label, "thread_name", thread_name, strings);
@@ -169,7 +190,7 @@ fn sample_messages(
             text_label(&mut label, "process_name", &process.name, strings);
         }
         messages.push(schema::Sample {
-            location_id: stack.iter().map(|&at| places.id(mapping, at)).collect(),
+            location_id: stack.iter().rev().map(place).collect(),
             value: vec![saturating(count), saturating(cpu_ns)],
             label,
         });

@@ -85,6 +85,10 @@ pub(crate) struct Label {
 }
 
 /// A file, or what stands for one, in the address space.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the format has one for each thing that can be known"
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(crate) struct Mapping {
     /// Its id.
@@ -114,6 +118,9 @@ pub(crate) struct Mapping {
     /// Whether its locations have lines already.
     #[prost(bool, tag = "9")]
     pub(crate) has_line_numbers: bool,
+    /// Whether its locations have functions that were inlined.
+    #[prost(bool, tag = "10")]
+    pub(crate) has_inline_frames: bool,
 }
 
 /// A place in a function.

@@ -1,3 +1,5 @@
+mod size;
+
 use std::{
     collections::{BTreeSet, HashSet},
     fmt::Write as _,
@@ -5,10 +7,7 @@ use std::{
 };
 
 use super::*;
-use crate::{
-    encode::support::{assert_golden, made_processes, made_profile},
-    profile::{Function, FunctionId, Line, Location, LocationId, Sample, StackId, ThreadIndex},
-};
+use crate::encode::support::{assert_golden, made_processes, made_profile};
 
 fn decoded(profile: &Profile) -> schema::Profile {
     let mut bytes = Vec::new();
@@ -63,7 +62,7 @@ impl schema::Profile {
         for mapping in &self.mapping {
             let _ = writeln!(
                 text,
-                "mapping {} {:#x}..{:#x} at {:#x} {:?} {:?} {} {} {}",
+                "mapping {} {:#x}..{:#x} at {:#x} {:?} {:?} {} {} {} {}",
                 mapping.id,
                 mapping.memory_start,
                 mapping.memory_limit,
@@ -72,7 +71,8 @@ impl schema::Profile {
                 self.text(mapping.build_id),
                 mapping.has_functions,
                 mapping.has_filenames,
-                mapping.has_line_numbers
+                mapping.has_line_numbers,
+                mapping.has_inline_frames
             );
         }
         for function in &self.function {
@@ -145,9 +145,34 @@ fn assert_valid(profile: &schema::Profile) {
 
     for mapping in &profile.mapping {
         let name = profile.text(mapping.filename);
-        profile.text(mapping.build_id);
-        assert_eq!(mapping.has_functions, name.starts_with('['));
-        assert!(!(mapping.has_functions && name.contains("python3")));
+        let build_id = profile.text(mapping.build_id);
+        let locations: Vec<_> = profile
+            .location
+            .iter()
+            .filter(|location| location.mapping_id == mapping.id)
+            .collect();
+        let lines = |location: &&&schema::Location| location.line.len();
+        if mapping.has_functions {
+            assert!(locations.iter().all(|location| !location.line.is_empty()));
+        }
+        assert_eq!(
+            mapping.has_inline_frames,
+            locations
+                .iter()
+                .map(|location| location.line.len())
+                .any(|lines| lines > 1)
+        );
+        // What `go tool pprof` would look for on the machine that it runs on.
+        let is_settled = mapping.has_functions || mapping.has_filenames;
+        let is_named = locations
+            .iter()
+            .map(|location| lines(&location))
+            .any(|lines| lines != 0);
+        if !locations.is_empty() && !is_settled {
+            assert!(!is_named && !build_id.is_empty());
+        }
+        assert_eq!(mapping.has_filenames, mapping.has_line_numbers);
+        assert!(!(mapping.memory_limit == 0 && name.contains("python3")));
     }
     for function in &profile.function {
         assert_ne!(
@@ -158,8 +183,15 @@ fn assert_valid(profile: &schema::Profile) {
     }
     for location in &profile.location {
         assert!(ids(profile.mapping.len()).contains(&location.mapping_id));
-        assert_eq!(location.line.len(), 1);
-        assert!(ids(profile.function.len()).contains(&location.line[0].function_id));
+        let mapping = &profile.mapping[usize::try_from(location.mapping_id).unwrap() - 1];
+        // What has no address has one line.
+        assert!(location.address != 0 || location.line.len() == 1);
+        if mapping.memory_limit != 0 && location.address != 0 {
+            assert!((mapping.memory_start..mapping.memory_limit).contains(&location.address));
+        }
+        for line in &location.line {
+            assert!(ids(profile.function.len()).contains(&line.function_id));
+        }
     }
     let mut seen = BTreeSet::new();
     for sample in &profile.sample {
@@ -259,7 +291,7 @@ fn many_processes_have_few_comments() {
         .map(|&text| message.text(text))
         .collect();
     assert_eq!(comments[11], "and 15 more processes");
-    assert_eq!(comments.len(), 15);
+    assert_eq!(comments.len(), 17);
 }
 
 #[test]
@@ -273,6 +305,7 @@ fn what_is_decoded_is_what_was_encoded() {
 fn nothing_at_all_is_valid() {
     let mut profile = made_profile("");
     profile.processes.clear();
+    profile.executables.clear();
     profile.functions.clear();
     profile.locations.clear();
     profile.stacks.clear();
@@ -308,89 +341,4 @@ fn the_header_has_no_time() {
     let mut bytes = Vec::new();
     write(&made_profile(""), &mut bytes).unwrap();
     assert_eq!(bytes[..8], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
-}
-
-/// A minute: 5,940 samples of four threads, in stacks of 30 frames that share callers.
-///
-/// There are as many functions, places and stacks as in a minute of a real program with four
-/// threads that parse, tokenize, compare, format, log and inspect; its own file had 11 kB.
-fn typical_minute() -> Profile {
-    let mut state = 42_u64;
-    let mut random = |limit: u64| {
-        // Knuth's constants; the high bits are the random ones.
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        u32::try_from((state >> 33) % limit).unwrap()
-    };
-    let packages = [
-        "asyncio",
-        "django/db/models",
-        "json",
-        "sqlalchemy/orm",
-        "app/views",
-    ];
-    let words = [
-        "load", "handle", "parse", "resolve", "_execute", "render", "__iter__", "compile",
-    ];
-    let mut profile = made_profile("");
-    profile.functions = (0..225)
-        .map(|id: u32| Function {
-            name: format!(
-                "{}{}.{}_{}",
-                words[random(8) as usize],
-                random(20),
-                words[random(8) as usize],
-                random(50)
-            ),
-            file: format!(
-                "/srv/venv/lib/python3.12/site-packages/{}/{}.py",
-                packages[random(5) as usize],
-                words[id as usize % 8]
-            ),
-            first_line: std::num::NonZeroU32::new(random(900) + 1),
-            ..profile.functions[0].clone()
-        })
-        .collect();
-    profile.locations = (0..410)
-        .map(|id| Location {
-            lines: [Line {
-                function: FunctionId(id % 225),
-                line: std::num::NonZeroU32::new(random(900) + 1),
-            }]
-            .into(),
-            code: None,
-        })
-        .collect();
-    // Each stack is an earlier one that took another turn a few frames from its leaf.
-    let mut stacks: Vec<Vec<LocationId>> = vec![(0..30).map(LocationId).collect()];
-    while stacks.len() < 360 {
-        let mut stack = stacks[random(stacks.len() as u64) as usize].clone();
-        let other = random(6) as usize + 1;
-        stack[..other].fill_with(|| LocationId(random(410)));
-        stacks.push(stack);
-    }
-    profile.stacks = stacks.into_iter().map(Vec::into_boxed_slice).collect();
-    let mut counts = std::collections::BTreeMap::<_, u64>::new();
-    for _ in 0..99 * 60 {
-        *counts
-            .entry((random(360).min(random(360)), random(4)))
-            .or_default() += 1;
-    }
-    profile.samples = counts
-        .into_iter()
-        .map(|((stack, thread), count)| Sample {
-            stack: StackId(stack),
-            thread: ThreadIndex(thread),
-            count,
-        })
-        .collect();
-    profile
-}
-
-#[test]
-fn a_minute_is_small() {
-    let mut bytes = Vec::new();
-    write(&typical_minute(), &mut bytes).unwrap();
-    assert!(bytes.len() <= 20_000, "{} bytes", bytes.len());
 }

@@ -1,0 +1,187 @@
+//! Where code comes from, and the colours that tell it.
+
+use std::fmt::Write as _;
+
+use inferno::flamegraph::color::Color;
+
+use crate::profile::{FrameKind, Function, Line, Location, Profile};
+
+/// Where the code of a frame comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    /// Python code of the program itself.
+    Program,
+    /// Python code that was installed for it.
+    Package,
+    /// Python code of the standard library.
+    StandardLibrary,
+    /// Code that a compiler made, before or at run time.
+    Native,
+    /// Such code of the interpreter of Python.
+    Interpreter,
+    /// Code of the kernel.
+    Kernel,
+    /// A marker: nothing is known.
+    Missing,
+}
+
+impl Origin {
+    const ALL: [Self; 7] = [
+        Self::Program,
+        Self::Package,
+        Self::StandardLibrary,
+        Self::Native,
+        Self::Interpreter,
+        Self::Kernel,
+        Self::Missing,
+    ];
+
+    /// That of a line of a location, or of a location without lines.
+    pub(super) fn new(profile: &Profile, location: &Location, line: Option<&Line>) -> Self {
+        let function = line.map(|line| profile.function(line.function));
+        let executable = location
+            .code
+            .map(|code| profile.executable(code.executable));
+        match (function, executable) {
+            (Some(function), _) if function.kind == FrameKind::Python => Self::python(function),
+            (_, Some(executable)) if executable.is_kernel() => Self::Kernel,
+            (_, Some(executable)) if executable.is_interpreter() => Self::Interpreter,
+            (_, Some(_)) => Self::Native,
+            (_, None) => Self::Missing,
+        }
+    }
+
+    fn python(function: &Function) -> Self {
+        let folders = || function.file.split('/');
+        if folders().any(|folder| matches!(folder, "site-packages" | "dist-packages")) {
+            return Self::Package;
+        }
+        let is_library = |folder: &str| {
+            let version = folder.strip_prefix("python");
+            version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        // Modules that are frozen into the interpreter have no folder to tell them by.
+        if function.file.starts_with("<frozen ") || folders().any(is_library) {
+            Self::StandardLibrary
+        } else {
+            Self::Program
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Package => "packages",
+            Self::StandardLibrary => "standard library",
+            Self::Native => "native code",
+            Self::Interpreter => "interpreter",
+            Self::Kernel => "kernel",
+            Self::Missing => "not known",
+        }
+    }
+
+    /// The darkest and the brightest of its colours.
+    pub(super) fn range(self) -> [Color; 2] {
+        match self {
+            Self::Program => [rgb(212, 78, 72), rgb(244, 132, 122)],
+            Self::Package => [rgb(64, 170, 180), rgb(118, 212, 218)],
+            Self::StandardLibrary => [rgb(206, 186, 66), rgb(236, 220, 112)],
+            Self::Native => [rgb(92, 172, 84), rgb(146, 212, 132)],
+            Self::Interpreter => [rgb(176, 196, 160), rgb(206, 222, 192)],
+            Self::Kernel => [rgb(148, 126, 204), rgb(190, 172, 232)],
+            Self::Missing => [rgb(190, 190, 190); 2],
+        }
+    }
+
+    /// The colour of a frame: frames with the same text have the same.
+    pub(super) fn color(self, frame: &str) -> Color {
+        // FNV-1a, whose high bits are the well mixed ones.
+        let hash = frame.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        let [brightness, ..] = hash.to_be_bytes();
+        self.shade(brightness)
+    }
+
+    /// A colour between the darkest (0) and the brightest (255).
+    fn shade(self, brightness: u8) -> Color {
+        let [dark, bright] = self.range();
+        let mixed = |dark: u8, bright: u8| {
+            let whole = u32::from(u8::MAX);
+            let share = u32::from(brightness);
+            let sum = u32::from(dark) * (whole - share) + u32::from(bright) * share;
+            u8::try_from(sum / whole).unwrap_or(u8::MAX)
+        };
+        rgb(
+            mixed(dark.r, bright.r),
+            mixed(dark.g, bright.g),
+            mixed(dark.b, bright.b),
+        )
+    }
+}
+
+/// What the colours mean that are there, as an element of SVG: it ends at the right edge, and its
+/// base line is `y` pixels below the upper one.
+pub(super) fn legend(there: impl Fn(Origin) -> bool, y: usize) -> String {
+    let mut text = format!(r#"<text id="legend" text-anchor="end" x="100%" dx="-10" y="{y}">"#);
+    let mut distance = 0;
+    for origin in Origin::ALL.into_iter().filter(|origin| there(*origin)) {
+        let Color { r, g, b } = origin.shade(128);
+        let _ = write!(
+            text,
+            r#"<tspan dx="{distance}" fill="rgb({r},{g},{b})">■</tspan><tspan dx="4">{}</tspan>"#,
+            origin.label()
+        );
+        distance = 12;
+    }
+    text.push_str("</text>");
+    text
+}
+
+const fn rgb(r: u8, g: u8, b: u8) -> Color {
+    Color { r, g, b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn python(file: &str) -> Origin {
+        Origin::python(&Function {
+            name: "f".to_owned(),
+            file: file.to_owned(),
+            first_line: None,
+            kind: FrameKind::Python,
+        })
+    }
+
+    #[test]
+    fn python_code_is_known_by_its_folders() {
+        assert_eq!(python("/srv/app/main.py"), Origin::Program);
+        assert_eq!(python("/home/me/python/main.py"), Origin::Program);
+        assert_eq!(python("<string>"), Origin::Program);
+        for path in [
+            "/srv/venv/lib/python3.12/site-packages/req/api.py",
+            "/usr/lib/python3/dist-packages/apt/cache.py",
+        ] {
+            assert_eq!(python(path), Origin::Package, "{path}");
+        }
+        for path in [
+            "/usr/lib/python3.12/json/decoder.py",
+            "/opt/python3.13t/lib/x.py",
+            "<frozen importlib._bootstrap>",
+        ] {
+            assert_eq!(python(path), Origin::StandardLibrary, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_frame_always_has_the_same_colour() {
+        let colors = ["a (a.so)", "b (a.so)"].map(|frame| Origin::Native.color(frame));
+        assert_ne!(colors[0], colors[1]);
+        assert_eq!(colors[0], Origin::Native.color("a (a.so)"));
+        let [dark, bright] = Origin::Kernel.range();
+        assert_eq!(Origin::Kernel.shade(0), dark);
+        assert_eq!(Origin::Kernel.shade(255), bright);
+    }
+}
