@@ -5,7 +5,7 @@ use std::{
     hash::Hash,
 };
 
-use agent_common::record::NativeFrame;
+use agent_common::record::{Frame, NativeFrame};
 
 use super::{About, resolve::Resolve};
 use crate::profile::{
@@ -26,6 +26,7 @@ pub(super) struct Builder {
     threads: Vec<Thread>,
     thread_indices: HashMap<(ProcessIndex, u32), ThreadIndex>,
     counts: BTreeMap<(ThreadIndex, StackId), u64>,
+    pythons: HashMap<Frame, Option<LocationId>>,
     natives: HashMap<NativeFrame, Named>,
     /// What has been lost so far.
     pub(super) losses: Losses,
@@ -109,8 +110,22 @@ impl Builder {
         }
     }
 
-    /// What a Python frame stands at.
-    pub(super) fn python(&mut self, resolved: Resolved) -> LocationId {
+    /// What a Python frame stands at; [`None`] if its function could not be told.
+    pub(super) fn python(
+        &mut self,
+        frame: &Frame,
+        resolve: &mut impl Resolve,
+    ) -> Option<LocationId> {
+        if let Some(known) = self.pythons.get(frame) {
+            return *known;
+        }
+        let resolved = resolve.python(frame);
+        let location = resolved.map(|resolved| self.resolved(resolved));
+        self.pythons.insert(*frame, location);
+        location
+    }
+
+    fn resolved(&mut self, resolved: Resolved) -> LocationId {
         let line = Line {
             function: FunctionId(self.functions.index(resolved.function)),
             line: resolved.line,
@@ -179,7 +194,7 @@ impl Builder {
 
     /// A frame that says why something is not there.
     pub(super) fn marker(&mut self, name: &str) -> LocationId {
-        self.python(Resolved {
+        self.resolved(Resolved {
             function: Function {
                 name: name.to_owned(),
                 file: String::new(),

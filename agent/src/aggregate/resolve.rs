@@ -6,13 +6,13 @@ use agent_common::record::{Frame, NativeFrame, NativeKind};
 
 use crate::profile::{Executable, ExecutableKind, NativeResolved, Resolved};
 
-/// Puts frames into words.
+/// Puts frames into words. Equal frames are asked for once, whichever process they are of.
 pub trait Resolve {
     /// A Python frame; [`None`] if its function could not be told.
     fn python(&mut self, frame: &Frame) -> Option<Resolved>;
 
     /// A native or kernel frame, which is never [`NativeKind::PYTHON`]; `tgid` is a process in
-    /// which it was seen. Equal frames are asked for once, whichever process they are of.
+    /// which it was seen.
     fn native(&mut self, tgid: u32, frame: &NativeFrame) -> NativeResolved;
 }
 

@@ -145,8 +145,8 @@ impl<R: Resolve> Whole<'_, R> {
     }
 
     fn python_frame(&mut self, frame: &Frame) -> LocationId {
-        if let Some(resolved) = self.resolve.python(frame) {
-            return self.builder.python(resolved);
+        if let Some(location) = self.builder.python(frame, self.resolve) {
+            return location;
         }
         self.builder.losses.unresolved_frames += self.sampled.count;
         self.builder.marker("[function could not be read]")

@@ -19,11 +19,12 @@ use crate::{
 /// those of kernel ones `k` and theirs; 0 has no name.
 #[derive(Default)]
 struct Names {
-    asked: Vec<NativeFrame>,
+    asked: Vec<u64>,
 }
 
 impl Resolve for Names {
     fn python(&mut self, frame: &Frame) -> Option<Resolved> {
+        self.asked.push(frame.symbol);
         (frame.symbol != 0).then(|| Resolved {
             function: Function {
                 name: format!("f{}", frame.symbol),
@@ -37,7 +38,7 @@ impl Resolve for Names {
 
     /// 21 is inlined into 20, those from 30 on are pieces of an evaluation loop.
     fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
-        self.asked.push(*frame);
+        self.asked.push(frame.address);
         let name = |address| match (frame.kind, address) {
             (NativeKind::KERNEL, _) => format!("k{address}"),
             (_, 30..40) => format!("_TAIL_CALL_{address}"),
@@ -426,6 +427,19 @@ fn inlined_functions_share_a_location() {
 }
 
 #[test]
+fn functions_that_could_not_be_read_are_counted() {
+    let (whole, losses) = failed(
+        Some(python("0 1 0")),
+        Some(native("P2 n5 P1")),
+        WalkEnd::ROOT,
+        NativeEnd::ENTRY,
+    );
+    let marker = "[function could not be read]";
+    assert_eq!(whole, format!("{marker} f1 n5 {marker}"));
+    assert_eq!(losses.unresolved_frames, 4);
+}
+
+#[test]
 fn a_frame_without_a_name_has_its_address() {
     let (profile, _) = profile(
         None,
@@ -442,13 +456,12 @@ fn a_frame_without_a_name_has_its_address() {
 #[test]
 fn equal_frames_are_put_into_words_once() {
     let (_, names) = profile(
-        Some(python("1")),
-        Some(native("k5 n5 n30 n5 n30 P1 k5 n6")),
+        Some(python("1 0 1 0")),
+        Some(native("k5 n5 n30 n5 n30 P4 k5 n6")),
         WalkEnd::ROOT,
         NativeEnd::ENTRY,
     );
-    let asked: Vec<_> = names.asked.iter().map(|frame| frame.address).collect();
-    assert_eq!(asked, [5, 5, 30, 6]);
+    assert_eq!(names.asked, [5, 5, 30, 1, 0, 6]);
 }
 
 proptest! {
