@@ -31,6 +31,7 @@ mod end_to_end {
     mod jit;
     mod machine;
     mod many_threads;
+    mod native;
     mod pages;
     mod pprof;
     mod program;

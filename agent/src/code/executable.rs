@@ -11,6 +11,9 @@ use crate::{
 /// Most bytes of the code that the kernel gives to every process.
 const MAX_VDSO_BYTES: u64 = 64 << 10;
 
+/// How paths begin of what is a file only because memory that processes share has to be one.
+const SHARED_MEMORY: [&str; 4] = ["/memfd:", "/dev/zero", "/dev/shm/", "/SYSV"];
+
 /// What tells a file from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Identity {
@@ -128,6 +131,12 @@ impl Executable {
     #[must_use]
     pub fn is_vdso(&self) -> bool {
         self.identity == Identity::Vdso
+    }
+
+    /// Whether it is memory that a program has written code to, and no file that a compiler made.
+    pub(super) fn is_memory(&self) -> bool {
+        let path = self.path.to_string_lossy();
+        self.image.is_none() && SHARED_MEMORY.iter().any(|start| path.starts_with(start))
     }
 
     /// GNU build ID in lower-case hexadecimal, where it has one.

@@ -67,7 +67,9 @@ impl Code {
                 break;
             }
             let number = self.number(process, mapping);
-            let executable = number.and_then(|number| self.executables.get(&number));
+            let executable = number
+                .and_then(|number| self.executables.get(&number))
+                .filter(|executable| !executable.is_memory());
             let anonymous = Mapping {
                 start: mapping.start,
                 end: mapping.end,

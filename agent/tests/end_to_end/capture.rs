@@ -37,12 +37,19 @@ impl Capture {
         Running::start(arguments).finish()
     }
 
-    /// The folded stacks of a process, with these further options.
+    /// The Python frames of the folded stacks of a process, with these further options.
     pub(crate) fn folded(pid: u32, options: &str) -> Folded {
+        Self::whole(pid, options).python()
+    }
+
+    /// The folded stacks of a process, with these further options.
+    pub(crate) fn whole(pid: u32, options: &str) -> Folded {
         let pid = pid.to_string();
         let mut arguments = vec!["--pid", &pid, "--format", "folded", "--output", "-"];
         arguments.extend(options.split(' '));
-        Self::run(&arguments).into_folded()
+        let capture = Self::run(&arguments);
+        capture.assert_success();
+        Folded::parse_whole(&String::from_utf8(capture.output).unwrap())
     }
 
     /// The same again and again, until there is enough, on a machine that has more to do.

@@ -37,7 +37,7 @@ fn a_process_that_is_not_python_is_told_by_its_program() {
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));
     sleep.wait_until_it_runs(&program);
-    let message = error(&["--pid", &sleep.pid().to_string()]);
+    let message = error(&["--no-native", "--pid", &sleep.pid().to_string()]);
     let sentence = format!("runs {}, which is not Python", program.display());
     assert!(message.contains(&sentence), "{message}");
 }
@@ -48,7 +48,7 @@ fn an_unsupported_python_is_told_by_its_version() {
     let folder = tempfile::tempdir().unwrap();
     let program = stand_in_for_python_3_5(folder.path());
     let target = Target::from_command(mortal(program));
-    let message = error(&["--pid", &target.pid().to_string()]);
+    let message = error(&["--no-native", "--pid", &target.pid().to_string()]);
     assert!(message.contains("runs Python 3.5 "), "{message}");
     assert!(message.contains("not supported"), "{message}");
 }

@@ -1,4 +1,7 @@
 //! Folded stacks, read.
+//!
+//! Most tests are about Python: they look at the Python frames of whole stacks, so that they also
+//! tell whether these are at their places among the native ones.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -29,6 +32,7 @@ impl Frame {
             .strip_suffix(')')
             .and_then(|text| text.rsplit_once(" ("));
         let (name, place) = in_parentheses.unwrap_or((text, ""));
+
         let with_line = place
             .rsplit_once(':')
             .and_then(|(file, line)| Some((file, line.parse().ok()?)));
@@ -40,6 +44,37 @@ impl Frame {
         }
     }
 }
+
+impl Frame {
+    /// Whether it is a Python frame, or a marker that stands for some.
+    pub(crate) fn is_python(&self) -> bool {
+        if self.place.is_empty() {
+            let is_marker = self.name.starts_with('[') && self.name.ends_with(']');
+            return is_marker && !self.name.starts_with(NO_NATIVE);
+        }
+        let is_source = self
+            .place
+            .rsplit_once('.')
+            .is_some_and(|(_, ending)| ending == "py");
+        self.line.is_some() || is_source || self.place.starts_with('<')
+    }
+
+    /// Whether it is a frame of the kernel.
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.name.ends_with("_[k]")
+    }
+
+    /// Whether it is a native frame of the process.
+    pub(crate) fn is_native(&self) -> bool {
+        !self.is_python() && !self.is_kernel() && !self.name.starts_with(NO_NATIVE)
+    }
+}
+
+/// How what stands for native frames that are not known begins.
+pub(crate) const NO_NATIVE: &str = "[native frames unknown";
+
+/// What stands for a stack without Python frames.
+pub(crate) const NO_PYTHON: &str = "[no Python]";
 
 impl fmt::Display for Frame {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,8 +114,35 @@ pub(crate) fn names(stack: &[Frame]) -> Vec<&str> {
 pub(crate) struct Folded(pub(crate) BTreeMap<Vec<Frame>, u64>);
 
 impl Folded {
-    /// Reads what the agent has written; every line must be a stack and a count.
+    /// Reads what the agent has written, and keeps the Python frames of each stack.
     pub(crate) fn parse(text: &str) -> Self {
+        Self::parse_whole(text).python()
+    }
+
+    /// The same stacks without native and kernel frames; processes and threads in front stay.
+    pub(crate) fn python(&self) -> Self {
+        let mut stacks = BTreeMap::<_, u64>::new();
+        for (stack, count) in &self.0 {
+            let is_in_front =
+                |frame: &&Frame| frame.line.is_none() && frame.place.parse::<u32>().is_ok();
+            let front = stack.iter().take_while(is_in_front).count();
+            let mut frames: Vec<_> = stack[..front].to_vec();
+            frames.extend(
+                stack[front..]
+                    .iter()
+                    .filter(|frame| frame.is_python())
+                    .cloned(),
+            );
+            if frames.len() == front {
+                frames.push(Frame::parse(NO_PYTHON));
+            }
+            *stacks.entry(frames).or_default() += count;
+        }
+        Self(stacks)
+    }
+
+    /// Reads what the agent has written; every line must be a stack and a count.
+    pub(crate) fn parse_whole(text: &str) -> Self {
         let mut stacks = BTreeMap::new();
         for line in text.lines() {
             let (frames, count) = line.rsplit_once(' ').unwrap();

@@ -15,16 +15,13 @@ use xtask::{
 };
 
 use super::{
-    folded::{Frame, is_marked, names},
+    folded::{Frame, NO_PYTHON, is_marked, names},
     machine,
     program::{Program, assert_spun},
 };
 
 /// Of how many samples one may lack something for want of a page.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 20;
-
-/// What stands for the time before there is an interpreter, and after.
-const NO_PYTHON: &str = "[no Python]";
 
 #[test]
 fn stacks_through_pages_that_are_not_in_memory_are_whole() {

@@ -98,15 +98,25 @@ fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
         thread: ThreadStack {
             id: label("thread_id").num.try_into().unwrap(),
             name: text(profile, label("thread_name").str).to_owned(),
-            stack: leaf_first.rev().map(|&id| frame(profile, id)).collect(),
+            stack: leaf_first
+                .rev()
+                .filter_map(|&id| frame(profile, id))
+                .collect(),
         },
         count: count.try_into().unwrap(),
     }
 }
 
-fn frame(profile: &schema::Profile, id: u64) -> Frame {
+/// A Python frame, or a marker; [`None`] for a frame that has an address, which must be in a
+/// mapping.
+fn frame(profile: &schema::Profile, id: u64) -> Option<Frame> {
     let mut locations = profile.location.iter();
     let location = locations.find(|location| location.id == id).unwrap();
+    if location.address != 0 {
+        let mut mappings = profile.mapping.iter();
+        assert!(mappings.any(|mapping| mapping.id == location.mapping_id));
+        return None;
+    }
     let [line] = location.line[..] else {
         panic!("a location has {} lines", location.line.len());
     };
@@ -115,11 +125,12 @@ fn frame(profile: &schema::Profile, id: u64) -> Frame {
         .find(|function| function.id == line.function_id)
         .unwrap();
     let number = u32::try_from(line.line).unwrap();
-    Frame {
+    let frame = Frame {
         name: text(profile, function.name).to_owned(),
         place: text(profile, function.filename).to_owned(),
         line: (number != 0).then_some(number),
-    }
+    };
+    frame.is_python().then_some(frame)
 }
 
 fn text(profile: &schema::Profile, index: i64) -> &str {

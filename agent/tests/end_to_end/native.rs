@@ -1,0 +1,242 @@
+//! Whole stacks: native and kernel frames among those of Python.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
+use xtask::process::capture;
+
+use super::{
+    capture::{Capture, Running},
+    folded::{Folded, Frame, NO_NATIVE},
+    machine,
+    target::{Target, mortal},
+};
+
+/// Of how many samples one may lack native frames, or be on its way from one function to the next.
+const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 50;
+
+/// Samples that are enough to tell shares from.
+const ENOUGH: u64 = 200;
+
+fn is_enough(folded: &Folded) -> bool {
+    folded.total() >= ENOUGH
+}
+
+#[test]
+fn callbacks_stand_where_they_were_called() {
+    let _machine = machine::alone();
+    machine::for_each_interpreter(|interpreter| {
+        let target = Target::start(interpreter, "callbacks");
+        let folded = whole(target.pid());
+        // Python called by C code that Python has called.
+        let callers = [("middle", "main"), ("leaf", "middle")];
+        for (called, caller) in callers {
+            let is_at_its_place = |stack: &[Frame]| {
+                let place = stack.iter().position(|frame| frame.name == called);
+                place.is_none_or(|place| {
+                    let native = stack[..place]
+                        .iter()
+                        .rev()
+                        .take_while(|frame| frame.is_native());
+                    let native = native.count();
+                    native != 0 && stack[place - native - 1].name == caller
+                })
+            };
+            assert_few(&folded, |stack| !is_at_its_place(stack));
+        }
+        // The C library musl has no call-frame information: what calls `main` is not known.
+        if interpreter.name != "3.13-musl" {
+            assert_whole(&folded);
+        }
+    });
+}
+
+#[test]
+fn time_in_c_and_in_the_kernel_is_told() {
+    let _machine = machine::alone();
+    machine::for_each_representative(|interpreter| {
+        let target = Target::start(interpreter, "in_c");
+        let folded = whole(target.pid());
+        let of = |name: &'static str| {
+            move |stack: &[Frame]| stack.iter().any(|frame| frame.name == name)
+        };
+        let leaf_is =
+            |is_such: fn(&Frame) -> bool| move |stack: &[Frame]| stack.last().is_some_and(is_such);
+        let (compress, read) = (folded.count(of("compress")), folded.count(of("read")));
+        assert!(compress != 0 && read != 0, "{}", folded.show(|_| true));
+        let in_c = folded.count(|stack| of("compress")(stack) && !leaf_is(Frame::is_python)(stack));
+        assert!(
+            in_c * 10 >= compress * 9,
+            "{in_c} of {compress} samples are in C"
+        );
+        let in_kernel = folded.count(|stack| of("read")(stack) && leaf_is(Frame::is_kernel)(stack));
+        assert!(
+            in_kernel * 2 >= read,
+            "{in_kernel} of {read} samples are in the kernel"
+        );
+        // The kernel is called by the C library, and that by the function `read`.
+        let is_in_order = |stack: &[Frame]| {
+            let kernel = stack
+                .iter()
+                .position(Frame::is_kernel)
+                .unwrap_or(stack.len());
+            stack[kernel..].iter().all(Frame::is_kernel)
+        };
+        assert_eq!(folded.show(|stack| !is_in_order(stack)), "");
+        assert_whole(&folded);
+    });
+}
+
+#[test]
+fn without_native_frames_only_those_of_python_are_there() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "in_c");
+    let folded = Capture::whole(target.pid(), "-d 1 -r 499 --no-native");
+    let is_python = |stack: &[Frame]| stack.iter().all(Frame::is_python);
+    assert_eq!(folded.show(|stack| !is_python(stack)), "");
+}
+
+#[test]
+fn a_program_without_python_and_frame_pointers_is_seen_whole() {
+    let _machine = machine::alone();
+    let room = TempDir::new().unwrap();
+    for flags in [
+        "-O2 -fomit-frame-pointer",
+        "-O0",
+        "-O2 -static",
+        "-O2 -static-pie",
+        "-O2 -s",
+    ] {
+        let program = compile(&room, "chain", flags);
+        let target = Target::from_command(mortal(&program));
+        let folded = whole(target.pid());
+        assert_whole(&folded);
+        if flags.contains("-s") && !flags.contains("static") {
+            continue;
+        }
+        let chain = ["main", "outer", "variable", "large", "leaf"];
+        let is_chain = |stack: &[Frame]| {
+            let names: Vec<_> = stack
+                .iter()
+                .map(|frame| frame.name.trim_end_matches("_[i]"))
+                .collect();
+            names.windows(chain.len()).any(|names| names == chain)
+        };
+        assert_few(&folded, |stack| {
+            stack.iter().any(|frame| frame.name == "leaf") && !is_chain(stack)
+        });
+        assert!(
+            folded.count(is_chain) * 2 > folded.total(),
+            "{flags}: {}",
+            folded.show(|_| true)
+        );
+    }
+}
+
+#[test]
+fn a_library_that_is_loaded_later_is_known() {
+    let _machine = machine::alone();
+    let room = TempDir::new().unwrap();
+    let library = compile(&room, "chain", "-O2 -fomit-frame-pointer -shared -fPIC");
+    let library = [library.to_str().unwrap().to_owned()];
+    machine::for_each_kind(|interpreter| {
+        let mut target = Target::start_with(interpreter, "loaded_later", &library);
+        let pid = target.pid().to_string();
+        let mut running = Running::start(&[
+            "-p", &pid, "-d", "3", "-r", "299", "-f", "folded", "-o", "-",
+        ]);
+        running.wait_until_sampling();
+        target.tell("go on");
+        let capture = running.finish();
+        capture.assert_success();
+        let folded = Folded::parse_whole(&String::from_utf8(capture.output).unwrap());
+        let leaf = |stack: &[Frame]| stack.last().is_some_and(|frame| frame.name == "leaf");
+        let whole = |stack: &[Frame]| {
+            let names: Vec<_> = stack.iter().map(|frame| &*frame.name).collect();
+            leaf(stack)
+                && names.contains(&"work")
+                && names.ends_with(&["outer", "variable", "large", "leaf"])
+        };
+        let (seen, whole) = (folded.count(leaf), folded.count(whole));
+        assert!(seen > ENOUGH / 4, "{}", folded.show(|_| true));
+        assert!(
+            whole * 20 >= seen * 19,
+            "{whole} of {seen}: {}",
+            folded.show(leaf)
+        );
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_made_at_run_time_has_the_name_that_its_maker_tells() {
+    let _machine = machine::alone();
+    machine::for_each_that(
+        |interpreter| interpreter.name == "3.12" || interpreter.name == "3.8",
+        |interpreter| {
+            let target = Target::start(interpreter, "made_at_run_time");
+            let folded = whole(target.pid());
+            let is_made = |stack: &[Frame]| {
+                stack
+                    .last()
+                    .is_some_and(|frame| frame.name.starts_with("made by hand"))
+            };
+            let is_called =
+                |stack: &[Frame]| is_made(stack) && stack.iter().any(|frame| frame.name == "work");
+            let (made, called) = (folded.count(is_made), folded.count(is_called));
+            assert!(made * 2 > folded.total(), "{}", folded.show(|_| true));
+            assert!(called * 20 >= made * 19, "{}", folded.show(is_made));
+        },
+    );
+}
+
+/// The whole stacks of a process, enough of them to tell shares.
+fn whole(pid: u32) -> Folded {
+    let mut folded = Folded::default();
+    for _ in 0..8 {
+        folded.add(Capture::whole(pid, "-d 1 -r 499"));
+        if is_enough(&folded) {
+            break;
+        }
+    }
+    folded
+}
+
+/// Nearly all stacks lead to the entry of their process or thread.
+fn assert_whole(folded: &Folded) {
+    assert_few(folded, |stack| {
+        stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE))
+    });
+}
+
+fn assert_few(folded: &Folded, is_such: impl Fn(&[Frame]) -> bool) {
+    let such = folded.count(&is_such);
+    assert!(
+        such * SAMPLES_FOR_ONE_INCOMPLETE <= folded.total(),
+        "{such} of {} samples: {}",
+        folded.total(),
+        folded.show(&is_such)
+    );
+}
+
+/// Compiles a program or a library.
+fn compile(room: &TempDir, name: &str, flags: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/end_to_end/workloads")
+        .join(name)
+        .with_extension("c");
+    let output = room
+        .path()
+        .join(format!("{name}{}", flags.replace([' ', '='], "")));
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(flags.split(' '))
+        .arg(source)
+        .arg("-o")
+        .arg(&output);
+    capture(&mut compiler).unwrap_or_else(|error| panic!("{error:#}"));
+    output
+}
