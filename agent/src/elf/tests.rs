@@ -30,7 +30,9 @@ fn ask<S: Source>(elf: &Elf<S>) {
     for name in ["malloc", "_PyRuntime", "__stack_chk_fail", ""] {
         let _ = elf.symbol(name);
         let _ = elf.section(name);
+        let _ = elf.symbols_with_prefix(name);
     }
+    let _ = elf.loaded_from(elf.frame_header().unwrap_or(0), 1 << 20);
     let _ = elf.soname();
     let _ = elf.build_id();
     for offset in [0, 0x1000, u64::MAX] {
@@ -59,6 +61,12 @@ fn this_program_finds_itself() {
     assert!(elf.initial_bytes(symbol.address, &mut bytes).unwrap());
     assert_eq!(bytes, AGENT_TEST_SYMBOL);
     assert_eq!(elf.symbol("AGENT_TEST_SYMBO").unwrap(), None);
+    let prefixed = elf.symbols_with_prefix("AGENT_TEST_SYMBO").unwrap();
+    assert_eq!(prefixed, [symbol]);
+    let loaded = elf.loaded_from(symbol.address, 16).unwrap();
+    assert_eq!(loaded, AGENT_TEST_SYMBOL);
+    let code = elf.segments().code().next().unwrap();
+    assert!(!code.is_empty() && !code.contains(&symbol.address));
     assert_eq!(elf.soname().unwrap(), None);
 
     // The address, by way of every mapping of this program.

@@ -88,3 +88,57 @@ fn number(section: &[u8], offset: usize) -> Option<u32> {
     let bytes = section.get(offset..)?.first_chunk()?;
     Some(u32::from_le_bytes(*bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Entries, Layout};
+    use proptest::prelude::{any, proptest};
+
+    /// An entry with this id and so many bytes behind it.
+    fn entry(id: u32, bytes: u32) -> Vec<u8> {
+        let mut entry = (bytes + 4).to_le_bytes().to_vec();
+        entry.extend(id.to_le_bytes());
+        entry.resize(entry.len() + bytes as usize, 7);
+        entry
+    }
+
+    fn functions(section: &[u8], layout: Layout) -> Vec<usize> {
+        Entries::new(section, layout).collect()
+    }
+
+    #[test]
+    fn only_functions_come_out() {
+        let section = [entry(0, 8), entry(5, 8), entry(u32::MAX, 4), entry(9, 0)].concat();
+        assert_eq!(functions(&section, Layout::Loaded), [16, 32, 44]);
+        assert_eq!(functions(&section, Layout::Debugging), [0, 16, 44]);
+        // An empty entry ends one of them.
+        let section = [&entry(5, 8)[..], &[0; 4], &entry(5, 8)].concat();
+        assert_eq!(functions(&section, Layout::Loaded), [0]);
+        assert_eq!(functions(&section, Layout::Debugging), [0, 20]);
+    }
+
+    #[test]
+    fn long_entries_are_followed() {
+        let long = |id: u64| {
+            let mut entry = u32::MAX.to_le_bytes().to_vec();
+            entry.extend(16_u64.to_le_bytes());
+            entry.extend(id.to_le_bytes());
+            entry.extend([7; 8]);
+            entry
+        };
+        let section = [long(u64::MAX), long(u64::from(u32::MAX)), entry(5, 0)].concat();
+        assert_eq!(functions(&section, Layout::Debugging), [28, 56]);
+        let section = [long(0), long(5), entry(5, 0)].concat();
+        assert_eq!(functions(&section, Layout::Loaded), [28, 56]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(section in any::<Vec<u8>>()) {
+            for layout in [Layout::Loaded, Layout::Debugging] {
+                let functions = functions(&section, layout);
+                assert!(functions.is_sorted_by(|left, right| left < right));
+            }
+        }
+    }
+}

@@ -18,6 +18,7 @@ use super::{
     rows::{Row, Rows},
     rule::Translator,
     rules::Rules,
+    sections::Loaded,
 };
 
 /// Bytes of an address in a file of 64 bits.
@@ -27,12 +28,16 @@ const ADDRESS_BYTES: u8 = 8;
 /// bytes of memory.
 const MAX_FUNCTIONS: usize = 4 << 20;
 
-/// Most rows of a section; the largest known files have 3 million. A row takes eight bytes.
+/// Most rows of a section, before those that say the same become one; the largest known files have
+/// 3 million. A row takes eight bytes.
 const MAX_ROWS: usize = 8 << 20;
 
-/// Most bytes of what functions have in common, which is evaluated anew for each of them; real
-/// ones have thirty.
+/// Most bytes of what functions have in common; real ones have thirty.
 const MAX_COMMON_BYTES: u64 = 1 << 10;
+
+/// Most bytes of descriptions that are evaluated, those of what functions have in common once for
+/// each of them; the largest known files have 26 MB.
+const MAX_EVALUATED: u64 = 128 << 20;
 
 /// Most of those that are remembered.
 const MAX_REMEMBERED: usize = 1 << 10;
@@ -63,21 +68,16 @@ pub(super) struct Evaluation<'a, S> {
 }
 
 impl<'a> Evaluation<'a, EhFrame<Bytes<'a>>> {
-    /// Of the section `.eh_frame` at `address`.
-    pub(super) fn loaded(
-        bytes: &'a [u8],
-        address: u64,
-        machine: &'a Machine,
-        code: &'a Code,
-    ) -> Self {
-        let mut section = EhFrame::new(bytes, LittleEndian);
+    /// Of the section `.eh_frame`.
+    pub(super) fn loaded(loaded: &'a Loaded, machine: &'a Machine, code: &'a Code) -> Self {
+        let mut section = EhFrame::new(&loaded.bytes, LittleEndian);
         section.set_address_size(ADDRESS_BYTES);
         section.set_vendor(machine.vendor);
         Self {
             section,
-            bytes,
+            bytes: &loaded.bytes,
             layout: Layout::Loaded,
-            bases: BaseAddresses::default().set_eh_frame(address),
+            bases: BaseAddresses::default().set_eh_frame(loaded.address),
             machine,
             code,
         }
@@ -115,6 +115,8 @@ where
             rules,
             unknown,
             last: (Rule::UNKNOWN, 0),
+            bytes_left: MAX_EVALUATED,
+            rows_left: MAX_ROWS,
         };
         let mut context = Box::new(UnwindContext::new_in());
         let mut commons = Commons::new();
@@ -217,15 +219,22 @@ where
             machine: self.machine,
             section: &self.section,
         };
+        let bytes = (function.entry_len() + function.cie().entry_len()) as u64;
+        if output.bytes_left < bytes || output.rows_left == 0 {
+            output.unknown.count(Reason::TooMany);
+            return;
+        }
+        output.bytes_left -= bytes;
         let Range { start, end } = range;
         let mut position = start;
         let mut reason = Reason::Malformed;
         if let Ok(mut table) = UnwindTable::new(&self.section, &self.bases, context, function) {
             while position < end {
-                if output.rows.len() >= MAX_ROWS {
+                if output.rows_left == 0 {
                     reason = Reason::TooMany;
                     break;
                 }
+                output.rows_left -= 1;
                 let Ok(Some(row)) = table.next_row() else {
                     break;
                 };
@@ -256,6 +265,10 @@ struct Output<'a> {
     unknown: &'a mut Unknown,
     /// The last rule and its index: the next one is often the same.
     last: (Rule, u32),
+    /// Bytes of descriptions that are still evaluated.
+    bytes_left: u64,
+    /// Rows that are still made.
+    rows_left: usize,
 }
 
 impl Output<'_> {

@@ -139,3 +139,79 @@ fn sum(machine: &Machine, left: Value, right: Value) -> Option<Value> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Value, run};
+    use crate::unwind::machine::Machine;
+    use gimli::{EndianSlice, Expression, Format, LittleEndian, Register};
+    use goblin::elf::header::EM_X86_64;
+    use proptest::prelude::{any, prop, proptest};
+
+    fn value(bytes: &[u8], first: Option<Value>) -> Option<Value> {
+        let encoding = gimli::Encoding {
+            address_size: 8,
+            format: Format::Dwarf32,
+            version: 1,
+        };
+        let expression = Expression(EndianSlice::new(bytes, LittleEndian));
+        run(
+            &Machine::of(EM_X86_64).unwrap(),
+            expression,
+            encoding,
+            first,
+        )
+    }
+
+    #[test]
+    fn known_shapes_come_to_something() {
+        let rsp = Register(7);
+        // breg7 8
+        assert_eq!(value(&[0x77, 8], None), Some(Value::Register(rsp, 8)));
+        // breg7 8; lit8; minus; const1s -16; plus; nop
+        let sum = [0x77, 8, 0x38, 0x1c, 0x09, 0xf0, 0x22, 0x96];
+        assert_eq!(value(&sum, None), Some(Value::Register(rsp, -16)));
+        // lit8; breg7 8; deref; plus
+        let word = [0x38, 0x77, 8, 0x06, 0x22];
+        assert_eq!(value(&word, None), Some(Value::Dereferenced(rsp, 8, 8)));
+        // plus_uconst 8, from the CFA
+        let from = Some(Value::Frame(0));
+        assert_eq!(value(&[0x23, 8], from), Some(Value::Frame(8)));
+        // breg7 8; breg16 0; lit15; and; lit10; ge; lit3; shl; plus
+        let linkage = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22];
+        assert_eq!(value(&linkage, None), Some(Value::Linkage(8, 10)));
+    }
+
+    #[test]
+    fn nothing_is_guessed_at() {
+        let unknown: [&[u8]; 9] = [
+            // nothing; plus without anything; breg7 0; deref; deref
+            &[],
+            &[0x22],
+            &[0x77, 0, 0x06, 0x06],
+            // breg7 8; lit8; mul
+            &[0x77, 8, 0x38, 0x1e],
+            // breg7 0; deref_size 4
+            &[0x77, 0, 0x94, 4],
+            // breg0 0; lit15; and: not the address of an instruction
+            &[0x70, 0, 0x3f, 0x1a],
+            // the sum of two registers; one more than any number
+            &[0x77, 0, 0x76, 0, 0x22],
+            &[0x77, 1, 0x0e, 255, 255, 255, 255, 255, 255, 255, 127, 0x22],
+            // a jump to itself
+            &[0x2f, 0xfd, 0xff],
+        ];
+        for bytes in unknown {
+            assert_eq!(value(bytes, None), None, "{bytes:x?}");
+        }
+        assert_eq!(value(&[&[0x77, 0][..], &[0x96; 40]].concat(), None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = value(&bytes, None);
+            let _ = value(&bytes, Some(Value::Frame(i64::MAX)));
+        }
+    }
+}

@@ -9,9 +9,9 @@
 //! What a compiler's table says of an address in any words of DWARF becomes one of a few hundred
 //! [`Rule`]s; what a rule cannot say becomes [`Rule::UNKNOWN`] and is counted.
 //!
-//! Invariants: the bytes are untrusted: nothing in them makes this panic, loop without a bound or
-//! take more memory than the bounds of [`evaluate`] and [`sections`] allow; rows come out in the
-//! order of their addresses whatever goes in.
+//! Invariants: the bytes are untrusted: nothing in them makes this panic or loop without a bound;
+//! besides the section itself a file takes eight bytes for each function and each row, and never
+//! more than 100 MB; rows come out in the order of their addresses whatever goes in.
 
 mod code;
 mod entries;
@@ -37,7 +37,7 @@ use machine::Machine;
 pub use reason::{Reason, Unknown};
 use rows::{GAP, Row, Rows, merge};
 pub use rules::Rules;
-use sections::Sections;
+use sections::{Loaded, debugging};
 pub use table::{Table, pack};
 
 /// Why the call-frame information of a file was not compiled.
@@ -110,24 +110,22 @@ pub fn compile<S: Source>(
 ) -> Result<Compiled, Error> {
     let machine = elf.machine();
     let machine = Machine::of(machine).ok_or(Error::Machine { machine })?;
-    let mut unknown = Unknown::default();
     let code = Code::of(elf.segments());
     let mut rules = Rules::new();
-    let sections = Sections::read(elf, &mut unknown)?;
-    let loaded = Evaluation::loaded(&sections.loaded, sections.address, &machine, &code);
-    let mut rows = loaded.rows(&mut rules, &mut unknown);
-    if !sections.debugging.is_empty() {
-        let debugging = Evaluation::debugging(&sections.debugging, &machine, &code);
+    let mut unknown = Unknown::default();
+    let loaded = Loaded::read(elf, &mut unknown)?;
+    let mut rows = Evaluation::loaded(&loaded, &machine, &code).rows(&mut rules, &mut unknown);
+    drop(loaded);
+    let debugging = debugging(elf, &mut unknown);
+    if !debugging.is_empty() {
+        let debugging = Evaluation::debugging(&debugging, &machine, &code);
         let others = debugging.rows(&mut rules, &mut unknown);
-        rows = merge(
-            &rows,
-            &others,
-            |rule, other| {
-                if rule == GAP { other } else { rule }
-            },
-        );
+        rows = merge(&rows, &others, |rule, other| match rule {
+            GAP => other,
+            rule => rule,
+        });
     }
-    drop(sections);
+    drop(debugging);
     let marks = marks(&code, evaluation_loops);
     if !marks.is_empty() {
         rows = merge(&rows, &marks, |rule, mark| {
@@ -148,6 +146,7 @@ pub fn compile<S: Source>(
     if rows.first().is_some_and(|row| row.rule == 0) {
         rows.remove(0);
     }
+    rows.shrink_to_fit();
     for _ in 0..rules.left_out() {
         unknown.count(Reason::TooMany);
     }
@@ -170,11 +169,11 @@ pub fn functions<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
     let machine = elf.machine();
     let machine = Machine::of(machine).ok_or(Error::Machine { machine })?;
     let code = Code::of(elf.segments());
-    let sections = Sections::read(elf, &mut Unknown::default())?;
-    let mut functions =
-        Evaluation::loaded(&sections.loaded, sections.address, &machine, &code).extents();
+    let loaded = Loaded::read(elf, &mut Unknown::default())?;
+    let mut functions = Evaluation::loaded(&loaded, &machine, &code).extents();
     if functions.is_empty() {
-        functions = Evaluation::debugging(&sections.debugging, &machine, &code).extents();
+        let debugging = debugging(elf, &mut Unknown::default());
+        functions = Evaluation::debugging(&debugging, &machine, &code).extents();
     }
     let base = code.base();
     let address = |distance| base + u64::from(distance);
@@ -205,3 +204,6 @@ fn known(rules: &Rules, index: u32) -> Rule {
         .and_then(|index| rules.get(index))
         .unwrap_or(Rule::UNKNOWN)
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,11 +25,6 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
     /// Says that at these addresses a rule holds; what has been said before stays.
     pub(super) fn push(&mut self, range: Range<u32>, rule: u32) {
         let start = range.start.max(self.end);
@@ -89,5 +84,51 @@ pub(super) fn merge(
             right_rule = row.rule;
         }
         merged.add(next, choose(left_rule, right_rule));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GAP, Row, Rows, merge};
+    use proptest::prelude::{prop, proptest};
+
+    /// The rule that holds at a distance.
+    fn find(rows: &[Row], distance: u32) -> u32 {
+        let before = rows.iter().take_while(|row| row.distance <= distance);
+        before.last().map_or(GAP, |row| row.rule)
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_sorted_and_what_was_said_first_stays(
+            said in prop::collection::vec((0..50_u32, 0..20_u32, 0..3_u32), 0..20),
+            more in prop::collection::vec((0..50_u32, 0..20_u32, 0..3_u32), 0..20),
+        ) {
+            let make = |said: &[(u32, u32, u32)]| {
+                let mut rows = Rows::default();
+                let mut expected = [GAP; 80];
+                let mut end = 0;
+                for &(start, bytes, rule) in said {
+                    rows.push(start..start + bytes, rule);
+                    for distance in start.max(end)..start + bytes {
+                        expected[distance as usize] = rule;
+                        end = distance + 1;
+                    }
+                }
+                (rows.finish(), expected)
+            };
+            let (left, expected_left) = make(&said);
+            let (right, expected_right) = make(&more);
+            let both = merge(&left, &right, Ord::min);
+            for rows in [&left, &right, &both] {
+                assert!(rows.is_sorted_by(|row, next| row.distance < next.distance));
+                assert!(rows.windows(2).all(|pair| pair[0].rule != pair[1].rule));
+            }
+            for distance in 0..80_u32 {
+                let [one, other] = [expected_left, expected_right].map(|it| it[distance as usize]);
+                assert_eq!(find(&left, distance), one);
+                assert_eq!(find(&both, distance), one.min(other));
+            }
+        }
     }
 }

@@ -5,46 +5,50 @@ use gimli::{BaseAddresses, EhFrameHdr, LittleEndian, Pointer};
 use super::reason::{Reason, Unknown};
 use crate::elf::{Elf, Error, Source};
 
-/// Most bytes of a section that are read; the largest known files have 20 MB.
-const MAX_BYTES: u64 = 256 << 20;
+/// Most bytes of a section that are read, since it is kept in memory for that time; the largest
+/// known files have 18 MB.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Bytes of the start of `.eh_frame_hdr` that say where `.eh_frame` is.
 const HEADER_BYTES: u64 = 32;
 
-/// The sections of a file, empty where there is none.
+/// The contents of `.eh_frame`; empty where there is none.
 #[derive(Debug, Default)]
-pub(super) struct Sections {
-    /// `.eh_frame`, and its address.
-    pub(super) loaded: Vec<u8>,
+pub(super) struct Loaded {
+    /// Its address before the load bias is added.
     pub(super) address: u64,
-    /// `.debug_frame`.
-    pub(super) debugging: Vec<u8>,
+    /// It, cut off where it is too large.
+    pub(super) bytes: Vec<u8>,
 }
 
-impl Sections {
-    /// Reads them. Where one is too large, `.eh_frame` is cut off and `.debug_frame` left out.
+impl Loaded {
     pub(super) fn read<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Result<Self, Error> {
-        let mut sections = Self::default();
-        if let Some((address, bytes)) = loaded(elf)? {
-            if bytes.is_some_and(|bytes| bytes > MAX_BYTES) {
-                unknown.count(Reason::TooMany);
-            }
-            let limit = bytes.unwrap_or(MAX_BYTES).min(MAX_BYTES);
-            sections.loaded = elf.loaded_from(address, limit)?;
-            sections.address = address;
+        let Some((address, bytes)) = place(elf)? else {
+            return Ok(Self::default());
+        };
+        if bytes.is_some_and(|bytes| bytes > MAX_BYTES) {
+            unknown.count(Reason::TooMany);
         }
-        match elf.contents(".debug_frame", MAX_BYTES) {
-            Ok(contents) => sections.debugging = contents,
-            Err(Error::TooLarge { .. }) => unknown.count(Reason::TooMany),
-            Err(Error::Compressed { .. }) => unknown.count(Reason::Malformed),
-            Err(error) => return Err(error),
-        }
-        Ok(sections)
+        let limit = bytes.unwrap_or(MAX_BYTES).min(MAX_BYTES);
+        let bytes = elf.loaded_from(address, limit)?;
+        Ok(Self { address, bytes })
     }
 }
 
+/// The contents of `.debug_frame`; empty where there is none that can be read.
+pub(super) fn debugging<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Vec<u8> {
+    elf.contents(".debug_frame", MAX_BYTES)
+        .unwrap_or_else(|error| {
+            unknown.count(match error {
+                Error::TooLarge { .. } => Reason::TooMany,
+                _ => Reason::Malformed,
+            });
+            Vec::new()
+        })
+}
+
 /// The address of `.eh_frame`, and its size where that is known.
-fn loaded<S: Source>(elf: &Elf<S>) -> Result<Option<(u64, Option<u64>)>, Error> {
+fn place<S: Source>(elf: &Elf<S>) -> Result<Option<(u64, Option<u64>)>, Error> {
     if let Some(section) = elf.section(".eh_frame") {
         return Ok(section
             .file_offset
