@@ -28,7 +28,7 @@ const ADDRESS_BYTES: u8 = 8;
 /// bytes of memory.
 const MAX_FUNCTIONS: usize = 4 << 20;
 
-/// Most rows of a section, before those that say the same become one; the largest known files have
+/// Most rows of a file, before those that say the same become one; the largest known files have
 /// 3 million. A row takes eight bytes.
 const MAX_ROWS: usize = 8 << 20;
 
@@ -50,6 +50,24 @@ impl UnwindContextStorage<usize> for Storage {
     type Rules = [(Register, RegisterRule<usize>); 64];
     /// Compilers never remember more than one state.
     type Stack = Box<[UnwindTableRow<usize, Self>; 8]>;
+}
+
+/// What a file may still cost.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// Bytes of descriptions that are evaluated.
+    bytes: u64,
+    /// Rows that are made.
+    rows: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            bytes: MAX_EVALUATED,
+            rows: MAX_ROWS,
+        }
+    }
 }
 
 type Common<'a> = CommonInformationEntry<Bytes<'a>>;
@@ -109,14 +127,18 @@ where
     ///
     /// Of functions that overlap the one with the higher start holds from there on, as unwinders
     /// that search by the start have it; of those with the same start the first in the section.
-    pub(super) fn rows(&self, rules: &mut Rules, unknown: &mut Unknown) -> Vec<Row> {
+    pub(super) fn rows(
+        &self,
+        budget: &mut Budget,
+        rules: &mut Rules,
+        unknown: &mut Unknown,
+    ) -> Vec<Row> {
         let mut output = Output {
             rows: Rows::default(),
             rules,
             unknown,
             last: (Rule::UNKNOWN, 0),
-            bytes_left: MAX_EVALUATED,
-            rows_left: MAX_ROWS,
+            budget,
         };
         let mut context = Box::new(UnwindContext::new_in());
         let mut commons = Commons::new();
@@ -220,21 +242,21 @@ where
             section: &self.section,
         };
         let bytes = (function.entry_len() + function.cie().entry_len()) as u64;
-        if output.bytes_left < bytes || output.rows_left == 0 {
+        if output.budget.bytes < bytes || output.budget.rows == 0 {
             output.unknown.count(Reason::TooMany);
             return;
         }
-        output.bytes_left -= bytes;
+        output.budget.bytes -= bytes;
         let Range { start, end } = range;
         let mut position = start;
         let mut reason = Reason::Malformed;
         if let Ok(mut table) = UnwindTable::new(&self.section, &self.bases, context, function) {
             while position < end {
-                if output.rows_left == 0 {
+                if output.budget.rows == 0 {
                     reason = Reason::TooMany;
                     break;
                 }
-                output.rows_left -= 1;
+                output.budget.rows -= 1;
                 let Ok(Some(row)) = table.next_row() else {
                     break;
                 };
@@ -265,10 +287,7 @@ struct Output<'a> {
     unknown: &'a mut Unknown,
     /// The last rule and its index: the next one is often the same.
     last: (Rule, u32),
-    /// Bytes of descriptions that are still evaluated.
-    bytes_left: u64,
-    /// Rows that are still made.
-    rows_left: usize,
+    budget: &'a mut Budget,
 }
 
 impl Output<'_> {

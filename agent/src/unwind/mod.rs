@@ -11,7 +11,7 @@
 //!
 //! Invariants: the bytes are untrusted: nothing in them makes this panic or loop without a bound;
 //! besides the section itself a file takes eight bytes for each function and each row, and never
-//! more than 100 MB; rows come out in the order of their addresses whatever goes in.
+//! more than 150 MB; rows come out in the order of their addresses whatever goes in.
 
 mod code;
 mod entries;
@@ -32,7 +32,7 @@ use thiserror::Error;
 
 use crate::elf::{self, Elf, Source};
 use code::Code;
-use evaluate::Evaluation;
+use evaluate::{Budget, Evaluation};
 use machine::Machine;
 pub use reason::{Reason, Unknown};
 use rows::{GAP, Row, Rows, merge};
@@ -113,13 +113,15 @@ pub fn compile<S: Source>(
     let code = Code::of(elf.segments());
     let mut rules = Rules::new();
     let mut unknown = Unknown::default();
+    let mut budget = Budget::default();
     let loaded = Loaded::read(elf, &mut unknown)?;
-    let mut rows = Evaluation::loaded(&loaded, &machine, &code).rows(&mut rules, &mut unknown);
+    let evaluation = Evaluation::loaded(&loaded, &machine, &code);
+    let mut rows = evaluation.rows(&mut budget, &mut rules, &mut unknown);
     drop(loaded);
     let debugging = debugging(elf, &mut unknown);
     if !debugging.is_empty() {
-        let debugging = Evaluation::debugging(&debugging, &machine, &code);
-        let others = debugging.rows(&mut rules, &mut unknown);
+        let evaluation = Evaluation::debugging(&debugging, &machine, &code);
+        let others = evaluation.rows(&mut budget, &mut rules, &mut unknown);
         rows = merge(&rows, &others, |rule, other| match rule {
             GAP => other,
             rule => rule,
