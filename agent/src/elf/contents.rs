@@ -1,7 +1,10 @@
 //! The contents of a whole section, also of a compressed one.
 
+use std::io::Read as _;
+
 use flate2::{Decompress, FlushDecompress, Status};
 use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS};
+use ruzstd::decoding::StreamingDecoder;
 
 use super::{Elf, Error, Source, half, word};
 
@@ -10,6 +13,12 @@ const HEAD_BYTES: usize = 24;
 
 /// `ELFCOMPRESS_ZLIB`.
 const ZLIB: u32 = 1;
+
+/// `ELFCOMPRESS_ZSTD`.
+const ZSTD: u32 = 2;
+
+/// Most bytes that decompression looks back at; `zstd -19` needs 8 MiB.
+const MAX_WINDOW: u64 = 32 << 20;
 
 impl<S: Source> Elf<S> {
     /// The contents of the section `name`, nothing where the file holds none, and not more than
@@ -43,19 +52,37 @@ fn decompress(what: &'static str, section: &[u8], limit: u64) -> Result<Vec<u8>,
         return Err(Error::TooLarge { what, bytes, limit });
     }
     let data = section.get(HEAD_BYTES..).ok_or_else(broken)?;
-    // Deflate makes at most 1032 bytes of one, so a small file cannot claim much memory.
-    if half(section, 0) != ZLIB || bytes / 1032 > data.len() as u64 {
-        return Err(broken());
-    }
     let length = usize::try_from(bytes).map_err(|_| broken())?;
+    let contents = match half(section, 0) {
+        ZLIB => inflate(data, length),
+        ZSTD => unpack_zstd(data, length),
+        _ => None,
+    };
+    contents
+        .filter(|contents| contents.len() == length)
+        .ok_or_else(broken)
+}
+
+fn inflate(data: &[u8], length: usize) -> Option<Vec<u8>> {
+    // Deflate makes at most 1032 bytes of one, so a small file cannot claim much memory.
+    if length / 1032 > data.len() {
+        return None;
+    }
     let mut contents = Vec::with_capacity(length);
     let status = Decompress::new(true)
         .decompress_vec(data, &mut contents, FlushDecompress::Finish)
-        .map_err(|_| broken())?;
-    if status != Status::StreamEnd || contents.len() != length {
-        return Err(broken());
-    }
-    Ok(contents)
+        .ok()?;
+    (status == Status::StreamEnd).then_some(contents)
+}
+
+fn unpack_zstd(data: &[u8], length: usize) -> Option<Vec<u8>> {
+    let mut contents = Vec::new();
+    StreamingDecoder::new_with_max_window_size(data, MAX_WINDOW)
+        .ok()?
+        .take(length as u64 + 1)
+        .read_to_end(&mut contents)
+        .ok()?;
+    Some(contents)
 }
 
 #[cfg(test)]
@@ -63,45 +90,67 @@ mod tests {
     use super::{Error, decompress};
     use flate2::{Compression, write::ZlibEncoder};
     use proptest::prelude::{any, prop, proptest};
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
     use std::io::Write as _;
 
-    fn compressed(contents: &[u8], claimed: u64) -> Vec<u8> {
-        let mut section = Vec::new();
-        section.extend(1_u64.to_le_bytes());
-        section.extend(claimed.to_le_bytes());
-        section.extend(1_u64.to_le_bytes());
-        let mut encoder = ZlibEncoder::new(section, Compression::fast());
+    fn head(kind: u64, claimed: u64) -> Vec<u8> {
+        [kind, claimed, 1].map(u64::to_le_bytes).concat()
+    }
+
+    /// A section, compressed in both ways.
+    fn compressed(contents: &[u8], claimed: u64) -> [Vec<u8>; 2] {
+        let mut encoder = ZlibEncoder::new(head(1, claimed), Compression::fast());
         encoder.write_all(contents).unwrap();
-        encoder.finish().unwrap()
+        let mut zstd = head(2, claimed);
+        zstd.extend(compress_to_vec(contents, CompressionLevel::Fastest));
+        [encoder.finish().unwrap(), zstd]
     }
 
     #[test]
     fn a_section_comes_out_as_it_was() {
         let contents = b"structures ".repeat(1000);
-        let section = compressed(&contents, contents.len() as u64);
-        assert_eq!(decompress("it", &section, 1 << 20).unwrap(), contents);
-        let too_large = decompress("it", &section, 100).unwrap_err();
-        assert!(matches!(too_large, Error::TooLarge { bytes: 11_000, .. }));
+        for section in compressed(&contents, contents.len() as u64) {
+            assert_eq!(decompress("it", &section, 1 << 20).unwrap(), contents);
+            let too_large = decompress("it", &section, 100).unwrap_err();
+            assert!(matches!(too_large, Error::TooLarge { bytes: 11_000, .. }));
+        }
     }
 
     #[test]
     fn a_size_that_is_a_lie_is_noticed() {
         let contents = b"structures ".repeat(1000);
         for claimed in [0, 10_999, 11_001, 1 << 39] {
-            let section = compressed(&contents, claimed);
-            assert!(decompress("it", &section, 1 << 40).is_err(), "{claimed}");
+            for section in compressed(&contents, claimed) {
+                assert!(decompress("it", &section, 1 << 40).is_err(), "{claimed}");
+            }
         }
-        let section = compressed(&contents, 11_000);
-        assert!(decompress("it", &section[..section.len() - 1], 1 << 20).is_err());
-        assert!(decompress("it", &section[..20], 1 << 20).is_err());
+        for section in compressed(&contents, 11_000) {
+            assert!(decompress("it", &section[..section.len() - 5], 1 << 20).is_err());
+            assert!(decompress("it", &section[..20], 1 << 20).is_err());
+        }
     }
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(mut section in prop::collection::vec(any::<u8>(), 24..99)) {
-            section[..8].copy_from_slice(&1_u64.to_le_bytes());
-            section[9..16].fill(0);
+        fn no_bytes_make_it_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..99),
+            kind in 0..3_u64,
+            claimed in 0..1_u64 << 21,
+        ) {
+            let section = [head(kind, claimed), bytes].concat();
             let _ = decompress("it", &section, 1 << 20);
+        }
+
+        #[test]
+        fn no_flipped_bit_makes_it_panic(
+            at in any::<prop::sample::Index>(),
+            bit in 0..8_u32,
+        ) {
+            for mut section in compressed(&b"structures ".repeat(100), 1100) {
+                let at = at.index(section.len());
+                section[at] ^= 1 << bit;
+                let _ = decompress("it", &section, 1 << 20);
+            }
         }
     }
 }

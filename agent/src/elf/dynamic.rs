@@ -5,18 +5,21 @@
 //! table leads to the right one with a handful of small reads.
 
 use goblin::elf::{
-    dynamic::{DT_GNU_HASH, DT_HASH, DT_NULL, DT_SONAME, DT_STRTAB, DT_SYMTAB},
+    dynamic::{DT_GNU_HASH, DT_HASH, DT_NULL, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMTAB},
     program_header::PT_DYNAMIC,
 };
 
 use super::{
-    Elf, Error, Source,
+    Elf, Error, Source, SymbolTable,
     symbols::{SYMBOL_BYTES, Symbol, defined},
     word,
 };
 
 /// Most bytes that a dynamic section may take.
 const MAX_DYNAMIC: u64 = 1 << 20;
+
+/// Most bytes of the list of a hash table's buckets.
+const MAX_BUCKETS: u64 = 16 << 20;
 
 /// Most entries of a hash table that one look-up visits.
 const MAX_CHAIN: usize = 1 << 12;
@@ -26,6 +29,7 @@ const MAX_CHAIN: usize = 1 << 12;
 struct Dynamic {
     symbols: Option<u64>,
     names: Option<u64>,
+    names_bytes: Option<u64>,
     gnu_hash: Option<u64>,
     hash: Option<u64>,
     /// From the start of the names.
@@ -69,6 +73,36 @@ impl<S: Source> Elf<S> {
         }
     }
 
+    /// Where the table of exported symbols is, as the dynamic linker finds it.
+    pub(super) fn dynamic_symbols(&self) -> Result<Option<SymbolTable>, Error> {
+        let dynamic = self.dynamic()?;
+        let (Some(symbols), Some(names), Some(names_bytes)) =
+            (dynamic.symbols, dynamic.names, dynamic.names_bytes)
+        else {
+            return Ok(None);
+        };
+        let tables = Tables {
+            elf: self,
+            symbols,
+            names,
+        };
+        let count = match (dynamic.hash, dynamic.gnu_hash) {
+            // It has a place for each symbol.
+            (Some(table), _) => tables.number(table.wrapping_add(4))?.unwrap_or(0),
+            (None, Some(table)) => tables.count_gnu(table)?,
+            (None, None) => 0,
+        };
+        let bytes = u64::from(count) * SYMBOL_BYTES as u64;
+        let place = |address, bytes| self.segments.file_offset(address, bytes);
+        let offsets = place(symbols, bytes).zip(place(names, names_bytes));
+        Ok(offsets.map(|(offset, names_offset)| SymbolTable {
+            offset,
+            bytes,
+            names_offset,
+            names_bytes,
+        }))
+    }
+
     fn dynamic(&self) -> Result<Dynamic, Error> {
         let mut dynamic = Dynamic::default();
         let mut headers = self.headers.iter();
@@ -88,6 +122,7 @@ impl<S: Source> Elf<S> {
                 DT_NULL => break,
                 DT_SYMTAB => dynamic.symbols = value,
                 DT_STRTAB => dynamic.names = value,
+                DT_STRSZ => dynamic.names_bytes = value,
                 DT_GNU_HASH => dynamic.gnu_hash = value,
                 DT_HASH => dynamic.hash = value,
                 DT_SONAME => dynamic.soname = value,
@@ -146,6 +181,41 @@ impl<S: Source> Tables<'_, S> {
             }
         }
         Ok(None)
+    }
+
+    /// How many symbols there are by the hash table that GNU linkers make, which is sorted by
+    /// bucket: up to the end of the last one.
+    fn count_gnu(&self, table: u64) -> Result<u32, Error> {
+        let number = |at: u64| self.number(table.wrapping_add(at));
+        let (Some(buckets), Some(first_hashed), Some(bloom_words)) =
+            (number(0)?, number(4)?, number(8)?)
+        else {
+            return Ok(0);
+        };
+        let buckets_start = 16 + 8 * u64::from(bloom_words);
+        let buckets_bytes = 4 * u64::from(buckets);
+        let address = table.wrapping_add(buckets_start);
+        let Some(offset) = self.elf.segments.file_offset(address, buckets_bytes) else {
+            return Ok(0);
+        };
+        let starts = self
+            .elf
+            .bytes_at("hash table", offset, buckets_bytes, MAX_BUCKETS)?;
+        let (starts, _) = starts.as_chunks();
+        let last = starts
+            .iter()
+            .map(|bucket| u32::from_le_bytes(*bucket))
+            .max();
+        let last = last.unwrap_or(0).max(first_hashed);
+        let chains_start = buckets_start + buckets_bytes;
+        for index in (last..u32::MAX).take(MAX_CHAIN) {
+            let entry = number(chains_start + 4 * u64::from(index - first_hashed))?;
+            // The last one of a bucket is marked.
+            if entry.is_none_or(|entry| entry & 1 == 1) {
+                return Ok(index + u32::from(entry.is_some()));
+            }
+        }
+        Ok(last)
     }
 
     /// Goes through the older hash table.

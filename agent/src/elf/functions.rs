@@ -29,10 +29,10 @@ pub enum Which {
 /// Where a table of symbols and the names in it are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolTable {
-    offset: u64,
-    bytes: u64,
-    names_offset: u64,
-    names_bytes: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) names_offset: u64,
+    pub(super) names_bytes: u64,
 }
 
 /// How a function's symbol can be seen; smaller is seen by more.
@@ -75,6 +75,9 @@ impl<S: Source> Elf<S> {
     pub fn symbol_table(&self, which: Which) -> Option<SymbolTable> {
         let kind = match which {
             Which::All => SHT_SYMTAB,
+            Which::Exported if !self.has_sections() => {
+                return self.dynamic_symbols().ok().flatten();
+            }
             Which::Exported => SHT_DYNSYM,
         };
         let symbols = self

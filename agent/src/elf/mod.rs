@@ -7,6 +7,7 @@
 mod contents;
 mod debug_files;
 mod dynamic;
+mod embedded;
 mod functions;
 mod loaded;
 mod notes;
@@ -86,7 +87,7 @@ pub enum Error {
         /// How.
         source: goblin::error::Error,
     },
-    /// A section is compressed in another way than with zlib, or not as it says.
+    /// A section is compressed in another way than with zlib or zstd, or not as it says.
     #[error("{what} is compressed in a way that is not understood")]
     Compressed {
         /// Which.
