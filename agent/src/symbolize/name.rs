@@ -13,9 +13,12 @@
 //! Invariants: no name makes this panic, recurse without a bound or give more than
 //! [`MAX_BYTES`] bytes; what it gives has no control characters.
 
-use std::fmt::{self, Write as _};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+};
 
-use cpp_demangle::{DemangleOptions, Symbol};
+use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 use crate::python::text;
 
@@ -36,9 +39,21 @@ const PIECES: [&str; 10] = [
     "__uniq",
 ];
 
+/// Most bytes of a name before it is cut.
+const MOST_BYTES: usize = 4 * MAX_BYTES;
+
+/// What stands for `std::string` in the libraries of GCC, in its older ABI, and of Clang.
+const STRINGS: [&str; 3] = [
+    "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >",
+    "std::basic_string<char, std::char_traits<char>, std::allocator<char> >",
+    "std::__1::basic_string<char, std::__1::char_traits<char>, std::__1::allocator<char> >",
+];
+
 /// What a reader calls the function with this symbol.
 pub(super) fn readable(symbol: &[u8]) -> String {
-    let name = text::decode_bytes(symbol);
+    let plain = str::from_utf8(symbol).ok();
+    let plain = plain.filter(|name| name.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+    let name = plain.map_or_else(|| text::decode_bytes(symbol).into(), Cow::Borrowed);
     let name = without_marks(without_version(&name));
     let mut shown = Limited::default();
     let is_demangled = if let Ok(rust) = rust(name) {
@@ -52,7 +67,13 @@ pub(super) fn readable(symbol: &[u8]) -> String {
         shown = Limited::default();
         let _ = shown.write_str(name);
     }
-    shown.finish()
+    let mut name = shown.0;
+    if name.contains("basic_string<") {
+        for string in STRINGS {
+            name = name.replace(string, "std::string");
+        }
+    }
+    cut(name)
 }
 
 /// The name without the version that the linker appends (`memcpy@@GLIBC_2.14`).
@@ -108,7 +129,8 @@ fn cpp(name: &str, into: &mut Limited) -> bool {
     }
     // What was not taken off above, such as `._omp_fn.0`.
     let (name, mark) = name.split_at(name.find('.').unwrap_or(name.len()));
-    let Ok(symbol) = Symbol::new(name) else {
+    // What is left over are types of parameters that are not understood, and not shown anyway.
+    let Ok((symbol, _)) = BorrowedSymbol::with_tail(name.as_bytes()) else {
         return false;
     };
     let options = DemangleOptions::new().no_params().no_return_type();
@@ -116,36 +138,39 @@ fn cpp(name: &str, into: &mut Limited) -> bool {
     if result.is_ok() {
         let _ = into.write_str(mark);
     }
-    result.is_ok() || into.is_cut
+    result.is_ok() || into.is_full()
 }
 
-/// Text that does not become longer than [`MAX_BYTES`].
-#[derive(Default)]
-struct Limited {
-    text: String,
-    is_cut: bool,
+/// A name of at most [`MAX_BYTES`] bytes.
+fn cut(mut name: String) -> String {
+    const MARK: char = '…';
+    if name.len() > MAX_BYTES {
+        name.truncate(boundary(&name, MAX_BYTES - MARK.len_utf8()));
+        name.push(MARK);
+    }
+    name
 }
+
+/// Text that does not become longer than [`MOST_BYTES`].
+#[derive(Default)]
+struct Limited(String);
 
 impl Limited {
-    fn finish(mut self) -> String {
-        const MARK: char = '…';
-        if self.is_cut {
-            let end = boundary(&self.text, MAX_BYTES - MARK.len_utf8());
-            self.text.truncate(end);
-            self.text.push(MARK);
-        }
-        self.text
+    fn is_full(&self) -> bool {
+        self.0.len() > MOST_BYTES - 4
     }
 }
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = MAX_BYTES - self.text.len();
-        let end = boundary(text, room);
-        self.text.push_str(&text[..end]);
-        self.is_cut |= end < text.len();
+        let end = boundary(text, MOST_BYTES - self.0.len());
+        self.0.push_str(&text[..end]);
         // Who writes has to stop: what is left may be much.
-        if self.is_cut { Err(fmt::Error) } else { Ok(()) }
+        if end < text.len() {
+            Err(fmt::Error)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -196,6 +221,15 @@ mod tests {
             ("_ZN1AC2Ev", "A::A"),
             ("_ZN12_GLOBAL__N_13runEv.cold", "(anonymous namespace)::run"),
             ("_Z4workPdi._omp_fn.0", "work._omp_fn.0"),
+            (
+                "_ZNSt3mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEiE4findEv",
+                "std::map<std::string, int>::find",
+            ),
+            // With a type of the result that is not understood.
+            (
+                "_ZSt4swapIiENSt9enable_ifIXsrSt6__and_IJSt6__not_ISt15__is_tuple_likeIT_EEEE5valueEvE4typeERS7_SH_",
+                "std::swap<int>",
+            ),
         ]);
     }
 
