@@ -14,6 +14,7 @@ mod bytes;
 mod functions;
 mod index;
 mod lines;
+mod scopes;
 mod sections;
 mod session;
 mod unit;

@@ -13,7 +13,7 @@ use super::{
     functions::{Functions, Inlines},
     index::{Index, Units},
     lines::Lines,
-    sections,
+    scopes, sections,
     unit::Unit,
 };
 
@@ -35,8 +35,13 @@ pub(super) struct Session {
     functions: HashMap<usize, Functions>,
     lines: HashMap<usize, Option<Lines>>,
     inlines: HashMap<(usize, UnitOffset), Inlines>,
+    /// What is known of functions by where they are.
+    descriptions: HashMap<At, Description>,
     bytes: usize,
 }
+
+/// The name of a function, and its first line or 0.
+type Description = (Option<Vec<u8>>, u32);
 
 /// A file.
 struct Part {
@@ -45,7 +50,7 @@ struct Part {
 }
 
 /// Where an entry is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct At {
     is_shared: bool,
     unit: usize,
@@ -72,6 +77,7 @@ impl Session {
             functions: HashMap::new(),
             lines: HashMap::new(),
             inlines: HashMap::new(),
+            descriptions: HashMap::new(),
             bytes: 0,
         })
     }
@@ -142,7 +148,7 @@ impl Session {
     fn level(
         &self,
         unit: usize,
-        (name, first_line): (Option<Vec<u8>>, u32),
+        (name, first_line): Description,
         call: Option<(u64, u32)>,
     ) -> Level {
         let lines = self.lines.get(&unit).and_then(Option::as_ref);
@@ -210,14 +216,59 @@ impl Session {
     }
 
     /// The name of a function and its first line, which may be those of what the entry refers to.
-    fn describe(
+    fn describe(&mut self, units: &Units, at: At, work: &mut Work) -> Result<Description, Error> {
+        let mut at = at;
+        let mut visited = Vec::new();
+        let description = loop {
+            if let Some(known) = self.descriptions.get(&at) {
+                break known.clone();
+            }
+            visited.push(at);
+            match self.only_refers(units, at, work)? {
+                Some(origin) if visited.len() < MAX_REFERENCES => at = origin,
+                _ => break self.read_description(units, at, work)?,
+            }
+        };
+        for at in visited {
+            let name_bytes = description.0.as_ref().map_or(0, Vec::len);
+            self.bytes += size_of::<(At, Description)>() + name_bytes;
+            self.descriptions.insert(at, description.clone());
+        }
+        Ok(description)
+    }
+
+    /// Where the entry leads of which a copy was inlined.
+    fn only_refers(&mut self, units: &Units, at: At, work: &mut Work) -> Result<Option<At>, Error> {
+        let (_, unit) = self.unit(units, at)?;
+        let mut entries = unit.inner.entries_raw(Some(at.entry))?;
+        let Some(shape) = entries.read_abbreviation()? else {
+            return Ok(None);
+        };
+        if shape.tag() != dw::DW_TAG_inlined_subroutine {
+            return Ok(None);
+        }
+        work.spend(1 + shape.attributes().len())?;
+        let mut origin = None;
+        for specification in shape.attributes() {
+            let attribute = entries.read_attribute(*specification)?;
+            if attribute.name() == dw::DW_AT_abstract_origin {
+                origin = Some(attribute.value());
+            }
+        }
+        origin
+            .map(|origin| self.refer(units, at, &origin))
+            .transpose()
+    }
+
+    fn read_description(
         &mut self,
         units: &Units,
         at: At,
         work: &mut Work,
-    ) -> Result<(Option<Vec<u8>>, u32), Error> {
+    ) -> Result<Description, Error> {
         let mut at = at;
-        let mut plain = None;
+        // The name in the source, and where it is.
+        let mut plain: Option<(Vec<u8>, At)> = None;
         let mut line = 0;
         for _ in 0..MAX_REFERENCES {
             let (dwarf, unit) = self.unit(units, at)?;
@@ -236,7 +287,9 @@ impl Session {
                     dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
                         linkage = text(value).ok();
                     }
-                    dw::DW_AT_name if plain.is_none() => plain = text(value).ok(),
+                    dw::DW_AT_name if plain.is_none() => {
+                        plain = text(value).ok().map(|name| (name, at));
+                    }
                     dw::DW_AT_decl_line if line == 0 => {
                         let number = value.udata_value().unwrap_or(0);
                         line = u32::try_from(number).unwrap_or(0);
@@ -253,7 +306,16 @@ impl Session {
                 None => break,
             }
         }
-        Ok((plain, line))
+        let Some((name, at)) = plain else {
+            return Ok((None, line));
+        };
+        let (dwarf, unit) = self.unit(units, at)?;
+        let name = if unit.is_cpp {
+            scopes::qualify(dwarf, unit, at.entry, &name, work)?
+        } else {
+            name
+        };
+        Ok((Some(name), line))
     }
 
     /// Where a reference in the unit of `at` leads.

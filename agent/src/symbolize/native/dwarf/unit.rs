@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gimli::{
     Abbreviations, Attribute, AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugAddrBase,
-    DebugLineOffset, DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf,
+    DebugLineOffset, DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, DwLang, Dwarf,
     DwarfFileType, Range, Reader as _, Section as _, UnitHeader, constants as dw,
 };
 
@@ -23,6 +23,8 @@ pub(super) struct Unit {
     pub(super) lines: Option<DebugLineOffset>,
     /// Where its code is.
     pub(super) place: Place,
+    /// Whether it is of C++, which has functions in namespaces and classes.
+    pub(super) is_cpp: bool,
 }
 
 impl Unit {
@@ -51,6 +53,7 @@ impl Unit {
         let mut place = Place::default();
         let mut lines = None;
         let mut directory = None;
+        let mut is_cpp = false;
         for specification in shape.attributes() {
             let attribute = entries.read_attribute(*specification)?;
             place.take(&attribute);
@@ -59,6 +62,7 @@ impl Unit {
                 Value::DebugStrOffsetsBase(base) => unit.str_offsets_base = base,
                 Value::DebugAddrBase(base) => unit.addr_base = base,
                 Value::DebugRngListsBase(base) => unit.rnglists_base = base,
+                Value::Language(language) => is_cpp = is_of_cpp(language),
                 value if attribute.name() == dw::DW_AT_comp_dir => directory = Some(value),
                 _ => {}
             }
@@ -72,8 +76,21 @@ impl Unit {
             inner: unit,
             lines,
             place,
+            is_cpp,
         })
     }
+}
+
+fn is_of_cpp(language: DwLang) -> bool {
+    matches!(
+        language,
+        dw::DW_LANG_C_plus_plus
+            | dw::DW_LANG_C_plus_plus_03
+            | dw::DW_LANG_C_plus_plus_11
+            | dw::DW_LANG_C_plus_plus_14
+            | dw::DW_LANG_C_plus_plus_17
+            | dw::DW_LANG_C_plus_plus_20
+    )
 }
 
 fn abbreviations(
