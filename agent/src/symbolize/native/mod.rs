@@ -4,16 +4,18 @@
 //! take more memory than [`Limits`] say; what is not known is data, with the reason for it. No
 //! file is mapped: one that is cut short while it is mapped kills its reader.
 
+mod cache;
 mod dwarf;
 mod table;
 
-use std::{fmt, num::NonZeroU32};
+use std::{fmt, num::NonZeroU32, ops::Range};
 
 use super::name;
 use crate::{
     elf::{self, DebugFiles, Elf, Shared, Source, Which},
     python::text,
 };
+pub use cache::SymbolCache;
 use table::Table;
 
 /// What is taken from a file.
@@ -107,6 +109,10 @@ pub struct Symbols {
     debug: Option<Elf<Shared>>,
     /// The file with what several such files share.
     shared: Option<Elf<Shared>>,
+    /// The file inside the file.
+    embedded: Option<Elf<Shared>>,
+    /// Where the code of the file is.
+    code: Range<u64>,
     tables: Vec<(Origin, Table)>,
     info: Result<(Origin, dwarf::DebugInfo), DebugInfo>,
     /// Why there are no functions, if there are none.
@@ -118,6 +124,7 @@ pub struct Symbols {
 enum Origin {
     Own,
     Debug,
+    Embedded,
 }
 
 impl Symbols {
@@ -153,8 +160,10 @@ impl Symbols {
             own: Some(elf.share()),
             debug: debug.map(Elf::share),
             shared: shared.map(Elf::share),
+            embedded: None,
             tables: Vec::new(),
-            info: info.map(|origin| (origin, dwarf::DebugInfo::new(code, most_kept))),
+            info: info.map(|origin| (origin, dwarf::DebugInfo::new(code.clone(), most_kept))),
+            code,
             reason: Reason::NoSymbols,
         };
         symbols.read_tables(limits);
@@ -168,6 +177,8 @@ impl Symbols {
             own: None,
             debug: None,
             shared: None,
+            embedded: None,
+            code: 0..0,
             tables: Vec::new(),
             info: Err(DebugInfo::Absent),
             reason,
@@ -178,20 +189,27 @@ impl Symbols {
         for (origin, which) in [
             (Origin::Own, Which::All),
             (Origin::Debug, Which::All),
+            (Origin::Embedded, Which::All),
             (Origin::Own, Which::Exported),
         ] {
-            match self.table(origin, which, limits) {
-                Ok(Some(table)) => {
-                    self.tables.push((origin, table));
-                    break;
-                }
-                Ok(None) => {}
+            if let Origin::Embedded = origin {
+                let embedded = self.own.as_ref().map(Elf::embedded);
+                // One that is broken is as none.
+                self.embedded = embedded.and_then(Result::ok).flatten().map(Elf::share);
+            }
+            match self.read_table(origin, which, limits) {
+                Ok(Some(table)) => self.tables.push((origin, table)),
+                Ok(None) => continue,
                 Err(error) => self.reason = Reason::of(&error),
+            }
+            // The others have all that is exported too.
+            if !matches!(origin, Origin::Embedded) && !self.tables.is_empty() {
+                break;
             }
         }
     }
 
-    fn table(
+    fn read_table(
         &self,
         origin: Origin,
         which: Which,
@@ -203,7 +221,7 @@ impl Symbols {
         let Some(place) = elf.symbol_table(which) else {
             return Ok(None);
         };
-        let table = Table::read(elf, place, limits.functions)?;
+        let table = Table::read(elf, place, self.code.start, limits.functions)?;
         Ok((!table.is_empty()).then_some(table))
     }
 
@@ -211,6 +229,7 @@ impl Symbols {
         match origin {
             Origin::Own => self.own.as_ref(),
             Origin::Debug => self.debug.as_ref(),
+            Origin::Embedded => self.embedded.as_ref(),
         }
     }
 
@@ -238,19 +257,32 @@ impl Symbols {
         Found::Known(frames)
     }
 
+    /// What is at each of `addresses`, in less time than one after the other.
+    pub fn find_all(&mut self, addresses: &[u64]) -> Vec<Found> {
+        let mut order: Vec<usize> = (0..addresses.len()).collect();
+        order.sort_unstable_by_key(|index| addresses[*index]);
+        let mut found = vec![Found::Unknown(self.reason); addresses.len()];
+        for index in order {
+            found[index] = self.find(addresses[index]);
+        }
+        found
+    }
+
     /// The name of the symbol that `address` is in.
     fn symbol(&self, address: u64) -> Result<Vec<u8>, Reason> {
-        let mut reason = self.reason;
+        let mut best = Err(self.reason);
         for (origin, table) in &self.tables {
             let Some(elf) = self.elf(*origin) else {
                 continue;
             };
-            match table.find(elf, address) {
-                Ok((_, symbol)) => return Ok(symbol),
-                Err(other) => reason = other,
-            }
+            best = match (best, table.find(elf, address)) {
+                // What begins later is inside the other, or the other's end is not known.
+                (Ok(one), Ok(other)) => Ok(if one.0 < other.0 { other } else { one }),
+                (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+                (Err(_), Err(reason)) => Err(reason),
+            };
         }
-        Err(reason)
+        best.map(|(_, symbol)| symbol)
     }
 
     /// What debugging information says of `address`; only the name of the last may be empty.
@@ -259,8 +291,8 @@ impl Symbols {
             return Vec::new();
         };
         let main = match origin {
-            Origin::Own => self.own.as_ref(),
             Origin::Debug => self.debug.as_ref(),
+            _ => self.own.as_ref(),
         };
         let Some(main) = main else {
             return Vec::new();
@@ -292,7 +324,10 @@ impl Symbols {
     pub fn bytes(&self) -> usize {
         let tables = self.tables.iter().map(|(_, table)| table.bytes());
         let info = self.info.as_ref().map_or(0, |(_, info)| info.bytes());
-        size_of::<Self>() + tables.sum::<usize>() + info
+        let embedded = self.embedded.as_ref().map(|elf| elf.source().bytes());
+        let embedded = embedded.and_then(Result::ok).unwrap_or(0);
+        let embedded = usize::try_from(embedded).unwrap_or(usize::MAX);
+        size_of::<Self>() + tables.sum::<usize>() + info + embedded
     }
 
     /// Lets go of what can be read again.

@@ -45,13 +45,13 @@ struct Candidate {
 }
 
 impl Table {
-    /// Reads a table, up to `limit` functions of it.
+    /// Reads a table, up to `limit` functions of it, of a file whose code begins at `start`.
     pub(super) fn read<S: Source>(
         elf: &Elf<S>,
         place: SymbolTable,
+        start: u64,
         limit: usize,
     ) -> Result<Self, elf::Error> {
-        let start = elf.code().map_or(0, |code| code.start);
         let mut candidates = Vec::new();
         elf.functions(&place, |function| {
             if candidates.len() < limit {
