@@ -1,0 +1,163 @@
+//! Programs that gdb runs and stops, and what it sees of their stacks then.
+//!
+//! Invariant: while a [`Stop`] is looked at the program stands still.
+
+use std::{
+    ffi::OsStr,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+/// What gdb runs to tell of stops.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/native/stops.py");
+
+/// Registers that are told of: the general ones in the order of DWARF, then the program counter.
+const REGISTERS: usize = 17;
+
+/// A gdb; the program that it has started ends with it.
+pub(crate) struct Debugger {
+    gdb: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// A program that stands still.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    /// Its process.
+    pub(crate) pid: u32,
+    /// Its threads.
+    pub(crate) threads: Vec<Thread>,
+}
+
+/// A thread that stands still.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// Its id.
+    pub(crate) tid: u32,
+    /// Its general registers, by DWARF's numbers.
+    pub(crate) registers: Vec<u64>,
+    /// Its program counter.
+    pub(crate) pc: u64,
+    /// Its frames, leaf first.
+    pub(crate) frames: Vec<Frame>,
+    /// Why gdb found no more.
+    pub(crate) end: String,
+}
+
+/// A frame as gdb sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Where it goes on.
+    pub(crate) pc: u64,
+    /// The address that tells what it runs: that of its call, or the one where it was interrupted.
+    pub(crate) address: u64,
+    /// The function, where there is a symbol.
+    pub(crate) name: String,
+}
+
+impl Debugger {
+    /// Makes a program ready to be run.
+    pub(crate) fn of(program: &Path) -> Self {
+        Self::start([program])
+    }
+
+    fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
+        let mut gdb = Command::new("gdb")
+            .args(["-nx", "-q", "-x", SCRIPT])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            input: gdb.stdin.take().unwrap(),
+            output: BufReader::new(gdb.stdout.take().unwrap()),
+            gdb,
+        }
+    }
+
+    /// Runs gdb's `commands`, after which the program is to stand still; [`None`] when it has ended.
+    pub(crate) fn stop(&mut self, commands: &[&str]) -> Option<Stop> {
+        let quoted: Vec<_> = commands
+            .iter()
+            .map(|command| format!("{command:?}"))
+            .collect();
+        writeln!(self.input, "python stop({})", quoted.join(", ")).unwrap();
+        self.read()
+    }
+
+    /// Reads what gdb tells.
+    fn read(&mut self) -> Option<Stop> {
+        let mut stop = None;
+        loop {
+            let mut line = String::new();
+            let bytes = self.output.read_line(&mut line).unwrap();
+            assert_ne!(bytes, 0, "gdb has ended");
+            let Some(told) = line.trim_end().strip_prefix("@ ") else {
+                continue;
+            };
+            let (what, rest) = told.split_once(' ').unwrap_or((told, ""));
+            let words: Vec<_> = rest.splitn(3, ' ').collect();
+            match what {
+                "done" => return stop,
+                "error" => panic!("gdb: {rest}"),
+                "pid" => {
+                    stop = Some(Stop {
+                        pid: rest.parse().unwrap(),
+                        threads: Vec::new(),
+                    });
+                }
+                "thread" => stop.as_mut().unwrap().threads.push(Thread::parse(rest)),
+                "frame" => last(&mut stop).keep(words[0], words[1].parse().unwrap(), words[2]),
+                "end" => rest.clone_into(&mut last(&mut stop).end),
+                other => panic!("gdb told of {other}"),
+            }
+        }
+    }
+}
+
+fn last(stop: &mut Option<Stop>) -> &mut Thread {
+    stop.as_mut().unwrap().threads.last_mut().unwrap()
+}
+
+impl Thread {
+    fn parse(line: &str) -> Self {
+        let mut numbers = line.split(' ').map(|word| word.parse::<u64>().unwrap());
+        let tid = numbers.next().unwrap();
+        let mut registers: Vec<_> = numbers.collect();
+        assert_eq!(registers.len(), REGISTERS);
+        let pc = registers.pop().unwrap();
+        Self {
+            tid: u32::try_from(tid).unwrap(),
+            registers,
+            pc,
+            frames: Vec::new(),
+            end: String::new(),
+        }
+    }
+
+    fn keep(&mut self, kind: &str, pc: u64, name: &str) {
+        // The kernel calls signal handlers at any instruction, other callers have made a call.
+        let is_interrupted = self.frames.last().is_none_or(|inner| inner.name == SIGNAL);
+        let name = if kind == "signal" { SIGNAL } else { name };
+        self.frames.push(Frame {
+            pc,
+            address: if is_interrupted { pc } else { pc - 1 },
+            name: name.to_owned(),
+        });
+    }
+}
+
+/// The name of what a signal handler returns to.
+const SIGNAL: &str = "<signal handler called>";
+
+impl Drop for Debugger {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = writeln!(self.input, "quit");
+        let _ = self.gdb.wait();
+    }
+}

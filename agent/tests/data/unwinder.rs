@@ -1,0 +1,185 @@
+//! The walk of the kernel half, on a process that stands still: the same code on the same tables,
+//! with files in place of maps.
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use agent::{
+    code::{self, Executable},
+    elf::Elf,
+    process::Process,
+    unwind::{self, Rules, compile, pack},
+};
+use agent_common::{
+    limits::MAX_NATIVE_VISITED,
+    mappings::{Mapping, MappingSearch, Mappings, TableState},
+    native::{Code, NativeStep, NativeWalk, Place, Python},
+    record::{NativeEnd, NativeKind},
+    scratch::Scratch,
+    unwind::Search,
+};
+use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
+
+/// The unwind tables of all files that were seen.
+#[derive(Default)]
+pub(crate) struct Unwinder {
+    code: code::Code,
+    rules: Rules,
+    /// By the index of the table; [`None`] for a file that has none.
+    tables: HashMap<u32, Option<unwind::Table>>,
+    walk: Box<NativeWalk>,
+    scratch: Box<Scratch>,
+}
+
+/// What a walk came to.
+#[derive(Debug)]
+pub(crate) struct Unwound {
+    /// The frames, leaf first.
+    pub(crate) frames: Vec<Frame>,
+    /// Where it ended.
+    pub(crate) end: NativeEnd,
+}
+
+/// A frame that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// The address that its rule was looked up for.
+    pub(crate) address: u64,
+    /// What is known of that.
+    pub(crate) place: Place,
+    /// Whether it is part of the stack, and not taken by Python frames.
+    pub(crate) is_kept: bool,
+}
+
+impl Unwinder {
+    /// Looks at what a process has mapped.
+    pub(crate) fn look(&mut self, process: &Process) -> Vec<Mapping> {
+        let mappings = self.code.look(process).unwrap();
+        for executable in self.code.of_process(process.pid()) {
+            self.tables.entry(executable.table()).or_insert_with(|| {
+                let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
+                let table = pack(&compile(&elf, &[]).ok()?, &mut self.rules);
+                (table.pages != 0).then_some(table)
+            });
+        }
+        mappings
+    }
+
+    /// The file of a place and the address there.
+    pub(crate) fn show(&self, place: &Place) -> String {
+        let executable = self.code.get(place.of);
+        let path = executable.map_or(Path::new("?"), Executable::path);
+        format!("{}+{:x}", path.display(), place.address)
+    }
+
+    /// Whether the file of a place has call-frame information for it, read as it stands there.
+    pub(crate) fn is_described(&self, place: &Place) -> bool {
+        let executable = self.code.get(place.of);
+        let bytes = executable.and_then(Executable::bytes);
+        let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
+            return false;
+        };
+        let Some(section) = elf.section(".eh_frame") else {
+            return false;
+        };
+        let contents = elf.contents(".eh_frame", section.bytes).unwrap();
+        let bases = BaseAddresses::default().set_eh_frame(section.address);
+        let frames = EhFrame::new(&contents, LittleEndian);
+        frames
+            .fde_for_address(&bases, place.address, EhFrame::cie_from_offset)
+            .is_ok()
+    }
+
+    /// Walks the frames of a thread with these registers, by DWARF's numbers.
+    pub(crate) fn walk(
+        &mut self,
+        process: &Process,
+        mappings: &[Mapping],
+        pc: u64,
+        registers: &[u64],
+        python: Python<'_>,
+    ) -> Unwound {
+        self.walk.clear(0);
+        self.walk.begin(pc);
+        for (number, value) in (0..).zip(registers) {
+            self.walk.set_register(number, *value);
+        }
+        let mut known = Known {
+            mappings,
+            rules: &self.rules,
+            tables: &self.tables,
+            address: 0,
+            place: Place::NOWHERE,
+        };
+        let memory = process.memory().unwrap();
+        let mut frames = Vec::new();
+        let mut count = 0;
+        let mut end = NativeEnd::TOO_DEEP;
+        for _ in 0..MAX_NATIVE_VISITED {
+            let step = self
+                .walk
+                .step(memory, &mut self.scratch, python, &mut known);
+            self.walk.seal();
+            let count_before = count;
+            count = self.walk.head.frame_count;
+            if known.place.kind != NativeKind(0) {
+                frames.push(Frame {
+                    address: known.address,
+                    place: known.place,
+                    is_kept: count != count_before,
+                });
+            }
+            if let NativeStep::End(why) = step {
+                end = why;
+                break;
+            }
+        }
+        Unwound { frames, end }
+    }
+}
+
+/// What is known of the code of a process.
+struct Known<'a> {
+    mappings: &'a [Mapping],
+    rules: &'a Rules,
+    tables: &'a HashMap<u32, Option<unwind::Table>>,
+    /// The address that was looked up last, and what was found.
+    address: u64,
+    place: Place,
+}
+
+impl Code for Known<'_> {
+    fn find(&mut self, address: u64) -> Option<&Place> {
+        self.address = address;
+        self.place = Place::NOWHERE;
+        let count = u32::try_from(self.mappings.len()).unwrap();
+        let index = MappingSearch::new().find(&Starts(self.mappings), 0, count, address);
+        let mapping = self.mappings.get(index as usize)?;
+        if !(mapping.start..mapping.end).contains(&address) {
+            return Some(&self.place);
+        }
+        self.place.address = address.wrapping_sub(mapping.bias);
+        self.place.of = mapping.executable;
+        self.place.kind = NativeKind::ANONYMOUS;
+        if mapping.executable != Mapping::ANONYMOUS {
+            self.place.kind = NativeKind::FILE;
+            if let Some(table) = &self.tables[&mapping.table] {
+                let distance = self.place.address.wrapping_sub(table.base);
+                let rule = Search::new().find(table, table.pages, distance);
+                self.place.rule = self.rules.get(rule).unwrap();
+                self.place.table = TableState::LOADED;
+            } else {
+                self.place.table = TableState::NONE;
+            }
+        }
+        Some(&self.place)
+    }
+}
+
+struct Starts<'a>(&'a [Mapping]);
+
+impl Mappings for Starts<'_> {
+    fn start(&self, index: u32) -> u64 {
+        let mapping = self.0.get(index as usize);
+        mapping.map_or(u64::MAX, |mapping| mapping.start)
+    }
+}
