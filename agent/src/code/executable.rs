@@ -2,14 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use super::Bytes;
+use super::{Bytes, vdso};
 use crate::{
     elf::{Elf, Placement, Segments},
     process::{FileIdentity, Process, maps::Mapping},
 };
-
-/// Most bytes of the code that the kernel gives to every process.
-const MAX_VDSO_BYTES: u64 = 64 << 10;
 
 /// How paths begin of what is a file only because memory that processes share has to be one.
 const SHARED_MEMORY: [&str; 4] = ["/memfd:", "/dev/zero", "/dev/shm/", "/SYSV"];
@@ -70,7 +67,7 @@ impl Executable {
         may_open: bool,
     ) -> Self {
         let bytes = match identity {
-            Identity::Vdso => vdso(process, mapping).map(Bytes::Memory),
+            Identity::Vdso => vdso::read().ok().map(|bytes| Bytes::Memory(bytes.into())),
             Identity::File(_) if may_open => process.open_mapped(mapping).ok().map(Bytes::File),
             Identity::File(_) => None,
         };
@@ -187,16 +184,4 @@ impl Executable {
     pub(super) fn unused_since(&self) -> Option<Instant> {
         self.unused_since
     }
-}
-
-/// The code that the kernel gives to every process, from one of them.
-fn vdso(process: &Process, mapping: &Mapping) -> Option<Box<[u8]>> {
-    let bytes = (mapping.end - mapping.start).min(MAX_VDSO_BYTES);
-    let mut image = vec![0; usize::try_from(bytes).ok()?];
-    process
-        .memory()
-        .ok()?
-        .read(mapping.start, &mut image)
-        .ok()?;
-    Some(image.into())
 }

@@ -11,6 +11,7 @@
 mod bytes;
 mod executable;
 mod tables;
+mod vdso;
 
 use std::{
     collections::{BTreeMap, HashMap},

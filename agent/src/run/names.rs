@@ -14,13 +14,12 @@ use crate::{
     symbolize::{
         Symbolizer,
         kernel::{self, KernelSymbols},
-        native::{Found, Limits, Reason, Symbols},
+        native::{Found, Limits, Reason, SymbolCache, Symbols},
         perf_map::PerfMap,
     },
 };
 
-/// Most bytes that the symbols of files take; those of the file that was not asked for longest go
-/// first.
+/// Most bytes that the symbols of files take.
 const MAX_SYMBOL_BYTES: usize = 64 << 20;
 
 /// Puts frames into words.
@@ -59,15 +58,22 @@ impl Resolve for Names<'_> {
 }
 
 /// What is known of native and kernel code.
-#[derive(Default)]
 pub(super) struct NativeNames {
-    /// By the numbers of the files, with the order in which they were last asked for.
-    files: HashMap<u32, (u64, Symbols)>,
-    asked: u64,
+    files: SymbolCache,
     /// [`None`] until they are asked for.
     kernel: Option<Result<KernelSymbols, kernel::Error>>,
     /// By process.
     perf_maps: HashMap<u32, PerfMap>,
+}
+
+impl Default for NativeNames {
+    fn default() -> Self {
+        Self {
+            files: SymbolCache::new(MAX_SYMBOL_BYTES),
+            kernel: None,
+            perf_maps: HashMap::new(),
+        }
+    }
 }
 
 impl NativeNames {
@@ -109,15 +115,10 @@ impl NativeNames {
     }
 
     fn file(&mut self, executable: &Executable, address: u64) -> NativeResolved {
-        self.asked += 1;
-        let asked = self.asked;
-        let (last, symbols) = self
-            .files
-            .entry(executable.number())
-            .or_insert_with(|| (asked, load(executable)));
-        *last = asked;
-        let functions = match symbols.find(address) {
-            Found::Known(frames) => frames
+        let number = executable.number();
+        let found = self.files.find_all(number, &[address], || load(executable));
+        let functions = match found.into_iter().next() {
+            Some(Found::Known(frames)) => frames
                 .into_iter()
                 .map(|frame| NativeFunction {
                     name: frame.name,
@@ -125,27 +126,12 @@ impl NativeNames {
                     line: frame.line,
                 })
                 .collect(),
-            Found::Unknown(_) => Vec::new(),
+            _ => Vec::new(),
         };
-        self.shrink();
         NativeResolved {
             executable: described(executable),
             address,
             functions,
-        }
-    }
-
-    /// Lets symbols of files go that were not asked for long, if they take too much.
-    fn shrink(&mut self) {
-        let bytes = |files: &HashMap<u32, (u64, Symbols)>| -> usize {
-            files.values().map(|(_, symbols)| symbols.bytes()).sum()
-        };
-        while self.files.len() > 1 && bytes(&self.files) > MAX_SYMBOL_BYTES {
-            let oldest = self.files.iter().min_by_key(|(_, (asked, _))| *asked);
-            let Some(oldest) = oldest.map(|(number, _)| *number) else {
-                break;
-            };
-            self.files.remove(&oldest);
         }
     }
 

@@ -11,6 +11,5 @@ mod name;
 pub mod native;
 pub mod perf_map;
 mod python;
-pub mod vdso;
 
 pub use python::Symbolizer;

@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 ///
 /// When there is none or it cannot be read.
-pub fn read() -> io::Result<Vec<u8>> {
+pub(super) fn read() -> io::Result<Vec<u8>> {
     let maps = std::fs::read("/proc/self/maps")?;
     let line = maps
         .split(|&byte| byte == b'\n')
