@@ -51,6 +51,24 @@ pub(super) struct Ended {
     pub(super) finish: Duration,
 }
 
+/// Which frames the agent takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stacks {
+    /// Those of Python alone.
+    Python,
+    /// Native ones and those of the kernel too.
+    Whole,
+}
+
+impl Stacks {
+    fn flag(self) -> &'static str {
+        match self {
+            Self::Python => "--no-native",
+            Self::Whole => "--native",
+        }
+    }
+}
+
 impl Capture {
     /// Starts the agent and waits until the clock has ticked for the first time, which is when the
     /// first sample is taken of a target that is at work.
@@ -60,9 +78,11 @@ impl Capture {
         rate_hz: u32,
         duration: Duration,
         output: &Path,
+        stacks: Stacks,
     ) -> Result<Self> {
         let mut command = Command::new(agent);
         command
+            .arg(stacks.flag())
             .args(["--pid", &pid.to_string()])
             .args(["--rate", &rate_hz.to_string()])
             .args(["--duration", &format!("{}ms", duration.as_millis())])

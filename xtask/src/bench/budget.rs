@@ -7,6 +7,9 @@ pub(super) fn kernel_time_us(python_minor: u32) -> f64 {
     if python_minor >= 11 { 2.5 } else { 4.5 }
 }
 
+/// Kernel time of a sample with 30 Python frames and 30 native ones, in microseconds.
+pub(super) const WHOLE_KERNEL_TIME_US: f64 = 8.0;
+
 /// The agent's own CPU at 100 Hz, in percent of a processor.
 pub(super) const OWN_CPU: f64 = 0.2;
 

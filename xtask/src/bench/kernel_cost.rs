@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::agent::{Capture, Reading};
+use super::agent::{Capture, Reading, Stacks};
 use super::profiler::Folded;
 use super::stats::float;
 use super::workload::{Workload, directory};
@@ -51,11 +51,16 @@ pub(super) struct Sampled {
 }
 
 /// What a run costs that is none of the target's.
-pub(super) fn other_run_ns(agent: &Path, python: &Interpreter, rate_hz: u32) -> Result<f64> {
+pub(super) fn other_run_ns(
+    agent: &Path,
+    python: &Interpreter,
+    rate_hz: u32,
+    stacks: Stacks,
+) -> Result<f64> {
     let sleeper = Workload::start(python, "asleep", None)?;
     let output = directory()?.join("asleep.folded");
     let duration = SETTLE + OTHERS + MARGIN;
-    let mut capture = Capture::start(agent, sleeper.pid(), rate_hz, duration, &output)?;
+    let mut capture = Capture::start(agent, sleeper.pid(), rate_hz, duration, &output, stacks)?;
     thread::sleep(SETTLE);
     let start = reading(&mut capture)?;
     thread::sleep(OTHERS);
@@ -72,10 +77,11 @@ pub(super) fn sample(
     rate_hz: u32,
     windows: u32,
     other_run_ns: f64,
+    stacks: Stacks,
 ) -> Result<Sampled> {
     let output = directory()?.join("kernel_cost.folded");
     let duration = SETTLE + WINDOW * windows + MARGIN;
-    let mut capture = Capture::start(agent, workload.pid(), rate_hz, duration, &output)?;
+    let mut capture = Capture::start(agent, workload.pid(), rate_hz, duration, &output, stacks)?;
     let cpu_at_start = capture.target_cpu_at_start();
     thread::sleep(SETTLE);
     let mut readings = vec![reading(&mut capture)?];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::agent::Capture;
+use super::agent::{Capture, Stacks};
 use super::child::{Running, Usage};
 
 /// A program that profiles a process.
@@ -28,7 +28,8 @@ impl Profiler {
     ) -> Result<Attached> {
         match self {
             Self::Agent(binary) => {
-                Capture::start(binary, pid, rate_hz, duration, output).map(Attached::Agent)
+                Capture::start(binary, pid, rate_hz, duration, output, Stacks::Whole)
+                    .map(Attached::Agent)
             }
             Self::PySpy(binary) => {
                 let seconds = u32::try_from(duration.as_millis().div_ceil(1000))?;

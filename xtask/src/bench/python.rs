@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::agent::Capture;
+use super::agent::{Capture, Stacks};
 use super::workload::{Workload, directory};
 use crate::interpreters::{Interpreter, pyenv};
 use crate::process::{capture, is_executable};
@@ -57,7 +57,7 @@ fn is_supported(agent: &Path, python: &Interpreter) -> bool {
         let sleeper = Workload::start(python, "asleep", None)?;
         let output = directory()?.join("supported.folded");
         let duration = std::time::Duration::from_millis(500);
-        Capture::start(agent, sleeper.pid(), 99, duration, &output)?.finish()?;
+        Capture::start(agent, sleeper.pid(), 99, duration, &output, Stacks::Whole)?.finish()?;
         Ok(())
     };
     try_it().is_ok()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::accuracy;
-use super::agent::Capture;
+use super::agent::{Capture, Stacks};
 use super::budget;
 use super::figure::{Figures, Topic};
 use super::kernel_cost;
@@ -40,6 +40,7 @@ impl Session<'_> {
         for &kind in &plan.workloads {
             self.attempt(kind.name(), |session| session.workload(kind));
         }
+        self.attempt("native frames", Self::native);
         self.attempt("stacks of several depths", Self::depths);
         if plan.many_threads != 0 {
             self.attempt("many waiting threads", Self::many_threads);
@@ -86,7 +87,7 @@ impl Session<'_> {
             let is_judged = kind.has_usual_depth() && rate_hz > PEER_RATE_HZ;
             let budget = is_judged.then(|| budget::kernel_time_us(self.python.minor));
             self.attempt(&format!("{}, {rate_hz} Hz", kind.name()), |session| {
-                session.kernel_time(&workload, kind.name(), rate_hz, budget)
+                session.kernel_time(&workload, kind.name(), rate_hz, budget, Stacks::Python)
             });
         }
         self.attempt(&format!("{}, slowdown", kind.name()), |session| {
@@ -101,11 +102,12 @@ impl Session<'_> {
         name: &str,
         rate_hz: u32,
         budget: Option<f64>,
+        stacks: Stacks,
     ) -> Result<()> {
         let case = format!("{name}, {rate_hz} Hz");
-        let others = kernel_cost::other_run_ns(self.agent, self.python, rate_hz)?;
+        let others = kernel_cost::other_run_ns(self.agent, self.python, rate_hz, stacks)?;
         let windows = self.plan.kernel_windows;
-        let sampled = kernel_cost::sample(self.agent, workload, rate_hz, windows, others)?;
+        let sampled = kernel_cost::sample(self.agent, workload, rate_hz, windows, others, stacks)?;
         let figures = &mut self.figures;
         figures
             .of(Topic::KernelTime, &case)
@@ -131,12 +133,23 @@ impl Session<'_> {
             let workload = Workload::start(self.python, "deep_single", Some(frames))?;
             let other_run_ns = match others {
                 Some(known) => known,
-                None => kernel_cost::other_run_ns(self.agent, self.python, DEPTH_RATE_HZ)?,
+                None => kernel_cost::other_run_ns(
+                    self.agent,
+                    self.python,
+                    DEPTH_RATE_HZ,
+                    Stacks::Python,
+                )?,
             };
             others = Some(other_run_ns);
             let windows = plan.kernel_windows;
-            let sampled =
-                kernel_cost::sample(self.agent, &workload, DEPTH_RATE_HZ, windows, other_run_ns)?;
+            let sampled = kernel_cost::sample(
+                self.agent,
+                &workload,
+                DEPTH_RATE_HZ,
+                windows,
+                other_run_ns,
+                Stacks::Python,
+            )?;
             let case = format!("{frames} {}", if frames == 1 { "frame" } else { "frames" });
             let figure = self.figures.of(Topic::Frames, &case);
             figure.agent_of(sampled.costs_ns.iter().map(|cost| cost / 1e3));
@@ -164,7 +177,29 @@ impl Session<'_> {
         let workload = Workload::start(self.python, "mostly_idle", Some(threads))?;
         let name = format!("{threads} threads wait");
         let budget = Some(budget::kernel_time_us(self.python.minor));
-        self.kernel_time(&workload, &name, DEPTH_RATE_HZ, budget)
+        self.kernel_time(&workload, &name, DEPTH_RATE_HZ, budget, Stacks::Python)
+    }
+
+    /// What native frames cost: the same stack with and without them.
+    fn native(&mut self) -> Result<()> {
+        let workload = Workload::start(self.python, "native_chain", None)?;
+        let minor = self.python.minor;
+        let cases = [
+            (
+                "30 Python frames",
+                Stacks::Python,
+                budget::kernel_time_us(minor),
+            ),
+            (
+                "and 30 native ones",
+                Stacks::Whole,
+                budget::WHOLE_KERNEL_TIME_US,
+            ),
+        ];
+        for (name, stacks, budget) in cases {
+            self.kernel_time(&workload, name, DEPTH_RATE_HZ, Some(budget), stacks)?;
+        }
+        Ok(())
     }
 
     fn slowdown(&mut self, kind: Kind, workload: &Workload) -> Result<()> {
@@ -243,6 +278,7 @@ impl Session<'_> {
             PROFILE_RATE_HZ,
             duration,
             &output,
+            Stacks::Whole,
         )?;
         let map_bytes = capture.map_bytes();
         let ended = capture.finish()?;
