@@ -1,6 +1,10 @@
 //! What the kernel half knows of code: the mappings of processes and the unwind tables of files.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use agent_common::{
     limits::MAX_MAPPINGS,
@@ -53,8 +57,6 @@ pub(super) struct CodeMaps {
     /// those of its parent.
     of_processes: HashMap<u32, Arc<Region>>,
     epoch: u64,
-    /// Of each map that holds tables, the indices of these; [`None`] where none is.
-    table_maps: Vec<Option<Vec<u32>>>,
 }
 
 impl Default for CodeMaps {
@@ -63,7 +65,6 @@ impl Default for CodeMaps {
             regions: Regions::new(MAX_MAPPINGS),
             of_processes: HashMap::new(),
             epoch: 0,
-            table_maps: Vec::new(),
         }
     }
 }
@@ -146,57 +147,23 @@ impl Kernel {
         Ok(())
     }
 
-    /// Adds unwind tables, whose rules must be there, all in one map as large as they are:
-    /// the kernel waits some milliseconds for every map that is added. [`false`] when there are too
-    /// many maps.
+    /// What unwind tables are loaded with.
+    #[must_use]
+    pub fn table_loader(&self) -> TableLoader {
+        self.tables.clone()
+    }
+
+    /// Lets the kernel half use tables that have been loaded, whose rules must be there.
     ///
     /// # Errors
     ///
-    /// [`Error::Map`] when a map cannot be made or written.
-    pub fn add_tables(&mut self, tables: &[NewTable<'_>]) -> Result<bool, Error> {
-        let blocks: usize = tables.iter().map(|table| table.blocks().len()).sum();
-        if blocks == 0 {
-            return Ok(true);
-        }
-        let known = &self.code.table_maps;
-        let slot = known
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(known.len());
-        let slot = u32::try_from(slot).unwrap_or(u32::MAX);
-        let length = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let mut map =
-            Array::<MapData, Block>::create(length, INNER_MAP).map_err(map_error("TABLE_MAPS"))?;
-        let all = tables.iter().flat_map(NewTable::blocks);
-        for (index, block) in (0..).zip(all) {
-            map.set(index, block, 0).map_err(map_error("TABLE_MAPS"))?;
-        }
-        let mut maps = table_maps(&mut self.programs)?;
-        if slot >= maps.len() {
-            return Ok(false);
-        }
-        maps.set(slot, &map, 0).map_err(map_error("TABLE_MAPS"))?;
-        let indices = tables.iter().map(|table| table.index).collect();
-        match self.code.table_maps.get_mut(slot as usize) {
-            Some(entry) => *entry = Some(indices),
-            None => self.code.table_maps.push(Some(indices)),
-        }
+    /// [`Error::Map`] when a map cannot be written.
+    pub fn use_tables(&mut self, loaded: &LoadedTables) -> Result<(), Error> {
         let mut entries = array::<Table>(&mut self.programs, "TABLES")?;
-        let mut first_block = 0;
-        for table in tables {
-            let entry = Table {
-                base: table.base,
-                pages: table.pages,
-                map: slot,
-                first_block,
-                state: TableState::LOADED,
-            };
-            entries
-                .set(table.index, entry, 0)
-                .map_err(map_error("TABLES"))?;
-            first_block += u32::try_from(table.blocks().len()).unwrap_or(u32::MAX);
+        for (index, table) in &loaded.0 {
+            entries.set(*index, table, 0).map_err(map_error("TABLES"))?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Says of unwind tables that there is none, or none any more.
@@ -213,30 +180,124 @@ impl Kernel {
             };
             entries.set(table, entry, 0).map_err(map_error("TABLES"))?;
         }
-        // A map goes when none of its tables is used any more.
-        let is_used = |indices: &Vec<u32>| indices.iter().any(|index| !tables.contains(index));
+        self.tables.unload(tables)
+    }
+}
+
+/// Tables that the kernel half can use from now on, once it is told of them.
+#[derive(Debug)]
+pub struct LoadedTables(Vec<(u32, Table)>);
+
+/// Makes the maps that hold unwind tables. For each the kernel waits until all processors have done
+/// something else (RCU), which takes milliseconds or more: to be done where that harms nobody.
+#[derive(Clone, Debug)]
+pub struct TableLoader(Arc<Mutex<TableMaps>>);
+
+#[derive(Debug)]
+struct TableMaps {
+    all: ArrayOfMaps<MapData, Array<MapData, Block>>,
+    /// Of each map the indices of the tables in it; [`None`] where none is.
+    used: Vec<Option<Vec<u32>>>,
+}
+
+impl TableLoader {
+    pub(super) fn new(all: ArrayOfMaps<MapData, Array<MapData, Block>>) -> Self {
+        let used = Vec::new();
+        Self(Arc::new(Mutex::new(TableMaps { all, used })))
+    }
+
+    /// Makes one map of all these tables, as large as they are. Those that find no room, because
+    /// there are too many maps, are not loaded.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when a map cannot be made or written.
+    pub fn load(&self, tables: &[NewTable<'_>]) -> Result<LoadedTables, Error> {
+        let blocks: usize = tables.iter().map(|table| table.blocks().len()).sum();
+        let length = u32::try_from(blocks).unwrap_or(u32::MAX);
+        if length == 0 {
+            return Ok(LoadedTables(Vec::new()));
+        }
+        let mut map =
+            Array::<MapData, Block>::create(length, INNER_MAP).map_err(map_error(TABLE_MAPS))?;
+        let all = tables.iter().flat_map(NewTable::blocks);
+        for (index, block) in (0..).zip(all) {
+            map.set(index, block, 0).map_err(map_error(TABLE_MAPS))?;
+        }
+        let indices = tables.iter().map(|table| table.index).collect();
+        let Some(slot) = self.maps().put(&map, indices)? else {
+            return Ok(LoadedTables(Vec::new()));
+        };
+        let mut first_block = 0;
+        let entries = tables.iter().map(|table| {
+            let entry = Table {
+                base: table.base,
+                pages: table.pages,
+                map: slot,
+                first_block,
+                state: TableState::LOADED,
+            };
+            first_block += u32::try_from(table.blocks().len()).unwrap_or(u32::MAX);
+            (table.index, entry)
+        });
+        Ok(LoadedTables(entries.collect()))
+    }
+
+    /// Lets the maps go of which no table is used any more.
+    fn unload(&self, tables: &[u32]) -> Result<(), Error> {
+        let mut maps = self.maps();
         let mut emptied = Vec::new();
-        for (slot, entry) in (0_u32..).zip(&mut self.code.table_maps) {
+        for (slot, entry) in (0_u32..).zip(&mut maps.used) {
             let Some(indices) = entry else { continue };
-            if is_used(indices) {
-                indices.retain(|index| !tables.contains(index));
-            } else {
+            indices.retain(|index| !tables.contains(index));
+            if indices.is_empty() {
                 *entry = None;
                 emptied.push(slot);
             }
         }
-        if !emptied.is_empty() {
-            let nothing =
-                Array::<MapData, Block>::create(1, INNER_MAP).map_err(map_error("TABLE_MAPS"))?;
-            let mut maps = table_maps(&mut self.programs)?;
-            for slot in emptied {
-                maps.set(slot, &nothing, 0)
-                    .map_err(map_error("TABLE_MAPS"))?;
-            }
+        if emptied.is_empty() {
+            return Ok(());
+        }
+        let nothing =
+            Array::<MapData, Block>::create(1, INNER_MAP).map_err(map_error(TABLE_MAPS))?;
+        for slot in emptied {
+            let result = maps.all.set(slot, &nothing, 0);
+            result.map_err(map_error(TABLE_MAPS))?;
         }
         Ok(())
     }
+
+    fn maps(&self) -> MutexGuard<'_, TableMaps> {
+        // What is in it is whole after every statement.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+impl TableMaps {
+    /// Puts a map among the others; [`None`] when there are too many.
+    fn put(
+        &mut self,
+        map: &Array<MapData, Block>,
+        indices: Vec<u32>,
+    ) -> Result<Option<u32>, Error> {
+        let free = self.used.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.used.len());
+        let slot = u32::try_from(place).unwrap_or(u32::MAX);
+        if slot >= self.all.len() {
+            return Ok(None);
+        }
+        let result = self.all.set(slot, map, 0);
+        result.map_err(map_error(TABLE_MAPS))?;
+        match self.used.get_mut(place) {
+            Some(entry) => *entry = Some(indices),
+            None => self.used.push(Some(indices)),
+        }
+        Ok(Some(slot))
+    }
+}
+
+/// The map of the maps that hold unwind tables.
+pub(super) const TABLE_MAPS: &str = "TABLE_MAPS";
 
 /// An array of the kernel half.
 fn array<'a, T: aya::Pod>(
@@ -245,13 +306,4 @@ fn array<'a, T: aya::Pod>(
 ) -> Result<Array<&'a mut MapData, T>, Error> {
     let map = programs.map_mut(name).ok_or(Error::Incomplete(name))?;
     Array::try_from(map).map_err(map_error(name))
-}
-
-/// The maps that hold unwind tables.
-fn table_maps(
-    programs: &mut Ebpf,
-) -> Result<ArrayOfMaps<&mut MapData, Array<MapData, Block>>, Error> {
-    const NAME: &str = "TABLE_MAPS";
-    let map = programs.map_mut(NAME).ok_or(Error::Incomplete(NAME))?;
-    ArrayOfMaps::try_from(map).map_err(map_error(NAME))
 }

@@ -14,7 +14,7 @@ use std::{
 use agent_common::{layout::Layout, maps::Process};
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
-    maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
+    maps::{Array, ArrayOfMaps, HashMap, MapData, MapError, PerCpuArray, RingBuf},
     programs::{
         PerfEvent, ProgramError, ProgramType, RawTracePoint,
         perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
@@ -24,8 +24,8 @@ use aya::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use code::CodeMaps;
-pub use code::NewTable;
+use code::{CodeMaps, TABLE_MAPS};
+pub use code::{LoadedTables, NewTable, TableLoader};
 pub use counters::Counters;
 pub use requirements::{Requirement, Unmet, check as check_requirements, requirements};
 
@@ -114,6 +114,7 @@ pub struct Kernel {
     records: AsyncFd<RingBuf<MapData>>,
     layouts: Vec<Layout>,
     code: CodeMaps,
+    tables: TableLoader,
     period_ns: u64,
 }
 
@@ -163,6 +164,10 @@ impl Kernel {
             on_event.load().map_err(refused)?;
             on_event.attach(tracepoint).map_err(refused)?;
         }
+        let tables = programs
+            .take_map(TABLE_MAPS)
+            .ok_or(Error::Incomplete(TABLE_MAPS))?;
+        let tables = ArrayOfMaps::try_from(tables).map_err(map_error(TABLE_MAPS))?;
         let records = programs
             .take_map("RECORDS")
             .ok_or(Error::Incomplete("RECORDS"))?;
@@ -178,6 +183,7 @@ impl Kernel {
             records,
             layouts: Vec::new(),
             code: CodeMaps::default(),
+            tables: TableLoader::new(tables),
             period_ns,
         })
     }

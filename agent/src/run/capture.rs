@@ -11,13 +11,12 @@ use anyhow::Result;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::{
-    code::FollowedCode,
+    code::{Done, FollowedCode},
     end::{End, Why},
     names::{Names, NativeNames},
 };
 use crate::{
     aggregate::{About, Aggregator, Filter},
-    code::Compilation,
     decode::decode,
     discover::{Discovery, Finding},
     kernel::{Counters, Kernel, Python},
@@ -76,11 +75,11 @@ impl Capture {
         let mut ticks = interval(READ_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let why = loop {
-            let mut compiled = Vec::new();
+            let mut done = Vec::new();
             let why = tokio::select! {
                 why = end.wait(program) => Some(why),
-                tables = compiled_tables(self.code.as_mut()) => {
-                    compiled = tables;
+                tables = tables_done(self.code.as_mut()) => {
+                    done = tables;
                     None
                 }
                 pressed = kernel.pressed() => pressed.map(|()| None)?,
@@ -89,9 +88,9 @@ impl Capture {
             };
             self.drain(kernel)?;
             if let Some(code) = &mut self.code
-                && !compiled.is_empty()
+                && !done.is_empty()
             {
-                code.load(kernel, compiled)?;
+                code.go_on(kernel, done)?;
             }
             if let Some(progress) = &progress {
                 progress.update(began.elapsed(), self.aggregator.samples());
@@ -211,10 +210,10 @@ impl Capture {
     }
 }
 
-/// Waits until unwind tables have been made, or for ever.
-async fn compiled_tables(code: Option<&mut FollowedCode>) -> Vec<Compilation> {
+/// Waits until something has been done to unwind tables, or for ever.
+async fn tables_done(code: Option<&mut FollowedCode>) -> Vec<Done> {
     match code {
-        Some(code) => code.compiled().await,
+        Some(code) => code.done().await,
         None => std::future::pending().await,
     }
 }

@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 
 use crate::{
     code::{Code, Compilation, Tables},
-    kernel::{Kernel, NewTable},
+    kernel::{self, Kernel, LoadedTables, NewTable, TableLoader},
     process::Process,
+    unwind::Table,
 };
 
 /// The code of the followed processes.
@@ -20,10 +21,16 @@ use crate::{
 pub(super) struct FollowedCode {
     code: Code,
     tables: Tables,
-    /// Tables that are being compiled.
-    jobs: JoinSet<Compilation>,
+    /// Tables that are being compiled or loaded.
+    jobs: JoinSet<Done>,
     /// Processes whose mappings found no room in the kernel half.
     left_out: HashSet<u32>,
+}
+
+/// What has been done to tables where nobody waited for it.
+pub(super) enum Done {
+    Compiled(Compilation),
+    Loaded(Result<LoadedTables, kernel::Error>),
 }
 
 impl FollowedCode {
@@ -47,7 +54,7 @@ impl FollowedCode {
         }
         for executable in self.code.of_process(pid) {
             if let Some(job) = self.tables.want_if_small(executable) {
-                self.jobs.spawn_blocking(move || job.run());
+                self.jobs.spawn_blocking(move || Done::Compiled(job.run()));
             }
         }
         Ok(())
@@ -55,11 +62,14 @@ impl FollowedCode {
 
     /// Waits for the smaller tables that are being made, so that the first samples are whole.
     pub(super) async fn prepare(&mut self, kernel: &mut Kernel) -> Result<()> {
-        let mut compiled = Vec::new();
-        while let Some(compilation) = self.jobs.join_next().await {
-            compiled.extend(compilation.ok());
+        while !self.jobs.is_empty() {
+            let mut done = Vec::new();
+            while let Some(job) = self.jobs.join_next().await {
+                done.extend(job.ok());
+            }
+            self.go_on(kernel, done)?;
         }
-        self.load(kernel, compiled)
+        Ok(())
     }
 
     /// Begins to make a table that was missed.
@@ -69,14 +79,14 @@ impl FollowedCode {
             .get(wanted.executable)
             .and_then(|executable| self.tables.want(executable));
         if let Some(job) = job {
-            self.jobs.spawn_blocking(move || job.run());
+            self.jobs.spawn_blocking(move || Done::Compiled(job.run()));
         }
     }
 
-    /// Waits until tables have been made, and gives all that are.
+    /// Waits until something has been done, and gives all that has.
     ///
     /// It may be dropped at any time and called again.
-    pub(super) async fn compiled(&mut self) -> Vec<Compilation> {
+    pub(super) async fn done(&mut self) -> Vec<Done> {
         let Some(first) = self.jobs.join_next().await else {
             return std::future::pending().await;
         };
@@ -84,27 +94,29 @@ impl FollowedCode {
         iter::once(first).chain(others).flatten().collect()
     }
 
-    /// Tells the kernel half of tables.
-    pub(super) fn load(
-        &mut self,
-        kernel: &mut Kernel,
-        compiled: impl IntoIterator<Item = Compilation>,
-    ) -> Result<()> {
+    /// Does what comes next: what has been compiled is loaded, what has been loaded is used.
+    pub(super) fn go_on(&mut self, kernel: &mut Kernel, done: Vec<Done>) -> Result<()> {
+        let mut compiled = Vec::new();
+        for done in done {
+            match done {
+                Done::Compiled(compilation) => compiled.push(compilation),
+                Done::Loaded(loaded) => kernel.use_tables(&loaded?)?,
+            }
+        }
         let loading = self.tables.accept(&self.code, compiled);
-        kernel.set_table_states(&loading.unloaded, TableState::ABSENT)?;
         kernel.add_rules(loading.first_rule, &loading.rules)?;
-        let tables: Vec<_> = loading
-            .tables
-            .iter()
-            .map(|(index, table)| NewTable {
-                index: *index,
-                base: table.base,
-                pages: table.pages,
-                words: &table.words,
-            })
-            .collect();
-        kernel.add_tables(&tables)?;
-        kernel.set_table_states(&loading.without_table, TableState::NONE)?;
+        if !loading.unloaded.is_empty() {
+            kernel.set_table_states(&loading.unloaded, TableState::ABSENT)?;
+        }
+        if !loading.without_table.is_empty() {
+            kernel.set_table_states(&loading.without_table, TableState::NONE)?;
+        }
+        if !loading.tables.is_empty() {
+            let loader = kernel.table_loader();
+            let tables = loading.tables;
+            self.jobs
+                .spawn_blocking(move || Done::Loaded(load(&loader, &tables)));
+        }
         Ok(())
     }
 
@@ -122,4 +134,18 @@ impl FollowedCode {
             _ => {}
         }
     }
+}
+
+/// Loads tables, each with its index.
+fn load(loader: &TableLoader, tables: &[(u32, Table)]) -> Result<LoadedTables, kernel::Error> {
+    let tables: Vec<_> = tables
+        .iter()
+        .map(|(index, table)| NewTable {
+            index: *index,
+            base: table.base,
+            pages: table.pages,
+            words: &table.words,
+        })
+        .collect();
+    loader.load(&tables)
 }
