@@ -12,8 +12,10 @@ use std::{
 };
 
 pub use self::{
-    code::{Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved},
-    losses::{LeftOut, Losses, UnwindLosses},
+    code::{
+        Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved, Unnamed,
+    },
+    losses::{LeftOut, Losses, UnnamedLosses, UnwindLosses},
 };
 
 /// Samples of some processes over some time.

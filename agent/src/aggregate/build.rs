@@ -72,11 +72,8 @@ impl Builder {
             })
     }
 
-    /// The index of the whole stack that `count` samples had.
-    pub(super) fn stack(&mut self, locations: Vec<LocationId>, count: u64) -> StackId {
-        let is_unnamed = |id: &&LocationId| self.locations.items[id.0 as usize].lines.is_empty();
-        let unnamed = locations.iter().filter(is_unnamed).count() as u64;
-        self.losses.unnamed_native_frames += unnamed * count;
+    /// The index of a whole stack.
+    pub(super) fn stack(&mut self, locations: Vec<LocationId>) -> StackId {
         StackId(self.stacks.index(locations.into()))
     }
 
@@ -171,7 +168,7 @@ impl Builder {
         } else {
             FrameKind::Native
         };
-        let lines = functions.into_iter().map(|function| Line {
+        let lines = functions.into_iter().flatten().map(|function| Line {
             function: FunctionId(self.functions.index(Function {
                 name: function.name,
                 file: function.file.unwrap_or_default(),

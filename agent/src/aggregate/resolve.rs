@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use agent_common::record::{Frame, NativeFrame, NativeKind};
 
-use crate::profile::{Executable, ExecutableKind, NativeResolved, Resolved};
+use crate::profile::{Executable, ExecutableKind, NativeResolved, Resolved, Unnamed};
 
 /// Puts frames into words. Equal frames are asked for once, whichever process they are of.
 pub trait Resolve {
@@ -16,9 +16,9 @@ pub trait Resolve {
     fn native(&mut self, tgid: u32, frame: &NativeFrame) -> NativeResolved;
 }
 
-/// A native or kernel frame of which nothing is known but what the kernel half told.
+/// A native or kernel frame of which nothing is known but what the kernel half told, and why.
 #[must_use]
-pub fn unknown(frame: &NativeFrame) -> NativeResolved {
+pub fn unknown(frame: &NativeFrame, reason: Unnamed) -> NativeResolved {
     let (kind, path) = match frame.kind {
         NativeKind::KERNEL => (ExecutableKind::Kernel, PathBuf::new()),
         NativeKind::FILE => (ExecutableKind::File, format!("[file {}]", frame.of).into()),
@@ -34,6 +34,6 @@ pub fn unknown(frame: &NativeFrame) -> NativeResolved {
             file_offset: 0,
         },
         address: frame.address,
-        functions: Vec::new(),
+        functions: Err(reason),
     }
 }

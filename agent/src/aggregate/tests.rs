@@ -6,7 +6,9 @@ use agent_common::record::{
 
 use super::{About, Aggregator, Filter, Resolve, ThreadFilter, unknown};
 use crate::{
-    profile::{FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved},
+    profile::{
+        FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved, Unnamed,
+    },
     record::{Gap, Stack},
 };
 
@@ -62,7 +64,7 @@ impl Resolve for Names {
     }
 
     fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
-        unknown(frame)
+        unknown(frame, Unnamed::NoSymbols)
     }
 }
 

@@ -58,7 +58,7 @@ impl Sampled<'_> {
         };
         whole.join();
         let locations = whole.locations;
-        builder.stack(locations, self.count)
+        builder.stack(locations)
     }
 }
 
@@ -170,7 +170,7 @@ impl<R: Resolve> Whole<'_, R> {
         let tgid = self.sampled.key.thread.tgid;
         let named = self.builder.named(tgid, frame, self.resolve);
         // The last one is that which the others were put into.
-        let function = named.resolved.functions.last();
+        let function = named.resolved.functions.iter().flatten().last();
         function.is_some_and(|function| function.name.starts_with(TAIL_CALL))
     }
 
@@ -183,6 +183,10 @@ impl<R: Resolve> Whole<'_, R> {
 
     fn keep(&mut self, frame: &NativeFrame) {
         let tgid = self.sampled.key.thread.tgid;
+        let named = self.builder.named(tgid, frame, self.resolve);
+        if let Err(reason) = named.resolved.functions {
+            self.builder.losses.unnamed.add(reason, self.sampled.count);
+        }
         let location = self.builder.native(tgid, frame, self.resolve);
         self.locations.push(location);
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::profile::{LeftOut, Losses, UnwindLosses};
+use crate::profile::{LeftOut, Losses, UnnamedLosses, UnwindLosses};
 
 /// One sentence for each kind of sample that a filter left out, and of loss that happened.
 #[must_use]
@@ -20,12 +20,13 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
         unwind,
         lost_native_stacks,
         unmatched,
-        unnamed_native_frames,
+        unnamed: without_name,
         malformed_records,
         left_out_processes,
         lost_process_events,
     } = *losses;
     let unwound = unwound(&unwind);
+    let unnamed = unnamed(&without_name);
     let kinds = [
         (
             other_threads,
@@ -74,9 +75,9 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
             "Python frames that no native frame seems to run: these stand at the root.",
         ),
         (
-            unnamed_native_frames,
+            without_name.total(),
             ("native frame has", "native frames have"),
-            "no name: no symbol was found for the address.",
+            &unnamed,
         ),
         (
             malformed_records,
@@ -119,7 +120,7 @@ fn unwound(losses: &UnwindLosses) -> String {
         too_deep,
         other,
     } = *losses;
-    let mut reasons = [
+    let reasons = [
         (no_registers, "the registers were not known"),
         (unmapped, "an address was outside known code"),
         (no_table, "an unwind table was not loaded yet"),
@@ -129,12 +130,47 @@ fn unwound(losses: &UnwindLosses) -> String {
         (too_deep, "there were more than are kept"),
         (other, "for a reason that is not known"),
     ];
+    format!("native frames: {}.", counted(reasons))
+}
+
+/// For example `no name: the file has no symbols (3), code made at run time that nobody names (2).`
+fn unnamed(losses: &UnnamedLosses) -> String {
+    let UnnamedLosses {
+        no_symbols,
+        no_symbol,
+        unreadable,
+        no_map,
+        not_in_map,
+        kernel_hidden,
+        kernel_silent,
+    } = *losses;
+    let reasons = [
+        (no_symbols, "the file has no symbols"),
+        (no_symbol, "no symbol is at the address"),
+        (unreadable, "the symbols could not be read"),
+        (no_map, "code made at run time that nobody names"),
+        (not_in_map, "code made at run time that its map lacks"),
+        (kernel_hidden, "the kernel hides its addresses"),
+        (kernel_silent, "the kernel tells no functions"),
+    ];
+    let advice = match kernel_hidden {
+        0 => "",
+        _ => {
+            " To name those of the kernel, run agent as root or with CAP_SYSLOG, and set the \
+             sysctl kernel.kptr_restrict to 0 or 1."
+        }
+    };
+    format!("no name: {}.{advice}", counted(reasons))
+}
+
+/// The reasons that there were, the most frequent first, each with how often.
+fn counted<const N: usize>(mut reasons: [(u64, &str); N]) -> String {
     reasons.sort_by_key(|&(count, _)| Reverse(count));
     let seen = reasons.iter().take_while(|&&(count, _)| count != 0);
     let texts: Vec<_> = seen
         .map(|(count, reason)| format!("{reason} ({count})"))
         .collect();
-    format!("native frames: {}.", texts.join(", "))
+    texts.join(", ")
 }
 
 #[cfg(test)]
@@ -179,7 +215,11 @@ mod tests {
                 ..UnwindLosses::default()
             },
             unmatched: 1,
-            unnamed_native_frames: 2,
+            unnamed: UnnamedLosses {
+                no_symbols: 2,
+                no_map: 3,
+                ..UnnamedLosses::default()
+            },
             ..Losses::default()
         };
         assert_eq!(
@@ -189,7 +229,27 @@ mod tests {
                  an unwind table was not loaded yet (3).",
                 "1 stack has Python frames that no native frame seems to run: \
                  these stand at the root.",
-                "2 native frames have no name: no symbol was found for the address.",
+                "5 native frames have no name: code made at run time that nobody names (3), \
+                 the file has no symbols (2).",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_hides_its_addresses_can_be_told_not_to() {
+        let losses = Losses {
+            unnamed: UnnamedLosses {
+                kernel_hidden: 1,
+                ..UnnamedLosses::default()
+            },
+            ..Losses::default()
+        };
+        assert_eq!(
+            sentences(&LeftOut::default(), &losses),
+            [
+                "1 native frame has no name: the kernel hides its addresses (1). To name those of \
+                 the kernel, run agent as root or with CAP_SYSLOG, and set the sysctl \
+                 kernel.kptr_restrict to 0 or 1."
             ]
         );
     }

@@ -58,9 +58,28 @@ pub struct NativeResolved {
     pub executable: Executable,
     /// Where, in the executable's own addresses.
     pub address: u64,
-    /// The function and those that the compiler had put into it there, the innermost first; none
-    /// when the function could not be told.
-    pub functions: Vec<NativeFunction>,
+    /// The function and those that the compiler had put into it there, the innermost first; or why
+    /// it could not be told.
+    pub functions: Result<Vec<NativeFunction>, Unnamed>,
+}
+
+/// Why the function of a native or a kernel frame could not be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unnamed {
+    /// Its file has no symbols.
+    NoSymbols,
+    /// There are symbols, but none that the address is in.
+    NoSymbol,
+    /// Its file, or the symbols in it, could not be read.
+    Unreadable,
+    /// It was made at run time, by a compiler that wrote no map of it.
+    NoMap,
+    /// It was made at run time, and the compiler's map does not tell of it.
+    NotInMap,
+    /// The kernel hides where its functions are.
+    KernelHidden,
+    /// The kernel does not tell its functions at all.
+    KernelSilent,
 }
 
 /// A function of native or kernel code, and the place in it.

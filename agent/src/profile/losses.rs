@@ -1,5 +1,7 @@
 //! What a profile lacks.
 
+use super::Unnamed;
+
 /// What was lost or could not be told, in samples unless stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -24,7 +26,7 @@ pub struct Losses {
     pub unmatched: u64,
     /// Native and kernel frames, not samples, whose function could not be told; they are in the
     /// profile with their addresses.
-    pub unnamed_native_frames: u64,
+    pub unnamed: UnnamedLosses,
     /// Records, not samples, that could not be understood.
     pub malformed_records: u64,
     /// Processes, not samples, that are not in the profile because too many are profiled.
@@ -70,6 +72,58 @@ impl UnwindLosses {
             other,
         } = self;
         no_registers + unmapped + no_table + no_rule + fault + stuck + too_deep + other
+    }
+}
+
+/// Native and kernel frames, not samples, whose function could not be told, by what [`Unnamed`]
+/// says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnnamedLosses {
+    /// [`Unnamed::NoSymbols`].
+    pub no_symbols: u64,
+    /// [`Unnamed::NoSymbol`].
+    pub no_symbol: u64,
+    /// [`Unnamed::Unreadable`].
+    pub unreadable: u64,
+    /// [`Unnamed::NoMap`].
+    pub no_map: u64,
+    /// [`Unnamed::NotInMap`].
+    pub not_in_map: u64,
+    /// [`Unnamed::KernelHidden`].
+    pub kernel_hidden: u64,
+    /// [`Unnamed::KernelSilent`].
+    pub kernel_silent: u64,
+}
+
+impl UnnamedLosses {
+    /// Counts `frames` frames.
+    pub fn add(&mut self, reason: Unnamed, frames: u64) {
+        let count = match reason {
+            Unnamed::NoSymbols => &mut self.no_symbols,
+            Unnamed::NoSymbol => &mut self.no_symbol,
+            Unnamed::Unreadable => &mut self.unreadable,
+            Unnamed::NoMap => &mut self.no_map,
+            Unnamed::NotInMap => &mut self.not_in_map,
+            Unnamed::KernelHidden => &mut self.kernel_hidden,
+            Unnamed::KernelSilent => &mut self.kernel_silent,
+        };
+        *count += frames;
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        let Self {
+            no_symbols,
+            no_symbol,
+            unreadable,
+            no_map,
+            not_in_map,
+            kernel_hidden,
+            kernel_silent,
+        } = self;
+        let of_files = no_symbols + no_symbol + unreadable;
+        of_files + no_map + not_in_map + kernel_hidden + kernel_silent
     }
 }
 

@@ -313,7 +313,9 @@ python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of CPU
 20 stacks were too deep: the frames between the 256 at either end are left out.
 3 samples are of threads that ran no Python.
 7 stacks lack native frames: the stack was not in memory (7).
-13 native frames have no name: no symbol was found for the address.
+13 native frames have no name: the file has no symbols (9), code made at run time that nobody \
+names (3), the kernel hides its addresses (1). To name those of the kernel, run agent as root or with \
+CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 "
         );
     }

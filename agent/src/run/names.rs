@@ -10,12 +10,12 @@ use crate::{
     code::{Code, Executable},
     elf::{DebugFiles, Elf},
     process::Process,
-    profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved},
+    profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved, Unnamed},
     symbolize::{
         Symbolizer,
         kernel::{self, KernelSymbols},
         native::{Found, Limits, Reason, SymbolCache, Symbols},
-        perf_map::PerfMap,
+        perf_map::{self, PerfMap},
     },
 };
 
@@ -53,7 +53,7 @@ impl Resolve for Names<'_> {
             (Some(native), Some(code)) => native.resolve(code, frame),
             _ => None,
         };
-        resolved.unwrap_or_else(|| aggregate::unknown(frame))
+        resolved.unwrap_or_else(|| aggregate::unknown(frame, Unnamed::Unreadable))
     }
 }
 
@@ -87,11 +87,14 @@ impl NativeNames {
     }
 
     fn kernel(&mut self, address: u64) -> NativeResolved {
-        let symbols = self.kernel.get_or_insert_with(KernelSymbols::read);
-        let symbols = symbols.as_ref().ok();
-        let function = symbols.and_then(|symbols| symbols.find(address));
-        let module = function.as_ref().and_then(|function| function.module);
-        let build_id = symbols.and_then(KernelSymbols::build_id);
+        let symbols = &*self.kernel.get_or_insert_with(KernelSymbols::read);
+        let function = match symbols {
+            Ok(symbols) => symbols.find(address).ok_or(Unnamed::NoSymbol),
+            Err(kernel::Error::Hidden) => Err(Unnamed::KernelHidden),
+            Err(_) => Err(Unnamed::KernelSilent),
+        };
+        let module = function.as_ref().ok().and_then(|function| function.module);
+        let build_id = symbols.as_ref().ok().and_then(KernelSymbols::build_id);
         let executable = profile::Executable {
             path: PathBuf::from(module.unwrap_or_default()),
             build_id: match module {
@@ -106,11 +109,10 @@ impl NativeNames {
             limit: 0,
             file_offset: 0,
         };
-        let functions = function.map(|function| plain(function.name));
         NativeResolved {
             executable,
             address,
-            functions: functions.into_iter().collect(),
+            functions: function.map(|function| vec![plain(function.name)]),
         }
     }
 
@@ -118,15 +120,20 @@ impl NativeNames {
         let number = executable.number();
         let found = self.files.find_all(number, &[address], || load(executable));
         let functions = match found.into_iter().next() {
-            Some(Found::Known(frames)) => frames
+            Some(Found::Known(frames)) => Ok(frames
                 .into_iter()
                 .map(|frame| NativeFunction {
                     name: frame.name,
                     file: frame.file,
                     line: frame.line,
                 })
-                .collect(),
-            _ => Vec::new(),
+                .collect()),
+            Some(Found::Unknown(reason)) => Err(match reason {
+                Reason::NoSymbols => Unnamed::NoSymbols,
+                Reason::BeforeFirst | Reason::Gap => Unnamed::NoSymbol,
+                Reason::Unreadable | Reason::Malformed => Unnamed::Unreadable,
+            }),
+            None => Err(Unnamed::Unreadable),
         };
         NativeResolved {
             executable: described(executable),
@@ -137,13 +144,12 @@ impl NativeNames {
 
     fn anonymous(&mut self, pid: u32, address: u64) -> NativeResolved {
         let map = self.perf_maps.entry(pid).or_default();
-        let function = match map.find(address) {
-            Ok(name) => Some(name),
-            Err(_) => Process::open(pid).ok().and_then(|process| {
-                let found = map.find_all(&process, &[address]);
-                found.into_iter().next()?.ok()
-            }),
-        };
+        let function = map.find(address).or_else(|reason| {
+            // A process that has gone adds nothing to its map.
+            let process = Process::open(pid).map_err(|_| reason)?;
+            map.refresh(&process);
+            map.find(address)
+        });
         NativeResolved {
             executable: profile::Executable {
                 path: PathBuf::new(),
@@ -154,7 +160,12 @@ impl NativeNames {
                 file_offset: 0,
             },
             address,
-            functions: function.map(plain).into_iter().collect(),
+            functions: function
+                .map(|name| vec![plain(name)])
+                .map_err(|reason| match reason {
+                    perf_map::Reason::NoMap => Unnamed::NoMap,
+                    perf_map::Reason::NotInMap | perf_map::Reason::TooLarge => Unnamed::NotInMap,
+                }),
         }
     }
 }

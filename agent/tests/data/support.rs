@@ -12,7 +12,7 @@ use std::{
 use super::profile::{
     Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
     LeftOut, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, StackId,
-    Thread, ThreadIndex,
+    Thread, ThreadIndex, UnnamedLosses,
 };
 
 /// A profile with what is hard to get right: equal names in threads, recursion, markers, names
@@ -202,7 +202,12 @@ fn add_native_frames(profile: &mut Profile) {
     profile.functions = made.functions;
     profile.locations = made.locations;
     profile.losses.unwind.fault = 7;
-    profile.losses.unnamed_native_frames = 13;
+    profile.losses.unnamed = UnnamedLosses {
+        no_symbols: 9,
+        no_map: 3,
+        kernel_hidden: 1,
+        ..UnnamedLosses::default()
+    };
 }
 
 /// The same profile with two further processes: an older Python whose program has places in common

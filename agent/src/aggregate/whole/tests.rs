@@ -10,7 +10,7 @@ use crate::{
     aggregate::{About, Aggregator, Filter, Resolve, unknown},
     profile::{
         FrameKind, Function, LocationId, Losses, NativeFunction, NativeResolved, Process, Profile,
-        Resolved, UnwindLosses,
+        Resolved, Unnamed, UnnamedLosses, UnwindLosses,
     },
     record::{Gap, NativeStack, Stack},
 };
@@ -45,7 +45,7 @@ impl Resolve for Names {
             _ => format!("n{address}"),
         };
         let names = match frame.address {
-            0 => vec![],
+            0 => return unknown(frame, unnamed(frame)),
             21 => vec![name(21), name(20)],
             31 => vec![name(21), name(31)],
             address => vec![name(address)],
@@ -56,9 +56,17 @@ impl Resolve for Names {
             line: None,
         };
         NativeResolved {
-            functions: names.into_iter().map(function).collect(),
-            ..unknown(frame)
+            functions: Ok(names.into_iter().map(function).collect()),
+            ..unknown(frame, unnamed(frame))
         }
+    }
+}
+
+fn unnamed(frame: &NativeFrame) -> Unnamed {
+    match frame.kind {
+        NativeKind::KERNEL => Unnamed::KernelHidden,
+        NativeKind::FILE => Unnamed::NoSymbols,
+        _ => Unnamed::NoMap,
     }
 }
 
@@ -443,12 +451,22 @@ fn functions_that_could_not_be_read_are_counted() {
 fn a_frame_without_a_name_has_its_address() {
     let (profile, _) = profile(
         None,
-        Some(native("k0 n5 n0")),
+        Some(native("k0 n5 n0 j0 n0")),
         WalkEnd::NO_PYTHON,
         NativeEnd::ENTRY,
     );
-    assert_eq!(text(&profile), "[kernel]+0x0 n5 [file 3]+0x0");
-    assert_eq!(profile.losses.unnamed_native_frames, 4);
+    assert_eq!(
+        text(&profile),
+        "[kernel]+0x0 n5 [file 3]+0x0 [jit]+0x0 [file 3]+0x0"
+    );
+    let unnamed = UnnamedLosses {
+        no_symbols: 4,
+        no_map: 2,
+        kernel_hidden: 2,
+        ..UnnamedLosses::default()
+    };
+    assert_eq!(profile.losses.unnamed, unnamed);
+    assert_eq!(unnamed.total(), 8);
     let kinds: Vec<_> = profile.functions.iter().map(|found| found.kind).collect();
     assert_eq!(kinds, [FrameKind::Native]);
 }
