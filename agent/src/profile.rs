@@ -4,6 +4,7 @@
 
 mod code;
 mod losses;
+mod unwinding;
 
 use std::{
     num::NonZeroU32,
@@ -16,6 +17,7 @@ pub use self::{
         Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved, Unnamed,
     },
     losses::{LeftOut, Losses, UnnamedLosses, UnwindLosses},
+    unwinding::{Reached, Unwinding},
 };
 
 /// Samples of some processes over some time.
@@ -42,6 +44,9 @@ pub struct Profile {
     pub threads: Vec<Thread>,
     /// How often each stack was seen in each thread; at most one entry for a pair.
     pub samples: Vec<Sample>,
+    /// How far native walks came; at most one entry for a process, none for one of which no sample
+    /// was walked.
+    pub unwinding: Vec<Unwinding>,
     /// What was lost or could not be told.
     pub losses: Losses,
     /// What is not there because nobody wanted it.

@@ -7,7 +7,7 @@ use std::{
 
 use agent_common::record::{Frame, NativeFrame};
 
-use super::{About, resolve::Resolve};
+use super::{About, resolve::Resolve, unwinding::Walks};
 use crate::profile::{
     Code, Executable, ExecutableId, FrameKind, Function, FunctionId, LeftOut, Line, Location,
     LocationId, Losses, NativeResolved, Process, ProcessIndex, Profile, Resolved, Sample, Stack,
@@ -28,6 +28,8 @@ pub(super) struct Builder {
     counts: BTreeMap<(ThreadIndex, StackId), u64>,
     pythons: HashMap<Frame, Option<LocationId>>,
     natives: HashMap<NativeFrame, Named>,
+    /// How far native walks came so far.
+    pub(super) walks: Walks,
     /// What has been lost so far.
     pub(super) losses: Losses,
 }
@@ -102,6 +104,7 @@ impl Builder {
                     count,
                 })
                 .collect(),
+            unwinding: self.walks.finish(),
             losses: self.losses,
             left_out: LeftOut::default(),
         }
@@ -187,6 +190,18 @@ impl Builder {
         let location = LocationId(self.locations.index(location));
         self.named(tgid, frame, resolve).location = Some(location);
         location
+    }
+
+    /// What the code of a native or a kernel frame lies in.
+    pub(super) fn executable(
+        &mut self,
+        tgid: u32,
+        frame: &NativeFrame,
+        resolve: &mut impl Resolve,
+    ) -> Option<ExecutableId> {
+        let location = self.native(tgid, frame, resolve);
+        let code = self.locations.items[location.0 as usize].code?;
+        Some(code.executable)
     }
 
     /// A frame that says why something is not there.

@@ -16,6 +16,7 @@ mod python;
 mod resolve;
 #[cfg(test)]
 mod tests;
+mod unwinding;
 mod whole;
 
 use std::{
@@ -215,6 +216,7 @@ impl Aggregator {
                     key,
                     python: self.stacks.get(&key.stack),
                     native: self.native_stacks.get(&key.native_stack),
+                    process,
                     is_python: self.is_python(key.thread.tgid),
                     count,
                 };

@@ -27,7 +27,7 @@ use super::{
     resolve::Resolve,
 };
 use crate::{
-    profile::{LocationId, StackId, UnwindLosses},
+    profile::{LocationId, ProcessIndex, Reached, StackId, UnwindLosses},
     record::{NativeStack, Stack},
 };
 
@@ -39,7 +39,9 @@ pub(super) struct Sampled<'a> {
     pub(super) key: &'a Key,
     pub(super) python: Option<&'a Stack>,
     pub(super) native: Option<&'a NativeStack>,
-    /// Whether their process runs Python.
+    /// Their process.
+    pub(super) process: ProcessIndex,
+    /// Whether it runs Python.
     pub(super) is_python: bool,
     /// How many.
     pub(super) count: u64,
@@ -58,7 +60,31 @@ impl Sampled<'_> {
         };
         whole.join();
         let locations = whole.locations;
+        self.count_walks(builder, resolve);
         builder.stack(locations)
+    }
+
+    /// Counts how far the native walks came.
+    fn count_walks(&self, builder: &mut Builder, resolve: &mut impl Resolve) {
+        match self.key.native_end {
+            NativeEnd::NOT_WALKED | NativeEnd::KERNEL_THREAD => {}
+            NativeEnd::ENTRY => builder.walks.add_whole(self.process, self.count),
+            _ => {
+                let reached = self.reached(builder, resolve);
+                builder.walks.add_broken(self.process, reached, self.count);
+            }
+        }
+    }
+
+    /// How far a native walk came that did not reach the entry.
+    fn reached(&self, builder: &mut Builder, resolve: &mut impl Resolve) -> Reached {
+        match self.native.and_then(|stack| stack.frames.last()) {
+            Some(frame) if frame.kind == NativeKind::PYTHON => Reached::EvaluationLoop,
+            Some(frame) if frame.kind != NativeKind::KERNEL => builder
+                .executable(self.key.thread.tgid, frame, resolve)
+                .map_or(Reached::Nothing, Reached::Executable),
+            _ => Reached::Nothing,
+        }
     }
 }
 

@@ -115,6 +115,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
             not_python: 3,
             ..Losses::default()
         },
+        unwinding: Vec::new(),
         left_out: LeftOut::default(),
     };
     add_native_frames(&mut profile);

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use crate::{
     aggregate::{About, Aggregator, Filter, Resolve, unknown},
     profile::{
-        FrameKind, Function, LocationId, Losses, NativeFunction, NativeResolved, Process, Profile,
-        Resolved, Unnamed, UnnamedLosses, UnwindLosses,
+        FrameKind, Function, LocationId, Losses, NativeFunction, NativeResolved, Process,
+        ProcessIndex, Profile, Reached, Resolved, Unnamed, UnnamedLosses, UnwindLosses, Unwinding,
     },
     record::{Gap, NativeStack, Stack},
 };
@@ -469,6 +469,54 @@ fn a_frame_without_a_name_has_its_address() {
     assert_eq!(unnamed.total(), 8);
     let kinds: Vec<_> = profile.functions.iter().map(|found| found.kind).collect();
     assert_eq!(kinds, [FrameKind::Native]);
+}
+
+#[test]
+fn how_far_native_walks_came_is_counted() {
+    let unwinding = |native_frames: Option<&str>, native_end| {
+        let native = native_frames.map(native);
+        let (profile, _) = profile(Some(python("1")), native, WalkEnd::ROOT, native_end);
+        let reached = |reached| match reached {
+            Reached::Nothing => "nothing".to_owned(),
+            Reached::EvaluationLoop => "loop".to_owned(),
+            Reached::Executable(id) => profile.executable(id).name().into_owned(),
+        };
+        let walks = profile.unwinding.iter().map(|unwinding| {
+            let Unwinding {
+                process,
+                walked,
+                whole,
+                ends,
+            } = unwinding;
+            assert_eq!(*process, ProcessIndex(0));
+            let ends: Vec<_> = ends
+                .iter()
+                .map(|(at, count)| (reached(*at), *count))
+                .collect();
+            (*walked, *whole, ends)
+        });
+        walks.collect::<Vec<_>>()
+    };
+    let broken = |at: &str| vec![(2, 0, vec![(at.to_owned(), 2)])];
+    assert_eq!(
+        unwinding(Some("n5 P1 n6"), NativeEnd::ENTRY),
+        [(2, 2, vec![])]
+    );
+    // Even if nothing is left of it, the walk was whole.
+    assert_eq!(unwinding(None, NativeEnd::ENTRY), [(2, 2, vec![])]);
+    assert_eq!(
+        unwinding(Some("k1 n5 P1 n6"), NativeEnd::NO_RULE),
+        broken("[file 3]")
+    );
+    assert_eq!(unwinding(Some("n5 j9"), NativeEnd::STUCK), broken("[jit]"));
+    assert_eq!(unwinding(Some("n5 P1"), NativeEnd::FAULT), broken("loop"));
+    assert_eq!(
+        unwinding(Some("k1"), NativeEnd::NO_REGISTERS),
+        broken("nothing")
+    );
+    assert_eq!(unwinding(None, NativeEnd::UNMAPPED), broken("nothing"));
+    assert_eq!(unwinding(None, NativeEnd::NOT_WALKED), []);
+    assert_eq!(unwinding(Some("k1"), NativeEnd::KERNEL_THREAD), []);
 }
 
 #[test]
