@@ -15,6 +15,9 @@ pub struct Machine {
     pub base: u8,
     /// That of the register that a call puts the return address into, if one does.
     pub link: Option<u8>,
+    /// That of the first and of the last of the registers that functions must not change, and that
+    /// are not followed when they save them.
+    pub unfollowed: (u8, u8),
     /// Where, from the stack pointer of the code that a signal handler returns to, the kernel has
     /// saved the registers [`saved`](Self::saved), in bytes.
     pub signal_registers: u64,
@@ -41,6 +44,8 @@ impl Machine {
         frame_pointer: 6,
         base: 3,
         link: None,
+        // `r12` to `r15`.
+        unfollowed: (12, 15),
         // `uc_flags`, `uc_link` and `uc_stack` come before.
         signal_registers: 40,
         saved: &[
@@ -73,6 +78,7 @@ impl Machine {
         frame_pointer: 29,
         base: 19,
         link: Some(30),
+        unfollowed: (19, 28),
         // `siginfo_t`, then `uc_flags` to `uc_sigmask` with its padding and `fault_address`.
         signal_registers: 128 + 176 + 8,
         saved: &[

@@ -298,16 +298,18 @@ impl NativeWalk {
             return (frame_pointer.wrapping_add(16), KNOWN);
         }
         let number = rule.register;
-        let is_tracked = number == MACHINE.stack_pointer
-            || number == MACHINE.frame_pointer
-            || number == MACHINE.base;
-        if !is_tracked && !is_interrupted {
+        // Others are those of the interrupted code: where a caller relies on one, its callees, which
+        // are assembly code, leave it alone.
+        let (first, last) = MACHINE.unfollowed;
+        if number >= first && number <= last && !is_interrupted {
             return (0, NativeEnd::NO_RULE);
         }
-        let mut cfa = self
-            .register(number)
-            .wrapping_add_signed(rule.offset.into());
-        if rule.cfa == CfaRule::DEREFERENCED {
+        let mut start = self.register(number);
+        if rule.cfa == CfaRule::INDEXED {
+            start = stack_pointer.wrapping_add(start.wrapping_mul(8));
+        }
+        let mut cfa = start.wrapping_add_signed(rule.offset.into());
+        if rule.cfa == CfaRule::DEREFERENCED || rule.cfa == CfaRule::INDEXED {
             cfa = memory
                 .word_or_zero(UserAddr(cfa))
                 .wrapping_add_signed(rule.addend.into());

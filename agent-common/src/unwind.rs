@@ -56,6 +56,9 @@ impl CfaRule {
     /// In the code that a signal handler returns to: the stack pointer points at what the kernel
     /// has saved of the interrupted code's registers.
     pub const SIGNAL: Self = Self(5);
+    /// It is the word at the stack pointer + [`Rule::offset`] + eight times [`Rule::register`], plus
+    /// [`Rule::addend`].
+    pub const INDEXED: Self = Self(6);
 }
 
 /// Where a register of the caller is saved.

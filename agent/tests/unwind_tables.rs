@@ -240,6 +240,21 @@ fn is_expression(rule: &Rule, expression: &str) -> bool {
                 && Some(rule.addend.into()) == number(addend, "DW_OP_plus_uconst: ")
         }
         [
+            index,
+            "DW_OP_lit8",
+            "DW_OP_mul",
+            "DW_OP_plus",
+            "DW_OP_deref",
+            addend,
+        ] => {
+            let name = X86_64[usize::from(rule.register)];
+            rule.cfa == CfaRule::INDEXED
+                && is_from("rsp")
+                && index == format!("DW_OP_breg{} ({name}): 0", rule.register)
+                && i64::from(rule.offset) == offset
+                && Some(rule.addend.into()) == number(addend, "DW_OP_plus_uconst: ")
+        }
+        [
             "DW_OP_breg16 (rip): 0",
             "DW_OP_lit15",
             "DW_OP_and",

@@ -5,6 +5,8 @@
 //! ```text
 //! breg7 8                                       rsp + 8
 //! breg6 -8; deref; plus_uconst 16               *(rbp - 8) + 16
+//! breg7 8; breg9 0; lit8; mul; plus;            *(rsp + r9 * 8 + 8) + 8
+//!     deref; plus_uconst 8
 //! breg7 8; breg16 0; lit15; and;                rsp + 8, and 8 more if rip & 15 >= 11:
 //!     lit11; ge; lit3; shl; plus                a procedure linkage table
 //! ```
@@ -19,6 +21,9 @@ pub(super) type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Most operations that are looked at; a procedure linkage table takes eight.
 const MAX_OPERATIONS: usize = 32;
+
+/// Bytes of what is indexed.
+const WORD: i64 = 8;
 
 /// Log2 of what a procedure linkage table pushes.
 const LINKAGE_SHIFT: i64 = 3;
@@ -37,6 +42,12 @@ pub(super) enum Value {
     Register(Register, i64),
     /// It is the word there, plus so much.
     Dereferenced(Register, i64, i64),
+    /// It is what a register holds, in words.
+    Scaled(Register),
+    /// It is so many words as a register holds from the stack pointer, and so many bytes.
+    Indexed(Register, i64),
+    /// It is the word there, plus so much.
+    DereferencedIndexed(Register, i64, i64),
     /// It is the byte of the entry of a procedure linkage table that is run.
     EntryByte,
     /// It is 1 from this byte on, and 0 before.
@@ -88,6 +99,7 @@ pub(super) fn run(
 fn word_at(address: Value) -> Option<Value> {
     match address {
         Value::Register(register, offset) => Some(Value::Dereferenced(register, offset, 0)),
+        Value::Indexed(index, offset) => Some(Value::DereferencedIndexed(index, offset, 0)),
         _ => None,
     }
 }
@@ -98,12 +110,13 @@ fn pair(
     left: Value,
     right: Value,
 ) -> Option<Value> {
-    use Value::{Constant, EntryByte, FromByte, Register, WordFromByte};
+    use Value::{Constant, EntryByte, FromByte, Register, Scaled, WordFromByte};
     match (operation, left, right) {
         (Operation::Plus, left, right) => sum(machine, left, right),
         (Operation::Minus, left, Constant(right)) => {
             sum(machine, left, Constant(right.checked_neg()?))
         }
+        (Operation::Mul, Register(register, 0), Constant(WORD)) => Some(Scaled(register)),
         (Operation::And, Register(register, 0), Constant(LINKAGE_MASK))
             if Some(register) == machine.instruction_pointer =>
         {
@@ -116,7 +129,10 @@ fn pair(
 }
 
 fn sum(machine: &Machine, left: Value, right: Value) -> Option<Value> {
-    use Value::{Constant, Dereferenced, Frame, Linkage, Register, WordFromByte};
+    use Value::{
+        Constant, Dereferenced, DereferencedIndexed, Frame, Indexed, Linkage, Register, Scaled,
+        WordFromByte,
+    };
     match (left, right) {
         (Constant(left), Constant(right)) => left.checked_add(right).map(Constant),
         (Frame(offset), Constant(more)) | (Constant(more), Frame(offset)) => {
@@ -129,6 +145,16 @@ fn sum(machine: &Machine, left: Value, right: Value) -> Option<Value> {
         (Dereferenced(register, offset, addend), Constant(more))
         | (Constant(more), Dereferenced(register, offset, addend)) => {
             Some(Dereferenced(register, offset, addend.checked_add(more)?))
+        }
+        (DereferencedIndexed(index, offset, addend), Constant(more))
+        | (Constant(more), DereferencedIndexed(index, offset, addend)) => Some(
+            DereferencedIndexed(index, offset, addend.checked_add(more)?),
+        ),
+        (Register(register, offset), Scaled(index))
+        | (Scaled(index), Register(register, offset))
+            if register == machine.stack_pointer =>
+        {
+            Some(Indexed(index, offset))
         }
         (Register(register, offset), WordFromByte(byte))
         | (WordFromByte(byte), Register(register, offset))
@@ -177,6 +203,13 @@ mod tests {
         // plus_uconst 8, from the CFA
         let from = Some(Value::Frame(0));
         assert_eq!(value(&[0x23, 8], from), Some(Value::Frame(8)));
+        // breg7 8; breg9 0; lit8; mul; plus; deref; plus_uconst 16
+        let indexed = [0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 16];
+        let index = gimli::X86_64::R9;
+        assert_eq!(
+            value(&indexed, None),
+            Some(Value::DereferencedIndexed(index, 8, 16))
+        );
         // breg7 8; breg16 0; lit15; and; lit10; ge; lit3; shl; plus
         let linkage = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22];
         assert_eq!(value(&linkage, None), Some(Value::Linkage(8, 10)));

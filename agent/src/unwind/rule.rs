@@ -113,6 +113,9 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
             Value::Dereferenced(register, offset, addend) => {
                 (CfaRule::DEREFERENCED, register, offset, addend)
             }
+            Value::DereferencedIndexed(index, offset, addend) => {
+                (CfaRule::INDEXED, index, offset, addend)
+            }
             Value::Linkage(addend, byte) => {
                 (CfaRule::LINKAGE, self.machine.stack_pointer, byte, addend)
             }
