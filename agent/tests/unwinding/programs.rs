@@ -11,56 +11,154 @@ use super::compare::Comparison;
 use crate::debugger::Debugger;
 
 /// Instructions that are run one by one after each stop.
-const STEPS: usize = 30;
+const STEPS: usize = 20;
 
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data/native")
-        .join(name)
+/// Ways of optimizing.
+const OPTIMIZATIONS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
+
+/// A program and the options that it is made with, beside those that are told later.
+struct Program {
+    compiler: &'static str,
+    source: &'static str,
+    options: &'static str,
 }
 
-/// Makes a program.
-fn compile(compiler: &str, name: &str, options: &str, directory: &Path) -> PathBuf {
-    let program = directory.join("program");
-    let mut command = Command::new(compiler);
-    command
-        .args(options.split_whitespace())
-        .arg("-o")
-        .arg(&program)
-        .arg(source(name));
-    let output = command.output().unwrap();
-    let messages = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {messages}");
-    program
-}
-
-/// Compares at all stops of a program, and at each of the instructions that follow.
-fn run(comparison: &mut Comparison, name: &str, program: &Path) {
-    let mut gdb = Debugger::of(program);
-    let mut stop = gdb.stop(&["run < /dev/null > /dev/null"]);
-    let mut stops = 0;
-    while let Some(here) = stop {
-        stops += 1;
-        comparison.compare(name, &here);
-        for _ in 0..STEPS {
-            let Some(here) = gdb.stop(&["stepi"]) else {
-                return;
-            };
-            comparison.compare(name, &here);
-        }
-        stop = gdb.stop(&["continue"]);
+impl Program {
+    /// Makes it.
+    fn compile(&self, options: &str, directory: &Path) -> PathBuf {
+        let program = directory.join("program");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/native");
+        let mut command = Command::new(self.compiler);
+        command
+            .args(self.options.split_whitespace())
+            .args(options.split_whitespace())
+            .arg("-o")
+            .arg(&program)
+            .arg(sources.join(self.source));
+        let output = command.output().unwrap();
+        let messages = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {messages}");
+        program
     }
-    println!("{name}: {stops} stops");
+
+    /// Compares at stops of the program, made with these further options, and each of the times that
+    /// `follow` is run then, until it ends or has stopped `most` times.
+    fn compare(
+        &self,
+        comparison: &mut Comparison,
+        options: &str,
+        most: usize,
+        follow: &str,
+        times: usize,
+    ) {
+        let name = format!("{} {} {options}", self.compiler, self.source);
+        let directory = TempDir::new().unwrap();
+        let program = self.compile(options, directory.path());
+        let mut gdb = Debugger::of(&program);
+        let mut next = "run < /dev/null > /dev/null 2> /dev/null";
+        let mut stops = 0;
+        'runs: for _ in 0..most {
+            for nth in 0..=times {
+                let command = if nth == 0 { next } else { follow };
+                let Some(stop) = gdb.stop(&[command]) else {
+                    break 'runs;
+                };
+                comparison.compare(&name, &stop);
+                stops += 1;
+            }
+            next = "continue";
+        }
+        println!("{name}: {stops} stops");
+    }
 }
 
 #[test]
-fn calls_of_all_kinds() {
+fn c_calls_in_all_its_ways() {
+    let program = Program {
+        compiler: "gcc",
+        source: "calls.c",
+        options: "-w -pthread",
+    };
     let mut comparison = Comparison::default();
-    for optimization in ["-O0", "-O1", "-O2", "-O3"] {
-        let directory = TempDir::new().unwrap();
-        let options = format!("{optimization} -w");
-        let program = compile("gcc", "calls.c", &options, directory.path());
-        run(&mut comparison, &options, &program);
+    let variants = OPTIMIZATIONS.map(str::to_owned).into_iter().chain(
+        [
+            "-O0 -s",
+            "-O2 -s -fno-omit-frame-pointer",
+            "-O2 -fcf-protection=full -Wl,-z,ibtplt",
+            "-O2 -g -no-pie -Wl,-z,now",
+            "-O1 -static",
+            "-O2 -s -static",
+            "-O3 -s -static-pie",
+            "-O2 -mavx2 -mstackrealign -flto",
+            "-O2 -fstack-protector-all -fstack-clash-protection",
+            "-O2 -mno-red-zone -mno-push-args -maccumulate-outgoing-args",
+        ]
+        .map(str::to_owned),
+    );
+    for options in variants {
+        program.compare(&mut comparison, &options, usize::MAX, "stepi", STEPS);
     }
-    comparison.finish("calls.c");
+    comparison.finish(program.source);
+}
+
+#[test]
+fn other_compilers_and_linkers_say_the_same() {
+    let program = Program {
+        compiler: "clang-22",
+        source: "calls.c",
+        options: "-w -pthread",
+    };
+    let mut comparison = Comparison::default();
+    for options in ["-O0", "-O2", "-O3 -s"] {
+        program.compare(&mut comparison, options, usize::MAX, "stepi", STEPS);
+    }
+    comparison.finish(program.source);
+}
+
+#[test]
+fn exceptions_of_cpp_are_followed() {
+    let program = Program {
+        compiler: "g++",
+        source: "calls.cpp",
+        options: "-w -pthread -std=c++17",
+    };
+    let mut comparison = Comparison::default();
+    for options in ["-O0", "-O2", "-O3 -s -fno-plt", "-O2 -static -s"] {
+        program.compare(&mut comparison, options, usize::MAX, "stepi", STEPS);
+    }
+    // Far enough to meet the runtime at all stages of its own unwinding.
+    program.compare(&mut comparison, "-O2", usize::MAX, "stepi 97", 150);
+    comparison.finish(program.source);
+}
+
+#[test]
+fn panics_of_rust_are_followed() {
+    let program = Program {
+        compiler: "rustc",
+        source: "calls.rs",
+        options: "--edition 2021",
+    };
+    let mut comparison = Comparison::default();
+    for options in [
+        "-g",
+        "-O",
+        "-O -C strip=symbols",
+        "-O -C force-frame-pointers",
+    ] {
+        program.compare(&mut comparison, options, usize::MAX, "stepi", STEPS);
+    }
+    program.compare(&mut comparison, "-O", usize::MAX, "stepi 97", 150);
+    comparison.finish(program.source);
+}
+
+#[test]
+fn assembly_code_of_libcrypto_is_left() {
+    let program = Program {
+        compiler: "gcc",
+        source: "crypto.c",
+        options: "-w",
+    };
+    let mut comparison = Comparison::default();
+    program.compare(&mut comparison, "-O2", 300, "stepi 3", 5);
+    comparison.finish(program.source);
 }

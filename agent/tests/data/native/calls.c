@@ -16,7 +16,11 @@
 /* A debugger takes this for a breakpoint of its own, so that no symbols are needed. */
 #define STOP() __asm__ volatile("int3" ::: "memory")
 
+#ifdef __clang__
+#define APART __attribute__((noinline, optnone))
+#else
 #define APART __attribute__((noipa))
+#endif
 
 volatile int sink = 3;
 void *volatile escaped;
@@ -71,7 +75,7 @@ APART int aligned_of_any_size(int size, int a, int b, int c, int d, int e, int o
     return aligned(size & 15) + frame[size] + a + b + c + d + e + on_the_stack;
 }
 
-__attribute__((noipa, force_align_arg_pointer)) int realigned(int value)
+__attribute__((noinline, force_align_arg_pointer)) int realigned(int value)
 {
     return aligned_of_any_size(value, 1, 2, 3, 4, 5, 6) + 1;
 }
@@ -175,14 +179,18 @@ APART void prints(void)
 
 APART void nests(int value)
 {
+#ifdef __clang__
+    /* Has no functions in functions. */
+    STOP();
+#else
     int inside(int more)
     {
         STOP();
         return more + value;
     }
     int (*volatile function)(int) = inside;
-    sink += function(1) - 1;
-    sink = 3;
+    function(1);
+#endif
 }
 
 ucontext_t outside, coroutine;

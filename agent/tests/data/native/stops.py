@@ -24,10 +24,13 @@ SETTINGS = [
 
 for setting in SETTINGS:
     gdb.execute("set " + setting)
+# By this programs stop themselves at random instructions.
+gdb.execute("handle SIGPROF stop print nopass", to_string=True)
 
 
 def tell(*words):
-    gdb.write("@ %s\n" % " ".join(map(str, words)))
+    # gdb may have left a line without an end.
+    gdb.write("\n@ %s\n" % " ".join(map(str, words)))
 
 
 def stop(*commands):
