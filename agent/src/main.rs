@@ -12,7 +12,7 @@ use anyhow::Context as _;
 async fn main() -> ExitCode {
     let result = match cli::parse() {
         cli::Command::Capture(options) => run::run(&options).await,
-        cli::Command::Doctor { pid } => examine(pid),
+        cli::Command::Doctor { pid } => examine(pid).await,
     };
     result.unwrap_or_else(|error| {
         eprintln!("agent: {error:#}");
@@ -21,8 +21,9 @@ async fn main() -> ExitCode {
 }
 
 /// Says how a process is seen; fails when it cannot be profiled.
-fn examine(pid: u32) -> anyhow::Result<ExitCode> {
-    let report = doctor::examine(pid);
+async fn examine(pid: u32) -> anyhow::Result<ExitCode> {
+    let mut report = doctor::examine(pid);
+    report.measure().await;
     write!(io::stdout(), "{report}").context("cannot write the report")?;
     Ok(if report.is_profilable() {
         ExitCode::SUCCESS

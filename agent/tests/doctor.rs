@@ -65,7 +65,7 @@ fn a_shell_that_has_started_python_is_told_so() {
     let report = examine(shell.id());
     drop(shell.stdin.take());
     shell.wait().unwrap();
-    assert!(!report.is_profilable());
+    assert!(report.is_profilable());
     let [(pid, version)] = report.descendants[..] else {
         unreachable!("{report}");
     };

@@ -1,11 +1,16 @@
 //! Whether a process can be profiled, how that is known, and what to do if it cannot.
 //!
-//! Invariants: nothing is loaded into the kernel and nothing in the process changes; whatever is
-//! wrong is part of the report, which is always made.
+//! It is first looked at from the outside, then sampled for a moment as a capture would.
+//!
+//! Invariants: to look at a process loads nothing into the kernel; to sample it loads the kernel
+//! half, which is gone a moment later; the process is never stopped and nothing in it changes;
+//! whatever is wrong is part of the report, which is always made.
 
+mod measured;
+mod native;
 mod show;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use agent_common::record::WalkEnd;
 
@@ -16,7 +21,13 @@ use crate::{
         self, Detector, Interpreter, Version,
         outside::{self, ThreadStack},
     },
+    run,
 };
+pub use measured::Measured;
+pub use native::{Contents, NativeCode, NativeFile, RunTime, Symbols};
+
+/// For how long a process is sampled.
+const SAMPLED: Duration = Duration::from_secs(1);
 
 /// Most processes below one that does not run Python that are looked at.
 const MAX_DESCENDANTS: usize = 64;
@@ -37,6 +48,11 @@ pub struct Report {
     /// If it does not run Python, the processes below it that do, and their versions: what starts
     /// a program is often something else.
     pub descendants: Vec<(u32, Version)>,
+    /// Its code; [`None`] when there is no process to look at.
+    pub native: Option<Result<NativeCode, process::Error>>,
+    /// What samples of it have shown, or why there could be none; [`None`] as long as it was not
+    /// sampled.
+    pub measured: Option<Result<Measured, String>>,
 }
 
 /// A process that was found.
@@ -76,7 +92,7 @@ impl Threads {
     }
 }
 
-/// Finds out all that is known about a process before it is profiled.
+/// Finds out all that is known about a process before it is sampled.
 #[must_use]
 pub fn examine(pid: u32) -> Report {
     let found = Process::open(pid);
@@ -92,6 +108,7 @@ pub fn examine(pid: u32) -> Report {
         }
         _ => None,
     };
+    let native = found.as_ref().ok().map(NativeCode::of);
     Report {
         pid,
         requirements: requirements(),
@@ -99,6 +116,8 @@ pub fn examine(pid: u32) -> Report {
         python,
         threads,
         descendants,
+        native,
+        measured: None,
     }
 }
 
@@ -126,6 +145,17 @@ impl About {
 }
 
 impl Report {
+    /// Samples the process for a second, if a capture would start.
+    ///
+    /// Must be called within a tokio runtime.
+    pub async fn measure(&mut self) {
+        if self.is_profilable() {
+            let sampled = run::sample(self.pid, SAMPLED).await;
+            let measured = sampled.map(|profile| Measured::of(&profile));
+            self.measured = Some(measured.map_err(|error| format!("{error:#}")));
+        }
+    }
+
     /// Whether a capture would start.
     #[must_use]
     pub fn is_profilable(&self) -> bool {
@@ -133,6 +163,8 @@ impl Report {
     }
 
     /// What is in the way of a capture; each says what to do.
+    ///
+    /// A process without Python is none: it has native frames.
     #[must_use]
     pub fn obstacles(&self) -> Vec<String> {
         let unmet = self
@@ -141,11 +173,11 @@ impl Report {
             .filter_map(|one| one.met.as_ref().err())
             .map(ToString::to_string);
         let process = self.process.as_ref().err().map(ToString::to_string);
-        let python = match &self.python {
-            Some(Err(error)) => Some(error.to_string()),
-            _ => None,
+        let measured = match &self.measured {
+            Some(Err(error)) => Some(error.clone()),
+            Some(Ok(_)) | None => None,
         };
-        unmet.chain(process).chain(python).collect()
+        unmet.chain(process).chain(measured).collect()
     }
 }
 

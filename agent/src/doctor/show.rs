@@ -2,7 +2,11 @@
 //!
 //! Invariant: names and paths of another process cannot steer the terminal.
 
+mod native;
+
 use std::{fmt, path::Path};
+
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{About, Report, Threads};
 use crate::{
@@ -14,6 +18,12 @@ use crate::{
         outside,
     },
 };
+
+/// Columns of a line, which is what a terminal has at least.
+const WIDTH: usize = 80;
+
+/// Columns of the names at the start of lines, with the space around them.
+const NAME_WIDTH: usize = 14;
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,11 +55,27 @@ impl fmt::Display for Report {
             }
             Some(Err(_)) | None => {}
         }
+        self.write_native(formatter)?;
         self.write_conclusion(formatter)
     }
 }
 
 impl Report {
+    fn write_native(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(code) = &self.native else {
+            return Ok(());
+        };
+        writeln!(formatter, "Native frames")?;
+        match code {
+            Ok(code) => native::write_code(formatter, code)?,
+            Err(error) => line(formatter, "unwinding", &format!("unknown: {error}"))?,
+        }
+        match &self.measured {
+            Some(Ok(measured)) => native::write_measured(formatter, measured),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+
     fn write_conclusion(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let obstacles = self.obstacles();
         if obstacles.is_empty() {
@@ -63,11 +89,17 @@ impl Report {
                      frames until it does."
                 )?;
             }
-            return Ok(());
-        }
-        writeln!(formatter, "It cannot be profiled:")?;
-        for obstacle in obstacles {
-            writeln!(formatter, "  - {}", printable(&obstacle))?;
+            if let Some(Err(error)) = &self.python {
+                let text = format!("There are no Python frames: {error}");
+                for row in wrapped(&printable(&text), WIDTH) {
+                    writeln!(formatter, "{row}")?;
+                }
+            }
+        } else {
+            writeln!(formatter, "It cannot be profiled:")?;
+            for obstacle in obstacles {
+                writeln!(formatter, "  - {}", printable(&obstacle))?;
+            }
         }
         for (pid, version) in &self.descendants {
             writeln!(
@@ -167,9 +199,31 @@ fn write_passed_over(
     Ok(())
 }
 
-/// A line of the report.
+/// A line of the report, or several if it is long.
 fn line(formatter: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
-    writeln!(formatter, "  {name:<11} {}", printable(text))
+    let mut name = name;
+    for row in wrapped(&printable(text), WIDTH - NAME_WIDTH) {
+        writeln!(formatter, "  {name:<11} {row}")?;
+        name = "";
+    }
+    Ok(())
+}
+
+/// The text in rows of at most `width` columns, unless a word alone is wider.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut row = String::new();
+    for word in text.split(' ') {
+        if !row.is_empty() && row.width() + 1 + word.width() > width {
+            rows.push(std::mem::take(&mut row));
+        }
+        if !row.is_empty() {
+            row.push(' ');
+        }
+        row.push_str(word);
+    }
+    rows.push(row);
+    rows
 }
 
 fn path(path: &Path) -> String {

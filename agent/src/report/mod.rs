@@ -10,6 +10,7 @@ mod summary;
 
 pub use self::{progress::Progress, summary::Summary};
 
-fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
+/// The word for so many.
+pub(crate) fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
     if count == 1 { one } else { many }
 }

@@ -5,6 +5,7 @@ mod capture;
 mod code;
 mod end;
 mod names;
+mod sample;
 
 use std::{
     io::{self, Write as _},
@@ -27,6 +28,7 @@ use crate::{
 };
 use capture::Capture;
 use end::{End, Signals, Why};
+pub use sample::sample;
 
 /// Samples a process, or a program from its start to its end, and writes its profile.
 ///
