@@ -39,8 +39,8 @@ const PIECES: [&str; 10] = [
     "__uniq",
 ];
 
-/// Most bytes of a name before it is cut.
-const MOST_BYTES: usize = 4 * MAX_BYTES;
+/// Most bytes of a name before it is shortened.
+const MOST_BYTES: usize = 64 << 10;
 
 /// What stands for `std::string` in the libraries of GCC, in its older ABI, and of Clang.
 const STRINGS: [&str; 3] = [
@@ -73,7 +73,7 @@ pub(super) fn readable(symbol: &[u8]) -> String {
             name = name.replace(string, "std::string");
         }
     }
-    cut(name)
+    shorten(name)
 }
 
 /// The name without the version that the linker appends (`memcpy@@GLIBC_2.14`).
@@ -129,6 +129,7 @@ fn cpp(name: &str, into: &mut Limited) -> bool {
     }
     // What was not taken off above, such as `._omp_fn.0`.
     let (name, mark) = name.split_at(name.find('.').unwrap_or(name.len()));
+    let name = behind_thunk(name).map_or(Cow::Borrowed(name), |rest| format!("_Z{rest}").into());
     // What is left over are types of parameters that are not understood, and not shown anyway.
     let Ok((symbol, _)) = BorrowedSymbol::with_tail(name.as_bytes()) else {
         return false;
@@ -141,14 +142,81 @@ fn cpp(name: &str, into: &mut Limited) -> bool {
     result.is_ok() || into.is_full()
 }
 
-/// A name of at most [`MAX_BYTES`] bytes.
-fn cut(mut name: String) -> String {
-    const MARK: char = '…';
-    if name.len() > MAX_BYTES {
-        name.truncate(boundary(&name, MAX_BYTES - MARK.len_utf8()));
-        name.push(MARK);
+/// What the name of a thunk is about: a piece of code that only goes on to a function, after it has
+/// made the object that is called one of the class that the function is of.
+fn behind_thunk(name: &str) -> Option<&str> {
+    /// Takes what says by how much the object is moved.
+    fn offset(rest: &str) -> Option<&str> {
+        let numbers = match rest.as_bytes().first()? {
+            b'h' => 1,
+            b'v' => 2,
+            _ => return None,
+        };
+        (0..numbers).try_fold(&rest[1..], |rest, _| {
+            let (number, rest) = rest.split_once('_')?;
+            let digits = number.strip_prefix('n').unwrap_or(number);
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then_some(rest)
+        })
     }
+
+    let rest = name.strip_prefix("_ZT")?;
+    match rest.strip_prefix('c') {
+        Some(rest) => offset(offset(rest)?),
+        None => offset(rest),
+    }
+}
+
+/// A name of at most [`MAX_BYTES`] bytes: what says most, the end, is kept as long as there are
+/// arguments of templates to leave out, the innermost first.
+fn shorten(mut name: String) -> String {
+    /// The deepest arguments that are kept at first.
+    const DEEPEST: usize = 5;
+    const MARK: char = '…';
+    if name.len() <= MAX_BYTES {
+        return name;
+    }
+    let mut shorter = (0..=DEEPEST)
+        .rev()
+        .map(|depth| without_arguments(&name, depth));
+    if let Some(short) = shorter.find(|name| name.len() <= MAX_BYTES) {
+        return short;
+    }
+    name.truncate(boundary(&name, MAX_BYTES - MARK.len_utf8()));
+    name.push(MARK);
     name
+}
+
+/// A name without the arguments that are deeper inside others than `most_depth`.
+fn without_arguments(name: &str, most_depth: usize) -> String {
+    let mut short = String::new();
+    let mut depth: usize = 0;
+    for (at, character) in name.char_indices() {
+        // Operators and arrows are no brackets.
+        let before = &name[..at];
+        let mut operators = ["operator", "operator<", "operator>", "-"].iter();
+        let is_bracket = !operators.any(|operator| before.ends_with(operator));
+        match character {
+            '<' if is_bracket => {
+                depth += 1;
+                if depth <= most_depth + 1 {
+                    short.push('<');
+                }
+                if depth == most_depth + 1 {
+                    short.push('…');
+                }
+            }
+            '>' if is_bracket => {
+                if depth <= most_depth + 1 {
+                    short.push('>');
+                }
+                depth = depth.saturating_sub(1);
+            }
+            _ if depth <= most_depth => short.push(character),
+            _ => {}
+        }
+    }
+    short
 }
 
 /// Text that does not become longer than [`MOST_BYTES`].
@@ -225,6 +293,9 @@ mod tests {
                 "_ZNSt3mapINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEiE4findEv",
                 "std::map<std::string, int>::find",
             ),
+            ("_ZThn16_N1A3runEv", "A::run"),
+            ("_ZTv0_n24_NSt1BD0Ev", "std::B::~B"),
+            ("_ZTch0_v0_n16_N1A5cloneEv", "A::clone"),
             // With a type of the result that is not understood.
             (
                 "_ZSt4swapIiENSt9enable_ifIXsrSt6__and_IJSt6__not_ISt15__is_tuple_likeIT_EEEE5valueEvE4typeERS7_SH_",
@@ -278,7 +349,18 @@ mod tests {
         let levels = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars();
         let levels: Vec<String> = levels.map(|it| format!("1AIS{it}_S{it}_E")).collect();
         let bomb = readable(format!("_Z1fI1AIaaE{}Evv", levels.concat()).as_bytes());
-        assert!(bomb.len() <= MAX_BYTES && bomb.ends_with('…'), "{bomb}");
+        assert!(bomb.len() <= MAX_BYTES && bomb.contains('…'), "{bomb}");
+    }
+
+    #[test]
+    fn the_end_of_a_long_name_is_kept() {
+        let inner = "inner::Type<int>, ".repeat(100);
+        let name = format!("<a::B<{inner}c> as d::E<f->g>>::operator<");
+        let short = "<a::B<…> as d::E<…>>::operator<";
+        assert_eq!(readable(name.as_bytes()), short);
+        let deep = format!("{}x{}::run", "a<".repeat(1000), ">".repeat(1000));
+        assert_eq!(readable(deep.as_bytes()), "a<a<a<a<a<a<…>>>>>>::run");
+        assert!(readable("<".repeat(3000).as_bytes()).len() <= MAX_BYTES);
     }
 
     #[test]

@@ -25,7 +25,9 @@ pub struct Limits {
     pub functions: usize,
     /// Whether debugging information is read, for inlined functions, files and lines.
     pub inlines: bool,
-    /// Bytes of debugging information from which on what was read of it is let go.
+    /// Most bytes of it that are in memory while it is read; what is compressed has to fit.
+    pub debug_bytes_at_once: usize,
+    /// Most bytes of what was found in it that are kept.
     pub debug_bytes_kept: usize,
 }
 
@@ -34,6 +36,7 @@ impl Default for Limits {
         Self {
             functions: 2_000_000,
             inlines: true,
+            debug_bytes_at_once: 64 << 20,
             debug_bytes_kept: 8 << 20,
         }
     }
@@ -155,14 +158,17 @@ impl Symbols {
             _ => None,
         });
         let code = elf.code().unwrap_or(0..u64::MAX);
-        let most_kept = limits.debug_bytes_kept;
+        let bounds = dwarf::Bounds {
+            at_once: limits.debug_bytes_at_once,
+            kept: limits.debug_bytes_kept,
+        };
         let mut symbols = Self {
             own: Some(elf.share()),
             debug: debug.map(Elf::share),
             shared: shared.map(Elf::share),
             embedded: None,
             tables: Vec::new(),
-            info: info.map(|origin| (origin, dwarf::DebugInfo::new(code.clone(), most_kept))),
+            info: info.map(|origin| (origin, dwarf::DebugInfo::new(code.clone(), bounds))),
             code,
             reason: Reason::NoSymbols,
         };

@@ -3,15 +3,11 @@
 //! Invariant: no more than 16 bytes for a range of addresses, and 8 for a unit; sections are read
 //! for it once, and not kept.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use gimli::{DebugInfoOffset, Dwarf, Reader as _, Section as _, UnitType};
 
-use super::{
-    Error, MAX_READ, MAX_RESIDENT, Work,
-    bytes::{Bytes, Meter},
-    unit::Unit,
-};
+use super::{Error, Work, bytes::Bytes, sections::Opened, unit::Unit};
 
 /// Most units.
 const MAX_UNITS: usize = 1 << 20;
@@ -21,6 +17,9 @@ const MAX_RANGES: usize = 1 << 22;
 
 /// Most ranges that are looked at for those with an address.
 const MAX_LOOKED_AT: usize = 256;
+
+/// Bytes after which the sections are opened anew.
+const MUCH: usize = 8 << 20;
 
 /// Most units that are looked into for an address.
 const MAX_FOUND: usize = 4;
@@ -86,19 +85,19 @@ impl Index {
     /// Looks through all units; only what is in `code` counts. `open` opens the sections, again
     /// and again, so that what was read does not pile up.
     pub(super) fn read(
-        open: impl Fn(&Arc<Meter>) -> Result<Dwarf<Bytes>, Error>,
+        open: impl Fn() -> Result<Opened, Error>,
         code: &std::ops::Range<u64>,
         work: &mut Work,
     ) -> Result<Self, Error> {
         let mut index = Self::default();
-        let mut opened = Opened::new(&open)?;
+        let mut opened = open()?;
         let listed = listed(&opened.dwarf, code, work)?;
         let bytes = opened.dwarf.debug_info.reader().len();
         let mut next = 0;
         while next < bytes {
             work.spend(1)?;
-            if opened.is_full() {
-                opened = Opened::new(&open)?;
+            if opened.grown() > MUCH {
+                opened = open()?;
             }
             let dwarf = &opened.dwarf;
             let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(next))?;
@@ -166,33 +165,6 @@ impl Index {
 
     pub(super) fn bytes(&self) -> usize {
         self.units.bytes() + self.ranges.capacity() * size_of::<Range>()
-    }
-}
-
-/// Sections of which not much was read yet.
-struct Opened {
-    dwarf: Dwarf<Bytes>,
-    meter: Arc<Meter>,
-    /// Bytes in memory from the beginning.
-    at_first: usize,
-}
-
-impl Opened {
-    fn new(open: impl Fn(&Arc<Meter>) -> Result<Dwarf<Bytes>, Error>) -> Result<Self, Error> {
-        let meter = Arc::new(Meter::new(MAX_RESIDENT));
-        meter.allow(MAX_READ);
-        let dwarf = open(&meter)?;
-        Ok(Self {
-            dwarf,
-            at_first: meter.resident(),
-            meter,
-        })
-    }
-
-    fn is_full(&self) -> bool {
-        /// A few thousand pages.
-        const MUCH: usize = 8 << 20;
-        self.meter.resident() - self.at_first > MUCH
     }
 }
 

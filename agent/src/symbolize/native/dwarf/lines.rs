@@ -13,8 +13,9 @@ const MAX_FILES: usize = 1 << 20;
 const MAX_PATH: usize = 4 << 10;
 
 /// The lines of a unit.
+#[derive(Debug)]
 pub(super) struct Lines {
-    header: LineProgramHeader<Bytes>,
+    files: SourceFiles,
     /// By address, without overlaps.
     sequences: Vec<Sequence>,
     /// Those of all sequences, by address in each.
@@ -22,6 +23,7 @@ pub(super) struct Lines {
 }
 
 /// Addresses without a gap.
+#[derive(Debug)]
 struct Sequence {
     begin: u64,
     end: u64,
@@ -29,9 +31,10 @@ struct Sequence {
 }
 
 /// Where a line begins.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Row {
-    address: u64,
+    /// From the beginning of its sequence.
+    address: u32,
     file: u32,
     line: u32,
 }
@@ -49,22 +52,32 @@ impl Lines {
         let size = unit.inner.header.address_size();
         let program = dwarf.debug_line.program(offset, size, None, None)?;
         let mut lines = Self {
-            header: program.header().clone(),
+            files: SourceFiles::read(dwarf, unit, program.header()),
             sequences: Vec::new(),
             rows: Vec::new(),
         };
         let mut program = program.rows();
+        // Where the rows of the sequence start, and its first address.
         let mut first = 0;
+        let mut begin = 0;
         // What is malformed at the end does not make what was before it wrong.
         while let Ok(Some((_, row))) = program.next_row() {
             work.spend(1)?;
             if row.end_sequence() {
-                lines.end_sequence(first, row.address(), code);
+                lines.end_sequence(first, begin..row.address(), code);
                 first = lines.rows.len();
                 continue;
             }
+            if lines.rows.len() == first {
+                begin = row.address();
+            }
+            // gimli leaves out what would go back.
+            let into = row.address().checked_sub(begin);
+            let Some(address) = into.and_then(|into| u32::try_from(into).ok()) else {
+                continue;
+            };
             let row = Row {
-                address: row.address(),
+                address,
                 file: u32::try_from(row.file_index()).unwrap_or(u32::MAX),
                 line: row
                     .line()
@@ -87,12 +100,15 @@ impl Lines {
     }
 
     /// Ends the sequence whose rows are those from `first` on.
-    fn end_sequence(&mut self, first: usize, end: u64, code: &Range<u64>) {
-        let rows = &self.rows[first..];
-        let begin = rows.first().map_or(end, |row| row.address);
-        if begin < end && code.contains(&begin) && rows.is_sorted_by_key(|row| row.address) {
-            let rows = first..self.rows.len();
-            self.sequences.push(Sequence { begin, end, rows });
+    fn end_sequence(&mut self, first: usize, addresses: Range<u64>, code: &Range<u64>) {
+        let rows = self.rows.get(first..).unwrap_or_default();
+        let is_right = !rows.is_empty() && rows.is_sorted_by_key(|row| row.address);
+        if is_right && !addresses.is_empty() && code.contains(&addresses.start) {
+            self.sequences.push(Sequence {
+                begin: addresses.start,
+                end: addresses.end,
+                rows: first..self.rows.len(),
+            });
         } else {
             self.rows.truncate(first);
         }
@@ -107,49 +123,91 @@ impl Lines {
             return None;
         }
         let rows = &self.rows[sequence.rows.clone()];
-        let after = rows.partition_point(|row| row.address <= address);
+        let after = rows.partition_point(|row| u64::from(row.address) <= address - sequence.begin);
         let row = rows[..after].last()?;
         Some((row.file.into(), row.line))
     }
 
     /// The path of a file.
-    pub(super) fn path(&self, dwarf: &Dwarf<Bytes>, unit: &Unit, file: u64) -> Option<Vec<u8>> {
-        let unit = &unit.inner;
-        let file = self.header.file(file)?;
-        let text = |value| {
-            let text: Bytes = dwarf.attr_string(unit, value).ok()?;
-            text.take(MAX_PATH).ok()
-        };
-        let mut path = text(file.path_name())?;
-        // Index 0 is the directory of the compiler.
-        if file.directory_index() != 0
-            && let Some(directory) = file.directory(&self.header).and_then(text)
-        {
-            path = below(directory, path);
-        }
-        if let Some(directory) = &unit.comp_dir
-            && let Ok(directory) = directory.take(MAX_PATH)
-        {
-            path = below(directory, path);
-        }
-        Some(path)
+    pub(super) fn path(&self, file: u64) -> Option<Vec<u8>> {
+        self.files.path(file)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<Row>() + self.sequences.capacity() * size_of::<Sequence>()
+        self.rows.capacity() * size_of::<Row>()
+            + self.sequences.capacity() * size_of::<Sequence>()
+            + self.files.bytes
+    }
+}
+
+/// The files that the lines are of.
+#[derive(Debug)]
+struct SourceFiles {
+    /// Where the compiler ran.
+    directory: Vec<u8>,
+    directories: Vec<Vec<u8>>,
+    /// With the index of the directory; 0 is that of the compiler.
+    files: Vec<(usize, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl SourceFiles {
+    fn read(dwarf: &Dwarf<Bytes>, unit: &Unit, header: &LineProgramHeader<Bytes>) -> Self {
+        let mut left = MAX_FILES;
+        let mut text = |value| {
+            let text: Option<Bytes> = dwarf.attr_string(&unit.inner, value).ok();
+            let text = text.and_then(|text| text.take(MAX_PATH.min(left)).ok());
+            let text = text.unwrap_or_default();
+            left -= text.len();
+            text
+        };
+        // Which of them is the first differs between versions.
+        let directories = 0..=header.include_directories().len() as u64;
+        let directories = directories
+            .map(|index| header.directory(index).map_or_else(Vec::new, &mut text))
+            .collect();
+        let files = 0..=header.file_names().len() as u64;
+        let files = files.map(|index| {
+            header.file(index).map_or((0, Vec::new()), |file| {
+                let directory = usize::try_from(file.directory_index()).unwrap_or(usize::MAX);
+                (directory, text(file.path_name()))
+            })
+        });
+        let files: Vec<_> = files.collect();
+        let count = header.include_directories().len() + files.len();
+        let directory = unit.inner.comp_dir.as_ref();
+        Self {
+            directory: directory
+                .and_then(|text| text.take(MAX_PATH).ok())
+                .unwrap_or_default(),
+            directories,
+            files,
+            bytes: count * size_of::<(usize, Vec<u8>)>() + MAX_FILES - left,
+        }
+    }
+
+    fn path(&self, file: u64) -> Option<Vec<u8>> {
+        let (directory, name) = self.files.get(usize::try_from(file).ok()?)?;
+        if name.is_empty() {
+            return None;
+        }
+        let mut path = name.clone();
+        if *directory != 0
+            && let Some(directory) = self.directories.get(*directory)
+        {
+            path = below(directory, path);
+        }
+        Some(below(&self.directory, path))
     }
 }
 
 /// A path that may be relative to a directory.
-fn below(mut directory: Vec<u8>, path: Vec<u8>) -> Vec<u8> {
+fn below(directory: &[u8], path: Vec<u8>) -> Vec<u8> {
     if path.starts_with(b"/") || directory.is_empty() {
         return path;
     }
-    if !directory.ends_with(b"/") {
-        directory.push(b'/');
-    }
-    directory.extend(path);
-    directory
+    let separator: &[u8] = if directory.ends_with(b"/") { b"" } else { b"/" };
+    [directory, separator, &path].concat()
 }
 
 /// Refuses tables of files that would take much memory.

@@ -13,6 +13,7 @@
 mod bytes;
 mod functions;
 mod index;
+mod known;
 mod lines;
 mod scopes;
 mod sections;
@@ -22,14 +23,13 @@ mod unit;
 use std::ops::Range;
 
 use crate::elf::{Elf, Shared};
-use index::Index;
-use session::Session;
-
-/// Most bytes of debugging information in memory at once.
-const MAX_RESIDENT: usize = 128 << 20;
+use index::{Index, Units};
+use known::{Known, KnownUnit};
+use sections::Opened;
+use session::{At, Description, Session};
 
 /// Most bytes that are read for one address.
-const MAX_READ: u64 = 1 << 30;
+const MAX_READ: u64 = 256 << 20;
 
 /// Most entries, attributes, ranges and lines that are looked at for one address.
 const MAX_WORK: u64 = 1 << 26;
@@ -65,6 +65,15 @@ impl Work {
     }
 }
 
+/// How much memory debugging information may take, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// While it is read; what is compressed has to fit.
+    pub(super) at_once: usize,
+    /// Between look-ups, of what was found.
+    pub(super) kept: usize,
+}
+
 /// The files that debugging information is in.
 #[derive(Clone, Copy)]
 pub(super) struct Files<'a> {
@@ -86,24 +95,37 @@ pub(super) struct Level {
     pub(super) first_line: u32,
 }
 
+impl Level {
+    /// One in `unit`, at the index of a file and the line that `call` gives.
+    fn new((name, first_line): Description, unit: &KnownUnit, call: Option<(u64, u32)>) -> Self {
+        Self {
+            name,
+            file: call.and_then(|(file, _)| unit.path(file)),
+            line: call.map_or(0, |(_, line)| line),
+            first_line,
+        }
+    }
+}
+
 /// The debugging information of a file.
 pub(super) struct DebugInfo {
     /// Where the code of the file is.
     code: Range<u64>,
     index: Option<Index>,
+    known: Known,
     session: Option<Session>,
-    /// Bytes from which on what was read is let go.
-    most_kept: usize,
+    bounds: Bounds,
     failed: Option<Error>,
 }
 
 impl DebugInfo {
-    pub(super) fn new(code: Range<u64>, most_kept: usize) -> Self {
+    pub(super) fn new(code: Range<u64>, bounds: Bounds) -> Self {
         Self {
             code,
             index: None,
+            known: Known::default(),
             session: None,
-            most_kept,
+            bounds,
             failed: None,
         }
     }
@@ -116,7 +138,7 @@ impl DebugInfo {
         self.look_up(files, address).unwrap_or_else(|error| {
             self.failed = Some(error);
             self.index = None;
-            self.session = None;
+            self.shrink();
             Vec::new()
         })
     }
@@ -126,18 +148,46 @@ impl DebugInfo {
         let index = match &mut self.index {
             Some(index) => index,
             empty => {
-                let open = |meter: &_| sections::open(files.main, meter);
+                let main = Files {
+                    shared: None,
+                    ..*files
+                };
+                let open = || Opened::open(&main, self.bounds.at_once);
                 empty.insert(Index::read(open, &self.code, &mut work)?)
             }
         };
-        let session = match &mut self.session {
-            Some(session) if session.bytes() <= self.most_kept => session,
-            session => {
-                *session = None;
-                session.insert(Session::open(files, &mut work)?)
+        let mut found = Vec::new();
+        for unit in index.find(address) {
+            let session = match &mut self.session {
+                Some(session) if !session.is_full() => session,
+                session => {
+                    // One after the other, not both at once.
+                    *session = None;
+                    session.insert(Session::open(files, self.bounds.at_once, &mut work)?)
+                }
+            };
+            session.begin();
+            let look = LookUp {
+                units: &index.units,
+                code: &self.code,
+                known: &mut self.known,
+                session,
+                work: &mut work,
+            };
+            match look.find(unit, address) {
+                Ok(levels) if levels.iter().any(|level| level.name.is_some()) => {
+                    found = levels;
+                    break;
+                }
+                Ok(levels) if found.is_empty() => found = levels,
+                Err(Error::TooLarge) => return Err(Error::TooLarge),
+                Err(_) if session.is_exhausted() => return Err(Error::TooLarge),
+                // A unit that makes no sense does not hide the others.
+                Ok(_) | Err(_) => {}
             }
-        };
-        session.find(index, &self.code, address, &mut work)
+        }
+        self.known.shrink_to(self.bounds.kept);
+        Ok(found)
     }
 
     /// Why it does not tell anything any more.
@@ -148,11 +198,56 @@ impl DebugInfo {
     /// Bytes of memory that it takes, about.
     pub(super) fn bytes(&self) -> usize {
         let index = self.index.as_ref().map_or(0, Index::bytes);
-        index + self.session.as_ref().map_or(0, Session::bytes)
+        index + self.known.bytes() + self.session.as_ref().map_or(0, Session::bytes)
     }
 
     /// Lets go of what can be read again.
     pub(super) fn shrink(&mut self) {
         self.session = None;
+        self.known.shrink_to(0);
+    }
+}
+
+/// What it takes to look into a unit.
+struct LookUp<'a> {
+    units: &'a Units,
+    code: &'a Range<u64>,
+    known: &'a mut Known,
+    session: &'a mut Session,
+    work: &'a mut Work,
+}
+
+impl LookUp<'_> {
+    /// The functions at `address` in a unit, the innermost first.
+    fn find(self, unit: usize, address: u64) -> Result<Vec<Level>, Error> {
+        if self.known.unit(unit).is_none() {
+            let read = self
+                .session
+                .read_unit(self.units, unit, self.code, self.work)?;
+            self.known.add(unit, read);
+        }
+        let known = self.known.unit(unit).ok_or(Error::Malformed)?;
+        let mut call = known.line(address);
+        let Some(function) = known.function(address) else {
+            let level = call.map(|_| Level::new((None, 0), known, call));
+            return Ok(level.into_iter().collect());
+        };
+        let at = At::new(unit, function);
+        if known.inlines(function).is_none() {
+            let inlines = self.session.read_inlines(self.units, at, self.work)?;
+            known.add_inlines(function, inlines);
+        }
+        let inlines = known.inlines(function);
+        let inlines = inlines.map_or_else(Vec::new, |inlines| inlines.find(address));
+        let mut levels = Vec::with_capacity(inlines.len() + 1);
+        for inline in inlines.iter().rev() {
+            let at = At::new(unit, inline.entry);
+            let description = self.session.describe(self.units, at, self.work)?;
+            levels.push(Level::new(description, known, call));
+            call = Some(inline.call);
+        }
+        let description = self.session.describe(self.units, at, self.work)?;
+        levels.push(Level::new(description, known, call));
+        Ok(levels)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use gimli::{Dwarf, SectionId};
+use gimli::{Dwarf, DwarfSections, SectionId};
 
 use super::{
-    Error,
+    Error, Files, MAX_READ,
     bytes::{Bytes, Meter, Section},
 };
 use crate::elf::{self, Elf, Shared};
@@ -24,10 +24,41 @@ const NEEDED: [SectionId; 10] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// Opens the sections of a file; those that are compressed are read as a whole.
-pub(super) fn open(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<Dwarf<Bytes>, Error> {
+/// Open sections.
+pub(super) struct Opened {
+    pub(super) dwarf: Dwarf<Bytes>,
+    /// Those of the file that several share.
+    pub(super) shared: Option<Dwarf<Bytes>>,
+    pub(super) meter: Arc<Meter>,
+    /// Bytes in memory from the beginning: what was compressed.
+    pub(super) at_first: usize,
+}
+
+impl Opened {
+    /// Opens the sections of files; those that are compressed are read as a whole. Not more than
+    /// `most_resident` bytes of all of them are in memory at once.
+    pub(super) fn open(files: &Files<'_>, most_resident: usize) -> Result<Self, Error> {
+        let meter = Arc::new(Meter::new(most_resident));
+        meter.allow(MAX_READ);
+        let main = load(files.main, &meter)?;
+        let shared = files.shared.map(|file| load(file, &meter)).transpose()?;
+        Ok(Self {
+            dwarf: main.borrow_with_sup(shared.as_ref(), Clone::clone),
+            shared: shared.map(|sections| sections.borrow(Clone::clone)),
+            at_first: meter.resident(),
+            meter,
+        })
+    }
+
+    /// Bytes that were read since.
+    pub(super) fn grown(&self) -> usize {
+        self.meter.resident() - self.at_first
+    }
+}
+
+fn load(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<DwarfSections<Bytes>, Error> {
     let mut next = 0;
-    Dwarf::load(|id| {
+    DwarfSections::load(|id| {
         next += 1;
         if !NEEDED.contains(&id) {
             return empty(next, meter);

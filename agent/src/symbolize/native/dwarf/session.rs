@@ -1,4 +1,4 @@
-//! What was read of a file's debugging information, kept as long as it is of use.
+//! The files of debugging information while they are read.
 //!
 //! Entries refer to each other across units, and across files where several share a second one
 //! (`dwz`): both files are [`Part`]s of a session.
@@ -8,12 +8,13 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use gimli::{AttributeValue, DebugInfoOffset, Dwarf, UnitOffset, constants as dw};
 
 use super::{
-    Error, Files, Level, MAX_READ, MAX_RESIDENT, Work,
+    Error, Files, MAX_READ, Work,
     bytes::{Bytes, Meter},
-    functions::{Functions, Inlines},
-    index::{Index, Units},
-    lines::Lines,
-    scopes, sections,
+    functions::Inlines,
+    index::Units,
+    known::KnownUnit,
+    scopes,
+    sections::Opened,
     unit::Unit,
 };
 
@@ -23,25 +24,27 @@ const MAX_REFERENCES: usize = 16;
 /// Most bytes of a name.
 const MAX_NAME: usize = 16 << 10;
 
-/// Bytes that a unit takes besides what is counted, about.
+/// Bytes of pages and units from which on a session is given up for a new one.
+const MOST_READ: usize = 4 << 20;
+
+/// Bytes that a unit takes, about: the shapes of its entries.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// What was read.
+/// Open files, and what was read of them.
 pub(super) struct Session {
     meter: Arc<Meter>,
     main: Part,
     /// What several files share, and its units.
     shared: Option<(Part, Units)>,
-    functions: HashMap<usize, Functions>,
-    lines: HashMap<usize, Option<Lines>>,
-    inlines: HashMap<(usize, UnitOffset), Inlines>,
-    /// What is known of functions by where they are.
     descriptions: HashMap<At, Description>,
+    /// Bytes besides those of sections.
     bytes: usize,
+    /// Bytes in memory from the beginning: what was compressed.
+    bytes_at_first: usize,
 }
 
 /// The name of a function, and its first line or 0.
-type Description = (Option<Vec<u8>>, u32);
+pub(super) type Description = (Option<Vec<u8>>, u32);
 
 /// A file.
 struct Part {
@@ -51,35 +54,52 @@ struct Part {
 
 /// Where an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct At {
+pub(super) struct At {
     is_shared: bool,
     unit: usize,
     entry: UnitOffset,
 }
 
-impl Session {
-    pub(super) fn open(files: &Files<'_>, work: &mut Work) -> Result<Self, Error> {
-        let meter = Arc::new(Meter::new(MAX_RESIDENT));
-        meter.allow(MAX_READ);
-        let mut main = Part::new(sections::open(files.main, &meter)?);
-        let mut shared = None;
-        if let Some(file) = files.shared {
-            main.dwarf.set_sup(sections::open(file, &meter)?);
-            // Opened twice, as what refers to a file owns it.
-            let part = Part::new(sections::open(file, &meter)?);
-            let units = Units::read(&part.dwarf, work)?;
-            shared = Some((part, units));
+impl At {
+    /// An entry of the file itself.
+    pub(super) fn new(unit: usize, entry: UnitOffset) -> Self {
+        Self {
+            is_shared: false,
+            unit,
+            entry,
         }
+    }
+}
+
+impl Session {
+    pub(super) fn open(
+        files: &Files<'_>,
+        most_resident: usize,
+        work: &mut Work,
+    ) -> Result<Self, Error> {
+        let opened = Opened::open(files, most_resident)?;
+        let with_units = |dwarf: Dwarf<Bytes>| {
+            let units = Units::read(&dwarf, work)?;
+            Ok::<_, Error>((Part::new(dwarf), units))
+        };
         Ok(Self {
-            meter,
-            main,
-            shared,
-            functions: HashMap::new(),
-            lines: HashMap::new(),
-            inlines: HashMap::new(),
+            shared: opened.shared.map(with_units).transpose()?,
+            main: Part::new(opened.dwarf),
+            meter: opened.meter,
+            bytes_at_first: opened.at_first,
             descriptions: HashMap::new(),
             bytes: 0,
         })
+    }
+
+    /// Allows as much to be read as for one address.
+    pub(super) fn begin(&self) {
+        self.meter.allow(MAX_READ);
+    }
+
+    /// Whether more was asked for than is allowed.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.meter.is_exhausted()
     }
 
     /// Bytes of memory that it takes, about.
@@ -87,136 +107,42 @@ impl Session {
         self.meter.resident() + self.bytes
     }
 
-    /// The functions at `address`, the innermost first; none where nothing is known.
-    pub(super) fn find(
+    /// Whether so much was read that it is better to begin anew.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes() - self.bytes_at_first > MOST_READ
+    }
+
+    /// Looks through a unit; only what is in `code` counts.
+    pub(super) fn read_unit(
         &mut self,
-        index: &Index,
+        units: &Units,
+        unit: usize,
         code: &Range<u64>,
-        address: u64,
         work: &mut Work,
-    ) -> Result<Vec<Level>, Error> {
-        self.meter.allow(MAX_READ);
-        let mut found = Vec::new();
-        for unit in index.find(address) {
-            match self.find_in(index, code, unit, address, work) {
-                Ok(levels) if levels.iter().any(|level| level.name.is_some()) => return Ok(levels),
-                Ok(levels) if found.is_empty() => found = levels,
-                Err(Error::TooLarge) => return Err(Error::TooLarge),
-                Err(_) if self.meter.is_exhausted() => return Err(Error::TooLarge),
-                // A unit that makes no sense does not hide the others.
-                Ok(_) | Err(_) => {}
-            }
-        }
-        Ok(found)
+    ) -> Result<KnownUnit, Error> {
+        let at = At::new(unit, UnitOffset(0));
+        let (dwarf, unit) = self.unit(units, at)?;
+        KnownUnit::read(dwarf, unit, code, work)
     }
 
-    fn find_in(
+    /// Looks through a function for what was inlined into it.
+    pub(super) fn read_inlines(
         &mut self,
-        index: &Index,
-        code: &Range<u64>,
-        unit: usize,
-        address: u64,
+        units: &Units,
+        function: At,
         work: &mut Work,
-    ) -> Result<Vec<Level>, Error> {
-        self.read_unit(index, code, unit, work)?;
-        let lines = self.lines.get(&unit).and_then(Option::as_ref);
-        let mut call = lines.and_then(|lines| lines.find(address));
-        let functions = self.functions.get(&unit);
-        let Some(function) = functions.and_then(|functions| functions.find(address)) else {
-            let level = call.map(|call| self.level(unit, (None, 0), Some(call)));
-            return Ok(level.into_iter().collect());
-        };
-        let inlines = self.inlines(unit, function, address, work)?;
-        let mut levels = Vec::with_capacity(inlines.len() + 1);
-        let mut at = At {
-            is_shared: false,
-            unit,
-            entry: function,
-        };
-        for inline in inlines.iter().rev() {
-            at.entry = inline.entry;
-            let described = self.describe(&index.units, at, work)?;
-            levels.push(self.level(unit, described, call));
-            call = Some(inline.call);
-        }
-        at.entry = function;
-        let described = self.describe(&index.units, at, work)?;
-        levels.push(self.level(unit, described, call));
-        Ok(levels)
-    }
-
-    fn level(
-        &self,
-        unit: usize,
-        (name, first_line): Description,
-        call: Option<(u64, u32)>,
-    ) -> Level {
-        let lines = self.lines.get(&unit).and_then(Option::as_ref);
-        let file = lines
-            .zip(self.main.units.get(&unit))
-            .zip(call)
-            .and_then(|((lines, unit), (file, _))| lines.path(&self.main.dwarf, unit, file));
-        Level {
-            name,
-            file,
-            line: call.map_or(0, |(_, line)| line),
-            first_line,
-        }
-    }
-
-    /// Reads the functions and lines of a unit, if that was not done yet.
-    fn read_unit(
-        &mut self,
-        index: &Index,
-        code: &Range<u64>,
-        unit: usize,
-        work: &mut Work,
-    ) -> Result<(), Error> {
-        if self.functions.contains_key(&unit) {
-            return Ok(());
-        }
-        self.bytes += self.main.read(&index.units, unit)?;
-        let Some(read) = self.main.units.get(&unit) else {
-            return Err(Error::Malformed);
-        };
-        let functions = Functions::read(&self.main.dwarf, read, code, work)?;
-        let lines = read
-            .lines
-            .map(|offset| Lines::read(&self.main.dwarf, read, offset, code, work));
-        let lines = match lines {
-            Some(Err(Error::TooLarge)) => return Err(Error::TooLarge),
-            // Functions without lines are better than nothing.
-            Some(Err(_)) | None => None,
-            Some(Ok(lines)) => Some(lines),
-        };
-        self.bytes += functions.bytes() + lines.as_ref().map_or(0, Lines::bytes);
-        self.functions.insert(unit, functions);
-        self.lines.insert(unit, lines);
-        Ok(())
-    }
-
-    /// What was inlined into a function at `address`, the outermost first.
-    fn inlines(
-        &mut self,
-        unit: usize,
-        function: UnitOffset,
-        address: u64,
-        work: &mut Work,
-    ) -> Result<Vec<super::functions::Inline>, Error> {
-        let key = (unit, function);
-        if !self.inlines.contains_key(&key)
-            && let Some(read) = self.main.units.get(&unit)
-        {
-            let inlines = Inlines::read(&self.main.dwarf, read, function, work)?;
-            self.bytes += inlines.bytes();
-            self.inlines.insert(key, inlines);
-        }
-        let inlines = self.inlines.get(&key);
-        Ok(inlines.map_or_else(Vec::new, |inlines| inlines.find(address)))
+    ) -> Result<Inlines, Error> {
+        let (dwarf, unit) = self.unit(units, function)?;
+        Inlines::read(dwarf, unit, function.entry, work)
     }
 
     /// The name of a function and its first line, which may be those of what the entry refers to.
-    fn describe(&mut self, units: &Units, at: At, work: &mut Work) -> Result<Description, Error> {
+    pub(super) fn describe(
+        &mut self,
+        units: &Units,
+        at: At,
+        work: &mut Work,
+    ) -> Result<Description, Error> {
         let mut at = at;
         let mut visited = Vec::new();
         let description = loop {
@@ -224,8 +150,8 @@ impl Session {
                 break known.clone();
             }
             visited.push(at);
-            match self.only_refers(units, at, work)? {
-                Some(origin) if visited.len() < MAX_REFERENCES => at = origin,
+            match self.original(units, at, work)? {
+                Some(original) if visited.len() < MAX_REFERENCES => at = original,
                 _ => break self.read_description(units, at, work)?,
             }
         };
@@ -237,8 +163,8 @@ impl Session {
         Ok(description)
     }
 
-    /// Where the entry leads of which a copy was inlined.
-    fn only_refers(&mut self, units: &Units, at: At, work: &mut Work) -> Result<Option<At>, Error> {
+    /// The function of which this is an inlined copy, if it is one.
+    fn original(&mut self, units: &Units, at: At, work: &mut Work) -> Result<Option<At>, Error> {
         let (_, unit) = self.unit(units, at)?;
         let mut entries = unit.inner.entries_raw(Some(at.entry))?;
         let Some(shape) = entries.read_abbreviation()? else {

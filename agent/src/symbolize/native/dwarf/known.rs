@@ -1,0 +1,120 @@
+//! What was found in the units of a file.
+//!
+//! Invariant: it is plain data, which keeps no section in memory; units that were not asked for
+//! the longest make room for others.
+
+use std::{collections::HashMap, ops::Range};
+
+use gimli::{Dwarf, UnitOffset};
+
+use super::{
+    Error, Work,
+    bytes::Bytes,
+    functions::{Functions, Inlines},
+    lines::Lines,
+    unit::Unit,
+};
+
+/// Units by their number.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    units: HashMap<usize, KnownUnit>,
+    /// Counts what is asked for.
+    clock: u64,
+}
+
+/// What was found in a unit.
+#[derive(Debug)]
+pub(super) struct KnownUnit {
+    functions: Functions,
+    lines: Option<Lines>,
+    inlines: HashMap<UnitOffset, Inlines>,
+    last_used: u64,
+}
+
+impl Known {
+    /// What is known of a unit.
+    pub(super) fn unit(&mut self, unit: usize) -> Option<&mut KnownUnit> {
+        self.clock += 1;
+        let known = self.units.get_mut(&unit)?;
+        known.last_used = self.clock;
+        Some(known)
+    }
+
+    pub(super) fn add(&mut self, unit: usize, known: KnownUnit) {
+        self.units.insert(unit, known);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.units.values().map(KnownUnit::bytes).sum()
+    }
+
+    /// Forgets units until not more than `most_bytes` bytes are left.
+    pub(super) fn shrink_to(&mut self, most_bytes: usize) {
+        let mut bytes = self.bytes();
+        while bytes > most_bytes {
+            let oldest = self.units.iter().min_by_key(|(_, unit)| unit.last_used);
+            let Some(oldest) = oldest.map(|(unit, _)| *unit) else {
+                break;
+            };
+            bytes -= self.units.remove(&oldest).map_or(0, |unit| unit.bytes());
+        }
+    }
+}
+
+impl KnownUnit {
+    /// Looks through a unit; only what is in `code` counts.
+    pub(super) fn read(
+        dwarf: &Dwarf<Bytes>,
+        unit: &Unit,
+        code: &Range<u64>,
+        work: &mut Work,
+    ) -> Result<Self, Error> {
+        let functions = Functions::read(dwarf, unit, code, work)?;
+        let lines = unit
+            .lines
+            .map(|offset| Lines::read(dwarf, unit, offset, code, work));
+        let lines = match lines {
+            Some(Err(Error::TooLarge)) => return Err(Error::TooLarge),
+            // Functions without lines are better than nothing.
+            Some(Err(_)) | None => None,
+            Some(Ok(lines)) => Some(lines),
+        };
+        Ok(Self {
+            functions,
+            lines,
+            inlines: HashMap::new(),
+            last_used: 0,
+        })
+    }
+
+    /// The innermost function that `address` is in.
+    pub(super) fn function(&self, address: u64) -> Option<UnitOffset> {
+        self.functions.find(address)
+    }
+
+    /// The index of the file and the line of `address`.
+    pub(super) fn line(&self, address: u64) -> Option<(u64, u32)> {
+        self.lines.as_ref()?.find(address)
+    }
+
+    /// The path of a file.
+    pub(super) fn path(&self, file: u64) -> Option<Vec<u8>> {
+        self.lines.as_ref()?.path(file)
+    }
+
+    /// What was inlined into a function, if that was read.
+    pub(super) fn inlines(&self, function: UnitOffset) -> Option<&Inlines> {
+        self.inlines.get(&function)
+    }
+
+    pub(super) fn add_inlines(&mut self, function: UnitOffset, inlines: Inlines) {
+        self.inlines.insert(function, inlines);
+    }
+
+    fn bytes(&self) -> usize {
+        let inlines = self.inlines.values().map(Inlines::bytes).sum::<usize>();
+        let lines = self.lines.as_ref().map_or(0, Lines::bytes);
+        size_of::<Self>() + self.functions.bytes() + lines + inlines
+    }
+}
