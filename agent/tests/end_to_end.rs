@@ -39,4 +39,5 @@ mod end_to_end {
     mod source;
     mod target;
     mod threads;
+    mod unwind_rate;
 }

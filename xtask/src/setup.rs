@@ -17,11 +17,17 @@ use crate::toolchain::{self, Provider, Toolchain};
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 /// What the tests run, by the program that proves it is there, and its package.
-const TEST_PROGRAMS: [(&str, &str); 5] = [
+const TEST_PROGRAMS: [(&str, &str); 8] = [
     // Embeds Python.
     ("gdb", "gdb"),
     // Reads our profiles with `go tool pprof`.
     ("go", "golang-go"),
+    // Is profiled itself, with the code that it makes at run time.
+    ("node", "nodejs"),
+    // Says what our unwind tables and symbols are compared with.
+    ("readelf", "binutils"),
+    // Compiles what is profiled.
+    ("g++", "g++"),
     // Boots other kernels.
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),
