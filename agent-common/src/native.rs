@@ -369,7 +369,15 @@ impl NativeWalk {
         rule: Rule,
         cfa: u64,
     ) -> NativeStep {
-        self.look_at_stack(memory, scratch, cfa.wrapping_sub(SAVED_BYTES), cfa);
+        // Nothing is saved below the stack pointer, where memory may end.
+        let stack_pointer = self.register(MACHINE.stack_pointer);
+        let near = cfa.wrapping_sub(SAVED_BYTES);
+        let from = if near < stack_pointer {
+            stack_pointer
+        } else {
+            near
+        };
+        self.look_at_stack(memory, scratch, from, cfa);
         let pc = if rule.return_address == Saved::UNCHANGED {
             self.register(MACHINE.link.unwrap_or(0))
         } else {
