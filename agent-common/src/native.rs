@@ -369,15 +369,7 @@ impl NativeWalk {
         rule: Rule,
         cfa: u64,
     ) -> NativeStep {
-        // Nothing is saved below the stack pointer, where memory may end.
-        let stack_pointer = self.register(MACHINE.stack_pointer);
-        let near = cfa.wrapping_sub(SAVED_BYTES);
-        let from = if near < stack_pointer {
-            stack_pointer
-        } else {
-            near
-        };
-        self.look_at_stack(memory, scratch, from, cfa);
+        self.look_at_stack(memory, scratch, cfa.wrapping_sub(SAVED_BYTES), cfa);
         let pc = if rule.return_address == Saved::UNCHANGED {
             self.register(MACHINE.link.unwrap_or(0))
         } else {
@@ -457,8 +449,7 @@ impl NativeWalk {
         if is_there && self.window_bytes.get() != 0 {
             return;
         }
-        let from = from & !7;
-        self.window.set(from);
+        let mut from = from & !7;
         // Up to the end of the next page: the end of a stack is that of a page.
         let rest = PAGE - from % PAGE;
         let mut bytes = rest + PAGE;
@@ -467,10 +458,20 @@ impl NativeWalk {
             .is_err()
         {
             bytes = rest;
-            if scratch.load_window(memory, UserAddr(from), bytes).is_err() {
-                bytes = 0;
+            if scratch
+                .try_load_window(memory, UserAddr(from), bytes)
+                .is_err()
+            {
+                // What was saved is still used when the stack pointer is above it again, but memory
+                // may begin at the stack pointer.
+                from = self.register(MACHINE.stack_pointer) & !7;
+                bytes = PAGE - from % PAGE;
+                if scratch.load_window(memory, UserAddr(from), bytes).is_err() {
+                    bytes = 0;
+                }
             }
         }
+        self.window.set(from);
         self.window_bytes.set(bytes);
     }
 
