@@ -228,6 +228,27 @@ impl Kernel {
         Ok(())
     }
 
+    /// Whether the kernel half knows of a process what it knows of the one that started it. It
+    /// does not when the user half found something out about `parent` between the fork and now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be read.
+    pub fn is_copy(&mut self, tgid: u32, parent: u32) -> Result<bool, Error> {
+        let processes = self.processes()?;
+        let known = |tgid: u32| match processes.get(&tgid, 0) {
+            Ok(process) => Ok(Some(Process {
+                // What the kernel half writes itself, and goes its own way in each.
+                new_code_ns: 0,
+                executable_pages: 0,
+                ..process
+            })),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(source) => Err(map_error("PROCESSES")(source)),
+        };
+        Ok(known(tgid)? == known(parent)?)
+    }
+
     /// Changes what the kernel half knows of a process; [`false`] when that has ended meanwhile.
     fn change_process(
         &mut self,

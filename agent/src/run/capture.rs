@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use agent_common::{
     counter::Counter,
-    record::{AbsentPage, ProcessEvent},
+    record::{AbsentPage, ProcessEvent, ProcessEventKind},
 };
 use anyhow::Result;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
@@ -109,10 +109,8 @@ impl Capture {
     pub(super) fn drain(&mut self, kernel: &mut Kernel) -> Result<()> {
         kernel.drain(|bytes| self.take(bytes));
         for event in std::mem::take(&mut self.events) {
-            if let Some(code) = &mut self.code {
-                code.on_event(kernel, &event);
-            }
-            if let Some(finding) = self.discovery.on_event(&event) {
+            let finding = self.on_event(kernel, &event)?;
+            if let Some(finding) = finding {
                 self.apply(kernel, finding)?;
             }
         }
@@ -123,6 +121,25 @@ impl Capture {
             process::fetch(page.tgid, page.address, page.bytes);
         }
         Ok(())
+    }
+
+    /// Takes notice of what happened to a process.
+    fn on_event(&mut self, kernel: &mut Kernel, event: &ProcessEvent) -> Result<Option<Finding>> {
+        let is_fork = event.kind == ProcessEventKind::FORKED;
+        if is_fork && !kernel.is_copy(event.tgid, event.parent)? {
+            // Forked before the kernel half was told what its parent is by now.
+            let found = self.discovery.add_descendant(Descendant {
+                pid: event.tgid,
+                parent: event.parent,
+            });
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        if let Some(code) = &mut self.code {
+            code.on_event(kernel, event);
+        }
+        Ok(self.discovery.on_event(event))
     }
 
     /// Lets all who need it know what was found out about a process.
