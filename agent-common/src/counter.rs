@@ -44,6 +44,8 @@ impl Counter {
     pub const LOST_NATIVE_STACKS: Self = Self(17);
     /// Code addresses that had to be looked up in the mappings and tables.
     pub const CODE_SEARCHES: Self = Self(18);
+    /// Samples of processes that are not known because too many are.
+    pub const UNKNOWN_PROCESSES: Self = Self(19);
     /// How many counters there are.
-    pub const COUNT: u32 = 19;
+    pub const COUNT: u32 = 20;
 }

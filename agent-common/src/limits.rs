@@ -73,4 +73,4 @@ pub const MAX_RULES: u32 = 1 << 16;
 pub const MAX_EXECUTABLES: u32 = 8192;
 
 /// Executable mappings of all processes together.
-pub const MAX_MAPPINGS: u32 = 1 << 15;
+pub const MAX_MAPPINGS: u32 = 1 << 16;

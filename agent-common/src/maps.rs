@@ -30,7 +30,9 @@ pub struct Process {
     /// Index into the map `LAYOUTS`.
     pub layout: u32,
     /// 1 when the processes that it starts are to be profiled as well.
-    pub with_children: u32,
+    pub with_children: u16,
+    /// 1 when it is known and not to be sampled, until it runs another program.
+    pub is_excluded: u16,
 }
 
 /// What the kernel half remembers of a thread: the value of the map `THREADS`, whose key is the

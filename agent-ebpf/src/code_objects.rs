@@ -61,6 +61,8 @@ pub(crate) struct OfProcess {
     pub(crate) tgid: u32,
     /// Now, in nanoseconds of the monotonic clock.
     pub(crate) now_ns: u64,
+    /// See `KNOWN_SINCE`.
+    known_since_ns: u64,
     /// Whether to believe nothing without a proof, see [`agent_common::trust`].
     pub(crate) is_strict: bool,
 }
@@ -73,6 +75,7 @@ impl OfProcess {
         Self {
             tgid: sampler.tgid.get(),
             now_ns,
+            known_since_ns: sampler.known_since_ns.get(),
             is_strict: now_ns.wrapping_sub(sampler.new_code_ns.get()) < LONGEST_NS,
         }
     }
@@ -85,6 +88,17 @@ impl OfProcess {
             tgid: self.tgid,
             reserved: 0,
         }
+    }
+
+    /// Whether the user half knows what is remembered of a code object.
+    ///
+    /// # Safety
+    ///
+    /// `known` must be readable.
+    #[inline(always)]
+    pub(crate) unsafe fn is_told(self, known: *const Known) -> bool {
+        // SAFETY: the caller's.
+        unsafe { (*known).trust.since_ns >= self.known_since_ns }
     }
 
     /// The symbol of `code` as it is remembered, without a proof.
@@ -108,6 +122,9 @@ impl OfProcess {
         // SAFETY: values of the map stay readable and writable while the program runs; another
         // processor may write the same proof at the same time, which does no harm.
         unsafe {
+            if !self.is_told(known) {
+                return None;
+            }
             if self.is_strict || (*known).trust.is_due(self.now_ns) {
                 count(Counter::CODE_PROOFS);
                 // A head that cannot be read now says nothing against what is known.

@@ -55,14 +55,14 @@ pub(crate) static CODE_OBJECTS: LruHashMap<CodeKey, Known> =
 #[map]
 pub(crate) static MEMO: PerCpuArray<Memo> = PerCpuArray::with_max_entries(1, 0);
 
-/// Symbols that were sent. Written and read by the kernel half; one that gave way is sent
-/// again, which does no harm.
+/// Symbols and when they were sent. Written and read by the kernel half; one that gave way is
+/// sent again, which does no harm.
 #[map]
-pub(crate) static SENT_SYMBOLS: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65_536, 0);
+pub(crate) static SENT_SYMBOLS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(65_536, 0);
 
 /// Stacks that were sent; likewise.
 #[map]
-pub(crate) static SENT_STACKS: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65_536, 0);
+pub(crate) static SENT_STACKS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(65_536, 0);
 
 /// What is counted, see [`Counter`]. Written by the kernel half, read by the user half.
 #[map]
@@ -122,7 +122,18 @@ pub(crate) static NATIVE: PerCpuArray<NativeSampler> = PerCpuArray::with_max_ent
 
 /// Native stacks that were sent; see `SENT_STACKS`.
 #[map]
-pub(crate) static SENT_NATIVE_STACKS: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65_536, 0);
+pub(crate) static SENT_NATIVE_STACKS: LruHashMap<u64, u64> =
+    LruHashMap::with_max_entries(65_536, 0);
+
+/// Since when what was sent is known to the user half, in nanoseconds of the monotonic clock: what
+/// was sent before it may have forgotten, and it is sent again when it is next seen. Written by the
+/// user half, read at every sample.
+#[map]
+pub(crate) static KNOWN_SINCE: Array<u64> = Array::with_max_entries(1, 0);
+
+/// 1 when every process is sampled, of which the user half excludes some.
+#[unsafe(no_mangle)]
+pub(crate) static WHOLE_HOST: Global<u32> = Global::new(0);
 
 /// 1 when native and kernel frames are wanted.
 #[unsafe(no_mangle)]
@@ -149,6 +160,14 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     stack: 0,
     registers: 0,
 });
+
+/// Whether something was sent that the user half has not forgotten since.
+#[inline(always)]
+pub(crate) fn is_known(sent: &LruHashMap<u64, u64>, hash: u64, known_since_ns: u64) -> bool {
+    // SAFETY: values of the map stay readable while the program runs.
+    sent.get_ptr(hash)
+        .is_some_and(|sent_ns| unsafe { *sent_ns } >= known_since_ns)
+}
 
 /// Adds one to a counter.
 #[inline(always)]

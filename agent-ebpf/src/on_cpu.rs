@@ -18,7 +18,7 @@ use aya_ebpf::{
 
 use crate::{
     emit,
-    maps::{PROCESSES, WITH_NATIVE, count},
+    maps::{KNOWN_SINCE, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
     sampler::{NativeSampler, Sampler},
     steps::{self, NativeOutcome, Outcome},
     task::Task,
@@ -95,10 +95,22 @@ fn begin_sample() -> Option<()> {
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let pid_tgid = bpf_get_current_pid_tgid();
     let tgid = (pid_tgid >> 32) as u32;
-    let process = PROCESSES.get_ptr_mut(tgid)?;
+    let Some(process) = PROCESSES.get_ptr_mut(tgid) else {
+        if WHOLE_HOST.load() != 0 && Task::current().has_memory() {
+            count(Counter::UNKNOWN_PROCESSES);
+        }
+        return None;
+    };
+    // SAFETY: values of the map stay readable while the program runs.
+    if unsafe { (*process).is_excluded } != 0 {
+        return None;
+    }
     let sampler = Sampler::current()?;
     count(Counter::SAMPLES);
     sampler.time_ns.set(now_ns);
+    // SAFETY: likewise.
+    let known_since_ns = KNOWN_SINCE.get(0).map_or(0, |since_ns| *since_ns);
+    sampler.known_since_ns.set(known_since_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
     let task = Task::current();

@@ -2,13 +2,13 @@
 //!
 //! A process that a profiled one has started is profiled from its first instruction on: it is a
 //! copy, with the same interpreter at the same place. One that runs another program is nothing
-//! until the user half has looked at it.
+//! until the user half has looked at it. On a whole host there is no process that is not noticed.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "the context is what the macro gives to a program"
 )]
 
-use agent_common::{counter::Counter, record::ProcessEventKind};
+use agent_common::{counter::Counter, maps::Process, record::ProcessEventKind};
 use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
     macros::raw_tracepoint,
@@ -17,7 +17,7 @@ use aya_ebpf::{
 
 use crate::{
     emit,
-    maps::{PROCESSES, THREADS, count},
+    maps::{PROCESSES, THREADS, WHOLE_HOST, count},
     task::Task,
 };
 
@@ -25,8 +25,8 @@ use crate::{
 #[raw_tracepoint]
 pub(crate) fn on_fork(context: RawTracePointContext) -> u32 {
     let parent = Task::at(context.arg(0)).tgid();
-    let child = Task::at(context.arg(1)).tgid();
-    if parent != child {
+    let child = Task::at(context.arg(1));
+    if parent != child.tgid() {
         adopt(parent, child);
     }
     0
@@ -34,17 +34,40 @@ pub(crate) fn on_fork(context: RawTracePointContext) -> u32 {
 
 /// Profiles `child` as well, if that is wanted.
 #[inline(always)]
-fn adopt(parent: u32, child: u32) {
-    let Some(process) = PROCESSES.get_ptr(parent) else {
+fn adopt(parent: u32, child: Task) {
+    let process = if let Some(process) = PROCESSES.get_ptr(parent) {
+        // SAFETY: values of the map stay readable while the program runs.
+        unsafe { *process }
+    } else if WHOLE_HOST.load() != 0 && child.has_memory() {
+        NOTHING_KNOWN
+    } else {
         return;
     };
-    // SAFETY: values of the map stay readable while the program runs.
-    let process = unsafe { *process };
-    if process.with_children == 0 {
-        return;
+    if process.with_children != 0 {
+        add(child.tgid(), &process, ProcessEventKind::FORKED, parent);
     }
-    if PROCESSES.insert(child, process, 0).is_ok() {
-        emit::process_event(ProcessEventKind::FORKED, child, parent);
+}
+
+/// A process of a whole host of which nothing is known yet.
+const NOTHING_KNOWN: Process = Process {
+    interpreters_head: 0,
+    gil_holder: 0,
+    thread_pointer_distance: 0,
+    new_code_ns: 0,
+    executable_pages: 0,
+    mappings_epoch: 0,
+    first_mapping: 0,
+    mapping_count: 0,
+    layout: 0,
+    with_children: 1,
+    is_excluded: 0,
+};
+
+/// Profiles a process from now on, and tells how it came about.
+#[inline(always)]
+fn add(tgid: u32, process: &Process, kind: ProcessEventKind, parent: u32) {
+    if PROCESSES.insert(tgid, process, 0).is_ok() {
+        emit::process_event(kind, tgid, parent);
     } else {
         count(Counter::PROCESSES_LEFT_OUT);
     }
@@ -64,10 +87,13 @@ pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
             (*process).executable_pages = 0;
             (*process).mapping_count = 0;
             (*process).mappings_epoch = 0;
+            (*process).is_excluded = 0;
             // Addresses mean something else now.
             (*process).new_code_ns = bpf_ktime_get_ns();
         }
         emit::process_event(ProcessEventKind::EXECUTED, tgid, 0);
+    } else if WHOLE_HOST.load() != 0 {
+        add(tgid, &NOTHING_KNOWN, ProcessEventKind::EXECUTED, 0);
     }
     0
 }

@@ -25,6 +25,8 @@ pub(crate) struct Sampler {
     pub(crate) gil_holder: Held<u64>,
     /// See `Process::new_code_ns`.
     pub(crate) new_code_ns: Held<u64>,
+    /// See `KNOWN_SINCE`.
+    pub(crate) known_since_ns: Held<u64>,
     /// See `Process::mappings_epoch`.
     pub(crate) mappings_epoch: Held<u64>,
     /// See `Process::first_mapping`.

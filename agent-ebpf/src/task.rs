@@ -49,6 +49,12 @@ impl Task {
         read(memory.wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()))
     }
 
+    /// Whether it has memory of its own, as all have but the kernel's threads.
+    #[inline(always)]
+    pub(crate) fn has_memory(self) -> bool {
+        read::<u64>(self.field(|layout| layout.memory)) != 0
+    }
+
     /// Threads of its process that have not ended.
     #[inline(always)]
     pub(crate) fn live_threads(self) -> u32 {

@@ -12,7 +12,7 @@ use agent_common::{
 use crate::{
     code_objects::OfProcess,
     emit,
-    maps::{CODE_OBJECTS, DESCRIPTION, HASH_SEED, PROCESSES, SENT_SYMBOLS, count},
+    maps::{CODE_OBJECTS, DESCRIPTION, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_known},
     memory::Current,
     sampler::Sampler,
 };
@@ -61,7 +61,7 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
     };
     if let Some(known) = CODE_OBJECTS.get_ptr(code_objects.key(code))
         // SAFETY: values of the map stay readable while the program runs.
-        && unsafe { (*known).head == head }
+        && unsafe { (*known).head == head && code_objects.is_told(known) }
     {
         // An earlier frame of the same stack had it.
         return None;
@@ -88,13 +88,13 @@ pub(crate) extern "C" fn send_description(symbol: u64) -> u32 {
 #[inline(always)]
 fn try_send(symbol: u64) -> Option<()> {
     let sampler = Sampler::current()?;
-    if SENT_SYMBOLS.get_ptr(symbol).is_none() {
+    if !is_known(&SENT_SYMBOLS, symbol, sampler.known_since_ns.get()) {
         if !send(description()?) {
             count(Counter::LOST_CODE_OBJECTS);
             return None;
         }
         count(Counter::CODE_OBJECTS);
-        let _ = SENT_SYMBOLS.insert(symbol, 1, 0);
+        let _ = SENT_SYMBOLS.insert(symbol, sampler.time_ns.get(), 0);
     }
     let code_objects = OfProcess::of(sampler);
     let known = Known {

@@ -167,7 +167,8 @@ fn try_send_name() -> Option<()> {
         index += 1;
     }
     let hash = hash.finish();
-    if hash == thread.name {
+    let is_told = thread.named.since_ns >= sampler.known_since_ns.get();
+    if hash == thread.name && is_told {
         return None;
     }
     let bytes = size_of::<ThreadName>() as u32 + (words as u32) * 8;

@@ -14,7 +14,7 @@ use agent_common::{
 use super::NativeOutcome;
 use crate::{
     code, emit,
-    maps::{HASH_SEED, SENT_NATIVE_STACKS, count},
+    maps::{HASH_SEED, SENT_NATIVE_STACKS, count, is_known},
     memory::Current,
     sampler::{NativeSampler, Sampler},
 };
@@ -91,15 +91,16 @@ fn try_walk_native_frames() -> Option<NativeOutcome> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn send_native() -> u64 {
-    let Some(native) = NativeSampler::current() else {
+    let (Some(native), Some(sampler)) = (NativeSampler::current(), Sampler::current()) else {
         return 0;
     };
     native.walk.keep_pending();
     let stack = native.walk.hash();
-    if stack != 0 && SENT_NATIVE_STACKS.get_ptr(stack).is_none() {
+    let known_since_ns = sampler.known_since_ns.get();
+    if stack != 0 && !is_known(&SENT_NATIVE_STACKS, stack, known_since_ns) {
         if send(&mut native.walk) {
             count(Counter::NATIVE_STACKS);
-            let _ = SENT_NATIVE_STACKS.insert(stack, 1, 0);
+            let _ = SENT_NATIVE_STACKS.insert(stack, sampler.time_ns.get(), 0);
         } else {
             count(Counter::LOST_NATIVE_STACKS);
         }

@@ -13,7 +13,7 @@ use agent_common::{
 use crate::{
     code_objects::OfProcess,
     emit,
-    maps::{HASH_SEED, SENT_STACKS, count},
+    maps::{HASH_SEED, SENT_STACKS, count, is_known},
     sampler::Sampler,
 };
 
@@ -68,10 +68,10 @@ pub(crate) fn send_stack() -> u64 {
         return 0;
     };
     let stack = sampler.hash.get().finish();
-    if SENT_STACKS.get_ptr(stack).is_none() {
+    if !is_known(&SENT_STACKS, stack, sampler.known_since_ns.get()) {
         if send(&mut sampler.walk, stack) {
             count(Counter::STACKS);
-            let _ = SENT_STACKS.insert(stack, 1, 0);
+            let _ = SENT_STACKS.insert(stack, sampler.time_ns.get(), 0);
         } else {
             count(Counter::LOST_STACKS);
         }

@@ -22,6 +22,7 @@ use aya::{
     sys::{BpfHelper, is_helper_supported},
     util::online_cpus,
 };
+use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{Interest, unix::AsyncFd};
 
 use code::{CodeMaps, TABLE_MAPS};
@@ -38,6 +39,12 @@ const TRACEPOINTS: [(&str, &str); 3] = [
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
 ];
+
+/// Processes that can be known at the same time, of a program and its children.
+const MAX_PROCESSES: u32 = 4096;
+
+/// Processes of a host that can be known at the same time.
+const MAX_PROCESSES_OF_HOST: u32 = 32_768;
 
 /// Where the interpreter of a process is.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +134,8 @@ pub struct Settings {
     pub hash_seed: u64,
     /// Whether native and kernel frames are wanted.
     pub with_native: bool,
+    /// Whether every process is sampled that is not excluded, instead of those that are added.
+    pub whole_host: bool,
 }
 
 impl Kernel {
@@ -144,7 +153,10 @@ impl Kernel {
         }
         let period_ns = u64::try_from(settings.period.as_nanos()).unwrap_or(u64::MAX);
         let with_native = u32::from(settings.with_native);
+        let whole_host = u32::from(settings.whole_host);
         let mut programs = EbpfLoader::new()
+            .map_max_entries("PROCESSES", max_processes(settings))
+            .override_global("WHOLE_HOST", &whole_host, true)
             .override_global("HASH_SEED", &settings.hash_seed, true)
             .override_global("WITH_NATIVE", &with_native, true)
             .override_global("PERIOD_NS", &period_ns, true)
@@ -219,6 +231,7 @@ impl Kernel {
         let found = self.process(Some(python))?;
         self.change_process(tgid, |process| Process {
             with_children: process.with_children,
+            is_excluded: process.is_excluded,
             executable_pages: process.executable_pages,
             mappings_epoch: process.mappings_epoch,
             first_mapping: process.first_mapping,
@@ -247,6 +260,38 @@ impl Kernel {
             Err(source) => Err(map_error("PROCESSES")(source)),
         };
         Ok(known(tgid)? == known(parent)?)
+    }
+
+    /// Excludes a process from sampling until it runs another program, or includes it again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn set_excluded(&mut self, tgid: u32, is_excluded: bool) -> Result<(), Error> {
+        self.change_process(tgid, |process| Process {
+            is_excluded: is_excluded.into(),
+            ..process
+        })?;
+        Ok(())
+    }
+
+    /// Lets the kernel half send again what it has sent before now, when it is next seen.
+    ///
+    /// What was sent before must be kept until this is done again: there may be samples that refer
+    /// to it on their way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn send_again(&mut self) -> Result<(), Error> {
+        let map = self
+            .programs
+            .map_mut("KNOWN_SINCE")
+            .ok_or(Error::Incomplete("KNOWN_SINCE"))?;
+        let mut since = Array::<_, u64>::try_from(map).map_err(map_error("KNOWN_SINCE"))?;
+        since
+            .set(0, monotonic_ns(), 0)
+            .map_err(map_error("KNOWN_SINCE"))
     }
 
     /// Changes what the kernel half knows of a process; [`false`] when that has ended meanwhile.
@@ -408,6 +453,15 @@ fn tells_registers() -> bool {
     is_helper_supported(ProgramType::PerfEvent, helper).unwrap_or(false)
 }
 
+/// How many processes the kernel half can know at the same time.
+fn max_processes(settings: &Settings) -> u32 {
+    if settings.whole_host {
+        MAX_PROCESSES_OF_HOST
+    } else {
+        MAX_PROCESSES
+    }
+}
+
 /// The program that the clock runs.
 fn entry(programs: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
     programs
@@ -415,6 +469,16 @@ fn entry(programs: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
         .ok_or(Error::Incomplete(ENTRY))?
         .try_into()
         .map_err(refused(ENTRY))
+}
+
+/// Now, in nanoseconds of the clock that the kernel half reads.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds)
 }
 
 /// What it means that `program` was refused.

@@ -67,6 +67,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
         period,
         hash_seed: random_seed(),
         with_native,
+        whole_host: false,
     })?;
     let mut capture = Capture::new(discovery, options.filter.gil_only, with_native);
     kernel.add_process(pid, None, options.children)?;

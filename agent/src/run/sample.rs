@@ -34,6 +34,7 @@ pub async fn sample(pid: u32, duration: Duration) -> Result<Profile> {
         period,
         hash_seed: random_seed(),
         with_native: true,
+        whole_host: false,
     })?;
     let mut capture = Capture::new(discovery, false, true);
     kernel.add_process(pid, None, false)?;
