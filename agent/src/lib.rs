@@ -9,7 +9,8 @@
 //!    └── discover ◄── python, unwind ◄── elf ◄── process ◄── launch
 //! ```
 //!
-//! [`doctor`] looks at a process as a capture would and says what is in the way of it.
+//! [`labels`] says what a process is called and whether it is to be profiled; [`doctor`] looks at a
+//! process as a capture would and says what is in the way of it.
 //!
 //! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; what comes from another
 //! process, from a file or from the kernel is untrusted and bounded; an expected race (a process
@@ -24,6 +25,7 @@ pub mod doctor;
 pub mod elf;
 pub mod encode;
 pub mod kernel;
+pub mod labels;
 pub mod launch;
 pub mod process;
 pub mod profile;
