@@ -4,16 +4,17 @@
 //! Data flows one way, and a room knows nothing of the next:
 //!
 //! ```text
-//! kernel ─► decode ─► symbolize ─► aggregate ─► encode
+//! kernel ─► decode ─► symbolize ─► aggregate ─► encode ─► export
 //!    ▲
 //!    └── discover ◄── python, unwind ◄── elf ◄── process ◄── launch
 //! ```
 //!
-//! [`doctor`] looks at a process as a capture would and says what is in the way of it.
+//! [`labels`] says what a process is called and whether it is to be profiled; [`doctor`] looks at a
+//! process as a capture would and says what is in the way of it.
 //!
-//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; what comes from another
-//! process, from a file or from the kernel is untrusted and bounded; an expected race (a process
-//! gone, a record cut short) is counted, not an error.
+//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; [`export`] alone opens
+//! sockets; what comes from another process, from a file or from the kernel is untrusted and bounded;
+//! an expected race (a process gone, a record cut short) is counted, not an error.
 
 pub mod aggregate;
 pub mod cli;
@@ -23,7 +24,9 @@ pub mod discover;
 pub mod doctor;
 pub mod elf;
 pub mod encode;
+pub mod export;
 pub mod kernel;
+pub mod labels;
 pub mod launch;
 pub mod process;
 pub mod profile;

@@ -215,7 +215,7 @@ fn is_cfa(rule: &Rule, cell: &str, expression: Option<&str>) -> bool {
     }
     let (name, offset) = cell.split_at(cell.find(['+', '-']).unwrap());
     (rule.cfa, usize::from(rule.register)) == (CfaRule::REGISTER, register(name))
-        && i64::from(rule.offset) == offset.parse().unwrap()
+        && i64::from(rule.offset) == offset.parse::<i64>().unwrap()
 }
 
 /// Whether a rule's CFA is what an expression says, such as `DW_OP_breg7 (rsp): 24; DW_OP_deref;

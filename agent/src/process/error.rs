@@ -87,6 +87,14 @@ impl Error {
             },
         }
     }
+
+    /// The error for `source` at reading `file` below `/proc/PID`.
+    pub(super) fn from_read(pid: u32, file: &'static str, source: io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(errno) => Self::new(pid, file, errno),
+            None => Self::Read { pid, file, source },
+        }
+    }
 }
 
 /// Why a mapped file could not be opened.

@@ -1,10 +1,14 @@
-//! What a running process is: its name, its executable, its mappings, its files.
+//! What a running process is: its name, its executable, its mappings, its files, what it belongs
+//! to and how it was started.
 //!
 //! Invariants: everything is read through one open directory `/proc/PID`, so that an id that is
 //! used again never mixes two processes; a program that the process starts later is noticed; no
 //! path leads out of the process's own root; nothing but a regular file is ever opened for
 //! reading; nothing is read without a bound.
 
+pub mod cgroup;
+mod command;
+mod environment;
 mod error;
 mod fetch;
 mod files;
@@ -15,7 +19,7 @@ mod tree;
 use std::{
     ffi::OsString,
     fs::File,
-    io::Read as _,
+    io::{BufReader, Read as _},
     os::{
         fd::OwnedFd,
         unix::ffi::{OsStrExt as _, OsStringExt as _},
@@ -28,6 +32,8 @@ use rustix::{
     io::Errno,
 };
 
+use cgroup::Cgroup;
+pub use command::CommandLine;
 pub use error::{Error, OpenError};
 pub use fetch::fetch;
 pub use files::{FileIdentity, open_on_host};
@@ -49,6 +55,7 @@ pub struct Process {
     name: String,
     executable: PathBuf,
     namespace_pids: Vec<u32>,
+    parent: Option<u32>,
     user: Option<u32>,
     memory: Result<Memory, Errno>,
 }
@@ -93,6 +100,7 @@ impl Process {
             name,
             executable: OsString::from_vec(executable.to_vec()).into(),
             namespace_pids: numbers(&status, "NSpid:"),
+            parent: number(&status, "PPid:"),
             // The real, the effective, the saved one and that for files.
             user: numbers(&status, "Uid:").get(1).copied(),
             memory,
@@ -111,6 +119,12 @@ impl Process {
         &self.namespace_pids
     }
 
+    /// The process that started it, or that took over for that one.
+    #[must_use]
+    pub fn parent(&self) -> Option<u32> {
+        self.parent
+    }
+
     /// The user on whose behalf it acts (the effective user id), as the agent sees it.
     #[must_use]
     pub fn user(&self) -> Option<u32> {
@@ -127,6 +141,44 @@ impl Process {
     #[must_use]
     pub fn executable(&self) -> &Path {
         &self.executable
+    }
+
+    /// The control groups that it is in.
+    ///
+    /// # Errors
+    ///
+    /// When it has gone, or may not be looked at.
+    pub fn cgroup(&self) -> Result<Cgroup, Error> {
+        read(&self.directory, self.pid, "cgroup", SMALL_BYTES).map(|text| Cgroup::parse(&text))
+    }
+
+    /// The command line that it was started with, or what it has written over it, as far as it is
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// When it has gone, or may not be looked at.
+    pub fn command_line(&self) -> Result<CommandLine, Error> {
+        let mut text = Vec::new();
+        let file = open(&self.directory, self.pid, "cmdline")?;
+        file.take(command::MAX_BYTES as u64)
+            .read_to_end(&mut text)
+            .map_err(|source| Error::from_read(self.pid, "cmdline", source))?;
+        Ok(CommandLine::new(text))
+    }
+
+    /// The values of the variables `names` of the environment that it was started with.
+    ///
+    /// # Errors
+    ///
+    /// When it has gone, or may not be looked at.
+    pub fn variables<const N: usize>(
+        &self,
+        names: [&str; N],
+    ) -> Result<[Option<String>; N], Error> {
+        let file = open(&self.directory, self.pid, "environ")?;
+        environment::find(BufReader::new(file), names)
+            .map_err(|source| Error::from_read(self.pid, "environ", source))
     }
 
     /// Its mappings, by ascending address.
@@ -197,23 +249,21 @@ impl Process {
     }
 }
 
+/// Opens a file below `/proc/PID`.
+fn open(directory: &OwnedFd, pid: u32, name: &'static str) -> Result<File, Error> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    fs::openat(directory, name, flags, Mode::empty())
+        .map(File::from)
+        .map_err(|errno| Error::new(pid, name, errno))
+}
+
 /// Reads a file below `/proc/PID`.
 fn read(directory: &OwnedFd, pid: u32, name: &'static str, limit: usize) -> Result<Vec<u8>, Error> {
-    let failed = |errno| Error::new(pid, name, errno);
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = File::from(fs::openat(directory, name, flags, Mode::empty()).map_err(failed)?);
     let mut text = Vec::new();
-    let bound = limit as u64 + 1;
-    file.take(bound).read_to_end(&mut text).map_err(|source| {
-        Errno::from_io_error(&source).map_or(
-            Error::Read {
-                pid,
-                file: name,
-                source,
-            },
-            failed,
-        )
-    })?;
+    open(directory, pid, name)?
+        .take(limit as u64 + 1)
+        .read_to_end(&mut text)
+        .map_err(|source| Error::from_read(pid, name, source))?;
     if text.len() > limit {
         return Err(Error::TooLong {
             pid,

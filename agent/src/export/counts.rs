@@ -1,0 +1,167 @@
+//! What became of reports, for whoever publishes metrics.
+//!
+//! Invariant: `accepted + found == delivered + dropped.total() + waiting.total()` whenever counts
+//! are read, so that nothing is lost without being counted.
+
+/// The numbers of one exporter since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reports that were handed over.
+    pub accepted: u64,
+    /// Parcels of an earlier run that the spool still had.
+    pub found: u64,
+    /// Reports that the destination has taken.
+    pub delivered: u64,
+    /// Their size as it was sent, in bytes.
+    pub delivered_bytes: u64,
+    /// Of the delivered ones, those of which the destination said that it took only a part.
+    pub partly_rejected: u64,
+    /// Attempts to deliver one.
+    pub attempts: u64,
+    /// Reports that wait for their turn.
+    pub waiting: Waiting,
+    /// Reports that were given up.
+    pub dropped: Dropped,
+    /// Attempts that failed.
+    pub failures: Failures,
+    /// Attempts to write to the spool that failed; what could not be written stays in memory.
+    pub spool_failures: u64,
+}
+
+/// Reports that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// In memory, the one that is being sent included.
+    pub memory: u64,
+    /// In the spool.
+    pub spool: u64,
+    /// What the spool takes of its disk, in bytes.
+    pub spool_bytes: u64,
+}
+
+/// Why reports were given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drop {
+    /// The queue in memory was full.
+    QueueFull,
+    /// The spool was full.
+    SpoolFull,
+    /// The spool's file of it was torn, or could not be read.
+    SpoolTorn,
+    /// The destination will never take it.
+    Rejected,
+    /// It is too large for the destination.
+    TooLarge,
+    /// The destination does not know the request at all.
+    Unsupported,
+    /// The destination failed over it for too long.
+    GivenUp,
+    /// It could not be encoded.
+    Unencodable,
+    /// The agent ended first, and there was no spool that could keep it.
+    ShutDown,
+}
+
+/// Reports that were given up, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// The queue in memory was full; the oldest goes first.
+    pub queue_full: u64,
+    /// The spool was full; the oldest goes first.
+    pub spool_full: u64,
+    /// The spool's file of it was torn, or could not be read.
+    pub spool_torn: u64,
+    /// The destination said that it will never take it.
+    pub rejected: u64,
+    /// It is too large for the destination.
+    pub too_large: u64,
+    /// The destination does not know the request at all: most likely its address is wrong.
+    pub unsupported: u64,
+    /// The destination answered with an error, or cut the connection, over and over.
+    pub given_up: u64,
+    /// It could not be encoded.
+    pub unencodable: u64,
+    /// The agent ended first, and there was no spool that could keep it.
+    pub shut_down: u64,
+}
+
+/// Attempts that failed, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// There was no connection to be had.
+    pub unreachable: u64,
+    /// There was no agreement on TLS, or a certificate was refused.
+    pub tls: u64,
+    /// There was no answer in time.
+    pub timed_out: u64,
+    /// The connection ended before the answer did.
+    pub cut: u64,
+    /// The destination failed inside.
+    pub server_error: u64,
+    /// The destination is not there at present, as itself or a proxy before it says.
+    pub unavailable: u64,
+    /// The destination wants less.
+    pub throttled: u64,
+    /// The credentials were refused.
+    pub unauthorized: u64,
+    /// The credentials could not be read.
+    pub credentials: u64,
+    /// A disk failed or was full.
+    pub disk: u64,
+    /// The destination will never take it.
+    pub rejected: u64,
+    /// It is too large for the destination.
+    pub too_large: u64,
+    /// The destination does not know the request.
+    pub unsupported: u64,
+}
+
+impl Waiting {
+    /// All that wait.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.memory + self.spool
+    }
+}
+
+impl Dropped {
+    /// Counts some.
+    pub(super) fn add(&mut self, reason: Drop, count: u64) {
+        *match reason {
+            Drop::QueueFull => &mut self.queue_full,
+            Drop::SpoolFull => &mut self.spool_full,
+            Drop::SpoolTorn => &mut self.spool_torn,
+            Drop::Rejected => &mut self.rejected,
+            Drop::TooLarge => &mut self.too_large,
+            Drop::Unsupported => &mut self.unsupported,
+            Drop::GivenUp => &mut self.given_up,
+            Drop::Unencodable => &mut self.unencodable,
+            Drop::ShutDown => &mut self.shut_down,
+        } += count;
+    }
+
+    /// All that were given up.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        let Self {
+            queue_full,
+            spool_full,
+            spool_torn,
+            rejected,
+            too_large,
+            unsupported,
+            given_up,
+            unencodable,
+            shut_down,
+        } = self;
+        queue_full
+            + spool_full
+            + spool_torn
+            + rejected
+            + too_large
+            + unsupported
+            + given_up
+            + unencodable
+            + shut_down
+    }
+}

@@ -1,0 +1,305 @@
+//! Profiles in a folder: `20261121T152019.123Z_web.pb.gz`, one for each report.
+//!
+//! Invariants: a file appears under its name when it is complete; all files together never take
+//! more than the limit, and none is older than the greatest age when a newer one is written; files
+//! of other names are left alone, and no symbolic link is followed.
+//!
+//! Age is told by names, against the profile that is written: a wrong clock of the machine makes
+//! wrong names, and nothing else.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use tokio::task::spawn_blocking;
+
+use super::{
+    destination::{Destination, Receipt, Unencodable},
+    failure::Failure,
+    folder::{Entry, Folder, bytes_on_disk, is_full},
+    name,
+    report::{Parcel, Report},
+    spool::Format,
+};
+
+/// How names end.
+const ENDING: &str = ".pb.gz";
+
+/// How names end, and what they begin with, until a file is complete.
+const PARTIAL: (&str, &str) = (".", ".partial");
+
+/// Profiles of one service in one millisecond.
+const MAX_EQUAL: u32 = 9_999;
+
+/// A folder for profiles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileConfig {
+    /// The folder; it is created when it is not there.
+    pub folder: PathBuf,
+    /// Most that all profiles may take of their disk, in bytes.
+    pub limit_bytes: u64,
+    /// How old the oldest may be.
+    pub greatest_age: Duration,
+}
+
+/// The destination.
+pub(super) struct Files {
+    config: FileConfig,
+}
+
+impl Files {
+    pub(super) fn new(config: FileConfig) -> Self {
+        Self { config }
+    }
+}
+
+impl Destination for Files {
+    const FORMAT: Format = *b"file";
+
+    fn pack(&self, report: &Report) -> Result<Parcel, Unencodable> {
+        Ok(Parcel {
+            name: name::of_report(report),
+            body: bytes::Bytes::from_owner(report.pprof.clone()),
+        })
+    }
+
+    async fn send(&self, parcel: &Parcel) -> Result<Receipt, Failure> {
+        let (config, parcel) = (self.config.clone(), parcel.clone());
+        let written = spawn_blocking(move || write(&config, &parcel));
+        match written.await {
+            Ok(written) => written.map(|()| Receipt::Whole),
+            Err(source) => Err(Failure::Disk {
+                name: self.config.folder.display().to_string(),
+                source: io::Error::other(source),
+            }),
+        }
+    }
+}
+
+fn write(config: &FileConfig, parcel: &Parcel) -> Result<(), Failure> {
+    let stem = &*parcel.name;
+    let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.greatest_age));
+    let earliest = &*earliest.map_or_else(String::new, name::time);
+    let size_bytes = bytes_on_disk(parcel.body.len() as u64);
+    if size_bytes > config.limit_bytes {
+        return Err(Failure::TooLarge {
+            name: stem.to_owned(),
+            size_bytes,
+            limit_bytes: config.limit_bytes,
+        });
+    }
+    let failed = |source| Failure::Disk {
+        name: config.folder.join(stem).display().to_string(),
+        source,
+    };
+    let folder = Folder::open(&config.folder).map_err(failed)?;
+    let room = config.limit_bytes - size_bytes;
+    rotate(&folder, room, earliest).map_err(failed)?;
+    let written = write_new(&folder, stem, &parcel.body);
+    match written {
+        Err(error) if is_full(&error) => {
+            // Others have filled the disk: as much of what is old goes as the new one needs.
+            let kept = bytes(&folder).map_err(failed)?.saturating_sub(size_bytes);
+            rotate(&folder, kept, earliest).map_err(failed)?;
+            write_new(&folder, stem, &parcel.body).map_err(failed)
+        }
+        other => other.map_err(failed),
+    }
+}
+
+/// Removes the oldest profiles until the others take no more than `room`, and all that are too old.
+fn rotate(folder: &Folder, room: u64, earliest: &str) -> io::Result<()> {
+    let mut files = profiles(folder)?;
+    files.sort_by(|one, other| stem(&one.name).cmp(stem(&other.name)));
+    let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    for file in files {
+        if bytes <= room && stem(&file.name) >= earliest {
+            break;
+        }
+        folder.remove(&file.name)?;
+        bytes -= file.bytes;
+    }
+    Ok(())
+}
+
+fn bytes(folder: &Folder) -> io::Result<u64> {
+    Ok(profiles(folder)?.iter().map(|file| file.bytes).sum())
+}
+
+/// The profiles in a folder, and what is left of those that were never completed.
+fn profiles(folder: &Folder) -> io::Result<Vec<Entry>> {
+    folder.entries(|name| {
+        let complete = name
+            .strip_prefix(PARTIAL.0)
+            .map_or(Some(name), |rest| rest.strip_suffix(PARTIAL.1));
+        complete.is_some_and(|name| name.ends_with(ENDING) && name::moment(name).is_some())
+    })
+}
+
+/// What names are sorted by.
+fn stem(name: &str) -> &str {
+    name.strip_prefix(PARTIAL.0).unwrap_or(name)
+}
+
+fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<()> {
+    let partial = format!("{}{stem}{ENDING}{}", PARTIAL.0, PARTIAL.1);
+    // What an agent left that was killed.
+    folder.remove(&partial)?;
+    folder.write(&partial, &[body], 0o640)?;
+    let named = give_name(folder, &partial, stem);
+    if named.is_err() {
+        let _ = folder.remove(&partial);
+    }
+    named
+}
+
+/// Gives a complete file the first of its names that is free.
+fn give_name(folder: &Folder, partial: &str, stem: &str) -> io::Result<()> {
+    if folder.rename(partial, &format!("{stem}{ENDING}"))? {
+        return Ok(());
+    }
+    for number in 2..=MAX_EQUAL {
+        if folder.rename(partial, &format!("{stem}_{number}{ENDING}"))? {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink, path::Path, time::SystemTime};
+
+    use super::*;
+    use crate::export::support::{SmallDisk, report};
+
+    fn files(folder: &Path, limit_bytes: u64) -> Files {
+        Files::new(FileConfig {
+            folder: folder.to_owned(),
+            limit_bytes,
+            greatest_age: Duration::from_secs(3_600),
+        })
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    async fn put(files: &Files, service: &str, at: u64) -> Result<Receipt, Failure> {
+        let mut report = report(service, &[7; 3_000]);
+        let mut profile = (*report.profile).clone();
+        profile.start = SystemTime::UNIX_EPOCH + Duration::from_secs(at);
+        report.profile = profile.into();
+        files.send(&files.pack(&report).unwrap()).await
+    }
+
+    #[tokio::test]
+    async fn a_profile_becomes_a_file() {
+        let temporary = tempfile::tempdir().unwrap();
+        let files = files(&temporary.path().join("profiles"), 1 << 20);
+        put(&files, "../x y", 5).await.unwrap();
+        put(&files, "../x y", 5).await.unwrap();
+        put(&files, "../x/y", 5).await.unwrap();
+        let folder = temporary.path().join("profiles");
+        assert_eq!(
+            names(&folder),
+            [
+                "19700101T000005.000Z_.._x_y.pb.gz",
+                "19700101T000005.000Z_.._x_y_2.pb.gz",
+                "19700101T000005.000Z_.._x_y_3.pb.gz",
+            ]
+        );
+        for name in names(&folder) {
+            assert_eq!(fs::read(folder.join(name)).unwrap(), [7; 3_000]);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_go_for_the_limit_and_for_their_age() {
+        let temporary = tempfile::tempdir().unwrap();
+        let files = files(temporary.path(), 3 * 4_096);
+        for at in [40, 10, 20, 30] {
+            put(&files, "a", at).await.unwrap();
+        }
+        assert_eq!(
+            names(temporary.path()),
+            [20, 30, 40].map(|at| format!("19700101T0000{at}.000Z_a.pb.gz"))
+        );
+        put(&files, "a", 3_600 + 35).await.unwrap();
+        assert_eq!(
+            names(temporary.path()),
+            [
+                "19700101T000040.000Z_a.pb.gz",
+                "19700101T010035.000Z_a.pb.gz"
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_of_others_is_left_alone() {
+        let temporary = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "secret").unwrap();
+        let link = temporary.path().join("19700101T000001.000Z_a.pb.gz");
+        symlink(outside.path().join("secret"), &link).unwrap();
+        let partial = temporary
+            .path()
+            .join(".19700101T000005.000Z_a.pb.gz.partial");
+        symlink(outside.path().join("new"), partial).unwrap();
+        fs::write(temporary.path().join("notes.pb.gz"), [0; 90_000]).unwrap();
+        // Left by an agent that was killed.
+        let left = ".19700101T000002.000Z_b.pb.gz.partial";
+        fs::write(temporary.path().join(left), [0; 9_000]).unwrap();
+
+        let files = files(temporary.path(), 4_096);
+        put(&files, "a", 1).await.unwrap();
+        assert!(!names(temporary.path()).contains(&left.to_owned()));
+        put(&files, "a", 5).await.unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(
+            names(temporary.path()),
+            [
+                "19700101T000001.000Z_a.pb.gz",
+                "19700101T000005.000Z_a.pb.gz",
+                "notes.pb.gz"
+            ]
+        );
+        assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"secret");
+        assert!(!outside.path().join("new").exists());
+    }
+
+    #[tokio::test]
+    async fn more_than_the_limit_is_not_written() {
+        let temporary = tempfile::tempdir().unwrap();
+        let failure = put(&files(temporary.path(), 4_095), "a", 5)
+            .await
+            .unwrap_err();
+        assert!(matches!(failure, Failure::TooLarge { .. }), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn on_a_full_disk_the_newest_is_kept() {
+        let Some(disk) = SmallDisk::mount(64 << 10) else {
+            return;
+        };
+        let files = files(disk.path(), 1 << 30);
+        put(&files, "a", 1).await.unwrap();
+        put(&files, "a", 2).await.unwrap();
+        disk.fill();
+        put(&files, "a", 3).await.unwrap();
+        assert!(!names(disk.path()).contains(&"19700101T000001.000Z_a.pb.gz".to_owned()));
+        disk.fill();
+        put(&files, "a", 4).await.unwrap();
+        disk.fill();
+        put(&files, "a", 5).await.unwrap();
+        let kept = names(disk.path());
+        assert_eq!(
+            kept.iter().filter(|name| name.ends_with(".pb.gz")).count(),
+            2
+        );
+        assert!(kept.contains(&"19700101T000005.000Z_a.pb.gz".to_owned()));
+    }
+}

@@ -1,0 +1,168 @@
+//! A connection: TCP, TLS where it is wanted, HTTP on it.
+//!
+//! It is used for many requests, one after the other, but neither for long nor after a pause:
+//! what is between us and the destination forgets connections without a word, and a name may have
+//! got another address.
+
+use std::{error::Error, io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_rustls::TlsConnector;
+
+use super::{super::failure::Failure, config::Address, tls::Version};
+
+/// For how long a connection is used.
+const MAX_AGE: Duration = Duration::from_secs(300);
+
+/// For how long a connection may be idle.
+const MAX_IDLE: Duration = Duration::from_secs(50);
+
+/// An open connection.
+pub(super) struct Connection {
+    sender: Sender,
+    opened: Instant,
+    used: Instant,
+    driver: JoinHandle<()>,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Connection {
+    /// Connects.
+    pub(super) async fn open(
+        address: &Address,
+        tls: Option<Arc<ClientConfig>>,
+        version: Version,
+    ) -> Result<Self, Failure> {
+        let stream = TcpStream::connect((&*address.host, address.port))
+            .await
+            .map_err(|source| Failure::Unreachable {
+                address: address.authority.clone(),
+                source,
+            })?;
+        // A request is written at once; there is nothing to wait for.
+        let _ = stream.set_nodelay(true);
+        let Some(config) = tls else {
+            return Self::handshake(stream, version).await;
+        };
+        let failed = |source: Box<dyn Error + Send + Sync>| Failure::Tls {
+            address: address.authority.clone(),
+            source,
+        };
+        let name = ServerName::try_from(address.host.clone()).map_err(|e| failed(e.into()))?;
+        let stream = TlsConnector::from(config)
+            .connect(name, stream)
+            .await
+            .map_err(|error| failed(error.into()))?;
+        let spoken = stream.get_ref().1.alpn_protocol();
+        if version == Version::Http2 && spoken != Some(b"h2") {
+            return Err(failed("it does not speak HTTP/2".into()));
+        }
+        Self::handshake(stream, version).await
+    }
+
+    async fn handshake<S>(stream: S, version: Version) -> Result<Self, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let stream = TokioIo::new(stream);
+        let cut = |source| Failure::Cut { source };
+        let (sender, driver) = match version {
+            Version::Http1 => {
+                let (sender, connection) = http1::handshake(stream).await.map_err(cut)?;
+                let driver = tokio::spawn(async {
+                    // What goes wrong is told to whoever waits for an answer.
+                    let _ = connection.await;
+                });
+                (Sender::Http1(sender), driver)
+            }
+            Version::Http2 => {
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream)
+                    .await
+                    .map_err(cut)?;
+                let driver = tokio::spawn(async {
+                    let _ = connection.await;
+                });
+                (Sender::Http2(sender), driver)
+            }
+        };
+        let now = Instant::now();
+        Ok(Self {
+            sender,
+            opened: now,
+            used: now,
+            driver,
+        })
+    }
+
+    /// Whether another request may be sent.
+    pub(super) fn is_usable(&self) -> bool {
+        let is_closed = match &self.sender {
+            Sender::Http1(sender) => sender.is_closed(),
+            Sender::Http2(sender) => sender.is_closed(),
+        };
+        !is_closed && self.opened.elapsed() < MAX_AGE && self.used.elapsed() < MAX_IDLE
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper::Error> {
+        let response = match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Sender::Http2(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+        };
+        self.used = Instant::now();
+        response
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// What a failure on an open connection is: TLS 1.3 tells only then that a certificate of ours is
+/// not taken.
+pub(super) fn cut(address: &Address, source: hyper::Error) -> Failure {
+    let mut cause = Error::source(&source);
+    while let Some(error) = cause {
+        let tls = error.downcast_ref::<rustls::Error>().or_else(|| {
+            let error = error.downcast_ref::<io::Error>()?.get_ref()?;
+            error.downcast_ref::<rustls::Error>()
+        });
+        if let Some(tls) = tls {
+            return Failure::Tls {
+                address: address.authority.clone(),
+                source: Box::new(tls.clone()),
+            };
+        }
+        cause = error.source();
+    }
+    Failure::Cut { source }
+}

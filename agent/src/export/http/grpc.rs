@@ -1,0 +1,213 @@
+//! gRPC with one message each way, as HTTP/2.
+//!
+//! A message has five bytes before it: whether it is compressed, and its length. The status of a
+//! call is in the trailers, or in the headers when there is no message.
+
+use std::time::Duration;
+
+use base64::{
+    Engine as _,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use hyper::{StatusCode, header::HeaderName};
+use prost::Message as _;
+
+use super::{
+    super::failure::{Code, Failure, Kind},
+    Answer, Client, Post, Words, content_type,
+};
+
+/// Compression of a message, if it is compressed.
+const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const GRPC_STATUS: &str = "grpc-status";
+const GRPC_MESSAGE: &str = "grpc-message";
+const GRPC_DETAILS: &str = "grpc-status-details-bin";
+
+/// Length of what stands before a message, in bytes.
+const PREFIX_BYTES: usize = 5;
+
+/// Type of the detail that tells how long to wait.
+const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+/// A message with what stands before it.
+pub(in super::super) fn frame(message: &[u8], is_compressed: bool) -> Option<Bytes> {
+    let length = u32::try_from(message.len()).ok()?;
+    let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    frame.put_u8(is_compressed.into());
+    frame.put_u32(length);
+    frame.put_slice(message);
+    Some(frame.freeze())
+}
+
+/// Calls a method with a framed message, and gives the message that it answers with.
+pub(in super::super) async fn call(
+    client: &Client,
+    path: &str,
+    framed: &Bytes,
+) -> Result<Bytes, Failure> {
+    let mut headers = vec![
+        content_type("application/grpc"),
+        (HeaderName::from_static("te"), "trailers"),
+    ];
+    if framed.first() == Some(&1) {
+        headers.push((GRPC_ENCODING, "gzip"));
+    }
+    let post = Post {
+        path,
+        headers: &headers,
+        body: framed.clone(),
+    };
+    let (answer, words) = client.post(&post).await?;
+    answer.into_message(&words)
+}
+
+impl Answer {
+    /// The message of a call that went well.
+    fn into_message(self, words: &Words) -> Result<Bytes, Failure> {
+        let header = |name| self.headers.get(name)?.to_str().ok();
+        let status = header(GRPC_STATUS).and_then(|text| text.parse().ok());
+        let Some(status) = status else {
+            // It never came to where gRPC is spoken.
+            let status = self.status;
+            let answer = self.into_success(words)?;
+            return Err(Failure::Answered {
+                kind: Kind::Unsupported,
+                code: Code::Http(status.as_u16()),
+                message: words.show(&format!(
+                    "no status of gRPC, and {} bytes",
+                    answer.body.len()
+                )),
+                retry_after: None,
+            });
+        };
+        if status == 0 && self.status == StatusCode::OK {
+            // All answers that are understood here are so short that none is compressed; one that
+            // is says no more than that the call went well.
+            let is_plain = self.body.first() == Some(&0);
+            let message = self.body.get(PREFIX_BYTES..).filter(|_| is_plain);
+            return Ok(message.map_or_else(Bytes::new, |message| self.body.slice_ref(message)));
+        }
+        let message = header(GRPC_MESSAGE).unwrap_or_default();
+        let retry_after = header(GRPC_DETAILS)
+            .and_then(retry_delay)
+            .or_else(|| self.retry_after());
+        Err(Failure::Answered {
+            kind: kind(status, retry_after.is_some()),
+            code: Code::Grpc(status),
+            message: words.show(&unescaped(message)),
+            retry_after,
+        })
+    }
+}
+
+/// What a status means, as OTLP has it for clients. "Exhausted" is both too often and too large;
+/// who means the former says when to come back.
+fn kind(status: u32, is_told_when: bool) -> Kind {
+    match status {
+        // Resource exhausted.
+        8 if is_told_when => Kind::Throttled,
+        8 => Kind::TooLarge,
+        // Permission denied, unauthenticated.
+        7 | 16 => Kind::Unauthorized,
+        // Unimplemented.
+        12 => Kind::Unsupported,
+        // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.
+        1 | 4 | 10 | 11 | 14 | 15 => Kind::Unavailable,
+        // Unknown, internal.
+        2 | 13 => Kind::ServerError,
+        _ => Kind::Rejected,
+    }
+}
+
+/// What `google.rpc.Status` says beside the status.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Details {
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    delay: Option<Delay>,
+}
+
+/// `google.protobuf.Duration`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Delay {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
+}
+
+/// How long to wait, in the details of a status.
+fn retry_delay(text: &str) -> Option<Duration> {
+    // With padding or without, as gRPC has it for all binary headers.
+    let config =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let base64 = GeneralPurpose::new(&base64::alphabet::STANDARD, config);
+    let status = Details::decode(&*base64.decode(text).ok()?).ok()?;
+    let info = status
+        .details
+        .iter()
+        .find(|any| any.type_url == RETRY_INFO)?;
+    let delay = RetryInfo::decode(&*info.value).ok()?.delay?;
+    let seconds = u64::try_from(delay.seconds).ok()?;
+    let nanos = u32::try_from(delay.nanos).ok()?;
+    Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()))
+}
+
+/// A message without the `%` escapes that it is sent with.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = (*first == b'%')
+            .then(|| str::from_utf8(tail.get(..2)?).ok())
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(*first));
+        rest = match escaped {
+            Some(_) => &tail[2..],
+            None => tail,
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_unescaped() {
+        assert_eq!(unescaped("a%20b%C3%A9"), "a bé");
+        for text in ["%", "%2", "%zz", "100 %", "%é"] {
+            assert_eq!(unescaped(text), text);
+        }
+    }
+
+    #[test]
+    fn only_who_says_when_is_asked_again() {
+        assert_eq!(kind(8, true), Kind::Throttled);
+        assert_eq!(kind(8, false), Kind::TooLarge);
+    }
+
+    #[test]
+    fn anything_can_stand_in_the_details() {
+        for text in ["", "!", "AAAA", "CAgQCA", "GgIKAA=="] {
+            assert_eq!(retry_delay(text), None);
+        }
+    }
+}

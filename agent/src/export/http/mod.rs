@@ -1,0 +1,350 @@
+//! Requests and their answers, for all destinations on the network.
+//!
+//! hyper and rustls themselves, and no client on top of them: what is sent here is one request
+//! after the other to one address, which needs no pool, no redirections and no cookies; and what
+//! gRPC adds for a call with one message each way is five bytes and two trailers.
+//!
+//! Invariants: at most one request of a destination is under way; an answer is bounded in size and
+//! in time; what the other side says is shown without the secrets that it was sent.
+
+mod config;
+mod connect;
+pub(super) mod grpc;
+mod secret;
+mod tls;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::{
+    HeaderMap, Method, Request, StatusCode, Uri, Version as HttpVersion,
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT},
+    http::uri::{Authority, PathAndQuery, Scheme},
+};
+use tokio::{task::spawn_blocking, time::timeout};
+
+pub(super) use self::tls::Version;
+use self::{config::Address, connect::Connection, tls::Tls};
+pub use self::{
+    config::{Authentication, ClientCertificate, HttpConfig, HttpConfigError, TlsConfig},
+    secret::{Secret, SecretSource},
+};
+use super::failure::{Code, Failure, Kind};
+use crate::encode::text::printable;
+
+/// Longest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// Longest text of an answer that is shown, in characters.
+const MAX_MESSAGE: usize = 200;
+
+/// Who asks.
+const AGENT: &str = concat!("agent/", env!("CARGO_PKG_VERSION"));
+
+/// A destination on the network.
+pub(super) struct Client {
+    address: Address,
+    version: Version,
+    authentication: Authentication,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    connect_timeout: Duration,
+    request_timeout: Duration,
+    tls: Option<Arc<Mutex<Tls>>>,
+    /// The connection, while no request is under way.
+    idle: Mutex<Option<Connection>>,
+}
+
+/// What is asked for.
+pub(super) struct Post<'a> {
+    /// Below the address; begins with `/`.
+    pub(super) path: &'a str,
+    /// Headers of the protocol, the type of the body first.
+    pub(super) headers: &'a [(HeaderName, &'static str)],
+    /// The body.
+    pub(super) body: Bytes,
+}
+
+/// An answer.
+pub(super) struct Answer {
+    /// Its status.
+    pub(super) status: StatusCode,
+    /// What stands before the body, and after it.
+    pub(super) headers: HeaderMap,
+    /// The body.
+    pub(super) body: Bytes,
+}
+
+/// What a request says of who we are; also what no message may repeat.
+struct Credentials {
+    authorization: Option<HeaderValue>,
+    hidden: Vec<String>,
+}
+
+impl Client {
+    pub(super) fn new(config: HttpConfig, version: Version) -> Result<Self, HttpConfigError> {
+        let address = config.address()?;
+        let tls = Arc::new(Mutex::new(Tls::new(config.tls.clone(), version)));
+        Ok(Self {
+            tls: address.is_encrypted.then_some(tls),
+            address,
+            version,
+            headers: config.header_map()?,
+            authentication: config.authentication,
+            connect_timeout: config.connect_timeout,
+            request_timeout: config.request_timeout,
+            idle: Mutex::new(None),
+        })
+    }
+
+    /// Adds a header to all requests.
+    pub(super) fn add_header(
+        &mut self,
+        name: HeaderName,
+        value: &str,
+    ) -> Result<(), HttpConfigError> {
+        let value = HeaderValue::try_from(value).map_err(|_| HttpConfigError::HeaderValue {
+            name: name.to_string(),
+        })?;
+        self.headers.push((name, value));
+        Ok(())
+    }
+
+    /// Sends a request, and gives the answer, whatever its status, and a filter for its words.
+    pub(super) async fn post(&self, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
+        let credentials = self.credentials().await?;
+        let mut old = self.take_idle();
+        // The other side may have closed a connection while the request was on its way to it; that
+        // says nothing about the destination.
+        if let Some(connection) = old.take() {
+            match self.post_on(connection, post, &credentials).await {
+                Err(Failure::Cut { .. }) => {}
+                other => return other.map(|answer| (answer, Words(credentials.hidden))),
+            }
+        }
+        let connection = self.connect().await?;
+        let answer = self.post_on(connection, post, &credentials).await?;
+        Ok((answer, Words(credentials.hidden)))
+    }
+
+    async fn post_on(
+        &self,
+        mut connection: Connection,
+        post: &Post<'_>,
+        credentials: &Credentials,
+    ) -> Result<Answer, Failure> {
+        let request = self.request(post, credentials);
+        let exchange = async {
+            let cut = |source| connect::cut(&self.address, source);
+            let (head, body) = connection.send(request).await.map_err(cut)?.into_parts();
+            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+            let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
+                Ok(source) => cut(*source),
+                Err(error) => {
+                    debug_assert!(error.is::<LengthLimitError>());
+                    let limit = MAX_ANSWER_BYTES;
+                    Failure::LongAnswer { limit }
+                }
+            })?;
+            let mut headers = head.headers;
+            if let Some(trailers) = body.trailers() {
+                headers.extend(trailers.clone());
+            }
+            Ok(Answer {
+                status: head.status,
+                headers,
+                body: body.to_bytes(),
+            })
+        };
+        let limit = self.request_timeout;
+        let answer = timeout(limit, exchange).await;
+        let answer = answer.map_err(|_| Failure::TimedOut {
+            what: "answer",
+            limit,
+        })??;
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        Ok(answer)
+    }
+
+    fn request(&self, post: &Post<'_>, credentials: &Credentials) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(post.body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri(post.path);
+        let headers = request.headers_mut();
+        if self.version == Version::Http1 {
+            if let Ok(host) = HeaderValue::try_from(&self.address.authority) {
+                headers.insert(HOST, host);
+            }
+        }
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        for (name, value) in post.headers {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        if let Some(value) = &credentials.authorization {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        if self.version == Version::Http2 {
+            *request.version_mut() = HttpVersion::HTTP_2;
+        }
+        request
+    }
+
+    /// Only a path with HTTP/1, all of it with HTTP/2.
+    fn uri(&self, path: &str) -> Uri {
+        let path = format!("{}{path}", self.address.prefix);
+        let mut parts = hyper::http::uri::Parts::default();
+        parts.path_and_query = PathAndQuery::try_from(path).ok();
+        if self.version == Version::Http2 {
+            let is_encrypted = self.address.is_encrypted;
+            parts.scheme = Some(if is_encrypted {
+                Scheme::HTTPS
+            } else {
+                Scheme::HTTP
+            });
+            parts.authority = Authority::try_from(&*self.address.authority).ok();
+        }
+        Uri::from_parts(parts).unwrap_or_default()
+    }
+
+    fn take_idle(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.take().filter(Connection::is_usable)
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let config = match self.tls.clone() {
+            None => None,
+            Some(tls) => Some(
+                read(move || {
+                    let mut tls = tls.lock().unwrap_or_else(PoisonError::into_inner);
+                    tls.client_config()
+                })
+                .await?,
+            ),
+        };
+        let limit = self.connect_timeout;
+        let opened = timeout(limit, Connection::open(&self.address, config, self.version)).await;
+        opened.unwrap_or(Err(Failure::TimedOut {
+            what: "connection",
+            limit,
+        }))
+    }
+
+    /// Who we are now: files are read at each request, so that a new token counts at once.
+    async fn credentials(&self) -> Result<Credentials, Failure> {
+        let authentication = self.authentication.clone();
+        let mut credentials = read(move || authentication.credentials()).await?;
+        let values = self
+            .headers
+            .iter()
+            .filter(|(_, value)| value.is_sensitive());
+        let texts = values.filter_map(|(_, value)| value.to_str().ok());
+        credentials.hidden.extend(texts.map(str::to_owned));
+        Ok(credentials)
+    }
+}
+
+/// Reads files on a thread that may wait for a disk.
+async fn read<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    match spawn_blocking(read).await {
+        Ok(read) => read,
+        Err(error) => Err(Failure::Credentials {
+            path: "credentials".into(),
+            source: std::io::Error::other(error),
+        }),
+    }
+}
+
+impl Authentication {
+    fn credentials(&self) -> Result<Credentials, Failure> {
+        let (scheme, token, secret) = match self {
+            Self::None => {
+                return Ok(Credentials {
+                    authorization: None,
+                    hidden: Vec::new(),
+                });
+            }
+            Self::Bearer(source) => {
+                let secret = source.read()?;
+                ("Bearer", secret.reveal().to_owned(), secret)
+            }
+            Self::Basic { user, password } => {
+                let secret = password.read()?;
+                let pair = format!("{user}:{}", secret.reveal());
+                ("Basic", STANDARD.encode(pair), secret)
+            }
+        };
+        let value = HeaderValue::try_from(format!("{scheme} {token}"));
+        let mut value = value.map_err(|_| {
+            let path = match self {
+                Self::Bearer(SecretSource::File(path)) => path.clone(),
+                _ => "the token".into(),
+            };
+            secret::unusable(&path, "it has characters that cannot be sent")
+        })?;
+        value.set_sensitive(true);
+        Ok(Credentials {
+            authorization: Some(value),
+            hidden: vec![token, secret.reveal().to_owned()],
+        })
+    }
+}
+
+/// Makes what the other side says fit to be shown.
+pub(super) struct Words(Vec<String>);
+
+impl Words {
+    /// One short line, without the secrets that were sent.
+    pub(super) fn show(&self, text: &str) -> String {
+        let mut text = text.trim().to_owned();
+        for secret in self.0.iter().filter(|secret| !secret.is_empty()) {
+            text = text.replace(secret, "…");
+        }
+        let text: String = printable(&text).chars().take(MAX_MESSAGE).collect();
+        if text.is_empty() {
+            "without a word".to_owned()
+        } else {
+            text
+        }
+    }
+}
+
+impl Answer {
+    /// The answer if it is a success.
+    pub(super) fn into_success(self, words: &Words) -> Result<Self, Failure> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        let status = self.status.as_u16();
+        Err(Failure::Answered {
+            kind: Kind::of_status(status),
+            code: Code::Http(status),
+            message: words.show(&String::from_utf8_lossy(&self.body)),
+            retry_after: self.retry_after(),
+        })
+    }
+
+    /// How long to wait, as seconds or as a date.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        if let Ok(seconds) = text.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let date = httpdate::parse_http_date(text).ok()?;
+        Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    }
+}
+
+/// The type of a body.
+pub(super) const fn content_type(value: &'static str) -> (HeaderName, &'static str) {
+    (CONTENT_TYPE, value)
+}

@@ -1,0 +1,155 @@
+//! Secrets, and files that they and certificates are in.
+//!
+//! Invariants: the text of a secret is in no `Debug` output; a file is read again when it is
+//! another one, or was written to, and is bounded.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::super::failure::Failure;
+
+/// Largest file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// A text that nobody may see.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one who needs it.
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret(…)")
+    }
+}
+
+/// Where a secret comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// It is known.
+    Value(Secret),
+    /// It is all that is in this file, without white space around it; the file is read again when
+    /// it changes.
+    File(PathBuf),
+}
+
+/// What tells a file from what it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl SecretSource {
+    /// The secret as it is now. May wait for a disk.
+    pub(super) fn read(&self) -> Result<Secret, Failure> {
+        let path = match self {
+            Self::Value(secret) => return Ok(secret.clone()),
+            Self::File(path) => path,
+        };
+        let text = String::from_utf8(read_file(path)?).ok();
+        let text = text.as_deref().map(str::trim);
+        match text.filter(|text| !text.is_empty()) {
+            Some(text) => Ok(Secret::new(text)),
+            None => Err(unusable(path, "there is no text in it")),
+        }
+    }
+}
+
+/// What tells whether a file has changed.
+pub(super) fn stamp(path: &Path) -> Result<Stamp, Failure> {
+    // Followed: Kubernetes changes a link when it changes a secret.
+    let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
+    Ok(Stamp {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        length: metadata.len(),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+    })
+}
+
+/// The bytes of a file.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    let read = || {
+        let mut bytes = Vec::new();
+        let file = File::open(path)?;
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(bytes)
+    };
+    read().map_err(|source| failed(path, source))
+}
+
+/// A file is there, and is not what it should be.
+pub(super) fn unusable(
+    path: &Path,
+    why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Failure {
+    failed(path, io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+fn failed(path: &Path, source: io::Error) -> Failure {
+    Failure::Credentials {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let secret = SecretSource::Value(Secret::new("hunter2"));
+        assert!(!format!("{secret:?} {secret:#?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_file_is_read_anew() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("token");
+        let source = SecretSource::File(path.clone());
+        assert!(matches!(source.read(), Err(Failure::Credentials { .. })));
+        for text in ["one\n", " two \r\n"] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(source.read().unwrap(), Secret::new(text.trim()));
+        }
+        for bytes in [&b" \n"[..], b"\xff"] {
+            fs::write(&path, bytes).unwrap();
+            assert!(matches!(source.read(), Err(Failure::Credentials { .. })));
+        }
+    }
+
+    #[test]
+    fn another_file_of_the_name_has_another_stamp() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("ca");
+        fs::write(&path, "1").unwrap();
+        let first = stamp(&path).unwrap();
+        assert_eq!(stamp(&path).unwrap(), first);
+        fs::write(temporary.path().join("new"), "2").unwrap();
+        fs::rename(temporary.path().join("new"), &path).unwrap();
+        assert_ne!(stamp(&path).unwrap(), first);
+    }
+}

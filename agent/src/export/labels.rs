@@ -1,0 +1,132 @@
+//! Labels as Pyroscope and Parca take them.
+//!
+//! Both have the rules of Prometheus: a name is of ASCII letters, digits and `_`, does not begin
+//! with a digit and is there once; one that begins with `__` means something to the collector; an
+//! empty value is none. The limits are Pyroscope's defaults, beyond which it refuses the profile.
+
+use std::collections::BTreeMap;
+
+use super::report::{Report, SERVICE_NAME};
+
+/// Label that says what is measured.
+const NAME: &str = "__name__";
+
+/// What is measured: time on a processor.
+const PROCESS_CPU: &str = "process_cpu";
+
+/// Most labels of a series, [`NAME`] included.
+const MAX_LABELS: usize = 30;
+
+/// Longest name, in bytes.
+const MAX_NAME_BYTES: usize = 1_024;
+
+/// Longest value, in bytes.
+const MAX_VALUE_BYTES: usize = 2_048;
+
+/// The labels of a report, by name.
+pub(super) fn of_report(report: &Report) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::from([
+        (NAME.to_owned(), PROCESS_CPU.to_owned()),
+        (SERVICE_NAME.to_owned(), value(report.service())),
+    ]);
+    for (name, text) in &*report.labels {
+        let (name, text) = (valid_name(name), value(text));
+        if labels.len() >= MAX_LABELS {
+            break;
+        }
+        if !text.is_empty() && !name.is_empty() {
+            labels.entry(name).or_insert(text);
+        }
+    }
+    labels
+}
+
+/// A name with `_` for what is not allowed in it; empty when it is not a user's.
+fn valid_name(name: &str) -> String {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.starts_with("__") {
+        return String::new();
+    }
+    let prefix = name
+        .starts_with(|c: char| c.is_ascii_digit())
+        .then_some('_');
+    let characters = name.chars().map(|c| if is_allowed(c) { c } else { '_' });
+    let name: String = prefix
+        .into_iter()
+        .chain(characters)
+        .take(MAX_NAME_BYTES)
+        .collect();
+    // `..x` would be a collector's.
+    let own = name.trim_start_matches('_');
+    match name.len() - own.len() {
+        0 | 1 => name,
+        _ => format!("_{own}"),
+    }
+}
+
+/// A value, cut where it is too long.
+fn value(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_VALUE_BYTES);
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::support::report;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let mut report = report("", &[]);
+        let pairs = pairs.iter();
+        report.labels =
+            BTreeMap::from_iter(pairs.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())))
+                .into();
+        of_report(&report)
+    }
+
+    fn made(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        let labels = labels(pairs).into_iter();
+        labels
+            .filter(|(name, _)| name != NAME && name != SERVICE_NAME)
+            .collect()
+    }
+
+    #[test]
+    fn there_are_always_a_name_and_a_service() {
+        for pairs in [
+            &[][..],
+            &[("service_name", " ")],
+            &[("__name__", "x"), ("service.name", "")],
+        ] {
+            let labels = labels(pairs);
+            assert_eq!(labels["__name__"], "process_cpu");
+            assert_eq!(labels["service_name"], "unknown_service");
+            assert_eq!(labels.len(), 2);
+        }
+    }
+
+    #[test]
+    fn names_are_made_valid_and_stay_distinct() {
+        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        assert_eq!(made(&[("container.id", "a")]), [pair("container_id", "a")]);
+        assert_eq!(made(&[("1st-größe", "a")]), [pair("_1st_gr__e", "a")]);
+        assert_eq!(made(&[("..x", "a")]), [pair("_x", "a")]);
+        assert_eq!(made(&[("a.b", "1"), ("a_b", "2")]), [pair("a_b", "1")]);
+        assert_eq!(made(&[("", "1"), ("__x", "2"), ("a", "")]), []);
+    }
+
+    #[test]
+    fn there_are_not_too_many_and_none_is_too_long() {
+        let names: Vec<_> = (0..100).map(|number| format!("z{number}")).collect();
+        let pairs: Vec<_> = names.iter().map(|name| (&**name, "x")).collect();
+        assert_eq!(labels(&pairs).len(), 30);
+        let long = "é".repeat(2_000);
+        let labels = labels(&[(&long, &long), ("service_name", &long)]);
+        assert_eq!(labels["service_name"].len(), 2_048);
+        assert!(
+            labels
+                .iter()
+                .all(|(name, text)| name.len() <= 1_024 && text.len() <= 2_048)
+        );
+    }
+}

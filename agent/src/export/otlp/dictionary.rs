@@ -1,0 +1,202 @@
+//! The dictionary of a request: what the model has in its tables, as OTLP has it.
+
+use std::collections::HashMap;
+
+use super::{
+    super::destination::Unencodable,
+    schema::{self, Attribute, Dictionary, Function, Line, Link, Location, Mapping, Stack, Value},
+    table::Table,
+};
+use crate::{
+    encode::text::printable,
+    profile::{
+        ExecutableId, FrameKind, LocationId, Process, ProcessIndex, Profile, StackId, ThreadIndex,
+    },
+};
+
+/// A dictionary that grows while samples are encoded.
+pub(super) struct Builder<'a> {
+    profile: &'a Profile,
+    strings: Table<String>,
+    attributes: Table<Attribute>,
+    mappings: Table<Mapping>,
+    functions: Table<Function>,
+    locations: Table<Location>,
+    stacks: Table<Stack>,
+    /// Stacks that are there already: Python frames lie in what their process runs.
+    known_stacks: HashMap<(StackId, ProcessIndex), i32>,
+    known_locations: HashMap<(LocationId, ProcessIndex), i32>,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(profile: &'a Profile) -> Self {
+        Self {
+            profile,
+            strings: Table::new(),
+            attributes: Table::new(),
+            mappings: Table::new(),
+            functions: Table::new(),
+            locations: Table::new(),
+            stacks: Table::new(),
+            known_stacks: HashMap::new(),
+            known_locations: HashMap::new(),
+        }
+    }
+
+    /// What a number is.
+    pub(super) fn value_type(
+        &mut self,
+        name: &str,
+        unit: &str,
+    ) -> Result<schema::ValueType, Unencodable> {
+        Ok(schema::ValueType {
+            r#type: self.string(name)?,
+            unit: self.string(unit)?,
+        })
+    }
+
+    /// What is known of a thread.
+    pub(super) fn thread(&mut self, index: ThreadIndex) -> Result<Vec<i32>, Unencodable> {
+        let thread = &self.profile.threads[index.0 as usize];
+        let mut attributes = vec![self.attribute("thread.id", Value::number(thread.tid))?];
+        if !thread.name.is_empty() {
+            let name = Value::text(printable(&thread.name));
+            attributes.push(self.attribute("thread.name", name)?);
+        }
+        Ok(attributes)
+    }
+
+    /// A stack in a process.
+    pub(super) fn stack(&mut self, id: StackId, process: ProcessIndex) -> Result<i32, Unencodable> {
+        if let Some(index) = self.known_stacks.get(&(id, process)) {
+            return Ok(*index);
+        }
+        let frames = self.profile.stacks[id.0 as usize].iter();
+        let locations = frames.map(|frame| self.location(*frame, process));
+        let locations = locations.collect::<Result<_, _>>()?;
+        let index = self.stacks.index(Stack { locations })?;
+        self.known_stacks.insert((id, process), index);
+        Ok(index)
+    }
+
+    fn location(&mut self, id: LocationId, process: ProcessIndex) -> Result<i32, Unencodable> {
+        if let Some(index) = self.known_locations.get(&(id, process)) {
+            return Ok(*index);
+        }
+        let location = self.profile.location(id);
+        let lines = location.lines.iter().map(|line| {
+            Ok(Line {
+                function: self.function(line.function.0 as usize)?,
+                line: line.line.map_or(0, |line| line.get().into()),
+            })
+        });
+        let lines = lines.collect::<Result<_, _>>()?;
+        let (mapping, address) = match location.code {
+            Some(code) => (self.executable(code.executable)?, code.address),
+            None => (self.runtime(process)?, 0),
+        };
+        let attributes = match self.frame_type(id) {
+            Some(kind) => vec![self.attribute("profile.frame.type", Value::text(kind))?],
+            None => Vec::new(),
+        };
+        let index = self.locations.index(Location {
+            mapping,
+            address,
+            lines,
+            attributes,
+        })?;
+        self.known_locations.insert((id, process), index);
+        Ok(index)
+    }
+
+    /// What kind of frame stands at a location, in OpenTelemetry's words; none for a marker.
+    fn frame_type(&self, id: LocationId) -> Option<&'static str> {
+        let location = self.profile.location(id);
+        if let Some(line) = location.lines.first() {
+            return match self.profile.function(line.function).kind {
+                FrameKind::Python => Some("cpython"),
+                FrameKind::Native => Some("native"),
+                FrameKind::Kernel => Some("kernel"),
+                FrameKind::Marker => None,
+            };
+        }
+        let executable = self.profile.executable(location.code?.executable);
+        Some(if executable.is_kernel() {
+            "kernel"
+        } else {
+            "native"
+        })
+    }
+
+    fn function(&mut self, index: usize) -> Result<i32, Unencodable> {
+        let function = &self.profile.functions[index];
+        let name = self.string(&printable(&function.name))?;
+        let filename = self.string(&printable(&function.file))?;
+        self.functions.index(Function {
+            name,
+            filename,
+            start_line: function.first_line.map_or(0, |line| line.get().into()),
+        })
+    }
+
+    fn executable(&mut self, id: ExecutableId) -> Result<i32, Unencodable> {
+        let executable = self.profile.executable(id);
+        let path = executable.path.to_string_lossy();
+        let name = if executable.is_kernel() || path.is_empty() {
+            executable.name()
+        } else {
+            path
+        };
+        let attributes = match &executable.build_id {
+            Some(id) => {
+                let id = Value::text(printable(id));
+                vec![self.attribute("process.executable.build_id.gnu", id)?]
+            }
+            None => Vec::new(),
+        };
+        let filename = self.string(&printable(&name))?;
+        self.mappings.index(Mapping {
+            memory_start: executable.start,
+            memory_limit: executable.limit,
+            file_offset: executable.file_offset,
+            filename,
+            attributes,
+        })
+    }
+
+    /// What Python frames lie in: nothing that is mapped, and so only a name, for example
+    /// `[cpython 3.12.1]`.
+    fn runtime(&mut self, process: ProcessIndex) -> Result<i32, Unencodable> {
+        let Process { runtime, .. } = &self.profile.processes[process.0 as usize];
+        if runtime.is_empty() {
+            return Ok(0);
+        }
+        let filename = self.string(&printable(&format!("[{}]", runtime.to_lowercase())))?;
+        self.mappings.index(Mapping {
+            filename,
+            ..Mapping::default()
+        })
+    }
+
+    fn attribute(&mut self, key: &str, value: Value) -> Result<i32, Unencodable> {
+        let key = self.string(key)?;
+        let value = Some(value);
+        self.attributes.index(Attribute { key, value })
+    }
+
+    fn string(&mut self, text: &str) -> Result<i32, Unencodable> {
+        self.strings.index(text.to_owned())
+    }
+
+    pub(super) fn finish(self) -> Dictionary {
+        Dictionary {
+            mappings: self.mappings.into_entries(),
+            locations: self.locations.into_entries(),
+            functions: self.functions.into_entries(),
+            links: vec![Link {}],
+            strings: self.strings.into_entries(),
+            attributes: self.attributes.into_entries(),
+            stacks: self.stacks.into_entries(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A report as a request of OTLP: one resource per process, one profile of it.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    super::{
+        destination::Unencodable,
+        report::{Report, SERVICE_NAME},
+    },
+    dictionary::Builder,
+    schema::{
+        KeyValue, Profile, Request, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Value,
+    },
+};
+use crate::{
+    encode::text::printable,
+    profile::{self, ProcessIndex},
+};
+
+/// Labels that have a name of their own in OpenTelemetry.
+const NAMES: [(&str, &str); 10] = [
+    (SERVICE_NAME, "service.name"),
+    ("service_namespace", "service.namespace"),
+    ("service_version", "service.version"),
+    ("container_id", "container.id"),
+    ("container_name", "k8s.container.name"),
+    ("namespace", "k8s.namespace.name"),
+    ("pod", "k8s.pod.name"),
+    ("pod_uid", "k8s.pod.uid"),
+    ("node", "k8s.node.name"),
+    ("host", "host.name"),
+];
+
+/// The request for a report.
+pub(super) fn of_report(report: &Report) -> Result<Request, Unencodable> {
+    let profile = &*report.profile;
+    let mut samples = BTreeMap::<ProcessIndex, Vec<&profile::Sample>>::new();
+    for sample in &profile.samples {
+        let of_process = samples.entry(profile.process_of(sample)).or_default();
+        of_process.push(sample);
+    }
+    let mut dictionary = Builder::new(profile);
+    let resource_profiles = samples
+        .into_iter()
+        .map(|(process, samples)| {
+            Ok(ResourceProfiles {
+                resource: Some(resource(report, process)),
+                scope_profiles: vec![ScopeProfiles {
+                    scope: Some(Scope {
+                        name: env!("CARGO_PKG_NAME").to_owned(),
+                        version: env!("CARGO_PKG_VERSION").to_owned(),
+                    }),
+                    profiles: vec![profile_of(profile, process, &samples, &mut dictionary)?],
+                }],
+            })
+        })
+        .collect::<Result<_, Unencodable>>()?;
+    Ok(Request {
+        resource_profiles,
+        dictionary: Some(dictionary.finish()),
+    })
+}
+
+fn profile_of(
+    profile: &profile::Profile,
+    process: ProcessIndex,
+    samples: &[&profile::Sample],
+    dictionary: &mut Builder<'_>,
+) -> Result<Profile, Unencodable> {
+    let since = profile.start.duration_since(SystemTime::UNIX_EPOCH);
+    let samples = samples.iter().map(|sample| {
+        Ok(Sample {
+            stack: dictionary.stack(sample.stack, process)?,
+            attributes: dictionary.thread(sample.thread)?,
+            values: vec![i64::try_from(sample.count).unwrap_or(i64::MAX)],
+        })
+    });
+    let samples = samples.collect::<Result<_, Unencodable>>()?;
+    Ok(Profile {
+        samples,
+        sample_type: Some(dictionary.value_type("samples", "count")?),
+        time_unix_nano: nanoseconds(since.unwrap_or_default()),
+        duration_nano: nanoseconds(profile.duration),
+        period_type: Some(dictionary.value_type("cpu", "nanoseconds")?),
+        period: i64::try_from(profile.period.as_nanos()).unwrap_or(i64::MAX),
+    })
+}
+
+/// What is known of a process: the labels of the report, and what the profile knows, which is
+/// nearer to it. No key is there twice.
+fn resource(report: &Report, process: ProcessIndex) -> Resource {
+    let process = &report.profile.processes[process.0 as usize];
+    let mut attributes = BTreeMap::new();
+    for (name, text) in &*report.labels {
+        let known = NAMES.iter().find(|(label, _)| label == name);
+        let key = known.map_or(&**name, |(_, key)| key);
+        if !text.is_empty() && !key.is_empty() && !key.starts_with("__") {
+            attributes.insert(printable(key).into_owned(), Value::text(printable(text)));
+        }
+    }
+    let mut set = |key: &str, value| attributes.insert(key.to_owned(), value);
+    set("service.name", Value::text(printable(report.service())));
+    set("process.pid", Value::number(process.pid));
+    if let Some(parent) = process.parent {
+        set("process.parent_pid", Value::number(parent));
+    }
+    if !process.name.is_empty() {
+        let name = Value::text(printable(&process.name));
+        set("process.executable.name", name);
+    }
+    if let Some((name, version)) = process.runtime.split_once(' ') {
+        set("process.runtime.name", Value::text(name.to_lowercase()));
+        set("process.runtime.version", Value::text(printable(version)));
+    }
+    let attributes = attributes.into_iter().map(|(key, value)| KeyValue {
+        key,
+        value: Some(value),
+    });
+    Resource {
+        attributes: attributes.collect(),
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

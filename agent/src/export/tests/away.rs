@@ -1,0 +1,174 @@
+//! Collectors that are away for an hour.
+
+use std::net::SocketAddr;
+
+use super::{
+    receivers::{services, strict_pyroscope},
+    server::Server,
+    *,
+};
+use crate::export::support::SmallDisk;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// An address that nobody listens at.
+async fn nobody() -> SocketAddr {
+    Server::start(strict_pyroscope).await.address
+}
+
+/// An hour with a report each minute.
+async fn an_hour(exporters: &Exporters, clock: &Clock) {
+    for minute in 0..60 {
+        exporters.push(&numbered(minute));
+        clock.pass(MINUTE).await;
+        counts(exporters);
+    }
+}
+
+/// The collector is there again: what it gets, in its order.
+async fn after(exporters: &Exporters, clock: &Clock, address: SocketAddr) -> Vec<String> {
+    let server = Server::start_at(address, strict_pyroscope, None).await;
+    clock
+        .pass_until(|| counts(exporters).waiting.total() == 0)
+        .await;
+    services(&server.received())
+}
+
+fn names(numbers: impl Iterator<Item = usize>) -> Vec<String> {
+    numbers
+        .map(|number| format!("service {number:03}"))
+        .collect()
+}
+
+#[tokio::test]
+async fn with_a_spool_nothing_is_lost() {
+    let clock = Clock::stop();
+    let temporary = tempfile::tempdir().unwrap();
+    let address = nobody().await;
+    let mut config = with_spool(pyroscope(&format!("http://{address}")), temporary.path());
+    config.queue.reports = 4;
+    let exporters = start(config);
+    an_hour(&exporters, &clock).await;
+    until(|| counts(&exporters).waiting.spool == 60).await;
+    let away = counts(&exporters);
+    assert_eq!(away.waiting.memory, 0, "{away:?}");
+    // On a slow machine the clock may run ahead of a refusal.
+    let refused = away.failures.unreachable + away.failures.timed_out;
+    assert!(
+        (away.attempts - 1..=away.attempts).contains(&refused),
+        "{away:?}"
+    );
+    // Once a minute at least, and far from once a second.
+    assert!((60..600).contains(&away.attempts), "{away:?}");
+
+    assert_eq!(after(&exporters, &clock, address).await, names(0..60));
+    let back = counts(&exporters);
+    assert_eq!((back.delivered, back.dropped.total()), (60, 0));
+    assert_eq!(back.waiting.spool_bytes, 0);
+}
+
+#[tokio::test]
+async fn without_a_spool_the_newest_are_kept() {
+    let clock = Clock::stop();
+    let address = nobody().await;
+    let mut config = pyroscope(&format!("http://{address}"));
+    config.queue.reports = 9;
+    let exporters = start(config);
+    an_hour(&exporters, &clock).await;
+    let away = counts(&exporters);
+    // The first one was in hand when the others began to wait.
+    assert_eq!((away.waiting.memory, away.dropped.queue_full), (10, 50));
+
+    let expected = names(std::iter::once(0).chain(51..60));
+    assert_eq!(after(&exporters, &clock, address).await, expected);
+}
+
+#[tokio::test]
+async fn a_spool_on_a_full_disk_keeps_what_it_can_and_counts_the_rest() {
+    let Some(disk) = SmallDisk::mount(64 << 10) else {
+        return;
+    };
+    let clock = Clock::stop();
+    let address = nobody().await;
+    let mut config = with_spool(pyroscope(&format!("http://{address}")), disk.path());
+    config.queue.reports = 4;
+    let exporters = start(config);
+    an_hour(&exporters, &clock).await;
+    let away = counts(&exporters);
+    assert_eq!(away.delivered, 0);
+    assert!(away.waiting.spool > 3, "{away:?}");
+    assert!(away.dropped.spool_full > 30, "{away:?}");
+
+    let delivered = after(&exporters, &clock, address).await;
+    let first = 60 - delivered.len();
+    assert_eq!(delivered, names(first..60));
+    let back = counts(&exporters);
+    assert_eq!(back.delivered + back.dropped.spool_full, 60, "{back:?}");
+}
+
+#[tokio::test]
+async fn without_any_room_on_disk_memory_has_to_do() {
+    let Some(disk) = SmallDisk::mount(64 << 10) else {
+        return;
+    };
+    let clock = Clock::stop();
+    let address = nobody().await;
+    let mut config = with_spool(pyroscope(&format!("http://{address}")), disk.path());
+    config.queue.reports = 9;
+    let exporters = start(config);
+    disk.fill();
+    an_hour(&exporters, &clock).await;
+    let away = counts(&exporters);
+    assert_eq!(
+        (away.waiting.memory, away.waiting.spool),
+        (10, 0),
+        "{away:?}"
+    );
+    assert!(away.spool_failures > 0);
+
+    let expected = names(std::iter::once(0).chain(51..60));
+    assert_eq!(after(&exporters, &clock, address).await, expected);
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_costs_no_reports_either() {
+    let clock = Clock::stop();
+    let temporary = tempfile::tempdir().unwrap();
+    let server = Server::start(strict_pyroscope).await;
+    let mut config = with_spool(pyroscope(&server.url()), temporary.path());
+    config.queue.reports = 4;
+    server.say(super::server::Reply::Hang);
+    let exporters = start(config);
+    // All of them while the first request has no answer.
+    for number in 0..20 {
+        exporters.push(&numbered(number));
+        breathe().await;
+    }
+    let hanging = counts(&exporters);
+    assert_eq!((hanging.attempts, hanging.dropped.total()), (1, 0));
+    assert!(hanging.waiting.spool > 10, "{hanging:?}");
+
+    clock
+        .pass_until(|| counts(&exporters).delivered == 20)
+        .await;
+    assert_eq!(services(&server.received()), names(0..20));
+    assert_eq!(counts(&exporters).failures.timed_out, 1);
+}
+
+#[tokio::test]
+async fn a_destination_that_is_away_costs_the_others_nothing() {
+    let clock = Clock::stop();
+    let address = nobody().await;
+    let server = Server::start(strict_pyroscope).await;
+    let configs = vec![
+        pyroscope(&format!("http://{address}")),
+        pyroscope(&server.url()),
+    ];
+    let exporters = Exporters::start(configs).unwrap();
+    for number in 0..10 {
+        exporters.push(&numbered(number));
+        clock.pass(MINUTE).await;
+    }
+    until(|| exporters.status()[1].counts.delivered == 10).await;
+    assert_eq!(checked(&exporters.status()[0]).waiting.memory, 10);
+}

@@ -1,0 +1,95 @@
+//! Credentials that change, and that nobody gets to see.
+
+use std::fs;
+
+use super::{
+    receivers::strict_pyroscope,
+    server::{Received, Reply, Server, status},
+    *,
+};
+use crate::export::{Authentication, Secret, SecretSource};
+
+/// Takes the new token, and repeats what else it gets.
+fn wants_new(received: &Received) -> Reply {
+    match received.header("authorization") {
+        "Bearer new-token" => strict_pyroscope(received),
+        other => {
+            let extra = received.header("x-key");
+            status(401, &format!("I do not know {other} and {extra}"))
+        }
+    }
+}
+
+fn authenticated(url: &str, authentication: Authentication) -> Config {
+    let mut config = pyroscope(url);
+    let To::Pyroscope(to) = &mut config.to else {
+        unreachable!()
+    };
+    to.http.authentication = authentication;
+    to.http.headers = vec![("X-Key".to_owned(), Secret::new("extra-secret"))];
+    config
+}
+
+#[tokio::test]
+async fn a_new_token_counts_at_once() {
+    let clock = Clock::stop();
+    let temporary = tempfile::tempdir().unwrap();
+    let token = temporary.path().join("token");
+    let server = Server::start(wants_new).await;
+    let source = SecretSource::File(token.clone());
+    let config = authenticated(&server.url(), Authentication::Bearer(source));
+    let exporters = start(config);
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).failures.credentials == 1).await;
+    let words = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(words.contains("token'"), "{words}");
+
+    fs::write(&token, "old-token\n").unwrap();
+    clock
+        .pass_until(|| counts(&exporters).failures.unauthorized > 0)
+        .await;
+    let words = exporters.status()[0].last_failure.clone().unwrap();
+    assert_eq!(
+        words,
+        "the answer was HTTP status 401: I do not know Bearer … and …"
+    );
+
+    fs::write(&token, "new-token\n").unwrap();
+    clock.pass_until(|| counts(&exporters).delivered == 1).await;
+}
+
+#[tokio::test]
+async fn no_secret_is_shown() {
+    let password = SecretSource::Value(Secret::new("hunter2"));
+    let server = Server::start(wants_new).await;
+    let basic = Authentication::Basic {
+        user: "me".to_owned(),
+        password,
+    };
+    let config = authenticated(&server.url(), basic);
+    let shown = format!("{config:?} {config:#?}");
+    assert!(
+        !shown.contains("hunter2") && !shown.contains("extra-secret"),
+        "{shown}"
+    );
+    let exporters = start(config);
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).failures.unauthorized > 0).await;
+    let words = exporters.status()[0].last_failure.clone().unwrap();
+    assert_eq!(
+        words,
+        "the answer was HTTP status 401: I do not know Basic … and …"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_sent_is_not_shown_either() {
+    let secret = SecretSource::Value(Secret::new("hunter2\nX-Injected: 1"));
+    let server = Server::start(wants_new).await;
+    let exporters = start(authenticated(&server.url(), Authentication::Bearer(secret)));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).failures.credentials > 0).await;
+    let words = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(!words.contains("hunter2"), "{words}");
+    assert_eq!(server.connections(), 0);
+}

@@ -1,0 +1,232 @@
+//! Collectors that answer with anything but success.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+
+use super::{
+    receivers::{services, strict_parca, strict_pyroscope},
+    server::{Answer, Reply, Server, grpc_status, status, with_header},
+    *,
+};
+use crate::export::Failures;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What becomes of a report whose first attempt has an answer, and of the next one.
+async fn first_answered(reply: Reply, is_grpc: bool) -> (Counts, String) {
+    let clock = Clock::stop();
+    let (server, config) = if is_grpc {
+        let server = Server::start(strict_parca).await;
+        let config = parca(&server.url());
+        (server, config)
+    } else {
+        let server = Server::start(strict_pyroscope).await;
+        let config = pyroscope(&server.url());
+        (server, config)
+    };
+    server.say(reply);
+    let exporters = start(config);
+    exporters.push(&numbered(1));
+    exporters.push(&numbered(2));
+    clock
+        .pass_until(|| counts(&exporters).waiting.total() == 0)
+        .await;
+    let status = &exporters.status()[0];
+    let words = status.last_failure.clone().unwrap();
+    (checked(status), words)
+}
+
+async fn is_retried(reply: Reply, is_grpc: bool, failure: fn(&mut Failures) -> &mut u64) -> String {
+    let (counts, words) = first_answered(reply, is_grpc).await;
+    let mut expected = Failures::default();
+    *failure(&mut expected) = 1;
+    assert_eq!(counts.failures, expected, "{words}");
+    assert_eq!((counts.delivered, counts.attempts), (2, 3), "{words}");
+    words
+}
+
+#[tokio::test]
+async fn what_may_pass_is_retried() {
+    for code in [408, 425, 502, 503, 504] {
+        is_retried(status(code, ""), false, |failures| {
+            &mut failures.unavailable
+        })
+        .await;
+    }
+    for code in [500, 507, 599] {
+        is_retried(status(code, ""), false, |failures| {
+            &mut failures.server_error
+        })
+        .await;
+    }
+    for code in [401, 403] {
+        is_retried(status(code, ""), false, |failures| {
+            &mut failures.unauthorized
+        })
+        .await;
+    }
+    is_retried(Reply::Cut, false, |failures| &mut failures.cut).await;
+    is_retried(Reply::CutAnswer, false, |failures| &mut failures.cut).await;
+    is_retried(Reply::Hang, false, |failures| &mut failures.timed_out).await;
+}
+
+#[tokio::test]
+async fn what_may_pass_is_retried_over_grpc() {
+    for code in [1, 4, 14] {
+        is_retried(grpc_status(code, ""), true, |failures| {
+            &mut failures.unavailable
+        })
+        .await;
+    }
+    let words = is_retried(grpc_status(13, "a%20b%0A"), true, |failures| {
+        &mut failures.server_error
+    })
+    .await;
+    assert_eq!(words, "the answer was gRPC status 13: a b");
+    is_retried(grpc_status(16, ""), true, |failures| {
+        &mut failures.unauthorized
+    })
+    .await;
+    // A proxy that does not speak gRPC.
+    is_retried(status(503, ""), true, |failures| &mut failures.unavailable).await;
+    is_retried(Reply::Cut, true, |failures| &mut failures.cut).await;
+    is_retried(Reply::CutAnswer, true, |failures| &mut failures.cut).await;
+    is_retried(Reply::Hang, true, |failures| &mut failures.timed_out).await;
+    // `google.rpc.Status` with a `RetryInfo` of 30 s.
+    let info = b"\x0a\x02\x08\x1e";
+    let mut any = b"\x0a\x28type.googleapis.com/google.rpc.RetryInfo\x12\x04".to_vec();
+    any.extend(info);
+    let mut details = vec![0x1a, u8::try_from(any.len()).unwrap()];
+    details.extend(any);
+    let details = STANDARD_NO_PAD.encode(details);
+    let reply = Reply::Answer(Answer {
+        status: 200,
+        headers: vec![
+            ("grpc-status", "8".to_owned()),
+            ("grpc-status-details-bin", details),
+        ],
+        ..Answer::default()
+    });
+    is_retried(reply, true, |failures| &mut failures.throttled).await;
+}
+
+#[tokio::test]
+async fn what_cannot_succeed_is_dropped_at_once() {
+    for (reply, is_grpc, too_large, unsupported, rejected) in [
+        (status(400, "bad"), false, 0, 0, 1),
+        (status(422, ""), false, 0, 0, 1),
+        (
+            with_header(307, "location", "http://127.0.0.1:1/"),
+            false,
+            0,
+            0,
+            1,
+        ),
+        (status(404, ""), false, 0, 1, 0),
+        (status(501, ""), false, 0, 1, 0),
+        (status(413, ""), false, 1, 0, 0),
+        (grpc_status(3, ""), true, 0, 0, 1),
+        (grpc_status(8, "message larger than max"), true, 1, 0, 0),
+        (grpc_status(12, ""), true, 0, 1, 0),
+        (status(404, ""), true, 0, 1, 0),
+        (status(200, "<html>"), true, 0, 1, 0),
+    ] {
+        let (counts, words) = first_answered(reply, is_grpc).await;
+        assert_eq!((counts.delivered, counts.attempts), (1, 2), "{words}");
+        assert_eq!(counts.dropped.too_large, too_large, "{words}");
+        assert_eq!(counts.dropped.unsupported, unsupported, "{words}");
+        assert_eq!(counts.dropped.rejected, rejected, "{words}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_the_end_of_the_request_is_heard() {
+    let server = Server::start(strict_pyroscope).await;
+    let exporters = start(pyroscope(&server.url()));
+    server.say(Reply::Early(413));
+    exporters.push(&large(3 << 20));
+    until(|| counts(&exporters).attempts > 0 && counts(&exporters).waiting.total() == 0).await;
+    assert_eq!(counts(&exporters).dropped.too_large, 1);
+}
+
+#[tokio::test]
+async fn a_collector_is_left_alone_for_as_long_as_it_asks() {
+    let clock = Clock::stop();
+    let server = Server::start(strict_pyroscope).await;
+    server.say(with_header(429, "retry-after", "120"));
+    let exporters = start(pyroscope(&server.url()));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).failures.throttled == 1).await;
+    breathe().await;
+    for _ in 0..119 {
+        clock.pass(Duration::from_secs(1)).await;
+    }
+    assert_eq!(counts(&exporters).attempts, 1);
+    clock.pass(Duration::from_secs(2)).await;
+    until(|| counts(&exporters).delivered == 1).await;
+}
+
+#[tokio::test]
+async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
+    let clock = Clock::stop();
+    let server = Server::start(strict_pyroscope).await;
+    for _ in 0..10_000 {
+        server.say(status(500, "panic"));
+    }
+    let mut config = pyroscope(&server.url());
+    config.retry.patience = 60 * MINUTE;
+    let exporters = start(config);
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).attempts == 1).await;
+    for _ in 0..59 {
+        clock.pass(MINUTE).await;
+    }
+    assert_eq!(counts(&exporters).dropped.total(), 0);
+    clock
+        .pass_until(|| counts(&exporters).dropped.given_up == 1)
+        .await;
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
+    for is_grpc in [false, true] {
+        let (server, config) = if is_grpc {
+            let server = Server::start(strict_parca).await;
+            let config = parca(&server.url());
+            (server, config)
+        } else {
+            let server = Server::start(strict_pyroscope).await;
+            let config = pyroscope(&server.url());
+            (server, config)
+        };
+        let exporters = start(config);
+        for number in 1..=5 {
+            exporters.push(&numbered(number));
+            until(|| counts(&exporters).delivered == number as u64).await;
+            server.disconnect();
+        }
+        let counts = counts(&exporters);
+        assert_eq!((counts.failures, counts.attempts), (Failures::default(), 5));
+        assert_eq!(server.connections(), 5);
+    }
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_not_read() {
+    let server = Server::start(strict_pyroscope).await;
+    server.say(status(500, &"x".repeat(1 << 20)));
+    let exporters = start(pyroscope(&server.url()));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).failures.cut == 1).await;
+    let words = exporters.status()[0].last_failure.clone().unwrap();
+    assert_eq!(words, "the answer is longer than 65536 bytes");
+}
+
+#[tokio::test]
+async fn what_is_delivered_twice_is_the_same() {
+    let server = Server::start(strict_pyroscope).await;
+    server.say(Reply::CutAnswer);
+    let exporters = start(pyroscope(&server.url()));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).delivered == 1).await;
+    assert_eq!(services(&server.received()), ["service 001"]);
+}

@@ -1,0 +1,471 @@
+//! An OpenTelemetry Collector, as strict as its own schema and its rules for dictionaries.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    hash::Hash,
+    io::Read as _,
+};
+
+use flate2::read::GzDecoder;
+use opentelemetry_proto::tonic::{
+    collector::profiles::v1development::{
+        ExportProfilesPartialSuccess, ExportProfilesServiceRequest, ExportProfilesServiceResponse,
+    },
+    common::v1::{AnyValue, any_value::Value},
+    profiles::v1development::{
+        Function, KeyValueAndUnit, Link, Location, Mapping, ProfilesDictionary, Sample, Stack,
+    },
+};
+use prost::Message as _;
+
+use super::{
+    server::{Answer, Received, Reply, Server, grpc_message, grpc_status, status},
+    *,
+};
+use crate::{
+    encode::support::made_processes,
+    export::{OtlpConfig, OtlpProtocol},
+    profile::{Code, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
+};
+
+fn otlp(url: &str, protocol: OtlpProtocol) -> Config {
+    exporter(To::Otlp(OtlpConfig {
+        http: HttpConfig::new(url),
+        protocol,
+    }))
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut plain).unwrap();
+    plain
+}
+
+/// The request, of gRPC or HTTP.
+fn request(received: &Received) -> ExportProfilesServiceRequest {
+    let bytes = if received.header("content-type") == "application/grpc" {
+        assert_eq!(received.header("grpc-encoding"), "gzip");
+        assert_eq!(received.body[0], 1);
+        let length = u32::from_be_bytes(received.body[1..5].try_into().unwrap());
+        assert_eq!(length as usize, received.body.len() - 5);
+        gunzip(&received.body[5..])
+    } else {
+        assert_eq!(received.header("content-encoding"), "gzip");
+        gunzip(&received.body)
+    };
+    let request = ExportProfilesServiceRequest::decode(&*bytes).unwrap();
+    // Nothing is in it that the schema does not know.
+    assert_eq!(request.encode_to_vec(), bytes);
+    request
+}
+
+fn check_table<T: PartialEq + Default>(table: &[T], used: &BTreeSet<i32>) -> Result<(), String> {
+    let name = std::any::type_name::<T>();
+    if table.first() != Some(&T::default()) {
+        return Err(format!("entry 0 of {name} is not empty"));
+    }
+    for (index, entry) in table.iter().enumerate().skip(1) {
+        if table[..index].contains(entry) {
+            return Err(format!("{name} {index} is there twice"));
+        }
+        if !used.contains(&i32::try_from(index).unwrap()) {
+            return Err(format!("{name} {index} is not used"));
+        }
+    }
+    match used
+        .iter()
+        .find(|index| usize::try_from(**index).map_or(true, |i| i >= table.len()))
+    {
+        Some(index) => Err(format!("there is no {name} {index}")),
+        None => Ok(()),
+    }
+}
+
+fn unique<T: Eq + Hash>(keys: impl Iterator<Item = T>) -> bool {
+    let mut seen = HashSet::new();
+    keys.into_iter().all(|key| seen.insert(key))
+}
+
+fn check_request(request: &ExportProfilesServiceRequest) -> Result<(), String> {
+    let dictionary = request.dictionary.as_ref().ok_or("no dictionary")?;
+    let mut strings = BTreeSet::new();
+    let mut stacks = BTreeSet::new();
+    let mut attributes = BTreeSet::new();
+    for of_resource in &request.resource_profiles {
+        let resource = of_resource.resource.as_ref().ok_or("no resource")?;
+        if !unique(resource.attributes.iter().map(|one| &one.key)) {
+            return Err("a resource has an attribute twice".to_owned());
+        }
+        let profiles = of_resource
+            .scope_profiles
+            .iter()
+            .flat_map(|one| &one.profiles);
+        for profile in profiles {
+            for value_type in [profile.sample_type, profile.period_type] {
+                let value_type = value_type.ok_or("a type is missing")?;
+                strings.extend([value_type.type_strindex, value_type.unit_strindex]);
+            }
+            for sample in &profile.samples {
+                if sample.values.is_empty() {
+                    return Err("a sample without values".to_owned());
+                }
+                stacks.insert(sample.stack_index);
+                attributes.extend(&sample.attribute_indices);
+            }
+            let identity = |sample: &Sample| (sample.stack_index, sample.attribute_indices.clone());
+            if !unique(profile.samples.iter().map(identity)) {
+                return Err("a sample is there twice".to_owned());
+            }
+        }
+    }
+    let stack = &dictionary.stack_table;
+    let locations = stack.iter().flat_map(|one| &one.location_indices);
+    let locations: BTreeSet<_> = locations.copied().collect();
+    let location = &dictionary.location_table;
+    let lines = || location.iter().flat_map(|one| &one.lines);
+    let functions: BTreeSet<_> = lines().map(|line| line.function_index).collect();
+    let mappings: BTreeSet<_> = location.iter().map(|one| one.mapping_index).collect();
+    attributes.extend(location.iter().flat_map(|one| &one.attribute_indices));
+    let mapping = &dictionary.mapping_table;
+    attributes.extend(mapping.iter().flat_map(|one| &one.attribute_indices));
+    strings.extend(mapping.iter().map(|one| one.filename_strindex));
+    for one in &dictionary.function_table {
+        strings.extend([
+            one.name_strindex,
+            one.system_name_strindex,
+            one.filename_strindex,
+        ]);
+    }
+    for one in &dictionary.attribute_table {
+        strings.extend([one.key_strindex, one.unit_strindex]);
+    }
+    check_table::<Stack>(stack, &stacks)?;
+    check_table::<Location>(location, &locations)?;
+    check_table::<Function>(&dictionary.function_table, &functions)?;
+    check_table::<Mapping>(mapping, &mappings)?;
+    check_table::<KeyValueAndUnit>(&dictionary.attribute_table, &attributes)?;
+    check_table::<String>(&dictionary.string_table, &strings)?;
+    check_table::<Link>(&dictionary.link_table, &BTreeSet::new())
+}
+
+fn strict_grpc(received: &Received) -> Reply {
+    let path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
+    if received.path != path {
+        return grpc_status(12, "unknown service");
+    }
+    match check_request(&request(received)) {
+        Ok(()) => grpc_message(&ExportProfilesServiceResponse::default().encode_to_vec()),
+        Err(error) => grpc_status(3, &error),
+    }
+}
+
+fn strict_http(received: &Received) -> Reply {
+    if received.path != "/v1development/profiles" {
+        return status(404, "");
+    }
+    if received.header("content-type") != "application/x-protobuf" {
+        return status(415, "");
+    }
+    match check_request(&request(received)) {
+        Ok(()) => status(200, ""),
+        Err(error) => status(400, &error),
+    }
+}
+
+fn grpc_partly(_: &Received) -> Reply {
+    grpc_message(&partly())
+}
+
+fn http_partly(_: &Received) -> Reply {
+    Reply::Answer(Answer {
+        status: 200,
+        body: partly(),
+        ..Answer::default()
+    })
+}
+
+fn partly() -> Vec<u8> {
+    let partial_success = Some(ExportProfilesPartialSuccess {
+        rejected_profiles: 1,
+        error_message: "too old".to_owned(),
+    });
+    ExportProfilesServiceResponse { partial_success }.encode_to_vec()
+}
+
+/// Two processes, with native and kernel frames.
+fn mixed() -> Profile {
+    let mut profile = made_processes("/srv/app/main.py");
+    let executable = |kind, path: &str, build_id: Option<&str>| Executable {
+        path: path.into(),
+        build_id: build_id.map(str::to_owned),
+        kind,
+        start: 0x1000,
+        limit: 0x9000,
+        file_offset: 0x1000,
+    };
+    let first = u32::try_from(profile.executables.len()).unwrap();
+    profile.executables.extend([
+        executable(ExecutableKind::File, "/usr/lib/libm.so.6", Some("0123abcd")),
+        executable(ExecutableKind::Kernel, "", None),
+    ]);
+    let code = |number, address| {
+        Some(Code {
+            executable: ExecutableId(first + number),
+            address,
+        })
+    };
+    let mut native = profile.locations[0].clone();
+    let mut function = profile.functions[native.lines[0].function.0 as usize].clone();
+    for (kind, name) in [
+        (FrameKind::Native, "sin"),
+        (FrameKind::Kernel, "do_sys_open"),
+    ] {
+        function.kind = kind;
+        name.clone_into(&mut function.name);
+        profile.functions.push(function.clone());
+    }
+    let functions = u32::try_from(profile.functions.len()).unwrap();
+    native.lines[0].function = crate::profile::FunctionId(functions - 2);
+    native.code = code(0, 0x1234);
+    let mut kernel = native.clone();
+    kernel.lines[0].function = crate::profile::FunctionId(functions - 1);
+    kernel.code = code(1, 0x2000);
+    let mut unnamed = native.clone();
+    unnamed.lines = Box::default();
+    unnamed.code = code(0, 0x5678);
+    let locations = u32::try_from(profile.locations.len()).unwrap();
+    profile.locations.extend([kernel, native, unnamed]);
+    let mut stack: Vec<_> = (locations..locations + 3)
+        .map(crate::profile::LocationId)
+        .collect();
+    let used = profile.samples[0].stack.0 as usize;
+    stack.extend(&profile.stacks[used]);
+    profile.stacks[used] = stack.into();
+    profile
+}
+
+fn mixed_report() -> Report {
+    let mut report = support::report("web", &pprof());
+    let mut labels = (*report.labels).clone();
+    labels.insert("container_id".to_owned(), "abc".to_owned());
+    labels.insert("team".to_owned(), "a".to_owned());
+    report.labels = labels.into();
+    report.profile = mixed().into();
+    report
+}
+
+fn text(value: Option<&AnyValue>) -> String {
+    match value.and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => text.clone(),
+        Some(Value::IntValue(number)) => number.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn attributes(dictionary: &ProfilesDictionary, indices: &[i32]) -> BTreeMap<String, String> {
+    let indices = indices.iter().map(|index| usize::try_from(*index).unwrap());
+    let entries = indices.map(|index| &dictionary.attribute_table[index]);
+    entries
+        .map(|entry| {
+            let key = usize::try_from(entry.key_strindex).unwrap();
+            (
+                dictionary.string_table[key].clone(),
+                text(entry.value.as_ref()),
+            )
+        })
+        .collect()
+}
+
+/// Everything that a collector understands of a request, one line for each sample.
+fn understood(request: &ExportProfilesServiceRequest) -> Vec<String> {
+    let dictionary = request.dictionary.as_ref().unwrap();
+    let at = |index: i32| usize::try_from(index).unwrap();
+    let string = |index| &dictionary.string_table[at(index)];
+    let mut lines = Vec::new();
+    for of_resource in &request.resource_profiles {
+        let resource = &of_resource.resource.as_ref().unwrap().attributes;
+        let pid = resource
+            .iter()
+            .find(|one| one.key == "process.pid")
+            .unwrap();
+        let pid = text(pid.value.as_ref());
+        for sample in &of_resource.scope_profiles[0].profiles[0].samples {
+            let thread = attributes(dictionary, &sample.attribute_indices);
+            let thread = format!("{} {}", thread["thread.id"], thread["thread.name"]);
+            let mut line = format!("{pid} {thread} {:?}", sample.values);
+            for index in &dictionary.stack_table[at(sample.stack_index)].location_indices {
+                let location = &dictionary.location_table[at(*index)];
+                let attributes = attributes(dictionary, &location.attribute_indices);
+                let kind = attributes
+                    .get("profile.frame.type")
+                    .map_or("-", |kind| kind);
+                let mapping =
+                    string(dictionary.mapping_table[at(location.mapping_index)].filename_strindex);
+                line += &format!("; {kind} {mapping} {:#x}", location.address);
+                for place in &location.lines {
+                    let function = &dictionary.function_table[at(place.function_index)];
+                    let (name, file) = (
+                        string(function.name_strindex),
+                        string(function.filename_strindex),
+                    );
+                    line += &format!(" {name} {file}:{}", place.line);
+                }
+            }
+            lines.push(line);
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// The same, from the model.
+fn expected(profile: &Profile) -> Vec<String> {
+    let mut lines = Vec::new();
+    for sample in &profile.samples {
+        let thread = &profile.threads[sample.thread.0 as usize];
+        let process = &profile.processes[thread.process.0 as usize];
+        let mut line = format!(
+            "{} {} {} [{}]",
+            process.pid, thread.tid, thread.name, sample.count
+        );
+        for id in &profile.stacks[sample.stack.0 as usize] {
+            let location = profile.location(*id);
+            let kind = match location.code {
+                Some(code) if profile.executable(code.executable).is_kernel() => "kernel",
+                Some(_) => "native",
+                None => match profile.function(location.lines[0].function).kind {
+                    FrameKind::Python => "cpython",
+                    _ => "-",
+                },
+            };
+            let mapping = match location.code {
+                None if process.runtime.is_empty() => String::new(),
+                None => format!("[{}]", process.runtime.to_lowercase()),
+                Some(code) if kind == "kernel" => {
+                    profile.executable(code.executable).name().into_owned()
+                }
+                Some(code) => profile
+                    .executable(code.executable)
+                    .path
+                    .display()
+                    .to_string(),
+            };
+            let address = location.code.map_or(0, |code| code.address);
+            line += &format!("; {kind} {mapping} {address:#x}");
+            for place in &location.lines {
+                let function = profile.function(place.function);
+                let number = place.line.map_or(0, std::num::NonZeroU32::get);
+                line += &format!(" {} {}:{number}", function.name, function.file);
+            }
+        }
+        lines.push(line);
+    }
+    lines.sort();
+    lines
+}
+
+#[tokio::test]
+async fn a_collector_gets_what_was_sent() {
+    for (protocol, check) in [
+        (OtlpProtocol::Grpc, strict_grpc as fn(&Received) -> Reply),
+        (OtlpProtocol::Http, strict_http),
+    ] {
+        let server = Server::start(check).await;
+        let exporters = start(otlp(&server.url(), protocol));
+        let report = mixed_report();
+        exporters.push(&report);
+        exporters.push(&numbered(1));
+        let status = &exporters.shut_down(Duration::from_secs(60)).await[0];
+        let counts = checked(status);
+        assert_eq!((counts.delivered, counts.attempts), (2, 2), "{status:?}");
+        assert_eq!(counts.partly_rejected, 0);
+
+        let received = server.received();
+        let sent = request(&received[0]);
+        assert_eq!(understood(&sent), expected(&report.profile));
+        let dictionary = sent.dictionary.as_ref().unwrap();
+        let builds: Vec<_> = dictionary
+            .mapping_table
+            .iter()
+            .map(|mapping| attributes(dictionary, &mapping.attribute_indices))
+            .filter(|attributes| !attributes.is_empty())
+            .collect();
+        let key = "process.executable.build_id.gnu".to_owned();
+        assert_eq!(builds, [BTreeMap::from([(key, "0123abcd".to_owned())])]);
+    }
+}
+
+#[tokio::test]
+async fn a_resource_is_a_process() {
+    let server = Server::start(strict_http).await;
+    let exporters = start(otlp(&server.url(), OtlpProtocol::Http));
+    let report = mixed_report();
+    exporters.push(&report);
+    exporters.shut_down(Duration::from_secs(60)).await;
+    let sent = request(&server.received()[0]);
+    assert_eq!(sent.resource_profiles.len(), report.profile.processes.len());
+    let first = &sent.resource_profiles[0];
+    let resource: Vec<_> = first
+        .resource
+        .as_ref()
+        .unwrap()
+        .attributes
+        .iter()
+        .map(|one| (one.key.as_str(), text(one.value.as_ref())))
+        .collect();
+    let expected = [
+        ("container.id", "abc"),
+        ("process.executable.name", "python3.12"),
+        ("process.pid", "4242"),
+        ("process.runtime.name", "cpython"),
+        ("process.runtime.version", "3.12.1"),
+        ("service.name", "web"),
+        ("team", "a"),
+    ];
+    assert_eq!(
+        resource,
+        expected.map(|(key, value)| (key, value.to_owned()))
+    );
+    let profile = &first.scope_profiles[0].profiles[0];
+    let since = report
+        .start()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    assert_eq!(u128::from(profile.time_unix_nano), since.as_nanos());
+    assert_eq!(
+        u128::from(profile.duration_nano),
+        report.duration().as_nanos()
+    );
+    assert_eq!(
+        profile.period,
+        i64::try_from(report.profile.period.as_nanos()).unwrap()
+    );
+}
+
+#[tokio::test]
+async fn what_a_collector_takes_in_part_is_counted() {
+    for (protocol, check) in [
+        (OtlpProtocol::Grpc, grpc_partly as fn(&Received) -> Reply),
+        (OtlpProtocol::Http, http_partly),
+    ] {
+        let server = Server::start(check).await;
+        let exporters = start(otlp(&server.url(), protocol));
+        exporters.push(&numbered(1));
+        let counts = checked(&exporters.shut_down(Duration::from_secs(60)).await[0]);
+        assert_eq!((counts.delivered, counts.partly_rejected), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_profile_whose_indexes_lie_is_dropped() {
+    let server = Server::start(strict_http).await;
+    let exporters = start(otlp(&server.url(), OtlpProtocol::Http));
+    let mut report = mixed_report();
+    let mut profile = mixed();
+    profile.samples[0].stack = crate::profile::StackId(u32::MAX);
+    report.profile = profile.into();
+    exporters.push(&report);
+    exporters.push(&numbered(1));
+    let counts = checked(&exporters.shut_down(Duration::from_secs(60)).await[0]);
+    assert_eq!((counts.delivered, counts.dropped.unencodable), (1, 1));
+}

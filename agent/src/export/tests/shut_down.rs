@@ -1,0 +1,167 @@
+//! The end, and the start after it.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use super::{
+    receivers::{services, strict_pyroscope},
+    server::{Reply, Server},
+    *,
+};
+
+#[tokio::test]
+async fn what_waits_is_delivered_first() {
+    let server = Server::start(strict_pyroscope).await;
+    let exporters = start(pyroscope(&server.url()));
+    for number in 0..50 {
+        exporters.push(&numbered(number));
+    }
+    let status = exporters.shut_down(Duration::from_secs(60)).await;
+    assert_eq!(checked(&status[0]).delivered, 50);
+}
+
+#[tokio::test]
+async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
+    let clock = Clock::stop();
+    let temporary = tempfile::tempdir().unwrap();
+    let server = Server::start(strict_pyroscope).await;
+    server.say(Reply::Hang);
+    let config = with_spool(pyroscope(&server.url()), temporary.path());
+    let exporters = start(config.clone());
+    for number in 0..10 {
+        exporters.push(&numbered(number));
+    }
+    until(|| counts(&exporters).attempts == 1).await;
+    let end = tokio::spawn(exporters.shut_down(Duration::from_secs(5)));
+    breathe().await;
+    clock.pass(Duration::from_secs(5)).await;
+    let first = checked(&end.await.unwrap()[0]);
+    assert_eq!((first.delivered, first.waiting.spool), (0, 10), "{first:?}");
+
+    let exporters = start(config);
+    until(|| counts(&exporters).delivered == 10).await;
+    let second = counts(&exporters);
+    assert_eq!((second.found, second.accepted), (10, 0));
+    let expected: Vec<_> = (0..10)
+        .map(|number| format!("service {number:03}"))
+        .collect();
+    assert_eq!(services(&server.received()), expected);
+}
+
+#[tokio::test]
+async fn without_a_spool_what_is_left_is_counted() {
+    let clock = Clock::stop();
+    let server = Server::start(strict_pyroscope).await;
+    server.say(Reply::Hang);
+    let exporters = start(pyroscope(&server.url()));
+    for number in 0..10 {
+        exporters.push(&numbered(number));
+    }
+    until(|| counts(&exporters).attempts == 1).await;
+    let end = tokio::spawn(exporters.shut_down(Duration::from_secs(5)));
+    breathe().await;
+    clock.pass(Duration::from_secs(5)).await;
+    let counts = checked(&end.await.unwrap()[0]);
+    assert_eq!((counts.delivered, counts.dropped.shut_down), (0, 10));
+    assert_eq!(counts.waiting.total(), 0);
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_is_not_waited_for_when_there_is_a_spool() {
+    let clock = Clock::stop();
+    let temporary = tempfile::tempdir().unwrap();
+    let address = Server::start(strict_pyroscope).await.address;
+    let config = with_spool(pyroscope(&format!("http://{address}")), temporary.path());
+    let exporters = start(config);
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).waiting.spool == 1).await;
+    exporters.push(&numbered(2));
+    // The clock stands still: this ends by itself or not at all.
+    let status = exporters.shut_down(Duration::from_secs(5)).await;
+    assert_eq!(checked(&status[0]).waiting.spool, 2);
+    drop(clock);
+}
+
+#[tokio::test]
+async fn a_parcel_that_was_torn_is_counted() {
+    let temporary = tempfile::tempdir().unwrap();
+    let server = Server::start(strict_pyroscope).await;
+    let config = with_spool(pyroscope(&server.url()), temporary.path());
+    std::fs::write(temporary.path().join("0000010000000000.parcel"), [0; 50]).unwrap();
+    let exporters = start(config);
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).delivered == 1).await;
+    let counts = counts(&exporters);
+    assert_eq!((counts.found, counts.dropped.spool_torn), (1, 1));
+}
+
+#[tokio::test]
+async fn a_spool_is_not_shared() {
+    let temporary = tempfile::tempdir().unwrap();
+    let config = with_spool(pyroscope("http://127.0.0.1:1"), temporary.path());
+    let error = Exporters::start(vec![config.clone(), config])
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().contains("another destination's"),
+        "{error}"
+    );
+}
+
+/// Tells a process of this program that it is the one to be killed, and where its spool is.
+const VICTIM: &str = "AGENT_TEST_EXPORT_VICTIM";
+
+/// The names of the parcels in a folder.
+fn parcels(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "parcel"))
+        .collect()
+}
+
+/// Reports without end, to a collector that is away.
+async fn be_killed(folder: &Path) -> ! {
+    let exporters = start(with_spool(pyroscope("http://127.0.0.1:1"), folder));
+    for number in 0.. {
+        exporters.push(&numbered(number));
+        breathe().await;
+    }
+    unreachable!()
+}
+
+#[tokio::test]
+async fn what_is_in_the_spool_outlives_a_kill() {
+    if let Some(folder) = env::var_os(VICTIM) {
+        be_killed(Path::new(&folder)).await;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let name = "export::tests::shut_down::what_is_in_the_spool_outlives_a_kill";
+    let mut victim = Command::new(env::current_exe().unwrap())
+        .args([name, "--exact"])
+        .env(VICTIM, temporary.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| parcels(temporary.path()).len() >= 30).await;
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let left = parcels(temporary.path()).len() as u64;
+
+    let server = Server::start(strict_pyroscope).await;
+    let exporters = start(with_spool(pyroscope(&server.url()), temporary.path()));
+    until(|| counts(&exporters).waiting.total() == 0).await;
+    let counts = counts(&exporters);
+    assert_eq!(
+        (counts.found, counts.delivered),
+        (left, left - counts.dropped.spool_torn)
+    );
+    // Only what was being written when it was killed may be torn.
+    assert!(counts.dropped.spool_torn <= 1, "{counts:?}");
+    let expected = (0..counts.delivered).map(|number| format!("service {number:03}"));
+    assert_eq!(services(&server.received()), expected.collect::<Vec<_>>());
+}

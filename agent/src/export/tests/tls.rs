@@ -1,0 +1,221 @@
+//! TLS with certificates of our own.
+
+use std::{fs, path::Path, sync::Arc};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer},
+    server::WebPkiClientVerifier,
+};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::{
+    receivers::{strict_parca, strict_pyroscope},
+    server::Server,
+    *,
+};
+use crate::export::{ClientCertificate, TlsConfig};
+
+type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+fn authority() -> Issuer {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// A certificate and its key, in PEM and in DER.
+fn issued(
+    issuer: &Issuer,
+    name: &str,
+    usage: ExtendedKeyUsagePurpose,
+) -> (String, KeyPair, CertificateDer<'static>) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.extended_key_usages = vec![usage];
+    let certificate = params.signed_by(&key, issuer).unwrap();
+    (certificate.pem(), key, certificate.der().clone())
+}
+
+/// What a server knows that was issued to by one authority and asks clients for another's.
+fn acceptor(issuer: &Issuer, clients: Option<&Issuer>, protocol: &str) -> TlsAcceptor {
+    let (_, key, certificate) = issued(issuer, "127.0.0.1", ExtendedKeyUsagePurpose::ServerAuth);
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(clients.der().clone()).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        }
+    };
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn server(acceptor: TlsAcceptor, is_grpc: bool) -> Server {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let check = if is_grpc {
+        strict_parca
+    } else {
+        strict_pyroscope
+    };
+    Server::start_at(address, check, Some(acceptor)).await
+}
+
+fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> Config {
+    let mut config = if is_grpc {
+        parca(&format!("https://{}", server.address))
+    } else {
+        pyroscope(&format!("https://{}", server.address))
+    };
+    match &mut config.to {
+        To::Pyroscope(to) => to.http.tls = tls,
+        To::Parca(to) => to.http.tls = tls,
+        _ => unreachable!(),
+    }
+    config
+}
+
+fn trusted(folder: &Path, authority: &Issuer) -> TlsConfig {
+    let path = folder.join("ca.pem");
+    fs::write(&path, authority.pem()).unwrap();
+    TlsConfig {
+        ca_file: Some(path),
+        client: None,
+    }
+}
+
+fn client(folder: &Path, issuer: &Issuer) -> ClientCertificate {
+    let (certificate, key, _) = issued(issuer, "agent", ExtendedKeyUsagePurpose::ClientAuth);
+    let paths = ClientCertificate {
+        certificate_file: folder.join("client.pem"),
+        key_file: folder.join("client.key"),
+    };
+    fs::write(&paths.certificate_file, certificate).unwrap();
+    fs::write(&paths.key_file, key.serialize_pem()).unwrap();
+    paths
+}
+
+#[tokio::test]
+async fn who_is_vouched_for_gets_profiles() {
+    let temporary = tempfile::tempdir().unwrap();
+    let authority = authority();
+    for (is_grpc, protocol) in [(false, "http/1.1"), (true, "h2")] {
+        let server = server(acceptor(&authority, None, protocol), is_grpc).await;
+        let tls = trusted(temporary.path(), &authority);
+        let exporters = start(config(&server, tls, is_grpc));
+        exporters.push(&numbered(1));
+        let status = &exporters.shut_down(Duration::from_secs(60)).await[0];
+        let counts = checked(status);
+        assert_eq!((counts.delivered, counts.attempts), (1, 1), "{status:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_vouched_for_gets_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let authority = authority();
+    let server = server(acceptor(&authority, None, "http/1.1"), false).await;
+    // Neither another authority nor those of the system know it.
+    for tls in [
+        trusted(temporary.path(), &self::authority()),
+        TlsConfig::default(),
+    ] {
+        let exporters = start(config(&server, tls, false));
+        exporters.push(&numbered(1));
+        until(|| counts(&exporters).failures.tls > 0).await;
+        assert_eq!(counts(&exporters).waiting.total(), 1);
+    }
+    assert!(server.received().is_empty());
+}
+
+#[tokio::test]
+async fn a_client_shows_its_certificate() {
+    let temporary = tempfile::tempdir().unwrap();
+    let authority = authority();
+    for (is_grpc, protocol) in [(false, "http/1.1"), (true, "h2")] {
+        let acceptor = acceptor(&authority, Some(&authority), protocol);
+        let server = server(acceptor, is_grpc).await;
+        let mut tls = trusted(temporary.path(), &authority);
+        let exporters = start(config(&server, tls.clone(), is_grpc));
+        exporters.push(&numbered(1));
+        until(|| counts(&exporters).failures.tls > 0).await;
+        let words = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(words.starts_with("cannot agree on TLS"), "{words}");
+        drop(exporters);
+
+        tls.client = Some(client(temporary.path(), &authority));
+        let exporters = start(config(&server, tls, is_grpc));
+        exporters.push(&numbered(1));
+        let status = &exporters.shut_down(Duration::from_secs(60)).await[0];
+        assert_eq!(checked(status).delivered, 1, "{status:?}");
+    }
+}
+
+#[tokio::test]
+async fn certificates_are_read_anew() {
+    let clock = Clock::stop();
+    let temporary = tempfile::tempdir().unwrap();
+    let authority = authority();
+    let acceptor = acceptor(&authority, Some(&authority), "http/1.1");
+    let server = server(acceptor, false).await;
+    let mut tls = trusted(temporary.path(), &authority);
+    // Of an authority that the server does not ask for.
+    tls.client = Some(client(temporary.path(), &self::authority()));
+    let exporters = start(config(&server, tls, false));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).failures.tls > 0).await;
+    client(temporary.path(), &authority);
+    clock.pass_until(|| counts(&exporters).delivered == 1).await;
+}
+
+#[tokio::test]
+async fn files_that_are_not_certificates_are_named() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("empty.pem");
+    fs::write(&path, "").unwrap();
+    let tls = TlsConfig {
+        ca_file: Some(path),
+        client: None,
+    };
+    let server = server(acceptor(&authority(), None, "http/1.1"), false).await;
+    let exporters = start(config(&server, tls, false));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).failures.credentials > 0).await;
+    let words = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(words.contains("empty.pem"), "{words}");
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_not_waited_for() {
+    let clock = Clock::stop();
+    let temporary = tempfile::tempdir().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let mut config = pyroscope(&format!("https://{address}"));
+    if let To::Pyroscope(to) = &mut config.to {
+        to.http.tls = trusted(temporary.path(), &authority());
+    }
+    let exporters = start(config);
+    exporters.push(&numbered(1));
+    let (_stream, _) = silent.accept().await.unwrap();
+    clock
+        .pass_until(|| counts(&exporters).failures.timed_out == 1)
+        .await;
+    let words = exporters.status()[0].last_failure.clone().unwrap();
+    assert_eq!(words, "no connection within 10 s");
+}

@@ -1,0 +1,144 @@
+//! What the state of the runtimes says about a container.
+//!
+//! containerd keeps a bundle for each running container, whose annotations its part for
+//! Kubernetes writes; Docker a description; Podman and CRI-O one list of all. CRI-O's and
+//! Docker's names of containers of Kubernetes say what they belong to.
+
+use std::{collections::HashMap, io::Read as _, path::Path, sync::Arc};
+
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{MAX_TEXT, Place, Pod, bounded, kubernetes_name};
+use crate::process::{cgroup::Runtime, open_on_host};
+
+/// Most bytes of a file.
+const MAX_BYTES: u64 = 8 << 20;
+
+/// Where containerd keeps the bundles of its namespaces: its own, that of k3s and that
+/// of `MicroK8s`.
+const CONTAINERD: [&str; 3] = [
+    "run/containerd/io.containerd.runtime.v2.task",
+    "run/k3s/containerd/io.containerd.runtime.v2.task",
+    "var/snap/microk8s/common/run/containerd/io.containerd.runtime.v2.task",
+];
+
+/// The namespaces of Kubernetes and of nerdctl.
+const CONTAINERD_NAMESPACES: [&str; 2] = ["k8s.io", "default"];
+
+/// Where Podman and CRI-O keep their lists; containers that do not outlive the machine have one
+/// of their own.
+const STORAGE: [&str; 3] = [
+    "var/lib/containers/storage/overlay-containers/containers.json",
+    "var/lib/containers/storage/overlay-containers/volatile-containers.json",
+    "run/containers/storage/overlay-containers/volatile-containers.json",
+];
+
+/// The container with this id.
+pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Option<Place> {
+    // It becomes part of a path.
+    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (containerd, docker, storage) = (
+        || containerd(root, id),
+        || docker(root, id),
+        || storage(root, id),
+    );
+    match runtime {
+        Some(Runtime::Containerd) => containerd(),
+        Some(Runtime::Docker) => docker(),
+        Some(Runtime::Podman | Runtime::CriO) => storage(),
+        // Their ids are names.
+        Some(Runtime::Lxc | Runtime::Nspawn) => None,
+        None => containerd().or_else(docker).or_else(storage),
+    }
+}
+
+fn containerd(root: &Path, id: &str) -> Option<Place> {
+    /// The start of the bundle's `config.json`.
+    #[derive(Deserialize)]
+    struct Bundle {
+        annotations: HashMap<String, Option<String>>,
+    }
+
+    let bundle: Bundle = CONTAINERD.iter().find_map(|folder| {
+        CONTAINERD_NAMESPACES.iter().find_map(|namespace| {
+            let folder = root.join(folder).join(namespace).join(id);
+            read(&folder.join("config.json"))
+        })
+    })?;
+    let text = |name: &str| {
+        let text = bundle.annotations.get(name)?.clone()?;
+        (!text.is_empty() && text.len() <= MAX_TEXT).then_some(text)
+    };
+    let pod = Pod {
+        uid: text("io.kubernetes.cri.sandbox-uid").unwrap_or_default(),
+        name: text("io.kubernetes.cri.sandbox-name").unwrap_or_default(),
+        namespace: text("io.kubernetes.cri.sandbox-namespace").unwrap_or_default(),
+        ..Pod::default()
+    };
+    let container = text("io.kubernetes.cri.container-name").or_else(|| text("nerdctl/name"));
+    let pod = (!pod.name.is_empty()).then(|| Arc::new(pod));
+    (container.is_some() || pod.is_some()).then_some(Place {
+        container,
+        pod,
+        ..Place::default()
+    })
+}
+
+fn docker(root: &Path, id: &str) -> Option<Place> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Description {
+        name: String,
+        config: Option<Config>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Config {
+        labels: Option<HashMap<String, Option<String>>>,
+    }
+
+    let file = root.join("var/lib/docker/containers").join(id);
+    let description: Description = read(&file.join("config.v2.json"))?;
+    let name = description.name.trim_start_matches('/');
+    let labels = description.config.and_then(|config| config.labels);
+    named(name).map(|place| {
+        kubernetes_name(name).unwrap_or(Place {
+            labels: bounded(labels.unwrap_or_default()),
+            ..place
+        })
+    })
+}
+
+fn storage(root: &Path, id: &str) -> Option<Place> {
+    #[derive(Deserialize)]
+    struct Stored {
+        id: String,
+        names: Option<Vec<String>>,
+    }
+
+    let stored: Stored = STORAGE.iter().find_map(|file| {
+        let list: Vec<Stored> = read(&root.join(file))?;
+        list.into_iter().find(|stored| stored.id == id)
+    })?;
+    let names = stored.names?;
+    let name = names.first()?;
+    kubernetes_name(name).or_else(|| named(name))
+}
+
+fn named(name: &str) -> Option<Place> {
+    (!name.is_empty() && name.len() <= MAX_TEXT).then(|| Place {
+        container: Some(name.to_owned()),
+        ..Place::default()
+    })
+}
+
+/// What is in a file, if it is there and makes sense.
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let mut text = Vec::new();
+    let file = open_on_host(path).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}

@@ -1,0 +1,190 @@
+//! Selectors as they are written, and whether they make sense.
+
+use std::{fs::File, io::Read as _};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::{Condition, Selector, pattern::Pattern};
+
+/// Where the names of users are.
+const USERS: &str = "/etc/passwd";
+
+/// Most bytes of it.
+const MAX_USERS_BYTES: u64 = 16 << 20;
+
+/// Why a selector is not taken.
+#[derive(Debug, Error)]
+pub enum Invalid {
+    /// A condition says nothing.
+    #[error("a condition in `{list}` is empty: it would be met by every process")]
+    Empty {
+        /// The list that it is in.
+        list: &'static str,
+    },
+    /// There is no such user.
+    #[error("there is no user `{name}` in {USERS}; give the number of the user")]
+    User {
+        /// What is written.
+        name: String,
+    },
+    /// A group's path is none.
+    #[error("`{path}` is not the path of a control group: it starts with `/`")]
+    Cgroup {
+        /// What is written.
+        path: String,
+    },
+}
+
+/// A selector as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Written {
+    include: Vec<WrittenCondition>,
+    exclude: Vec<WrittenCondition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WrittenCondition {
+    pid: OneOrMany<u32>,
+    command: OneOrMany<String>,
+    user: OneOrMany<User>,
+    cgroup: OneOrMany<String>,
+    unit: OneOrMany<String>,
+    container: OneOrMany<String>,
+    pod: OneOrMany<String>,
+    namespace: OneOrMany<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "neither one value nor a list of them")]
+enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "neither the number nor the name of a user")]
+enum User {
+    Id(u32),
+    Name(String),
+}
+
+impl<T> Default for OneOrMany<T> {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl<T> OneOrMany<T> {
+    fn into_vec(self) -> Vec<T> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl OneOrMany<String> {
+    fn into_patterns(self) -> Vec<Pattern> {
+        self.into_vec().iter().map(|it| Pattern::new(it)).collect()
+    }
+}
+
+impl TryFrom<Written> for Selector {
+    type Error = Invalid;
+
+    fn try_from(written: Written) -> Result<Self, Invalid> {
+        let read = |list, conditions: Vec<WrittenCondition>| {
+            let conditions = conditions.into_iter();
+            conditions.map(|it| it.read(list)).collect::<Result<_, _>>()
+        };
+        Ok(Self {
+            include: read("include", written.include)?,
+            exclude: read("exclude", written.exclude)?,
+        })
+    }
+}
+
+impl WrittenCondition {
+    fn read(self, list: &'static str) -> Result<Condition, Invalid> {
+        let users = self.user.into_vec().into_iter().map(user);
+        let condition = Condition {
+            pids: self.pid.into_vec(),
+            commands: self.command.into_patterns(),
+            users: users.collect::<Result<_, _>>()?,
+            cgroups: self.cgroup.into_vec(),
+            units: self.unit.into_patterns(),
+            containers: self.container.into_patterns(),
+            pods: self.pod.into_patterns(),
+            namespaces: self.namespace.into_patterns(),
+        };
+        let mut paths = condition.cgroups.iter();
+        if let Some(path) = paths.find(|path| !path.starts_with('/')) {
+            return Err(Invalid::Cgroup { path: path.clone() });
+        }
+        let patterns = [
+            &condition.commands,
+            &condition.units,
+            &condition.containers,
+            &condition.pods,
+            &condition.namespaces,
+        ];
+        let says_nothing = patterns.iter().all(|patterns| patterns.is_empty())
+            && condition.pids.is_empty()
+            && condition.users.is_empty()
+            && condition.cgroups.is_empty();
+        if says_nothing {
+            return Err(Invalid::Empty { list });
+        }
+        Ok(condition)
+    }
+}
+
+fn user(written: User) -> Result<u32, Invalid> {
+    let name = match written {
+        User::Id(id) => return Ok(id),
+        User::Name(name) => name,
+    };
+    if let Ok(id) = name.parse() {
+        return Ok(id);
+    }
+    let mut users = Vec::new();
+    // Without the file no name is known.
+    let _ = File::open(USERS).and_then(|file| file.take(MAX_USERS_BYTES).read_to_end(&mut users));
+    id_of(&name, &users).ok_or(Invalid::User { name })
+}
+
+/// The id of a user in a file `passwd`, of lines `NAME:PASSWORD:ID:…`.
+fn id_of(name: &str, users: &[u8]) -> Option<u32> {
+    users.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|&byte| byte == b':');
+        let is_user = fields.next()? == name.as_bytes();
+        let id = str::from_utf8(fields.nth(1)?).ok()?;
+        is_user.then(|| id.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::id_of;
+    use proptest::prelude::{any, proptest};
+
+    #[test]
+    fn users_have_names() {
+        let users = b"root:x:0:0:root:/root:/bin/bash\nbroken\nweb:x:33:33::/:/bin/sh\nodd:x:y:";
+        assert_eq!(id_of("root", users), Some(0));
+        assert_eq!(id_of("web", users), Some(33));
+        for name in ["odd", "broken", "we", ""] {
+            assert_eq!(id_of(name, users), None, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_makes_it_panic(users in any::<Vec<u8>>()) {
+            let _ = id_of("", &users);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What the name of one control group says, by the habits of those who create them.
+//!
+//! With the driver `systemd` a container is a scope, `RUNTIME-ID.scope`, and a pod a slice whose
+//! UID has `_` for `-`; with the driver `cgroupfs` a container is a directory, `ID` or
+//! `RUNTIME-ID`, and a pod `podUID`. A containerd that was told one driver by a kubelet that uses
+//! the other creates `SLICE:RUNTIME:ID`.
+
+use super::{Container, PodReference, QualityOfService, Runtime};
+
+/// Digits of a container's id.
+const ID_DIGITS: usize = 64;
+
+/// Digits of a task's id of Amazon ECS, whose containers on Fargate are `TASK-NUMBER`.
+const TASK_DIGITS: usize = 32;
+
+/// What a name says.
+#[derive(Debug)]
+pub(super) enum Name {
+    Container(Container),
+    Pod(PodReference),
+    PodAndContainer(PodReference, Container),
+    Unit,
+    Slice,
+    Other,
+}
+
+impl Name {
+    /// What `name` says of a group that lies in `before`, the outermost first, and in which the
+    /// process is in `next`.
+    pub(super) fn of(name: &str, before: &[&str], next: Option<&str>) -> Self {
+        let parent = before.last().copied();
+        if let Some((pod, container)) = unseparated(name) {
+            return match pod {
+                Some(pod) => Self::PodAndContainer(pod, container),
+                None => Self::Container(container),
+            };
+        }
+        if let Some(pod) = pod(name, parent) {
+            return Self::Pod(pod);
+        }
+        let scope = name.strip_suffix(".scope");
+        let found = of_oci(scope.unwrap_or(name), before)
+            .or_else(|| lxc(name, parent))
+            .or_else(|| machine(name, parent, next));
+        if let Some(container) = found {
+            return Self::Container(container);
+        }
+        if scope.or(name.strip_suffix(".service")).is_some() {
+            Self::Unit
+        } else if name.strip_suffix(".slice").is_some() {
+            Self::Slice
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// The user whose systemd runs as this unit, `user@1000.service`.
+pub(super) fn manager_of_user(unit: &str) -> Option<u32> {
+    let user = unit.strip_prefix("user@")?.strip_suffix(".service")?;
+    user.parse().ok()
+}
+
+/// Reads `SLICE:RUNTIME:ID`.
+fn unseparated(name: &str) -> Option<(Option<PodReference>, Container)> {
+    let (rest, id) = name.rsplit_once(':')?;
+    let (slice, prefix) = rest.rsplit_once(':')?;
+    let container = Container {
+        id: is_id(id).then(|| id.to_owned())?,
+        runtime: runtime_of_prefix(prefix),
+    };
+    Some((pod(slice, None), container))
+}
+
+/// Reads `podUID` and `kubepods-burstable-podUID.slice`, also with something before `kubepods`.
+fn pod(name: &str, parent: Option<&str>) -> Option<PodReference> {
+    let (uid, quality) = match name.strip_suffix(".slice") {
+        Some(slice) => {
+            let (place, uid) = slice.rsplit_once("-pod")?;
+            let last = place.rsplit('-').next();
+            (uid.replace('_', "-"), Some(quality(last?)?))
+        }
+        None => (
+            name.strip_prefix("pod")?.to_owned(),
+            parent.and_then(quality),
+        ),
+    };
+    // Static pods have the digits of a hash instead of a UUID.
+    let is_uid =
+        (32..=36).contains(&uid.len()) && uid.bytes().all(|byte| byte == b'-' || is_digit(byte));
+    is_uid.then_some(PodReference { uid, quality })
+}
+
+/// What the group that pods lie in says of them.
+fn quality(place: &str) -> Option<QualityOfService> {
+    match place {
+        "kubepods" => Some(QualityOfService::Guaranteed),
+        "burstable" => Some(QualityOfService::Burstable),
+        "besteffort" => Some(QualityOfService::BestEffort),
+        _ => None,
+    }
+}
+
+/// Reads the names that the runtimes of the Open Container Initiative are given.
+fn of_oci(name: &str, before: &[&str]) -> Option<Container> {
+    let parent = before.last().copied();
+    let container = |id: &str, runtime| Container {
+        id: id.to_owned(),
+        runtime,
+    };
+    if is_id(name) {
+        // So are Podman's pods called, which contain `libpod-ID`.
+        let is_pod = parent == Some("libpod_parent");
+        return (!is_pod).then(|| container(name, parent.and_then(runtime_of_parent)));
+    }
+    let (prefix, id) = name.rsplit_once('-')?;
+    if is_id(id) {
+        // The processes that watch over containers are not in them.
+        let is_monitor = prefix.ends_with("conmon");
+        return (!is_monitor).then(|| container(id, runtime_of_prefix(prefix)));
+    }
+    let is_fargate = before.contains(&"ecs")
+        && prefix.len() == TASK_DIGITS
+        && prefix.bytes().all(is_digit)
+        && !id.is_empty()
+        && id.bytes().all(|byte| byte.is_ascii_digit());
+    is_fargate.then(|| container(name, None))
+}
+
+/// Reads `lxc.payload.NAME` and `lxc/NAME`; `lxc.monitor.NAME` watches over it.
+fn lxc(name: &str, parent: Option<&str>) -> Option<Container> {
+    let id = match (parent, name.strip_prefix("lxc.payload.")) {
+        (_, Some(id)) => id,
+        (Some("lxc" | "lxc.payload"), None) => name,
+        _ => return None,
+    };
+    Some(Container {
+        id: id.to_owned(),
+        runtime: Some(Runtime::Lxc),
+    })
+}
+
+/// Reads `machine-NAME.scope` and `systemd-nspawn@NAME.service`.
+fn machine(name: &str, parent: Option<&str>, next: Option<&str>) -> Option<Container> {
+    // The process of systemd-nspawn itself is not in its container.
+    if parent != Some("machine.slice") || next == Some("supervisor") {
+        return None;
+    }
+    let service = name
+        .strip_prefix("systemd-nspawn@")
+        .and_then(|rest| rest.strip_suffix(".service"));
+    let scope = name
+        .strip_prefix("machine-")
+        .and_then(|rest| rest.strip_suffix(".scope"));
+    let id = unescape(service.or(scope)?);
+    // Machines of libvirt, which are mostly virtual.
+    let is_libvirt = scope.is_some() && (id.starts_with("qemu-") || id.starts_with("lxc-"));
+    (!is_libvirt).then_some(Container {
+        id,
+        runtime: Some(Runtime::Nspawn),
+    })
+}
+
+fn runtime_of_prefix(prefix: &str) -> Option<Runtime> {
+    match prefix {
+        "docker" => Some(Runtime::Docker),
+        "cri-containerd" | "nerdctl" => Some(Runtime::Containerd),
+        "crio" => Some(Runtime::CriO),
+        "libpod" | "libpod-payload" => Some(Runtime::Podman),
+        _ => None,
+    }
+}
+
+/// What runs the containers that are directories of this group.
+fn runtime_of_parent(parent: &str) -> Option<Runtime> {
+    match parent {
+        "docker" => Some(Runtime::Docker),
+        // Namespaces of containerd.
+        "default" | "k8s.io" => Some(Runtime::Containerd),
+        _ => None,
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == ID_DIGITS && text.bytes().all(is_digit)
+}
+
+/// Whether it is a hexadecimal digit as runtimes write it.
+fn is_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+/// The name that systemd has written with `\xHH` for what units must not contain.
+fn unescape(name: &str) -> String {
+    let mut plain = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find("\\x") {
+        let (before, escaped) = rest.split_at(at);
+        plain.extend_from_slice(before.as_bytes());
+        let digits = escaped.get(2..4).unwrap_or_default();
+        if let Ok(byte) = u8::from_str_radix(digits, 16) {
+            plain.push(byte);
+            rest = &escaped[4..];
+        } else {
+            plain.extend_from_slice(b"\\x");
+            rest = &escaped[2..];
+        }
+    }
+    plain.extend_from_slice(rest.as_bytes());
+    String::from_utf8_lossy(&plain).into_owned()
+}

@@ -1,0 +1,278 @@
+//! Which container, pod and unit processes belong to, with the kernel's own control groups and a
+//! container that Podman runs.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio, id},
+    thread,
+    time::{Duration, Instant},
+};
+
+use agent::{
+    labels::{
+        self, Labeller,
+        facts::{Facts, Wanted},
+        pods::{HostFiles, Pods},
+    },
+    process::{
+        Process,
+        cgroup::{Cgroup, QualityOfService, Runtime},
+    },
+};
+use xtask::{packages, process::find_program};
+
+const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
+const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
+const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
+
+/// How long a container may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where the hierarchy is mounted that names things best.
+fn hierarchy() -> PathBuf {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (place, kind) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(place))
+    });
+    assert!(
+        mount.is_some(),
+        "control groups of version 2 are not mounted"
+    );
+    mount.unwrap()
+}
+
+/// Control groups that are removed in the end.
+struct Groups {
+    top: PathBuf,
+    made: Vec<PathBuf>,
+}
+
+impl Groups {
+    fn new(name: &str) -> Self {
+        let top = hierarchy().join(format!("agent-{name}-{}", id()));
+        let mut groups = Self {
+            top: top.clone(),
+            made: Vec::new(),
+        };
+        groups.make(&top);
+        groups
+    }
+
+    fn make(&mut self, path: &Path) {
+        fs::create_dir(path).unwrap();
+        self.made.push(path.to_owned());
+    }
+
+    /// Makes a group with all that it lies in.
+    fn add(&mut self, path: &str) -> PathBuf {
+        let mut at = self.top.clone();
+        for part in path.split('/') {
+            at.push(part);
+            if !at.exists() {
+                self.make(&at);
+            }
+        }
+        at
+    }
+
+    /// What a process in this group is said to belong to.
+    fn seen(&mut self, path: &str) -> Cgroup {
+        let group = self.add(path);
+        let sleeper = Sleeper::start();
+        fs::write(group.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
+        let process = Process::open(sleeper.0.id()).unwrap();
+        process.cgroup().unwrap()
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for path in self.made.iter().rev() {
+            // A process that has just ended may still be counted.
+            let start = Instant::now();
+            while fs::remove_dir(path).is_err() && start.elapsed() < Duration::from_secs(2) {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// A process that does nothing.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Self {
+        Self(Command::new("sleep").arg("600").spawn().unwrap())
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn groups_that_the_kernel_has_are_understood() {
+    let mut groups = Groups::new("names");
+    let escaped = UID.replace('-', "_");
+    let pod =
+        format!("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{escaped}.slice");
+    let cgroup = groups.seen(&format!("{pod}/cri-containerd-{ID}.scope"));
+    assert_eq!(cgroup.container().unwrap().id, ID);
+    assert_eq!(
+        cgroup.container().unwrap().runtime,
+        Some(Runtime::Containerd)
+    );
+    assert_eq!(cgroup.pod().unwrap().uid, UID);
+    assert_eq!(
+        cgroup.pod().unwrap().quality,
+        Some(QualityOfService::Burstable)
+    );
+    assert!(
+        cgroup.is_within(&format!("/agent-names-{}", id())),
+        "{cgroup:?}"
+    );
+
+    let cgroup = groups.seen(&format!("kubepods/besteffort/pod{UID}/{ID}/docker/{OTHER}"));
+    assert_eq!(cgroup.container().unwrap().id, OTHER);
+    assert_eq!(cgroup.containers.len(), 2);
+    assert_eq!(
+        cgroup.pod().unwrap().quality,
+        Some(QualityOfService::BestEffort)
+    );
+
+    let cgroup = groups.seen("system.slice/web.service/worker");
+    assert_eq!(cgroup.unit.as_deref(), Some("web.service"));
+    assert_eq!(cgroup.container(), None);
+}
+
+#[test]
+fn an_agent_in_a_namespace_of_control_groups_sees_the_rest() {
+    let mut groups = Groups::new("private");
+    let theirs = groups.add(&format!("pod{UID}/cri-containerd-{ID}.scope"));
+    let own = groups.add(&format!("pod-of-agent/cri-containerd-{OTHER}.scope"));
+    let sleeper = Sleeper::start();
+    fs::write(theirs.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec unshare --cgroup cat /proc/{}/cgroup",
+        own.display(),
+        sleeper.0.id()
+    );
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("::/../../"), "{text}");
+    let cgroup = Cgroup::parse(text.as_bytes());
+    assert_eq!(cgroup.container().unwrap().id, ID);
+    assert_eq!(cgroup.pod().unwrap().uid, UID);
+}
+
+/// A container, removed in the end.
+struct Container {
+    name: String,
+    id: String,
+}
+
+impl Container {
+    /// Runs busybox as `sleep` in a pod's group.
+    fn run(root: &Path) -> Self {
+        packages::install(&["podman", "runc", "busybox-static"]).unwrap();
+        let programs = root.join("bin");
+        fs::create_dir_all(&programs).unwrap();
+        fs::copy(find_program("busybox").unwrap(), programs.join("busybox")).unwrap();
+        symlink("busybox", programs.join("sleep")).unwrap();
+        let name = format!("agent-labels-{}", id());
+        let output = podman()
+            .args(["run", "--detach", "--network=none", "--name", &name])
+            // A machine may allow fewer than are asked for by default.
+            .args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"])
+            .arg(format!("--cgroup-parent=/kubepods/burstable/pod{UID}"))
+            .arg("--env=OTEL_RESOURCE_ATTRIBUTES=service.version=1.2%2B3,deployment.environment.name=test")
+            .arg("--rootfs")
+            .arg(root)
+            .args(["/bin/sleep", "600"])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        let id = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        Self { name, id }
+    }
+
+    fn pid(&self) -> u32 {
+        let output = podman()
+            .args(["inspect", "--format", "{{.State.Pid}}", &self.name])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.trim().parse().unwrap()
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let _ = podman()
+            .args(["rm", "--force", "--time=0", &self.name])
+            .output();
+    }
+}
+
+fn podman() -> Command {
+    let mut podman = Command::new("podman");
+    podman.args(["--runtime=runc", "--cgroup-manager=cgroupfs"]);
+    podman
+}
+
+#[test]
+fn a_container_of_podman_has_its_name() {
+    let root = tempfile::tempdir().unwrap();
+    let container = Container::run(root.path());
+    let pid = container.pid();
+    let start = Instant::now();
+    let process = loop {
+        let process = Process::open(pid).unwrap();
+        if process.executable().ends_with("busybox") {
+            break process;
+        }
+        assert!(
+            start.elapsed() < PATIENCE,
+            "it is still {}",
+            process.executable().display()
+        );
+        thread::sleep(Duration::from_millis(10));
+    };
+    let facts = Facts::read(&process, Wanted::default()).unwrap();
+    let group = facts.cgroup.container().unwrap();
+    assert_eq!(group.id, container.id);
+    assert_eq!(group.runtime, Some(Runtime::Podman));
+    assert_eq!(facts.cgroup.pod().unwrap().uid, UID);
+
+    let place = Pods::new(HostFiles::new("/")).find(&facts.cgroup);
+    let labels = Labeller::default()
+        .labels(&labels::Subject {
+            facts: &facts,
+            place: place.as_ref(),
+        })
+        .unwrap();
+    for (name, value) in [
+        ("service_name", container.name.as_str()),
+        ("service_version", "1.2+3"),
+        ("deployment_environment", "test"),
+        ("container_name", container.name.as_str()),
+        ("container_id", container.id.as_str()),
+        ("container_runtime", "podman"),
+    ] {
+        assert_eq!(labels.get(name), Some(value), "{labels:?}");
+    }
+}
