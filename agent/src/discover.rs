@@ -3,10 +3,13 @@
 //! Events come in, findings go out; where they go is for others to say. Nothing is polled: a
 //! process is looked at when it is new, when it runs another program, and when it has mapped more
 //! code or less. The last may happen often (a compiler at run time maps code all the time), so
-//! looks at one process come ever more seldom until there was a time without.
+//! looks at one process come ever more seldom until there was a time without. On a host most
+//! programs end within milliseconds: there a program is looked at when it is sampled, or when it
+//! has run for a moment.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -45,7 +48,11 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Discovery {
     known: HashMap<u32, Known>,
+    /// Processes at which to look without another event, by when; see [`Known::due`].
+    due: BTreeSet<(Instant, u32)>,
     detector: Detector,
+    /// How long a program runs before it is looked at if it is not sampled.
+    patience: Duration,
 }
 
 /// What is known of a process.
@@ -58,6 +65,8 @@ struct Known {
     looked: Instant,
     /// When the next one is due, if there is to be one.
     due: Option<Instant>,
+    /// Whether its program has not been looked at yet.
+    is_new: bool,
 }
 
 impl Known {
@@ -70,6 +79,16 @@ impl Known {
 }
 
 impl Discovery {
+    /// One for a host, where a new program is not looked at before it is sampled or has run for
+    /// `patience`.
+    #[must_use]
+    pub fn patient(patience: Duration) -> Self {
+        Self {
+            patience,
+            ..Self::default()
+        }
+    }
+
     /// Begins with a process, whatever it runs; tells why it has no Python frames if it has none.
     ///
     /// # Errors
@@ -102,14 +121,10 @@ impl Discovery {
     pub fn on_event(&mut self, event: &ProcessEvent) -> Option<Finding> {
         match event.kind {
             ProcessEventKind::FORKED => self.on_fork(event.tgid, event.parent),
-            ProcessEventKind::EXECUTED => {
-                if let Some(known) = self.known.get_mut(&event.tgid) {
-                    known.looks = 0;
-                }
-                self.look_again(event.tgid)
-            }
+            ProcessEventKind::EXECUTED => self.on_execution(event.tgid),
             ProcessEventKind::MAPPED => self.on_mapping(event.tgid),
             ProcessEventKind::EXITED => {
+                self.set_due(event.tgid, None);
                 self.known.remove(&event.tgid);
                 None
             }
@@ -120,16 +135,14 @@ impl Discovery {
     /// When a process has to be looked at without another event.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
-        self.known.values().filter_map(|known| known.due).min()
+        self.due.first().map(|(due, _)| *due)
     }
 
     /// Looks at a process for which it is time, if there is one.
     pub fn look_when_due(&mut self, now: Instant) -> Option<Finding> {
         loop {
-            let is_due = |known: &Known| known.due.is_some_and(|due| due <= now);
-            let (pid, known) = self.known.iter_mut().find(|(_, known)| is_due(known))?;
-            known.due = None;
-            let pid = *pid;
+            let (_, pid) = *self.due.first().filter(|(due, _)| *due <= now)?;
+            self.set_due(pid, None);
             // One that is gone meanwhile is passed over.
             if let Some(finding) = self.look_again(pid) {
                 return Some(finding);
@@ -152,11 +165,32 @@ impl Discovery {
             is_copy: true,
         };
         let due = original.due;
+        let is_new = original.is_new;
         self.learn(&finding);
         if let Some(known) = self.known.get_mut(&pid) {
-            known.due = due;
+            known.is_new = is_new;
         }
+        self.set_due(pid, due);
         Some(finding)
+    }
+
+    /// It runs another program.
+    fn on_execution(&mut self, pid: u32) -> Option<Finding> {
+        if self.patience.is_zero() {
+            if let Some(known) = self.known.get_mut(&pid) {
+                known.looks = 0;
+            }
+            return self.look_again(pid);
+        }
+        if !self.known.contains_key(&pid) {
+            self.add_unknown(pid);
+        }
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.looks = 0;
+            known.is_new = true;
+            self.set_due(pid, Some(Instant::now() + self.patience));
+        }
+        None
     }
 
     /// More code is mapped, or less.
@@ -165,11 +199,22 @@ impl Discovery {
             return self.look_again(pid);
         };
         let due = known.looked + known.pause();
-        if due > Instant::now() {
-            known.due = Some(due);
+        if due > Instant::now() && !known.is_new {
+            self.set_due(pid, Some(due));
             return None;
         }
         self.look_again(pid)
+    }
+
+    /// Says when a process that is known is to be looked at without another event.
+    fn set_due(&mut self, pid: u32, due: Option<Instant>) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            if let Some(before) = known.due.take() {
+                self.due.remove(&(before, pid));
+            }
+            known.due = due;
+            self.due.extend(due.map(|due| (due, pid)));
+        }
     }
 
     fn look_again(&mut self, pid: u32) -> Option<Finding> {
@@ -198,9 +243,10 @@ impl Discovery {
                 let finding = without_python(process, parent);
                 self.learn(&finding);
                 if is_early(&error)
-                    && let Some(known) = self.known.get_mut(&process.pid())
+                    && let Some(known) = self.known.get(&process.pid())
                 {
-                    known.due = Some(known.looked + known.pause());
+                    let due = known.looked + known.pause();
+                    self.set_due(process.pid(), Some(due));
                 }
                 (finding, Some(error))
             }
@@ -217,11 +263,13 @@ impl Discovery {
         if self.known.len() >= MAX_PROCESSES && !self.known.contains_key(&pid) {
             return;
         }
+        self.set_due(pid, None);
         let known = Known {
             process: finding.process.clone(),
             looks,
             looked: now,
             due: None,
+            is_new: false,
         };
         self.known.insert(pid, known);
     }
@@ -238,7 +286,7 @@ fn look(
         process: profile::Process {
             is_python: true,
             runtime: format!("CPython {}", interpreter.version),
-            images: interpreter.images.clone(),
+            images: Arc::clone(&interpreter.images),
             ..without_python(process, parent).process
         },
         interpreter: Some(Box::new(interpreter)),
@@ -272,7 +320,10 @@ mod tests {
     use super::{Discovery, LONGEST_PAUSE};
     use crate::profile;
     use agent_common::record::{Header, ProcessEvent, ProcessEventKind, RecordKind};
-    use std::{process::id, time::Instant};
+    use std::{
+        process::id,
+        time::{Duration, Instant},
+    };
 
     fn event(kind: ProcessEventKind, tgid: u32, parent: u32) -> ProcessEvent {
         ProcessEvent {
@@ -329,11 +380,25 @@ mod tests {
             interpreter: None,
             is_copy: false,
         });
-        discovery.known.get_mut(&u32::MAX).unwrap().due = Some(Instant::now());
+        discovery.set_due(u32::MAX, Some(Instant::now()));
         assert!(discovery.look_when_due(Instant::now()).is_none());
         assert_eq!(discovery.next_due(), None);
         let exited = event(ProcessEventKind::EXITED, u32::MAX, 0);
         assert!(discovery.on_event(&exited).is_none());
         assert!(discovery.known.is_empty());
+    }
+
+    #[test]
+    fn with_patience_a_program_is_looked_at_when_it_is_sampled_or_has_run_for_a_while() {
+        let mut discovery = Discovery::patient(Duration::from_secs(60));
+        let executed = event(ProcessEventKind::EXECUTED, id(), 0);
+        assert!(discovery.on_event(&executed).is_none());
+        assert!(discovery.look_when_due(Instant::now()).is_none());
+        let due = discovery.next_due().unwrap();
+        assert!(discovery.look_when_due(due).is_some());
+        assert!(discovery.on_event(&executed).is_none());
+        let mapped = event(ProcessEventKind::MAPPED, id(), 0);
+        assert!(discovery.on_event(&mapped).is_some());
+        assert_eq!(discovery.next_due(), None);
     }
 }

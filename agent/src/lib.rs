@@ -25,6 +25,7 @@ pub mod doctor;
 pub mod elf;
 pub mod encode;
 pub mod export;
+pub mod generations;
 pub mod kernel;
 pub mod labels;
 pub mod launch;

@@ -9,6 +9,7 @@ mod unwinding;
 use std::{
     num::NonZeroU32,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -67,7 +68,7 @@ pub struct Process {
     /// What the interpreter is, for example `CPython 3.12.1`; empty without one.
     pub runtime: String,
     /// Files that are mapped executable, the executable first.
-    pub images: Vec<Image>,
+    pub images: Arc<[Image]>,
 }
 
 /// A file that is mapped executable.

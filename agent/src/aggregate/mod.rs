@@ -18,9 +18,11 @@ mod resolve;
 mod tests;
 mod unwinding;
 mod whole;
+mod window;
 
 use std::{
     collections::HashMap,
+    mem,
     time::{Duration, SystemTime},
 };
 
@@ -30,8 +32,10 @@ use self::whole::Sampled;
 pub use self::{
     filter::{Filter, NoSuchThread, SeenThread, ThreadFilter},
     resolve::{Resolve, unknown},
+    window::Window,
 };
 use crate::{
+    generations::Generations,
     profile::{LeftOut, Process, Profile},
     record::{NativeStack, Stack},
 };
@@ -39,13 +43,13 @@ use crate::{
 /// What has been sampled so far.
 #[derive(Debug, Default)]
 pub struct Aggregator {
-    counts: HashMap<Key, u64>,
-    stacks: HashMap<u64, Stack>,
-    native_stacks: HashMap<u64, NativeStack>,
+    window: Window,
+    stacks: Generations<u64, Stack>,
+    native_stacks: Generations<u64, NativeStack>,
     processes: HashMap<u32, Told>,
-    threads: HashMap<ThreadKey, String>,
-    samples: u64,
-    malformed_records: u64,
+    /// How many processes were told of so far.
+    told: usize,
+    threads: Generations<ThreadKey, String>,
 }
 
 /// What samples are counted by.
@@ -71,6 +75,8 @@ struct ThreadKey {
 struct Told {
     /// How many others were told of before it first was.
     order: usize,
+    /// Whether it has ended.
+    has_ended: bool,
     /// What was told last.
     process: Process,
 }
@@ -101,8 +107,7 @@ impl Aggregator {
             holds_gil: sample.holds_gil != 0,
         };
         let weight = u64::from(sample.weight);
-        *self.counts.entry(key).or_default() += weight;
-        self.samples += weight;
+        self.window.add(key, weight);
     }
 
     /// Learns a stack that samples refer to.
@@ -121,12 +126,42 @@ impl Aggregator {
     /// A profile has the processes in the order in which they were first told of, then, named by
     /// their ids, those that never were.
     pub fn add_process(&mut self, process: Process) {
-        let order = self.processes.len();
-        let told = self.processes.entry(process.pid).or_insert(Told {
-            order,
-            process: Process::default(),
+        let order = self.told;
+        let told = self.processes.entry(process.pid).or_insert_with(|| {
+            self.told += 1;
+            Told {
+                order,
+                has_ended: false,
+                process: Process::default(),
+            }
         });
+        told.has_ended = false;
         told.process = process;
+    }
+
+    /// Learns that a process has ended; it is known until [`Self::forget_ended`].
+    pub fn end_process(&mut self, pid: u32) {
+        if let Some(told) = self.processes.get_mut(&pid) {
+            told.has_ended = true;
+        }
+    }
+
+    /// Forgets the processes that have ended.
+    pub fn forget_ended(&mut self) {
+        self.processes.retain(|_, told| !told.has_ended);
+    }
+
+    /// Forgets what was not sent again for long, see [`Generations`].
+    pub fn advance(&mut self) {
+        self.stacks.advance();
+        self.native_stacks.advance();
+        self.threads.advance();
+    }
+
+    /// How many stacks are known.
+    #[must_use]
+    pub fn known_stacks(&self) -> usize {
+        self.stacks.len() + self.native_stacks.len()
     }
 
     /// Learns the name of a thread of a process, both of which are given by their ids.
@@ -137,20 +172,25 @@ impl Aggregator {
 
     /// Notes a record that could not be understood.
     pub fn add_malformed(&mut self) {
-        self.malformed_records += 1;
+        self.window.malformed_records += 1;
+    }
+
+    /// Ends a window: gives what was counted since the last one ended.
+    pub fn take_window(&mut self) -> Window {
+        mem::take(&mut self.window)
     }
 
     /// Sampling periods counted so far, with those that a filter will leave out.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.samples
+        self.window.samples
     }
 
     /// The threads that were sampled, the one with the most samples first.
     #[must_use]
     pub fn seen_threads(&self) -> Vec<SeenThread> {
         let mut samples = HashMap::<ThreadKey, u64>::new();
-        for (key, count) in &self.counts {
+        for (key, count) in &self.window.counts {
             *samples.entry(key.thread).or_default() += count;
         }
         let mut seen: Vec<_> = samples
@@ -190,9 +230,20 @@ impl Aggregator {
     ///
     /// What the kernel half itself counted as lost is not known here and left at 0.
     pub fn profile(&self, about: &About, filter: &Filter, resolve: &mut impl Resolve) -> Profile {
+        self.profile_of(&self.window, about, filter, resolve)
+    }
+
+    /// The same of the samples of a window that has ended, or of a part of it.
+    pub fn profile_of(
+        &self,
+        window: &Window,
+        about: &About,
+        filter: &Filter,
+        resolve: &mut impl Resolve,
+    ) -> Profile {
         let mut builder = build::Builder::default();
         let mut left_out = LeftOut::default();
-        let mut keys: Vec<(&Key, u64)> = self
+        let mut keys: Vec<(&Key, u64)> = window
             .counts
             .iter()
             .map(|(key, count)| (key, *count))
@@ -230,7 +281,8 @@ impl Aggregator {
             builder.process(first.process.pid, || first.process.clone());
         }
         let mut profile = builder.finish(*about);
-        profile.losses.malformed_records = self.malformed_records;
+        profile.losses.malformed_records = window.malformed_records;
+        profile.losses.lost_samples = window.lost_samples;
         profile.left_out = left_out;
         profile
     }

@@ -51,7 +51,7 @@ pub struct Interpreter {
     /// Better sources that could not be used.
     pub passed_over: Vec<PassedOver>,
     /// The files that are mapped executable, the executable first.
-    pub images: Vec<profile::Image>,
+    pub images: Arc<[profile::Image]>,
     /// Other interpreters that are loaded, those that are in use first.
     pub others: Vec<Candidate>,
 }
@@ -343,7 +343,7 @@ impl Search<'_> {
                 layout: build.layout,
                 layout_source: build.layout_source,
                 passed_over: build.passed_over.clone(),
-                images,
+                images: images.into(),
                 others: candidates.map(|(candidate, _, _)| candidate).collect(),
             });
         }

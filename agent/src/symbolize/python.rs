@@ -1,6 +1,6 @@
 //! Frames of Python → functions and lines, from what the kernel half has sent about code objects.
 
-use std::{collections::HashMap, num::NonZeroU32};
+use std::num::NonZeroU32;
 
 use agent_common::{
     layout::LineTableFormat,
@@ -8,6 +8,7 @@ use agent_common::{
 };
 
 use crate::{
+    generations::Generations,
     profile::{FrameKind as FunctionKind, Function, Resolved},
     python::{line_table::LineTable, text, threading},
     record::{CodeRecord, ThreadRecord},
@@ -16,7 +17,7 @@ use crate::{
 /// The code objects that were sent.
 #[derive(Debug, Default)]
 pub struct Symbolizer {
-    code_objects: HashMap<u64, Described>,
+    code_objects: Generations<u64, Described>,
 }
 
 /// A code object as it was sent.
@@ -79,6 +80,23 @@ impl Symbolizer {
         }
         let command = head.command.split(|byte| *byte == 0).next();
         text::decode_bytes(command.unwrap_or_default())
+    }
+
+    /// Forgets the code objects that were not sent again for long, see [`Generations`].
+    pub fn advance(&mut self) {
+        self.code_objects.advance();
+    }
+
+    /// How many code objects are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.code_objects.len()
+    }
+
+    /// Whether no code object is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.code_objects.is_empty()
     }
 
     /// Puts a frame into words.

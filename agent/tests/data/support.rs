@@ -84,7 +84,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
             name: "python3.12".to_owned(),
             is_python: true,
             runtime: "CPython 3.12.1".to_owned(),
-            images: images(),
+            images: images().into(),
         }],
         executables: made.executables,
         functions: made.functions,
@@ -227,7 +227,8 @@ pub(crate) fn made_processes(source: &str) -> Profile {
             build_id: None,
             // Where the first process has another file.
             ..images().remove(0)
-        }],
+        }]
+        .into(),
     });
     profile.processes.push(Process {
         pid: 4301,

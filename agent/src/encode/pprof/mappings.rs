@@ -49,7 +49,7 @@ impl Mappings {
             .map(|mapping| ((mapping.filename, mapping.build_id), *mapping))
             .collect();
         for process in &profile.processes {
-            for image in &process.images {
+            for image in &*process.images {
                 let mapping = image_mapping(image, strings);
                 let key = (mapping.filename, mapping.build_id);
                 mappings.id(images.get(&key).copied().unwrap_or(mapping));
