@@ -187,6 +187,32 @@ async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
 }
 
 #[tokio::test]
+async fn each_report_has_a_patience_of_its_own() {
+    let clock = Clock::stop();
+    let server = Server::start(strict_pyroscope).await;
+    for _ in 0..10_000 {
+        server.say(status(500, "panic"));
+    }
+    let mut config = pyroscope(&server.url());
+    config.retry.patience = 20 * MINUTE;
+    let exporters = start(config);
+    // Of one service in one window, as two containers are.
+    exporters.push(&numbered(1));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).attempts == 1).await;
+    clock
+        .pass_until(|| counts(&exporters).dropped.given_up == 1)
+        .await;
+    for _ in 0..15 {
+        clock.pass(MINUTE).await;
+    }
+    assert_eq!(counts(&exporters).waiting.total(), 1);
+    clock
+        .pass_until(|| counts(&exporters).dropped.given_up == 2)
+        .await;
+}
+
+#[tokio::test]
 async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
     for is_grpc in [false, true] {
         let (server, config) = if is_grpc {
@@ -213,12 +239,31 @@ async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
 #[tokio::test]
 async fn an_endless_answer_is_not_read() {
     let server = Server::start(strict_pyroscope).await;
-    server.say(status(500, &"x".repeat(1 << 20)));
+    server.say(status(200, &"x".repeat(1 << 20)));
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.cut == 1).await;
     let words = exporters.status()[0].last_failure.clone().unwrap();
     assert_eq!(words, "the answer is longer than 65536 bytes");
+}
+
+#[tokio::test]
+async fn a_refusal_counts_whatever_becomes_of_its_words() {
+    for is_cut in [false, true] {
+        let server = Server::start(strict_pyroscope).await;
+        server.say(Reply::Answer(Answer {
+            status: 413,
+            body: b"too large ".repeat(if is_cut { 1 } else { 100_000 }),
+            is_cut,
+            ..Answer::default()
+        }));
+        let exporters = start(pyroscope(&server.url()));
+        exporters.push(&numbered(1));
+        until(|| counts(&exporters).dropped.too_large == 1).await;
+        let words = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(words.starts_with("the answer was HTTP status 413: too large"));
+        assert!(words.len() < 300, "{words}");
+    }
 }
 
 #[tokio::test]
