@@ -373,3 +373,38 @@ impl Answer {
 pub(super) const fn content_type(value: &'static str) -> (HeaderName, &'static str) {
     (CONTENT_TYPE, value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_when_to_come_back_in_seconds_or_by_a_date() {
+        let told = |text: &str| {
+            let answer = Answer {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                headers: HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]),
+                body: Bytes::new(),
+            };
+            answer.retry_after()
+        };
+        assert_eq!(told("120"), Some(Duration::from_secs(120)));
+        assert_eq!(told(" 0 "), Some(Duration::ZERO));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(600));
+        let until_date = told(&date).unwrap();
+        assert!(until_date > Duration::from_secs(300) && until_date <= Duration::from_secs(600));
+        assert_eq!(told("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        for text in ["", "-1", "soon", "1.5", "99999999999999999999"] {
+            assert_eq!(told(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_says_is_one_short_line() {
+        let words = Words(vec!["hunter2".to_owned(), String::new()]);
+        assert_eq!(words.show(" no hunter2\n\x1b[1m! "), "no …\\n\\u{1b}[1m!");
+        assert_eq!(words.show(" \r\n"), "without a word");
+        let long = words.show(&"hunter2 ".repeat(1_000));
+        assert!(long.chars().count() <= MAX_MESSAGE && !long.contains("hunter"));
+    }
+}

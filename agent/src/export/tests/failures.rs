@@ -151,17 +151,32 @@ async fn an_answer_before_the_end_of_the_request_is_heard() {
 #[tokio::test]
 async fn a_collector_is_left_alone_for_as_long_as_it_asks() {
     let clock = Clock::stop();
+    for status in [429, 503] {
+        let server = Server::start(strict_pyroscope).await;
+        server.say(with_header(status, "retry-after", "120"));
+        let exporters = start(pyroscope(&server.url()));
+        exporters.push(&numbered(1));
+        until(|| exporters.status()[0].last_failure.is_some()).await;
+        breathe().await;
+        for _ in 0..119 {
+            clock.pass(Duration::from_secs(1)).await;
+        }
+        assert_eq!(counts(&exporters).attempts, 1);
+        clock.pass(Duration::from_secs(2)).await;
+        until(|| counts(&exporters).delivered == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn no_collector_silences_an_agent_for_ever() {
+    let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
-    server.say(with_header(429, "retry-after", "120"));
+    server.say(with_header(429, "retry-after", "18446744073709551615"));
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.throttled == 1).await;
     breathe().await;
-    for _ in 0..119 {
-        clock.pass(Duration::from_secs(1)).await;
-    }
-    assert_eq!(counts(&exporters).attempts, 1);
-    clock.pass(Duration::from_secs(2)).await;
+    clock.pass(Duration::from_secs(3_602)).await;
     until(|| counts(&exporters).delivered == 1).await;
 }
 
