@@ -24,7 +24,8 @@ pub struct Counts {
     pub dropped: Dropped,
     /// Attempts that failed.
     pub failures: Failures,
-    /// Attempts to write to the spool that failed; what could not be written stays in memory.
+    /// Attempts to write to the spool or to read from it that failed; what could not be written
+    /// stays in memory.
     pub spool_failures: u64,
 }
 

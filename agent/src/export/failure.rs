@@ -2,13 +2,17 @@
 //!
 //! | what happened | what follows |
 //! |---|---|
-//! | no connection, no TLS, no answer in time, 408, 425, 502, 503, 504 | tried again |
-//! | 429 | tried again, not before `Retry-After` |
-//! | 401, 403, 407, unreadable credentials | tried again; credentials are read at each attempt |
-//! | another 5xx, a connection that is cut | tried again, but not for ever: the parcel may be why |
+//! | no connection, no TLS, 408, 425, 502, 503, 504 | tried again |
+//! | 429 | tried again |
+//! | 401, 407, unreadable credentials | tried again; credentials are read at each attempt |
+//! | no answer in time, another 5xx, 403, a connection that is cut | tried again, not for ever |
 //! | 413 | dropped as too large |
 //! | 404, 405, 501 | dropped: it is the address that is wrong, and a spool would only fill |
 //! | a redirection, any other 4xx | dropped as rejected |
+//!
+//! Nothing is tried again before `Retry-After`, within reason. What is not tried for ever may have
+//! failed for what is in the parcel, be it that a firewall did not like it; what is tried for ever
+//! cannot have.
 //!
 //! Redirections are not followed: they would carry credentials to a place that nobody named.
 //!
@@ -38,15 +42,13 @@ pub(super) enum Failure {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// There is no answer.
-    #[error("no {what} within {} s", limit.as_secs_f64())]
+    #[error("no answer within {} s", limit.as_secs_f64())]
     TimedOut {
-        /// What was waited for.
-        what: &'static str,
-        /// For how long.
+        /// For how long it was waited for.
         limit: Duration,
     },
     /// The connection ended too early, or what came is not HTTP.
-    #[error("the connection was cut ({source})")]
+    #[error("the connection was cut ({})", Chain(source))]
     Cut {
         /// What hyper said.
         source: hyper::Error,
@@ -97,6 +99,21 @@ pub(super) enum Failure {
     },
 }
 
+/// An error and what it came from: hyper keeps the reason to itself.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(formatter, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
 /// A status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
@@ -134,6 +151,8 @@ pub(super) enum Kind {
     Throttled,
     /// The credentials were refused.
     Unauthorized,
+    /// The credentials are known, and do not do.
+    Forbidden,
     /// The credentials could not be read.
     Credentials,
     /// A disk failed or was full.
@@ -184,7 +203,8 @@ impl Kind {
     /// What a status of HTTP means that is not a success.
     pub(super) fn of_status(status: u16) -> Self {
         match status {
-            401 | 403 | 407 => Self::Unauthorized,
+            401 | 407 => Self::Unauthorized,
+            403 => Self::Forbidden,
             404 | 405 | 501 => Self::Unsupported,
             408 | 425 | 502..=504 => Self::Unavailable,
             413 => Self::TooLarge,
@@ -198,13 +218,14 @@ impl Kind {
         match self {
             Self::Unreachable
             | Self::Tls
-            | Self::TimedOut
             | Self::Unavailable
             | Self::Throttled
             | Self::Unauthorized
             | Self::Credentials
             | Self::Disk => Next::Retry,
-            Self::Cut | Self::ServerError => Next::RetryWithLimit,
+            Self::TimedOut | Self::Cut | Self::ServerError | Self::Forbidden => {
+                Next::RetryWithLimit
+            }
             Self::Rejected => Next::Drop(Drop::Rejected),
             Self::TooLarge => Next::Drop(Drop::TooLarge),
             Self::Unsupported => Next::Drop(Drop::Unsupported),
@@ -223,7 +244,7 @@ impl Failures {
             Kind::ServerError => &mut self.server_error,
             Kind::Unavailable => &mut self.unavailable,
             Kind::Throttled => &mut self.throttled,
-            Kind::Unauthorized => &mut self.unauthorized,
+            Kind::Unauthorized | Kind::Forbidden => &mut self.unauthorized,
             Kind::Credentials => &mut self.credentials,
             Kind::Disk => &mut self.disk,
             Kind::Rejected => &mut self.rejected,

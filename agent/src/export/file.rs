@@ -249,7 +249,7 @@ mod tests {
             .path()
             .join(".19700101T000005.000Z_a.pb.gz.partial");
         symlink(outside.path().join("new"), partial).unwrap();
-        fs::write(temporary.path().join("notes.pb.gz"), [0; 90_000]).unwrap();
+        fs::write(temporary.path().join("notes.pb.gz"), vec![0; 90_000]).unwrap();
         // Left by an agent that was killed.
         let left = ".19700101T000002.000Z_b.pb.gz.partial";
         fs::write(temporary.path().join(left), [0; 9_000]).unwrap();

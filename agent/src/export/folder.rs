@@ -29,6 +29,17 @@ const MAX_ENTRIES: usize = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
+/// Keeps others from using it.
+#[derive(Debug)]
+pub(super) struct Lock(OwnedFd);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing it is not enough: a process that is just being started may have a copy of it.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// A regular file in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
@@ -54,12 +65,12 @@ impl Folder {
         Ok(Self(open(path, flags, Mode::empty())?))
     }
 
-    /// Makes sure that nobody else uses the folder, for as long as the file that is given lives.
-    pub(super) fn lock(&self, name: &str) -> io::Result<File> {
+    /// Makes sure that nobody else uses the folder, for as long as what is given lives.
+    pub(super) fn lock(&self, name: &str) -> io::Result<Lock> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.0, name, flags, private())?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(file.into())
+        Ok(Lock(file))
     }
 
     /// The regular files whose names are wanted, in no order.
@@ -156,6 +167,15 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     )
 }
 
+/// Whether an error says nothing of the file that was to be read: the process or the machine has
+/// too little of something at present.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR | Errno::AGAIN)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -209,6 +229,7 @@ mod tests {
             other.lock("lock").unwrap_err().kind(),
             io::ErrorKind::WouldBlock
         );
+        let _copy = lock.0.try_clone().unwrap();
         drop(lock);
         other.lock("lock").unwrap();
     }

@@ -66,7 +66,10 @@ fn valid_name(name: &str) -> String {
 
 /// A value, cut where it is too long.
 fn value(text: &str) -> String {
-    let end = text.floor_char_boundary(MAX_VALUE_BYTES);
+    let mut end = MAX_VALUE_BYTES.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     text[..end].to_owned()
 }
 
@@ -77,10 +80,9 @@ mod tests {
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         let mut report = report("", &[]);
-        let pairs = pairs.iter();
-        report.labels =
-            BTreeMap::from_iter(pairs.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())))
-                .into();
+        let pairs = pairs.iter().copied();
+        let pairs = pairs.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        report.labels = pairs.collect::<BTreeMap<_, _>>().into();
         of_report(&report)
     }
 

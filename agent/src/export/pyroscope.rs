@@ -1,6 +1,9 @@
 //! Grafana Pyroscope: `push.v1.PusherService/Push`, a protobuf over HTTP.
 //!
 //! The request itself is not compressed: all of it but a few labels is the profile, which is.
+//!
+//! By default it refuses profiles of more than [`MAX_SAMPLES`] samples or [`MAX_BYTES`]. What is
+//! larger is sent as several profiles of the same window in one request, which it adds up.
 
 use bytes::Bytes;
 use hyper::header::HeaderName;
@@ -13,7 +16,11 @@ use super::{
     http::{Client, HttpConfig, HttpConfigError, Post, Version, content_type},
     labels, name,
     report::{Parcel, Report},
-    spool::Format,
+    spool,
+};
+use crate::{
+    encode::{Format, Options, encode},
+    profile::Profile,
 };
 
 /// What is called.
@@ -21,6 +28,15 @@ const PATH: &str = "/push.v1.PusherService/Push";
 
 /// Says whose profiles these are.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
+
+/// Most samples of a profile.
+const MAX_SAMPLES: usize = 16_000;
+
+/// Most bytes of a profile before it was compressed.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Most profiles of a request: what would have to be split further is left to be refused.
+const MAX_PARTS: usize = 16;
 
 /// A Pyroscope.
 #[derive(Clone, Debug)]
@@ -47,17 +63,18 @@ impl Pyroscope {
 }
 
 impl Destination for Pyroscope {
-    const FORMAT: Format = *b"pyro";
+    const FORMAT: spool::Format = *b"pyro";
 
     fn pack(&self, report: &Report) -> Result<Parcel, Unencodable> {
         let labels = labels::of_report(report).into_iter();
+        let samples = match parts(report) {
+            0 | 1 => vec![raw_sample(Bytes::from_owner(report.pprof.clone()))],
+            parts => split(&report.profile, parts)?,
+        };
         let request = PushRequest {
             series: vec![Series {
                 labels: labels.map(|(name, value)| Label { name, value }).collect(),
-                samples: vec![RawSample {
-                    raw_profile: Bytes::from_owner(report.pprof.clone()),
-                    id: random_id(),
-                }],
+                samples,
             }],
         };
         Ok(Parcel {
@@ -76,6 +93,40 @@ impl Destination for Pyroscope {
         answer.into_success(&words)?;
         Ok(Receipt::Whole)
     }
+}
+
+/// Into how many profiles a report has to be split to be within the limits.
+fn parts(report: &Report) -> usize {
+    // A gzip ends with the length of what is in it.
+    let length = report.pprof.last_chunk();
+    let bytes = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
+    let for_bytes = match bytes {
+        0..=MAX_BYTES => 1,
+        // Each of them has some tables of its own.
+        _ => bytes.div_ceil(MAX_BYTES / 2),
+    };
+    let samples = report.profile.samples.len();
+    samples.div_ceil(MAX_SAMPLES).max(for_bytes).min(MAX_PARTS)
+}
+
+/// Profiles that have all samples of one.
+fn split(profile: &Profile, parts: usize) -> Result<Vec<RawSample>, Unencodable> {
+    let length = profile.samples.len().div_ceil(parts).max(1);
+    let chunks = profile.samples.chunks(length).map(|samples| {
+        let part = Profile {
+            samples: samples.to_vec(),
+            ..profile.clone()
+        };
+        let mut pprof = Vec::new();
+        encode(&part, Format::Pprof, &Options::default(), &mut pprof).map_err(|_| Unencodable)?;
+        Ok(raw_sample(pprof.into()))
+    });
+    chunks.collect()
+}
+
+fn raw_sample(raw_profile: Bytes) -> RawSample {
+    let id = random_id();
+    RawSample { raw_profile, id }
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

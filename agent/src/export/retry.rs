@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Longest wait that a destination can ask for: it must not silence an agent for ever.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 
+/// Least bound of a wait, whatever is configured: nobody is asked without a pause.
+const SHORTEST: Duration = Duration::from_millis(50);
+
 /// When failed attempts are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
@@ -15,9 +18,9 @@ pub struct Retry {
     pub first: Duration,
     /// Bound that the bounds of later waits do not pass.
     pub longest: Duration,
-    /// For how long one report is tried while the destination answers with errors, or cuts the
-    /// connection, which may be for what is in the report. A destination that is away is waited for
-    /// without end.
+    /// For how long one report is tried while the destination answers with errors or not at all, or
+    /// cuts the connection, which may be for what is in the report, and all others wait. A
+    /// destination that is away is waited for without end.
     pub patience: Duration,
 }
 
@@ -26,7 +29,7 @@ impl Default for Retry {
         Self {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(60),
-            patience: Duration::from_secs(6 * 3_600),
+            patience: Duration::from_secs(15 * 60),
         }
     }
 }
@@ -60,7 +63,9 @@ impl BackOff {
         match retry_after {
             None => jitter,
             // All that were told the same time would come back at the same time.
-            Some(after) => after.min(MAX_RETRY_AFTER) + jitter.min(self.retry.first),
+            Some(after) => after
+                .min(MAX_RETRY_AFTER)
+                .saturating_add(jitter.min(self.retry.first)),
         }
     }
 
@@ -69,6 +74,7 @@ impl BackOff {
         doubled
             .and_then(|factor| self.retry.first.checked_mul(factor))
             .map_or(self.retry.longest, |bound| bound.min(self.retry.longest))
+            .max(SHORTEST)
     }
 }
 
@@ -92,6 +98,17 @@ mod tests {
         assert_eq!(back_off.bound().as_secs(), 60);
         back_off.reset();
         assert_eq!(back_off.bound().as_secs(), 1);
+    }
+
+    #[test]
+    fn there_is_always_a_pause() {
+        let mut back_off = BackOff::new(Retry {
+            first: Duration::ZERO,
+            longest: Duration::ZERO,
+            patience: Duration::ZERO,
+        });
+        assert!((0..200).any(|_| back_off.wait(None) > SHORTEST / 2));
+        assert_eq!(back_off.bound(), SHORTEST);
     }
 
     #[test]

@@ -37,6 +37,9 @@ use super::{
     spool::{Front, Spool},
 };
 
+/// When a spool that cannot be read at present is tried again.
+const UNREADABLE: Duration = Duration::from_secs(1);
+
 /// The task.
 pub(super) struct Worker<D> {
     destination: Arc<D>,
@@ -92,6 +95,7 @@ impl<D: Destination> Worker<D> {
                 None => self.keep(held).await,
                 Some(Ok(receipt)) => {
                     back_off.reset();
+                    trouble = None;
                     self.settle(held, |counts, bytes| {
                         counts.delivered += 1;
                         counts.delivered_bytes += bytes;
@@ -102,6 +106,8 @@ impl<D: Destination> Worker<D> {
                 Some(Err(failure)) => {
                     self.shared.failed(&failure);
                     if let Some(reason) = self.judge(&failure, &held.parcel, &mut trouble) {
+                        // The next one may have the same name, and has a patience of its own.
+                        trouble = None;
                         self.settle(held, |counts, _| counts.dropped.add(reason, 1))
                             .await;
                         continue;
@@ -143,6 +149,9 @@ impl<D: Destination> Worker<D> {
                     is_in_spool,
                 });
             }
+            if self.shared.is_stopped() {
+                return None;
+            }
             if let Some(report) = self.shared.take() {
                 if let Some(parcel) = self.pack(report).await {
                     let is_in_spool = false;
@@ -162,11 +171,11 @@ impl<D: Destination> Worker<D> {
     /// Tries to deliver a parcel; gives nothing when it was stopped.
     async fn attempt(&self, parcel: &Parcel) -> Option<Result<Receipt, Failure>> {
         self.shared.count(|counts| counts.attempts += 1);
-        let mut send = pin!(self.destination.send(parcel));
+        let mut attempt = pin!(self.destination.send(parcel));
         loop {
             select! {
                 biased;
-                sent = &mut send => return Some(sent),
+                result = &mut attempt => return Some(result),
                 () = self.shared.stopped() => return None,
                 () = self.shared.arrived(), if self.spool.is_some() => {
                     self.spill(Shared::take_if_crowded).await;
@@ -311,7 +320,7 @@ impl<D: Destination> Worker<D> {
 
     /// The oldest parcel in the spool, which is held there.
     async fn front_of_spool(&self) -> Option<Parcel> {
-        loop {
+        while !self.shared.is_stopped() {
             let spool = self.spool.as_ref()?;
             // The usual case, and no reason to ask another thread.
             if lock(spool).len() == 0 {
@@ -325,8 +334,16 @@ impl<D: Destination> Worker<D> {
                     fill.count(counts, 0);
                     counts.dropped.add(Drop::SpoolTorn, 1);
                 }),
+                Front::Unreadable => {
+                    self.shared.count(|counts| counts.spool_failures += 1);
+                    select! {
+                        () = sleep(UNREADABLE) => {}
+                        () = self.shared.stopped() => {}
+                    }
+                }
             }
         }
+        None
     }
 
     /// Does something with the spool on a thread that may wait for a disk.

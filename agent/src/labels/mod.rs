@@ -69,6 +69,12 @@ impl Labels {
         self.0.get(name).map(String::as_str)
     }
 
+    /// The values, by name.
+    #[must_use]
+    pub fn into_map(self) -> BTreeMap<String, String> {
+        self.0
+    }
+
     /// Names and values, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0

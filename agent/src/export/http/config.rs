@@ -1,6 +1,6 @@
 //! Where a destination on the network is, and who we are to it.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use hyper::{
     Uri,
@@ -11,7 +11,7 @@ use hyper::{
 use super::secret::{Secret, SecretSource};
 
 /// A destination that speaks HTTP.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HttpConfig {
     /// Its address, such as `https://pyroscope.example:4040/prefix`; what the protocol asks for is
     /// added to the path.
@@ -104,6 +104,22 @@ pub(in super::super) struct Address {
     pub(super) authority: String,
     /// What paths begin with; without `/` at the end.
     pub(super) prefix: String,
+}
+
+impl fmt::Debug for HttpConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // There may be a password in an address that will be refused.
+        let url = self.address().map_or("…", |_| &self.url);
+        formatter
+            .debug_struct("HttpConfig")
+            .field("url", &url)
+            .field("tls", &self.tls)
+            .field("authentication", &self.authentication)
+            .field("headers", &self.headers)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("request_timeout", &self.request_timeout)
+            .finish()
+    }
 }
 
 impl HttpConfig {
@@ -207,9 +223,10 @@ mod tests {
             ("http://me:hunter2@a", HttpConfigError::Credentials),
             ("http://a/?key=hunter2", HttpConfigError::Query),
         ] {
-            let error = HttpConfig::new(url).address().unwrap_err();
+            let config = HttpConfig::new(url);
+            let error = config.address().unwrap_err();
             assert_eq!(error, expected, "{url}");
-            assert!(!format!("{error} {error:?}").contains("hunter2"));
+            assert!(!format!("{error} {error:?} {config:?}").contains("hunter2"));
         }
     }
 

@@ -4,7 +4,7 @@
 //! what is between us and the destination forgets connections without a word, and a name may have
 //! got another address.
 
-use std::{error::Error, io, sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -23,7 +23,12 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{super::failure::Failure, config::Address, tls::Version};
+use super::{
+    super::failure::Failure,
+    config::Address,
+    tls::Version,
+    watch::{TlsError, Watched},
+};
 
 /// For how long a connection is used.
 const MAX_AGE: Duration = Duration::from_secs(300);
@@ -37,6 +42,7 @@ pub(super) struct Connection {
     opened: Instant,
     used: Instant,
     driver: JoinHandle<()>,
+    tls_error: TlsError,
 }
 
 enum Sender {
@@ -59,8 +65,9 @@ impl Connection {
             })?;
         // A request is written at once; there is nothing to wait for.
         let _ = stream.set_nodelay(true);
+        let tls_error = TlsError::default();
         let Some(config) = tls else {
-            return Self::handshake(stream, version).await;
+            return Self::handshake(stream, version, tls_error).await;
         };
         let failed = |source: Box<dyn Error + Send + Sync>| Failure::Tls {
             address: address.authority.clone(),
@@ -75,10 +82,11 @@ impl Connection {
         if version == Version::Http2 && spoken != Some(b"h2") {
             return Err(failed("it does not speak HTTP/2".into()));
         }
-        Self::handshake(stream, version).await
+        let stream = Watched::new(stream, tls_error.clone());
+        Self::handshake(stream, version, tls_error).await
     }
 
-    async fn handshake<S>(stream: S, version: Version) -> Result<Self, Failure>
+    async fn handshake<S>(stream: S, version: Version, tls_error: TlsError) -> Result<Self, Failure>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -109,6 +117,7 @@ impl Connection {
             opened: now,
             used: now,
             driver,
+            tls_error,
         })
     }
 
@@ -119,6 +128,18 @@ impl Connection {
             Sender::Http2(sender) => sender.is_closed(),
         };
         !is_closed && self.opened.elapsed() < MAX_AGE && self.used.elapsed() < MAX_IDLE
+    }
+
+    /// What a failure is: TLS 1.3 tells only after the handshake that a certificate of ours is not
+    /// taken.
+    pub(super) fn explain(&self, failure: Failure, address: &Address) -> Failure {
+        match (failure, self.tls_error.get()) {
+            (Failure::Cut { .. }, Some(error)) => Failure::Tls {
+                address: address.authority.clone(),
+                source: Box::new(error.clone()),
+            },
+            (failure, _) => failure,
+        }
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -145,24 +166,4 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
-}
-
-/// What a failure on an open connection is: TLS 1.3 tells only then that a certificate of ours is
-/// not taken.
-pub(super) fn cut(address: &Address, source: hyper::Error) -> Failure {
-    let mut cause = Error::source(&source);
-    while let Some(error) = cause {
-        let tls = error.downcast_ref::<rustls::Error>().or_else(|| {
-            let error = error.downcast_ref::<io::Error>()?.get_ref()?;
-            error.downcast_ref::<rustls::Error>()
-        });
-        if let Some(tls) = tls {
-            return Failure::Tls {
-                address: address.authority.clone(),
-                source: Box::new(tls.clone()),
-            };
-        }
-        cause = error.source();
-    }
-    Failure::Cut { source }
 }

@@ -108,8 +108,10 @@ fn kind(status: u32, is_told_when: bool) -> Kind {
         // Resource exhausted.
         8 if is_told_when => Kind::Throttled,
         8 => Kind::TooLarge,
-        // Permission denied, unauthenticated.
-        7 | 16 => Kind::Unauthorized,
+        // Permission denied.
+        7 => Kind::Forbidden,
+        // Unauthenticated.
+        16 => Kind::Unauthorized,
         // Unimplemented.
         12 => Kind::Unsupported,
         // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.

@@ -12,17 +12,20 @@ mod connect;
 pub(super) mod grpc;
 mod secret;
 mod tls;
+mod watch;
 
 use std::{
+    io,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
 use hyper::{
     HeaderMap, Method, Request, StatusCode, Uri, Version as HttpVersion,
+    body::Incoming,
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT},
     http::uri::{Authority, PathAndQuery, Scheme},
 };
@@ -139,33 +142,23 @@ impl Client {
     ) -> Result<Answer, Failure> {
         let request = self.request(post, credentials);
         let exchange = async {
-            let cut = |source| connect::cut(&self.address, source);
-            let (head, body) = connection.send(request).await.map_err(cut)?.into_parts();
-            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-            let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
-                Ok(source) => cut(*source),
-                Err(error) => {
-                    debug_assert!(error.is::<LengthLimitError>());
-                    let limit = MAX_ANSWER_BYTES;
-                    Failure::LongAnswer { limit }
-                }
-            })?;
-            let mut headers = head.headers;
-            if let Some(trailers) = body.trailers() {
-                headers.extend(trailers.clone());
-            }
-            Ok(Answer {
+            let sent = connection.send(request).await;
+            let (head, body) = sent.map_err(|source| Failure::Cut { source })?.into_parts();
+            let mut answer = Answer {
                 status: head.status,
-                headers,
-                body: body.to_bytes(),
-            })
+                headers: head.headers,
+                body: Bytes::new(),
+            };
+            match read_body(body, &mut answer).await {
+                // The words beside a refusal may be long or cut: the status is what counts.
+                Err(failure) if answer.status.is_success() => Err(failure),
+                _ => Ok(answer),
+            }
         };
         let limit = self.request_timeout;
         let answer = timeout(limit, exchange).await;
-        let answer = answer.map_err(|_| Failure::TimedOut {
-            what: "answer",
-            limit,
-        })??;
+        let answer = answer.unwrap_or(Err(Failure::TimedOut { limit }));
+        let answer = answer.map_err(|failure| connection.explain(failure, &self.address))?;
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         Ok(answer)
     }
@@ -175,10 +168,10 @@ impl Client {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri(post.path);
         let headers = request.headers_mut();
-        if self.version == Version::Http1 {
-            if let Ok(host) = HeaderValue::try_from(&self.address.authority) {
-                headers.insert(HOST, host);
-            }
+        if self.version == Version::Http1
+            && let Ok(host) = HeaderValue::try_from(&self.address.authority)
+        {
+            headers.insert(HOST, host);
         }
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         for (name, value) in post.headers {
@@ -231,10 +224,15 @@ impl Client {
         };
         let limit = self.connect_timeout;
         let opened = timeout(limit, Connection::open(&self.address, config, self.version)).await;
-        opened.unwrap_or(Err(Failure::TimedOut {
-            what: "connection",
-            limit,
-        }))
+        opened.unwrap_or_else(|_| {
+            Err(Failure::Unreachable {
+                address: self.address.authority.clone(),
+                source: io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("not within {} s", limit.as_secs_f64()),
+                ),
+            })
+        })
     }
 
     /// Who we are now: files are read at each request, so that a new token counts at once.
@@ -251,6 +249,33 @@ impl Client {
     }
 }
 
+/// Reads the body of an answer and what stands after it, as much as makes sense.
+async fn read_body(mut body: Incoming, answer: &mut Answer) -> Result<(), Failure> {
+    let mut bytes = BytesMut::new();
+    let end = loop {
+        let frame = match body.frame().await {
+            None => break Ok(()),
+            Some(Err(source)) => break Err(Failure::Cut { source }),
+            Some(Ok(frame)) => frame,
+        };
+        match frame.into_data() {
+            Ok(data) => {
+                let room = MAX_ANSWER_BYTES - bytes.len();
+                bytes.extend_from_slice(&data[..room.min(data.len())]);
+                if data.len() > room {
+                    let limit = MAX_ANSWER_BYTES;
+                    break Err(Failure::LongAnswer { limit });
+                }
+            }
+            Err(frame) => answer
+                .headers
+                .extend(frame.into_trailers().unwrap_or_default()),
+        }
+    };
+    answer.body = bytes.freeze();
+    end
+}
+
 /// Reads files on a thread that may wait for a disk.
 async fn read<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -259,7 +284,7 @@ async fn read<T: Send + 'static>(
         Ok(read) => read,
         Err(error) => Err(Failure::Credentials {
             path: "credentials".into(),
-            source: std::io::Error::other(error),
+            source: io::Error::other(error),
         }),
     }
 }
@@ -347,4 +372,39 @@ impl Answer {
 /// The type of a body.
 pub(super) const fn content_type(value: &'static str) -> (HeaderName, &'static str) {
     (CONTENT_TYPE, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_when_to_come_back_in_seconds_or_by_a_date() {
+        let told = |text: &str| {
+            let answer = Answer {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                headers: HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]),
+                body: Bytes::new(),
+            };
+            answer.retry_after()
+        };
+        assert_eq!(told("120"), Some(Duration::from_secs(120)));
+        assert_eq!(told(" 0 "), Some(Duration::ZERO));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(600));
+        let until_date = told(&date).unwrap();
+        assert!(until_date > Duration::from_secs(300) && until_date <= Duration::from_secs(600));
+        assert_eq!(told("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        for text in ["", "-1", "soon", "1.5", "99999999999999999999"] {
+            assert_eq!(told(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_says_is_one_short_line() {
+        let words = Words(vec!["hunter2".to_owned(), String::new()]);
+        assert_eq!(words.show(" no hunter2\n\x1b[1m! "), "no …\\n\\u{1b}[1m!");
+        assert_eq!(words.show(" \r\n"), "without a word");
+        let long = words.show(&"hunter2 ".repeat(1_000));
+        assert!(long.chars().count() <= MAX_MESSAGE && !long.contains("hunter"));
+    }
 }

@@ -6,10 +6,7 @@ use std::{
 };
 
 use super::{
-    super::{
-        destination::Unencodable,
-        report::{Report, SERVICE_NAME},
-    },
+    super::{destination::Unencodable, report::Report},
     dictionary::Builder,
     schema::{
         KeyValue, Profile, Request, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Value,
@@ -17,22 +14,9 @@ use super::{
 };
 use crate::{
     encode::text::printable,
+    labels::attribute_name,
     profile::{self, ProcessIndex},
 };
-
-/// Labels that have a name of their own in OpenTelemetry.
-const NAMES: [(&str, &str); 10] = [
-    (SERVICE_NAME, "service.name"),
-    ("service_namespace", "service.namespace"),
-    ("service_version", "service.version"),
-    ("container_id", "container.id"),
-    ("container_name", "k8s.container.name"),
-    ("namespace", "k8s.namespace.name"),
-    ("pod", "k8s.pod.name"),
-    ("pod_uid", "k8s.pod.uid"),
-    ("node", "k8s.node.name"),
-    ("host", "host.name"),
-];
 
 /// The request for a report.
 pub(super) fn of_report(report: &Report) -> Result<Request, Unencodable> {
@@ -95,8 +79,7 @@ fn resource(report: &Report, process: ProcessIndex) -> Resource {
     let process = &report.profile.processes[process.0 as usize];
     let mut attributes = BTreeMap::new();
     for (name, text) in &*report.labels {
-        let known = NAMES.iter().find(|(label, _)| label == name);
-        let key = known.map_or(&**name, |(_, key)| key);
+        let key = attribute_name(name);
         if !text.is_empty() && !key.is_empty() && !key.starts_with("__") {
             attributes.insert(printable(key).into_owned(), Value::text(printable(text)));
         }

@@ -11,11 +11,11 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, fs::File, io, path::PathBuf};
+use std::{collections::VecDeque, io, path::PathBuf};
 
 pub(super) use self::record::Format;
 use super::{
-    folder::{Folder, bytes_on_disk, is_full},
+    folder::{Folder, Lock, bytes_on_disk, is_full, is_passing},
     report::Parcel,
 };
 
@@ -74,7 +74,7 @@ pub(super) struct Spool {
     /// Whether the oldest is being delivered; it is not given up meanwhile.
     front_is_held: bool,
     /// Held for as long as the spool is.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// A file.
@@ -94,6 +94,8 @@ pub(super) enum Front {
     Parcel(Parcel),
     /// The oldest was torn or could not be read; it is gone.
     Torn,
+    /// The oldest cannot be read at present.
+    Unreadable,
 }
 
 impl Spool {
@@ -154,6 +156,9 @@ impl Spool {
             return Front::Empty;
         };
         let bytes = self.folder.read(&name_of(item.number), MAX_FILE_BYTES);
+        if bytes.as_ref().is_err_and(is_passing) {
+            return Front::Unreadable;
+        }
         let parcel = bytes
             .ok()
             .and_then(|bytes| record::parse(self.format, &bytes).ok());

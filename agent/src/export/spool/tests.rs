@@ -1,6 +1,8 @@
 //! Spools on a real disk, and on one that is full.
 
-use std::{fs, path::Path};
+use std::{env, fs, path::Path, process::Command};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::*;
 
@@ -28,6 +30,7 @@ fn drain(spool: &mut Spool) -> Vec<String> {
         match spool.hold_front() {
             Front::Parcel(parcel) => names.push(parcel.name),
             Front::Torn => names.push("torn".to_owned()),
+            Front::Unreadable => unreachable!(),
             Front::Empty => return names,
         }
         if spool.front_is_held {
@@ -115,6 +118,36 @@ fn a_torn_file_is_skipped() {
     let (mut spool, _) = open(temporary.path(), 1 << 20);
     assert_eq!(drain(&mut spool), ["parcel 0", "torn", "parcel 2", "torn"]);
     assert!(self::files(temporary.path()).is_empty());
+}
+
+/// Tells a process of this program that it may use up its files.
+const WASTEFUL: &str = "AGENT_TEST_SPOOL_WASTEFUL";
+
+#[test]
+fn what_cannot_be_read_for_now_is_kept() {
+    if env::var_os(WASTEFUL).is_none() {
+        // The limit is one of the process.
+        let name = "export::spool::tests::what_cannot_be_read_for_now_is_kept";
+        let mut wasteful = Command::new(env::current_exe().unwrap());
+        wasteful.args([name, "--exact"]).env(WASTEFUL, "1");
+        let output = wasteful.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let (mut spool, _) = open(temporary.path(), 1 << 20);
+    for number in 0..3 {
+        spool.push_back(&parcel(number, 100)).unwrap();
+    }
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(64);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let wasted: Vec<_> = std::iter::repeat_with(|| fs::File::open("/dev/null"))
+        .map_while(Result::ok)
+        .collect();
+    assert_eq!(spool.hold_front(), Front::Unreadable);
+    drop(wasted);
+    assert_eq!(drain(&mut spool), ["parcel 0", "parcel 1", "parcel 2"]);
 }
 
 #[test]

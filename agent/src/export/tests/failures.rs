@@ -151,17 +151,32 @@ async fn an_answer_before_the_end_of_the_request_is_heard() {
 #[tokio::test]
 async fn a_collector_is_left_alone_for_as_long_as_it_asks() {
     let clock = Clock::stop();
+    for status in [429, 503] {
+        let server = Server::start(strict_pyroscope).await;
+        server.say(with_header(status, "retry-after", "120"));
+        let exporters = start(pyroscope(&server.url()));
+        exporters.push(&numbered(1));
+        until(|| exporters.status()[0].last_failure.is_some()).await;
+        breathe().await;
+        for _ in 0..119 {
+            clock.pass(Duration::from_secs(1)).await;
+        }
+        assert_eq!(counts(&exporters).attempts, 1);
+        clock.pass(Duration::from_secs(2)).await;
+        until(|| counts(&exporters).delivered == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn no_collector_silences_an_agent_for_ever() {
+    let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
-    server.say(with_header(429, "retry-after", "120"));
+    server.say(with_header(429, "retry-after", "18446744073709551615"));
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.throttled == 1).await;
     breathe().await;
-    for _ in 0..119 {
-        clock.pass(Duration::from_secs(1)).await;
-    }
-    assert_eq!(counts(&exporters).attempts, 1);
-    clock.pass(Duration::from_secs(2)).await;
+    clock.pass(Duration::from_secs(3_602)).await;
     until(|| counts(&exporters).delivered == 1).await;
 }
 
@@ -183,6 +198,32 @@ async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
     assert_eq!(counts(&exporters).dropped.total(), 0);
     clock
         .pass_until(|| counts(&exporters).dropped.given_up == 1)
+        .await;
+}
+
+#[tokio::test]
+async fn each_report_has_a_patience_of_its_own() {
+    let clock = Clock::stop();
+    let server = Server::start(strict_pyroscope).await;
+    for _ in 0..10_000 {
+        server.say(status(500, "panic"));
+    }
+    let mut config = pyroscope(&server.url());
+    config.retry.patience = 20 * MINUTE;
+    let exporters = start(config);
+    // Of one service in one window, as two containers are.
+    exporters.push(&numbered(1));
+    exporters.push(&numbered(1));
+    until(|| counts(&exporters).attempts == 1).await;
+    clock
+        .pass_until(|| counts(&exporters).dropped.given_up == 1)
+        .await;
+    for _ in 0..15 {
+        clock.pass(MINUTE).await;
+    }
+    assert_eq!(counts(&exporters).waiting.total(), 1);
+    clock
+        .pass_until(|| counts(&exporters).dropped.given_up == 2)
         .await;
 }
 
@@ -213,12 +254,31 @@ async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
 #[tokio::test]
 async fn an_endless_answer_is_not_read() {
     let server = Server::start(strict_pyroscope).await;
-    server.say(status(500, &"x".repeat(1 << 20)));
+    server.say(status(200, &"x".repeat(1 << 20)));
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.cut == 1).await;
     let words = exporters.status()[0].last_failure.clone().unwrap();
     assert_eq!(words, "the answer is longer than 65536 bytes");
+}
+
+#[tokio::test]
+async fn a_refusal_counts_whatever_becomes_of_its_words() {
+    for is_cut in [false, true] {
+        let server = Server::start(strict_pyroscope).await;
+        server.say(Reply::Answer(Answer {
+            status: 413,
+            body: b"too large ".repeat(if is_cut { 1 } else { 100_000 }),
+            is_cut,
+            ..Answer::default()
+        }));
+        let exporters = start(pyroscope(&server.url()));
+        exporters.push(&numbered(1));
+        until(|| counts(&exporters).dropped.too_large == 1).await;
+        let words = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(words.starts_with("the answer was HTTP status 413: too large"));
+        assert!(words.len() < 300, "{words}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod credentials;
 mod failures;
 mod otlp;
 mod receivers;
+mod rules;
 mod server;
 mod shut_down;
 mod tls;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
+    fmt::Write as _,
     hash::Hash,
     io::Read as _,
 };
@@ -23,7 +24,7 @@ use super::{
     *,
 };
 use crate::{
-    encode::support::made_processes,
+    encode::{support::made_processes, text::printable},
     export::{OtlpConfig, OtlpProtocol},
     profile::{Code, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
 };
@@ -301,14 +302,14 @@ fn understood(request: &ExportProfilesServiceRequest) -> Vec<String> {
                     .map_or("-", |kind| kind);
                 let mapping =
                     string(dictionary.mapping_table[at(location.mapping_index)].filename_strindex);
-                line += &format!("; {kind} {mapping} {:#x}", location.address);
+                write!(line, "; {kind} {mapping} {:#x}", location.address).unwrap();
                 for place in &location.lines {
                     let function = &dictionary.function_table[at(place.function_index)];
                     let (name, file) = (
                         string(function.name_strindex),
                         string(function.filename_strindex),
                     );
-                    line += &format!(" {name} {file}:{}", place.line);
+                    write!(line, " {name} {file}:{}", place.line).unwrap();
                 }
             }
             lines.push(line);
@@ -326,7 +327,10 @@ fn expected(profile: &Profile) -> Vec<String> {
         let process = &profile.processes[thread.process.0 as usize];
         let mut line = format!(
             "{} {} {} [{}]",
-            process.pid, thread.tid, thread.name, sample.count
+            process.pid,
+            thread.tid,
+            printable(&thread.name),
+            sample.count
         );
         for id in &profile.stacks[sample.stack.0 as usize] {
             let location = profile.location(*id);
@@ -341,21 +345,21 @@ fn expected(profile: &Profile) -> Vec<String> {
             let mapping = match location.code {
                 None if process.runtime.is_empty() => String::new(),
                 None => format!("[{}]", process.runtime.to_lowercase()),
-                Some(code) if kind == "kernel" => {
-                    profile.executable(code.executable).name().into_owned()
+                Some(code) => {
+                    let executable = profile.executable(code.executable);
+                    match executable.kind {
+                        ExecutableKind::File => executable.path.display().to_string(),
+                        _ => executable.name().into_owned(),
+                    }
                 }
-                Some(code) => profile
-                    .executable(code.executable)
-                    .path
-                    .display()
-                    .to_string(),
             };
             let address = location.code.map_or(0, |code| code.address);
-            line += &format!("; {kind} {mapping} {address:#x}");
+            write!(line, "; {kind} {mapping} {address:#x}").unwrap();
             for place in &location.lines {
                 let function = profile.function(place.function);
                 let number = place.line.map_or(0, std::num::NonZeroU32::get);
-                line += &format!(" {} {}:{number}", function.name, function.file);
+                let (name, file) = (printable(&function.name), printable(&function.file));
+                write!(line, " {name} {file}:{number}").unwrap();
             }
         }
         lines.push(line);
@@ -384,14 +388,16 @@ async fn a_collector_gets_what_was_sent() {
         let sent = request(&received[0]);
         assert_eq!(understood(&sent), expected(&report.profile));
         let dictionary = sent.dictionary.as_ref().unwrap();
-        let builds: Vec<_> = dictionary
-            .mapping_table
-            .iter()
-            .map(|mapping| attributes(dictionary, &mapping.attribute_indices))
-            .filter(|attributes| !attributes.is_empty())
-            .collect();
-        let key = "process.executable.build_id.gnu".to_owned();
-        assert_eq!(builds, [BTreeMap::from([(key, "0123abcd".to_owned())])]);
+        let builds = dictionary.mapping_table.iter().flat_map(|mapping| {
+            let attributes = attributes(dictionary, &mapping.attribute_indices);
+            attributes.into_iter()
+        });
+        let executables = report.profile.executables.iter();
+        let key = || "process.executable.build_id.gnu".to_owned();
+        let expected = executables.filter_map(|one| Some((key(), one.build_id.clone()?)));
+        let expected: BTreeSet<_> = expected.collect();
+        assert!(expected.contains(&(key(), "0123abcd".to_owned())));
+        assert_eq!(builds.collect::<BTreeSet<_>>(), expected);
     }
 }
 
@@ -416,6 +422,7 @@ async fn a_resource_is_a_process() {
     let expected = [
         ("container.id", "abc"),
         ("process.executable.name", "python3.12"),
+        ("process.parent_pid", "4000"),
         ("process.pid", "4242"),
         ("process.runtime.name", "cpython"),
         ("process.runtime.version", "3.12.1"),

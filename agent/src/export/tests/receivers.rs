@@ -1,17 +1,24 @@
 //! Pyroscope and Parca as strict as they are, or stricter.
 
-use std::{collections::BTreeMap, io::Read as _};
+use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flate2::read::GzDecoder;
+use proptest::prelude::{Strategy, any, prop, proptest};
 use prost::Message as _;
 
 use super::{
+    rules::{Pprof, check_labels, check_pprof, gunzip},
     server::{Received, Reply, Server, grpc_message, grpc_status, status},
     *,
 };
-use crate::export::{Authentication, FileConfig, Secret, SecretSource};
+use crate::{
+    encode::support::made_processes,
+    export::{
+        Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,
+        pyroscope::Pyroscope,
+    },
+};
 
 /// `push.v1.PushRequest`, and with other numbers Parca's `WriteRawRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -68,85 +75,9 @@ struct LabelSet {
     labels: Vec<LabelPair>,
 }
 
-/// Of a pprof what has rules.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Pprof {
-    #[prost(message, repeated, tag = "1")]
-    sample_type: Vec<ValueType>,
-    #[prost(message, repeated, tag = "3")]
-    mapping: Vec<WithId>,
-    #[prost(message, repeated, tag = "4")]
-    location: Vec<WithId>,
-    #[prost(message, repeated, tag = "5")]
-    function: Vec<WithId>,
-    #[prost(string, repeated, tag = "6")]
-    string_table: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct ValueType {
-    #[prost(int64, tag = "1")]
-    r#type: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct WithId {
-    #[prost(uint64, tag = "1")]
-    id: u64,
-}
-
-/// What both collectors say of a profile.
-fn check_pprof(raw: &[u8]) -> Result<(), String> {
-    let mut bytes = Vec::new();
-    let read = GzDecoder::new(raw).read_to_end(&mut bytes);
-    read.map_err(|error| error.to_string())?;
-    if bytes.len() > 4 << 20 {
-        return Err("profile too big".to_owned());
-    }
-    let profile = Pprof::decode(&*bytes).map_err(|error| error.to_string())?;
-    for table in [&profile.mapping, &profile.location, &profile.function] {
-        if !(1..).zip(table).all(|(id, entry)| entry.id == id) {
-            return Err("ids are not 1, 2, 3".to_owned());
-        }
-    }
-    for value_type in &profile.sample_type {
-        let index = usize::try_from(value_type.r#type).map_err(|error| error.to_string())?;
-        let name = profile.string_table.get(index).ok_or("no such text")?;
-        if name.contains('-') {
-            return Err("sample type contains -".to_owned());
-        }
-    }
-    Ok(())
-}
-
-/// What both collectors say of labels.
-fn check_labels(labels: &[LabelPair]) -> Result<(), String> {
-    let mut seen = BTreeMap::new();
-    for LabelPair { name, value } in labels {
-        let mut characters = name.chars();
-        let first = characters.next().ok_or("empty label name")?;
-        let is_first = first.is_ascii_alphabetic() || first == '_';
-        if !is_first || !characters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(format!("invalid label name '{name}'"));
-        }
-        if name.len() > 1_024 || value.len() > 2_048 {
-            return Err(format!("label '{name}' too long"));
-        }
-        if seen.insert(name.clone(), value.clone()).is_some() {
-            return Err(format!("duplicate label name '{name}'"));
-        }
-    }
-    if seen.len() > 30 {
-        return Err("too many label names".to_owned());
-    }
-    match seen.get("__name__").map(String::as_str) {
-        Some("process_cpu") => {}
-        other => return Err(format!("invalid metric name {other:?}")),
-    }
-    match seen.get("service_name") {
-        Some(name) if !name.is_empty() => Ok(()),
-        _ => Err("service name is not provided".to_owned()),
-    }
+/// Labels as the rules have them.
+fn pairs(labels: &[LabelPair]) -> impl Iterator<Item = (&str, &str)> {
+    labels.iter().map(|label| (&*label.name, &*label.value))
 }
 
 fn check_push(received: &Received) -> Result<(), String> {
@@ -158,7 +89,7 @@ fn check_push(received: &Received) -> Result<(), String> {
     }
     let request = PushRequest::decode(received.body.clone()).map_err(|error| error.to_string())?;
     for series in &request.series {
-        check_labels(&series.labels)?;
+        check_labels(pairs(&series.labels))?;
         for sample in &series.samples {
             let parts: Vec<_> = sample.id.split('-').map(str::len).collect();
             if parts != [8, 4, 4, 4, 12] {
@@ -192,7 +123,7 @@ fn check_write_raw(received: &Received) -> Result<(), String> {
     let request = write_raw(&received.body);
     for series in &request.series {
         let labels = series.labels.as_ref().ok_or("no labels")?;
-        check_labels(&labels.labels)?;
+        check_labels(pairs(&labels.labels))?;
         series
             .samples
             .iter()
@@ -336,15 +267,94 @@ async fn a_folder_gets_what_was_sent() {
 
 #[tokio::test]
 async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
+    // What would be its length says that it is small.
+    let noise = support::report("a", b"not gzip\0\0\0\0");
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(pyroscope(&server.url()));
-    exporters.push(&support::report("a", b"not gzip"));
+    exporters.push(&noise);
+    let counts = checked(&exporters.shut_down(Duration::from_secs(60)).await[0]);
+    assert_eq!((counts.dropped.rejected, counts.attempts), (1, 1));
+
+    let server = Server::start(strict_parca).await;
+    let exporters = start(parca(&server.url()));
+    exporters.push(&noise);
     exporters.push(&large(5 << 20));
     let status = &exporters.shut_down(Duration::from_secs(60)).await[0];
     let counts = checked(status);
     assert_eq!((counts.dropped.rejected, counts.attempts), (2, 2));
     assert_eq!(
         status.last_failure.as_deref(),
-        Some("the answer was HTTP status 400: profile too big")
+        Some("the answer was gRPC status 3: profile too big")
     );
+}
+
+/// A report with what the model has.
+fn encoded(profile: crate::profile::Profile) -> Report {
+    let mut bytes = Vec::new();
+    encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    let mut report = support::report("web", &bytes);
+    report.profile = profile.into();
+    report
+}
+
+#[tokio::test]
+async fn pyroscope_gets_what_is_too_large_in_parts() {
+    let mut profile = made_processes("/srv/app/main.py");
+    let samples = std::mem::take(&mut profile.samples);
+    let (first, last) = (samples[0], samples[samples.len() - 1]);
+    profile.samples = vec![first; 33_000];
+    profile.samples.push(last);
+    let total = profile.total();
+
+    let server = Server::start(strict_pyroscope).await;
+    let exporters = start(pyroscope(&server.url()));
+    exporters.push(&encoded(profile));
+    let status = &exporters.shut_down(Duration::from_secs(60)).await[0];
+    assert_eq!(checked(status).delivered, 1, "{status:?}");
+
+    let request = PushRequest::decode(server.received()[0].body.clone()).unwrap();
+    assert_eq!(request.series.len(), 1);
+    let samples = &request.series[0].samples;
+    let parts = samples.iter().map(|sample| {
+        let bytes = gunzip(&sample.raw_profile).unwrap();
+        Pprof::decode(&*bytes).unwrap()
+    });
+    let parts: Vec<_> = parts.collect();
+    assert!(
+        parts
+            .iter()
+            .all(|part| part.time_nanos == parts[0].time_nanos)
+    );
+    let values = parts.iter().flat_map(|part| &part.sample);
+    let sum: i64 = values.map(|sample| sample.value[0]).sum();
+    assert_eq!(u64::try_from(sum).unwrap(), total);
+    let ids: std::collections::BTreeSet<_> = samples.iter().map(|sample| &sample.id).collect();
+    assert_eq!((parts.len(), ids.len()), (3, 3));
+}
+
+/// Labels of any kind, many of them nearly right.
+fn any_labels() -> impl Strategy<Value = BTreeMap<String, String>> {
+    let name = proptest::prop_oneof![
+        "[a-z_.0-9-]{0,6}",
+        "_{0,3}[a-z]{0,2}",
+        any::<String>(),
+        proptest::strategy::Just("service_name".to_owned()),
+    ];
+    prop::collection::btree_map(name, any::<String>(), 0..50)
+}
+
+proptest! {
+    #[test]
+    fn whatever_labels_are_they_are_within_the_rules(labels in any_labels()) {
+        let mut report = numbered(1);
+        report.labels = labels.into();
+        let http = HttpConfig::new("http://localhost");
+        let to = PyroscopeConfig { http: http.clone(), tenant: None };
+        let parcel = Pyroscope::new(to).unwrap().pack(&report).unwrap();
+        let request = PushRequest::decode(parcel.body).unwrap();
+        assert_eq!(check_labels(pairs(&request.series[0].labels)), Ok(()));
+        let parcel = Parca::new(ParcaConfig { http }).unwrap().pack(&report).unwrap();
+        let labels = write_raw(&parcel.body).series[0].labels.clone().unwrap();
+        assert_eq!(check_labels(pairs(&labels.labels)), Ok(()));
+    }
 }

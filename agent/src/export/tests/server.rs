@@ -62,6 +62,8 @@ pub(super) struct Answer {
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Vec<u8>,
     pub(super) trailers: Vec<(&'static str, String)>,
+    /// Whether the connection ends instead of the body.
+    pub(super) is_cut: bool,
 }
 
 /// An answer of HTTP.
@@ -104,6 +106,7 @@ pub(super) fn grpc_message(message: &[u8]) -> Reply {
         headers: vec![("content-type", "application/grpc".to_owned())],
         body,
         trailers: vec![("grpc-status", "0".to_owned())],
+        is_cut: false,
     })
 }
 
@@ -259,27 +262,25 @@ async fn answer(
             }
             Ok(response(answer))
         }
-        _ => {
-            let mut response = response(Answer {
-                status: 200,
-                body: vec![b'x'; 100],
-                ..Answer::default()
-            });
-            response.body_mut().is_cut = true;
-            Ok(response)
-        }
+        _ => Ok(response(Answer {
+            status: 200,
+            body: vec![b'x'; 100],
+            is_cut: true,
+            ..Answer::default()
+        })),
     }
 }
 
 fn response(answer: Answer) -> Response<AnswerBody> {
     let map = |pairs: &[(&'static str, String)]| {
         let pairs = pairs.iter();
-        HeaderMap::from_iter(pairs.map(|(name, value)| {
+        let pairs = pairs.map(|(name, value)| {
             (
                 HeaderName::from_static(name),
                 HeaderValue::try_from(value).unwrap(),
             )
-        }))
+        });
+        pairs.collect::<HeaderMap>()
     };
     let mut frames = VecDeque::new();
     if !answer.body.is_empty() {
@@ -288,8 +289,12 @@ fn response(answer: Answer) -> Response<AnswerBody> {
     if !answer.trailers.is_empty() {
         frames.push_back(Frame::trailers(map(&answer.trailers)));
     }
-    let is_cut = false;
-    let mut response = Response::new(AnswerBody { frames, is_cut });
+    let is_cut = answer.is_cut;
+    let mut response = Response::new(AnswerBody {
+        frames,
+        is_cut,
+        is_sent: false,
+    });
     *response.status_mut() = answer.status.try_into().unwrap();
     *response.headers_mut() = map(&answer.headers);
     response
@@ -298,6 +303,8 @@ fn response(answer: Answer) -> Response<AnswerBody> {
 struct AnswerBody {
     frames: VecDeque<Frame<Bytes>>,
     is_cut: bool,
+    /// Whether all that comes before the cut is on its way.
+    is_sent: bool,
 }
 
 impl Body for AnswerBody {
@@ -306,9 +313,15 @@ impl Body for AnswerBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let frame = self.frames.pop_front();
+        if frame.is_none() && self.is_cut && !self.is_sent {
+            // A connection is flushed when there is nothing to do.
+            self.is_sent = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         Poll::Ready(match frame {
             None if self.is_cut => Some(Err(io::ErrorKind::ConnectionReset.into())),
             frame => frame.map(Ok),

@@ -37,7 +37,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
     until(|| counts(&exporters).attempts == 1).await;
     let end = tokio::spawn(exporters.shut_down(Duration::from_secs(5)));
     breathe().await;
-    clock.pass(Duration::from_secs(5)).await;
+    clock.pass(Duration::from_secs(6)).await;
     let first = checked(&end.await.unwrap()[0]);
     assert_eq!((first.delivered, first.waiting.spool), (0, 10), "{first:?}");
 
@@ -63,7 +63,7 @@ async fn without_a_spool_what_is_left_is_counted() {
     until(|| counts(&exporters).attempts == 1).await;
     let end = tokio::spawn(exporters.shut_down(Duration::from_secs(5)));
     breathe().await;
-    clock.pass(Duration::from_secs(5)).await;
+    clock.pass(Duration::from_secs(6)).await;
     let counts = checked(&end.await.unwrap()[0]);
     assert_eq!((counts.delivered, counts.dropped.shut_down), (0, 10));
     assert_eq!(counts.waiting.total(), 0);

@@ -214,8 +214,9 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     exporters.push(&numbered(1));
     let (_stream, _) = silent.accept().await.unwrap();
     clock
-        .pass_until(|| counts(&exporters).failures.timed_out == 1)
+        .pass_until(|| counts(&exporters).failures.unreachable == 1)
         .await;
     let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert_eq!(words, "no connection within 10 s");
+    let expected = format!("cannot connect to {address} (not within 10 s)");
+    assert_eq!(words, expected);
 }

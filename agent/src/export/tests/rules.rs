@@ -1,0 +1,281 @@
+//! What Pyroscope and Parca refuse, whatever of it they call it.
+//!
+//! The limits are Pyroscope's defaults, and that names are letters, digits and `_` is what both ask
+//! of labels and Parca of sample types; that ids are 1, 2, 3 … is Parca's.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Read as _,
+};
+
+use flate2::read::GzDecoder;
+use prost::Message as _;
+
+/// Of a pprof what has rules.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Pprof {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    pub(super) location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    pub(super) string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    pub(super) time_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    pub(super) period_type: Option<ValueType>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct ValueType {
+    #[prost(int64, tag = "1")]
+    pub(super) r#type: i64,
+    #[prost(int64, tag = "2")]
+    pub(super) unit: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    pub(super) location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    pub(super) value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) label: Vec<Label>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct Label {
+    #[prost(int64, tag = "1")]
+    pub(super) key: i64,
+    #[prost(int64, tag = "2")]
+    pub(super) str: i64,
+    #[prost(int64, tag = "3")]
+    pub(super) num: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct Mapping {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(int64, tag = "5")]
+    pub(super) filename: i64,
+    #[prost(int64, tag = "6")]
+    pub(super) build_id: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Location {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(uint64, tag = "2")]
+    pub(super) mapping_id: u64,
+    #[prost(message, repeated, tag = "4")]
+    pub(super) line: Vec<Line>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct Line {
+    #[prost(uint64, tag = "1")]
+    pub(super) function_id: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(super) struct Function {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(int64, tag = "2")]
+    pub(super) name: i64,
+    #[prost(int64, tag = "4")]
+    pub(super) filename: i64,
+}
+
+/// What is in a gzip.
+pub(super) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut plain = Vec::new();
+    let read = GzDecoder::new(bytes).read_to_end(&mut plain);
+    read.map_err(|error| error.to_string())?;
+    Ok(plain)
+}
+
+/// What both collectors say of a profile.
+pub(super) fn check_pprof(raw: &[u8]) -> Result<(), String> {
+    let bytes = gunzip(raw)?;
+    if bytes.len() > 4 << 20 {
+        return Err("profile too big".to_owned());
+    }
+    // That texts are UTF-8 is checked by who decodes them.
+    let profile = Pprof::decode(&*bytes).map_err(|error| error.to_string())?;
+    check(&profile)
+}
+
+fn check(profile: &Pprof) -> Result<(), String> {
+    let text = |index: i64| {
+        let index = usize::try_from(index).ok();
+        let text = index.and_then(|index| profile.string_table.get(index));
+        text.map(String::as_str).ok_or("no such text")
+    };
+    if !text(0)?.is_empty() {
+        return Err("the first text is not empty".to_owned());
+    }
+    if profile.string_table.iter().any(|text| text.len() > 65_535) {
+        return Err("symbol too long".to_owned());
+    }
+    if profile.time_nanos <= 0 {
+        return Err("no time".to_owned());
+    }
+    let ids = [
+        profile.mapping.iter().map(|one| one.id).collect::<Vec<_>>(),
+        profile.location.iter().map(|one| one.id).collect(),
+        profile.function.iter().map(|one| one.id).collect(),
+    ];
+    if !ids
+        .iter()
+        .all(|ids| (1..).zip(ids).all(|(id, it)| *it == id))
+    {
+        return Err("ids are not 1, 2, 3".to_owned());
+    }
+    let is_known = |id: u64, table: usize| (1..=ids[table].len() as u64).contains(&id);
+    for mapping in &profile.mapping {
+        text(mapping.filename)?;
+        text(mapping.build_id)?;
+    }
+    for location in &profile.location {
+        if !is_known(location.mapping_id, 0)
+            || !location.line.iter().all(|one| is_known(one.function_id, 2))
+        {
+            return Err(format!("location {} is of nothing", location.id));
+        }
+    }
+    for function in &profile.function {
+        text(function.filename)?;
+        if text(function.name)?.is_empty() {
+            return Err("a function without a name".to_owned());
+        }
+    }
+    let period_type = profile.period_type.ok_or("no period type")?;
+    for value_type in profile.sample_type.iter().chain([&period_type]) {
+        for name in [text(value_type.r#type)?, text(value_type.unit)?] {
+            if name.contains('-') {
+                return Err("sample type contains -".to_owned());
+            }
+            check_name(name)?;
+        }
+    }
+    if profile.sample.len() > 16_000 {
+        return Err("too many samples".to_owned());
+    }
+    for sample in &profile.sample {
+        if sample.value.len() != profile.sample_type.len() {
+            return Err("a sample with too few or too many values".to_owned());
+        }
+        if sample.location_id.is_empty() || !sample.location_id.iter().all(|id| is_known(*id, 1)) {
+            return Err("a sample of nowhere".to_owned());
+        }
+        if sample.location_id.len() > 1_000 {
+            return Err("too many frames".to_owned());
+        }
+        let mut keys = BTreeSet::new();
+        for label in &sample.label {
+            let key = text(label.key)?;
+            check_name(key)?;
+            if !keys.insert(key) {
+                return Err(format!("label '{key}' is there twice"));
+            }
+            if (text(label.str)?.is_empty()) == (label.num == 0) {
+                return Err(format!("label '{key}' is neither or both"));
+            }
+        }
+        if keys.len() > 100 {
+            return Err("too many sample labels".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let mut characters = name.chars();
+    let first = characters.next().ok_or("empty name")?;
+    let is_first = first.is_ascii_alphabetic() || first == '_';
+    if is_first && characters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        Ok(())
+    } else {
+        Err(format!("invalid name '{name}'"))
+    }
+}
+
+/// What both collectors say of labels.
+pub(super) fn check_labels<'a>(
+    labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(), String> {
+    let mut seen = BTreeMap::new();
+    for (name, value) in labels {
+        check_name(name)?;
+        if name.len() > 1_024 || value.len() > 2_048 {
+            return Err(format!("label '{name}' too long"));
+        }
+        if value.is_empty() {
+            return Err(format!("label '{name}' without a value"));
+        }
+        if name.starts_with("__") && name != "__name__" {
+            return Err(format!("label '{name}' is reserved"));
+        }
+        if seen.insert(name, value).is_some() {
+            return Err(format!("duplicate label name '{name}'"));
+        }
+    }
+    if seen.len() > 30 {
+        return Err("too many label names".to_owned());
+    }
+    match seen.get("__name__") {
+        Some(&"process_cpu") => {}
+        other => return Err(format!("invalid metric name {other:?}")),
+    }
+    match seen.get("service_name") {
+        Some(_) => Ok(()),
+        None => Err("service name is not provided".to_owned()),
+    }
+}
+
+#[test]
+fn what_breaks_the_rules_is_noticed() {
+    let good = Pprof::decode(&*gunzip(&super::pprof()).unwrap()).unwrap();
+    assert_eq!(check(&good), Ok(()));
+    let error = |change: &dyn Fn(&mut Pprof)| {
+        let mut profile = good.clone();
+        change(&mut profile);
+        check(&profile).unwrap_err()
+    };
+    let text = |profile: &mut Pprof, text: &str| {
+        profile.string_table.push(text.to_owned());
+        i64::try_from(profile.string_table.len() - 1).unwrap()
+    };
+    assert_eq!(error(&|it| it.mapping[0].id = 9), "ids are not 1, 2, 3");
+    assert_eq!(error(&|it| it.location.reverse()), "ids are not 1, 2, 3");
+    assert_eq!(error(&|it| it.function[0].id = 0), "ids are not 1, 2, 3");
+    let dash = |it: &mut Pprof| it.sample_type[1].r#type = text(it, "cpu-time");
+    assert_eq!(error(&dash), "sample type contains -");
+    let key = |it: &mut Pprof| it.sample[0].label[0].key = text(it, "thread.id");
+    assert_eq!(error(&key), "invalid name 'thread.id'");
+    let many = |it: &mut Pprof| it.sample = vec![it.sample[0].clone(); 16_001];
+    assert_eq!(error(&many), "too many samples");
+    let nowhere = |it: &mut Pprof| it.sample[0].location_id[0] = 1 << 40;
+    assert_eq!(error(&nowhere), "a sample of nowhere");
+    let values = |it: &mut Pprof| it.sample[0].value.truncate(1);
+    assert!(error(&values).contains("too few or too many values"));
+    let nameless = |it: &mut Pprof| it.function[0].name = 0;
+    assert_eq!(error(&nameless), "a function without a name");
+    let twice = |it: &mut Pprof| {
+        let label = it.sample[0].label[0];
+        it.sample[0].label.push(label);
+    };
+    assert!(error(&twice).contains("is there twice"));
+    assert_eq!(error(&|it| it.function[0].name = -1), "no such text");
+    assert_eq!(error(&|it| it.time_nanos = 0), "no time");
+}
