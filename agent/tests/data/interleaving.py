@@ -505,6 +505,30 @@ def p_yield_from():
 """
 )
 
+if not (3, 9) <= sys.version_info < (3, 11):
+    # In these the frames of generators that hand an exception on are told of, but run in no loop.
+    define(
+        "p_thrown",
+        """
+def thrown():
+    try:
+        yield 1
+    except ValueError:
+        p_block()
+
+def delegates(depth):
+    yield from delegates(depth - 1) if depth else thrown()
+
+def c_key(value):
+    generator = delegates(2)
+    next(generator)
+    generator.throw(ValueError())
+
+def p_thrown():
+    sorted([1], key=c_key)
+"""
+    )
+
 define(
     "p_coroutines",
     """
