@@ -11,6 +11,7 @@ cannot be unwound.
 """
 
 import collections
+import contextlib
 import ctypes
 import functools
 import gc
@@ -486,6 +487,32 @@ def p_generators():
     generator.send(1)
 
 
+@scenario
+def p_managed_by_generator():
+    @contextlib.contextmanager
+    def c_manager():
+        try:
+            yield 1
+        finally:
+            p_block()
+
+    with c_manager():
+        raise ValueError
+
+
+@scenario
+def p_abandoned():
+    def c_abandoned():
+        try:
+            yield 1
+        finally:
+            p_block()
+
+    generator = c_abandoned()
+    next(generator)
+    del generator
+
+
 define(
     "p_yield_from",
     """
@@ -504,30 +531,6 @@ def p_yield_from():
         pass
 """
 )
-
-if not (3, 9) <= sys.version_info < (3, 11):
-    # In these the frames of generators that hand an exception on are told of, but run in no loop.
-    define(
-        "p_thrown",
-        """
-def thrown():
-    try:
-        yield 1
-    except ValueError:
-        p_block()
-
-def delegates(depth):
-    yield from delegates(depth - 1) if depth else thrown()
-
-def c_key(value):
-    generator = delegates(2)
-    next(generator)
-    generator.throw(ValueError())
-
-def p_thrown():
-    sorted([1], key=c_key)
-"""
-    )
 
 define(
     "p_coroutines",
@@ -572,6 +575,25 @@ def p_coroutines():
 """
 )
 
+define(
+    "p_thrown_from_coroutine",
+    """
+async def c_generate():
+    try:
+        yield 1
+    except ValueError:
+        p_block()
+
+async def c_main():
+    generator = c_generate()
+    await generator.__anext__()
+    await generator.athrow(ValueError())
+
+def p_thrown_from_coroutine():
+    c_main().send(None)
+"""
+)
+
 if asyncio:
     define(
         "p_tasks",
@@ -589,6 +611,52 @@ async def gather():
 def p_tasks():
     asyncio.new_event_loop().run_until_complete(gather())
 """
+    )
+
+if not (3, 9) <= sys.version_info < (3, 11):
+    # In these the frames of what hands an exception on are told of, but run in no loop.
+    define(
+        "p_thrown",
+        """
+def thrown():
+    try:
+        yield 1
+    except ValueError:
+        p_block()
+
+def delegates(depth):
+    yield from delegates(depth - 1) if depth else thrown()
+
+def c_key(value):
+    generator = delegates(2)
+    next(generator)
+    generator.throw(ValueError())
+
+def p_thrown():
+    sorted([1], key=c_key)
+""",
+    )
+    define(
+        "p_cancelled",
+        """
+async def waits():
+    try:
+        await asyncio.sleep(100)
+    except asyncio.CancelledError:
+        p_block()
+
+async def chain(depth):
+    return await (chain(depth - 1) if depth else waits())
+
+async def cancel():
+    task = asyncio.ensure_future(chain(2))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await task
+
+def p_cancelled():
+    asyncio.new_event_loop().run_until_complete(cancel())
+""",
     )
 
 if contextvars:
@@ -644,6 +712,37 @@ if not PYTHON_2:
         cycle.me = cycle
         del cycle
         gc.collect()
+
+
+# Instructions that were specialised for what they have seen.
+
+
+class Seen(object):
+    def __init__(self, left):
+        self.left = left
+        self.attribute
+
+    @property
+    def attribute(self):
+        return self[self.left]
+
+    def __getitem__(self, index):
+        for value in self.iterate():
+            return value
+
+    def iterate(self):
+        yield p_last(self.left)
+
+
+def p_last(left):
+    if left == 0:
+        p_block()
+
+
+@scenario
+def p_specialised():
+    for left in range(3000, -1, -1):
+        Seen(left)
 
 
 # Deep stacks.

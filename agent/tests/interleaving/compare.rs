@@ -26,7 +26,7 @@ const PROGRAM: &str = include_str!("../data/interleaving.py");
 const MOST_EXCEPTIONS: usize = 20;
 
 /// Threads that even the oldest version is brought to, with the main thread.
-const LEAST_THREADS: usize = 27;
+const LEAST_THREADS: usize = 30;
 
 /// Most differences of one interpreter that are told.
 const MOST_TOLD: usize = 10;
