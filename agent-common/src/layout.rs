@@ -28,6 +28,10 @@ pub struct RunStyle(pub u16);
 
 impl RunStyle {
     /// Each frame has a loop of its own (up to 3.10).
+    ///
+    /// Not quite: in 3.9 and 3.10 there are frames of generators without one while `throw` hands an
+    /// exception on to what they wait for. The frames below are then taken for those of loops that
+    /// are as many further down.
     pub const EACH: Self = Self(0);
     /// The outermost frame of a loop says so, and the thread state leads to a `_PyCFrame` on the
     /// stack of each loop (3.11).

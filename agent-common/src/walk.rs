@@ -293,12 +293,29 @@ impl Walk {
             self.push(frame);
         }
         if is_entry {
-            let cframe = UserAddr(self.cframe.get());
-            self.runs.end(cframe.0, self.depth.get());
-            let outer = memory.word_or_zero(cframe.field(layout.thread.cframe_previous));
-            self.cframe.set(outer);
+            self.end_run(memory, layout, owner == OWNED_BY_GENERATOR);
         }
         WalkStep::Next
+    }
+
+    /// Ends a run after the frame that was looked at, which is marked as the first one of its loop.
+    ///
+    /// A generator that hands an exception on to the one that it waits for has a frame but no loop:
+    /// its mark is of the loop that it was in before. The first one of a loop stands above the newest
+    /// one of the next loop.
+    #[inline(always)]
+    fn end_run<M: UserMemory>(&mut self, memory: &M, layout: &Layout, is_generator: bool) {
+        let fields = &layout.thread;
+        let cframe = UserAddr(self.cframe.get());
+        let outer = memory.word_or_zero(cframe.field(fields.cframe_previous));
+        if is_generator {
+            let newest = UserAddr(outer).field(fields.cframe_current_frame);
+            if memory.word_or_zero(newest) != self.frame.get() {
+                return;
+            }
+        }
+        self.runs.end(cframe.0, self.depth.get());
+        self.cframe.set(outer);
     }
 
     /// Frames kept, with those that gave way to others nearer the root.

@@ -9,9 +9,13 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "data/agreement.rs"]
+mod agreement;
 #[path = "data/debugger.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod debugger;
 #[path = "data/unwinder.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod unwinder;
 
 mod unwinding {

@@ -4,8 +4,8 @@
 use agent_common::{
     attribute::{Attributes, MAX_ATTRIBUTES, Name},
     layout::{
-        CodeLayout, FrameLayout, InstanceStyle, KeysStyle, Layout, ObjectLayout, TextLayout,
-        TextStyle,
+        CodeLayout, FrameLayout, InstanceStyle, KeysStyle, Layout, ObjectLayout, RunStyle,
+        TextLayout, TextStyle,
     },
     limits::TEXT_BYTES,
     memory::{Fault, UserAddr},
@@ -270,4 +270,61 @@ fn an_object_that_is_opaque_or_has_no_attributes_is_a_fault() {
     for address in [0, 1, object + 4, u64::MAX - 7] {
         assert_eq!(name_of(&image, &LAYOUT.object, address), Err(Fault));
     }
+}
+
+/// As 3.11 has it.
+const MARKED: Layout = Layout {
+    frame: FrameLayout {
+        bytes: 80,
+        entry: 72,
+        run_style: RunStyle::MARKED,
+        ..LAYOUT.frame
+    },
+    ..LAYOUT
+};
+
+#[test]
+fn a_generator_that_hands_an_exception_on_is_in_the_run_of_its_caller() {
+    const GENERATOR: u8 = 1;
+    let mut process = Process::new();
+    let image = &mut process.image;
+    let code = image.code("f", 1);
+    // All but `called` have begun a loop, `waiting` one that it has left since.
+    let [root, main, called, waiting, inner] = [(); 5].map(|()| image.map(96));
+    let frames = [
+        (main, 0, 0, 1),
+        (called, main, 0, 0),
+        (waiting, called, GENERATOR, 1),
+        (inner, waiting, GENERATOR, 1),
+    ];
+    for (frame, previous, owner, entry) in frames {
+        image.frame_at(frame, code, previous, 4, owner);
+        image.write(frame + u64::from(MARKED.frame.entry), &[entry]);
+    }
+    let thread = process.add_thread(THREAD, inner);
+    let image = &mut process.image;
+    let newest = image.map(16);
+    let outer = image.map(16);
+    let links = [(newest, inner, outer), (outer, waiting, root)];
+    for (cframe, frame, previous) in links {
+        image.put(cframe, MARKED.thread.cframe_current_frame, frame);
+        image.put(cframe, MARKED.thread.cframe_previous, previous);
+    }
+    image.put(thread, MARKED.thread.frame, newest);
+
+    let mut scratch = Box::new(Scratch::new());
+    let mut walk = Box::new(Walk::new());
+    scratch
+        .load_slot(&process.image, UserAddr(thread), MARKED.thread.bytes)
+        .unwrap();
+    let mut step = walk.begin(&process.image, &mut scratch, &MARKED);
+    while step == WalkStep::Next {
+        step = walk.step(&process.image, &mut scratch, &MARKED, &mut Unknown);
+    }
+    assert_eq!(step, WalkStep::End(WalkEnd::ROOT));
+    let runs: Vec<_> = (0..walk.runs.count())
+        .map(|nth| walk.runs.get(nth))
+        .map(|run| (run.address, run.depth))
+        .collect();
+    assert_eq!(runs, [(newest, 1), (outer, 4)]);
 }

@@ -12,10 +12,11 @@ use std::{
 /// What gdb runs to tell of stops.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/native/stops.py");
 
-/// Registers that are told of: the general ones in the order of DWARF, then the program counter.
-const REGISTERS: usize = 17;
+/// Registers that are told of: the general ones in the order of DWARF, then the program counter and
+/// the thread pointer.
+const REGISTERS: usize = 18;
 
-/// A gdb; the program that it has started ends with it.
+/// A gdb; a program that it has started ends with it.
 pub(crate) struct Debugger {
     gdb: Child,
     input: ChildStdin,
@@ -40,6 +41,8 @@ pub(crate) struct Thread {
     pub(crate) registers: Vec<u64>,
     /// Its program counter.
     pub(crate) pc: u64,
+    /// What `pthread_self()` is in it.
+    pub(crate) pthread: u64,
     /// Its frames, leaf first.
     pub(crate) frames: Vec<Frame>,
     /// Why gdb found no more.
@@ -61,6 +64,17 @@ impl Debugger {
     /// Makes a program ready to be run.
     pub(crate) fn of(program: &Path) -> Self {
         Self::start([program])
+    }
+
+    /// Stops a process that runs; it goes on when the debugger is dropped.
+    pub(crate) fn attach(pid: u32) -> (Self, Stop) {
+        let mut debugger = Self::start([""; 0]);
+        // It may have a root file system of its own.
+        let root = format!("set sysroot /proc/{pid}/root");
+        let program = format!("file /proc/{pid}/exe");
+        let attach = format!("attach {pid}");
+        let stop = debugger.stop(&[&root, &program, &attach]).unwrap();
+        (debugger, stop)
     }
 
     fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
@@ -129,11 +143,13 @@ impl Thread {
         let tid = numbers.next().unwrap();
         let mut registers: Vec<_> = numbers.collect();
         assert_eq!(registers.len(), REGISTERS);
+        let pthread = registers.pop().unwrap();
         let pc = registers.pop().unwrap();
         Self {
             tid: u32::try_from(tid).unwrap(),
             registers,
             pc,
+            pthread,
             frames: Vec::new(),
             end: String::new(),
         }

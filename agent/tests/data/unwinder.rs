@@ -1,12 +1,13 @@
 //! The walk of the kernel half, on a process that stands still: the same code on the same tables,
 //! with files in place of maps.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
 
 use agent::{
-    code::{self, Executable},
+    code::{self, Bytes, Executable},
     elf::Elf,
     process::Process,
+    python::evaluation_loop,
     unwind::{self, Rules, compile, pack},
 };
 use agent_common::{
@@ -26,6 +27,8 @@ pub(crate) struct Unwinder {
     rules: Rules,
     /// By the index of the table; [`None`] for a file that has none.
     tables: HashMap<u32, Option<unwind::Table>>,
+    /// The functions of files, by the number of the file.
+    functions: HashMap<u32, Vec<Range<u64>>>,
     walk: Box<NativeWalk>,
     scratch: Box<Scratch>,
 }
@@ -46,8 +49,8 @@ pub(crate) struct Frame {
     pub(crate) address: u64,
     /// What is known of that.
     pub(crate) place: Place,
-    /// Whether it is part of the stack, and not taken by Python frames.
-    pub(crate) is_kept: bool,
+    /// How many Python frames are in the place of it; [`None`] where it is part of the stack.
+    pub(crate) runs: Option<u32>,
 }
 
 impl Unwinder {
@@ -57,7 +60,8 @@ impl Unwinder {
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
                 let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
-                let table = pack(&compile(&elf, &[]).ok()?, &mut self.rules);
+                let loops = evaluation_loop::ranges(&elf).unwrap();
+                let table = pack(&compile(&elf, &loops).ok()?, &mut self.rules);
                 (table.pages != 0).then_some(table)
             });
         }
@@ -73,9 +77,7 @@ impl Unwinder {
 
     /// Whether the file of a place has call-frame information for it, read as it stands there.
     pub(crate) fn is_described(&self, place: &Place) -> bool {
-        let executable = self.code.get(place.of);
-        let bytes = executable.and_then(Executable::bytes);
-        let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
+        let Some(elf) = self.elf(place) else {
             return false;
         };
         let Some(section) = elf.section(".eh_frame") else {
@@ -87,6 +89,31 @@ impl Unwinder {
         frames
             .fde_for_address(&bases, place.address, EhFrame::cie_from_offset)
             .is_ok()
+    }
+
+    /// Whether the file of a place has the names of all functions.
+    pub(crate) fn is_named(&self, place: &Place) -> bool {
+        let elf = self.elf(place);
+        elf.is_some_and(|elf| elf.section(".symtab").is_some())
+    }
+
+    /// Where the function of a place starts, by its file's call-frame information.
+    pub(crate) fn function(&mut self, place: &Place) -> Option<u64> {
+        if !self.functions.contains_key(&place.of) {
+            let elf = self.elf(place);
+            let functions = elf.and_then(|elf| unwind::functions(&elf).ok());
+            self.functions
+                .insert(place.of, functions.unwrap_or_default());
+        }
+        let functions = &self.functions[&place.of];
+        let after = functions.partition_point(|range| range.start <= place.address);
+        let range = &functions[after.checked_sub(1)?];
+        range.contains(&place.address).then_some(range.start)
+    }
+
+    fn elf(&self, place: &Place) -> Option<Elf<Arc<Bytes>>> {
+        let bytes = self.code.get(place.of)?.bytes()?;
+        Elf::read(Arc::clone(bytes)).ok()
     }
 
     /// Walks the frames of a thread with these registers, by DWARF's numbers.
@@ -118,14 +145,19 @@ impl Unwinder {
             let step = self
                 .walk
                 .step(memory, &mut self.scratch, python, &mut known);
+            // At once: the runs of two loops are told apart even without a frame between them.
+            self.walk.keep_pending();
             self.walk.seal();
-            let count_before = count;
-            count = self.walk.head.frame_count;
+            let entries = self.walk.head.frame_count as usize;
+            let runs = self.walk.frames[count..entries]
+                .iter()
+                .find(|entry| entry.kind == NativeKind::PYTHON);
+            count = entries;
             if known.place.kind != NativeKind(0) {
                 frames.push(Frame {
                     address: known.address,
                     place: known.place,
-                    is_kept: count != count_before,
+                    runs: runs.map(|runs| runs.of),
                 });
             }
             if let NativeStep::End(why) = step {

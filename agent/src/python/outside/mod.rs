@@ -67,10 +67,22 @@ pub struct ThreadStack {
     pub is_attached: Option<bool>,
     /// The frames in all of its states, leaf first.
     pub frames: Vec<Frame>,
+    /// Which of them run in one evaluation loop, where that does not differ from the frames; leaf
+    /// first.
+    pub runs: Vec<Run>,
     /// After how many of them others were left out.
     pub gap: Option<usize>,
     /// Where the walk ended.
     pub end: WalkEnd,
+}
+
+/// Frames that run in one evaluation loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// An address within the native frame of the loop.
+    pub address: UserAddr,
+    /// Frames from the leaf up to the end of the run, with those that were left out.
+    pub depth: usize,
 }
 
 /// A frame.

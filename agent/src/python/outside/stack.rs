@@ -14,11 +14,11 @@ use agent_common::{
     walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
-use super::{Frame, Function, Target, ThreadStack, name};
+use super::{Frame, Function, Run, Target, ThreadStack, name};
 use crate::{
     decode::decode,
     python::{line_table::LineTable, text, threading},
-    record::{CodeRecord, Record, Stack},
+    record::{CodeRecord, Gap, Record, Stack},
 };
 
 /// Hashes name code objects within one reading only.
@@ -72,7 +72,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             }
         }
         self.describe();
-        let (frames, gap) = self.resolve();
+        let Resolved { frames, runs, gap } = self.resolve();
         let name = (end == WalkEnd::ROOT).then(|| self.name(&frames)).flatten();
         ThreadStack {
             thread_id,
@@ -80,6 +80,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             states,
             is_attached,
             frames,
+            runs,
             gap,
             end,
         }
@@ -198,9 +199,8 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         Ok(())
     }
 
-    /// Puts the frames that were kept into order and words; tells after how many of them others
-    /// were left out.
-    fn resolve(&mut self) -> (Vec<Frame>, Option<usize>) {
+    /// Puts the frames that were kept into order and words.
+    fn resolve(&mut self) -> Resolved {
         let shape = self.walk.shape();
         let mut hash = Hash::new(SEED);
         for nth in 0..usize::from(shape.frame_count) {
@@ -210,14 +210,38 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
         self.walk.seal(shape, hash.finish());
         let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.record()) else {
-            return (Vec::new(), None);
+            return Resolved::default();
         };
+        let runs = self.runs(&frames, gap);
         let is_visible = |frame: &&record::Frame| frame.kind != FrameKind::HIDDEN;
         let shown = |frames: &[record::Frame]| frames.iter().filter(is_visible).count();
         let gap = gap.map(|gap| shown(&frames[..gap.after.min(frames.len())]));
         let frames = frames.iter().filter(is_visible);
         let frames = frames.map(|frame| self.resolve_one(frame)).collect();
-        (frames, gap)
+        Resolved { frames, runs, gap }
+    }
+
+    /// The runs of frames, of which those that the interpreter hides do not count.
+    fn runs(&self, frames: &[record::Frame], gap: Option<Gap>) -> Vec<Run> {
+        let depth_of = |nth: usize| {
+            let left_out = gap.filter(|gap| nth >= gap.after);
+            nth + left_out.map_or(0, |gap| gap.frames as usize)
+        };
+        let hidden: Vec<_> = (0..frames.len())
+            .filter(|nth| frames[*nth].kind == FrameKind::HIDDEN)
+            .map(depth_of)
+            .collect();
+        let runs = &self.walk.runs;
+        (0..runs.count())
+            .map(|nth| {
+                let run = runs.get(nth);
+                let depth = run.depth as usize;
+                Run {
+                    address: UserAddr(run.address),
+                    depth: depth - hidden.partition_point(|hidden| *hidden < depth),
+                }
+            })
+            .collect()
     }
 
     /// The name of the thread that runs these frames.
@@ -247,6 +271,15 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             },
         }
     }
+}
+
+/// The frames of a thread in words.
+#[derive(Default)]
+struct Resolved {
+    frames: Vec<Frame>,
+    runs: Vec<Run>,
+    /// After how many of them others were left out.
+    gap: Option<usize>,
 }
 
 impl Described {

@@ -6,7 +6,7 @@ import gdb
 
 # In the order of their numbers in DWARF.
 REGISTERS = ["rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp"]
-REGISTERS += ["r%d" % number for number in range(8, 16)] + ["rip"]
+REGISTERS += ["r%d" % number for number in range(8, 16)] + ["rip", "fs_base"]
 
 # Other frames are not on the stack: gdb infers them.
 KINDS = {gdb.NORMAL_FRAME: "normal", gdb.SIGTRAMP_FRAME: "signal"}

@@ -1,0 +1,107 @@
+//! Whether a walk of native frames agrees with what gdb sees.
+
+use std::fmt::Write as _;
+
+use agent_common::{limits::MAX_NATIVE_FRAMES, mappings::Mapping, record::NativeEnd};
+
+use crate::{
+    debugger::Thread,
+    unwinder::{Unwinder, Unwound},
+};
+
+/// gdb's word for a stack that is whole.
+const OUTERMOST: &str = "outermost";
+
+/// What comparing came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agreement {
+    /// The same frames, down to the same end.
+    Same,
+    /// gdb takes for return addresses what is none.
+    Lost,
+    /// They part where there is no call-frame information: gdb guesses from the instructions, the
+    /// walk from the frame pointer.
+    Guessed,
+    /// They differ.
+    Different,
+}
+
+impl Agreement {
+    /// Compares.
+    pub(crate) fn of(
+        unwinder: &Unwinder,
+        mappings: &[Mapping],
+        thread: &Thread,
+        unwound: &Unwound,
+    ) -> Self {
+        if is_same(thread, unwound) {
+            return Self::Same;
+        }
+        let is_code = |address| {
+            let mut ranges = mappings.iter().map(|mapping| mapping.start..mapping.end);
+            ranges.any(|range| range.contains(&address))
+        };
+        if !thread.frames.iter().all(|frame| is_code(frame.address)) {
+            // Where there are others for a while: when the C++ runtime has put those of a landing
+            // pad on the stack already.
+            return Self::Lost;
+        }
+        let parting = common(thread, unwound).checked_sub(1);
+        let parting = parting.map(|last| &unwound.frames[last].place);
+        if parting.is_some_and(|place| !unwinder.is_described(place)) {
+            return Self::Guessed;
+        }
+        Self::Different
+    }
+}
+
+/// How many of their first frames are the same.
+pub(crate) fn common(thread: &Thread, unwound: &Unwound) -> usize {
+    let pairs = thread.frames.iter().zip(&unwound.frames);
+    pairs
+        .take_while(|(frame, walked)| frame.address == walked.address)
+        .count()
+}
+
+/// Whether a walk came to the frames that gdb sees, and to the same end.
+fn is_same(thread: &Thread, unwound: &Unwound) -> bool {
+    let common = common(thread, unwound);
+    if common != unwound.frames.len() {
+        return false;
+    }
+    if unwound.end == NativeEnd::TOO_DEEP {
+        let kept = unwound.frames.iter().filter(|frame| frame.runs.is_none());
+        return kept.count() > MAX_NATIVE_FRAMES;
+    }
+    let is_whole = unwound.end == NativeEnd::ENTRY;
+    common == thread.frames.len() && is_whole == (thread.end == OUTERMOST)
+}
+
+/// The frames of both, side by side.
+pub(crate) fn show(unwinder: &Unwinder, thread: &Thread, unwound: &Unwound) -> String {
+    let mut text = format!("thread {} is\n", thread.tid);
+    let lines = thread.frames.len().max(unwound.frames.len());
+    for nth in 0..lines {
+        let (mut left, mut right, mut name) = (String::new(), String::new(), "");
+        if let Some(frame) = thread.frames.get(nth) {
+            left = format!("{:x}", frame.address);
+            name = &frame.name;
+        }
+        if let Some(frame) = unwound.frames.get(nth) {
+            let shown = unwinder.show(&frame.place);
+            right = format!("{:x} {shown} {:?}", frame.address, frame.place.rule);
+            if let Some(runs) = frame.runs {
+                write!(right, ", {runs} Python frames").unwrap();
+            }
+        }
+        let mark = if left.is_empty() || !right.starts_with(&left) {
+            '!'
+        } else {
+            ' '
+        };
+        writeln!(text, "  {mark} {left:12} {name:30} {right}").unwrap();
+    }
+    let (end, last) = (unwound.end.0, &thread.end);
+    write!(text, "    {last}; {end}").unwrap();
+    text
+}
