@@ -93,8 +93,11 @@ impl fmt::Display for Format {
 /// What a user may choose about a file's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether folded stacks and flame graphs begin with the thread; pprof always tells it.
+    /// Whether folded stacks and flame graphs begin with the thread; pprof tells it as a label.
     pub threads: bool,
+    /// Whether samples of pprof have no labels: those of equal stacks are one, whichever threads
+    /// and processes they are of.
+    pub without_labels: bool,
 }
 
 /// A profile that could not be encoded.
@@ -119,7 +122,7 @@ pub fn encode(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let written = match format {
-        Format::Pprof => pprof::write(profile, out),
+        Format::Pprof => pprof::write(profile, *options, out),
         Format::Folded => folded::write(profile, *options, out),
         Format::Svg => svg::write(profile, *options, out),
     };

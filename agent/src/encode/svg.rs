@@ -140,7 +140,11 @@ mod tests {
 
     fn svg(profile: &Profile, threads: bool) -> String {
         let mut bytes = Vec::new();
-        write(profile, Options { threads }, &mut bytes).unwrap();
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        write(profile, options, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 

@@ -29,7 +29,7 @@
 //! - Names have no control characters in them: `go tool pprof` prints them as they are.
 //! - The thread's name is a text label and its id a number under another key. Pyroscope makes a
 //!   series of each text label, so there is only this one, and that of the process, which is only
-//!   told where there are several.
+//!   told where there are several. Where profiles are pushed all the time there is none.
 
 mod mappings;
 mod schema;
@@ -46,22 +46,22 @@ use flate2::{Compression, GzBuilder};
 use prost::Message as _;
 
 use self::{mappings::Mappings, strings::Strings};
-use super::{losses, text::printable};
+use super::{Options, losses, text::printable};
 use crate::profile::{LocationId, Process, ProcessIndex, Profile};
 
 /// Processes that get a comment of their own; of more it is told how many there are.
 const PROCESS_COMMENTS: usize = 10;
 
 /// Writes a profile as a pprof file.
-pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
     // No time stamp in the header: the same profile gives the same bytes.
     let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::best());
-    gzip.write_all(&message(profile).encode_to_vec())?;
+    gzip.write_all(&message(profile, options).encode_to_vec())?;
     gzip.finish()?;
     Ok(())
 }
 
-fn message(profile: &Profile) -> schema::Profile {
+fn message(profile: &Profile, options: Options) -> schema::Profile {
     let mut strings = Strings::new();
     let samples = schema::ValueType {
         r#type: strings.index("samples"),
@@ -75,7 +75,11 @@ fn message(profile: &Profile) -> schema::Profile {
     let places = Places::new(profile, &mappings);
     schema::Profile {
         sample_type: vec![samples, cpu],
-        sample: sample_messages(profile, &mappings, &places, &mut strings),
+        sample: if options.without_labels {
+            plain_sample_messages(profile, &mappings, &places)
+        } else {
+            sample_messages(profile, &mappings, &places, &mut strings)
+        },
         location: places.messages(profile),
         mapping: mappings.into_messages(),
         function: functions(profile, &mut strings),
@@ -159,6 +163,38 @@ impl Places {
     }
 }
 
+/// Samples without labels.
+fn plain_sample_messages(
+    profile: &Profile,
+    mappings: &Mappings,
+    places: &Places,
+) -> Vec<schema::Sample> {
+    let mut counts = BTreeMap::<Vec<u64>, u64>::new();
+    for sample in &profile.samples {
+        let process = profile.process_of(sample);
+        let place = |&id: &LocationId| {
+            let mapping = mappings.of(profile.location(id), process);
+            places.id(mapping, id)
+        };
+        let stack = &profile.stacks[sample.stack.0 as usize];
+        // In the order of their callers, as below.
+        let stack = stack.iter().rev().map(place).collect();
+        *counts.entry(stack).or_default() += sample.count;
+    }
+    let message = |(stack, count): (Vec<u64>, u64)| schema::Sample {
+        location_id: stack.into_iter().rev().collect(),
+        value: values(profile, count),
+        label: Vec::new(),
+    };
+    counts.into_iter().map(message).collect()
+}
+
+/// The values of a sample: how often, and for how much CPU time.
+fn values(profile: &Profile, count: u64) -> Vec<i64> {
+    let cpu_ns = u128::from(count).saturating_mul(profile.period.as_nanos());
+    vec![saturating(count), saturating(cpu_ns)]
+}
+
 fn sample_messages(
     profile: &Profile,
     mappings: &Mappings,
@@ -176,7 +212,6 @@ fn sample_messages(
     }
     let mut messages = Vec::with_capacity(counts.len());
     for ((process, stack, tid, thread_name), count) in counts {
-        let cpu_ns = u128::from(count).saturating_mul(profile.period.as_nanos());
         let place = |&id: &LocationId| {
             let mapping = mappings.of(profile.location(id), process);
             places.id(mapping, id)
@@ -191,7 +226,7 @@ fn sample_messages(
         }
         messages.push(schema::Sample {
             location_id: stack.iter().rev().map(place).collect(),
-            value: vec![saturating(count), saturating(cpu_ns)],
+            value: values(profile, count),
             label,
         });
     }

@@ -11,7 +11,7 @@ use crate::encode::support::{assert_golden, made_processes, made_profile};
 
 fn decoded(profile: &Profile) -> schema::Profile {
     let mut bytes = Vec::new();
-    write(profile, &mut bytes).unwrap();
+    write(profile, Options::default(), &mut bytes).unwrap();
     let mut message = Vec::new();
     flate2::read::GzDecoder::new(bytes.as_slice())
         .read_to_end(&mut message)
@@ -297,8 +297,26 @@ fn many_processes_have_few_comments() {
 #[test]
 fn what_is_decoded_is_what_was_encoded() {
     for profile in [made_profile("/srv/app/main.py"), made_processes("main.py")] {
-        assert_eq!(decoded(&profile), message(&profile));
+        assert_eq!(decoded(&profile), message(&profile, Options::default()));
     }
+}
+
+#[test]
+fn without_labels_equal_stacks_are_one_sample() {
+    let profile = made_processes("main.py");
+    let options = Options {
+        without_labels: true,
+        ..Options::default()
+    };
+    let plain = message(&profile, options);
+    let labelled = message(&profile, Options::default());
+    assert!(plain.sample.iter().all(|sample| sample.label.is_empty()));
+    let stacks: HashSet<_> = plain.sample.iter().map(|it| &it.location_id).collect();
+    assert_eq!(stacks.len(), plain.sample.len());
+    assert!(plain.sample.len() < labelled.sample.len());
+    let total =
+        |message: &schema::Profile| message.sample.iter().map(|it| it.value[0]).sum::<i64>();
+    assert_eq!(total(&plain), total(&labelled));
 }
 
 #[test]
@@ -339,6 +357,6 @@ fn a_thread_without_a_name_has_no_label_for_it() {
 #[test]
 fn the_header_has_no_time() {
     let mut bytes = Vec::new();
-    write(&made_profile(""), &mut bytes).unwrap();
+    write(&made_profile(""), Options::default(), &mut bytes).unwrap();
     assert_eq!(bytes[..8], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
 }

@@ -5,7 +5,7 @@ use std::{
     num::NonZeroU32,
 };
 
-use super::super::write;
+use super::super::{Options, write};
 use crate::{
     encode::support::made_profile,
     profile::{
@@ -219,7 +219,7 @@ fn typical_whole_minute() -> Profile {
 
 fn bytes(profile: &Profile) -> usize {
     let mut bytes = Vec::new();
-    write(profile, &mut bytes).unwrap();
+    write(profile, Options::default(), &mut bytes).unwrap();
     bytes.len()
 }
 
