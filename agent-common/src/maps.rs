@@ -35,6 +35,17 @@ pub struct Process {
     pub is_excluded: u16,
 }
 
+/// What the user half changes while the kernel half runs: the one value of the map `CONTROL`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// Time between two samples, in nanoseconds.
+    pub period_ns: u64,
+    /// Since when what was sent is known to the user half, in nanoseconds of the monotonic clock:
+    /// what was sent before it may have forgotten, and it is sent again when it is next seen.
+    pub known_since_ns: u64,
+}
+
 /// What the kernel half remembers of a thread: the value of the map `THREADS`, whose key is the
 /// thread's id in the initial PID namespace.
 #[repr(C)]
@@ -61,6 +72,10 @@ pub struct Thread {
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for Process {}
+
+#[cfg(feature = "user")]
+// SAFETY: likewise.
+unsafe impl aya::Pod for Control {}
 
 const _: () = assert!(size_of::<Process>() == 64);
 const _: () = assert!(size_of::<Thread>() == 136);

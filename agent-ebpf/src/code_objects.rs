@@ -61,7 +61,7 @@ pub(crate) struct OfProcess {
     pub(crate) tgid: u32,
     /// Now, in nanoseconds of the monotonic clock.
     pub(crate) now_ns: u64,
-    /// See `KNOWN_SINCE`.
+    /// See `Control::known_since_ns`.
     known_since_ns: u64,
     /// Whether to believe nothing without a proof, see [`agent_common::trust`].
     pub(crate) is_strict: bool,

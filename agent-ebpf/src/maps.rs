@@ -10,7 +10,7 @@ use agent_common::{
     layout::Layout,
     limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
     mappings::{Mapping, Table},
-    maps::{Process, Thread},
+    maps::{Control, Process, Thread},
     unwind::{BLOCK_WORDS, Rule},
 };
 use aya_ebpf::{
@@ -125,11 +125,9 @@ pub(crate) static NATIVE: PerCpuArray<NativeSampler> = PerCpuArray::with_max_ent
 pub(crate) static SENT_NATIVE_STACKS: LruHashMap<u64, u64> =
     LruHashMap::with_max_entries(65_536, 0);
 
-/// Since when what was sent is known to the user half, in nanoseconds of the monotonic clock: what
-/// was sent before it may have forgotten, and it is sent again when it is next seen. Written by the
-/// user half, read at every sample.
+/// What may change at any time. Written by the user half, read at every sample.
 #[map]
-pub(crate) static KNOWN_SINCE: Array<u64> = Array::with_max_entries(1, 0);
+pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 
 /// 1 when every process is sampled, of which the user half excludes some.
 #[unsafe(no_mangle)]
@@ -142,10 +140,6 @@ pub(crate) static WITH_NATIVE: Global<u32> = Global::new(1);
 /// Seed of all hashes, drawn anew for every run.
 #[unsafe(no_mangle)]
 pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
-
-/// Time between two samples, in nanoseconds.
-#[unsafe(no_mangle)]
-pub(crate) static PERIOD_NS: Global<u64> = Global::new(1);
 
 /// Where the fields of the kernel's own structures are.
 #[unsafe(no_mangle)]

@@ -18,7 +18,7 @@ use aya_ebpf::{
 
 use crate::{
     emit,
-    maps::{KNOWN_SINCE, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
+    maps::{CONTROL, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
     sampler::{NativeSampler, Sampler},
     steps::{self, NativeOutcome, Outcome},
     task::Task,
@@ -109,8 +109,8 @@ fn begin_sample() -> Option<()> {
     count(Counter::SAMPLES);
     sampler.time_ns.set(now_ns);
     // SAFETY: likewise.
-    let known_since_ns = KNOWN_SINCE.get(0).map_or(0, |since_ns| *since_ns);
-    sampler.known_since_ns.set(known_since_ns);
+    let control = CONTROL.get(0)?;
+    sampler.known_since_ns.set(control.known_since_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
     let task = Task::current();
@@ -136,9 +136,10 @@ fn begin_sample() -> Option<()> {
             }
         }
     }
-    let periods = sampler
-        .before
-        .periods(now_ns, pid_tgid as u32, task.switches());
+    let periods =
+        sampler
+            .before
+            .periods(now_ns, control.period_ns, pid_tgid as u32, task.switches());
     sampler.weight.set(periods);
     sampler.nth_state.set(0);
     sampler.is_second_walk.set(0);

@@ -7,7 +7,7 @@ use agent_common::{
 };
 
 use crate::{
-    maps::{LAYOUTS, NATIVE, PERIOD_NS, SAMPLER},
+    maps::{LAYOUTS, NATIVE, SAMPLER},
     memory::Absent,
     registers::Registers,
 };
@@ -25,7 +25,7 @@ pub(crate) struct Sampler {
     pub(crate) gil_holder: Held<u64>,
     /// See `Process::new_code_ns`.
     pub(crate) new_code_ns: Held<u64>,
-    /// See `KNOWN_SINCE`.
+    /// See `Control::known_since_ns`.
     pub(crate) known_since_ns: Held<u64>,
     /// See `Process::mappings_epoch`.
     pub(crate) mappings_epoch: Held<u64>,
@@ -90,8 +90,7 @@ impl Before {
     /// Ticks are due at equal distances, however late they come: of one that is late and the next
     /// one that is not, each stands for one period.
     #[inline(always)]
-    pub(crate) fn periods(&mut self, now_ns: u64, tid: u32, switches: u64) -> u32 {
-        let period_ns = PERIOD_NS.load();
+    pub(crate) fn periods(&mut self, now_ns: u64, period_ns: u64, tid: u32, switches: u64) -> u32 {
         let due_ns = self.due_ns.get();
         // A clock's tick may be a little early.
         let passed_ns = now_ns.wrapping_sub(due_ns).wrapping_add(period_ns / 16);

@@ -3,9 +3,11 @@
 //! Invariants: what clap and this file accept can be done as far as the command line alone tells;
 //! whether the output can be written is the business of [`Output::prepare`].
 
+mod host;
 mod output;
 
 use std::{
+    env,
     ffi::OsString,
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -18,6 +20,7 @@ use clap::{
     error::ErrorKind,
 };
 
+use self::host::HostFlags;
 pub use self::output::{Destination, Output, OutputError};
 use crate::{
     aggregate::{Filter, ThreadFilter},
@@ -38,11 +41,24 @@ const MAX_RATE: i64 = 10_000;
 pub enum Command {
     /// Sample and write a profile.
     Capture(Options),
+    /// Sample every process of the host, until a signal comes.
+    Host(HostOptions),
     /// Say how a process is seen.
     Doctor {
         /// The process, as the agent sees its id.
         pid: u32,
     },
+}
+
+/// How the agent of a host is told what to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostOptions {
+    /// File with its configuration.
+    pub config: Option<PathBuf>,
+    /// Whether only to say if that makes sense.
+    pub check_config: bool,
+    /// Keys of the configuration that were given as flags, with their values.
+    pub keys: Vec<(&'static str, String)>,
 }
 
 /// What to sample, and what to make of it.
@@ -88,6 +104,7 @@ impl Options {
     pub fn encoding(&self) -> encode::Options {
         encode::Options {
             threads: self.threads,
+            without_labels: false,
         }
     }
 }
@@ -98,6 +115,9 @@ impl Options {
 /// line makes no sense.
 #[must_use]
 pub fn parse() -> Command {
+    if env::args_os().len() <= 1 {
+        return Command::Host(HostOptions::default());
+    }
     let flags = Flags::parse();
     Command::try_from(flags).unwrap_or_else(|error| {
         Flags::command()
@@ -195,6 +215,8 @@ struct Flags {
 
 #[derive(Debug, clap::Subcommand)]
 enum Subcommand {
+    /// Sample every process of this host all the time [default without any arguments]
+    Run(HostFlags),
     /// Say how a process is seen, and why it cannot be profiled if it cannot
     Doctor {
         /// Process to look at
@@ -204,15 +226,17 @@ enum Subcommand {
 }
 
 const USAGE: &str = "\
-agent [OPTIONS] --pid <PID>
+agent
+       agent run [OPTIONS]
+       agent [OPTIONS] --pid <PID>
        agent [OPTIONS] -- <COMMAND>...
        agent doctor --pid <PID>";
 
 const ABOUT: &str = "\
-See where the CPU time of a Python process goes.
+See where the CPU time of Python programs, and of all others, goes.
 
 Samples one process without stopping or changing it, shows its hottest functions and
-writes a profile.";
+writes a profile; or samples every process of a host, and keeps or pushes profiles.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -222,7 +246,9 @@ Examples:
   agent --pid 1234 -d 1m -r 499 -o stacks.txt   folded stacks of a minute, more closely
   agent --pid 1234 -t -f folded -o - | flamegraph.pl --color=js > profile.svg
   agent --children -o tests.svg -- pytest -n 4  a program and all that it starts
-  agent doctor --pid 1234                       why is there no profile of it?";
+  agent doctor --pid 1234                       why is there no profile of it?
+  agent run --config /etc/agent/agent.yaml      every process, all the time
+  agent run --exporters '{grafana: {type: pyroscope, url: http://pyroscope:4040}}'";
 
 /// Why a command line cannot be carried out.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -242,6 +268,7 @@ impl TryFrom<Flags> for Command {
 
     fn try_from(flags: Flags) -> Result<Self, UsageError> {
         match flags.subcommand {
+            Some(Subcommand::Run(HostFlags(options))) => Ok(Self::Host(options)),
             Some(Subcommand::Doctor { pid }) => Ok(Self::Doctor { pid }),
             None => Options::try_from(flags).map(Self::Capture),
         }
@@ -445,6 +472,19 @@ mod tests {
         assert_eq!(doctor("--pid 42"), Ok(Command::Doctor { pid: 42 }));
         assert!(doctor("--rate 10 --pid 42").is_err());
         assert!(doctor("").is_err());
+    }
+
+    #[test]
+    fn the_agent_of_a_host_has_a_flag_for_each_key() {
+        let line = "agent run -c a.yaml --log-level debug --rate 97 --check-config";
+        let flags = Flags::try_parse_from(line.split(' ')).unwrap();
+        let expected = HostOptions {
+            config: Some("a.yaml".into()),
+            check_config: true,
+            keys: vec![("rate", "97".to_owned()), ("log_level", "debug".to_owned())],
+        };
+        assert_eq!(Command::try_from(flags), Ok(Command::Host(expected)));
+        assert!(Flags::try_parse_from(["agent", "run", "--rates", "1"]).is_err());
     }
 
     #[test]

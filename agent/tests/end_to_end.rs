@@ -26,6 +26,7 @@ mod end_to_end {
     mod folded;
     mod gil_released;
     mod greenlets;
+    mod host;
     mod impossible;
     mod inner_interpreters;
     mod jit;

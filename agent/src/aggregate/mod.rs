@@ -44,6 +44,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Aggregator {
     window: Window,
+    /// Windows that began and end at other times, each with its number.
+    others: Vec<(u64, Window)>,
+    /// How many of these there were.
+    opened: u64,
     stacks: Generations<u64, Stack>,
     native_stacks: Generations<u64, NativeStack>,
     processes: HashMap<u32, Told>,
@@ -107,7 +111,23 @@ impl Aggregator {
             holds_gil: sample.holds_gil != 0,
         };
         let weight = u64::from(sample.weight);
+        for (_, window) in &mut self.others {
+            window.add(key, weight);
+        }
         self.window.add(key, weight);
+    }
+
+    /// Begins a window besides the one that there always is; gives its number.
+    pub fn open_window(&mut self) -> u64 {
+        self.opened += 1;
+        self.others.push((self.opened, Window::default()));
+        self.opened
+    }
+
+    /// Ends a window that was begun.
+    pub fn close_window(&mut self, number: u64) -> Option<Window> {
+        let index = self.others.iter().position(|(known, _)| *known == number)?;
+        Some(self.others.swap_remove(index).1)
     }
 
     /// Learns a stack that samples refer to.
@@ -146,9 +166,10 @@ impl Aggregator {
         }
     }
 
-    /// Forgets the processes that have ended.
-    pub fn forget_ended(&mut self) {
-        self.processes.retain(|_, told| !told.has_ended);
+    /// Forgets the processes that have ended, and gives their ids.
+    pub fn forget_ended(&mut self) -> Vec<u32> {
+        let ended = self.processes.extract_if(|_, told| told.has_ended);
+        ended.map(|(pid, _)| pid).collect()
     }
 
     /// Forgets what was not sent again for long, see [`Generations`].

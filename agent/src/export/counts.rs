@@ -125,6 +125,43 @@ impl Waiting {
     }
 }
 
+impl Failures {
+    /// Reasons and numbers.
+    #[must_use]
+    pub fn by_reason(self) -> [(&'static str, u64); 13] {
+        let Self {
+            unreachable,
+            tls,
+            timed_out,
+            cut,
+            server_error,
+            unavailable,
+            throttled,
+            unauthorized,
+            credentials,
+            disk,
+            rejected,
+            too_large,
+            unsupported,
+        } = self;
+        [
+            ("unreachable", unreachable),
+            ("tls", tls),
+            ("timed_out", timed_out),
+            ("cut", cut),
+            ("server_error", server_error),
+            ("unavailable", unavailable),
+            ("throttled", throttled),
+            ("unauthorized", unauthorized),
+            ("credentials", credentials),
+            ("disk", disk),
+            ("rejected", rejected),
+            ("too_large", too_large),
+            ("unsupported", unsupported),
+        ]
+    }
+}
+
 impl Dropped {
     /// Counts some.
     pub(super) fn add(&mut self, reason: Drop, count: u64) {
@@ -141,9 +178,9 @@ impl Dropped {
         } += count;
     }
 
-    /// All that were given up.
+    /// Reasons and numbers.
     #[must_use]
-    pub fn total(self) -> u64 {
+    pub fn by_reason(self) -> [(&'static str, u64); 9] {
         let Self {
             queue_full,
             spool_full,
@@ -155,14 +192,22 @@ impl Dropped {
             unencodable,
             shut_down,
         } = self;
-        queue_full
-            + spool_full
-            + spool_torn
-            + rejected
-            + too_large
-            + unsupported
-            + given_up
-            + unencodable
-            + shut_down
+        [
+            ("queue_full", queue_full),
+            ("spool_full", spool_full),
+            ("spool_torn", spool_torn),
+            ("rejected", rejected),
+            ("too_large", too_large),
+            ("unsupported", unsupported),
+            ("given_up", given_up),
+            ("unencodable", unencodable),
+            ("shut_down", shut_down),
+        ]
+    }
+
+    /// All that were given up.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.by_reason().iter().map(|(_, count)| count).sum()
     }
 }

@@ -66,7 +66,7 @@ use self::{
 const GRACE: Duration = Duration::from_secs(2);
 
 /// One exporter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// What it is called in metrics and messages.
     pub name: String,
@@ -81,7 +81,7 @@ pub struct Config {
 }
 
 /// A destination.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// A folder.
     File(FileConfig),

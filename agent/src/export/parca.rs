@@ -16,7 +16,7 @@ use super::{
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
 
 /// A Parca, its cloud included.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParcaConfig {
     /// Where it is; its port is 7070 unless somebody changed it. The cloud wants a header
     /// `projectID` besides.

@@ -39,7 +39,7 @@ const MAX_BYTES: usize = 4 << 20;
 const MAX_PARTS: usize = 16;
 
 /// A Pyroscope.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PyroscopeConfig {
     /// Where it is; its port is 4040 unless somebody changed it.
     pub http: HttpConfig,

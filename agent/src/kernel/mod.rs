@@ -11,13 +11,18 @@ use std::{
     time::Duration,
 };
 
-use agent_common::{layout::Layout, maps::Process};
+use agent_common::{
+    layout::Layout,
+    maps::{Control, Process},
+};
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{Array, ArrayOfMaps, HashMap, MapData, MapError, PerCpuArray, RingBuf},
     programs::{
         PerfEvent, ProgramError, ProgramType, RawTracePoint,
-        perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
+        perf_event::{
+            PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
+        },
     },
     sys::{BpfHelper, is_helper_supported},
     util::online_cpus,
@@ -122,7 +127,9 @@ pub struct Kernel {
     layouts: Vec<Layout>,
     code: CodeMaps,
     tables: TableLoader,
-    period_ns: u64,
+    control: Control,
+    /// The clocks that run, one for each processor.
+    clocks: Vec<PerfEventLinkId>,
 }
 
 /// What the kernel half is to do.
@@ -151,7 +158,6 @@ impl Kernel {
         if !tells_registers() {
             kernel_layout.registers = REGISTERS_IN_STACK;
         }
-        let period_ns = u64::try_from(settings.period.as_nanos()).unwrap_or(u64::MAX);
         let with_native = u32::from(settings.with_native);
         let whole_host = u32::from(settings.whole_host);
         let mut programs = EbpfLoader::new()
@@ -159,7 +165,6 @@ impl Kernel {
             .override_global("WHOLE_HOST", &whole_host, true)
             .override_global("HASH_SEED", &settings.hash_seed, true)
             .override_global("WITH_NATIVE", &with_native, true)
-            .override_global("PERIOD_NS", &period_ns, true)
             .override_global("KERNEL_LAYOUT", &kernel_layout, true)
             .load(aya::include_bytes_aligned!(concat!(
                 env!("OUT_DIR"),
@@ -190,14 +195,30 @@ impl Kernel {
                 what: "the ring buffer cannot be polled",
                 source: error.into(),
             })?;
-        Ok(Self {
+        let mut kernel = Self {
             programs,
             records,
             layouts: Vec::new(),
             code: CodeMaps::default(),
             tables: TableLoader::new(tables),
-            period_ns,
-        })
+            control: Control::default(),
+            clocks: Vec::new(),
+        };
+        kernel.control(|control| control.period_ns = nanoseconds(settings.period))?;
+        Ok(kernel)
+    }
+
+    /// Changes what the kernel half is told while it runs.
+    fn control(&mut self, change: impl FnOnce(&mut Control)) -> Result<(), Error> {
+        change(&mut self.control);
+        let map = self
+            .programs
+            .map_mut("CONTROL")
+            .ok_or(Error::Incomplete("CONTROL"))?;
+        let mut control = Array::<_, Control>::try_from(map).map_err(map_error("CONTROL"))?;
+        control
+            .set(0, self.control, 0)
+            .map_err(map_error("CONTROL"))
     }
 
     /// Lets the kernel half sample the process `tgid` (initial PID namespace), and those that it
@@ -284,14 +305,7 @@ impl Kernel {
     ///
     /// [`Error::Map`] when the map cannot be written.
     pub fn send_again(&mut self) -> Result<(), Error> {
-        let map = self
-            .programs
-            .map_mut("KNOWN_SINCE")
-            .ok_or(Error::Incomplete("KNOWN_SINCE"))?;
-        let mut since = Array::<_, u64>::try_from(map).map_err(map_error("KNOWN_SINCE"))?;
-        since
-            .set(0, monotonic_ns(), 0)
-            .map_err(map_error("KNOWN_SINCE"))
+        self.control(|control| control.known_since_ns = monotonic_ns())
     }
 
     /// Changes what the kernel half knows of a process; [`false`] when that has ended meanwhile.
@@ -359,14 +373,14 @@ impl Kernel {
     ///
     /// [`Error`] when a processor's clock cannot be used.
     pub fn start(&mut self) -> Result<(), Error> {
-        let period_ns = self.period_ns;
+        let period_ns = self.control.period_ns;
         let processors = online_cpus().map_err(|(_, source)| Error::System {
             what: "the list of processors cannot be read",
             source,
         })?;
         let entry = entry(&mut self.programs)?;
         for cpu in processors {
-            entry
+            let clock = entry
                 .attach(
                     PerfEventConfig::Software(SoftwareEvent::CpuClock),
                     PerfEventScope::AllProcessesOneCpu { cpu },
@@ -374,8 +388,24 @@ impl Kernel {
                     false,
                 )
                 .map_err(|refusal| Error::Clock { cpu, refusal })?;
+            self.clocks.push(clock);
         }
         Ok(())
+    }
+
+    /// Lets the clocks, which run, tick at another period from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when a processor's clock cannot be used.
+    pub fn set_period(&mut self, period: Duration) -> Result<(), Error> {
+        for clock in std::mem::take(&mut self.clocks) {
+            entry(&mut self.programs)?
+                .detach(clock)
+                .map_err(refused(ENTRY))?;
+        }
+        self.control(|control| control.period_ns = nanoseconds(period))?;
+        self.start()
     }
 
     /// Stops the clocks. What was sampled can still be read.
@@ -469,6 +499,10 @@ fn entry(programs: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
         .ok_or(Error::Incomplete(ENTRY))?
         .try_into()
         .map_err(refused(ENTRY))
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Now, in nanoseconds of the clock that the kernel half reads.

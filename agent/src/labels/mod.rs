@@ -69,6 +69,15 @@ impl Labels {
         self.0.get(name).map(String::as_str)
     }
 
+    /// These, and `others` where they do not have a value of their own.
+    #[must_use]
+    pub fn with(mut self, others: &BTreeMap<String, String>) -> Self {
+        for (name, value) in others {
+            self.0.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        self
+    }
+
     /// The values, by name.
     #[must_use]
     pub fn into_map(self) -> BTreeMap<String, String> {
@@ -89,6 +98,12 @@ impl Labels {
 pub fn attribute_name(label: &str) -> &str {
     let known = NAMES.iter().find(|(name, _)| *name == label);
     known.map_or(label, |(_, attribute)| attribute)
+}
+
+/// Whether all destinations take it for the name of a label.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    relabel::is_label_name(name) && !name.starts_with(relabel::HIDDEN)
 }
 
 /// A process of which labels are made.

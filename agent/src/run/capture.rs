@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use super::{
     code::{Done, FollowedCode},
     end::{End, Why},
+    host::Population,
     names::{Names, NativeNames},
 };
 use crate::{
@@ -33,11 +34,13 @@ const READ_EVERY: Duration = Duration::from_millis(200);
 
 /// What has been read of the ring buffer, and what is known of the processes.
 pub(super) struct Capture {
-    aggregator: Aggregator,
-    symbolizer: Symbolizer,
-    discovery: Discovery,
+    pub(super) aggregator: Aggregator,
+    pub(super) symbolizer: Symbolizer,
+    pub(super) discovery: Discovery,
     /// What code the processes run; [`None`] when only Python frames are wanted.
-    code: Option<FollowedCode>,
+    pub(super) code: Option<FollowedCode>,
+    /// The processes of the host; [`None`] in a capture of a process or a program.
+    pub(super) population: Option<Population>,
     /// Whether to look at who holds the GIL.
     with_gil: bool,
     /// What happened since it was last dealt with.
@@ -52,6 +55,7 @@ impl Capture {
             symbolizer: Symbolizer::default(),
             discovery,
             code: with_native.then(FollowedCode::default),
+            population: None,
             with_gil,
             events: Vec::new(),
             absent_pages: Vec::new(),
@@ -139,6 +143,12 @@ impl Capture {
         if let Some(code) = &mut self.code {
             code.on_event(kernel, event);
         }
+        if event.kind == ProcessEventKind::EXITED
+            && let Some(population) = &mut self.population
+        {
+            population.end(event.tgid);
+            self.aggregator.end_process(event.tgid);
+        }
         Ok(self.discovery.on_event(event))
     }
 
@@ -157,6 +167,11 @@ impl Capture {
             && !finding.is_copy
         {
             code.look_at(kernel, finding.process.pid)?;
+        }
+        if let Some(population) = &mut self.population {
+            let is_profiled = population.learn(&finding.process, finding.is_copy);
+            // One that was excluded so far would stay so, and a copy is what its parent is.
+            kernel.set_excluded(finding.process.pid, !is_profiled)?;
         }
         self.aggregator.add_process(finding.process);
         Ok(())
@@ -228,7 +243,7 @@ impl Capture {
 }
 
 /// Waits until something has been done to unwind tables, or for ever.
-async fn tables_done(code: Option<&mut FollowedCode>) -> Vec<Done> {
+pub(super) async fn tables_done(code: Option<&mut FollowedCode>) -> Vec<Done> {
     match code {
         Some(code) => code.done().await,
         None => std::future::pending().await,
@@ -236,7 +251,7 @@ async fn tables_done(code: Option<&mut FollowedCode>) -> Vec<Done> {
 }
 
 /// Waits until it is time, or for ever.
-async fn due(time: Option<Instant>) {
+pub(super) async fn due(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time.into()).await,
         None => std::future::pending().await,

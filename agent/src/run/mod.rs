@@ -4,6 +4,7 @@
 mod capture;
 mod code;
 mod end;
+mod host;
 mod names;
 mod sample;
 
@@ -28,6 +29,7 @@ use crate::{
 };
 use capture::Capture;
 use end::{End, Signals, Why};
+pub use host::run_host;
 pub use sample::sample;
 
 /// Samples a process, or a program from its start to its end, and writes its profile.

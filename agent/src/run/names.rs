@@ -77,6 +77,13 @@ impl Default for NativeNames {
 }
 
 impl NativeNames {
+    /// Forgets what is only known of processes that have ended.
+    pub(super) fn forget(&mut self, ended: &[u32]) {
+        for pid in ended {
+            self.perf_maps.remove(pid);
+        }
+    }
+
     fn resolve(&mut self, code: &Code, frame: &NativeFrame) -> Option<NativeResolved> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),

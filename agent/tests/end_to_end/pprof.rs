@@ -89,15 +89,16 @@ fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
     assert_eq!(count * profile.period, cpu_ns);
     let label = |key| {
         let mut labels = sample.label.iter();
-        *labels
-            .find(|label| text(profile, label.key) == key)
-            .unwrap()
+        labels.find(|label| text(profile, label.key) == key)
     };
     let leaf_first = sample.location_id.iter();
     Sample {
         thread: ThreadStack {
-            id: label("thread_id").num.try_into().unwrap(),
-            name: text(profile, label("thread_name").str).to_owned(),
+            // Profiles of a host have no labels.
+            id: label("thread_id").map_or(0, |label| label.num.try_into().unwrap()),
+            name: label("thread_name")
+                .map_or("", |label| text(profile, label.str))
+                .to_owned(),
             stack: leaf_first
                 .rev()
                 .filter_map(|&id| frame(profile, id))

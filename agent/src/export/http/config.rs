@@ -11,7 +11,7 @@ use hyper::{
 use super::secret::{Secret, SecretSource};
 
 /// A destination that speaks HTTP.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HttpConfig {
     /// Its address, such as `https://pyroscope.example:4040/prefix`; what the protocol asks for is
     /// added to the path.

@@ -34,7 +34,7 @@ const HTTP_PATH: &str = "/v1development/profiles";
 
 /// An OpenTelemetry Collector, or what else takes OTLP. A collector wants
 /// `--feature-gates=service.profilesSupport`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpConfig {
     /// Where it is; its port is 4317 for gRPC and 4318 for HTTP unless somebody changed it.
     pub http: HttpConfig,

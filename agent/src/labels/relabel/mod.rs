@@ -48,7 +48,7 @@ impl Rules {
 }
 
 /// Whether all destinations take it for the name of a label.
-fn is_label_name(name: &str) -> bool {
+pub(super) fn is_label_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
         .next()

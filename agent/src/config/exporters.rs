@@ -1,0 +1,270 @@
+//! Exporters as they are written.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+
+use super::quantities::{Size, Time};
+use crate::export::{
+    self, Authentication, ClientCertificate, FileConfig, HttpConfig, OtlpConfig, OtlpProtocol,
+    ParcaConfig, PyroscopeConfig, QueueLimits, Retry, Secret, SecretSource, SpoolConfig, TlsConfig,
+    To,
+};
+
+/// Most that a folder of profiles takes, in bytes, unless it is said.
+const FOLDER_BYTES: u64 = 512 << 20;
+
+/// How old profiles in a folder get, unless it is said.
+const FOLDER_AGE: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Most that a spool takes, in bytes, unless it is said.
+const SPOOL_BYTES: u64 = 256 << 20;
+
+/// An exporter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Exporter {
+    /// A folder.
+    File(Folder),
+    /// Grafana Pyroscope.
+    Pyroscope(Collector),
+    /// Parca.
+    Parca(Collector),
+    /// OpenTelemetry.
+    Otlp(Collector),
+}
+
+/// A folder of profiles.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Folder {
+    #[serde(rename = "folder")]
+    path: PathBuf,
+    limit: Option<Size>,
+    age: Option<Time>,
+}
+
+/// A collector.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Collector {
+    url: String,
+    /// Of OpenTelemetry: `grpc` or `http`.
+    protocol: Option<Protocol>,
+    /// Of Pyroscope: the tenant.
+    tenant: Option<String>,
+    ca_file: Option<PathBuf>,
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    bearer_token_file: Option<PathBuf>,
+    username: Option<String>,
+    password_file: Option<PathBuf>,
+    #[serde(default)]
+    headers: BTreeMap<String, Hidden>,
+    connect_timeout: Option<Time>,
+    timeout: Option<Time>,
+    spool: Option<Spool>,
+    queue: Option<Queue>,
+}
+
+/// What may be a secret.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "String")]
+struct Hidden(Secret);
+
+impl From<String> for Hidden {
+    fn from(text: String) -> Self {
+        Self(Secret::new(text))
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Protocol {
+    Grpc,
+    Http,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spool {
+    folder: PathBuf,
+    limit: Option<Size>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Queue {
+    reports: Option<usize>,
+    limit: Option<Size>,
+}
+
+/// Why an exporter is not taken.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Invalid {
+    /// Two things do not go together.
+    #[error("has both {one} and {other}: give one of them")]
+    Both {
+        /// One.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// One thing needs another.
+    #[error("has {one} but no {needed}")]
+    Half {
+        /// What is there.
+        one: &'static str,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// The type has no use for it.
+    #[error("has {field}, which only exporters of type {of} take")]
+    Foreign {
+        /// What is there.
+        field: &'static str,
+        /// Who takes it.
+        of: &'static str,
+    },
+}
+
+/// A folder for profiles, for those who named nothing else.
+pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::Config {
+    let folder = Folder {
+        path: folder,
+        limit: None,
+        age: None,
+    };
+    plain(name, To::File(folder.checked()))
+}
+
+impl Exporter {
+    /// What it is to do, if that makes sense.
+    pub(super) fn checked(self, name: &str) -> Result<export::Config, Invalid> {
+        match self {
+            Self::File(folder) => Ok(plain(name, To::File(folder.checked()))),
+            Self::Pyroscope(mut collector) => {
+                let tenant = collector.tenant.take();
+                collector.checked(name, |http| To::Pyroscope(PyroscopeConfig { http, tenant }))
+            }
+            Self::Parca(collector) => {
+                collector.checked(name, |http| To::Parca(ParcaConfig { http }))
+            }
+            Self::Otlp(mut collector) => {
+                let protocol = collector.protocol.take();
+                collector.checked(name, |http| {
+                    let protocol = match protocol {
+                        Some(Protocol::Http) => OtlpProtocol::Http,
+                        Some(Protocol::Grpc) | None => OtlpProtocol::Grpc,
+                    };
+                    To::Otlp(OtlpConfig { http, protocol })
+                })
+            }
+        }
+    }
+}
+
+impl Folder {
+    fn checked(self) -> FileConfig {
+        FileConfig {
+            folder: self.path,
+            limit_bytes: self.limit.map_or(FOLDER_BYTES, |limit| limit.0),
+            greatest_age: self.age.map_or(FOLDER_AGE, |age| age.0),
+        }
+    }
+}
+
+impl Collector {
+    fn checked(
+        self,
+        name: &str,
+        to: impl FnOnce(HttpConfig) -> To,
+    ) -> Result<export::Config, Invalid> {
+        self.check_foreign()?;
+        let authentication = self.authentication()?;
+        let client = match (self.cert_file, self.key_file) {
+            (Some(certificate_file), Some(key_file)) => Some(ClientCertificate {
+                certificate_file,
+                key_file,
+            }),
+            (None, None) => None,
+            (Some(_), None) => return Err(half("cert_file", "key_file")),
+            (None, Some(_)) => return Err(half("key_file", "cert_file")),
+        };
+        let mut http = HttpConfig::new(self.url);
+        http.tls = TlsConfig {
+            ca_file: self.ca_file,
+            client,
+        };
+        http.authentication = authentication;
+        let headers = self.headers.into_iter();
+        http.headers = headers.map(|(name, value)| (name, value.0)).collect();
+        if let Some(time) = self.connect_timeout {
+            http.connect_timeout = time.0;
+        }
+        if let Some(time) = self.timeout {
+            http.request_timeout = time.0;
+        }
+        let mut config = plain(name, to(http));
+        config.spool = self.spool.map(|spool| SpoolConfig {
+            folder: spool.folder,
+            limit_bytes: spool.limit.map_or(SPOOL_BYTES, |limit| limit.0),
+        });
+        if let Some(Queue { reports, limit }) = self.queue {
+            let bytes = limit.map(|limit| usize::try_from(limit.0).unwrap_or(usize::MAX));
+            config.queue.reports = reports.unwrap_or(config.queue.reports);
+            config.queue.bytes = bytes.unwrap_or(config.queue.bytes);
+        }
+        Ok(config)
+    }
+
+    /// Those fields that only one type has were taken out by then.
+    fn check_foreign(&self) -> Result<(), Invalid> {
+        let foreign = |field, of| Err(Invalid::Foreign { field, of });
+        match self {
+            Self {
+                protocol: Some(_), ..
+            } => foreign("protocol", "otlp"),
+            Self {
+                tenant: Some(_), ..
+            } => foreign("tenant", "pyroscope"),
+            _ => Ok(()),
+        }
+    }
+
+    fn authentication(&self) -> Result<Authentication, Invalid> {
+        let token = self.bearer_token_file.clone();
+        let user = self.username.clone();
+        let password = self.password_file.clone();
+        match (token, user, password) {
+            (None, None, None) => Ok(Authentication::None),
+            (Some(file), None, None) => Ok(Authentication::Bearer(SecretSource::File(file))),
+            (None, Some(user), Some(file)) => Ok(Authentication::Basic {
+                user,
+                password: SecretSource::File(file),
+            }),
+            (None, Some(_), None) => Err(half("username", "password_file")),
+            (None, None, Some(_)) => Err(half("password_file", "username")),
+            (Some(_), Some(_), _) => Err(both("bearer_token_file", "username")),
+            (Some(_), None, Some(_)) => Err(both("bearer_token_file", "password_file")),
+        }
+    }
+}
+
+fn half(one: &'static str, needed: &'static str) -> Invalid {
+    Invalid::Half { one, needed }
+}
+
+fn both(one: &'static str, other: &'static str) -> Invalid {
+    Invalid::Both { one, other }
+}
+
+fn plain(name: &str, to: To) -> export::Config {
+    export::Config {
+        name: name.to_owned(),
+        to,
+        queue: QueueLimits::default(),
+        spool: None,
+        retry: Retry::default(),
+    }
+}

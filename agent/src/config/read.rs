@@ -1,0 +1,285 @@
+//! Reads a configuration from all that it can be told by, and checks it.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read as _},
+    net::SocketAddr,
+    path::PathBuf,
+    time::Duration,
+};
+
+use serde::Deserialize as _;
+use serde_yaml_ng::{Mapping, Value};
+
+use super::{
+    Config, Labels, Log,
+    exporters::{self, Invalid},
+    keys::{KEYS, Written},
+};
+use crate::labels::Selector;
+
+/// Most bytes of a file.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// Samples per second of CPU time: a prime, so that nothing that is done in even time keeps step.
+const RATE: u32 = 19;
+
+/// Highest rate: above it samples cost more than they tell.
+const MAX_RATE: u32 = 1_000;
+
+/// Most CPU time that the agent uses itself, in percent of one processor.
+const MAX_CPU_PERCENT: f64 = 5.0;
+
+/// Time that one profile covers, and the bounds of it.
+const WINDOW: Duration = Duration::from_secs(15);
+const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
+const LONGEST_WINDOW: Duration = Duration::from_secs(60 * 60);
+
+/// Where metrics, health and profiles can be asked for.
+const LISTEN: &str = "127.0.0.1:7070";
+
+/// How long the last profiles may take to be delivered.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How alike two keys are that are taken for the same one, misspelled.
+const ALIKE: f64 = 0.7;
+
+/// All that a configuration can be told by.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// A file.
+    pub file: Option<PathBuf>,
+    /// Variables of the environment that may be meant, with their values.
+    pub variables: Vec<(String, String)>,
+    /// Keys that were given as flags, with their values.
+    pub flags: Vec<(&'static str, String)>,
+    /// Where profiles are kept when no exporter is named.
+    pub folder: PathBuf,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read the configuration '{}' ({source})", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file makes no sense.
+    #[error("'{}': {message}", path.display())]
+    Contents {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A flag or a variable makes no sense.
+    #[error("{origin}: {message}")]
+    Value {
+        /// The flag or the variable.
+        origin: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A key has a value that it cannot have.
+    #[error("`{key}` {message}")]
+    Key {
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+    /// An exporter makes no sense.
+    #[error("exporter `{name}` {source}")]
+    Exporter {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        source: Invalid,
+    },
+}
+
+impl Config {
+    /// Reads and checks all sources.
+    ///
+    /// # Errors
+    ///
+    /// With the first thing that is wrong.
+    pub fn read(sources: &Sources) -> Result<Self, Error> {
+        let file = match &sources.file {
+            Some(path) => read_file(path.clone())?,
+            None => Written::default(),
+        };
+        let mut variables = Written::default();
+        let mut flags = Written::default();
+        for key in KEYS {
+            let name = key.variable();
+            let mut given = sources.variables.iter();
+            if let Some((_, value)) = given.find(|(variable, _)| *variable == name) {
+                variables = one(key.name, value, &name)?.or(variables);
+            }
+            let mut given = sources.flags.iter();
+            if let Some((_, value)) = given.find(|(flag, _)| *flag == key.name) {
+                flags = one(key.name, value, &format!("--{}", key.flag()))?.or(flags);
+            }
+        }
+        check(flags.or(variables).or(file), &sources.folder)
+    }
+}
+
+fn read_file(path: PathBuf) -> Result<Written, Error> {
+    let mut text = String::new();
+    let read = File::open(&path).and_then(|file| {
+        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(())
+    });
+    if let Err(source) = read {
+        return Err(Error::File { path, source });
+    }
+    let document = serde_yaml_ng::Deserializer::from_str(&text);
+    // An empty file, or one of comments, says nothing.
+    match Option::<Written>::deserialize(document) {
+        Ok(written) => Ok(written.unwrap_or_default()),
+        Err(error) => Err(Error::Contents {
+            path,
+            message: with_hint(&error.to_string()),
+        }),
+    }
+}
+
+/// A key with a value that stands alone, as in the file or, where that is no value, as a text.
+fn one(key: &str, value: &str, origin: &str) -> Result<Written, Error> {
+    let with = |value: Value| {
+        let mapping = Mapping::from_iter([(Value::from(key), value)]);
+        Written::deserialize(Value::Mapping(mapping))
+    };
+    let value_in_file = serde_yaml_ng::from_str::<Value>(value).and_then(with);
+    value_in_file.or_else(|error| {
+        with(Value::from(value)).map_err(|_| Error::Value {
+            origin: origin.to_owned(),
+            message: with_hint(&error.to_string()),
+        })
+    })
+}
+
+fn check(written: Written, folder: &std::path::Path) -> Result<Config, Error> {
+    let rate = written.rate.unwrap_or(RATE);
+    if !(1..=MAX_RATE).contains(&rate) {
+        return Err(key(
+            "rate",
+            format!("is {rate}: 1 to {MAX_RATE} can be had"),
+        ));
+    }
+    let window = written.window.map_or(WINDOW, |time| time.0);
+    if !(SHORTEST_WINDOW..=LONGEST_WINDOW).contains(&window) {
+        return Err(key("window", "must be from 1s to 1h".to_owned()));
+    }
+    let max_cpu = written.max_cpu.unwrap_or(MAX_CPU_PERCENT);
+    if !(max_cpu > 0.0 && max_cpu <= 100.0) {
+        return Err(key(
+            "max_cpu",
+            format!("is {max_cpu}: write a percentage up to 100"),
+        ));
+    }
+    let listen = match written.listen.as_deref().unwrap_or(LISTEN) {
+        "off" => None,
+        address => Some(address.parse::<SocketAddr>().map_err(|_| {
+            let message = format!("is `{address}`: write it as 127.0.0.1:7070, or off");
+            key("listen", message)
+        })?),
+    };
+    let labels = Labels {
+        fixed: written.labels.unwrap_or_default(),
+        per_process: written.per_process.unwrap_or(false),
+        rules: written.relabel_configs.unwrap_or_default(),
+        command_lines: written.command_lines.unwrap_or(false),
+        node: written.node.filter(|node| !node.is_empty()),
+        host_root: written.host_root.unwrap_or_else(|| "/".into()),
+    };
+    for name in labels.fixed.keys() {
+        if !crate::labels::is_name(name) {
+            let message = format!("has `{name}`: names are letters, digits and _");
+            return Err(key("labels", message));
+        }
+    }
+    Ok(Config {
+        rate,
+        max_cpu: max_cpu / 100.0,
+        window,
+        native: written.native.unwrap_or(true),
+        threads: written.threads.unwrap_or(false),
+        selector: selector(written.include, written.exclude)?,
+        labels,
+        exporters: exporters(written.exporters, folder)?,
+        listen,
+        log: Log {
+            level: written.log_level.unwrap_or_else(|| "info".to_owned()),
+            format: written.log_format.unwrap_or_default(),
+        },
+        shutdown_timeout: written
+            .shutdown_timeout
+            .map_or(SHUTDOWN_TIMEOUT, |time| time.0),
+    })
+}
+
+fn selector(include: Option<Value>, exclude: Option<Value>) -> Result<Selector, Error> {
+    let mut mapping = Mapping::new();
+    let mut only = "include";
+    for (name, list) in [("include", include), ("exclude", exclude)] {
+        if let Some(list) = list.filter(|list| !list.is_null()) {
+            only = name;
+            mapping.insert(name.into(), list);
+        }
+    }
+    Selector::deserialize(Value::Mapping(mapping)).map_err(|error| {
+        key(
+            only,
+            format!("cannot be used: {}", with_hint(&error.to_string())),
+        )
+    })
+}
+
+fn exporters(
+    written: Option<BTreeMap<String, exporters::Exporter>>,
+    folder: &std::path::Path,
+) -> Result<Vec<crate::export::Config>, Error> {
+    let Some(written) = written else {
+        return Ok(vec![exporters::in_folder("local", folder.to_owned())]);
+    };
+    let checked = written.into_iter().map(|(name, exporter)| {
+        exporter
+            .checked(&name)
+            .map_err(|source| Error::Exporter { name, source })
+    });
+    checked.collect()
+}
+
+fn key(key: &'static str, message: String) -> Error {
+    Error::Key { key, message }
+}
+
+/// Names the key that may be meant by one that is not known.
+fn with_hint(message: &str) -> String {
+    let hint = || {
+        let (_, rest) = message.split_once("unknown field `")?;
+        let (unknown, known) = rest.split_once('`')?;
+        let mut known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+        known.sort_by(|one, other| {
+            let alike = |name| strsim::jaro_winkler(unknown, name);
+            alike(other).total_cmp(&alike(one))
+        });
+        let nearest = known.first()?;
+        (strsim::jaro_winkler(unknown, nearest) >= ALIKE).then_some(*nearest)
+    };
+    match hint() {
+        Some(nearest) => format!("{message} (is `{nearest}` meant?)"),
+        None => message.to_owned(),
+    }
+}

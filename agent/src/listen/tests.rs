@@ -1,0 +1,102 @@
+use std::{net::SocketAddr, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use super::{Listener, Request};
+
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    (status, body.to_owned())
+}
+
+/// A listener whose questions are answered as an agent would.
+async fn listener() -> SocketAddr {
+    let mut listener = Listener::start(Some(([127, 0, 0, 1], 0).into()))
+        .await
+        .unwrap();
+    let address = listener.address().unwrap();
+    tokio::spawn(async move {
+        loop {
+            match listener.next().await {
+                Request::Metrics(reply) => drop(reply.send("agent_a 1\n".to_owned())),
+                Request::Health(reply) => drop(reply.send(())),
+                Request::Profile(asked) if asked.pid == Some(13) => drop(asked.reply),
+                Request::Profile(asked) => {
+                    let text = format!("{:?} {:?} {:?}", asked.duration, asked.pid, asked.labels);
+                    drop(asked.reply.send(text.into_bytes()));
+                }
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn what_is_asked_for_is_answered() {
+    let address = listener().await;
+    assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
+    assert_eq!(get(address, "/readyz").await, (200, "ok\n".to_owned()));
+    let (status, body) = get(address, "/metrics").await;
+    assert_eq!((status, &*body), (200, "agent_a 1\n"));
+    let path = "/debug/pprof/profile?seconds=0.5&pid=7&service_name=a%20b";
+    let (status, body) = get(address, path).await;
+    assert_eq!(
+        (status, &*body),
+        (200, r#"500ms Some(7) [("service_name", "a b")]"#)
+    );
+    let (_, body) = get(address, "/debug/pprof/profile").await;
+    assert_eq!(body, "30s None []");
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let address = listener().await;
+    for query in [
+        "seconds=0",
+        "seconds=x",
+        "seconds=301",
+        "seconds=NaN",
+        "seconds=1&pid=x",
+    ] {
+        let (status, _) = get(address, &format!("/debug/pprof/profile?{query}")).await;
+        assert_eq!(status, 400, "{query}");
+    }
+    assert_eq!(get(address, "/debug/pprof/profile?pid=13").await.0, 429);
+    assert_eq!(get(address, "/elsewhere").await.0, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_does_not_answer_is_not_healthy() {
+    let listener = Listener::start(Some(([127, 0, 0, 1], 0).into()))
+        .await
+        .unwrap();
+    let asked = get(listener.address().unwrap(), "/healthz");
+    let (status, _) = tokio::time::timeout(Duration::from_secs(60), asked)
+        .await
+        .unwrap();
+    assert_eq!(status, 503);
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_told() {
+    let first = Listener::start(Some(([127, 0, 0, 1], 0).into()))
+        .await
+        .unwrap();
+    let error = Listener::start(first.address()).await.unwrap_err();
+    assert!(
+        error.to_string().contains("choose another address"),
+        "{error}"
+    );
+    let mut none = Listener::start(None).await.unwrap();
+    let asked = tokio::time::timeout(Duration::from_millis(1), none.next());
+    assert!(asked.await.is_err());
+}

@@ -1,0 +1,346 @@
+//! The agent of a host: samples every process, day and night, and hands over a profile of each
+//! series when a window ends.
+//!
+//! Invariants: nothing that fails here once ends the agent; what is remembered is bounded, and
+//! forgotten when it has not been seen for long; a window that has begun is reported, also when the
+//! agent ends or gets another configuration.
+
+mod answer;
+mod limit;
+mod population;
+mod report;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context as _, Result};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{MissedTickBehavior, interval, sleep_until},
+};
+use tracing::{info, warn};
+
+use self::{answer::Pulls, limit::CpuLimit, report::Totals};
+pub(super) use population::Population;
+
+use super::{
+    capture::{Capture, due, tables_done},
+    names::NativeNames,
+    random_seed,
+};
+use crate::{
+    config::{self, Config},
+    discover::Discovery,
+    export::Exporters,
+    kernel::{self, Kernel, Settings},
+    listen::{Listener, Request},
+    process::{self, Process},
+    telemetry,
+};
+
+/// How long a program runs before it is looked at if it is not sampled.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How often the ring buffer is read when the kernel half does not ask for it.
+const READ_EVERY: Duration = Duration::from_millis(200);
+
+/// How long what was sent is remembered, at least.
+const GENERATION: Duration = Duration::from_secs(10 * 60);
+
+/// Stacks and code objects that are remembered before a generation ends early.
+const MAX_REMEMBERED: usize = 200_000;
+
+/// Samples every process until a signal ends it.
+///
+/// `read_config` reads the configuration again, for `SIGHUP`.
+///
+/// # Errors
+///
+/// One sentence that says what to do. Nothing that happens later than the start is one.
+pub async fn run_host(
+    config: Config,
+    read_config: impl Fn() -> Result<Config, config::Error>,
+) -> Result<ExitCode> {
+    kernel::check_requirements()?;
+    let mut signals = Signals::new()?;
+    let exporters = Exporters::start(config.exporters.clone())?;
+    let mut listener = Listener::start(config.listen).await?;
+    if let Some(address) = listener.address() {
+        info!(%address, "listening");
+    }
+    let mut host = Host::start(config, exporters).await?;
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+    while let Next::Reload = host.follow(&mut signals, &mut listener).await? {
+        match read_config() {
+            Ok(config) => host.reconfigure(config).await?,
+            Err(error) => warn!("the configuration stays as it was: {error}"),
+        }
+    }
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    host.end().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why the loop is left.
+enum Next {
+    Reload,
+    End,
+}
+
+/// The signals that are handled.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let handled = |kind| signal(kind).context("signals cannot be handled");
+        Ok(Self {
+            interrupt: handled(SignalKind::interrupt())?,
+            terminate: handled(SignalKind::terminate())?,
+            hang_up: handled(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Next {
+        tokio::select! {
+            _ = self.interrupt.recv() => Next::End,
+            _ = self.terminate.recv() => Next::End,
+            _ = self.hang_up.recv() => Next::Reload,
+        }
+    }
+}
+
+/// The agent of a host.
+struct Host {
+    config: Config,
+    kernel: Kernel,
+    capture: Capture,
+    names: NativeNames,
+    exporters: Exporters,
+    pulls: Pulls,
+    totals: Totals,
+    limit: CpuLimit,
+    /// Time between two samples at present.
+    period: Duration,
+    /// When the window began.
+    began: (Instant, SystemTime),
+    /// When it ends.
+    ends: Instant,
+    /// When the generation began.
+    generation: Instant,
+}
+
+impl Host {
+    async fn start(config: Config, exporters: Exporters) -> Result<Self> {
+        let period = Duration::from_secs(1) / config.rate;
+        let mut kernel = Kernel::load(&Settings {
+            period,
+            hash_seed: random_seed(),
+            with_native: config.native,
+            whole_host: true,
+        })?;
+        let mut capture = Capture::new(Discovery::patient(PATIENCE), false, config.native);
+        capture.population = Some(Population::new(&config));
+        // What starts from now on the kernel half sees by itself.
+        for found in process::descendants(0) {
+            // The kernel's own threads run no program.
+            if Process::open(found.pid).is_ok() {
+                kernel.add_process(found.pid, None, true)?;
+                capture.look_at(&mut kernel, found)?;
+            }
+        }
+        capture.prepare(&mut kernel).await?;
+        kernel.start()?;
+        let now = Instant::now();
+        info!(
+            rate = config.rate,
+            window = ?config.window,
+            exporters = config.exporters.len(),
+            "sampling every process of this host"
+        );
+        Ok(Self {
+            kernel,
+            capture,
+            names: NativeNames::default(),
+            exporters,
+            pulls: Pulls::default(),
+            totals: Totals::default(),
+            limit: CpuLimit::new(config.max_cpu),
+            period,
+            began: (now, SystemTime::now()),
+            // Agents that were started together do not push together.
+            ends: now + config.window.mul_f64(0.5 + fastrand::f64() / 2.0),
+            generation: now,
+            config,
+        })
+    }
+
+    /// Samples until a signal comes.
+    async fn follow(&mut self, signals: &mut Signals, listener: &mut Listener) -> Result<Next> {
+        let mut ticks = interval(READ_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watchdog = interval(telemetry::watchdog_period());
+        loop {
+            let mut done = Vec::new();
+            let mut request = None;
+            let mut next = None;
+            tokio::select! {
+                signal = signals.next() => next = Some(signal),
+                tables = tables_done(self.capture.code.as_mut()) => done = tables,
+                pressed = self.kernel.pressed() => pressed?,
+                () = due(self.capture.discovery.next_due()) => {}
+                () = due(self.pulls.next_due()) => {}
+                () = sleep_until(self.ends.into()) => {}
+                asked = listener.next() => request = Some(asked),
+                _ = ticks.tick() => {}
+                _ = watchdog.tick() => telemetry::feed_watchdog(),
+            }
+            self.drain();
+            if let Some(code) = &mut self.capture.code
+                && !done.is_empty()
+            {
+                survive(code.go_on(&mut self.kernel, done));
+            }
+            if let Some(request) = request {
+                self.answer(request);
+            }
+            self.answer_pulls();
+            if next.is_some() || Instant::now() >= self.ends {
+                self.end_window();
+            }
+            if let Some(next) = next {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// Reads all that is waiting, and does what has to be done about it.
+    fn drain(&mut self) {
+        survive(self.capture.drain(&mut self.kernel));
+    }
+
+    /// Reports what was sampled, and begins the next window.
+    fn end_window(&mut self) {
+        self.report();
+        self.forget();
+        if let Some(period) = self.limit.adjust(self.config.rate, self.period) {
+            match self.kernel.set_period(period) {
+                Ok(()) => self.period = period,
+                Err(error) => warn!("the rate stays as it was: {error}"),
+            }
+        }
+        let now = Instant::now();
+        self.began = (now, SystemTime::now());
+        self.ends = now + self.config.window;
+    }
+
+    /// Forgets what is no longer needed.
+    fn forget(&mut self) {
+        let capture = &mut self.capture;
+        let ended = capture.aggregator.forget_ended();
+        self.names.forget(&ended);
+        let mut changed = Vec::new();
+        if let Some(population) = &mut capture.population {
+            population.forget_ended();
+            changed = population.decide_again(false);
+        }
+        self.exclude(changed);
+        let remembered = self.capture.aggregator.known_stacks() + self.capture.symbolizer.len();
+        if self.generation.elapsed() >= GENERATION || remembered >= MAX_REMEMBERED {
+            self.generation = Instant::now();
+            match self.kernel.send_again() {
+                Ok(()) => {
+                    self.capture.aggregator.advance();
+                    self.capture.symbolizer.advance();
+                }
+                Err(error) => warn!("nothing is forgotten: {error}"),
+            }
+        }
+    }
+
+    /// Lets the kernel half know of processes that are profiled from now on, or no longer are.
+    fn exclude(&mut self, changed: Vec<(u32, bool)>) {
+        for (pid, is_profiled) in changed {
+            survive(
+                self.kernel
+                    .set_excluded(pid, !is_profiled)
+                    .map_err(Into::into),
+            );
+        }
+    }
+
+    /// Goes on with another configuration.
+    async fn reconfigure(&mut self, config: Config) -> Result<()> {
+        if config.native != self.config.native || config.listen != self.config.listen {
+            warn!("`native` and `listen` stay as they are until the agent is started again");
+        }
+        if config.exporters != self.config.exporters {
+            // The spools of the old ones are the new ones'.
+            let none = Exporters::start(Vec::new())?;
+            let old = std::mem::replace(&mut self.exporters, none);
+            self.totals
+                .add_ended(old.shut_down(self.config.shutdown_timeout).await);
+            match Exporters::start(config.exporters.clone()) {
+                Ok(exporters) => self.exporters = exporters,
+                Err(error) => {
+                    warn!("the exporters stay as they were: {error}");
+                    self.exporters = Exporters::start(self.config.exporters.clone())?;
+                }
+            }
+        }
+        let period = Duration::from_secs(1) / config.rate;
+        if config.rate != self.config.rate {
+            self.kernel.set_period(period)?;
+            self.period = period;
+        }
+        self.limit = CpuLimit::new(config.max_cpu);
+        let mut changed = Vec::new();
+        if let Some(population) = &mut self.capture.population {
+            population.reconfigure(&config);
+            changed = population.decide_again(true);
+        }
+        self.exclude(changed);
+        self.config = config;
+        info!("the configuration was read again");
+        Ok(())
+    }
+
+    /// Delivers what waits.
+    async fn end(mut self) -> Result<()> {
+        self.kernel.stop()?;
+        let statuses = self.exporters.shut_down(self.config.shutdown_timeout).await;
+        for status in statuses {
+            let dropped = status.counts.dropped.total();
+            if dropped > 0 {
+                warn!(exporter = status.name, dropped, "profiles were dropped");
+            }
+        }
+        info!("ended");
+        Ok(())
+    }
+
+    /// What a request asks for.
+    fn answer(&mut self, request: Request) {
+        match request {
+            Request::Metrics(reply) => {
+                let _ = reply.send(self.metrics());
+            }
+            Request::Health(reply) => {
+                let _ = reply.send(());
+            }
+            Request::Profile(asked) => self.begin_pull(asked),
+        }
+    }
+}
+
+/// Tells of what went wrong, and goes on.
+fn survive(result: Result<()>) {
+    if let Err(error) = result {
+        warn!("{error:#}");
+    }
+}

@@ -1,0 +1,201 @@
+//! The processes of the host: which are profiled, and under which labels.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use crate::{
+    config,
+    labels::{
+        Labeller, Labels, Selector, Subject,
+        facts::{Facts, Runtime, Wanted},
+        host::Host,
+        pods::{HostFiles, Place, Pods},
+    },
+    process::Process,
+    profile,
+};
+
+/// Service of samples whose process had ended before anybody looked at it.
+const SHORT_LIVED: &str = "[short-lived programs]";
+
+/// Most processes that are known at the same time.
+const MAX_MEMBERS: usize = 32_768;
+
+/// The processes of the host.
+pub(in crate::run) struct Population {
+    members: HashMap<u32, Member>,
+    labeller: Labeller,
+    fixed: BTreeMap<String, String>,
+    selector: Selector,
+    pods: Pods,
+    wanted: Wanted,
+    /// Of processes of which nothing else is known.
+    unknown: Arc<Labels>,
+}
+
+/// A process.
+#[derive(Clone)]
+struct Member {
+    facts: Facts,
+    /// Whether it is known what its container is called, if it is in one.
+    is_placed: bool,
+    /// [`None`] when it is not profiled.
+    labels: Option<Arc<Labels>>,
+    has_ended: bool,
+}
+
+impl Population {
+    pub(in crate::run) fn new(config: &config::Config) -> Self {
+        let labels = &config.labels;
+        let labeller = Labeller {
+            host: Host::here(labels.node.clone()),
+            rules: labels.rules.clone(),
+            per_process: labels.per_process,
+        };
+        let facts = Facts {
+            command: SHORT_LIVED.to_owned(),
+            ..Facts::default()
+        };
+        let subject = Subject {
+            facts: &facts,
+            place: None,
+        };
+        let unknown = labeller.labels(&subject).unwrap_or_default();
+        Self {
+            members: HashMap::new(),
+            unknown: Arc::new(unknown.with(&labels.fixed)),
+            labeller,
+            fixed: labels.fixed.clone(),
+            selector: config.selector.clone(),
+            pods: Pods::new(HostFiles::new(&labels.host_root)),
+            wanted: Wanted {
+                command_line: labels.command_lines,
+            },
+        }
+    }
+
+    /// Goes on with another configuration.
+    pub(super) fn reconfigure(&mut self, config: &config::Config) {
+        let before = std::mem::replace(self, Self::new(config));
+        self.members = before.members;
+    }
+
+    /// Learns what a process is; says whether it is profiled.
+    ///
+    /// A copy of another process is what that is, but for its id.
+    pub(in crate::run) fn learn(&mut self, process: &profile::Process, is_copy: bool) -> bool {
+        let facts = is_copy
+            .then(|| self.facts_of_copy(process))
+            .flatten()
+            .or_else(|| self.facts(process));
+        let Some(facts) = facts else {
+            return true;
+        };
+        let member = self.member(facts);
+        let is_profiled = member.labels.is_some();
+        if self.members.len() < MAX_MEMBERS || self.members.contains_key(&process.pid) {
+            self.members.insert(process.pid, member);
+        }
+        is_profiled
+    }
+
+    /// Takes notice that a process has ended; it is known until [`Self::forget_ended`].
+    pub(in crate::run) fn end(&mut self, pid: u32) {
+        if let Some(member) = self.members.get_mut(&pid) {
+            member.has_ended = true;
+        }
+    }
+
+    /// Forgets the processes that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        self.members.retain(|_, member| !member.has_ended);
+    }
+
+    /// Under which labels a sample of a process is kept; [`None`] if it is not.
+    pub(super) fn labels(&self, pid: u32) -> Option<Arc<Labels>> {
+        match self.members.get(&pid) {
+            Some(member) => member.labels.clone(),
+            None => Some(Arc::clone(&self.unknown)),
+        }
+    }
+
+    /// How many processes are profiled, and how many are not.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let living = self.members.values().filter(|member| !member.has_ended);
+        let (profiled, excluded): (Vec<_>, Vec<_>) =
+            living.partition(|member| member.labels.is_some());
+        (profiled.len(), excluded.len())
+    }
+
+    /// Decides anew about processes: all of them, or those of containers whose names were not
+    /// known yet. Gives those that are profiled from now on, or no longer are.
+    pub(super) fn decide_again(&mut self, all: bool) -> Vec<(u32, bool)> {
+        let again: Vec<_> = self
+            .members
+            .values()
+            .filter(|member| !member.has_ended && (all || !member.is_placed))
+            .map(|member| member.facts.clone())
+            .collect();
+        let mut changed = Vec::new();
+        for facts in again {
+            let pid = facts.pid;
+            let member = self.member(facts);
+            let is_profiled = member.labels.is_some();
+            let before = self.members.insert(pid, member);
+            if before.is_some_and(|before| before.labels.is_some() != is_profiled) {
+                changed.push((pid, is_profiled));
+            }
+        }
+        changed
+    }
+
+    fn facts_of_copy(&self, process: &profile::Process) -> Option<Facts> {
+        let original = self.members.get(&process.parent?)?;
+        Some(Facts {
+            pid: process.pid,
+            parent: process.parent,
+            ..original.facts.clone()
+        })
+    }
+
+    /// What is known of a process by itself; [`None`] if that has ended already.
+    fn facts(&self, process: &profile::Process) -> Option<Facts> {
+        let opened = Process::open(process.pid).ok()?;
+        let mut facts = Facts::read(&opened, self.wanted).ok()?;
+        facts.runtime = process
+            .runtime
+            .strip_prefix("CPython ")
+            .map(|version| Runtime {
+                name: "cpython",
+                version: version.to_owned(),
+            });
+        Some(facts)
+    }
+
+    fn member(&mut self, facts: Facts) -> Member {
+        let is_contained = facts.cgroup.container().is_some() || facts.cgroup.pod().is_some();
+        let place: Option<Place> = if is_contained {
+            self.pods.find(&facts.cgroup)
+        } else {
+            None
+        };
+        let subject = Subject {
+            facts: &facts,
+            place: place.as_ref(),
+        };
+        let labels = self
+            .selector
+            .selects(&subject)
+            .then(|| self.labeller.labels(&subject))
+            .flatten()
+            .map(|labels| Arc::new(labels.with(&self.fixed)));
+        Member {
+            is_placed: place.is_some() || !is_contained,
+            labels,
+            has_ended: false,
+            facts,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What the agent tells about itself: logs, metrics, and that it is alive.
+
+mod logs;
+mod metrics;
+mod usage;
+mod watchdog;
+
+pub use logs::start as start_logs;
+pub use metrics::Metrics;
+pub use usage::Usage;
+pub use watchdog::{feed as feed_watchdog, period as watchdog_period};

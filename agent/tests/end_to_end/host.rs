@@ -1,0 +1,309 @@
+//! The agent of a host: every process, all the time.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use aya::programs::loaded_programs;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::{
+    capture::Running,
+    folded::names,
+    machine,
+    pprof::{self, Profile},
+    target::{Target, mortal},
+};
+
+/// Samples per second of CPU time.
+const RATE: u64 = 97;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The agent of a host, with a folder for its profiles.
+struct Host {
+    agent: Running,
+    folder: TempDir,
+    address: SocketAddr,
+}
+
+impl Host {
+    /// Starts it with this configuration besides, and waits until it samples.
+    fn start(configuration: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let address = free_address();
+        let file = folder.path().join("agent.yaml");
+        let path = folder.path().join("profiles");
+        fs::write(&file, in_folder(&path, configuration)).unwrap();
+        let arguments = [
+            "--listen",
+            &address.to_string(),
+            "--rate",
+            &RATE.to_string(),
+        ];
+        let mut line = vec!["run", "--config", file.to_str().unwrap()];
+        line.extend(arguments);
+        let mut agent = Running::start(&line);
+        agent.wait_until_sampling();
+        Self {
+            agent,
+            folder,
+            address,
+        }
+    }
+
+    /// What it answers to a request.
+    fn get(&self, path: &str) -> Vec<u8> {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{path}");
+        let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+        answer.split_off(end.unwrap() + 4)
+    }
+
+    /// The values of its metrics.
+    fn metrics(&self) -> BTreeMap<String, f64> {
+        let text = String::from_utf8(self.get("/metrics")).unwrap();
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| {
+                let (name, value) = line.rsplit_once(' ').unwrap();
+                (name.to_owned(), value.parse().unwrap())
+            })
+            .collect()
+    }
+
+    /// Ends it in order, and gives its profiles by their service.
+    fn end(self) -> BTreeMap<String, Profile> {
+        self.agent.signal(Signal::TERM);
+        let capture = self.agent.finish();
+        assert!(capture.status.success(), "{}", capture.messages);
+        assert!(!capture.messages.contains("WARN"), "{}", capture.messages);
+        profiles(&self.folder.path().join("profiles"))
+    }
+}
+
+/// A configuration with one exporter, a folder.
+fn in_folder(folder: &Path, others: &str) -> String {
+    let folder = folder.display();
+    format!("exporters: {{local: {{type: file, folder: {folder}}}}}\nwindow: 2s\n{others}\n")
+}
+
+/// An address that nobody listens at.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// The profiles of a folder, by their service; those of all windows are one.
+fn profiles(folder: &Path) -> BTreeMap<String, Profile> {
+    let mut profiles = BTreeMap::<String, Profile>::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let service = name.strip_suffix(".pb.gz").unwrap();
+        let (_, service) = service.split_once("Z_").unwrap();
+        // One of several that have the same service and other labels.
+        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let service = match service.rsplit_once('_') {
+            Some((service, end)) if number(end) => service,
+            _ => service,
+        };
+        let profile = pprof::read(&fs::read(entry.path()).unwrap());
+        match profiles.get_mut(service) {
+            Some(known) => known.add(profile),
+            None => {
+                profiles.insert(service.to_owned(), profile);
+            }
+        }
+    }
+    profiles
+}
+
+/// Samples of a profile that have all these functions in their stacks, one called by the other.
+fn count(profile: &Profile, functions: &[&str]) -> u64 {
+    let samples = profile.samples.iter();
+    samples
+        .filter(|sample| {
+            let names = names(&sample.thread.stack);
+            names.windows(functions.len()).any(|some| some == functions)
+        })
+        .map(|sample| sample.count)
+        .sum()
+}
+
+/// Waits until a process has used so much more CPU time, however busy the machine is.
+fn wait_for_cpu(target: &Target, time: Duration) {
+    let ticks = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", target.pid())).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let mut fields = fields.split(' ').skip(12);
+        let mut field = || fields.next().unwrap().parse::<u64>().unwrap();
+        field() + field()
+    };
+    let enough = ticks() + u64::try_from(time.as_millis()).unwrap() / 10;
+    while ticks() < enough {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Fails unless a profile is of the workload `busy`, which used at least a second.
+fn assert_busy(profile: &Profile) {
+    let main = count(profile, &["<module>", "main"]);
+    assert!(main >= RATE / 2, "{main}");
+    assert!(main * 10 > profile.total() * 9, "{main}");
+}
+
+/// A workload, with a name for OpenTelemetry.
+fn service(workload: &str, name: &str) -> Target {
+    let environment = [("OTEL_SERVICE_NAME", name)];
+    Target::start_in(machine::one_interpreter(), workload, &[], &environment)
+}
+
+#[test]
+fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
+    let _machine = machine::alone();
+    let before = service("busy", "before");
+    let host = Host::start("");
+    wait_for_cpu(&before, SECOND);
+    let after = service("busy", "after");
+    let mut shell = mortal("sh");
+    shell.env("OTEL_SERVICE_NAME", "shell");
+    shell.args(["-c", "echo ready; while :; do :; done"]);
+    let shell = Target::from_command(shell);
+    wait_for_cpu(&after, SECOND);
+    wait_for_cpu(&shell, SECOND);
+    drop((before, after, shell));
+    // So that the last window has been reported when the numbers are asked for.
+    thread::sleep(Duration::from_secs(3));
+    let metrics = host.metrics();
+    let profiles = host.end();
+
+    for name in ["before", "after"] {
+        assert_busy(&profiles[name]);
+    }
+    assert!(profiles["shell"].total() >= RATE / 2);
+    for lost in [
+        "agent_lost_samples_total",
+        "agent_window_lost_samples_total",
+        "agent_unknown_process_samples_total",
+        "agent_process_events_lost_total",
+        "agent_processes_left_out_total",
+    ] {
+        assert!(metrics[lost].abs() < f64::EPSILON, "{lost}: {metrics:?}");
+    }
+    let total: u64 = profiles.values().map(Profile::total).sum();
+    let told = metrics["agent_profile_samples_total"];
+    // What was sampled between the question and the end is told by the profiles alone.
+    let total = f64::from(u32::try_from(total).unwrap());
+    assert!(total >= told && told > 0.0, "{total} {told}");
+    let delivered = metrics[r#"agent_export_delivered_total{exporter="local"}"#];
+    assert!((delivered - metrics["agent_profiles_total"]).abs() < f64::EPSILON);
+}
+
+#[test]
+fn what_is_excluded_is_not_profiled() {
+    let _machine = machine::alone();
+    let [seen, unseen] = ["seen", "unseen"].map(|name| service("busy", name));
+    let pid = unseen.pid();
+    let host = Host::start(&format!("exclude: [{{pid: {pid}}}]"));
+    wait_for_cpu(&seen, SECOND);
+    wait_for_cpu(&unseen, SECOND);
+    let profiles = host.end();
+    assert_busy(&profiles["seen"]);
+    assert!(!profiles.contains_key("unseen"));
+}
+
+#[test]
+fn somebody_can_ask_for_a_profile_of_one_process() {
+    let _machine = machine::alone();
+    let [asked_for, other] = ["asked-for", "other"].map(|name| service("busy", name));
+    let host = Host::start("");
+    assert_eq!(host.get("/healthz"), b"ok\n");
+    for filter in [
+        format!("pid={}", asked_for.pid()),
+        "service_name=asked-for".to_owned(),
+    ] {
+        let path = format!("/debug/pprof/profile?seconds=5&{filter}");
+        let profile = pprof::read(&host.get(&path));
+        assert_busy(&profile);
+        let ids: Vec<_> = profile.threads().iter().map(|thread| thread.id).collect();
+        assert_eq!(ids, [asked_for.pid()], "{filter}");
+    }
+    drop(other);
+}
+
+#[test]
+fn another_configuration_takes_effect_without_a_gap() {
+    let _machine = machine::alone();
+    let busy = service("busy", "busy");
+    let host = Host::start("");
+    wait_for_cpu(&busy, SECOND);
+    let second = TempDir::new().unwrap();
+    let file = host.folder.path().join("agent.yaml");
+    fs::write(&file, "rate: of course\n").unwrap();
+    host.agent.signal(Signal::HUP);
+    wait_for_cpu(&busy, SECOND);
+    let rule = "relabel_configs: [{target_label: service_name, replacement: renamed}]";
+    fs::write(&file, in_folder(second.path(), rule)).unwrap();
+    host.agent.signal(Signal::HUP);
+    wait_for_cpu(&busy, SECOND * 2);
+    host.agent.signal(Signal::TERM);
+    let capture = host.agent.finish();
+    assert!(capture.status.success(), "{}", capture.messages);
+    let refused = "the configuration stays as it was";
+    assert!(capture.messages.contains(refused), "{}", capture.messages);
+    let first = profiles(&host.folder.path().join("profiles"));
+    let second = profiles(second.path());
+    assert_busy(&first["busy"]);
+    assert_eq!(second.keys().collect::<Vec<_>>(), ["renamed"]);
+    assert!(count(&second["renamed"], &["<module>", "main"]) >= RATE / 2);
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_nothing_in_the_kernel() {
+    let _machine = machine::alone();
+    let programs = || {
+        let programs = loaded_programs().filter_map(Result::ok);
+        let ours = programs.filter(|program| program.name_as_str() == Some("on_cpu"));
+        ours.count()
+    };
+    let before = programs();
+    let host = Host::start("");
+    assert_eq!(programs(), before + 1);
+    host.agent.signal(Signal::KILL);
+    host.agent.finish();
+    // The kernel frees programs a moment later.
+    while programs() > before {
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_configuration_is_checked_without_being_carried_out() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("agent.yaml");
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
+        agent.args(["run", "--check-config", "--config", file.to_str().unwrap()]);
+        let output = agent.output().unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), messages)
+    };
+    assert_eq!(check("window: 10s\n"), (true, String::new()));
+    let (is_right, messages) = check("widow: 10s\n");
+    assert!(!is_right);
+    assert!(messages.contains("(is `window` meant?)"), "{messages}");
+}
