@@ -13,7 +13,7 @@ use aya_ebpf::{
 };
 
 use crate::{
-    maps::{RECORDS, count},
+    maps::{RECORDS, WHOLE_HOST, count},
     sampler::Sampler,
 };
 
@@ -63,12 +63,7 @@ pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: Na
         native_end,
         reserved: 0,
     };
-    let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
-        BPF_RB_FORCE_WAKEUP
-    } else {
-        BPF_RB_NO_WAKEUP
-    };
-    if RECORDS.output::<Sample>(sample, u64::from(wake)).is_err() {
+    if RECORDS.output::<Sample>(sample, when_much_waits()).is_err() {
         count(Counter::LOST_SAMPLES);
     }
 }
@@ -119,8 +114,20 @@ pub(crate) fn wanted_table(executable: u32, tgid: u32) {
     }
 }
 
+/// Wakes the user half if much is unread.
+#[inline(always)]
+fn when_much_waits() -> u64 {
+    let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
+        BPF_RB_FORCE_WAKEUP
+    } else {
+        BPF_RB_NO_WAKEUP
+    };
+    u64::from(wake)
+}
+
 /// Tells of something that happened to a process, at once: what it runs next is not known until
-/// the user half has looked.
+/// the user half has looked. On a whole host most programs end before they are sampled, and the user
+/// half is not woken for them.
 #[inline(always)]
 pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
     let event = ProcessEvent {
@@ -136,10 +143,12 @@ pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
         kind,
         reserved: 0,
     };
-    if RECORDS
-        .output::<ProcessEvent>(event, u64::from(BPF_RB_FORCE_WAKEUP))
-        .is_err()
-    {
+    let wake = if WHOLE_HOST.load() != 0 && kind != ProcessEventKind::MAPPED {
+        when_much_waits()
+    } else {
+        u64::from(BPF_RB_FORCE_WAKEUP)
+    };
+    if RECORDS.output::<ProcessEvent>(event, wake).is_err() {
         count(Counter::LOST_PROCESS_EVENTS);
     }
 }

@@ -170,8 +170,11 @@ impl Capture {
         }
         if let Some(population) = &mut self.population {
             let is_profiled = population.learn(&finding.process, finding.is_copy);
-            // One that was excluded so far would stay so, and a copy is what its parent is.
-            kernel.set_excluded(finding.process.pid, !is_profiled)?;
+            // A process is included when it begins to run a program, and as its parent when it is
+            // forked.
+            if !is_profiled || (finding.is_copy && population.ids_matter) {
+                kernel.set_excluded(finding.process.pid, !is_profiled)?;
+            }
         }
         self.aggregator.add_process(finding.process);
         Ok(())

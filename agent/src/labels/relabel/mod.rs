@@ -34,6 +34,12 @@ pub(super) const HIDDEN: &str = "__";
 pub struct Rules(Vec<Rule>);
 
 impl Rules {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Rewrites labels; gives [`None`] if they are to be dropped, with all that they stand for.
     #[must_use]
     pub fn apply(&self, mut labels: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {

@@ -59,6 +59,13 @@ impl Selector {
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 
+    /// Whether it depends on the ids of processes.
+    #[must_use]
+    pub fn depends_on_ids(&self) -> bool {
+        let mut conditions = self.include.iter().chain(&self.exclude);
+        conditions.any(|it| !it.pids.is_empty())
+    }
+
     /// Whether it depends on names of containers and pods, so that a process is to be looked at
     /// again when these become known.
     #[must_use]

@@ -1,4 +1,7 @@
 //! Keeps the agent's own use of the processors below a limit, by sampling more seldom.
+//!
+//! Not all that it uses is for samples: where sampling more seldom has not helped, it is left at
+//! that.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +9,9 @@ use crate::telemetry::Usage;
 
 /// Lowest rate that is gone down to, in hertz.
 const LOWEST_RATE: u32 = 1;
+
+/// Part of what was used before that must be saved by a lower rate.
+const LEAST_SAVING: f64 = 0.1;
 
 /// Part of the limit below which the rate goes up again.
 const COMFORTABLE: f64 = 0.4;
@@ -16,6 +22,8 @@ pub(super) struct CpuLimit {
     most: f64,
     /// The CPU time used so far, and when that was.
     before: (Duration, Instant),
+    /// What was used when the rate was last lowered, if it has not been raised since.
+    lowered_at: Option<f64>,
 }
 
 impl CpuLimit {
@@ -23,6 +31,7 @@ impl CpuLimit {
         Self {
             most,
             before: (Usage::now().cpu, Instant::now()),
+            lowered_at: None,
         }
     }
 
@@ -33,7 +42,17 @@ impl CpuLimit {
         let used = now.0.saturating_sub(self.before.0).as_secs_f64();
         let passed = now.1.duration_since(self.before.1).as_secs_f64();
         self.before = now;
-        let adjusted = next_period(used / passed, self.most, rate, period);
+        let used = used / passed;
+        let adjusted = next_period(used, self.most, rate, period);
+        if adjusted > period {
+            let helped = |before: f64| used < before * (1.0 - LEAST_SAVING);
+            if !self.lowered_at.is_none_or(helped) {
+                return None;
+            }
+            self.lowered_at = Some(used);
+        } else if adjusted < period {
+            self.lowered_at = None;
+        }
         (adjusted != period).then_some(adjusted)
     }
 }

@@ -31,6 +31,8 @@ pub(in crate::run) struct Population {
     selector: Selector,
     pods: Pods,
     wanted: Wanted,
+    /// Whether labels, or what is profiled, may depend on the ids of processes.
+    pub(in crate::run) ids_matter: bool,
     /// Of processes of which nothing else is known.
     unknown: Arc<Labels>,
 }
@@ -38,7 +40,7 @@ pub(in crate::run) struct Population {
 /// A process.
 #[derive(Clone)]
 struct Member {
-    facts: Facts,
+    facts: Arc<Facts>,
     /// Whether it is known what its container is called, if it is in one.
     is_placed: bool,
     /// [`None`] when it is not profiled.
@@ -66,6 +68,9 @@ impl Population {
         Self {
             members: HashMap::new(),
             unknown: Arc::new(unknown.with(&labels.fixed)),
+            ids_matter: labels.per_process
+                || !labels.rules.is_empty()
+                || config.selector.depends_on_ids(),
             labeller,
             fixed: labels.fixed.clone(),
             selector: config.selector.clone(),
@@ -86,14 +91,14 @@ impl Population {
     ///
     /// A copy of another process is what that is, but for its id.
     pub(in crate::run) fn learn(&mut self, process: &profile::Process, is_copy: bool) -> bool {
-        let facts = is_copy
-            .then(|| self.facts_of_copy(process))
-            .flatten()
-            .or_else(|| self.facts(process));
-        let Some(facts) = facts else {
+        let copied = if is_copy { self.copied(process) } else { None };
+        let member = copied.or_else(|| {
+            let facts = self.facts(process)?;
+            Some(self.member(facts.into()))
+        });
+        let Some(member) = member else {
             return true;
         };
-        let member = self.member(facts);
         let is_profiled = member.labels.is_some();
         if self.members.len() < MAX_MEMBERS || self.members.contains_key(&process.pid) {
             self.members.insert(process.pid, member);
@@ -134,13 +139,12 @@ impl Population {
     pub(super) fn decide_again(&mut self, all: bool) -> Vec<(u32, bool)> {
         let again: Vec<_> = self
             .members
-            .values()
-            .filter(|member| !member.has_ended && (all || !member.is_placed))
-            .map(|member| member.facts.clone())
+            .iter()
+            .filter(|(_, member)| !member.has_ended && (all || !member.is_placed))
+            .map(|(pid, member)| (*pid, Arc::clone(&member.facts)))
             .collect();
         let mut changed = Vec::new();
-        for facts in again {
-            let pid = facts.pid;
+        for (pid, facts) in again {
             let member = self.member(facts);
             let is_profiled = member.labels.is_some();
             let before = self.members.insert(pid, member);
@@ -151,13 +155,21 @@ impl Population {
         changed
     }
 
-    fn facts_of_copy(&self, process: &profile::Process) -> Option<Facts> {
+    /// A process that has just been forked: it is what its parent is, but where its id matters.
+    fn copied(&mut self, process: &profile::Process) -> Option<Member> {
         let original = self.members.get(&process.parent?)?;
-        Some(Facts {
+        if !self.ids_matter {
+            return Some(Member {
+                has_ended: false,
+                ..original.clone()
+            });
+        }
+        let facts = Facts {
             pid: process.pid,
             parent: process.parent,
-            ..original.facts.clone()
-        })
+            ..Facts::clone(&original.facts)
+        };
+        Some(self.member(facts.into()))
     }
 
     /// What is known of a process by itself; [`None`] if that has ended already.
@@ -174,7 +186,7 @@ impl Population {
         Some(facts)
     }
 
-    fn member(&mut self, facts: Facts) -> Member {
+    fn member(&mut self, facts: Arc<Facts>) -> Member {
         let is_contained = facts.cgroup.container().is_some() || facts.cgroup.pod().is_some();
         let place: Option<Place> = if is_contained {
             self.pods.find(&facts.cgroup)
