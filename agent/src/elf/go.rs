@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::{Elf, Error, Source, half, word};
+use super::{Binding, Elf, Error, Function, Source, SymbolTable, half, word};
 
 /// The names of its section; the second where the program may be loaded anywhere.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
@@ -85,6 +85,8 @@ const LAYOUTS: [Layout; 4] = [
 /// The table of a file.
 #[derive(Debug)]
 pub struct GoTable {
+    /// Where in the file it is.
+    offset: u64,
     bytes: Vec<u8>,
     layout: Layout,
     /// Bytes of the smallest instruction.
@@ -133,7 +135,7 @@ impl<S: Source> Elf<S> {
         });
         if let Some((name, address, offset, bytes)) = place {
             let bytes = self.bytes_at(name, offset, bytes, MAX_BYTES)?;
-            return GoTable::read(self, address, bytes);
+            return GoTable::read(self, (address, offset), bytes);
         }
         let is_marked = MARKS.into_iter().any(|name| self.section(name).is_some());
         if self.has_sections() && !is_marked {
@@ -141,7 +143,9 @@ impl<S: Source> Elf<S> {
         }
         for address in self.find_outside_code(MAX_SEARCHED, is_head)? {
             let bytes = self.loaded_from(address, MAX_BYTES)?;
-            if let Some(table) = GoTable::read(self, address, bytes)? {
+            let offset = self.segments.file_offset(address, bytes.len() as u64);
+            let place = (address, offset.unwrap_or(u64::MAX));
+            if let Some(table) = GoTable::read(self, place, bytes)? {
                 return Ok(Some(table));
             }
         }
@@ -168,9 +172,14 @@ fn layout(head: &[u8]) -> Option<Layout> {
 }
 
 impl GoTable {
-    /// Reads the head of a table at an address; [`None`] if it makes no sense.
-    fn read<S: Source>(elf: &Elf<S>, address: u64, bytes: Vec<u8>) -> Result<Option<Self>, Error> {
-        let Some(mut table) = Self::parse(bytes) else {
+    /// Reads the head of a table at an address and an offset in the file; [`None`] if it makes no
+    /// sense.
+    fn read<S: Source>(
+        elf: &Elf<S>,
+        (address, offset): (u64, u64),
+        bytes: Vec<u8>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(mut table) = Self::parse(offset, bytes) else {
             return Ok(None);
         };
         if table.layout.has_distances && table.text == 0 {
@@ -182,7 +191,7 @@ impl GoTable {
         Ok(Some(table))
     }
 
-    fn parse(bytes: Vec<u8>) -> Option<Self> {
+    fn parse(offset_in_file: u64, bytes: Vec<u8>) -> Option<Self> {
         let layout = layout(&bytes)?;
         let offset = |nth: usize| match layout.offsets {
             Some(first) => usize::try_from(word(&bytes, first + nth * ADDRESS_BYTES)).ok(),
@@ -193,6 +202,7 @@ impl GoTable {
             None => 16,
         };
         let mut table = Self {
+            offset: offset_in_file,
             layout,
             quantum: u32::from(*bytes.get(6)?),
             count: usize::try_from(word(&bytes, 8)).ok()?,
@@ -250,6 +260,17 @@ impl GoTable {
         })
     }
 
+    /// Where the names are that [`GoFunction::symbol`] refers to.
+    #[must_use]
+    pub fn names(&self) -> SymbolTable {
+        SymbolTable {
+            offset: 0,
+            bytes: 0,
+            names_offset: self.offset.saturating_add(self.names as u64),
+            names_bytes: self.bytes.len().saturating_sub(self.names) as u64,
+        }
+    }
+
     /// What the descriptions of functions are counted from.
     fn functions_base(&self) -> usize {
         match self.layout.offsets {
@@ -285,6 +306,19 @@ impl<'a> GoFunction<'a> {
         let rest = table.bytes.get(start..).unwrap_or_default();
         let rest = rest.get(..MAX_NAME).unwrap_or(rest);
         rest.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// What a symbol of it would be.
+    #[must_use]
+    pub fn symbol(&self) -> Function {
+        Function {
+            address: self.start,
+            bytes: self.end - self.start,
+            section_end: None,
+            name: self.number(1),
+            binding: Binding::Global,
+            is_label: false,
+        }
     }
 
     /// Whether nothing has called it: a stack ends with it.
