@@ -6,12 +6,14 @@
 //! at. On aarch64 the return address is at the other end of the frame, which may be too far for a
 //! rule: there frame pointers are followed, which all functions keep that call others.
 //!
-//! Stacks end where Go says, and where it leaves the stack of a goroutine for that of its
-//! scheduler.
+//! Stacks end where Go says, and where a goroutine hands over to its scheduler. What runs on the
+//! scheduler's stack on behalf of a goroutine is followed back: the frame pointer stays where it
+//! was, in the frame of the function that switches if that has one (since Go 1.21 all have), else
+//! in that of its caller, which is then left out.
 
 use std::ops::Range;
 
-use agent_common::unwind::{CfaRule, Rule, Saved};
+use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
 
 use gimli::Register;
 
@@ -51,15 +53,11 @@ impl Role {
             return Self::Usual;
         }
         match function.name() {
-            // At the first four a goroutine leaves its stack for that of its scheduler; the others
-            // are not marked by older versions.
-            b"runtime.mcall"
-            | b"runtime.morestack"
-            | b"runtime.systemstack"
-            | b"runtime.asmcgocall"
-            | b"runtime.goexit"
-            | b"runtime.mstart"
+            // At the first two a goroutine leaves its stack for that of its scheduler, which then
+            // does something of its own; the others are not marked by older versions.
+            b"runtime.mcall" | b"runtime.morestack" | b"runtime.goexit" | b"runtime.mstart"
             | b"runtime.rt0_go" => Self::End,
+            b"runtime.systemstack" | b"runtime.asmcgocall" => Self::Switch,
             // That has a caller: the kernel has put its address there.
             b"runtime.sigtramp" => Self::Usual,
             b"runtime.sigreturn" | b"runtime.sigreturn__sigaction" => Self::SignalReturn,
@@ -157,7 +155,7 @@ impl<S: Source> Functions<'_, S> {
                     continue;
                 }
                 let found = if by_frame_pointer {
-                    self.by_frame_pointer()
+                    self.by_frame_pointer(role)
                 } else {
                     self.by_stack_pointer(bytes, is_saved)
                 };
@@ -192,8 +190,13 @@ impl<S: Source> Functions<'_, S> {
     }
 
     /// The rule where the frame pointer stands at what its caller's is saved in.
-    fn by_frame_pointer(&self) -> Result<Rule, Reason> {
+    fn by_frame_pointer(&self, role: Role) -> Result<Rule, Reason> {
+        let flags = match role {
+            Role::Switch => RuleFlags::SWITCHES,
+            _ => RuleFlags::default(),
+        };
         Ok(Rule {
+            flags,
             offset: 2 * WORD,
             return_address: Saved::at(-1),
             frame_pointer: Saved::at(-2),

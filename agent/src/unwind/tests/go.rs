@@ -1,6 +1,6 @@
 //! Tests with tables of Go functions made for that.
 
-use agent_common::unwind::{CfaRule, Rule, Saved};
+use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
 use proptest::prelude::{any, prop, proptest};
 
 use super::{
@@ -169,6 +169,7 @@ fn special_functions_end_stacks_or_lead_to_others() {
     check(&made);
     let by_frame_pointer = Rule {
         register: 6,
+        flags: RuleFlags::SWITCHES,
         ..saved(8)
     };
     let expected = [
