@@ -49,19 +49,40 @@ fn of_go_with_and_without_symbols() {
     let _machine = machine::alone();
     let room = TempDir::new().unwrap();
     for flags in ["", "-s -w"] {
-        let program = room.path().join(format!("mixed{}", flags.len()));
-        let mut compiler = Command::new("go");
-        compiler
-            .args(["build", "-ldflags", flags, "-o"])
-            .arg(&program)
-            .arg(source("mixed.go"))
-            .envs([("GOCACHE", room.path().join("cache"))])
-            .env("GO111MODULE", "off");
-        capture(&mut compiler).unwrap_or_else(|error| panic!("{error:#}"));
+        let program = build_go(&room, "mixed.go", flags);
         assert_rate(
             &format!("go {flags}"),
             &Target::from_command(mortal(&program)),
         );
+    }
+}
+
+#[test]
+fn of_go_on_the_stacks_of_its_scheduler() {
+    let _machine = machine::alone();
+    let room = TempDir::new().unwrap();
+    for flags in ["", "-s -w"] {
+        let program = build_go(&room, "other_stacks.go", flags);
+        let folded = assert_rate(
+            &format!("go on other stacks {flags}"),
+            &Target::from_command(mortal(&program)),
+        );
+        for [outer, inner] in [
+            ["main.sortInC", "runtime.asmcgocall"],
+            ["main.readTheClock", "time.now"],
+        ] {
+            let has = |stack: &[Frame], name| stack.iter().any(|frame| frame.name.contains(name));
+            let all = folded.count(|stack| has(stack, inner));
+            let whole = folded.count(|stack| has(stack, inner) && has(stack, outer));
+            println!("{inner}: {whole} of {all} lead to {outer}");
+            assert!(all >= ENOUGH / 20, "{inner}: {all}");
+            let lost = all - whole;
+            assert!(
+                lost * SAMPLES_FOR_ONE_INCOMPLETE <= all,
+                "{inner}: {lost} of {all}: {}",
+                folded.show(|stack| has(stack, inner) && !has(stack, outer))
+            );
+        }
     }
 }
 
@@ -79,8 +100,22 @@ fn of_rust_without_frame_pointers() {
     assert_rate("rust", &Target::from_command(mortal(&program)));
 }
 
-/// Of [`SAMPLES_FOR_ONE_INCOMPLETE`] stacks at most one is not whole.
-fn assert_rate(name: &str, target: &Target) {
+/// A Go program, linked with these flags.
+fn build_go(room: &TempDir, name: &str, flags: &str) -> PathBuf {
+    let program = room.path().join(format!("program{}", flags.len()));
+    let mut compiler = Command::new("go");
+    compiler
+        .args(["build", "-ldflags", flags, "-o"])
+        .arg(&program)
+        .arg(source(name))
+        .envs([("GOCACHE", room.path().join("cache"))])
+        .env("GO111MODULE", "off");
+    capture(&mut compiler).unwrap_or_else(|error| panic!("{error:#}"));
+    program
+}
+
+/// Of [`SAMPLES_FOR_ONE_INCOMPLETE`] stacks at most one is not whole; gives all of them.
+fn assert_rate(name: &str, target: &Target) -> Folded {
     let is_cut = |stack: &[Frame]| stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE));
     let mut folded = Folded::default();
     for _ in 0..MOST_CAPTURES {
@@ -102,6 +137,7 @@ fn assert_rate(name: &str, target: &Target) {
         folded.total(),
         folded.show(is_cut)
     );
+    folded
 }
 
 /// The source of a workload in another language than Python.
