@@ -14,7 +14,6 @@
 use std::ops::Range;
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
-
 use gimli::Register;
 
 use super::{
@@ -36,11 +35,11 @@ const MAX_SIZES: usize = 1 << 14;
 /// What a function is to a walk, if it is special.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Nobody has called it, or its caller is on another stack.
+    /// Nobody has called it, or what it does is not done for its caller.
     End,
     /// What a signal handler returns to.
     SignalReturn,
-    /// It goes to another stack and keeps the frame pointer of its caller meanwhile.
+    /// It goes to another stack, and the frame pointer stays on the one that it comes from.
     Switch,
     /// Any other.
     Usual,
