@@ -7,8 +7,9 @@
 //! evaluate.
 //!
 //! Invariants: one step looks at one frame and reads a bounded number of bytes; a frame that does
-//! not lie above the one before ends the walk; of a deeper stack than is kept the leaf-most frames
-//! are.
+//! not lie above the one before ends the walk, unless its rule says that it has gone to another
+//! stack, of which there may be as many as frames are looked at; of a deeper stack than is kept the
+//! leaf-most frames are.
 
 use core::mem::offset_of;
 
@@ -249,7 +250,8 @@ impl NativeWalk {
         }
         let stack_pointer = self.register(MACHINE.stack_pointer);
         let (cfa, end) = self.find_cfa(memory, place, &mut rule, is_interrupted);
-        if end == NativeEnd::NOT_WALKED && self.runs_python(python, rule, stack_pointer, cfa) {
+        let top = rule.flags.on_same_stack(cfa);
+        if end == NativeEnd::NOT_WALKED && self.runs_python(python, rule, stack_pointer, top) {
             // The run of Python frames stands for it.
         } else if !self.keep(place) {
             return NativeStep::End(NativeEnd::TOO_DEEP);
@@ -315,7 +317,8 @@ impl NativeWalk {
                 .wrapping_add_signed(rule.addend.into());
         }
         let may_stay = is_interrupted && MACHINE.link.is_some();
-        if cfa < stack_pointer || cfa == stack_pointer && !may_stay || !cfa.is_multiple_of(8) {
+        let lowest = rule.flags.on_same_stack(stack_pointer);
+        if cfa < lowest || cfa == lowest && !may_stay || !cfa.is_multiple_of(8) {
             return (0, NativeEnd::STUCK);
         }
         (cfa, KNOWN)

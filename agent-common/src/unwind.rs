@@ -98,6 +98,8 @@ impl RuleFlags {
     /// The caller's frame pointer is saved at [`Rule::frame_pointer`] from the frame pointer, not
     /// from the CFA, as in functions that realign their stack.
     pub const BY_FRAME_POINTER: Self = Self(2);
+    /// The code has gone to another stack: its caller's frame may lie anywhere.
+    pub const SWITCHES: Self = Self(4);
 
     /// Both.
     #[inline(always)]
@@ -111,6 +113,15 @@ impl RuleFlags {
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// An address if the frame lies on the stack of its caller, else 0; the kernel half has no
+    /// branch to spare for it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn on_same_stack(self, address: u64) -> u64 {
+        let switches = (self.0 & Self::SWITCHES.0) / Self::SWITCHES.0;
+        address & (switches as u64).wrapping_sub(1)
     }
 }
 

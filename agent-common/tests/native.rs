@@ -38,6 +38,9 @@ const LOOP: u64 = 0x70_0000;
 /// What signal handlers return to.
 const HANDLER_RETURN: u64 = 0x80_0000;
 
+/// Code that goes to another stack, its frame pointer still on its own.
+const SWITCH: u64 = 0x90_0000;
+
 const FRAME_BYTES: u64 = 32;
 
 /// A stack of some words, and zeros up to the end of its last page; reading past that fails.
@@ -78,6 +81,13 @@ impl Known {
             flags: RuleFlags::EVALUATES,
             ..framed
         };
+        let switches = Rule {
+            register: MACHINE.frame_pointer,
+            flags: RuleFlags::SWITCHES,
+            frame_pointer: Saved::at(-2),
+            offset: 16,
+            ..framed
+        };
         let of = |cfa| Rule {
             cfa,
             ..Rule::UNKNOWN
@@ -91,7 +101,8 @@ impl Known {
                 (ENTRY, (file, of(CfaRule::END))),
                 (LOOP, (file, evaluates)),
                 (HANDLER_RETURN, (file, of(CfaRule::SIGNAL))),
-                (0x90_0000, (NativeKind(0), Rule::UNKNOWN)),
+                (SWITCH, (file, switches)),
+                (0xa0_0000, (NativeKind(0), Rule::UNKNOWN)),
             ]),
             found: Place::NOWHERE,
         }
@@ -304,6 +315,39 @@ fn a_frame_pointer_that_leads_back_is_not_followed_for_ever() {
 }
 
 #[test]
+fn a_walk_follows_code_to_another_stack_in_either_direction() {
+    // The caller's stack, with room below it, then the one that was gone to.
+    let callers = [vec![0; 16], vec![0, FILE + 0x40], frames(&[ENTRY + 9])].concat();
+    let gone_to = frames(&[FILE + 0x20, SWITCH + 0x30]);
+    let words = |stack: &[u64]| 8 * u64::try_from(stack.len()).unwrap();
+    for is_above in [true, false] {
+        let (stack, callers_start, stack_pointer) = if is_above {
+            let stack = [&*callers, &*gone_to].concat();
+            (stack, STACK, STACK + words(&callers))
+        } else {
+            let stack = [&*gone_to, &*callers].concat();
+            (stack, STACK + words(&gone_to), STACK)
+        };
+        let start = Start {
+            stack_pointer,
+            frame_pointer: callers_start + 16 * 8,
+            ..at(FILE + 0x10)
+        };
+        let runs = Runs::new();
+        let walked = walk(stack, &start, without_python(&runs), &mut Known::new());
+        assert_eq!(walked.end, NativeEnd::ENTRY);
+        let expected = [
+            FILE + 0x10,
+            FILE + 0x1f,
+            SWITCH + 0x2f,
+            FILE + 0x3f,
+            ENTRY + 8,
+        ];
+        assert_eq!(addresses(&walked), expected);
+    }
+}
+
+#[test]
 fn an_address_in_no_mapping_ends_the_walk() {
     let walked = walk(
         frames(&[3]),
@@ -372,7 +416,7 @@ fn rule() -> impl Strategy<Value = Rule> {
     (
         0_u8..9,
         any::<u8>(),
-        0_u16..4,
+        0_u16..8,
         any::<i32>(),
         any::<i16>(),
         (saved(), saved(), saved()),

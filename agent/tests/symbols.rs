@@ -6,6 +6,7 @@
 mod symbols {
     mod broken;
     mod compare;
+    mod go;
     mod names;
     mod stripped;
 }

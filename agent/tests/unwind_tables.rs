@@ -1,5 +1,5 @@
 //! Tables against what `readelf` reads of the same call-frame information: of every interpreter,
-//! the C libraries and dynamic linkers that they run with, and libraries with unusual code.
+//! the C libraries and dynamic linkers that they run with, libraries with unusual code, and Go.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,6 +20,8 @@ use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved, Search};
 use goblin::elf::header::EM_X86_64;
 use xtask::interpreters;
 
+#[path = "unwind_tables/go.rs"]
+mod go;
 #[path = "data/mapped.rs"]
 mod mapped;
 #[path = "unwind_tables/readelf.rs"]

@@ -106,7 +106,7 @@ impl Tables {
     pub fn want_if_small(&mut self, executable: &Executable) -> Option<Job> {
         let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
         let bytes = elf.section(".eh_frame").map_or(0, |section| section.bytes);
-        (bytes <= MAX_SMALL).then(|| self.want(executable))?
+        (bytes.max(elf.go_table_bytes()) <= MAX_SMALL).then(|| self.want(executable))?
     }
 
     /// Takes what has been compiled, and gives what is to be told to the kernel half. Where there is

@@ -136,6 +136,7 @@ impl Symbols {
     fn of<S: Source>(elf: &Elf<S>, debug: Option<&Elf<File>>) -> Self {
         let embedded = || elf.embedded().ok().flatten();
         if has_functions(elf, Which::All)
+            || elf.go_table().is_ok_and(|table| table.is_some())
             || debug.is_some_and(|debug| has_functions(debug, Which::All))
             || embedded().is_some_and(|embedded| has_functions(&embedded, Which::All))
         {

@@ -9,6 +9,7 @@ mod debug_files;
 mod dynamic;
 mod embedded;
 mod functions;
+mod go;
 mod loaded;
 mod notes;
 mod segments;
@@ -26,8 +27,11 @@ use goblin::{
 };
 use thiserror::Error;
 
+use segments::Segment;
+
 pub use debug_files::DebugFiles;
 pub use functions::{Binding, Function, SymbolTable, Which};
+pub use go::{GoFunction, GoTable, StackSize, StackSizes};
 pub use notes::build_id_in;
 pub use segments::{Placement, Segments};
 pub use source::{Shared, Source};
@@ -361,15 +365,37 @@ impl<S: Source> Elf<S> {
     /// # Errors
     ///
     /// When it cannot be read.
-    pub fn find_in_data(&self, word: [u8; 8], mut limit: u64) -> Result<Vec<u64>, Error> {
+    pub fn find_in_data(&self, word: [u8; 8], limit: u64) -> Result<Vec<u64>, Error> {
+        self.find_words(limit, |segment| segment.is_writable, |it| it == word)
+    }
+
+    /// The same of words that `is_wanted`, in all that is loaded and is not code.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn find_outside_code(
+        &self,
+        limit: u64,
+        is_wanted: impl Fn([u8; 8]) -> bool,
+    ) -> Result<Vec<u64>, Error> {
+        self.find_words(limit, |segment| !segment.is_executable, is_wanted)
+    }
+
+    fn find_words(
+        &self,
+        mut limit: u64,
+        is_searched: impl Fn(&Segment) -> bool,
+        is_wanted: impl Fn([u8; 8]) -> bool,
+    ) -> Result<Vec<u64>, Error> {
         let mut found = Vec::new();
-        for segment in self.segments.iter().filter(|segment| segment.is_writable) {
+        for segment in self.segments.iter().filter(|segment| is_searched(segment)) {
             let skipped = segment.address.wrapping_neg() & 7;
             let bytes = segment.file_bytes.saturating_sub(skipped).min(limit);
             let start = segment.file_offset.saturating_add(skipped);
             self.scan(start, bytes, 0, |into, piece| {
                 let (words, _) = piece.as_chunks();
-                let matching = words.iter().enumerate().filter(|(_, it)| **it == word);
+                let matching = words.iter().enumerate().filter(|(_, it)| is_wanted(**it));
                 let address = |index: usize| {
                     let into = skipped + into + 8 * index as u64;
                     segment.address.wrapping_add(into)

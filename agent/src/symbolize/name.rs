@@ -49,11 +49,23 @@ const STRINGS: [&str; 3] = [
     "std::__1::basic_string<char, std::__1::char_traits<char>, std::__1::allocator<char> >",
 ];
 
+/// What a reader calls the function of Go with this name: nothing marks its pieces, and what a
+/// mark would be is part of a name, as in `runtime.clone`.
+pub(super) fn of_go(name: &[u8]) -> String {
+    let name = decoded(name);
+    shorten(name[..boundary(&name, MOST_BYTES)].to_owned())
+}
+
+/// A name without control characters.
+fn decoded(name: &[u8]) -> Cow<'_, str> {
+    let plain = str::from_utf8(name).ok();
+    let plain = plain.filter(|name| name.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+    plain.map_or_else(|| text::decode_bytes(name).into(), Cow::Borrowed)
+}
+
 /// What a reader calls the function with this symbol.
 pub(super) fn readable(symbol: &[u8]) -> String {
-    let plain = str::from_utf8(symbol).ok();
-    let plain = plain.filter(|name| name.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
-    let name = plain.map_or_else(|| text::decode_bytes(symbol).into(), Cow::Borrowed);
+    let name = decoded(symbol);
     let name = without_marks(without_version(&name));
     let mut shown = Limited::default();
     let is_demangled = if let Ok(rust) = rust(name) {
@@ -252,7 +264,7 @@ fn boundary(text: &str, most: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_BYTES, readable};
+    use super::{MAX_BYTES, of_go, readable};
     use proptest::prelude::{any, prop, proptest};
 
     fn check(pairs: &[(&str, &str)]) {
@@ -275,6 +287,15 @@ mod tests {
             ("@plt", "@plt"),
             ("", ""),
         ]);
+    }
+
+    #[test]
+    fn names_of_go_stay_as_they_are() {
+        for name in ["runtime.clone", "main.main.func1.2", "main.(*T).cold"] {
+            assert_eq!(of_go(name.as_bytes()), name);
+        }
+        assert!(of_go(&vec![b'x'; 1 << 20]).len() <= MAX_BYTES);
+        assert!(!of_go(b"a\nb").contains('\n'));
     }
 
     #[test]

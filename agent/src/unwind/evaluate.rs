@@ -70,6 +70,20 @@ impl Default for Budget {
     }
 }
 
+impl Budget {
+    /// Whether another row may be made.
+    pub(super) fn take_row(&mut self) -> bool {
+        let is_left = self.rows > 0;
+        self.rows -= usize::from(is_left);
+        is_left
+    }
+
+    /// Whether no row may be made any more.
+    pub(super) fn is_spent(&self) -> bool {
+        self.rows == 0
+    }
+}
+
 type Common<'a> = CommonInformationEntry<Bytes<'a>>;
 /// What functions have in common, by its offset; [`None`] where it makes no sense.
 type Commons<'a> = HashMap<usize, Option<Common<'a>>>;
@@ -133,20 +147,14 @@ where
         rules: &mut Rules,
         unknown: &mut Unknown,
     ) -> Vec<Row> {
-        let mut output = Output {
-            rows: Rows::default(),
-            rules,
-            unknown,
-            last: (Rule::UNKNOWN, 0),
-            budget,
-        };
+        let mut output = Output::new(budget, rules, unknown);
         let mut context = Box::new(UnwindContext::new_in());
         let mut commons = Commons::new();
         let starts = self.starts(&mut commons, output.unknown);
         self.each(&starts, &mut commons, |function, range| {
             self.evaluate(function, range, &mut context, &mut output);
         });
-        output.rows.finish()
+        output.finish()
     }
 
     /// The extents of all functions, as [`Self::rows`] has them.
@@ -242,7 +250,7 @@ where
             section: &self.section,
         };
         let bytes = (function.entry_len() + function.cie().entry_len()) as u64;
-        if output.budget.bytes < bytes || output.budget.rows == 0 {
+        if output.budget.bytes < bytes || output.budget.is_spent() {
             output.unknown.count(Reason::TooMany);
             return;
         }
@@ -252,11 +260,10 @@ where
         let mut reason = Reason::Malformed;
         if let Ok(mut table) = UnwindTable::new(&self.section, &self.bases, context, function) {
             while position < end {
-                if output.budget.rows == 0 {
+                if !output.budget.take_row() {
                     reason = Reason::TooMany;
                     break;
                 }
-                output.budget.rows -= 1;
                 let Ok(Some(row)) = table.next_row() else {
                     break;
                 };
@@ -281,17 +288,35 @@ fn parts(key: u64) -> (u32, usize) {
 }
 
 /// Where rows go.
-struct Output<'a> {
+pub(super) struct Output<'a> {
     rows: Rows,
     rules: &'a mut Rules,
-    unknown: &'a mut Unknown,
+    pub(super) unknown: &'a mut Unknown,
     /// The last rule and its index: the next one is often the same.
     last: (Rule, u32),
-    budget: &'a mut Budget,
+    pub(super) budget: &'a mut Budget,
 }
 
-impl Output<'_> {
-    fn add(&mut self, range: Range<u32>, rule: Result<Rule, Reason>) {
+impl<'a> Output<'a> {
+    pub(super) fn new(
+        budget: &'a mut Budget,
+        rules: &'a mut Rules,
+        unknown: &'a mut Unknown,
+    ) -> Self {
+        Self {
+            rows: Rows::default(),
+            rules,
+            unknown,
+            last: (Rule::UNKNOWN, 0),
+            budget,
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<Row> {
+        self.rows.finish()
+    }
+
+    pub(super) fn add(&mut self, range: Range<u32>, rule: Result<Rule, Reason>) {
         let rule = rule.unwrap_or_else(|reason| {
             self.unknown.count(reason);
             Rule::UNKNOWN

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! sections ─► entries ─► evaluate ─► rule ─► rows ─► Compiled ─► table
-//!                                     └─ expression
+//!              │                      └─ expression ▲
+//!              └─► go ──────────────────────────────┘
 //! ```
 //!
 //! What a compiler's table says of an address in any words of DWARF becomes one of a few hundred
@@ -17,6 +18,7 @@ mod code;
 mod entries;
 mod evaluate;
 mod expression;
+mod go;
 mod machine;
 mod reason;
 mod rows;
@@ -33,11 +35,12 @@ use thiserror::Error;
 use crate::elf::{self, Elf, Source};
 use code::Code;
 use evaluate::{Budget, Evaluation};
+use go::Functions;
 use machine::Machine;
 pub use reason::{Reason, Unknown};
 use rows::{GAP, Row, Rows, merge};
 pub use rules::Rules;
-use sections::{Loaded, debugging};
+use sections::{Loaded, debugging, go_table};
 pub use table::{Table, pack};
 
 /// Why the call-frame information of a file was not compiled.
@@ -96,8 +99,9 @@ impl Compiled {
     }
 }
 
-/// Compiles the call-frame information of a file: that in `.eh_frame`, and in `.debug_frame` where
-/// the former has none.
+/// Compiles the call-frame information of a file: that in `.eh_frame`, where it has none what Go
+/// tells of its functions, and `.debug_frame` where there is neither: it does not say where the
+/// stacks of Go end.
 ///
 /// `evaluation_loops` are the addresses whose rules get [`RuleFlags::EVALUATES`].
 ///
@@ -118,14 +122,21 @@ pub fn compile<S: Source>(
     let evaluation = Evaluation::loaded(&loaded, &machine, &code);
     let mut rows = evaluation.rows(&mut budget, &mut rules, &mut unknown);
     drop(loaded);
+    if let Some(table) = go_table(elf, &mut unknown) {
+        let functions = Functions {
+            elf,
+            table: &table,
+            machine: &machine,
+            code: &code,
+        };
+        let others = functions.rows(&mut budget, &mut rules, &mut unknown);
+        rows = fill(&rows, &others);
+    }
     let debugging = debugging(elf, &mut unknown);
     if !debugging.is_empty() {
         let evaluation = Evaluation::debugging(&debugging, &machine, &code);
         let others = evaluation.rows(&mut budget, &mut rules, &mut unknown);
-        rows = merge(&rows, &others, |rule, other| match rule {
-            GAP => other,
-            rule => rule,
-        });
+        rows = fill(&rows, &others);
     }
     drop(debugging);
     let marks = marks(&code, evaluation_loops);
@@ -183,6 +194,14 @@ pub fn functions<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
         .into_iter()
         .map(|range| address(range.start)..address(range.end))
         .collect())
+}
+
+/// Rows, and others where those say nothing.
+fn fill(rows: &[Row], others: &[Row]) -> Vec<Row> {
+    merge(rows, others, |rule, other| match rule {
+        GAP => other,
+        rule => rule,
+    })
 }
 
 /// Rows of the addresses of evaluation loops.

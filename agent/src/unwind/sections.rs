@@ -3,7 +3,7 @@
 use gimli::{BaseAddresses, EhFrameHdr, LittleEndian, Pointer};
 
 use super::reason::{Reason, Unknown};
-use crate::elf::{Elf, Error, Source};
+use crate::elf::{Elf, Error, GoTable, Source};
 
 /// Most bytes of a section that are read, since it is kept in memory for that time; the largest
 /// known files have 18 MB.
@@ -39,12 +39,24 @@ impl Loaded {
 pub(super) fn debugging<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Vec<u8> {
     elf.contents(".debug_frame", MAX_BYTES)
         .unwrap_or_else(|error| {
-            unknown.count(match error {
-                Error::TooLarge { .. } => Reason::TooMany,
-                _ => Reason::Malformed,
-            });
+            unknown.count(reason(&error));
             Vec::new()
         })
+}
+
+/// What the Go linker says of its functions; [`None`] where it has made none or it cannot be read.
+pub(super) fn go_table<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Option<GoTable> {
+    elf.go_table().unwrap_or_else(|error| {
+        unknown.count(reason(&error));
+        None
+    })
+}
+
+fn reason(error: &Error) -> Reason {
+    match error {
+        Error::TooLarge { .. } => Reason::TooMany,
+        _ => Reason::Malformed,
+    }
 }
 
 /// The address of `.eh_frame`, and its size where that is known.

@@ -1,6 +1,7 @@
 //! Tests with files made for that, and with this very test program.
 
 mod broken;
+mod go;
 mod image;
 
 use std::{fs, os::unix::fs::FileExt as _, process::Command};

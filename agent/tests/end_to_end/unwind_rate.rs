@@ -18,11 +18,6 @@ use super::{
 /// Of how many samples one may lack native frames.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 100;
 
-/// The same of Go, whose scheduler goes from stack to stack: at the root of its own there is nothing
-/// that says so. Without debugging information it has frame pointers alone, which are of no use
-/// where its threads start.
-const SAMPLES_FOR_ONE_INCOMPLETE_IN_GO: [u64; 2] = [20, 10];
-
 /// Samples that are enough to tell it.
 const ENOUGH: u64 = 1000;
 
@@ -34,7 +29,7 @@ fn of_python() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "mixed");
-        assert_rate(&interpreter.name, &target, SAMPLES_FOR_ONE_INCOMPLETE);
+        assert_rate(&interpreter.name, &target);
     });
 }
 
@@ -46,32 +41,48 @@ fn of_javascript_and_its_compiler() {
         node.arg(source("mixed.js"));
         node
     });
-    assert_rate("node", &target, SAMPLES_FOR_ONE_INCOMPLETE);
+    assert_rate("node", &target);
 }
 
 #[test]
 fn of_go_with_and_without_symbols() {
     let _machine = machine::alone();
     let room = TempDir::new().unwrap();
-    let limits = [
-        ("", SAMPLES_FOR_ONE_INCOMPLETE_IN_GO[0]),
-        ("-s -w", SAMPLES_FOR_ONE_INCOMPLETE_IN_GO[1]),
-    ];
-    for (flags, limit) in limits {
-        let program = room.path().join(format!("mixed{}", flags.len()));
-        let mut compiler = Command::new("go");
-        compiler
-            .args(["build", "-ldflags", flags, "-o"])
-            .arg(&program)
-            .arg(source("mixed.go"))
-            .envs([("GOCACHE", room.path().join("cache"))])
-            .env("GO111MODULE", "off");
-        capture(&mut compiler).unwrap_or_else(|error| panic!("{error:#}"));
+    for flags in ["", "-s -w"] {
+        let program = build_go(&room, "mixed.go", flags);
         assert_rate(
             &format!("go {flags}"),
             &Target::from_command(mortal(&program)),
-            limit,
         );
+    }
+}
+
+#[test]
+fn of_go_on_the_stacks_of_its_scheduler() {
+    let _machine = machine::alone();
+    let room = TempDir::new().unwrap();
+    for flags in ["", "-s -w"] {
+        let program = build_go(&room, "other_stacks.go", flags);
+        let folded = assert_rate(
+            &format!("go on other stacks {flags}"),
+            &Target::from_command(mortal(&program)),
+        );
+        for [outer, inner] in [
+            ["main.sortInC", "runtime.asmcgocall"],
+            ["main.readTheClock", "time.now"],
+        ] {
+            let has = |stack: &[Frame], name| stack.iter().any(|frame| frame.name.contains(name));
+            let all = folded.count(|stack| has(stack, inner));
+            let whole = folded.count(|stack| has(stack, inner) && has(stack, outer));
+            println!("{inner}: {whole} of {all} lead to {outer}");
+            assert!(all >= ENOUGH / 20, "{inner}: {all}");
+            let lost = all - whole;
+            assert!(
+                lost * SAMPLES_FOR_ONE_INCOMPLETE <= all,
+                "{inner}: {lost} of {all}: {}",
+                folded.show(|stack| has(stack, inner) && !has(stack, outer))
+            );
+        }
     }
 }
 
@@ -86,15 +97,25 @@ fn of_rust_without_frame_pointers() {
         .arg(&program)
         .arg(source("mixed.rs"));
     capture(&mut compiler).unwrap_or_else(|error| panic!("{error:#}"));
-    assert_rate(
-        "rust",
-        &Target::from_command(mortal(&program)),
-        SAMPLES_FOR_ONE_INCOMPLETE,
-    );
+    assert_rate("rust", &Target::from_command(mortal(&program)));
 }
 
-/// Of `limit` stacks at most one is not whole.
-fn assert_rate(name: &str, target: &Target, limit: u64) {
+/// A Go program, linked with these flags.
+fn build_go(room: &TempDir, name: &str, flags: &str) -> PathBuf {
+    let program = room.path().join(format!("program{}", flags.len()));
+    let mut compiler = Command::new("go");
+    compiler
+        .args(["build", "-ldflags", flags, "-o"])
+        .arg(&program)
+        .arg(source(name))
+        .envs([("GOCACHE", room.path().join("cache"))])
+        .env("GO111MODULE", "off");
+    capture(&mut compiler).unwrap_or_else(|error| panic!("{error:#}"));
+    program
+}
+
+/// Of [`SAMPLES_FOR_ONE_INCOMPLETE`] stacks at most one is not whole; gives all of them.
+fn assert_rate(name: &str, target: &Target) -> Folded {
     let is_cut = |stack: &[Frame]| stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE));
     let mut folded = Folded::default();
     for _ in 0..MOST_CAPTURES {
@@ -111,11 +132,12 @@ fn assert_rate(name: &str, target: &Target, limit: u64) {
         folded.total()
     );
     assert!(
-        cut * limit <= folded.total(),
+        cut * SAMPLES_FOR_ONE_INCOMPLETE <= folded.total(),
         "{name}: {cut} of {}: {}",
         folded.total(),
         folded.show(is_cut)
     );
+    folded
 }
 
 /// The source of a workload in another language than Python.

@@ -192,6 +192,8 @@ impl Symbols {
     }
 
     fn read_tables(&mut self, limits: &Limits) {
+        self.read_go_table(limits);
+        let own = self.tables.len();
         for (origin, which) in [
             (Origin::Own, Which::All),
             (Origin::Debug, Which::All),
@@ -209,9 +211,20 @@ impl Symbols {
                 Err(error) => self.reason = Reason::of(&error),
             }
             // The others have all that is exported too.
-            if !matches!(origin, Origin::Embedded) && !self.tables.is_empty() {
+            if !matches!(origin, Origin::Embedded) && self.tables.len() > own {
                 break;
             }
+        }
+    }
+
+    /// Reads what the Go linker tells of its functions, so that they have the same names with and
+    /// without symbols; symbols tell of those of other languages.
+    fn read_go_table(&mut self, limits: &Limits) {
+        // One that is broken is as none.
+        let table = self.own.as_ref().map(Elf::go_table);
+        if let Some(table) = table.and_then(Result::ok).flatten() {
+            let table = Table::of_go(&table, self.code.start, limits.functions);
+            self.tables.push((Origin::Own, table));
         }
     }
 
@@ -246,9 +259,9 @@ impl Symbols {
         let mut frames = self.inlines(address);
         match (symbol, frames.last_mut()) {
             // So that a function has one name, be debugging information read or not.
-            (Ok(symbol), Some(outermost)) => outermost.name = name::readable(&symbol),
+            (Ok(symbol), Some(outermost)) => outermost.name = symbol,
             (Ok(symbol), None) => frames.push(Frame {
-                name: name::readable(&symbol),
+                name: symbol,
                 file: None,
                 line: None,
                 first_line: None,
@@ -274,8 +287,8 @@ impl Symbols {
         found
     }
 
-    /// The name of the symbol that `address` is in.
-    fn symbol(&self, address: u64) -> Result<Vec<u8>, Reason> {
+    /// The name of the function that `address` is in, by the tables.
+    fn symbol(&self, address: u64) -> Result<String, Reason> {
         let mut best = Err(self.reason);
         for (origin, table) in &self.tables {
             let Some(elf) = self.elf(*origin) else {

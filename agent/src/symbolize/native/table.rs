@@ -4,9 +4,9 @@
 //! as many functions as the limits say; of functions at the same address always the same one is
 //! found, in whatever order the file has them.
 
-use crate::elf::{self, Binding, Elf, Function, Source, SymbolTable};
+use crate::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable};
 
-use super::Reason;
+use super::{Reason, name};
 
 /// Most functions before an address that are looked at for one that reaches up to it: functions
 /// written in assembler lie inside others.
@@ -23,6 +23,8 @@ pub(super) struct Table {
     /// By address; those at the same address are equally good.
     entries: Box<[Entry]>,
     place: SymbolTable,
+    /// Whether the names are those of Go.
+    is_go: bool,
 }
 
 /// A function.
@@ -58,12 +60,29 @@ impl Table {
                 candidates.extend(Candidate::new(&function, start));
             }
         })?;
+        Ok(Self::new(candidates, place, start))
+    }
+
+    /// The same of what the Go linker tells of its functions.
+    pub(super) fn of_go(table: &GoTable, start: u64, limit: usize) -> Self {
+        let candidates = table
+            .functions()
+            .filter_map(|function| Candidate::new(&function.symbol(), start))
+            .take(limit);
+        Self {
+            is_go: true,
+            ..Self::new(candidates.collect(), table.names(), start)
+        }
+    }
+
+    fn new(mut candidates: Vec<Candidate>, place: SymbolTable, start: u64) -> Self {
         candidates.sort_unstable();
-        Ok(Self {
+        Self {
             start,
             entries: best(&candidates),
             place,
-        })
+            is_go: false,
+        }
     }
 
     /// Whether there are no functions.
@@ -76,12 +95,12 @@ impl Table {
         size_of_val(&*self.entries)
     }
 
-    /// The name of the function that `address` is in, and where that starts.
+    /// The name of the function that `address` is in as its reader knows it, and where that starts.
     pub(super) fn find<S: Source>(
         &self,
         elf: &Elf<S>,
         address: u64,
-    ) -> Result<(u64, Vec<u8>), Reason> {
+    ) -> Result<(u64, String), Reason> {
         let aliases = self.aliases(address)?;
         let mut names = Vec::new();
         for entry in aliases.iter().take(MAX_ALIASES) {
@@ -96,7 +115,12 @@ impl Table {
             (underscores, name.len())
         });
         let start = aliases.first().map_or(0, |entry| entry.address);
-        name.map(|name| (self.start + u64::from(start), name))
+        let readable = if self.is_go {
+            name::of_go
+        } else {
+            name::readable
+        };
+        name.map(|name| (self.start + u64::from(start), readable(&name)))
             .ok_or(Reason::Malformed)
     }
 
