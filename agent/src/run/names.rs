@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Most bytes that the symbols of files take.
+/// Most bytes that the symbols of files take, unless it is said.
 const MAX_SYMBOL_BYTES: usize = 64 << 20;
 
 /// Puts frames into words.
@@ -68,15 +68,20 @@ pub(super) struct NativeNames {
 
 impl Default for NativeNames {
     fn default() -> Self {
-        Self {
-            files: SymbolCache::new(MAX_SYMBOL_BYTES),
-            kernel: None,
-            perf_maps: HashMap::new(),
-        }
+        Self::new(MAX_SYMBOL_BYTES)
     }
 }
 
 impl NativeNames {
+    /// With at most so many bytes of symbols of files.
+    pub(super) fn new(symbol_bytes: usize) -> Self {
+        Self {
+            files: SymbolCache::new(symbol_bytes),
+            kernel: None,
+            perf_maps: HashMap::new(),
+        }
+    }
+
     /// Forgets what is only known of processes that have ended.
     pub(super) fn forget(&mut self, ended: &[u32]) {
         for pid in ended {

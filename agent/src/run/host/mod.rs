@@ -7,6 +7,7 @@
 
 mod answer;
 mod limit;
+mod memory;
 mod population;
 mod report;
 
@@ -49,6 +50,9 @@ const READ_EVERY: Duration = Duration::from_millis(200);
 /// How long what was sent is remembered, at least.
 const GENERATION: Duration = Duration::from_secs(10 * 60);
 
+/// Most bytes that the symbols of files take.
+const MAX_SYMBOL_BYTES: usize = 32 << 20;
+
 /// Stacks and code objects that are remembered before a generation ends early.
 const MAX_REMEMBERED: usize = 200_000;
 
@@ -63,6 +67,7 @@ pub async fn run_host(
     config: Config,
     read_config: impl Fn() -> Result<Config, config::Error>,
 ) -> Result<ExitCode> {
+    memory::keep_small();
     kernel::check_requirements()?;
     let mut signals = Signals::new()?;
     let exporters = Exporters::start(config.exporters.clone())?;
@@ -166,7 +171,7 @@ impl Host {
         Ok(Self {
             kernel,
             capture,
-            names: NativeNames::default(),
+            names: NativeNames::new(MAX_SYMBOL_BYTES),
             exporters,
             pulls: Pulls::default(),
             totals: Totals::default(),
@@ -228,6 +233,7 @@ impl Host {
     fn end_window(&mut self) {
         self.report();
         self.forget();
+        memory::give_back();
         if let Some(period) = self.limit.adjust(self.config.rate, self.period) {
             match self.kernel.set_period(period) {
                 Ok(()) => self.period = period,
