@@ -9,11 +9,12 @@
 //!    └── discover ◄── python, unwind ◄── elf ◄── process ◄── launch
 //! ```
 //!
-//! [`labels`] says what a process is called and whether it is to be profiled; [`doctor`] looks at a
-//! process as a capture would and says what is in the way of it.
+//! [`cli`] and [`config`] say what to do; [`labels`] says what a process is called and whether it is
+//! to be profiled; [`listen`] and [`telemetry`] tell how the agent of a host is doing; [`doctor`]
+//! looks at a process as a capture would and says what is in the way of it.
 //!
-//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; [`export`] alone opens
-//! sockets; what comes from another process, from a file or from the kernel is untrusted and bounded;
+//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; [`export`] and [`listen`]
+//! alone open sockets; what comes from another process, from a file or from the kernel is untrusted and bounded;
 //! an expected race (a process gone, a record cut short) is counted, not an error.
 
 pub mod aggregate;
