@@ -40,7 +40,7 @@ pub(super) struct Segment {
 /// The parts of a file that are loaded.
 #[derive(Clone, Debug)]
 pub struct Segments {
-    /// Whether they are loaded at their own addresses, without a bias.
+    /// Whether they are loaded at their own addresses, without a bias, where nothing else is known.
     is_fixed: bool,
     loaded: Box<[Segment]>,
 }
@@ -77,11 +77,11 @@ impl Segments {
 
     /// What is added to the file's addresses to get those in memory, as one of its mappings
     /// shows it.
+    ///
+    /// That of a file with addresses of its own is 0 where the kernel has mapped it; a program may
+    /// map its own file once more elsewhere, as node does with its built-in code.
     #[must_use]
     pub fn load_bias(&self, placement: Placement) -> Option<u64> {
-        if self.is_fixed {
-            return Some(0);
-        }
         let offset = placement.file_offset;
         let holds = |segment: &&Segment, page: u64| {
             let start = segment.file_offset & !(page - 1);
@@ -106,6 +106,7 @@ impl Segments {
                     .wrapping_sub(segment.file_offset);
                 placement.start.wrapping_sub(address)
             })
+            .or(self.is_fixed.then_some(0))
     }
 
     /// Where in the file the `bytes` bytes at `address` are.
@@ -116,5 +117,36 @@ impl Segments {
             (into.checked_add(bytes)? <= segment.file_bytes)
                 .then(|| segment.file_offset.checked_add(into))?
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Placement, Segment, Segments};
+
+    #[test]
+    fn a_file_with_addresses_of_its_own_can_be_mapped_elsewhere() {
+        let segments = Segments {
+            is_fixed: true,
+            loaded: [Segment {
+                file_offset: 0x1000,
+                file_bytes: 0x3000,
+                address: 0x40_1000,
+                is_writable: false,
+                is_executable: true,
+            }]
+            .into(),
+        };
+        let bias = |start, file_offset| {
+            segments.load_bias(Placement {
+                start,
+                file_offset,
+                is_executable: true,
+            })
+        };
+        assert_eq!(bias(0x40_1000, 0x1000), Some(0));
+        assert_eq!(bias(0x7f00_0000, 0x2000), Some(0x7f00_0000 - 0x40_2000));
+        // Nothing is known of this part of the file.
+        assert_eq!(bias(0x7f00_0000, 0x9_0000), Some(0));
     }
 }

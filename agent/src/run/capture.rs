@@ -109,22 +109,29 @@ impl Capture {
         Ok(why)
     }
 
-    /// Reads all that is waiting, and does what has to be done about it.
+    /// Reads all that is waiting, and does what has to be done about it; tells of the first thing
+    /// that went wrong when all else is done.
     pub(super) fn drain(&mut self, kernel: &mut Kernel) -> Result<()> {
         kernel.drain(|bytes| self.take(bytes));
+        let mut result = Ok(());
         for event in std::mem::take(&mut self.events) {
-            let finding = self.on_event(kernel, &event)?;
-            if let Some(finding) = finding {
-                self.apply(kernel, finding)?;
-            }
+            result = result.and(self.follow_event(kernel, &event));
         }
         while let Some(finding) = self.discovery.look_when_due(Instant::now()) {
-            self.apply(kernel, finding)?;
+            result = result.and(self.apply(kernel, finding));
         }
         for page in self.absent_pages.drain(..) {
             process::fetch(page.tgid, page.address, page.bytes);
         }
-        Ok(())
+        result
+    }
+
+    /// Takes notice of what happened to a process, and of what was found out about it then.
+    fn follow_event(&mut self, kernel: &mut Kernel, event: &ProcessEvent) -> Result<()> {
+        match self.on_event(kernel, event)? {
+            Some(finding) => self.apply(kernel, finding),
+            None => Ok(()),
+        }
     }
 
     /// Takes notice of what happened to a process.

@@ -37,7 +37,7 @@ use crate::{
     export::Exporters,
     kernel::{self, Kernel, Settings},
     listen::{Listener, Request},
-    process::{self, Process},
+    process::{self, Descendant, Process},
     telemetry,
 };
 
@@ -155,8 +155,7 @@ impl Host {
         for found in process::descendants(0) {
             // The kernel's own threads run no program.
             if Process::open(found.pid).is_ok() {
-                kernel.add_process(found.pid, None, true)?;
-                capture.look_at(&mut kernel, found)?;
+                survive(add(&mut kernel, &mut capture, found));
             }
         }
         capture.prepare(&mut kernel).await?;
@@ -215,11 +214,11 @@ impl Host {
                 self.answer(request);
             }
             self.answer_pulls();
-            if next.is_some() || Instant::now() >= self.ends {
-                self.end_window();
-            }
             if let Some(next) = next {
                 return Ok(next);
+            }
+            if Instant::now() >= self.ends {
+                self.end_window();
             }
         }
     }
@@ -282,6 +281,7 @@ impl Host {
 
     /// Goes on with another configuration.
     async fn reconfigure(&mut self, config: Config) -> Result<()> {
+        self.end_window();
         if config.native != self.config.native || config.listen != self.config.listen {
             warn!("`native` and `listen` stay as they are until the agent is started again");
         }
@@ -316,9 +316,11 @@ impl Host {
         Ok(())
     }
 
-    /// Delivers what waits.
+    /// Stops to sample, and delivers what waits.
     async fn end(mut self) -> Result<()> {
         self.kernel.stop()?;
+        self.drain();
+        self.report();
         let statuses = self.exporters.shut_down(self.config.shutdown_timeout).await;
         for status in statuses {
             let dropped = status.counts.dropped.total();
@@ -342,6 +344,12 @@ impl Host {
             Request::Profile(asked) => self.begin_pull(asked),
         }
     }
+}
+
+/// Begins with a process that was there before.
+fn add(kernel: &mut Kernel, capture: &mut Capture, found: Descendant) -> Result<()> {
+    kernel.add_process(found.pid, None, true)?;
+    capture.look_at(kernel, found)
 }
 
 /// Tells of what went wrong, and goes on.
