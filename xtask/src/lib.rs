@@ -8,9 +8,12 @@
 pub mod bench;
 pub mod check;
 pub mod demo;
+pub mod image;
 pub mod interpreters;
 pub mod kernel_half;
+pub mod libraries;
 pub mod linker;
+pub mod package;
 pub mod packages;
 pub mod paths;
 pub mod process;
