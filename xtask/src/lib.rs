@@ -16,6 +16,7 @@ pub mod linker;
 pub mod package;
 pub mod packages;
 pub mod paths;
+pub mod pip;
 pub mod process;
 pub mod setup;
 pub mod tally;
