@@ -17,6 +17,7 @@ mod end_to_end {
     mod container;
     mod cpu_seconds;
     mod cpu_split;
+    mod dashboard;
     mod deep;
     mod doctor;
     mod embedders;

@@ -8,11 +8,15 @@
 pub mod bench;
 pub mod check;
 pub mod demo;
+pub mod image;
 pub mod interpreters;
 pub mod kernel_half;
+pub mod libraries;
 pub mod linker;
+pub mod package;
 pub mod packages;
 pub mod paths;
+pub mod pip;
 pub mod process;
 pub mod setup;
 pub mod tally;

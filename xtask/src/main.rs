@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::tally::Tally;
 use xtask::vm::{self, Kernel};
-use xtask::{bench, check, demo, interpreters, setup};
+use xtask::{bench, check, demo, image, interpreters, package, setup};
 
 /// Builds, tests and shows the project.
 #[derive(Parser)]
@@ -27,6 +27,14 @@ enum Habit {
     },
     /// Build the agent's release binary
     Build,
+    /// Build the agent's package for Debian and its kin
+    Package {
+        /// Give it this version instead of the agent's
+        #[arg(long)]
+        version: Option<String>,
+    },
+    /// Build the agent's container image, with buildah
+    Image,
     /// Build the agent and profile a small Python program with it
     Demo,
     /// Measure what the agent costs and how right it is, beside py-spy; needs root
@@ -95,6 +103,10 @@ fn run(habit: Habit) -> Result<ExitCode> {
             }
         }
         Habit::Build => println!("{}", check::build()?.display()),
+        Habit::Package { version } => {
+            println!("{}", package::build(version.as_deref())?.display());
+        }
+        Habit::Image => println!("{}", image::build()?),
         Habit::Demo => demo::run_demo()?,
         Habit::Bench(options) => bench::run(&options)?,
         Habit::Test(kernels) => {

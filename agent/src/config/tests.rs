@@ -3,6 +3,9 @@ use std::{fs, time::Duration};
 use super::{Config, Error, KEYS, LogFormat, Sources};
 use crate::export::{Authentication, To};
 
+/// The configuration that is installed, in which every key is commented out.
+const EXAMPLE: &str = include_str!("../../../deploy/agent.yaml");
+
 fn sources(text: &str) -> (tempfile::NamedTempFile, Sources) {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
@@ -194,4 +197,97 @@ exporters:
     assert_eq!(grafana.spool.as_ref().unwrap().limit_bytes, 1 << 30);
     // Headers may be secrets.
     assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+/// The example with all that is commented out: prose has a space after its `#`, and only one.
+fn uncommented() -> String {
+    let line = |line: &str| {
+        let setting = line.strip_prefix('#')?;
+        let text = setting.trim_start_matches(' ');
+        let is_prose = text.is_empty() || setting.len() == text.len() + 1;
+        (!is_prose).then(|| setting.to_owned())
+    };
+    EXAMPLE
+        .lines()
+        .map(|it| line(it).unwrap_or_default() + "\n")
+        .collect()
+}
+
+#[test]
+fn the_example_as_it_stands_changes_nothing() {
+    let nothing = format!("{:?}", read("").unwrap());
+    assert_eq!(format!("{:?}", read(EXAMPLE).unwrap()), nothing);
+}
+
+#[test]
+fn the_example_has_every_key_with_its_default_where_there_is_one() {
+    let text = uncommented();
+    for key in KEYS {
+        let line = format!("\n{}:", key.name);
+        assert_eq!(text.matches(&line).count(), 1, "{}", key.name);
+    }
+    let Config {
+        rate,
+        max_cpu,
+        window,
+        native,
+        threads,
+        selector,
+        labels,
+        exporters,
+        listen,
+        log,
+        shutdown_timeout,
+    } = read(&text).unwrap();
+    let default = read("").unwrap();
+    assert_eq!(rate, default.rate);
+    assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
+    assert_eq!(window, default.window);
+    assert_eq!((native, threads), (default.native, default.threads));
+    assert_eq!(labels.per_process, default.labels.per_process);
+    assert_eq!(labels.command_lines, default.labels.command_lines);
+    assert_eq!(labels.host_root, default.labels.host_root);
+    assert_eq!((listen, log), (default.listen, default.log));
+    assert_eq!(shutdown_timeout, default.shutdown_timeout);
+    // What has no default is there as an example.
+    assert_ne!(format!("{selector:?}"), format!("{:?}", default.selector));
+    assert_eq!(labels.fixed.len(), 2);
+    assert_ne!(
+        format!("{:?}", labels.rules),
+        format!("{:?}", default.labels.rules)
+    );
+    assert!(labels.node.is_some());
+    let names: Vec<_> = exporters.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["local", "otlp", "parca", "pyroscope"]);
+}
+
+#[test]
+fn exporters_of_the_example_have_every_field_with_its_default_where_there_is_one() {
+    let text = uncommented();
+    for kind in ["file", "pyroscope"] {
+        // Those that are known are named when one is not.
+        let message = refusal(&format!("exporters: {{a: {{type: {kind}, unknown: 1}}}}"));
+        let (_, known) = message.split_once("expected ").unwrap();
+        let (known, _) = known.split_once(" at ").unwrap_or((known, ""));
+        let fields: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+        assert!(fields.len() >= 3, "{message}");
+        for field in fields {
+            assert!(text.contains(&format!("\n    {field}:")), "{kind} {field}");
+        }
+    }
+    let whole = read(&text).unwrap().exporters;
+    let plain = "exporters:
+  local: {type: file, folder: /var/lib/agent/profiles}
+  pyroscope: {type: pyroscope, url: 'https://pyroscope.example:4040', spool: {folder: /x}}";
+    let plain = read(plain).unwrap().exporters;
+    assert_eq!(whole[0], plain[0]);
+    let (whole, plain) = (&whole[3], &plain[1]);
+    assert_eq!((&whole.queue, &whole.retry), (&plain.queue, &plain.retry));
+    let limit = |config: &crate::export::Config| config.spool.as_ref().unwrap().limit_bytes;
+    assert_eq!(limit(whole), limit(plain));
+    let (To::Pyroscope(whole), To::Pyroscope(plain)) = (&whole.to, &plain.to) else {
+        panic!("{whole:?} {plain:?}");
+    };
+    assert_eq!(whole.http.connect_timeout, plain.http.connect_timeout);
+    assert_eq!(whole.http.request_timeout, plain.http.request_timeout);
 }

@@ -1,7 +1,7 @@
 //! The agent of a host: every process, all the time.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use super::{
     capture::Running,
+    dashboard,
     folded::names,
     machine,
     pprof::{self, Profile},
@@ -210,6 +211,31 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     assert!(total >= told && told > 0.0, "{total} {told}");
     let delivered = metrics[r#"agent_export_delivered_total{exporter="local"}"#];
     assert!((delivered - metrics["agent_profiles_total"]).abs() < f64::EPSILON);
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_there_are() {
+    /// Only where the kernel accounts for programs, or a stack is cut.
+    const SOMETIMES: [&str; 2] = [
+        "agent_kernel_program_seconds_total",
+        "agent_native_stacks_cut_total",
+    ];
+    let _machine = machine::alone();
+    let busy = service("busy", "busy");
+    let host = Host::start("");
+    wait_for_cpu(&busy, SECOND);
+    // A window and its delivery.
+    thread::sleep(Duration::from_secs(3));
+    let metrics = host.metrics();
+    host.end();
+    let names = metrics.keys().map(|name| name.split('{').next().unwrap());
+    let mut known: BTreeSet<_> = names.collect();
+    known.extend(SOMETIMES);
+    let asked_for = dashboard::metrics();
+    assert!(asked_for.len() >= 20, "{asked_for:?}");
+    for name in &asked_for {
+        assert!(known.contains(name.as_str()), "{name}: {known:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use crate::libraries;
 use crate::paths;
 use crate::process::{capture, find_program, run};
 
@@ -63,10 +64,8 @@ impl Guest {
     /// Copies a program to `destination`, and the shared libraries that it is linked with.
     pub(super) fn add_program(&self, program: &Path, destination: &Path) -> Result<()> {
         self.copy(program, destination)?;
-        // It fails for programs without any, which are welcome.
-        let libraries = capture(Command::new("ldd").arg(program)).unwrap_or_default();
-        for library in linked(&libraries) {
-            self.copy(library, library.strip_prefix("/").unwrap_or(library))?;
+        for library in libraries::of(program) {
+            self.copy(&library, library.strip_prefix("/").unwrap_or(&library))?;
         }
         Ok(())
     }
@@ -137,37 +136,4 @@ fn make_executable(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("cannot make {} executable", path.display()))
-}
-
-/// The libraries in what `ldd` prints: `NAME => PATH (ADDRESS)`, or `PATH (ADDRESS)` for the
-/// loader.
-fn linked(libraries: &str) -> impl Iterator<Item = &Path> {
-    libraries.lines().filter_map(|line| {
-        line.split_whitespace()
-            .find(|word| word.starts_with('/'))
-            .map(Path::new)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libraries_and_the_loader_are_found() {
-        let libraries = "\
-\tlinux-vdso.so.1 (0x00007f2a1d570000)
-\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f2a1d252000)
-\t/lib64/ld-linux-x86-64.so.2 (0x00007f2a1d572000)
-";
-        let found: Vec<_> = linked(libraries).collect();
-        assert_eq!(
-            found,
-            [
-                Path::new("/lib/x86_64-linux-gnu/libc.so.6"),
-                Path::new("/lib64/ld-linux-x86-64.so.2")
-            ]
-        );
-        assert_eq!(linked("\tstatically linked\n").count(), 0);
-    }
 }

@@ -1,0 +1,136 @@
+//! What is in `deploy/`: it is taken by those whom it is for, and agrees with itself.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde::Deserialize as _;
+use serde_yaml_ng::{Deserializer, Value};
+use xtask::{packages, pip, process::find_program};
+
+/// How exposed systemd may find the service, of 10.
+const MAX_EXPOSURE: f64 = 3.0;
+
+/// The version of the program that knows what Kubernetes takes, and those of Kubernetes.
+const KUBERNETES_VALIDATE: &str = "1.37.0";
+const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
+
+/// Manifests, without what only kustomize reads.
+const MANIFESTS: [&str; 3] = ["namespace.yaml", "service-account.yaml", "daemon-set.yaml"];
+
+fn deploy(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../deploy")
+        .join(path)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(deploy(path)).unwrap()
+}
+
+fn yaml(path: &str) -> Value {
+    Value::deserialize(Deserializer::from_str(&read(path))).unwrap()
+}
+
+/// What a command prints; it must succeed.
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}{messages}");
+    text + &messages
+}
+
+/// The settings of a unit of this name; a setting may be given more than once.
+fn settings(unit: &str, name: &str) -> Vec<String> {
+    let lines = read(unit);
+    let values = lines.lines().filter_map(|line| {
+        let (known, value) = line.split_once('=')?;
+        (known == name).then(|| value.to_owned())
+    });
+    values.collect()
+}
+
+/// The capabilities of a unit, without `CAP_`.
+fn capabilities(unit: &str, setting: &str) -> BTreeSet<String> {
+    let lists = settings(unit, setting);
+    let names = lists.iter().flat_map(|list| list.split_whitespace());
+    names
+        .map(|name| name.strip_prefix("CAP_").unwrap().to_owned())
+        .collect()
+}
+
+fn texts(list: &Value) -> BTreeSet<String> {
+    let list = list.as_sequence().unwrap().iter();
+    list.map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_agent_takes_the_configurations() {
+    for path in ["agent.yaml", "kubernetes/config.yaml"] {
+        let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
+        agent.args(["run", "--check-config", "--config"]);
+        let answer = output(agent.arg(deploy(path)));
+        assert_eq!(answer, "The configuration makes sense.\n", "{path}");
+    }
+}
+
+#[test]
+fn systemd_takes_the_units_and_finds_them_closed() {
+    packages::install(&["systemd"]).unwrap();
+    for unit in ["agent.service", "agent@.service"] {
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args(["security", "--offline=yes", "--no-pager"]);
+        let output = analyze.arg(deploy(unit)).output().unwrap();
+        // There it tells what it ignores.
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(messages, "", "{unit}");
+        let answer = String::from_utf8(output.stdout).unwrap();
+        let (_, exposure) = answer.split_once("Overall exposure level for ").unwrap();
+        let (_, exposure) = exposure.split_once(": ").unwrap();
+        let exposure: f64 = exposure.split(' ').next().unwrap().parse().unwrap();
+        assert!(exposure <= MAX_EXPOSURE, "{unit}: {answer}");
+    }
+}
+
+#[test]
+fn the_service_and_the_daemon_set_have_the_same_capabilities() {
+    let service = capabilities("agent.service", "CapabilityBoundingSet");
+    assert_eq!(
+        capabilities("agent.service", "AmbientCapabilities"),
+        service
+    );
+    assert!(service.len() >= 4);
+    let set = yaml("kubernetes/daemon-set.yaml");
+    let pod = &set["spec"]["template"]["spec"];
+    let context = &pod["containers"][0]["securityContext"];
+    assert_eq!(texts(&context["capabilities"]["add"]), service);
+    assert_eq!(texts(&context["capabilities"]["drop"]).len(), 1);
+    assert_eq!(context["privileged"].as_bool(), Some(false));
+    assert_eq!(pod["hostPID"].as_bool(), Some(true));
+}
+
+#[test]
+fn kustomize_is_told_of_every_manifest() {
+    let told = texts(&yaml("kubernetes/kustomization.yaml")["resources"]);
+    assert_eq!(told, MANIFESTS.map(str::to_owned).into());
+}
+
+#[test]
+fn kubernetes_takes_the_manifests() {
+    packages::install(&["python3-venv"]).unwrap();
+    let python = find_program("python3").unwrap();
+    let environment = pip::ensure(&python, "kubernetes-validate", KUBERNETES_VALIDATE).unwrap();
+    for version in KUBERNETES {
+        let mut validate = Command::new(environment.join("bin/python"));
+        validate.args(["-m", "kubernetes_validate", "--strict", "-k", version]);
+        validate.args(MANIFESTS.map(|name| deploy("kubernetes").join(name)));
+        let answer = output(&mut validate);
+        assert_eq!(answer.matches(" passed ").count(), MANIFESTS.len());
+    }
+}

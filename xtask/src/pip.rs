@@ -1,0 +1,43 @@
+//! Programs from the Python Package Index.
+//!
+//! Invariants: one version for everybody; each is installed once per machine, in the cache, and
+//! only ever seen whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::paths;
+use crate::process::{capture, is_executable};
+
+/// Finds or installs a package with an interpreter that can make virtual environments, and returns
+/// the directory of its own environment.
+///
+/// # Errors
+///
+/// When it is not there and cannot be installed.
+pub fn ensure(python: &Path, package: &str, version: &str) -> Result<PathBuf> {
+    let cache = paths::cache()?;
+    let directory = cache.join(format!("{package}-{version}"));
+    if is_executable(&directory.join("bin/python")) {
+        return Ok(directory);
+    }
+    let unfinished = cache.join(format!("{package}-{version}.unfinished"));
+    // Left from an attempt that was ended, or not there.
+    drop(fs::remove_dir_all(&unfinished));
+    capture(Command::new(python).args(["-m", "venv"]).arg(&unfinished))?;
+    capture(
+        Command::new(unfinished.join("bin/python"))
+            .args(["-m", "pip", "install", "--quiet"])
+            .arg("--disable-pip-version-check")
+            // Without a network it is missing, which need not take minutes.
+            .args(["--retries", "1", "--timeout", "15"])
+            .args(["--only-binary", ":all:"])
+            .arg(format!("{package}=={version}")),
+    )?;
+    fs::rename(&unfinished, &directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    Ok(directory)
+}
