@@ -116,9 +116,27 @@ fn the_service_and_the_daemon_set_have_the_same_capabilities() {
 }
 
 #[test]
-fn kustomize_is_told_of_every_manifest() {
-    let told = texts(&yaml("kubernetes/kustomization.yaml")["resources"]);
-    assert_eq!(told, MANIFESTS.map(str::to_owned).into());
+fn the_image_tells_of_the_capabilities_of_the_service() {
+    let container = read("Containerfile");
+    let words = container.split_whitespace();
+    let lists = words.filter_map(|word| word.strip_prefix("--cap-add="));
+    let told: BTreeSet<_> = lists
+        .flat_map(|list| list.split(','))
+        .map(str::to_owned)
+        .collect();
+    let service = capabilities("agent.service", "CapabilityBoundingSet");
+    assert_eq!(told, service);
+}
+
+#[test]
+fn kustomize_is_told_of_every_manifest_and_this_version() {
+    let told = yaml("kubernetes/kustomization.yaml");
+    assert_eq!(
+        texts(&told["resources"]),
+        MANIFESTS.map(str::to_owned).into()
+    );
+    let image = &told["images"][0];
+    assert_eq!(image["newTag"].as_str(), Some(env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
