@@ -3,16 +3,19 @@
 //! Invariants: every index is one of its table; a location has lines or code, or both.
 
 mod code;
+mod interned;
 mod losses;
 mod unwinding;
 
 use std::{
+    collections::BTreeMap,
     num::NonZeroU32,
     path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
+pub(crate) use self::interned::{Interned, index};
 pub use self::{
     code::{
         Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved, Unnamed,
@@ -30,6 +33,9 @@ pub struct Profile {
     pub duration: Duration,
     /// CPU time that one sample stands for.
     pub period: Duration,
+    /// What the series is called that the profile is of, as [`labels`](crate::labels) has it; empty
+    /// for a capture.
+    pub labels: BTreeMap<String, String>,
     /// The processes that samples are of; [`ProcessIndex`] is an index. When there are no samples,
     /// the process whose samples were waited for, if it is known.
     pub processes: Vec<Process>,
@@ -57,7 +63,7 @@ pub struct Profile {
 /// A profiled process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Its id, as the agent sees it.
+    /// Its id, as the agent sees it; 0 stands for all processes of a service together.
     pub pid: u32,
     /// The id of its parent, where it is known.
     pub parent: Option<u32>,
@@ -168,11 +174,11 @@ pub struct Resolved {
 pub type Stack = Box<[LocationId]>;
 
 /// A thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Thread {
     /// The process that it is of.
     pub process: ProcessIndex,
-    /// Its id, as the agent sees it.
+    /// Its id, as the agent sees it; 0 stands for all threads of its process together.
     pub tid: u32,
     /// `threading.Thread.name` where it is known, else the kernel's name of the thread.
     pub name: String,

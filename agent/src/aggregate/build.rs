@@ -1,17 +1,14 @@
 //! A profile in the making: gives equal things the same index.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    hash::Hash,
-};
+use std::collections::{BTreeMap, HashMap};
 
 use agent_common::record::{Frame, NativeFrame};
 
 use super::{About, resolve::Resolve, unwinding::Walks};
 use crate::profile::{
-    Code, Executable, ExecutableId, FrameKind, Function, FunctionId, LeftOut, Line, Location,
-    LocationId, Losses, NativeResolved, Process, ProcessIndex, Profile, Resolved, Sample, Stack,
-    StackId, Thread, ThreadIndex,
+    Code, Executable, ExecutableId, FrameKind, Function, FunctionId, Interned, LeftOut, Line,
+    Location, LocationId, Losses, NativeResolved, Process, ProcessIndex, Profile, Resolved, Sample,
+    Stack, StackId, Thread, ThreadIndex, index,
 };
 
 /// What a profile is made of.
@@ -91,11 +88,12 @@ impl Builder {
             start: about.start,
             duration: about.duration,
             period: about.period,
+            labels: BTreeMap::new(),
             processes: self.processes,
-            executables: self.executables.items,
-            functions: self.functions.items,
-            locations: self.locations.items,
-            stacks: self.stacks.items,
+            executables: self.executables.into_items(),
+            functions: self.functions.into_items(),
+            locations: self.locations.into_items(),
+            stacks: self.stacks.into_items(),
             threads: self.threads,
             samples: samples
                 .map(|((thread, stack), count)| Sample {
@@ -200,7 +198,7 @@ impl Builder {
         resolve: &mut impl Resolve,
     ) -> Option<ExecutableId> {
         let location = self.native(tgid, frame, resolve);
-        let code = self.locations.items[location.0 as usize].code?;
+        let code = self.locations.get(location.0).code?;
         Some(code.executable)
     }
 
@@ -216,37 +214,4 @@ impl Builder {
             line: None,
         })
     }
-}
-
-/// Things, each once.
-struct Interned<T> {
-    items: Vec<T>,
-    indices: HashMap<T, u32>,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            indices: HashMap::new(),
-        }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Interned<T> {
-    fn index(&mut self, item: T) -> u32 {
-        if let Some(index) = self.indices.get(&item) {
-            return *index;
-        }
-        let index = index(self.items.len());
-        self.items.push(item.clone());
-        self.indices.insert(item, index);
-        index
-    }
-}
-
-/// An index as the model has it. A profile cannot have 2^32 of anything: every one of them takes
-/// more than a byte of memory.
-fn index(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }

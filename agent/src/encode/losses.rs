@@ -2,7 +2,49 @@
 
 use std::cmp::Reverse;
 
-use crate::profile::{LeftOut, Losses, UnnamedLosses, UnwindLosses};
+use crate::profile::{LeftOut, Losses, Unnamed, UnnamedLosses, UnwindLosses};
+
+/// Where a number is that has a sentence of its own.
+type Place = for<'a> fn(&'a mut LeftOut, &'a mut Losses) -> &'a mut u64;
+
+/// The numbers that have sentences of their own.
+const PLAIN: [Place; 12] = [
+    |left_out, _| &mut left_out.other_threads,
+    |left_out, _| &mut left_out.without_gil,
+    |_, losses| &mut losses.lost_samples,
+    |_, losses| &mut losses.truncated,
+    |_, losses| &mut losses.incomplete,
+    |_, losses| &mut losses.unresolved_frames,
+    |_, losses| &mut losses.not_python,
+    |_, losses| &mut losses.lost_native_stacks,
+    |_, losses| &mut losses.unmatched,
+    |_, losses| &mut losses.malformed_records,
+    |_, losses| &mut losses.left_out_processes,
+    |_, losses| &mut losses.lost_process_events,
+];
+
+/// The numbers that are reasons in one sentence about stacks.
+const UNWIND: [fn(&mut UnwindLosses) -> &mut u64; 8] = [
+    |unwind| &mut unwind.no_registers,
+    |unwind| &mut unwind.unmapped,
+    |unwind| &mut unwind.no_table,
+    |unwind| &mut unwind.no_rule,
+    |unwind| &mut unwind.fault,
+    |unwind| &mut unwind.stuck,
+    |unwind| &mut unwind.too_deep,
+    |unwind| &mut unwind.other,
+];
+
+/// The numbers that are reasons in one sentence about frames.
+const UNNAMED: [Unnamed; 7] = [
+    Unnamed::NoSymbols,
+    Unnamed::NoSymbol,
+    Unnamed::Unreadable,
+    Unnamed::NoMap,
+    Unnamed::NotInMap,
+    Unnamed::KernelHidden,
+    Unnamed::KernelSilent,
+];
 
 /// One sentence for each kind of sample that a filter left out, and of loss that happened.
 #[must_use]
@@ -108,6 +150,62 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
         .collect()
 }
 
+/// Adds what a sentence tells, if it is one of [`sentences`]. What a sentence says is known by
+/// making it: the words stand in one place alone.
+pub(super) fn read(sentence: &str, left_out: &mut LeftOut, losses: &mut Losses) {
+    let number = sentence
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse().ok());
+    let Some(number) = number.filter(|&number: &u64| number != 0) else {
+        return;
+    };
+    for place in PLAIN {
+        let (mut only, mut loss) = (LeftOut::default(), Losses::default());
+        *place(&mut only, &mut loss) = number;
+        if sentences(&only, &loss) == [sentence] {
+            let count = place(left_out, losses);
+            *count = count.saturating_add(number);
+            return;
+        }
+    }
+    if sentence.contains(" native frames: ") {
+        for place in UNWIND {
+            let mut only = UnwindLosses::default();
+            *place(&mut only) = 1;
+            let count = place(&mut losses.unwind);
+            *count = count.saturating_add(reason(sentence, &unwound(&only)));
+        }
+    } else if sentence.contains(" no name: ") {
+        for why in UNNAMED {
+            let mut only = UnnamedLosses::default();
+            only.add(why, 1);
+            losses.unnamed.add(why, reason(sentence, &unnamed(&only)));
+        }
+    }
+}
+
+/// The number of a reason in a sentence; `alone` is the end of the sentence if it were alone, and
+/// once.
+fn reason(sentence: &str, alone: &str) -> u64 {
+    let begin = alone.find(": ").map_or(0, |at| at + 2);
+    let Some(words) = alone.find("(1)").and_then(|end| alone.get(begin..=end)) else {
+        return 0;
+    };
+    let mut count = 0;
+    // One reason may be the end of another.
+    for before in [": ", ", "] {
+        if let Some((_, rest)) = sentence.split_once(&format!("{before}{words}")) {
+            let number = rest
+                .split(')')
+                .next()
+                .and_then(|number| number.parse().ok());
+            count = number.unwrap_or(0);
+        }
+    }
+    count
+}
+
 /// For example `native frames: the stack was not in memory (12), there was no unwind table (3).`
 fn unwound(losses: &UnwindLosses) -> String {
     let UnwindLosses {
@@ -204,6 +302,42 @@ mod tests {
                 "2 frames have no name: the function could not be told.",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let mut left_out = LeftOut::default();
+        let mut losses = Losses::default();
+        for (number, place) in (1..).zip(PLAIN) {
+            *place(&mut left_out, &mut losses) = number;
+        }
+        for (number, place) in (20..).zip(UNWIND) {
+            *place(&mut losses.unwind) = number;
+        }
+        for (number, why) in (40..).zip(UNNAMED) {
+            losses.unnamed.add(why, number);
+        }
+        let (mut left_out_again, mut losses_again) = (LeftOut::default(), Losses::default());
+        for sentence in sentences(&left_out, &losses) {
+            read(&sentence, &mut left_out_again, &mut losses_again);
+        }
+        assert_eq!((left_out_again, losses_again), (left_out, losses));
+    }
+
+    #[test]
+    fn other_words_say_nothing() {
+        let (mut left_out, mut losses) = (LeftOut::default(), Losses::default());
+        for sentence in [
+            "",
+            "12 samples",
+            "12 samples were lost: the ring buffer was full!",
+            "0 samples were lost: the ring buffer was full.",
+            "5 native frames have no name: the file has no symbols (",
+            "5 stacks lack native frames: the stack was not in memory (x).",
+        ] {
+            read(sentence, &mut left_out, &mut losses);
+        }
+        assert_eq!((left_out, losses), Default::default());
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(crate) mod support;
 mod svg;
 pub mod text;
 
+pub use pprof::{Head, ReadError, Unpacked};
+
 use std::{
     fmt,
     io::{self, Write},

@@ -92,7 +92,10 @@ pub fn thread_frame(thread: &Thread) -> String {
 /// A process as a frame of a folded stack.
 #[must_use]
 pub fn process_frame(process: &Process) -> String {
-    format!("{} ({})", folded(&process.name), process.pid)
+    match process.pid {
+        0 => folded(&process.name),
+        pid => format!("{} ({pid})", folded(&process.name)),
+    }
 }
 
 /// `text` as a part of a folded stack: without `;`, which parts frames and becomes `:` as in

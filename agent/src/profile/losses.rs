@@ -36,6 +36,42 @@ pub struct Losses {
     pub lost_process_events: u64,
 }
 
+impl Losses {
+    /// Adds those of another profile.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            lost_samples,
+            truncated,
+            incomplete,
+            unresolved_frames,
+            not_python,
+            unwind,
+            lost_native_stacks,
+            unmatched,
+            unnamed,
+            malformed_records,
+            left_out_processes,
+            lost_process_events,
+        } = other;
+        for (sum, more) in [
+            (&mut self.lost_samples, lost_samples),
+            (&mut self.truncated, truncated),
+            (&mut self.incomplete, incomplete),
+            (&mut self.unresolved_frames, unresolved_frames),
+            (&mut self.not_python, not_python),
+            (&mut self.lost_native_stacks, lost_native_stacks),
+            (&mut self.unmatched, unmatched),
+            (&mut self.malformed_records, malformed_records),
+            (&mut self.left_out_processes, left_out_processes),
+            (&mut self.lost_process_events, lost_process_events),
+        ] {
+            *sum = sum.saturating_add(*more);
+        }
+        self.unwind.merge(unwind);
+        self.unnamed.merge(unnamed);
+    }
+}
+
 /// Samples whose native frames are not known up to the entry, by what ended the walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnwindLosses {
@@ -58,6 +94,31 @@ pub struct UnwindLosses {
 }
 
 impl UnwindLosses {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            no_registers,
+            unmapped,
+            no_table,
+            no_rule,
+            fault,
+            stuck,
+            too_deep,
+            other,
+        } = other;
+        for (sum, more) in [
+            (&mut self.no_registers, no_registers),
+            (&mut self.unmapped, unmapped),
+            (&mut self.no_table, no_table),
+            (&mut self.no_rule, no_rule),
+            (&mut self.fault, fault),
+            (&mut self.stuck, stuck),
+            (&mut self.too_deep, too_deep),
+            (&mut self.other, other),
+        ] {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+
     /// All of them.
     #[must_use]
     pub fn total(self) -> u64 {
@@ -96,6 +157,29 @@ pub struct UnnamedLosses {
 }
 
 impl UnnamedLosses {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            no_symbols,
+            no_symbol,
+            unreadable,
+            no_map,
+            not_in_map,
+            kernel_hidden,
+            kernel_silent,
+        } = other;
+        for (sum, more) in [
+            (&mut self.no_symbols, no_symbols),
+            (&mut self.no_symbol, no_symbol),
+            (&mut self.unreadable, unreadable),
+            (&mut self.no_map, no_map),
+            (&mut self.not_in_map, not_in_map),
+            (&mut self.kernel_hidden, kernel_hidden),
+            (&mut self.kernel_silent, kernel_silent),
+        ] {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+
     /// Counts `frames` frames.
     pub fn add(&mut self, reason: Unnamed, frames: u64) {
         let count = match reason {
@@ -107,7 +191,7 @@ impl UnnamedLosses {
             Unnamed::KernelHidden => &mut self.kernel_hidden,
             Unnamed::KernelSilent => &mut self.kernel_silent,
         };
-        *count += frames;
+        *count = count.saturating_add(frames);
     }
 
     /// All of them.
@@ -137,6 +221,16 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
+    /// Adds what was left out of another profile.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            other_threads,
+            without_gil,
+        } = other;
+        self.other_threads = self.other_threads.saturating_add(*other_threads);
+        self.without_gil = self.without_gil.saturating_add(*without_gil);
+    }
+
     /// All that was left out, in samples.
     #[must_use]
     pub fn total(self) -> u64 {

@@ -56,6 +56,7 @@ impl<'a> Summary<'a> {
         let duration = self.profile.duration.as_secs_f64();
         let subject = match &*self.profile.processes {
             [] => "all processes".to_owned(),
+            [process] if process.pid == 0 => process_text(process),
             [process] if process.runtime.is_empty() => {
                 format!("{} (pid {})", printable(&process.name), process.pid)
             }
@@ -104,9 +105,7 @@ impl<'a> Summary<'a> {
         let rows = busiest_processes(self.profile);
         let (shown, rest) = rows.split_at(rows.len().min(PROCESS_ROWS));
         let process = |index: ProcessIndex| &self.profile.processes[index.0 as usize];
-        let pids = shown
-            .iter()
-            .map(|&(index, _)| process(index).pid.to_string());
+        let pids = shown.iter().map(|&(index, _)| pid_text(process(index)));
         let pid_width = pids
             .map(|pid| pid.len())
             .max()
@@ -128,7 +127,7 @@ impl<'a> Summary<'a> {
                 formatter,
                 "{}   {:>pid_width$}   {}",
                 columns.cell(samples),
-                process.pid,
+                pid_text(process),
                 shortened(&process_text(process), width)
             )?;
         }
@@ -220,6 +219,14 @@ fn function_text(function: &Named, width: usize) -> String {
     }
 }
 
+/// The id of a process; nothing for several of a service.
+fn pid_text(process: &Process) -> String {
+    match process.pid {
+        0 => String::new(),
+        pid => pid.to_string(),
+    }
+}
+
 /// For example `python3.12, CPython 3.12.1`.
 fn process_text(process: &Process) -> String {
     let name = printable(process.name.trim());
@@ -287,6 +294,26 @@ mod tests {
 
     fn summary(profile: &Profile, width: usize) -> String {
         Summary::new(profile).with_width(width).to_string()
+    }
+
+    #[test]
+    fn a_service_has_no_process_id() {
+        let mut profile = made_processes("");
+        profile.processes[0].pid = 0;
+        profile.processes[0].name = "web".to_owned();
+        let text = summary(&profile, 100);
+        assert!(text.contains("   web, CPython 3.12.1\n"), "{text}");
+        assert!(
+            text.contains("   4300   python2.7, CPython 2.7.18\n"),
+            "{text}"
+        );
+        let mut profile = made_profile("");
+        profile.processes[0].pid = 0;
+        let text = summary(&profile, 100);
+        assert!(
+            text.starts_with("python3.12, CPython 3.12.1: 400 samples in"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Included by path, beside a module `profile` that is the model.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     num::NonZeroU32,
     path::Path,
@@ -78,6 +79,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
         start: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045),
         duration: Duration::from_millis(10_012),
         period: Duration::from_millis(10),
+        labels: BTreeMap::new(),
         processes: vec![Process {
             pid: 4242,
             parent: Some(4000),

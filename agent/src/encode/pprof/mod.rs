@@ -27,13 +27,17 @@
 //! - `system_name` stays empty: a name that equals it is taken for a mangled one, and then
 //!   `<module>` and `<lambda>` lose what stands between `<` and `>`.
 //! - Names have no control characters in them: `go tool pprof` prints them as they are.
+//! - Labels of a series are comments, `label NAME=VALUE`: where they are wanted, collectors are told
+//!   them beside the profile, and samples have other ones.
 //! - The thread's name is a text label and its id a number under another key. Pyroscope makes a
 //!   series of each text label, so there is only this one, and that of the process, which is only
 //!   told where there are several. Where profiles are pushed all the time there is none.
 
 mod mappings;
+mod read;
 mod schema;
 mod strings;
+mod wire;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,12 +49,28 @@ use std::{
 use flate2::{Compression, GzBuilder};
 use prost::Message as _;
 
+pub use self::read::{Head, ReadError, Unpacked};
 use self::{mappings::Mappings, strings::Strings};
 use super::{Options, losses, text::printable};
 use crate::profile::{LocationId, Process, ProcessIndex, Profile};
 
+/// How comments begin that are labels of the series.
+const LABEL: &str = "label ";
+
+/// How comments begin that are processes.
+const PROCESS: &str = "process ";
+
+/// How those begin that are all processes of a service.
+const PROCESSES: &str = "processes ";
+
 /// Processes that get a comment of their own; of more it is told how many there are.
 const PROCESS_COMMENTS: usize = 10;
+
+/// Labels of samples.
+const THREAD_ID: &str = "thread_id";
+const THREAD_NAME: &str = "thread_name";
+const PROCESS_ID: &str = "process_id";
+const PROCESS_NAME: &str = "process_name";
 
 /// Writes a profile as a pprof file.
 pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
@@ -217,12 +237,12 @@ fn sample_messages(
             places.id(mapping, id)
         };
         let mut label = Vec::new();
-        number_label(&mut label, "thread_id", tid, strings);
-        text_label(&mut label, "thread_name", thread_name, strings);
+        number_label(&mut label, THREAD_ID, tid, strings);
+        text_label(&mut label, THREAD_NAME, thread_name, strings);
         if profile.processes.len() > 1 {
             let process = &profile.processes[process.0 as usize];
-            number_label(&mut label, "process_id", process.pid, strings);
-            text_label(&mut label, "process_name", &process.name, strings);
+            number_label(&mut label, PROCESS_ID, process.pid, strings);
+            text_label(&mut label, PROCESS_NAME, &process.name, strings);
         }
         messages.push(schema::Sample {
             location_id: stack.iter().rev().map(place).collect(),
@@ -233,12 +253,15 @@ fn sample_messages(
     messages
 }
 
+/// Adds an id, unless it is 0: then it stands for several.
 fn number_label(labels: &mut Vec<schema::Label>, key: &str, number: u32, strings: &mut Strings) {
-    labels.push(schema::Label {
-        key: strings.index(key),
-        str: 0,
-        num: number.into(),
-    });
+    if number != 0 {
+        labels.push(schema::Label {
+            key: strings.index(key),
+            str: 0,
+            num: number.into(),
+        });
+    }
 }
 
 /// Adds a text, unless it is empty: then it would read as the number 0.
@@ -256,8 +279,14 @@ fn text_label(labels: &mut Vec<schema::Label>, key: &str, text: &str, strings: &
 fn comments(profile: &Profile) -> Vec<String> {
     let agent = format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     let mut comments = vec![agent];
+    let labels = profile.labels.iter();
+    comments.extend(labels.map(|(name, value)| {
+        let (name, value) = (printable(name), printable(value));
+        format!("{LABEL}{name}={value}")
+    }));
     let processes = &profile.processes;
-    comments.extend(processes.iter().take(PROCESS_COMMENTS).map(process_comment));
+    let named = processes.iter().take(PROCESS_COMMENTS);
+    comments.extend(named.map(process_comment));
     match processes.len().saturating_sub(PROCESS_COMMENTS) {
         0 => {}
         1 => comments.push("and 1 more process".to_owned()),
@@ -268,7 +297,11 @@ fn comments(profile: &Profile) -> Vec<String> {
 }
 
 fn process_comment(process: &Process) -> String {
-    let mut comment = format!("process {} ({})", process.pid, printable(&process.name));
+    let name = printable(&process.name);
+    let mut comment = match process.pid {
+        0 => format!("{PROCESSES}({name})"),
+        pid => format!("{PROCESS}{pid} ({name})"),
+    };
     if !process.runtime.is_empty() {
         let _ = write!(comment, ", {}", printable(&process.runtime));
     }

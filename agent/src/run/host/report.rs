@@ -97,9 +97,10 @@ impl Host {
             period: self.period,
         };
         for (labels, part) in self.series(window) {
-            let profile = self.profile(&part, &about);
+            let mut profile = self.profile(&part, &about);
+            profile.labels = (*labels).clone().into_map();
             self.totals.add(&profile);
-            self.push(&labels, profile);
+            self.push(profile);
             // Words may take long to find the first time.
             self.drain();
         }
@@ -123,7 +124,7 @@ impl Host {
         aggregator.profile_of(window, about, &Filter::default(), &mut names)
     }
 
-    fn push(&mut self, labels: &Labels, profile: Profile) {
+    fn push(&mut self, profile: Profile) {
         let options = encode::Options {
             threads: false,
             without_labels: !self.config.threads,
@@ -136,7 +137,7 @@ impl Host {
         }
         self.totals.pprof_bytes += pprof.len() as u64;
         self.exporters.push(&Report {
-            labels: Arc::new(labels.clone().into_map()),
+            labels: Arc::new(profile.labels.clone()),
             pprof: pprof.into(),
             profile: Arc::new(profile),
         });

@@ -1,0 +1,390 @@
+//! The model of a file.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    num::NonZeroU32,
+};
+
+use prost::Message;
+
+use super::{
+    super::{PROCESS_ID, PROCESS_NAME, THREAD_ID, THREAD_NAME, schema, wire::Fields},
+    Outline, ReadError, check_total,
+    comments::Comments,
+    malformed, tag,
+};
+use crate::profile::{
+    Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
+    Interned, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId,
+    Thread, ThreadIndex, index,
+};
+
+/// Most bytes of a message in a table: the longest is a sample with a deep stack.
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
+/// Addresses of the kernel begin here, on every 64-bit machine.
+const KERNEL_HALF: u64 = 1 << 63;
+
+/// Label of the name that users know a series by.
+const SERVICE_NAME: &str = "service_name";
+
+/// Reads a file's message.
+pub(super) fn read(message: &[u8]) -> Result<Profile, ReadError> {
+    let outline = Outline::of(message)?;
+    let comments = outline.comments()?;
+    let mut reader = Reader {
+        mappings: table(message, tag::MAPPING, |mapping: &schema::Mapping| {
+            mapping.id
+        })?,
+        functions: table(message, tag::FUNCTION, |function: &schema::Function| {
+            function.id
+        })?,
+        outline,
+        made: Made::default(),
+    };
+    let mut places = HashMap::new();
+    for location in Fields::of(message).all(tag::LOCATION) {
+        let location: schema::Location = decode(location)?;
+        places.insert(location.id, reader.location(&location)?);
+    }
+    let first = reader.first_image(message)?;
+    let mut processes = Processes::new(&comments, first);
+    for sample in Fields::of(message).all(tag::SAMPLE) {
+        reader.sample(&decode(sample)?, &places, &mut processes)?;
+    }
+    let Reader { outline, made, .. } = reader;
+    let profile = Profile {
+        start: outline.start,
+        duration: outline.duration,
+        period: outline.period,
+        labels: comments.labels,
+        processes: processes.known,
+        executables: made.executables.into_items(),
+        functions: made.functions.into_items(),
+        locations: made.locations.into_items(),
+        stacks: made.stacks.into_items(),
+        threads: made.threads.into_items(),
+        samples: made
+            .counts
+            .into_iter()
+            .map(|((thread, stack), count)| Sample {
+                stack,
+                thread,
+                count,
+            })
+            .collect(),
+        unwinding: Vec::new(),
+        losses: comments.losses,
+        left_out: comments.left_out,
+    };
+    Ok(profile)
+}
+
+fn decode<M: Message + Default>(message: &[u8]) -> Result<M, ReadError> {
+    if message.len() > MAX_MESSAGE_BYTES {
+        return Err(malformed("bytes"));
+    }
+    M::decode(message).map_err(|_| malformed("bytes"))
+}
+
+/// The messages of a table, by their ids.
+fn table<M: Message + Default>(
+    message: &[u8],
+    tag: u64,
+    id: impl Fn(&M) -> u64,
+) -> Result<HashMap<u64, M>, ReadError> {
+    let messages = Fields::of(message).all(tag).map(decode);
+    messages
+        .map(|message| message.map(|message| (id(&message), message)))
+        .collect()
+}
+
+/// Tables in the making.
+#[derive(Default)]
+struct Made {
+    executables: Interned<Executable>,
+    functions: Interned<Function>,
+    locations: Interned<Location>,
+    stacks: Interned<Stack>,
+    threads: Interned<Thread>,
+    counts: BTreeMap<(ThreadIndex, StackId), u64>,
+    total: u64,
+}
+
+/// A location of the file.
+#[derive(Clone, Copy)]
+struct Place {
+    id: LocationId,
+    is_python: bool,
+}
+
+struct Reader<'a> {
+    outline: Outline<'a>,
+    mappings: HashMap<u64, schema::Mapping>,
+    functions: HashMap<u64, schema::Function>,
+    made: Made,
+}
+
+impl Reader<'_> {
+    fn location(&mut self, location: &schema::Location) -> Result<Place, ReadError> {
+        let code = match location.address {
+            0 => None,
+            address => Some(self.code(location.mapping_id, address)?),
+        };
+        if code.is_none() && location.line.len() != 1 {
+            return Err(malformed("locations"));
+        }
+        let mut is_python = false;
+        let mut lines = Vec::with_capacity(location.line.len());
+        for line in &location.line {
+            let line_number = line_number(line.line)?;
+            let function = self.function(line.function_id, line_number, code)?;
+            is_python |= function.kind == FrameKind::Python;
+            lines.push(Line {
+                function: FunctionId(self.made.functions.index(function)),
+                line: line_number,
+            });
+        }
+        let location = Location {
+            lines: lines.into(),
+            code,
+        };
+        Ok(Place {
+            id: LocationId(self.made.locations.index(location)),
+            is_python,
+        })
+    }
+
+    fn function(
+        &self,
+        id: u64,
+        line: Option<NonZeroU32>,
+        code: Option<Code>,
+    ) -> Result<Function, ReadError> {
+        let function = self.functions.get(&id);
+        let function = function.ok_or_else(|| malformed("functions"))?;
+        let name = self.outline.text_at(function.name)?;
+        let file = self.outline.text_at(function.filename)?;
+        let first_line = line_number(function.start_line)?;
+        let kind = match code {
+            Some(code) if self.made.executables.get(code.executable.0).is_kernel() => {
+                FrameKind::Kernel
+            }
+            Some(_) => FrameKind::Native,
+            None => {
+                let is_bracketed = name.starts_with('[') && name.ends_with(']');
+                let is_nowhere = file.is_empty() && first_line.is_none() && line.is_none();
+                if is_bracketed && is_nowhere {
+                    FrameKind::Marker
+                } else {
+                    FrameKind::Python
+                }
+            }
+        };
+        Ok(Function {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            first_line,
+            kind,
+        })
+    }
+
+    fn code(&mut self, mapping: u64, address: u64) -> Result<Code, ReadError> {
+        let mapping = self.mappings.get(&mapping);
+        let mapping = mapping.ok_or_else(|| malformed("mappings"))?;
+        let name = self.outline.text_at(mapping.filename)?;
+        let (kind, path) = kind_and_path(name, address);
+        let executable = Executable {
+            path: path.into(),
+            build_id: self.build_id(mapping)?,
+            kind,
+            start: mapping.memory_start,
+            limit: mapping.memory_limit,
+            file_offset: mapping.file_offset,
+        };
+        Ok(Code {
+            executable: ExecutableId(self.made.executables.index(executable)),
+            address,
+        })
+    }
+
+    fn build_id(&self, mapping: &schema::Mapping) -> Result<Option<String>, ReadError> {
+        let build_id = self.outline.text_at(mapping.build_id)?;
+        Ok((!build_id.is_empty()).then(|| build_id.to_owned()))
+    }
+
+    /// The first process's executable, if the file has one.
+    fn first_image(&self, message: &[u8]) -> Result<Option<Image>, ReadError> {
+        let Some(mapping) = Fields::of(message).all(tag::MAPPING).next() else {
+            return Ok(None);
+        };
+        let mapping: schema::Mapping = decode(mapping)?;
+        let path = self.outline.text_at(mapping.filename)?;
+        let image = Image {
+            start: mapping.memory_start,
+            end: mapping.memory_limit,
+            file_offset: mapping.file_offset,
+            path: path.into(),
+            build_id: self.build_id(&mapping)?,
+        };
+        Ok((!path.is_empty() && !path.starts_with('[')).then_some(image))
+    }
+
+    fn sample(
+        &mut self,
+        sample: &schema::Sample,
+        places: &HashMap<u64, Place>,
+        processes: &mut Processes,
+    ) -> Result<(), ReadError> {
+        let count = sample.value.first().copied().map(u64::try_from);
+        let Some(Ok(count)) = count else {
+            return Err(malformed("values"));
+        };
+        self.made.total = self.made.total.saturating_add(count);
+        check_total(self.made.total, self.outline.period)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let mut labels = SampleLabels::default();
+        for label in &sample.label {
+            match self.outline.text_at(label.key)? {
+                THREAD_ID => labels.tid = id(label.num)?,
+                PROCESS_ID => labels.pid = id(label.num)?,
+                THREAD_NAME => labels.thread = self.outline.text_at(label.str)?,
+                PROCESS_NAME => labels.process = self.outline.text_at(label.str)?,
+                _ => {}
+            }
+        }
+        let mut stack = Vec::with_capacity(sample.location_id.len());
+        let mut is_python = false;
+        for id in &sample.location_id {
+            let place = places.get(id).ok_or_else(|| malformed("stacks"))?;
+            is_python |= place.is_python;
+            stack.push(place.id);
+        }
+        let process = processes.index(labels.pid, labels.process);
+        processes.known[process.0 as usize].is_python |= is_python;
+        let thread = ThreadIndex(self.made.threads.index(Thread {
+            process,
+            tid: labels.tid,
+            name: labels.thread.to_owned(),
+        }));
+        let stack = StackId(self.made.stacks.index(stack.into()));
+        // Together they are no more than the total, which was checked.
+        *self.made.counts.entry((thread, stack)).or_default() += count;
+        Ok(())
+    }
+}
+
+/// What the labels of a sample say.
+#[derive(Default)]
+struct SampleLabels<'a> {
+    tid: u32,
+    thread: &'a str,
+    pid: u32,
+    process: &'a str,
+}
+
+/// The processes of a file.
+struct Processes {
+    known: Vec<Process>,
+    /// By id and name.
+    indices: HashMap<(u32, String), ProcessIndex>,
+    /// What samples are of that do not say what they are of.
+    unnamed: Process,
+    unnamed_index: Option<ProcessIndex>,
+    /// Whether a sample has said what it is of.
+    is_told: bool,
+}
+
+impl Processes {
+    fn new(comments: &Comments, first: Option<Image>) -> Self {
+        let mut known = comments.processes.clone();
+        if let Some(process) = known.first_mut() {
+            process.images = first.iter().cloned().collect();
+        }
+        let indices = (0..).zip(&known);
+        let indices = indices
+            .map(|(index, process)| ((process.pid, process.name.clone()), ProcessIndex(index)));
+        let indices = indices.collect();
+        let is_alone = known.len() == 1 && !comments.has_more_processes;
+        Self {
+            unnamed: together(comments, first),
+            unnamed_index: is_alone.then_some(ProcessIndex(0)),
+            known,
+            indices,
+            is_told: false,
+        }
+    }
+
+    fn index(&mut self, pid: u32, name: &str) -> ProcessIndex {
+        if pid != 0 || !name.is_empty() {
+            self.is_told = true;
+            let known = &mut self.known;
+            let key = (pid, name.to_owned());
+            return *self.indices.entry(key).or_insert_with(|| {
+                known.push(Process {
+                    pid,
+                    name: name.to_owned(),
+                    ..Process::default()
+                });
+                ProcessIndex(index(known.len() - 1))
+            });
+        }
+        *self.unnamed_index.get_or_insert_with(|| {
+            // What all of them are together takes the place of each.
+            if !self.is_told {
+                self.known.clear();
+                self.indices.clear();
+            }
+            self.known.push(self.unnamed.clone());
+            ProcessIndex(index(self.known.len() - 1))
+        })
+    }
+}
+
+/// All processes of a file as one.
+fn together(comments: &Comments, first: Option<Image>) -> Process {
+    let runtimes = comments.processes.iter().map(|process| &process.runtime);
+    let mut runtimes = runtimes.filter(|runtime| !runtime.is_empty());
+    let first_runtime = runtimes.next();
+    let is_same = runtimes.all(|runtime| Some(runtime) == first_runtime);
+    Process {
+        pid: 0,
+        parent: None,
+        name: comments
+            .labels
+            .get(SERVICE_NAME)
+            .cloned()
+            .unwrap_or_default(),
+        is_python: first_runtime.is_some(),
+        runtime: first_runtime
+            .filter(|_| is_same)
+            .cloned()
+            .unwrap_or_default(),
+        images: first.into_iter().collect(),
+    }
+}
+
+/// What a mapping with code in it is.
+fn kind_and_path(name: &str, address: u64) -> (ExecutableKind, &str) {
+    let in_brackets = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    match in_brackets {
+        Some("kernel.kallsyms") => (ExecutableKind::Kernel, ""),
+        Some(module) if address >= KERNEL_HALF => (ExecutableKind::KernelModule, module),
+        Some("vdso") => (ExecutableKind::Vdso, ""),
+        Some("jit") => (ExecutableKind::Anonymous, ""),
+        _ => (ExecutableKind::File, name),
+    }
+}
+
+fn line_number(number: i64) -> Result<Option<NonZeroU32>, ReadError> {
+    let number = u32::try_from(number).map_err(|_| malformed("lines"))?;
+    Ok(NonZeroU32::new(number))
+}
+
+fn id(number: i64) -> Result<u32, ReadError> {
+    u32::try_from(number).map_err(|_| malformed("labels"))
+}

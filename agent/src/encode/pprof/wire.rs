@@ -1,0 +1,131 @@
+//! The fields of a protobuf message, without making anything of them.
+//!
+//! Invariant: whatever the bytes are, each step consumes some of them or is the last.
+
+/// Field after field of a message: their numbers and values.
+#[derive(Clone)]
+pub(super) struct Fields<'a>(&'a [u8]);
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    /// A number.
+    Number(u64),
+    /// A text, a message, or packed numbers.
+    Bytes(&'a [u8]),
+    /// A number of four or eight bytes, which pprof has none of.
+    Fixed,
+}
+
+/// The bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+impl<'a> Fields<'a> {
+    /// The fields of a message.
+    pub(super) fn of(message: &'a [u8]) -> Self {
+        Self(message)
+    }
+
+    /// The texts or messages of a field that may be there several times.
+    pub(super) fn all(self, number: u64) -> impl Iterator<Item = &'a [u8]> {
+        self.filter_map(move |field| match field {
+            Ok((found, Value::Bytes(bytes))) if found == number => Some(bytes),
+            _ => None,
+        })
+    }
+
+    fn next_field(&mut self) -> Option<(u64, Value<'a>)> {
+        let key = number(&mut self.0)?;
+        let value = match key & 7 {
+            0 => Value::Number(number(&mut self.0)?),
+            1 => self.fixed(8)?,
+            2 => {
+                let length = usize::try_from(number(&mut self.0)?).ok()?;
+                let (bytes, rest) = self.0.split_at_checked(length)?;
+                self.0 = rest;
+                Value::Bytes(bytes)
+            }
+            5 => self.fixed(4)?,
+            _ => return None,
+        };
+        Some((key >> 3, value))
+    }
+
+    fn fixed(&mut self, bytes: usize) -> Option<Value<'a>> {
+        self.0 = self.0.get(bytes..)?;
+        Some(Value::Fixed)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Value<'a>), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.next_field();
+        if field.is_none() {
+            self.0 = &[];
+        }
+        Some(field.ok_or(Malformed))
+    }
+}
+
+/// Takes a number of variable length off the front.
+pub(super) fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_told_apart() {
+        let message = [
+            0x08, 0x96, 0x01, 0x12, 2, b'a', b'b', 0x1d, 1, 2, 3, 4, 0x12, 0,
+        ];
+        let fields: Result<Vec<_>, _> = Fields::of(&message).collect();
+        let expected = vec![
+            (1, Value::Number(150)),
+            (2, Value::Bytes(b"ab")),
+            (3, Value::Fixed),
+            (2, Value::Bytes(b"")),
+        ];
+        assert_eq!(fields, Ok(expected));
+        let texts: Vec<_> = Fields::of(&message).all(2).collect();
+        assert_eq!(texts, [&b"ab"[..], b""]);
+    }
+
+    #[test]
+    fn what_is_cut_short_is_malformed() {
+        for message in [&[0x08][..], &[0x08, 0x80], &[0x12, 3, 1], &[0x1d, 1], &[3]] {
+            assert_eq!(
+                Fields::of(message).last(),
+                Some(Err(Malformed)),
+                "{message:?}"
+            );
+        }
+        assert_eq!(number(&mut &[0x80; 20][..]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_read_for_ever(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Fields::of(&bytes).count() <= bytes.len());
+        }
+    }
+}
