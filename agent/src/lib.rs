@@ -11,7 +11,8 @@
 //!
 //! [`cli`] and [`config`] say what to do; [`labels`] says what a process is called and whether it is
 //! to be profiled; [`listen`] and [`telemetry`] tell how the agent of a host is doing; [`doctor`]
-//! looks at a process as a capture would and says what is in the way of it.
+//! looks at a process as a capture would and says what is in the way of it; [`kept`] reads again what
+//! was exported to a folder.
 //!
 //! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; [`export`] and [`listen`]
 //! alone open sockets; what comes from another process, from a file or from the kernel is untrusted and bounded;
@@ -28,6 +29,8 @@ pub mod elf;
 pub mod encode;
 pub mod export;
 pub mod generations;
+
+pub mod kept;
 pub mod kernel;
 pub mod labels;
 pub mod launch;

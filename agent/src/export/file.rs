@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How names end.
-const ENDING: &str = ".pb.gz";
+pub(crate) const ENDING: &str = ".pb.gz";
 
 /// How names end, and what they begin with, until a file is complete.
 const PARTIAL: (&str, &str) = (".", ".partial");

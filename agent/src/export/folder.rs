@@ -27,7 +27,7 @@ const MAX_ENTRIES: usize = 1_000_000;
 
 /// An open folder.
 #[derive(Debug)]
-pub(super) struct Folder(OwnedFd);
+pub(crate) struct Folder(OwnedFd);
 
 /// Keeps others from using it.
 #[derive(Debug)]
@@ -42,11 +42,11 @@ impl Drop for Lock {
 
 /// A regular file in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Its name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it takes of the disk, in bytes.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// What a file of some length takes of the disk, in bytes.
@@ -61,6 +61,11 @@ impl Folder {
     /// Opens a folder, which is created when it is not there.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
+        Self::open_existing(path)
+    }
+
+    /// Opens a folder.
+    pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self(open(path, flags, Mode::empty())?))
     }
@@ -74,7 +79,7 @@ impl Folder {
     }
 
     /// The regular files whose names are wanted, in no order.
-    pub(super) fn entries(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Entry>> {
+    pub(crate) fn entries(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(MAX_ENTRIES) {
             let entry = entry?;
@@ -113,7 +118,7 @@ impl Folder {
     }
 
     /// Reads a file of at most `limit` bytes.
-    pub(super) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         // A pipe of that name must not hold anybody up.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.0, name, flags, Mode::empty())?;

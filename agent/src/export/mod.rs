@@ -10,11 +10,11 @@
 mod counts;
 mod destination;
 mod failure;
-mod file;
-mod folder;
+pub(crate) mod file;
+pub(crate) mod folder;
 mod http;
 mod labels;
-mod name;
+pub(crate) mod name;
 mod otlp;
 mod parca;
 mod pyroscope;

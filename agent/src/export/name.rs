@@ -20,7 +20,7 @@ pub(super) fn of_report(report: &Report) -> String {
 }
 
 /// What names of parcels of a moment begin with; later ones are greater.
-pub(super) fn time(moment: SystemTime) -> String {
+pub(crate) fn time(moment: SystemTime) -> String {
     let since = moment.duration_since(SystemTime::UNIX_EPOCH);
     let moment = SystemTime::UNIX_EPOCH + since.unwrap_or_default().min(LATEST);
     let text = humantime::format_rfc3339_millis(moment).to_string();
@@ -28,7 +28,7 @@ pub(super) fn time(moment: SystemTime) -> String {
 }
 
 /// The moment that a name begins with, if it is a name of a parcel.
-pub(super) fn moment(name: &str) -> Option<SystemTime> {
+pub(crate) fn moment(name: &str) -> Option<SystemTime> {
     let (time, rest) = name.split_at_checked(TIME_BYTES)?;
     let part = |range| time.get(range);
     let (year, month, day) = (part(0..4)?, part(4..6)?, part(6..8)?);
@@ -38,8 +38,23 @@ pub(super) fn moment(name: &str) -> Option<SystemTime> {
     (rest.starts_with('_') && self::time(moment) == time).then_some(moment)
 }
 
+/// The service in a name, as [`service`] has made it; one that others have in the same moment has a
+/// number behind it.
+pub(crate) fn service_in(name: &str) -> Option<&str> {
+    name.get(TIME_BYTES..)?.strip_prefix('_')
+}
+
+/// The same without what may be a number that was put behind it.
+pub(crate) fn without_number(service: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    match service.rsplit_once('_') {
+        Some((service, number)) if is_number(number) => service,
+        _ => service,
+    }
+}
+
 /// A service without anything that means something to a file system or a shell.
-fn service(name: &str) -> String {
+pub(crate) fn service(name: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     name.chars()
         .map(|c| if is_safe(c) { c } else { '_' })
@@ -84,6 +99,15 @@ mod tests {
         ] {
             assert_eq!(moment(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_service_is_known() {
+        assert_eq!(service_in("20261121T152019.123Z_web_2"), Some("web_2"));
+        assert_eq!(service_in("20261121T152019.123Z"), None);
+        assert_eq!(without_number("web_2"), "web");
+        assert_eq!(without_number("my_web"), "my_web");
+        assert_eq!(without_number("web_"), "web_");
     }
 
     #[test]

@@ -1,0 +1,329 @@
+//! Many profiles as one: equal stacks of a thread are counted together.
+//!
+//! The agent may lower its rate, so one sample may stand for more time than another: what is added up
+//! is CPU time, not samples. The merged profile's period is the shortest one of its parts, and a
+//! stack has as many samples of it as its CPU time has room for; what is left over goes to the next
+//! stack, so all together lack less than one period. Where all periods are the same, as they nearly
+//! always are, counts are exact sums.
+//!
+//! The duration is the time that any of the windows covers: windows of several series at the same
+//! time count once, and gaps do not count.
+//!
+//! Processes of a service are one, of the service's name, unless all profiles are of the same one:
+//! most profiles do not tell which process a sample is of, and those of an hour may be of thousands.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, SystemTime},
+};
+
+use crate::profile::{
+    Code, Executable, ExecutableId, Function, FunctionId, Interned, LeftOut, Line, Location,
+    LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
+    ThreadIndex, index,
+};
+
+/// Roughly how much memory what is merged may take, in bytes.
+const MAX_BYTES: usize = 512 << 20;
+
+/// Roughly what the CPU time of a stack in a thread takes, in bytes.
+const COUNT_BYTES: usize = 48;
+
+/// A profile that has no room beside the others.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no room for it beside the others: choose fewer of them")]
+pub struct Full;
+
+/// A profile in the making.
+#[derive(Default)]
+pub(super) struct Merger {
+    executables: Interned<Executable>,
+    functions: Interned<Function>,
+    locations: Interned<Location>,
+    stacks: Interned<Stack>,
+    threads: Interned<Thread>,
+    processes: Vec<Process>,
+    /// The process of each service.
+    services: HashMap<String, ProcessIndex>,
+    cpu_ns: HashMap<(ThreadIndex, StackId), u64>,
+    total_ns: u64,
+    period: Option<Duration>,
+    windows: Vec<(SystemTime, Duration)>,
+    labels: BTreeMap<String, String>,
+    losses: Losses,
+    left_out: LeftOut,
+    bytes: usize,
+}
+
+impl Merger {
+    /// How many profiles were added.
+    pub(super) fn files(&self) -> u64 {
+        self.windows.len() as u64
+    }
+
+    /// Adds a profile of a service.
+    pub(super) fn add(&mut self, service: &str, profile: &Profile) -> Result<(), Full> {
+        let period_ns = u64::try_from(profile.period.as_nanos()).map_err(|_| Full)?;
+        let added_ns = profile.total().checked_mul(period_ns).ok_or(Full)?;
+        let total_ns = self.total_ns.checked_add(added_ns).ok_or(Full)?;
+        if total_ns > i64::MAX.unsigned_abs() || self.bytes + size_bytes(profile) > MAX_BYTES {
+            return Err(Full);
+        }
+        self.total_ns = total_ns;
+        self.add_labels(profile);
+        let process = self.process(service, profile);
+        let (threads, counts) = (self.threads.len(), self.cpu_ns.len());
+        let mut stacks = vec![None; profile.stacks.len()];
+        let mut locations = vec![None; profile.locations.len()];
+        for sample in &profile.samples {
+            let thread = &profile.threads[sample.thread.0 as usize];
+            let thread = ThreadIndex(self.threads.index(Thread {
+                process,
+                ..thread.clone()
+            }));
+            let at = sample.stack.0 as usize;
+            let stack = *stacks[at]
+                .get_or_insert_with(|| self.stack(profile, &profile.stacks[at], &mut locations));
+            let cpu_ns = self.cpu_ns.entry((thread, stack)).or_default();
+            // No more than the total, which was checked.
+            *cpu_ns += sample.count * period_ns;
+        }
+        if self.threads.len() != threads {
+            self.bytes += threads_bytes(profile);
+        }
+        self.bytes += (self.cpu_ns.len() - counts) * COUNT_BYTES;
+        self.period = Some(match self.period {
+            Some(period) => period.min(profile.period),
+            None => profile.period,
+        });
+        self.windows.push((profile.start, profile.duration));
+        self.losses.merge(&profile.losses);
+        self.left_out.merge(&profile.left_out);
+        Ok(())
+    }
+
+    /// The profile, and when its first window began and its last one ended; [`None`] without any.
+    pub(super) fn finish(mut self) -> Option<(Profile, (SystemTime, SystemTime))> {
+        let period = self.period?;
+        self.windows.sort_unstable();
+        let (duration, times) = covered(&self.windows)?;
+        let samples = samples(self.cpu_ns, period);
+        let profile = Profile {
+            start: times.0,
+            duration,
+            period,
+            labels: self.labels,
+            processes: self.processes,
+            executables: self.executables.into_items(),
+            functions: self.functions.into_items(),
+            locations: self.locations.into_items(),
+            stacks: self.stacks.into_items(),
+            threads: self.threads.into_items(),
+            samples,
+            unwinding: Vec::new(),
+            losses: self.losses,
+            left_out: self.left_out,
+        };
+        Some((profile, times))
+    }
+
+    /// Keeps those labels that all have.
+    fn add_labels(&mut self, profile: &Profile) {
+        if self.windows.is_empty() {
+            self.labels.clone_from(&profile.labels);
+        } else {
+            let labels = &profile.labels;
+            self.labels
+                .retain(|name, value| labels.get(name) == Some(value));
+        }
+    }
+
+    /// The process that stands for a service.
+    fn process(&mut self, service: &str, profile: &Profile) -> ProcessIndex {
+        let told = as_one(service, profile);
+        if let Some(&index) = self.services.get(service) {
+            let known = &mut self.processes[index.0 as usize];
+            if (known.pid, &known.name) != (told.pid, &told.name) {
+                known.pid = 0;
+                service.clone_into(&mut known.name);
+            }
+            if told.is_python {
+                if !known.is_python {
+                    known.runtime = told.runtime;
+                } else if known.runtime != told.runtime {
+                    // Several, so none of them.
+                    known.runtime.clear();
+                }
+                known.is_python = true;
+            }
+            return index;
+        }
+        let index = ProcessIndex(index(self.processes.len()));
+        self.bytes += process_bytes(&told) + 2 * service.len();
+        self.processes.push(told);
+        self.services.insert(service.to_owned(), index);
+        index
+    }
+
+    fn stack(
+        &mut self,
+        profile: &Profile,
+        stack: &Stack,
+        known: &mut [Option<LocationId>],
+    ) -> StackId {
+        let locations = stack.iter().map(|id| {
+            let known = &mut known[id.0 as usize];
+            *known.get_or_insert_with(|| self.location(profile, profile.location(*id)))
+        });
+        let stack: Stack = locations.collect();
+        let before = self.stacks.len();
+        let frames = stack.len();
+        let id = StackId(self.stacks.index(stack));
+        if self.stacks.len() != before {
+            self.bytes += stack_bytes(frames);
+        }
+        id
+    }
+
+    fn location(&mut self, profile: &Profile, location: &Location) -> LocationId {
+        let code = location.code.map(|code| {
+            let executable = profile.executable(code.executable);
+            let before = self.executables.len();
+            let id = ExecutableId(self.executables.index(executable.clone()));
+            if self.executables.len() != before {
+                self.bytes += executable_bytes(executable);
+            }
+            Code {
+                executable: id,
+                address: code.address,
+            }
+        });
+        let mut lines = Vec::with_capacity(location.lines.len());
+        for line in &location.lines {
+            let function = profile.function(line.function);
+            let before = self.functions.len();
+            let id = FunctionId(self.functions.index(function.clone()));
+            if self.functions.len() != before {
+                self.bytes += function_bytes(function);
+            }
+            lines.push(Line {
+                function: id,
+                ..*line
+            });
+        }
+        let before = self.locations.len();
+        let bytes = location_bytes(location);
+        let id = LocationId(self.locations.index(Location {
+            lines: lines.into(),
+            code,
+        }));
+        if self.locations.len() != before {
+            self.bytes += bytes;
+        }
+        id
+    }
+}
+
+/// The processes of a profile as one.
+fn as_one(service: &str, profile: &Profile) -> Process {
+    if let [process] = &*profile.processes {
+        return match process.pid {
+            0 => Process {
+                name: service.to_owned(),
+                ..process.clone()
+            },
+            _ => process.clone(),
+        };
+    }
+    let pythons = || profile.processes.iter().filter(|process| process.is_python);
+    let runtime = pythons().next().map_or("", |process| &process.runtime);
+    let is_same = pythons().all(|process| process.runtime == runtime);
+    let images = profile.processes.first().map(|first| first.images.clone());
+    Process {
+        pid: 0,
+        parent: None,
+        name: service.to_owned(),
+        is_python: pythons().next().is_some(),
+        runtime: if is_same { runtime } else { "" }.to_owned(),
+        images: images.unwrap_or_default(),
+    }
+}
+
+/// CPU time as samples of one period.
+fn samples(cpu_ns: HashMap<(ThreadIndex, StackId), u64>, period: Duration) -> Vec<Sample> {
+    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let mut cpu_ns: Vec<_> = cpu_ns.into_iter().collect();
+    cpu_ns.sort_unstable();
+    let mut left_over = 0;
+    let sample = |((thread, stack), cpu_ns): (_, u64)| {
+        let all = cpu_ns + left_over;
+        left_over = all % period_ns;
+        Sample {
+            stack,
+            thread,
+            count: all / period_ns,
+        }
+    };
+    cpu_ns.into_iter().map(sample).collect()
+}
+
+/// The time that windows cover, when the first begins and when the last one ends. They are sorted.
+fn covered(windows: &[(SystemTime, Duration)]) -> Option<(Duration, (SystemTime, SystemTime))> {
+    let (first, _) = *windows.first()?;
+    let mut covered = Duration::ZERO;
+    let mut end = first;
+    for &(start, duration) in windows {
+        let ends = start.checked_add(duration).unwrap_or(start);
+        let begins = start.max(end);
+        covered += ends.duration_since(begins).unwrap_or_default();
+        end = end.max(ends);
+    }
+    Some((covered, (first, end)))
+}
+
+/// Roughly how much a profile adds if nothing in it is known, in bytes.
+fn size_bytes(profile: &Profile) -> usize {
+    let functions = profile.functions.iter().map(function_bytes).sum::<usize>();
+    let locations = profile.locations.iter().map(location_bytes).sum::<usize>();
+    let stacks = profile.stacks.iter().map(|stack| stack_bytes(stack.len()));
+    let executables = profile.executables.iter().map(executable_bytes);
+    let processes = profile.processes.iter().map(process_bytes).sum::<usize>();
+    let counts = profile.samples.len() * COUNT_BYTES + threads_bytes(profile);
+    functions + locations + stacks.sum::<usize>() + executables.sum::<usize>() + processes + counts
+}
+
+fn threads_bytes(profile: &Profile) -> usize {
+    let threads = profile.threads.iter();
+    threads
+        .map(|thread| 2 * (size_of::<Thread>() + thread.name.len()))
+        .sum()
+}
+
+fn process_bytes(process: &Process) -> usize {
+    let images = process.images.iter();
+    let images: usize = images
+        .map(|image| size_of_val(image) + image.path.as_os_str().len())
+        .sum();
+    2 * (size_of::<Process>() + process.name.len() + process.runtime.len()) + images
+}
+
+fn executable_bytes(executable: &Executable) -> usize {
+    let build_id = executable.build_id.as_ref().map_or(0, String::len);
+    2 * (size_of::<Executable>() + executable.path.as_os_str().len() + build_id)
+}
+
+/// Tables hold everything twice, once to find it by.
+fn stack_bytes(frames: usize) -> usize {
+    2 * (16 + frames * size_of::<LocationId>()) + 32
+}
+
+fn location_bytes(location: &Location) -> usize {
+    2 * (size_of::<Location>() + location.lines.len() * size_of::<Line>())
+}
+
+fn function_bytes(function: &Function) -> usize {
+    2 * (size_of::<Function>() + function.name.len() + function.file.len())
+}
+
+#[cfg(test)]
+mod tests;
