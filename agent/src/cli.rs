@@ -4,6 +4,7 @@
 //! whether the output can be written is the business of [`Output::prepare`].
 
 mod host;
+mod kept;
 mod output;
 
 use std::{
@@ -16,12 +17,15 @@ use std::{
 
 use clap::{
     CommandFactory as _, Parser,
-    builder::{PossibleValuesParser, TypedValueParser as _},
+    builder::{PossibleValuesParser, TypedValueParser},
     error::ErrorKind,
 };
 
-use self::host::HostFlags;
-pub use self::output::{Destination, Output, OutputError};
+use self::{host::HostFlags, kept::ReportFlags};
+pub use self::{
+    kept::{ReportOptions, ReportOutput},
+    output::{Destination, Output, OutputError},
+};
 use crate::{
     aggregate::{Filter, ThreadFilter},
     encode::{self, Format},
@@ -43,6 +47,8 @@ pub enum Command {
     Capture(Options),
     /// Sample every process of the host, until a signal comes.
     Host(HostOptions),
+    /// Show what was kept.
+    Report(ReportOptions),
     /// Say how a process is seen.
     Doctor {
         /// The process, as the agent sees its id.
@@ -187,8 +193,7 @@ struct Flags {
         long,
         value_name = "FORMAT",
         hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name))
-            .map(|name| Format::from_name(&name).unwrap_or(Format::Pprof))
+        value_parser = formats()
     )]
     format: Option<Format>,
 
@@ -217,6 +222,8 @@ struct Flags {
 enum Subcommand {
     /// Sample every process of this host all the time [default without any arguments]
     Run(HostFlags),
+    /// List what `agent run` has kept, or merge it into one profile
+    Report(ReportFlags),
     /// Say how a process is seen, and why it cannot be profiled if it cannot
     Doctor {
         /// Process to look at
@@ -228,6 +235,7 @@ enum Subcommand {
 const USAGE: &str = "\
 agent
        agent run [OPTIONS]
+       agent report [OPTIONS]
        agent [OPTIONS] --pid <PID>
        agent [OPTIONS] -- <COMMAND>...
        agent doctor --pid <PID>";
@@ -248,6 +256,8 @@ Examples:
   agent --children -o tests.svg -- pytest -n 4  a program and all that it starts
   agent doctor --pid 1234                       why is there no profile of it?
   agent run --config /etc/agent/agent.yaml      every process, all the time
+  agent report                                  what that has kept
+  agent report --service web --from -2h -o web.svg
   agent run --exporters '{grafana: {type: pyroscope, url: http://pyroscope:4040}}'";
 
 /// Why a command line cannot be carried out.
@@ -261,6 +271,8 @@ enum UsageError {
     UnknownEnding { path: PathBuf },
     #[error("standard output is the program's own: name a file for the profile with --output")]
     SharedOutput,
+    #[error("--from is not earlier than --to")]
+    NoTime,
 }
 
 impl TryFrom<Flags> for Command {
@@ -269,6 +281,7 @@ impl TryFrom<Flags> for Command {
     fn try_from(flags: Flags) -> Result<Self, UsageError> {
         match flags.subcommand {
             Some(Subcommand::Run(HostFlags(options))) => Ok(Self::Host(options)),
+            Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
             Some(Subcommand::Doctor { pid }) => Ok(Self::Doctor { pid }),
             None => Options::try_from(flags).map(Self::Capture),
         }
@@ -290,13 +303,7 @@ impl TryFrom<Flags> for Options {
         };
         let is_program = matches!(target, Target::Program { .. });
         let destination = flags.output.map_or(Destination::Unnamed, Destination::from);
-        let format = match (flags.format, &destination) {
-            (Some(format), _) => format,
-            (None, Destination::File(path)) => {
-                format_of(path).ok_or_else(|| UsageError::UnknownEnding { path: path.clone() })?
-            }
-            (None, _) => Format::Pprof,
-        };
+        let format = choose_format(flags.format, &destination)?;
         if is_program && destination == Destination::StandardOutput {
             return Err(UsageError::SharedOutput);
         }
@@ -316,6 +323,23 @@ impl TryFrom<Flags> for Options {
             threads: flags.threads,
             destination,
         })
+    }
+}
+
+/// What clap takes for a format.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::name))
+        .map(|name| Format::from_name(&name).unwrap_or(Format::Pprof))
+}
+
+/// The format that was asked for, or that the destination asks for.
+fn choose_format(named: Option<Format>, to: &Destination) -> Result<Format, UsageError> {
+    match (named, to) {
+        (Some(format), _) => Ok(format),
+        (None, Destination::File(path)) => {
+            format_of(path).ok_or_else(|| UsageError::UnknownEnding { path: path.clone() })
+        }
+        (None, _) => Ok(Format::Pprof),
     }
 }
 

@@ -19,6 +19,7 @@ async fn main() -> ExitCode {
     let result = match cli::parse() {
         cli::Command::Capture(options) => run::run(&options).await,
         cli::Command::Host(options) => watch(&options).await,
+        cli::Command::Report(options) => run::report_kept(&options, &folder()),
         cli::Command::Doctor { pid } => examine(pid).await,
     };
     result.unwrap_or_else(|error| {

@@ -31,6 +31,7 @@ mod end_to_end {
     mod impossible;
     mod inner_interpreters;
     mod jit;
+    mod kept;
     mod machine;
     mod many_threads;
     mod native;

@@ -5,6 +5,7 @@ mod capture;
 mod code;
 mod end;
 mod host;
+mod kept;
 mod names;
 mod sample;
 
@@ -30,6 +31,7 @@ use crate::{
 use capture::Capture;
 use end::{End, Signals, Why};
 pub use host::run_host;
+pub use kept::report_kept;
 pub use sample::sample;
 
 /// Samples a process, or a program from its start to its end, and writes its profile.

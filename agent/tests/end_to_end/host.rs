@@ -25,12 +25,15 @@ use super::{
 };
 
 /// Samples per second of CPU time.
-const RATE: u64 = 97;
+pub(super) const RATE: u64 = 97;
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// The folder of profiles in the folder of an agent.
+pub(super) const PROFILES: &str = "profiles";
 
 /// The agent of a host, with a folder for its profiles.
-struct Host {
+pub(super) struct Host {
     agent: Running,
     folder: TempDir,
     address: SocketAddr,
@@ -38,11 +41,11 @@ struct Host {
 
 impl Host {
     /// Starts it with this configuration besides, and waits until it samples.
-    fn start(configuration: &str) -> Self {
+    pub(super) fn start(configuration: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let address = free_address();
         let file = folder.path().join("agent.yaml");
-        let path = folder.path().join("profiles");
+        let path = folder.path().join(PROFILES);
         fs::write(&file, in_folder(&path, configuration)).unwrap();
         let arguments = [
             "--listen",
@@ -88,11 +91,17 @@ impl Host {
 
     /// Ends it in order, and gives its profiles by their service.
     fn end(self) -> BTreeMap<String, Profile> {
+        let folder = self.stop();
+        profiles(&folder.path().join(PROFILES))
+    }
+
+    /// Ends it in order, and gives the folder with its profiles in [`PROFILES`].
+    pub(super) fn stop(self) -> TempDir {
         self.agent.signal(Signal::TERM);
         let capture = self.agent.finish();
         assert!(capture.status.success(), "{}", capture.messages);
         assert!(!capture.messages.contains("WARN"), "{}", capture.messages);
-        profiles(&self.folder.path().join("profiles"))
+        self.folder
     }
 }
 
@@ -145,7 +154,7 @@ fn count(profile: &Profile, functions: &[&str]) -> u64 {
 }
 
 /// Waits until a process has used so much more CPU time, however busy the machine is.
-fn wait_for_cpu(target: &Target, time: Duration) {
+pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
     let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", target.pid())).unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -167,7 +176,7 @@ fn assert_busy(profile: &Profile) {
 }
 
 /// A workload, with a name for OpenTelemetry.
-fn service(workload: &str, name: &str) -> Target {
+pub(super) fn service(workload: &str, name: &str) -> Target {
     let environment = [("OTEL_SERVICE_NAME", name)];
     Target::start_in(machine::one_interpreter(), workload, &[], &environment)
 }
@@ -290,7 +299,7 @@ fn another_configuration_takes_effect_without_a_gap() {
     assert!(capture.status.success(), "{}", capture.messages);
     let refused = "the configuration stays as it was";
     assert!(capture.messages.contains(refused), "{}", capture.messages);
-    let first = profiles(&host.folder.path().join("profiles"));
+    let first = profiles(&host.folder.path().join(PROFILES));
     let second = profiles(second.path());
     assert_busy(&first["busy"]);
     assert_eq!(second.keys().collect::<Vec<_>>(), ["renamed"]);
