@@ -242,7 +242,7 @@ impl Metrics {
     ) {
         let labels = labels
             .iter()
-            .map(|(name, value)| (*name, (*value).to_owned()))
+            .map(|(name, value)| (*name, escaped(value)))
             .collect();
         let family = self.0.entry(name).or_insert(Family {
             help,
@@ -250,6 +250,21 @@ impl Metrics {
         });
         family.values.push((labels, value));
     }
+}
+
+/// A value of a label as it is written, which the encoder leaves to others: it may be the path of
+/// anybody's file.
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for letter in value.chars() {
+        match letter {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+    text
 }
 
 impl prometheus_client::collector::Collector for Metrics {
@@ -288,16 +303,16 @@ mod tests {
     #[test]
     fn names_and_values_are_those_of_prometheus() {
         let mut metrics = Metrics::default();
-        metrics.counter("agent_a", "What a is", &[("why", "x\"y")], 7);
+        metrics.counter("agent_a", "What a is", &[("why", "x\"y\\\n")], 7);
         metrics.counter("agent_a", "What a is", &[("why", "z")], u64::MAX);
         metrics.gauge("agent_b", "What b is", &[], 0.5);
         assert_eq!(
             metrics.text(),
-            "# HELP agent_a What a is.\n\
+            "# HELP agent_a What a is\n\
              # TYPE agent_a counter\n\
-             agent_a_total{why=\"x\\\"y\"} 7\n\
+             agent_a_total{why=\"x\\\"y\\\\\\n\"} 7\n\
              agent_a_total{why=\"z\"} 18446744073709551615\n\
-             # HELP agent_b What b is.\n\
+             # HELP agent_b What b is\n\
              # TYPE agent_b gauge\n\
              agent_b 0.5\n\
              # EOF\n"

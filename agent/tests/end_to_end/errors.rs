@@ -97,7 +97,8 @@ fn missing_capabilities_are_named() {
 fn a_command_line_without_sense_has_a_status_of_its_own() {
     let _machine = machine::alone();
     for arguments in [
-        "",
+        "--rate 99",
+        "run --rates 99",
         "--pid 0",
         "--pid 1 --duration 0",
         "--pid 1 --rate 0",

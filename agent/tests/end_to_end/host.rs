@@ -307,6 +307,25 @@ fn another_configuration_takes_effect_without_a_gap() {
 }
 
 #[test]
+fn without_arguments_the_host_is_sampled_into_a_folder() {
+    let _machine = machine::alone();
+    let state = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+    command
+        .env("STATE_DIRECTORY", state.path())
+        .env("AGENT_LISTEN", "off")
+        .env("AGENT_RATE", RATE.to_string());
+    let mut agent = Running::from_command(command);
+    agent.wait_until_sampling();
+    let busy = service("busy", "busy");
+    wait_for_cpu(&busy, SECOND);
+    agent.signal(Signal::INT);
+    let capture = agent.finish();
+    assert!(capture.status.success(), "{}", capture.messages);
+    assert_busy(&profiles(&state.path().join("profiles"))["busy"]);
+}
+
+#[test]
 fn an_agent_that_is_killed_leaves_nothing_in_the_kernel() {
     let _machine = machine::alone();
     let programs = || {

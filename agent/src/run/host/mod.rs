@@ -12,6 +12,7 @@ mod population;
 mod report;
 
 use std::{
+    pin::pin,
     process::ExitCode,
     time::{Duration, Instant, SystemTime},
 };
@@ -289,8 +290,7 @@ impl Host {
             // The spools of the old ones are the new ones'.
             let none = Exporters::start(Vec::new())?;
             let old = std::mem::replace(&mut self.exporters, none);
-            self.totals
-                .add_ended(old.shut_down(self.config.shutdown_timeout).await);
+            shut_down(old, self.config.shutdown_timeout).await;
             match Exporters::start(config.exporters.clone()) {
                 Ok(exporters) => self.exporters = exporters,
                 Err(error) => {
@@ -321,13 +321,7 @@ impl Host {
         self.kernel.stop()?;
         self.drain();
         self.report();
-        let statuses = self.exporters.shut_down(self.config.shutdown_timeout).await;
-        for status in statuses {
-            let dropped = status.counts.dropped.total();
-            if dropped > 0 {
-                warn!(exporter = status.name, dropped, "profiles were dropped");
-            }
-        }
+        shut_down(self.exporters, self.config.shutdown_timeout).await;
         info!("ended");
         Ok(())
     }
@@ -342,6 +336,24 @@ impl Host {
                 let _ = reply.send(());
             }
             Request::Profile(asked) => self.begin_pull(asked),
+        }
+    }
+}
+
+/// Delivers what waits, which may take longer than systemd waits for a sign of life.
+async fn shut_down(exporters: Exporters, limit: Duration) {
+    let mut end = pin!(exporters.shut_down(limit));
+    let mut watchdog = interval(telemetry::watchdog_period());
+    let statuses = loop {
+        tokio::select! {
+            statuses = &mut end => break statuses,
+            _ = watchdog.tick() => telemetry::feed_watchdog(),
+        }
+    };
+    for status in statuses {
+        let dropped = status.counts.dropped.total();
+        if dropped > 0 {
+            warn!(exporter = status.name, dropped, "profiles were dropped");
         }
     }
 }

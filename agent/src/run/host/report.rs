@@ -8,7 +8,7 @@ use super::Host;
 use crate::{
     aggregate::{About, Filter, Window},
     encode::{self, Format, encode},
-    export::{Report, Status},
+    export::Report,
     labels::Labels,
     profile::{Losses, Profile, Reached},
     run::names::Names,
@@ -36,16 +36,9 @@ pub(super) struct Totals {
     pub(super) whole_stacks: u64,
     /// Native stacks that are cut, by the executable in which.
     pub(super) cut_stacks: BTreeMap<String, u64>,
-    /// What exporters did that there are no longer.
-    pub(super) ended: Vec<Status>,
 }
 
 impl Totals {
-    /// Remembers what exporters did that there are no longer.
-    pub(super) fn add_ended(&mut self, statuses: Vec<Status>) {
-        self.ended = statuses;
-    }
-
     fn add(&mut self, profile: &Profile) {
         self.profiles += 1;
         self.samples += profile.total();
