@@ -6,6 +6,7 @@ mod code;
 mod end;
 mod host;
 mod kept;
+mod memory;
 mod names;
 mod sample;
 
@@ -42,6 +43,7 @@ pub use sample::sample;
 ///
 /// One sentence that says what to do.
 pub async fn run(options: &Options) -> Result<ExitCode> {
+    memory::keep_memory_small();
     // First: without these even the process id could be misunderstood.
     kernel::check_requirements()?;
     let mut discovery = Discovery::default();

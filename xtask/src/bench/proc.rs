@@ -101,9 +101,16 @@ pub(super) fn maps(pid: u32) -> Result<(Vec<u32>, u64)> {
     Ok((ids, bytes))
 }
 
-/// The account of the program at this path of [`programs`], while it is loaded.
+/// `BPF_PROG_TYPE_PERF_EVENT`: a program that a clock runs.
+const OF_A_CLOCK: u64 = 7;
+
+/// The account of the program at this path of [`programs`], while it is loaded, if it is one that a
+/// clock runs.
 pub(super) fn program_runs(path: impl AsRef<Path>) -> Option<ProgramRuns> {
     let text = fs::read_to_string(path).ok()?;
+    if field(&text, "prog_type")? != OF_A_CLOCK {
+        return None;
+    }
     Some(ProgramRuns {
         time_ns: field(&text, "run_time_ns")?,
         count: field(&text, "run_cnt")?,

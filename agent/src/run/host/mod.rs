@@ -7,7 +7,6 @@
 
 mod answer;
 mod limit;
-mod memory;
 mod population;
 mod report;
 
@@ -29,6 +28,7 @@ pub(super) use population::Population;
 
 use super::{
     capture::{Capture, due, tables_done},
+    memory::{give_memory_back, keep_memory_small},
     names::NativeNames,
     random_seed,
 };
@@ -68,7 +68,7 @@ pub async fn run_host(
     config: Config,
     read_config: impl Fn() -> Result<Config, config::Error>,
 ) -> Result<ExitCode> {
-    memory::keep_small();
+    keep_memory_small();
     kernel::check_requirements()?;
     let mut signals = Signals::new()?;
     let exporters = Exporters::start(config.exporters.clone())?;
@@ -233,7 +233,7 @@ impl Host {
     fn end_window(&mut self) {
         self.report();
         self.forget();
-        memory::give_back();
+        give_memory_back();
         if let Some(period) = self.limit.adjust(self.config.rate, self.period) {
             match self.kernel.set_period(period) {
                 Ok(()) => self.period = period,

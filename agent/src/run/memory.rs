@@ -5,7 +5,7 @@
 //! third of the agent's memory.
 
 /// Lets all threads share one heap. To be called before there are others.
-pub(super) fn keep_small() {
+pub(super) fn keep_memory_small() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes two numbers; no other thread allocates yet.
     unsafe {
@@ -14,7 +14,7 @@ pub(super) fn keep_small() {
 }
 
 /// Gives what is free back to the kernel.
-pub(super) fn give_back() {
+pub(super) fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and may be called at any time.
     unsafe {
