@@ -17,6 +17,10 @@ const RATE: &str = "999";
 /// CPU time that the workload `short` uses in its function `spin`, in samples.
 const SPUN: u64 = 100;
 
+/// Least part of that which is seen, in percent: on a machine that has more to do, the agent may
+/// look at a program some ten milliseconds after its start.
+const SEEN_PERCENT: u64 = 60;
+
 /// A program and its arguments.
 pub(crate) struct Program(pub(crate) Vec<String>);
 
@@ -62,7 +66,7 @@ pub(crate) fn assert_spun<'a>(stacks: impl Iterator<Item = (&'a [Frame], u64)>) 
         .map(|(_, count)| count)
         .sum();
     assert!(
-        (SPUN * 85 / 100..SPUN * 115 / 100).contains(&spun),
+        (SPUN * SEEN_PERCENT / 100..SPUN * 115 / 100).contains(&spun),
         "{spun} of {SPUN} samples"
     );
 }
