@@ -9,6 +9,8 @@ pub struct KernelLayout {
     pub thread_pointer: u32,
     /// `task_struct.tgid`.
     pub tgid: u32,
+    /// `task_struct.flags`, 32 bits.
+    pub flags: u32,
     /// `task_struct.nvcsw`, which `nivcsw` follows: how often the thread gave up a processor
     /// and how often it was taken from it.
     pub switches: u32,
@@ -31,4 +33,4 @@ pub struct KernelLayout {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 36);
+const _: () = assert!(size_of::<KernelLayout>() == 40);

@@ -35,6 +35,10 @@ pub struct Process {
     pub is_excluded: u16,
 }
 
+/// Key in the map `PROCESSES` of all threads that are the kernel's own: the process id of `kthreadd`,
+/// which starts them and is itself started second.
+pub const KERNEL_THREADS: u32 = 2;
+
 /// What the user half changes while the kernel half runs: the one value of the map `CONTROL`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

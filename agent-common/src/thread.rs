@@ -57,6 +57,14 @@ impl States {
         }
     }
 
+    /// Forgets all of them.
+    #[inline(always)]
+    pub const fn clear(&mut self) {
+        self.all[0] = ThreadState::NONE;
+        self.count = 0;
+        self.has_several_interpreters = 0;
+    }
+
     /// How many there are.
     #[inline(always)]
     #[must_use]

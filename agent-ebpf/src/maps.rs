@@ -146,6 +146,7 @@ pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
 pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout {
     thread_pointer: 0,
     tgid: 0,
+    flags: 0,
     switches: 0,
     memory: 0,
     executable_pages: 0,

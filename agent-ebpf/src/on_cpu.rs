@@ -4,6 +4,7 @@ use agent_common::{
     attribute::MAX_ATTRIBUTES,
     counter::Counter,
     limits::{MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_NATIVE_VISITED, MAX_THREADS, MAX_VISITED},
+    maps::KERNEL_THREADS,
     record::{NativeEnd, ProcessEventKind, WalkEnd},
 };
 use aya_ebpf::{
@@ -94,13 +95,19 @@ fn begin_sample() -> Option<()> {
     // SAFETY: the helper takes no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let pid_tgid = bpf_get_current_pid_tgid();
-    let tgid = (pid_tgid >> 32) as u32;
-    let Some(process) = PROCESSES.get_ptr_mut(tgid) else {
-        if WHOLE_HOST.load() != 0 && Task::current().has_memory() {
+    let task = Task::current();
+    let mut tgid = (pid_tgid >> 32) as u32;
+    let mut process = PROCESSES.get_ptr_mut(tgid);
+    // A processor that idles runs the process 0.
+    if process.is_none() && tgid != 0 && WHOLE_HOST.load() != 0 {
+        if task.is_kernel_thread() {
+            tgid = KERNEL_THREADS;
+            process = PROCESSES.get_ptr_mut(tgid);
+        } else if task.has_memory() {
             count(Counter::UNKNOWN_PROCESSES);
         }
-        return None;
-    };
+    }
+    let process = process?;
     // SAFETY: values of the map stay readable while the program runs.
     if unsafe { (*process).is_excluded } != 0 {
         return None;
@@ -113,7 +120,6 @@ fn begin_sample() -> Option<()> {
     sampler.known_since_ns.set(control.known_since_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
-    let task = Task::current();
     // SAFETY: values of the map stay readable and writable while the program runs; another
     // processor may write the same number of pages, or that of a moment before.
     unsafe {
@@ -267,6 +273,9 @@ extern "C" fn settle_all_frames(frames: u32) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn name_thread(end: u32) -> u32 {
+    if end == u32::from(WalkEnd::NO_PYTHON.0) {
+        steps::meet_thread();
+    }
     let mut outcome = Outcome(steps::begin_name(end));
     let mut step = 0;
     while outcome == Outcome::NEXT && step < MAX_ATTRIBUTES {

@@ -49,7 +49,16 @@ impl Task {
         read(memory.wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()))
     }
 
-    /// Whether it has memory of its own, as all have but the kernel's threads.
+    /// Whether it is a thread of the kernel's own.
+    #[inline(always)]
+    pub(crate) fn is_kernel_thread(self) -> bool {
+        /// `PF_KTHREAD`.
+        const KERNEL_THREAD: u32 = 0x20_0000;
+        read::<u32>(self.field(|layout| layout.flags)) & KERNEL_THREAD != 0
+    }
+
+    /// Whether it has memory of its own: the kernel's threads have none, and those that end no
+    /// longer.
     #[inline(always)]
     pub(crate) fn has_memory(self) -> bool {
         read::<u64>(self.field(|layout| layout.memory)) != 0

@@ -16,6 +16,7 @@ use std::{
 use agent_common::record::{ProcessEvent, ProcessEventKind};
 
 use crate::{
+    kernel::MAX_PROCESSES,
     process::{self, Descendant, Process},
     profile,
     python::{self, Detector, Interpreter},
@@ -30,9 +31,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Time without a look after which the next pause is the first again.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Most processes that are known at the same time; more are sampled without a name.
-const MAX_PROCESSES: usize = 16_384;
-
 /// What was found out about a process.
 #[derive(Debug)]
 pub struct Finding {
@@ -40,8 +38,9 @@ pub struct Finding {
     pub process: profile::Process,
     /// Its interpreter, if it runs Python and that was not known before.
     pub interpreter: Option<Box<Interpreter>>,
-    /// Whether it has just been forked, and is all that its parent is.
-    pub is_copy: bool,
+    /// The process as it was looked at; [`None`] if it has just been forked, and is all that its
+    /// parent is.
+    pub opened: Option<Process>,
 }
 
 /// The processes that are followed.
@@ -96,7 +95,7 @@ impl Discovery {
     /// When it is gone or cannot be looked at.
     pub fn add(&mut self, pid: u32) -> Result<(Finding, Option<python::Error>), process::Error> {
         let process = Process::open(pid)?;
-        Ok(self.examine(&process, None))
+        Ok(self.examine(process, None))
     }
 
     /// Begins with a process that is going to run something, nobody knows yet what.
@@ -105,11 +104,7 @@ impl Discovery {
             pid,
             ..profile::Process::default()
         };
-        self.learn(&Finding {
-            process,
-            interpreter: None,
-            is_copy: false,
-        });
+        self.learn(&process);
     }
 
     /// Begins with a process that another one has started, whatever it runs.
@@ -162,11 +157,11 @@ impl Discovery {
                 ..original.process.clone()
             },
             interpreter: None,
-            is_copy: true,
+            opened: None,
         };
         let due = original.due;
         let is_new = original.is_new;
-        self.learn(&finding);
+        self.learn(&finding.process);
         if let Some(known) = self.known.get_mut(&pid) {
             known.is_new = is_new;
         }
@@ -225,85 +220,66 @@ impl Discovery {
     fn look(&mut self, pid: u32, parent: Option<u32>) -> Option<Finding> {
         // A process that is gone keeps the name that it had.
         let process = Process::open(pid).ok()?;
-        Some(self.examine(&process, parent).0)
+        Some(self.examine(process, parent).0)
     }
 
     /// Looks for Python in a process and learns what it is; if that is none, also why.
     fn examine(
         &mut self,
-        process: &Process,
+        opened: Process,
         parent: Option<u32>,
     ) -> (Finding, Option<python::Error>) {
-        match look(&mut self.detector, process, parent) {
-            Ok(finding) => {
-                self.learn(&finding);
-                (finding, None)
+        let mut process = profile::Process {
+            pid: opened.pid(),
+            parent,
+            name: opened.name().to_owned(),
+            executable: opened.executable().to_owned(),
+            ..profile::Process::default()
+        };
+        let (interpreter, obstacle) = match self.detector.detect(&opened) {
+            Ok(interpreter) => {
+                process.is_python = true;
+                process.runtime = format!("CPython {}", interpreter.version);
+                process.images = Arc::clone(&interpreter.images);
+                (Some(Box::new(interpreter)), None)
             }
-            Err(error) => {
-                let finding = without_python(process, parent);
-                self.learn(&finding);
-                if is_early(&error)
-                    && let Some(known) = self.known.get(&process.pid())
-                {
-                    let due = known.looked + known.pause();
-                    self.set_due(process.pid(), Some(due));
-                }
-                (finding, Some(error))
-            }
+            Err(error) => (None, Some(error)),
+        };
+        self.learn(&process);
+        if obstacle.as_ref().is_some_and(is_early)
+            && let Some(known) = self.known.get(&process.pid)
+        {
+            let due = known.looked + known.pause();
+            self.set_due(process.pid, Some(due));
         }
+        let finding = Finding {
+            process,
+            interpreter,
+            opened: Some(opened),
+        };
+        (finding, obstacle)
     }
 
-    fn learn(&mut self, finding: &Finding) {
-        let pid = finding.process.pid;
+    fn learn(&mut self, process: &profile::Process) {
+        let pid = process.pid;
         let now = Instant::now();
         let looks = match self.known.get(&pid) {
             Some(known) if now.duration_since(known.looked) < QUIET => known.looks + 1,
             _ => 0,
         };
+        // More are sampled without a name.
         if self.known.len() >= MAX_PROCESSES && !self.known.contains_key(&pid) {
             return;
         }
         self.set_due(pid, None);
         let known = Known {
-            process: finding.process.clone(),
+            process: process.clone(),
             looks,
             looked: now,
             due: None,
             is_new: false,
         };
         self.known.insert(pid, known);
-    }
-}
-
-/// Looks for Python in a process.
-fn look(
-    detector: &mut Detector,
-    process: &Process,
-    parent: Option<u32>,
-) -> Result<Finding, python::Error> {
-    let interpreter = detector.detect(process)?;
-    Ok(Finding {
-        process: profile::Process {
-            is_python: true,
-            runtime: format!("CPython {}", interpreter.version),
-            images: Arc::clone(&interpreter.images),
-            ..without_python(process, parent).process
-        },
-        interpreter: Some(Box::new(interpreter)),
-        is_copy: false,
-    })
-}
-
-fn without_python(process: &Process, parent: Option<u32>) -> Finding {
-    Finding {
-        process: profile::Process {
-            pid: process.pid(),
-            parent,
-            name: process.name().to_owned(),
-            ..profile::Process::default()
-        },
-        interpreter: None,
-        is_copy: false,
     }
 }
 
@@ -372,13 +348,9 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_is_not_waited_for() {
         let mut discovery = Discovery::default();
-        discovery.learn(&super::Finding {
-            process: profile::Process {
-                pid: u32::MAX,
-                ..profile::Process::default()
-            },
-            interpreter: None,
-            is_copy: false,
+        discovery.learn(&profile::Process {
+            pid: u32::MAX,
+            ..profile::Process::default()
         });
         discovery.set_due(u32::MAX, Some(Instant::now()));
         assert!(discovery.look_when_due(Instant::now()).is_none());

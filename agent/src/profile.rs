@@ -67,8 +67,10 @@ pub struct Process {
     pub pid: u32,
     /// The id of its parent, where it is known.
     pub parent: Option<u32>,
-    /// Name of its executable, without folders.
+    /// The kernel's name of it (`comm`), or what stands for it.
     pub name: String,
+    /// Path of its executable as it sees it, where it is known.
+    pub executable: PathBuf,
     /// Whether it runs Python.
     pub is_python: bool,
     /// What the interpreter is, for example `CPython 3.12.1`; empty without one.

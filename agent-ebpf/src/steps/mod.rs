@@ -14,7 +14,7 @@ pub(crate) use describe::describe;
 pub(crate) use name::{Naming, begin_name, find_name, send_name};
 pub(crate) use native::{NATIVE_FRAMES_PER_STEP, begin_native, send_native, walk_native_frames};
 pub(crate) use settle::{FRAMES_PER_SETTLE, send_stack, settle_frames};
-pub(crate) use thread::{THREADS_PER_STEP, begin_search, find_thread, recall_thread};
+pub(crate) use thread::{THREADS_PER_STEP, begin_search, find_thread, meet_thread, recall_thread};
 pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, go_on, walk_frames};
 
 /// What a step came to: a number, since that is all that such a function may give.

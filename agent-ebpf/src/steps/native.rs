@@ -7,6 +7,7 @@ use agent_common::{
     held::masked,
     layout::RunStyle,
     limits::MAX_KERNEL_FRAMES,
+    maps::KERNEL_THREADS,
     native::{MAX_ENTRIES, NativeStep, NativeWalk, Python},
     record::{NativeEnd, NativeFrame, NativeStackHead},
 };
@@ -41,6 +42,9 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
         let address = native.kernel[(nth & MAX_KERNEL_FRAMES as u32) as usize];
         native.walk.keep_kernel(address);
         nth += 1;
+    }
+    if Sampler::current()?.tgid.get() == KERNEL_THREADS {
+        return Some(NativeOutcome::ended(NativeEnd::KERNEL_THREAD));
     }
     if !native.registers.read() {
         return Some(NativeOutcome::ended(NativeEnd::NO_REGISTERS));

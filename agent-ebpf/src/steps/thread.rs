@@ -116,6 +116,36 @@ fn try_find_thread() -> Option<Outcome> {
     Some(Outcome::NEXT)
 }
 
+/// Remembers a thread of a process that runs no Python, unless it is remembered already.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn meet_thread() -> u32 {
+    try_meet_thread().unwrap_or(FAULT).0
+}
+
+#[inline(always)]
+fn try_meet_thread() -> Option<Outcome> {
+    let sampler = Sampler::current()?;
+    if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
+        // SAFETY: values of the map stay readable while the program runs.
+        if unsafe { (*known).tgid } == sampler.tgid.get() {
+            return Some(Outcome::DONE);
+        }
+    }
+    let thread = &mut sampler.thread;
+    thread.states.clear();
+    // Nobody has searched yet: should Python be found, that is due.
+    thread.searched = Trust::new(0);
+    thread.named = Trust::new(sampler.time_ns.get());
+    thread.name = 0;
+    thread.newest_interpreter = 0;
+    thread.thread_id = sampler.thread_id.get();
+    thread.tgid = sampler.tgid.get();
+    let thread: &Thread = thread;
+    let _ = THREADS.insert(sampler.tid.get(), thread, 0);
+    Some(Outcome::DONE)
+}
+
 /// Remembers which states the thread has, or that it has none.
 #[inline(always)]
 fn remember(sampler: &mut Sampler) {

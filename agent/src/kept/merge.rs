@@ -238,14 +238,14 @@ fn as_one(service: &str, profile: &Profile) -> Process {
     let pythons = || profile.processes.iter().filter(|process| process.is_python);
     let runtime = pythons().next().map_or("", |process| &process.runtime);
     let is_same = pythons().all(|process| process.runtime == runtime);
-    let images = profile.processes.first().map(|first| first.images.clone());
+    let first = profile.processes.first().cloned().unwrap_or_default();
     Process {
         pid: 0,
         parent: None,
         name: service.to_owned(),
         is_python: pythons().next().is_some(),
         runtime: if is_same { runtime } else { "" }.to_owned(),
-        images: images.unwrap_or_default(),
+        ..first
     }
 }
 
@@ -304,7 +304,8 @@ fn process_bytes(process: &Process) -> usize {
     let images: usize = images
         .map(|image| size_of_val(image) + image.path.as_os_str().len())
         .sum();
-    2 * (size_of::<Process>() + process.name.len() + process.runtime.len()) + images
+    let executable = process.executable.as_os_str().len();
+    2 * (size_of::<Process>() + process.name.len() + process.runtime.len() + executable) + images
 }
 
 fn executable_bytes(executable: &Executable) -> usize {

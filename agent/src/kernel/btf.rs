@@ -49,6 +49,7 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
             task(&["thread", "fsbase"])?
         },
         tgid: task(&["tgid"])?,
+        flags: task(&["flags"])?,
         switches: task(&["nvcsw"])?,
         memory: task(&["mm"])?,
         executable_pages: btf.offset("mm_struct", &["exec_vm"])?,

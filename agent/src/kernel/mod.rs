@@ -45,11 +45,11 @@ const TRACEPOINTS: [(&str, &str); 3] = [
     ("on_exit", "sched_process_exit"),
 ];
 
-/// Processes that can be known at the same time, of a program and its children.
-const MAX_PROCESSES: u32 = 4096;
+/// Most processes that can be known at the same time.
+pub const MAX_PROCESSES: usize = 32_768;
 
-/// Processes of a host that can be known at the same time.
-const MAX_PROCESSES_OF_HOST: u32 = 32_768;
+/// The same where there are only a program and its children.
+const MAX_PROCESSES_OF_PROGRAM: usize = 4096;
 
 /// Where the interpreter of a process is.
 #[derive(Clone, Copy, Debug)]
@@ -485,11 +485,12 @@ fn tells_registers() -> bool {
 
 /// How many processes the kernel half can know at the same time.
 fn max_processes(settings: &Settings) -> u32 {
-    if settings.whole_host {
-        MAX_PROCESSES_OF_HOST
-    } else {
+    let most = if settings.whole_host {
         MAX_PROCESSES
-    }
+    } else {
+        MAX_PROCESSES_OF_PROGRAM
+    };
+    u32::try_from(most).unwrap_or(u32::MAX)
 }
 
 /// The program that the clock runs.

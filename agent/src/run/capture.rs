@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use agent_common::{
     counter::Counter,
+    maps::KERNEL_THREADS,
     record::{AbsentPage, ProcessEvent, ProcessEventKind},
 };
 use anyhow::Result;
-use tokio::time::{MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
 
 use super::{
     code::{Done, FollowedCode},
     end::{End, Why},
-    host::Population,
+    host::{KERNEL, Population},
     names::{Names, NativeNames},
 };
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
     kernel::{Counters, Kernel, Python},
     launch::Program,
     process::{self, Descendant},
-    profile::Profile,
+    profile::{self, Profile},
     record::Record,
     report::Progress,
     symbolize::Symbolizer,
@@ -31,6 +32,13 @@ use crate::{
 
 /// How often the ring buffer is read when the kernel half does not ask for it.
 const READ_EVERY: Duration = Duration::from_millis(200);
+
+/// Ticks at which the ring buffer is read.
+pub(super) fn reading() -> Interval {
+    let mut ticks = interval(READ_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
 
 /// What has been read of the ring buffer, and what is known of the processes.
 pub(super) struct Capture {
@@ -76,8 +84,7 @@ impl Capture {
             Some(_) => None,
             None => duration.map(Progress::new),
         };
-        let mut ticks = interval(READ_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = reading();
         let why = loop {
             let mut done = Vec::new();
             let why = tokio::select! {
@@ -171,19 +178,35 @@ impl Capture {
             kernel.update_process(finding.process.pid, &python)?;
         }
         if let Some(code) = &mut self.code
-            && !finding.is_copy
+            && let Some(opened) = &finding.opened
         {
-            code.look_at(kernel, finding.process.pid)?;
+            code.look_at(kernel, opened)?;
         }
         if let Some(population) = &mut self.population {
-            let is_profiled = population.learn(&finding.process, finding.is_copy);
+            let is_profiled = population.learn(&finding.process, finding.opened.as_ref());
             // A process is included when it begins to run a program, and as its parent when it is
             // forked.
-            if !is_profiled || (finding.is_copy && population.ids_matter) {
+            if !is_profiled || (finding.opened.is_none() && population.ids_matter) {
                 kernel.set_excluded(finding.process.pid, !is_profiled)?;
             }
         }
         self.aggregator.add_process(finding.process);
+        Ok(())
+    }
+
+    /// Begins with the threads that are the kernel's own.
+    pub(super) fn add_kernel_threads(&mut self, kernel: &mut Kernel) -> Result<()> {
+        kernel.add_process(KERNEL_THREADS, None, false)?;
+        if let Some(population) = &mut self.population
+            && !population.learn_kernel_threads()
+        {
+            kernel.set_excluded(KERNEL_THREADS, true)?;
+        }
+        self.aggregator.add_process(profile::Process {
+            pid: KERNEL_THREADS,
+            name: KERNEL.to_owned(),
+            ..profile::Process::default()
+        });
         Ok(())
     }
 
@@ -195,12 +218,13 @@ impl Capture {
         }
     }
 
-    /// Looks at a process that was there before.
-    pub(super) fn look_at(&mut self, kernel: &mut Kernel, found: Descendant) -> Result<()> {
-        match self.discovery.add_descendant(found) {
-            Some(finding) => self.apply(kernel, finding),
-            None => Ok(()),
-        }
+    /// Begins with a process that was there before and runs a program, and all that it starts.
+    pub(super) fn add(&mut self, kernel: &mut Kernel, found: Descendant) -> Result<()> {
+        let Some(finding) = self.discovery.add_descendant(found) else {
+            return Ok(());
+        };
+        kernel.add_process(found.pid, None, true)?;
+        self.apply(kernel, finding)
     }
 
     /// Takes one record.

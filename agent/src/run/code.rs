@@ -41,14 +41,12 @@ impl FollowedCode {
 
     /// Looks at what a process has mapped, and begins to make the smaller of the tables that are
     /// new.
-    pub(super) fn look_at(&mut self, kernel: &mut Kernel, pid: u32) -> Result<()> {
+    pub(super) fn look_at(&mut self, kernel: &mut Kernel, process: &Process) -> Result<()> {
         // One that is gone keeps what was known of it.
-        let Ok(process) = Process::open(pid) else {
+        let Ok(mappings) = self.code.look(process) else {
             return Ok(());
         };
-        let Ok(mappings) = self.code.look(&process) else {
-            return Ok(());
-        };
+        let pid = process.pid();
         if !kernel.set_mappings(pid, &mappings)? {
             self.left_out.insert(pid);
         }

@@ -1,25 +1,19 @@
 //! All that can end a capture.
 
-use std::{
-    future::{pending, poll_fn},
-    io,
-    process::ExitCode,
-    task::Poll,
-    time::Duration,
-};
+use std::{future::pending, io, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
 use rustix::{
     fd::OwnedFd,
     io::Errno,
-    process::{self, Pid, PidfdFlags, pidfd_open},
+    process::{Pid, PidfdFlags, pidfd_open},
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    signal::unix::{Signal, SignalKind, signal},
     time::Instant,
 };
 
+use super::signals::Signals;
 use crate::launch::Program;
 
 /// Why a capture is over.
@@ -28,60 +22,6 @@ pub(super) enum Why {
     TimeOver,
     Interrupted,
     ProcessEnded,
-}
-
-/// The signals that are handled, and what they do.
-pub(super) struct Signals {
-    handlers: Vec<(process::Signal, Signal)>,
-    end_capture: bool,
-}
-
-impl Signals {
-    /// Those that end a capture of a process.
-    pub(super) fn to_end() -> Result<Self> {
-        Self::new(&[process::Signal::INT, process::Signal::TERM], true)
-    }
-
-    /// Those that are meant for the program that was started.
-    pub(super) fn to_pass_on() -> Result<Self> {
-        use process::Signal;
-
-        let signals = [
-            Signal::INT,
-            Signal::TERM,
-            Signal::HUP,
-            Signal::QUIT,
-            Signal::USR1,
-            Signal::USR2,
-        ];
-        Self::new(&signals, false)
-    }
-
-    /// Handles them from now on.
-    fn new(signals: &[process::Signal], end_capture: bool) -> Result<Self> {
-        let handlers = signals
-            .iter()
-            .map(|&number| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?)))
-            .collect::<io::Result<_>>()
-            .context("signals cannot be handled")?;
-        Ok(Self {
-            handlers,
-            end_capture,
-        })
-    }
-
-    /// The next one that comes.
-    async fn next(&mut self) -> process::Signal {
-        poll_fn(|context| {
-            for (number, handler) in &mut self.handlers {
-                if handler.poll_recv(context).is_ready() {
-                    return Poll::Ready(*number);
-                }
-            }
-            Poll::Pending
-        })
-        .await
-    }
 }
 
 /// All that can end a capture.
@@ -109,7 +49,7 @@ impl End {
         })
     }
 
-    /// Waits until the capture is over; signals that do not end it are passed on to `program`.
+    /// Waits until the capture is over; signals end it, or are passed on to `program`.
     ///
     /// It may be dropped at any time and called again.
     pub(super) async fn wait(&mut self, program: Option<&Program>) -> Why {
@@ -118,14 +58,10 @@ impl End {
             tokio::select! {
                 () = until(deadline) => return Why::TimeOver,
                 _ = self.process.readable() => return Why::ProcessEnded,
-                signal = self.signals.next() => {
-                    if self.signals.end_capture {
-                        return Why::Interrupted;
-                    }
-                    if let Some(program) = program {
-                        program.pass_on(signal);
-                    }
-                }
+                signal = self.signals.next() => match program {
+                    Some(program) => program.pass_on(signal),
+                    None => return Why::Interrupted,
+                },
             }
         }
     }

@@ -9,11 +9,13 @@ mod kept;
 mod memory;
 mod names;
 mod sample;
+mod signals;
+mod time;
 
 use std::{
     io::{self, Write as _},
     process::ExitCode,
-    time::{Duration, Instant, SystemTime},
+    time::Duration,
 };
 
 use anyhow::Result;
@@ -30,10 +32,12 @@ use crate::{
     report::Summary,
 };
 use capture::Capture;
-use end::{End, Signals, Why};
+use end::{End, Why};
 pub use host::run_host;
 pub use kept::report_kept;
 pub use sample::sample;
+use signals::Signals;
+use time::Began;
 
 /// Samples a process, or a program from its start to its end, and writes its profile.
 ///
@@ -83,16 +87,14 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     if options.children {
         // What it starts from now on the kernel half sees by itself.
         for descendant in process::descendants(pid) {
-            kernel.add_process(descendant.pid, None, true)?;
-            capture.look_at(&mut kernel, descendant)?;
+            capture.add(&mut kernel, descendant)?;
         }
     }
 
     capture.prepare(&mut kernel).await?;
 
     let mut end = End::new(pid, options.duration, signals)?;
-    let start = SystemTime::now();
-    let began = Instant::now();
+    let began = Began::now();
     kernel.start()?;
     let mut program = waiting.map(Waiting::release).transpose()?;
     let why = capture
@@ -100,19 +102,13 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
             &mut kernel,
             &mut end,
             program.as_ref(),
-            began,
+            began.at,
             options.duration,
         )
         .await?;
     kernel.stop()?;
-    let duration = began.elapsed();
+    let about = began.about(period);
     capture.drain(&mut kernel)?;
-
-    let about = About {
-        start,
-        duration,
-        period,
-    };
     let result = write_profile(capture, &about, options, &kernel, output, why);
     drop(kernel);
     match &mut program {

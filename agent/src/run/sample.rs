@@ -1,16 +1,12 @@
 //! A capture that is only looked at: one process for a moment, and nothing is written or shown.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{
-    capture::Capture,
-    end::{End, Signals},
-    random_seed,
-};
+use super::{capture::Capture, end::End, random_seed, signals::Signals, time::Began};
 use crate::{
-    aggregate::{About, Filter},
+    aggregate::Filter,
     discover::Discovery,
     kernel::{self, Kernel, Settings},
     profile::Profile,
@@ -42,18 +38,13 @@ pub async fn sample(pid: u32, duration: Duration) -> Result<Profile> {
     capture.prepare(&mut kernel).await?;
 
     let mut end = End::new(pid, Some(duration), signals)?;
-    let start = SystemTime::now();
-    let began = Instant::now();
+    let began = Began::now();
     kernel.start()?;
     capture
-        .follow(&mut kernel, &mut end, None, began, None)
+        .follow(&mut kernel, &mut end, None, began.at, None)
         .await?;
     kernel.stop()?;
-    let about = About {
-        start,
-        duration: began.elapsed(),
-        period,
-    };
+    let about = began.about(period);
     capture.drain(&mut kernel)?;
     capture.profile(&about, &Filter::default(), &kernel.counters()?)
 }

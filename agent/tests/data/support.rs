@@ -86,6 +86,7 @@ pub(crate) fn made_profile(source: &str) -> Profile {
             name: "python3.12".to_owned(),
             is_python: true,
             runtime: "CPython 3.12.1".to_owned(),
+            executable: "/usr/bin/python3.12".into(),
             images: images().into(),
         }],
         executables: made.executables,
@@ -224,6 +225,7 @@ pub(crate) fn made_processes(source: &str) -> Profile {
         name: "python2.7".to_owned(),
         is_python: true,
         runtime: "CPython 2.7.18".to_owned(),
+        executable: "/usr/bin/python2.7".into(),
         images: vec![Image {
             path: "/usr/bin/python2.7".into(),
             build_id: None,

@@ -27,8 +27,8 @@ pub(super) struct Mappings {
 }
 
 impl Mappings {
-    /// Of each process the images, then what its Python frames lie in; then what else native and
-    /// kernel frames lie in.
+    /// Of each process the executable or all images, then what its Python frames lie in; then what
+    /// else native and kernel frames lie in.
     pub(super) fn new(profile: &Profile, strings: &mut Strings) -> Self {
         let mut mappings = Self {
             messages: Vec::new(),
@@ -54,12 +54,30 @@ impl Mappings {
                 let key = (mapping.filename, mapping.build_id);
                 mappings.id(images.get(&key).copied().unwrap_or(mapping));
             }
-            let python = mappings.id(python_mapping(process, strings));
-            mappings.python.push(python);
+            if process.images.is_empty() {
+                let mut files = profile.executables.iter().zip(&executables);
+                let own = files.find(|(file, _)| file.path == process.executable);
+                if let Some((_, mapping)) = own {
+                    mappings.id(*mapping);
+                }
+            }
+            if process.is_python {
+                mappings.id(python_mapping(process, strings));
+            }
         }
         for mapping in executables {
             let id = mappings.id(mapping);
             mappings.executables.push(id);
+        }
+        // What stands for missing frames is no code either, and has its place in every process.
+        let has_others = profile.locations.iter().any(|it| it.code.is_none());
+        for process in &profile.processes {
+            let python = if process.is_python || has_others {
+                mappings.id(python_mapping(process, strings))
+            } else {
+                0
+            };
+            mappings.python.push(python);
         }
         mappings
     }

@@ -1,12 +1,13 @@
 //! What is asked for while the agent runs: metrics, and profiles of the next seconds.
 
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use super::Host;
 use crate::{
-    aggregate::{About, Window},
+    aggregate::Window,
     encode::{self, Format, encode},
     listen::Asked,
+    run::time::Began,
     telemetry::{Metrics, Usage},
 };
 
@@ -20,12 +21,12 @@ pub(super) struct Pulls(Vec<Pull>);
 struct Pull {
     asked: Asked,
     window: u64,
-    began: (Instant, SystemTime),
+    began: Began,
 }
 
 impl Pull {
     fn ends(&self) -> Instant {
-        self.began.0 + self.asked.duration
+        self.began.at + self.asked.duration
     }
 }
 
@@ -43,7 +44,7 @@ impl Host {
             self.pulls.0.push(Pull {
                 asked,
                 window: self.capture.aggregator.open_window(),
-                began: (Instant::now(), SystemTime::now()),
+                began: Began::now(),
             });
         }
     }
@@ -61,11 +62,7 @@ impl Host {
             let Some(window) = self.capture.aggregator.close_window(window) else {
                 continue;
             };
-            let about = About {
-                start: began.1,
-                duration: began.0.elapsed(),
-                period: self.period,
-            };
+            let about = began.about(self.period);
             let window = self.matching(window, &asked);
             let profile = self.profile(&window, &about);
             let mut pprof = Vec::new();

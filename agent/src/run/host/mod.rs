@@ -13,24 +13,24 @@ mod report;
 use std::{
     pin::pin,
     process::ExitCode,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time::{MissedTickBehavior, interval, sleep_until},
-};
+use anyhow::Result;
+use rustix::process::Signal;
+use tokio::time::{interval, sleep_until};
 use tracing::{info, warn};
 
 use self::{answer::Pulls, limit::CpuLimit, report::Totals};
-pub(super) use population::Population;
+pub(super) use population::{KERNEL, Population};
 
 use super::{
-    capture::{Capture, due, tables_done},
+    capture::{Capture, due, reading, tables_done},
     memory::{give_memory_back, keep_memory_small},
     names::NativeNames,
     random_seed,
+    signals::Signals,
+    time::Began,
 };
 use crate::{
     config::{self, Config},
@@ -38,15 +38,11 @@ use crate::{
     export::Exporters,
     kernel::{self, Kernel, Settings},
     listen::{Listener, Request},
-    process::{self, Descendant, Process},
-    telemetry,
+    process, telemetry,
 };
 
 /// How long a program runs before it is looked at if it is not sampled.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// How often the ring buffer is read when the kernel half does not ask for it.
-const READ_EVERY: Duration = Duration::from_millis(200);
 
 /// How long what was sent is remembered, at least.
 const GENERATION: Duration = Duration::from_secs(10 * 60);
@@ -70,7 +66,7 @@ pub async fn run_host(
 ) -> Result<ExitCode> {
     keep_memory_small();
     kernel::check_requirements()?;
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::to_end_or_reload()?;
     let exporters = Exporters::start(config.exporters.clone())?;
     let mut listener = Listener::start(config.listen).await?;
     if let Some(address) = listener.address() {
@@ -78,7 +74,7 @@ pub async fn run_host(
     }
     let mut host = Host::start(config, exporters).await?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    while let Next::Reload = host.follow(&mut signals, &mut listener).await? {
+    while host.follow(&mut signals, &mut listener).await? == Signal::HUP {
         match read_config() {
             Ok(config) => host.reconfigure(config).await?,
             Err(error) => warn!("the configuration stays as it was: {error}"),
@@ -87,38 +83,6 @@ pub async fn run_host(
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     host.end().await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Why the loop is left.
-enum Next {
-    Reload,
-    End,
-}
-
-/// The signals that are handled.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self> {
-        let handled = |kind| signal(kind).context("signals cannot be handled");
-        Ok(Self {
-            interrupt: handled(SignalKind::interrupt())?,
-            terminate: handled(SignalKind::terminate())?,
-            hang_up: handled(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Next {
-        tokio::select! {
-            _ = self.interrupt.recv() => Next::End,
-            _ = self.terminate.recv() => Next::End,
-            _ = self.hang_up.recv() => Next::Reload,
-        }
-    }
 }
 
 /// The agent of a host.
@@ -134,7 +98,7 @@ struct Host {
     /// Time between two samples at present.
     period: Duration,
     /// When the window began.
-    began: (Instant, SystemTime),
+    began: Began,
     /// When it ends.
     ends: Instant,
     /// When the generation began.
@@ -154,10 +118,10 @@ impl Host {
         capture.population = Some(Population::new(&config));
         // What starts from now on the kernel half sees by itself.
         for found in process::descendants(0) {
-            // The kernel's own threads run no program.
-            if Process::open(found.pid).is_ok() {
-                survive(add(&mut kernel, &mut capture, found));
-            }
+            survive(capture.add(&mut kernel, found));
+        }
+        if config.native {
+            survive(capture.add_kernel_threads(&mut kernel));
         }
         capture.prepare(&mut kernel).await?;
         kernel.start()?;
@@ -177,7 +141,7 @@ impl Host {
             totals: Totals::default(),
             limit: CpuLimit::new(config.max_cpu),
             period,
-            began: (now, SystemTime::now()),
+            began: Began::now(),
             // Agents that were started together do not push together.
             ends: now + config.window.mul_f64(0.5 + fastrand::f64() / 2.0),
             generation: now,
@@ -186,16 +150,15 @@ impl Host {
     }
 
     /// Samples until a signal comes.
-    async fn follow(&mut self, signals: &mut Signals, listener: &mut Listener) -> Result<Next> {
-        let mut ticks = interval(READ_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    async fn follow(&mut self, signals: &mut Signals, listener: &mut Listener) -> Result<Signal> {
+        let mut ticks = reading();
         let mut watchdog = interval(telemetry::watchdog_period());
         loop {
             let mut done = Vec::new();
             let mut request = None;
-            let mut next = None;
+            let mut signal = None;
             tokio::select! {
-                signal = signals.next() => next = Some(signal),
+                sent = signals.next() => signal = Some(sent),
                 tables = tables_done(self.capture.code.as_mut()) => done = tables,
                 pressed = self.kernel.pressed() => pressed?,
                 () = due(self.capture.discovery.next_due()) => {}
@@ -215,8 +178,8 @@ impl Host {
                 self.answer(request);
             }
             self.answer_pulls();
-            if let Some(next) = next {
-                return Ok(next);
+            if let Some(signal) = signal {
+                return Ok(signal);
             }
             if Instant::now() >= self.ends {
                 self.end_window();
@@ -240,9 +203,8 @@ impl Host {
                 Err(error) => warn!("the rate stays as it was: {error}"),
             }
         }
-        let now = Instant::now();
-        self.began = (now, SystemTime::now());
-        self.ends = now + self.config.window;
+        self.began = Began::now();
+        self.ends = self.began.at + self.config.window;
     }
 
     /// Forgets what is no longer needed.
@@ -356,12 +318,6 @@ async fn shut_down(exporters: Exporters, limit: Duration) {
             warn!(exporter = status.name, dropped, "profiles were dropped");
         }
     }
-}
-
-/// Begins with a process that was there before.
-fn add(kernel: &mut Kernel, capture: &mut Capture, found: Descendant) -> Result<()> {
-    kernel.add_process(found.pid, None, true)?;
-    capture.look_at(kernel, found)
 }
 
 /// Tells of what went wrong, and goes on.

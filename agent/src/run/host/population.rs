@@ -5,8 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use agent_common::maps::KERNEL_THREADS;
+
 use crate::{
     config,
+    kernel::MAX_PROCESSES,
     labels::{
         Labeller, Labels, Selector, Subject,
         facts::{Facts, Runtime, Wanted},
@@ -20,8 +23,8 @@ use crate::{
 /// Service of samples whose process had ended before anybody looked at it.
 const SHORT_LIVED: &str = "[short-lived programs]";
 
-/// Most processes that are known at the same time.
-const MAX_MEMBERS: usize = 32_768;
+/// Service of the threads that are the kernel's own.
+pub(in crate::run) const KERNEL: &str = "[kernel]";
 
 /// The processes of the host.
 pub(in crate::run) struct Population {
@@ -89,19 +92,36 @@ impl Population {
 
     /// Learns what a process is; says whether it is profiled.
     ///
-    /// A copy of another process is what that is, but for its id.
-    pub(in crate::run) fn learn(&mut self, process: &profile::Process, is_copy: bool) -> bool {
-        let copied = if is_copy { self.copied(process) } else { None };
-        let member = copied.or_else(|| {
-            let facts = self.facts(process)?;
-            Some(self.member(facts.into()))
-        });
-        let Some(member) = member else {
-            return true;
+    /// One that was not opened is a copy of its parent: it is what that is, but for its id.
+    pub(in crate::run) fn learn(
+        &mut self,
+        process: &profile::Process,
+        opened: Option<&Process>,
+    ) -> bool {
+        let member = match opened {
+            Some(opened) => self
+                .facts(process, opened)
+                .map(|facts| self.member(facts.into())),
+            None => self.copied(process),
         };
+        member.is_none_or(|member| self.insert(process.pid, member))
+    }
+
+    /// Learns of the kernel's own threads; says whether they are profiled.
+    pub(in crate::run) fn learn_kernel_threads(&mut self) -> bool {
+        let facts = Facts {
+            pid: KERNEL_THREADS,
+            command: KERNEL.to_owned(),
+            ..Facts::default()
+        };
+        let member = self.member(facts.into());
+        self.insert(KERNEL_THREADS, member)
+    }
+
+    fn insert(&mut self, pid: u32, member: Member) -> bool {
         let is_profiled = member.labels.is_some();
-        if self.members.len() < MAX_MEMBERS || self.members.contains_key(&process.pid) {
-            self.members.insert(process.pid, member);
+        if self.members.len() < MAX_PROCESSES || self.members.contains_key(&pid) {
+            self.members.insert(pid, member);
         }
         is_profiled
     }
@@ -173,9 +193,8 @@ impl Population {
     }
 
     /// What is known of a process by itself; [`None`] if that has ended already.
-    fn facts(&self, process: &profile::Process) -> Option<Facts> {
-        let opened = Process::open(process.pid).ok()?;
-        let mut facts = Facts::read(&opened, self.wanted).ok()?;
+    fn facts(&self, process: &profile::Process, opened: &Process) -> Option<Facts> {
+        let mut facts = Facts::read(opened, self.wanted).ok()?;
         facts.runtime = process
             .runtime
             .strip_prefix("CPython ")

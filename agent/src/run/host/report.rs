@@ -84,11 +84,7 @@ impl Host {
         let window = self.capture.aggregator.take_window();
         self.totals.windows += 1;
         self.totals.lost_samples += window.lost_samples();
-        let about = About {
-            start: self.began.1,
-            duration: self.began.0.elapsed(),
-            period: self.period,
-        };
+        let about = self.began.about(self.period);
         for (labels, part) in self.series(window) {
             let mut profile = self.profile(&part, &about);
             profile.labels = (*labels).clone().into_map();

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     num::NonZeroU32,
+    path::PathBuf,
 };
 
 use prost::Message;
@@ -362,6 +363,7 @@ fn together(comments: &Comments, first: Option<Image>) -> Process {
             .filter(|_| is_same)
             .cloned()
             .unwrap_or_default(),
+        executable: PathBuf::new(),
         images: first.into_iter().collect(),
     }
 }
