@@ -27,6 +27,7 @@
 mod code;
 mod code_objects;
 mod emit;
+mod log;
 mod maps;
 mod memory;
 mod on_cpu;

@@ -18,7 +18,7 @@ use aya_ebpf::{
 };
 
 use crate::{
-    emit,
+    emit, log,
     maps::{CONTROL, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
     sampler::{NativeSampler, Sampler},
     steps::{self, NativeOutcome, Outcome},
@@ -44,6 +44,7 @@ pub(crate) fn on_cpu(context: PerfEventContext) -> u32 {
         }
         emit::absent_page();
         name_thread(end);
+        log::log_ends(end, u32::from(native_end.0));
         emit::sample(stack, WalkEnd(end as u16), native_stack, native_end);
     }
     0

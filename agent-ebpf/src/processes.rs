@@ -16,7 +16,7 @@ use aya_ebpf::{
 };
 
 use crate::{
-    emit,
+    emit, log,
     maps::{PROCESSES, THREADS, WHOLE_HOST, count},
     task::Task,
 };
@@ -70,6 +70,7 @@ fn add(tgid: u32, process: &Process, kind: ProcessEventKind, parent: u32) {
         emit::process_event(kind, tgid, parent);
     } else {
         count(Counter::PROCESSES_LEFT_OUT);
+        log::left_out(tgid);
     }
 }
 

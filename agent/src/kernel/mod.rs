@@ -27,6 +27,8 @@ use aya::{
     sys::{BpfHelper, is_helper_supported},
     util::online_cpus,
 };
+use aya_log::EbpfLogger;
+use log::Log;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -105,6 +107,9 @@ pub enum Error {
         /// What the kernel said.
         source: MapError,
     },
+    /// What the kernel half says could not be listened to.
+    #[error("the kernel half's log could not be read: {0}")]
+    Log(#[from] aya_log::Error),
     /// The object lacks something that this binary was built for.
     #[error(
         "the kernel half has no `{0}`: agent was built from sources that do not belong together"
@@ -124,6 +129,7 @@ pub enum Error {
 pub struct Kernel {
     programs: Ebpf,
     records: AsyncFd<RingBuf<MapData>>,
+    logger: EbpfLogger<&'static dyn Log>,
     layouts: Vec<Layout>,
     code: CodeMaps,
     tables: TableLoader,
@@ -163,6 +169,7 @@ impl Kernel {
         let mut programs = EbpfLoader::new()
             .map_max_entries("PROCESSES", max_processes(settings))
             .override_global("WHOLE_HOST", &whole_host, true)
+            .override_global(aya_log::LEVEL, &log_level(), true)
             .override_global("HASH_SEED", &settings.hash_seed, true)
             .override_global("WITH_NATIVE", &with_native, true)
             .override_global("KERNEL_LAYOUT", &kernel_layout, true)
@@ -195,9 +202,11 @@ impl Kernel {
                 what: "the ring buffer cannot be polled",
                 source: error.into(),
             })?;
+        let logger = EbpfLogger::init(&mut programs)?;
         let mut kernel = Self {
             programs,
             records,
+            logger,
             layouts: Vec::new(),
             code: CodeMaps::default(),
             tables: TableLoader::new(tables),
@@ -435,8 +444,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Hands every record that is waiting to `take`.
+    /// Hands every record that is waiting to `take`, and logs what the kernel half says.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        self.logger.flush();
         let records = self.records.get_mut();
         while let Some(record) = records.next() {
             take(&record);
@@ -481,6 +491,18 @@ const REGISTERS_IN_STACK: u32 = (16 << 10)
 fn tells_registers() -> bool {
     let helper = BpfHelper::BPF_FUNC_task_pt_regs;
     is_helper_supported(ProgramType::PerfEvent, helper).unwrap_or(false)
+}
+
+/// What the kernel half is to say, by the agent's own level.
+fn log_level() -> u8 {
+    let level = if tracing::enabled!(tracing::Level::TRACE) {
+        aya_log::Level::Trace
+    } else if tracing::enabled!(tracing::Level::DEBUG) {
+        aya_log::Level::Debug
+    } else {
+        aya_log::Level::Info
+    };
+    level.into()
 }
 
 /// How many processes the kernel half can know at the same time.

@@ -56,7 +56,9 @@ impl Mappings {
             }
             if process.images.is_empty() {
                 let mut files = profile.executables.iter().zip(&executables);
-                let own = files.find(|(file, _)| file.path == process.executable);
+                let own = files.find(|(file, _)| {
+                    file.kind == ExecutableKind::File && file.path == process.executable
+                });
                 if let Some((_, mapping)) = own {
                     mappings.id(*mapping);
                 }
