@@ -21,6 +21,9 @@ pub(super) fn slowdown(rate_hz: u32) -> f64 {
 /// Peak of the agent's memory when it samples one process, in megabytes.
 pub(super) const MEMORY_MB: f64 = 30.0;
 
+/// The same when it samples a host, in megabytes.
+pub(super) const HOST_MEMORY_MB: f64 = 100.0;
+
 /// Memory of the kernel half's maps, in megabytes.
 pub(super) const MAPS_MB: f64 = 64.0;
 

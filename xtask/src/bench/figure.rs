@@ -22,11 +22,13 @@ pub(super) enum Topic {
     Lost,
     Split,
     CpuSeconds,
+    Starts,
+    HostProfileSize,
 }
 
 impl Topic {
     /// All of them, in the order in which they are shown.
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::KernelTime,
         Self::Frames,
         Self::FrameTime,
@@ -44,6 +46,8 @@ impl Topic {
         Self::Memory,
         Self::Maps,
         Self::ProfileSize,
+        Self::Starts,
+        Self::HostProfileSize,
     ];
 
     pub(super) fn title(self) -> &'static str {
@@ -63,6 +67,8 @@ impl Topic {
             Self::Maps => "Memory of the kernel half's maps",
             Self::ProfileSize => "Size of the pprof file, short_calls at 99 Hz",
             Self::Lost => "Samples lost",
+            Self::Starts => "Processes and threads that started, per second",
+            Self::HostProfileSize => "Size of all pprof files of a minute of a host",
             Self::Split => "Error of the CPU split, of all CPU time",
             Self::CpuSeconds => "CPU seconds told, against the scheduler's account",
         }
@@ -81,8 +87,8 @@ impl Topic {
             | Self::CpuSeconds => ("%", 2),
             Self::TotalCpu | Self::FirstSample | Self::Finish => ("ms", 0),
             Self::Memory | Self::Maps => ("MB", 1),
-            Self::ProfileSize => ("KB", 1),
-            Self::Lost => ("", 0),
+            Self::ProfileSize | Self::HostProfileSize => ("KB", 1),
+            Self::Lost | Self::Starts => ("", 0),
         }
     }
 }

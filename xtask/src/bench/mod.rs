@@ -15,6 +15,7 @@ mod bpf;
 mod budget;
 mod child;
 mod figure;
+mod host;
 mod json;
 mod kernel_cost;
 mod machine;
@@ -58,6 +59,9 @@ pub struct Options {
     /// Only this workload, besides what needs one of its own
     #[arg(long = "workload", value_name = "NAME")]
     workloads: Vec<Kind>,
+    /// Only the agent of a host, beside many processes and many that start
+    #[arg(long, conflicts_with = "workloads")]
+    host: bool,
     /// How often windows with each profiler are repeated
     #[arg(
         long,
@@ -138,6 +142,7 @@ fn plan(options: &Options) -> Plan {
     } else {
         Plan::whole(options.rounds)
     };
+    plan.only_host = options.host;
     if !options.workloads.is_empty() {
         plan.workloads.clone_from(&options.workloads);
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::host::Scene;
 use super::slowdown::Windows;
 use super::workload::Kind;
 
@@ -25,6 +26,11 @@ pub(super) struct Plan {
     pub(super) profile_seconds: &'static [u32],
     /// Waiting threads in a process that shall not cost more than one with few; 0 for no such.
     pub(super) many_threads: u32,
+    /// What the agent of a host is measured in, and for how long each.
+    pub(super) scenes: Vec<Scene>,
+    pub(super) scene: Duration,
+    /// Whether nothing else is measured.
+    pub(super) only_host: bool,
 }
 
 /// The rate of the measurements by depth.
@@ -39,6 +45,15 @@ pub(super) const PROFILE_RATE_HZ: u32 = 99;
 
 /// The rate of the peers.
 pub(super) const PEER_RATE_HZ: u32 = 100;
+
+/// What may happen on a host.
+const SCENES: [Scene; 2] = [
+    Scene::Crowd {
+        processes: 500,
+        busy: 50,
+    },
+    Scene::Starts { per_second: 1000 },
+];
 
 impl Plan {
     pub(super) fn whole(rounds: u32) -> Self {
@@ -62,6 +77,9 @@ impl Plan {
             split: Duration::from_secs(10),
             profile_seconds: &[10, 60],
             many_threads: 1000,
+            scenes: SCENES.to_vec(),
+            scene: Duration::from_secs(60),
+            only_host: false,
         }
     }
 
@@ -71,6 +89,7 @@ impl Plan {
             kernel_rates_hz: &[997, DEPTH_RATE_HZ],
             slowdown_rates_hz: &[100],
             profile_seconds: &[10],
+            scenes: Vec::new(),
             ..self
         }
     }
@@ -90,6 +109,9 @@ impl Plan {
             split: Duration::from_secs(5),
             profile_seconds: &[10],
             many_threads: 0,
+            scenes: SCENES.to_vec(),
+            scene: Duration::from_secs(15),
+            only_host: false,
         }
     }
 }

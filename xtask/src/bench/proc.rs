@@ -56,6 +56,28 @@ pub(super) fn run_queue_wait(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(wait_ns))
 }
 
+/// Most memory that a process has had in RAM so far, in bytes.
+pub(super) fn peak_memory_bytes(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<u64>().ok());
+    let kilobytes = kilobytes.with_context(|| format!("no peak of the memory in {path}"))?;
+    Ok(kilobytes * 1024)
+}
+
+/// Processes and threads that were started since the machine was.
+pub(super) fn forks() -> Result<u64> {
+    let path = "/proc/stat";
+    let stat = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let forks = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("processes "));
+    forks
+        .and_then(|forks| forks.trim().parse().ok())
+        .with_context(|| format!("no number of processes in {path}"))
+}
+
 /// Whether the process has ended, be it that nobody has asked for its status yet.
 pub(super) fn has_ended(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {

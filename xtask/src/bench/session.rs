@@ -12,6 +12,7 @@ use super::accuracy;
 use super::agent::{Capture, Stacks};
 use super::budget;
 use super::figure::{Figures, Topic};
+use super::host;
 use super::kernel_cost;
 use super::plan::{ACCURACY_RATE_HZ, DEPTH_RATE_HZ, PEER_RATE_HZ, PROFILE_RATE_HZ, Plan};
 use super::profiler::Profiler;
@@ -37,6 +38,15 @@ impl Session<'_> {
     /// Measures everything that is planned.
     pub(super) fn run(&mut self) {
         let plan = self.plan;
+        for &scene in &plan.scenes {
+            self.attempt(&scene.name(), |session| {
+                let (agent, python) = (session.agent, session.python);
+                host::measure(agent, python, scene, plan.scene, &mut session.figures)
+            });
+        }
+        if plan.only_host {
+            return;
+        }
         for &kind in &plan.workloads {
             self.attempt(kind.name(), |session| session.workload(kind));
         }
