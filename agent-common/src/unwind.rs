@@ -28,6 +28,18 @@ pub const BLOCK_WORDS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block(pub [u32; BLOCK_WORDS]);
 
+impl Block {
+    /// A table in pieces, of which the last is filled up with zeros.
+    #[must_use]
+    pub fn all_of(words: &[u32]) -> impl ExactSizeIterator<Item = Self> {
+        words.chunks(BLOCK_WORDS).map(|words| {
+            let mut block = Self([0; BLOCK_WORDS]);
+            block.0[..words.len()].copy_from_slice(words);
+            block
+        })
+    }
+}
+
 /// A row of a table: the rule `rule` holds from `low`, the lower half of an address, on.
 #[inline(always)]
 #[must_use]

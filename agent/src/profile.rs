@@ -20,7 +20,7 @@ pub use self::{
     code::{
         Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved, Unnamed,
     },
-    losses::{LeftOut, Losses, UnnamedLosses, UnwindLosses},
+    losses::{LeftOut, Losses, Number, UnnamedLosses, UnwindLosses},
     unwinding::{Reached, Unwinding},
 };
 

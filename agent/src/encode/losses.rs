@@ -2,49 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::profile::{LeftOut, Losses, Unnamed, UnnamedLosses, UnwindLosses};
-
-/// Where a number is that has a sentence of its own.
-type Place = for<'a> fn(&'a mut LeftOut, &'a mut Losses) -> &'a mut u64;
-
-/// The numbers that have sentences of their own.
-const PLAIN: [Place; 12] = [
-    |left_out, _| &mut left_out.other_threads,
-    |left_out, _| &mut left_out.without_gil,
-    |_, losses| &mut losses.lost_samples,
-    |_, losses| &mut losses.truncated,
-    |_, losses| &mut losses.incomplete,
-    |_, losses| &mut losses.unresolved_frames,
-    |_, losses| &mut losses.not_python,
-    |_, losses| &mut losses.lost_native_stacks,
-    |_, losses| &mut losses.unmatched,
-    |_, losses| &mut losses.malformed_records,
-    |_, losses| &mut losses.left_out_processes,
-    |_, losses| &mut losses.lost_process_events,
-];
-
-/// The numbers that are reasons in one sentence about stacks.
-const UNWIND: [fn(&mut UnwindLosses) -> &mut u64; 8] = [
-    |unwind| &mut unwind.no_registers,
-    |unwind| &mut unwind.unmapped,
-    |unwind| &mut unwind.no_table,
-    |unwind| &mut unwind.no_rule,
-    |unwind| &mut unwind.fault,
-    |unwind| &mut unwind.stuck,
-    |unwind| &mut unwind.too_deep,
-    |unwind| &mut unwind.other,
-];
-
-/// The numbers that are reasons in one sentence about frames.
-const UNNAMED: [Unnamed; 7] = [
-    Unnamed::NoSymbols,
-    Unnamed::NoSymbol,
-    Unnamed::Unreadable,
-    Unnamed::NoMap,
-    Unnamed::NotInMap,
-    Unnamed::KernelHidden,
-    Unnamed::KernelSilent,
-];
+use crate::profile::{LeftOut, Losses, Number, UnnamedLosses, UnwindLosses};
 
 /// One sentence for each kind of sample that a filter left out, and of loss that happened.
 #[must_use]
@@ -160,28 +118,41 @@ pub(super) fn read(sentence: &str, left_out: &mut LeftOut, losses: &mut Losses) 
     let Some(number) = number.filter(|&number: &u64| number != 0) else {
         return;
     };
-    for place in PLAIN {
-        let (mut only, mut loss) = (LeftOut::default(), Losses::default());
-        *place(&mut only, &mut loss) = number;
-        if sentences(&only, &loss) == [sentence] {
-            let count = place(left_out, losses);
-            *count = count.saturating_add(number);
+    for place in LeftOut::ALL {
+        let mut only = LeftOut::default();
+        *place(&mut only) = number;
+        if sentences(&only, &Losses::default()) == [sentence] {
+            left_out.merge(&only);
+            return;
+        }
+    }
+    for place in Losses::PLAIN {
+        let mut only = Losses::default();
+        *place(&mut only) = number;
+        if sentences(&LeftOut::default(), &only) == [sentence] {
+            losses.merge(&only);
             return;
         }
     }
     if sentence.contains(" native frames: ") {
-        for place in UNWIND {
-            let mut only = UnwindLosses::default();
-            *place(&mut only) = 1;
-            let count = place(&mut losses.unwind);
-            *count = count.saturating_add(reason(sentence, &unwound(&only)));
-        }
+        read_reasons(sentence, &mut losses.unwind, &UnwindLosses::ALL, unwound);
     } else if sentence.contains(" no name: ") {
-        for why in UNNAMED {
-            let mut only = UnnamedLosses::default();
-            only.add(why, 1);
-            losses.unnamed.add(why, reason(sentence, &unnamed(&only)));
-        }
+        read_reasons(sentence, &mut losses.unnamed, &UnnamedLosses::ALL, unnamed);
+    }
+}
+
+/// Adds the reasons that a sentence tells; `words` makes its end.
+fn read_reasons<T: Default>(
+    sentence: &str,
+    losses: &mut T,
+    places: &[Number<T>],
+    words: fn(&T) -> String,
+) {
+    for place in places {
+        let mut only = T::default();
+        *place(&mut only) = 1;
+        let count = place(losses);
+        *count = count.saturating_add(reason(sentence, &words(&only)));
     }
 }
 
@@ -308,14 +279,17 @@ mod tests {
     fn what_is_said_is_understood() {
         let mut left_out = LeftOut::default();
         let mut losses = Losses::default();
-        for (number, place) in (1..).zip(PLAIN) {
-            *place(&mut left_out, &mut losses) = number;
+        for (number, place) in (1..).zip(LeftOut::ALL) {
+            *place(&mut left_out) = number;
         }
-        for (number, place) in (20..).zip(UNWIND) {
+        for (number, place) in (5..).zip(Losses::PLAIN) {
+            *place(&mut losses) = number;
+        }
+        for (number, place) in (20..).zip(UnwindLosses::ALL) {
             *place(&mut losses.unwind) = number;
         }
-        for (number, why) in (40..).zip(UNNAMED) {
-            losses.unnamed.add(why, number);
+        for (number, place) in (40..).zip(UnnamedLosses::ALL) {
+            *place(&mut losses.unnamed) = number;
         }
         let (mut left_out_again, mut losses_again) = (LeftOut::default(), Losses::default());
         for sentence in sentences(&left_out, &losses) {

@@ -10,7 +10,7 @@ use agent_common::{
     limits::MAX_MAPPINGS,
     mappings::{Mapping, Table, TableState},
     maps::Process,
-    unwind::{BLOCK_WORDS, Block, Rule},
+    unwind::{Block, Rule},
 };
 use aya::{
     Ebpf,
@@ -36,17 +36,6 @@ pub struct NewTable<'a> {
     pub pages: u32,
     /// The words of the table.
     pub words: &'a [u32],
-}
-
-impl NewTable<'_> {
-    /// The table as it is stored; the last block is filled up with zeros.
-    fn blocks(&self) -> impl ExactSizeIterator<Item = Block> {
-        self.words.chunks(BLOCK_WORDS).map(|words| {
-            let mut block = Block([0; BLOCK_WORDS]);
-            block.0[..words.len()].copy_from_slice(words);
-            block
-        })
-    }
 }
 
 /// What is known of the maps for code.
@@ -213,14 +202,17 @@ impl TableLoader {
     ///
     /// [`Error::Map`] when a map cannot be made or written.
     pub fn load(&self, tables: &[NewTable<'_>]) -> Result<LoadedTables, Error> {
-        let blocks: usize = tables.iter().map(|table| table.blocks().len()).sum();
+        let blocks: usize = tables
+            .iter()
+            .map(|table| Block::all_of(table.words).len())
+            .sum();
         let length = u32::try_from(blocks).unwrap_or(u32::MAX);
         if length == 0 {
             return Ok(LoadedTables(Vec::new()));
         }
         let mut map =
             Array::<MapData, Block>::create(length, INNER_MAP).map_err(map_error(TABLE_MAPS))?;
-        let all = tables.iter().flat_map(NewTable::blocks);
+        let all = tables.iter().flat_map(|table| Block::all_of(table.words));
         for (index, block) in (0..).zip(all) {
             map.set(index, block, 0).map_err(map_error(TABLE_MAPS))?;
         }
@@ -237,7 +229,7 @@ impl TableLoader {
                 first_block,
                 state: TableState::LOADED,
             };
-            first_block += u32::try_from(table.blocks().len()).unwrap_or(u32::MAX);
+            first_block += u32::try_from(Block::all_of(table.words).len()).unwrap_or(u32::MAX);
             (table.index, entry)
         });
         Ok(LoadedTables(entries.collect()))

@@ -37,38 +37,25 @@ pub struct Losses {
 }
 
 impl Losses {
+    /// The numbers that are not reasons for one loss.
+    pub const PLAIN: [Number<Self>; 10] = [
+        |losses| &mut losses.lost_samples,
+        |losses| &mut losses.truncated,
+        |losses| &mut losses.incomplete,
+        |losses| &mut losses.unresolved_frames,
+        |losses| &mut losses.not_python,
+        |losses| &mut losses.lost_native_stacks,
+        |losses| &mut losses.unmatched,
+        |losses| &mut losses.malformed_records,
+        |losses| &mut losses.left_out_processes,
+        |losses| &mut losses.lost_process_events,
+    ];
+
     /// Adds those of another profile.
     pub fn merge(&mut self, other: &Self) {
-        let Self {
-            lost_samples,
-            truncated,
-            incomplete,
-            unresolved_frames,
-            not_python,
-            unwind,
-            lost_native_stacks,
-            unmatched,
-            unnamed,
-            malformed_records,
-            left_out_processes,
-            lost_process_events,
-        } = other;
-        for (sum, more) in [
-            (&mut self.lost_samples, lost_samples),
-            (&mut self.truncated, truncated),
-            (&mut self.incomplete, incomplete),
-            (&mut self.unresolved_frames, unresolved_frames),
-            (&mut self.not_python, not_python),
-            (&mut self.lost_native_stacks, lost_native_stacks),
-            (&mut self.unmatched, unmatched),
-            (&mut self.malformed_records, malformed_records),
-            (&mut self.left_out_processes, left_out_processes),
-            (&mut self.lost_process_events, lost_process_events),
-        ] {
-            *sum = sum.saturating_add(*more);
-        }
-        self.unwind.merge(unwind);
-        self.unnamed.merge(unnamed);
+        merge(self, *other, &Self::PLAIN);
+        merge(&mut self.unwind, other.unwind, &UnwindLosses::ALL);
+        merge(&mut self.unnamed, other.unnamed, &UnnamedLosses::ALL);
     }
 }
 
@@ -94,45 +81,22 @@ pub struct UnwindLosses {
 }
 
 impl UnwindLosses {
-    fn merge(&mut self, other: &Self) {
-        let Self {
-            no_registers,
-            unmapped,
-            no_table,
-            no_rule,
-            fault,
-            stuck,
-            too_deep,
-            other,
-        } = other;
-        for (sum, more) in [
-            (&mut self.no_registers, no_registers),
-            (&mut self.unmapped, unmapped),
-            (&mut self.no_table, no_table),
-            (&mut self.no_rule, no_rule),
-            (&mut self.fault, fault),
-            (&mut self.stuck, stuck),
-            (&mut self.too_deep, too_deep),
-            (&mut self.other, other),
-        ] {
-            *sum = sum.saturating_add(*more);
-        }
-    }
+    /// All numbers.
+    pub const ALL: [Number<Self>; 8] = [
+        |losses| &mut losses.no_registers,
+        |losses| &mut losses.unmapped,
+        |losses| &mut losses.no_table,
+        |losses| &mut losses.no_rule,
+        |losses| &mut losses.fault,
+        |losses| &mut losses.stuck,
+        |losses| &mut losses.too_deep,
+        |losses| &mut losses.other,
+    ];
 
-    /// All of them.
+    /// All of them together.
     #[must_use]
     pub fn total(self) -> u64 {
-        let Self {
-            no_registers,
-            unmapped,
-            no_table,
-            no_rule,
-            fault,
-            stuck,
-            too_deep,
-            other,
-        } = self;
-        no_registers + unmapped + no_table + no_rule + fault + stuck + too_deep + other
+        total(self, &Self::ALL)
     }
 }
 
@@ -157,28 +121,16 @@ pub struct UnnamedLosses {
 }
 
 impl UnnamedLosses {
-    fn merge(&mut self, other: &Self) {
-        let Self {
-            no_symbols,
-            no_symbol,
-            unreadable,
-            no_map,
-            not_in_map,
-            kernel_hidden,
-            kernel_silent,
-        } = other;
-        for (sum, more) in [
-            (&mut self.no_symbols, no_symbols),
-            (&mut self.no_symbol, no_symbol),
-            (&mut self.unreadable, unreadable),
-            (&mut self.no_map, no_map),
-            (&mut self.not_in_map, not_in_map),
-            (&mut self.kernel_hidden, kernel_hidden),
-            (&mut self.kernel_silent, kernel_silent),
-        ] {
-            *sum = sum.saturating_add(*more);
-        }
-    }
+    /// All numbers.
+    pub const ALL: [Number<Self>; 7] = [
+        |losses| &mut losses.no_symbols,
+        |losses| &mut losses.no_symbol,
+        |losses| &mut losses.unreadable,
+        |losses| &mut losses.no_map,
+        |losses| &mut losses.not_in_map,
+        |losses| &mut losses.kernel_hidden,
+        |losses| &mut losses.kernel_silent,
+    ];
 
     /// Counts `frames` frames.
     pub fn add(&mut self, reason: Unnamed, frames: u64) {
@@ -194,20 +146,10 @@ impl UnnamedLosses {
         *count = count.saturating_add(frames);
     }
 
-    /// All of them.
+    /// All of them together.
     #[must_use]
     pub fn total(self) -> u64 {
-        let Self {
-            no_symbols,
-            no_symbol,
-            unreadable,
-            no_map,
-            not_in_map,
-            kernel_hidden,
-            kernel_silent,
-        } = self;
-        let of_files = no_symbols + no_symbol + unreadable;
-        of_files + no_map + not_in_map + kernel_hidden + kernel_silent
+        total(self, &Self::ALL)
     }
 }
 
@@ -221,19 +163,45 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
+    /// All numbers.
+    pub const ALL: [Number<Self>; 2] = [
+        |left_out| &mut left_out.other_threads,
+        |left_out| &mut left_out.without_gil,
+    ];
+
     /// Adds what was left out of another profile.
     pub fn merge(&mut self, other: &Self) {
-        let Self {
-            other_threads,
-            without_gil,
-        } = other;
-        self.other_threads = self.other_threads.saturating_add(*other_threads);
-        self.without_gil = self.without_gil.saturating_add(*without_gil);
+        merge(self, *other, &Self::ALL);
     }
 
     /// All that was left out, in samples.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.other_threads + self.without_gil
+        total(self, &Self::ALL)
     }
 }
+
+/// Where a number of `T` is.
+pub type Number<T> = fn(&mut T) -> &mut u64;
+
+fn merge<T>(sums: &mut T, mut others: T, numbers: &[Number<T>]) {
+    for number in numbers {
+        let sum = number(sums);
+        *sum = sum.saturating_add(*number(&mut others));
+    }
+}
+
+fn total<T>(mut counted: T, numbers: &[Number<T>]) -> u64 {
+    let counts = numbers.iter().map(|number| *number(&mut counted));
+    counts.fold(0, u64::saturating_add)
+}
+
+// A number that is forgotten in a list is one that is never merged.
+const _: () = {
+    const NUMBER: usize = size_of::<u64>();
+    assert!(size_of::<LeftOut>() == LeftOut::ALL.len() * NUMBER);
+    assert!(size_of::<UnwindLosses>() == UnwindLosses::ALL.len() * NUMBER);
+    assert!(size_of::<UnnamedLosses>() == UnnamedLosses::ALL.len() * NUMBER);
+    let nested = size_of::<UnwindLosses>() + size_of::<UnnamedLosses>();
+    assert!(size_of::<Losses>() == Losses::PLAIN.len() * NUMBER + nested);
+};

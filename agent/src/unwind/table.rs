@@ -1,7 +1,7 @@
 //! The tables that the kernel half looks rules up in; [`agent_common::unwind`] says how they are
 //! made.
 
-use agent_common::unwind::{BLOCK_WORDS, Block, PAGE_BYTES, Words, row};
+use agent_common::unwind::{PAGE_BYTES, Words, row};
 
 use super::{Compiled, rows::Row, rules::Rules};
 
@@ -14,18 +14,6 @@ pub struct Table {
     pub pages: u32,
     /// The words.
     pub words: Vec<u32>,
-}
-
-impl Table {
-    /// The words as blocks, the last filled up with zeros.
-    #[must_use]
-    pub fn blocks(&self) -> impl ExactSizeIterator<Item = Block> {
-        self.words.chunks(BLOCK_WORDS).map(|words| {
-            let mut block = Block([0; BLOCK_WORDS]);
-            block.0[..words.len()].copy_from_slice(words);
-            block
-        })
-    }
 }
 
 impl Words for Table {
@@ -90,7 +78,7 @@ fn number(words: usize) -> u32 {
 mod tests {
     use super::{Table, pack};
     use crate::unwind::{Compiled, Rules, rows::Row};
-    use agent_common::unwind::{BLOCK_WORDS, CfaRule, PAGE_BYTES, Rule, Search, Words as _};
+    use agent_common::unwind::{BLOCK_WORDS, Block, CfaRule, PAGE_BYTES, Rule, Search, Words as _};
     use proptest::prelude::{any, prop, proptest};
 
     const BASE: u64 = 3 * PAGE_BYTES;
@@ -144,7 +132,7 @@ mod tests {
         let heads = [5, 8, 9, 10, 13];
         let rows = [0, 0x10_0002, 0x20_0003, 3, 0, 0, 0x4_0002, 0x8_0000];
         assert_eq!(table.words, [&heads[..], &rows].concat());
-        assert_eq!(table.blocks().len(), 1);
+        assert_eq!(Block::all_of(&table.words).len(), 1);
 
         assert_eq!(pack(&compiled(&[]), &mut rules), Table::default());
     }
@@ -174,7 +162,7 @@ mod tests {
                     assert_eq!(find(&table, &rules, address), compiled.find(address));
                 }
             }
-            for (block, words) in table.blocks().zip(table.words.chunks(BLOCK_WORDS)) {
+            for (block, words) in Block::all_of(&table.words).zip(table.words.chunks(BLOCK_WORDS)) {
                 assert!(block.0.starts_with(words));
             }
             assert_eq!(table.word(u32::MAX), 0);
