@@ -1,13 +1,18 @@
 //! Profiles in a folder: `20261121T152019.123Z_web.pb.gz`, one for each report.
 //!
 //! Invariants: a file appears under its name when it is complete; all files together never take
-//! more than the limit, and none is older than the greatest age when a newer one is written; files
-//! of other names are left alone, and no symbolic link is followed.
+//! more than the limit, unless others write into the folder too; those that are older than the
+//! greatest age go when a newer one is written; files of other names are left alone, and no symbolic
+//! link is followed.
 //!
-//! Age is told by names, against the profile that is written: a wrong clock of the machine makes
-//! wrong names, and nothing else.
+//! Age is told by names, against the profile that is written.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io, iter,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::task::spawn_blocking;
 
@@ -17,6 +22,7 @@ use super::{
     folder::{Entry, Folder, bytes_on_disk, is_full},
     name,
     report::{Parcel, Report},
+    rotation::Rotation,
     spool::Format,
 };
 
@@ -24,7 +30,7 @@ use super::{
 pub(crate) const ENDING: &str = ".pb.gz";
 
 /// How names end, and what they begin with, until a file is complete.
-const PARTIAL: (&str, &str) = (".", ".partial");
+pub(super) const PARTIAL: (&str, &str) = (".", ".partial");
 
 /// Profiles of one service in one millisecond.
 const MAX_EQUAL: u32 = 9_999;
@@ -43,11 +49,15 @@ pub struct FileConfig {
 /// The destination.
 pub(super) struct Files {
     config: FileConfig,
+    rotation: Arc<Mutex<Rotation>>,
 }
 
 impl Files {
     pub(super) fn new(config: FileConfig) -> Self {
-        Self { config }
+        Self {
+            config,
+            rotation: Arc::default(),
+        }
     }
 }
 
@@ -63,7 +73,12 @@ impl Destination for Files {
 
     async fn send(&self, parcel: &Parcel) -> Result<Receipt, Failure> {
         let (config, parcel) = (self.config.clone(), parcel.clone());
-        let written = spawn_blocking(move || write(&config, &parcel));
+        let rotation = Arc::clone(&self.rotation);
+        let written = spawn_blocking(move || {
+            // Whatever a panic has left is listed again in time.
+            let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
+            write(&config, &mut rotation, &parcel)
+        });
         match written.await {
             Ok(written) => written.map(|()| Receipt::Whole),
             Err(source) => Err(Failure::Disk {
@@ -74,7 +89,7 @@ impl Destination for Files {
     }
 }
 
-fn write(config: &FileConfig, parcel: &Parcel) -> Result<(), Failure> {
+fn write(config: &FileConfig, rotation: &mut Rotation, parcel: &Parcel) -> Result<(), Failure> {
     let stem = &*parcel.name;
     let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.greatest_age));
     let earliest = &*earliest.map_or_else(String::new, name::time);
@@ -92,54 +107,28 @@ fn write(config: &FileConfig, parcel: &Parcel) -> Result<(), Failure> {
     };
     let folder = Folder::open(&config.folder).map_err(failed)?;
     let room = config.limit_bytes - size_bytes;
-    rotate(&folder, room, earliest).map_err(failed)?;
-    let written = write_new(&folder, stem, &parcel.body);
-    match written {
+    rotation
+        .make_room(&folder, room, earliest)
+        .map_err(failed)?;
+    let written = match write_new(&folder, stem, &parcel.body) {
         Err(error) if is_full(&error) => {
             // Others have filled the disk: as much of what is old goes as the new one needs.
-            let kept = bytes(&folder).map_err(failed)?.saturating_sub(size_bytes);
-            rotate(&folder, kept, earliest).map_err(failed)?;
-            write_new(&folder, stem, &parcel.body).map_err(failed)
+            let kept = rotation.bytes().saturating_sub(size_bytes);
+            rotation
+                .make_room(&folder, kept, earliest)
+                .and_then(|()| write_new(&folder, stem, &parcel.body))
         }
-        other => other.map_err(failed),
-    }
-}
-
-/// Removes the oldest profiles until the others take no more than `room`, and all that are too old.
-fn rotate(folder: &Folder, room: u64, earliest: &str) -> io::Result<()> {
-    let mut files = profiles(folder)?;
-    files.sort_by(|one, other| stem(&one.name).cmp(stem(&other.name)));
-    let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
-    for file in files {
-        if bytes <= room && stem(&file.name) >= earliest {
-            break;
-        }
-        folder.remove(&file.name)?;
-        bytes -= file.bytes;
-    }
+        other => other,
+    };
+    rotation.add(Entry {
+        name: written.map_err(failed)?,
+        bytes: size_bytes,
+    });
     Ok(())
 }
 
-fn bytes(folder: &Folder) -> io::Result<u64> {
-    Ok(profiles(folder)?.iter().map(|file| file.bytes).sum())
-}
-
-/// The profiles in a folder, and what is left of those that were never completed.
-fn profiles(folder: &Folder) -> io::Result<Vec<Entry>> {
-    folder.entries(|name| {
-        let complete = name
-            .strip_prefix(PARTIAL.0)
-            .map_or(Some(name), |rest| rest.strip_suffix(PARTIAL.1));
-        complete.is_some_and(|name| name.ends_with(ENDING) && name::moment(name).is_some())
-    })
-}
-
-/// What names are sorted by.
-fn stem(name: &str) -> &str {
-    name.strip_prefix(PARTIAL.0).unwrap_or(name)
-}
-
-fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<()> {
+/// Writes a new file, and gives its name.
+fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<String> {
     let partial = format!("{}{stem}{ENDING}{}", PARTIAL.0, PARTIAL.1);
     // What an agent left that was killed.
     folder.remove(&partial)?;
@@ -152,13 +141,12 @@ fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<()> {
 }
 
 /// Gives a complete file the first of its names that is free.
-fn give_name(folder: &Folder, partial: &str, stem: &str) -> io::Result<()> {
-    if folder.rename(partial, &format!("{stem}{ENDING}"))? {
-        return Ok(());
-    }
-    for number in 2..=MAX_EQUAL {
-        if folder.rename(partial, &format!("{stem}_{number}{ENDING}"))? {
-            return Ok(());
+fn give_name(folder: &Folder, partial: &str, stem: &str) -> io::Result<String> {
+    let first = format!("{stem}{ENDING}");
+    let others = (2..=MAX_EQUAL).map(|number| format!("{stem}_{number}{ENDING}"));
+    for name in iter::once(first).chain(others) {
+        if folder.rename(partial, &name)? {
+            return Ok(name);
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())

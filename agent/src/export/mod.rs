@@ -21,6 +21,7 @@ mod pyroscope;
 mod queue;
 mod report;
 mod retry;
+mod rotation;
 mod spool;
 #[cfg(test)]
 mod support;

@@ -8,7 +8,7 @@
 //! which a wrong clock has named; a clock that is wrong for a moment does not empty the folder,
 //! because only so many go for their age with each that is written.
 
-use std::{collections::VecDeque, io, time::SystemTime};
+use std::{collections::BTreeMap, io, time::SystemTime};
 
 use super::{
     file::{ENDING, PARTIAL},
@@ -30,10 +30,31 @@ const MOST_AGED: usize = 64;
 pub(super) struct Rotation {
     /// What all profiles take, in bytes.
     bytes: u64,
-    /// The oldest, the one that goes first at the front.
-    oldest: VecDeque<Entry>,
+    /// The oldest, in the order in which they go.
+    oldest: BTreeMap<Turn, Entry>,
+    /// Whether there are others.
+    has_others: bool,
     /// Profiles that were written since the folder was listed.
     written: u32,
+}
+
+/// When a profile goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    /// Whether it is not named for a time that is yet to come.
+    is_past: bool,
+    name: String,
+}
+
+impl Turn {
+    /// That of a file; names of times before `now` are past.
+    fn of(name: &str, now: &str) -> Self {
+        let stem = stem(name);
+        Self {
+            is_past: stem <= now,
+            name: stem.to_owned(),
+        }
+    }
 }
 
 impl Rotation {
@@ -53,24 +74,30 @@ impl Rotation {
             if self.oldest.is_empty() {
                 self.list(folder)?;
             }
-            let Some(file) = self.oldest.front() else {
+            let Some(file) = self.oldest.first_entry() else {
                 return Ok(());
             };
-            let is_aged = stem(&file.name) < earliest && aged < MOST_AGED;
+            let is_aged = *file.key().name < *earliest && aged < MOST_AGED;
             if self.bytes <= room && !is_aged {
                 return Ok(());
             }
             aged += 1;
-            folder.remove(&file.name)?;
+            folder.remove(&file.get().name)?;
+            let file = file.remove();
             self.bytes = self.bytes.saturating_sub(file.bytes);
-            self.oldest.pop_front();
         }
     }
 
     /// Takes notice of a profile that was written.
-    pub(super) fn add(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
+    pub(super) fn add(&mut self, file: Entry) {
+        self.bytes = self.bytes.saturating_add(file.bytes);
         self.written += 1;
+        let turn = Turn::of(&file.name, &name::time(SystemTime::now()));
+        let last = self.oldest.last_key_value();
+        if !self.has_others || last.is_some_and(|(last, _)| turn < *last) {
+            self.oldest.insert(turn, file);
+            self.forget_the_newer();
+        }
     }
 
     /// What all profiles take, in bytes.
@@ -80,20 +107,22 @@ impl Rotation {
 
     fn list(&mut self, folder: &Folder) -> io::Result<()> {
         let now = &*name::time(SystemTime::now());
-        let mut files = profiles(folder)?;
-        let key = |file: &Entry| {
-            let stem = stem(&file.name);
-            (stem <= now, stem.to_owned())
-        };
-        if files.len() > OLDEST {
-            files.select_nth_unstable_by_key(OLDEST, key);
-        }
-        self.bytes = files.iter().map(|file| file.bytes).sum();
-        files.truncate(OLDEST);
-        files.sort_by_cached_key(key);
-        self.oldest = files.into();
+        self.bytes = 0;
         self.written = 0;
+        self.has_others = false;
+        for file in profiles(folder)? {
+            self.bytes = self.bytes.saturating_add(file.bytes);
+            self.oldest.insert(Turn::of(&file.name, now), file);
+            self.forget_the_newer();
+        }
         Ok(())
+    }
+
+    fn forget_the_newer(&mut self) {
+        if self.oldest.len() > OLDEST {
+            self.oldest.pop_last();
+            self.has_others = true;
+        }
     }
 }
 
@@ -164,7 +193,10 @@ mod tests {
         for second in 20..30 {
             rotation.make_room(&folder, 19 * 4_096, "").unwrap();
             fill(&folder, [file(second)]);
-            rotation.add(4_096);
+            rotation.add(Entry {
+                name: file(second),
+                bytes: 4_096,
+            });
         }
         assert_eq!(names(&folder), (10..30).map(file).collect::<Vec<_>>());
         assert_eq!(rotation.written, 10);
