@@ -9,6 +9,9 @@ use aya_log_ebpf::debug;
 
 use crate::sampler::Sampler;
 
+/// As what the user half logs it: as what its room for the kernel half says itself.
+const TARGET: &str = "agent::kernel";
+
 /// Says that a sample's stack is not whole; the numbers are those of [`WalkEnd`] and
 /// [`NativeEnd`].
 #[unsafe(no_mangle)]
@@ -31,6 +34,7 @@ pub(crate) extern "C" fn log_ends(end: u32, native_end: u32) -> u32 {
     };
     debug!(
         (),
+        target: TARGET,
         "thread {} of process {}: the Python walk ended with {}, the native one with {}",
         sampler.tid.get(),
         sampler.tgid.get(),
@@ -43,5 +47,9 @@ pub(crate) extern "C" fn log_ends(end: u32, native_end: u32) -> u32 {
 /// Says that a process is not profiled because too many are.
 #[inline(always)]
 pub(crate) fn left_out(tgid: u32) {
-    debug!((), "process {} is left out: too many are known", tgid);
+    debug!(
+        (),
+        target: TARGET,
+        "process {} is left out: too many are known", tgid
+    );
 }
