@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`cli`] and [`config`] say what to do; [`labels`] says what a process is called and whether it is
-//! to be profiled; [`listen`] and [`telemetry`] tell how the agent of a host is doing; [`doctor`]
+//! to be profiled, with names that [`kubernetes`] asks for; [`listen`] and [`telemetry`] tell how the agent of a host is doing; [`doctor`]
 //! looks at a process as a capture would and says what is in the way of it; [`kept`] reads again what
 //! was exported to a folder.
 //!
@@ -32,6 +32,7 @@ pub mod generations;
 pub mod http;
 pub mod kept;
 pub mod kernel;
+pub mod kubernetes;
 pub mod labels;
 pub mod launch;
 pub mod listen;
