@@ -158,12 +158,13 @@ impl Asked {
 
     /// Asks until there is a list: somebody who has just failed is left alone for a while.
     async fn ask_until_listed(&mut self) -> PodList {
-        loop {
+        for _ in 0..1_000 {
             if let Some(list) = self.ask().await.listed {
                 return list;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        panic!("it never came: {:?}", self.names.status());
     }
 
     /// How often it failed, by the kind of failure.
