@@ -10,11 +10,11 @@
 //! ```
 //!
 //! [`cli`] and [`config`] say what to do; [`labels`] says what a process is called and whether it is
-//! to be profiled; [`listen`] and [`telemetry`] tell how the agent of a host is doing; [`doctor`]
+//! to be profiled, with names that [`kubernetes`] asks for; [`listen`] and [`telemetry`] tell how the agent of a host is doing; [`doctor`]
 //! looks at a process as a capture would and says what is in the way of it; [`kept`] reads again what
 //! was exported to a folder.
 //!
-//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; [`export`] and [`listen`]
+//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; [`http`] and [`listen`]
 //! alone open sockets; what comes from another process, from a file or from the kernel is untrusted and bounded;
 //! an expected race (a process gone, a record cut short) is counted, not an error.
 
@@ -29,9 +29,10 @@ pub mod elf;
 pub mod encode;
 pub mod export;
 pub mod generations;
-
+pub mod http;
 pub mod kept;
 pub mod kernel;
+pub mod kubernetes;
 pub mod labels;
 pub mod launch;
 pub mod listen;

@@ -9,7 +9,7 @@ use std::{
 
 use agent::{
     cli,
-    config::{Config, Sources},
+    config::{CLUSTER_VARIABLES, Config, Sources},
     doctor, run, telemetry,
 };
 use anyhow::Context as _;
@@ -50,7 +50,9 @@ async fn watch(options: &cli::HostOptions) -> anyhow::Result<ExitCode> {
 fn variables() -> Vec<(String, String)> {
     let all = env::vars_os();
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name.starts_with("AGENT_"))
+        .filter(|(name, _)| {
+            name.starts_with("AGENT_") || CLUSTER_VARIABLES.contains(&name.as_str())
+        })
         .collect()
 }
 

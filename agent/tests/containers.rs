@@ -258,7 +258,9 @@ fn a_container_of_podman_has_its_name() {
     assert_eq!(group.runtime, Some(Runtime::Podman));
     assert_eq!(facts.cgroup.pod().unwrap().uid, UID);
 
-    let place = Pods::new(HostFiles::new("/")).find(&facts.cgroup);
+    let place = Pods::new(HostFiles::new("/"), false)
+        .find(&facts.cgroup)
+        .place;
     let labels = Labeller::default()
         .labels(&labels::Subject {
             facts: &facts,

@@ -9,6 +9,7 @@ use std::{
     process::Command,
 };
 
+use agent::config::CLUSTER_VARIABLES;
 use serde::Deserialize as _;
 use serde_yaml_ng::{Deserializer, Value};
 use xtask::{packages, pip, process::find_program};
@@ -21,7 +22,13 @@ const KUBERNETES_VALIDATE: &str = "1.37.0";
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 
 /// Manifests, without what only kustomize reads.
-const MANIFESTS: [&str; 3] = ["namespace.yaml", "service-account.yaml", "daemon-set.yaml"];
+const MANIFESTS: [&str; 5] = [
+    "namespace.yaml",
+    "service-account.yaml",
+    "cluster-role.yaml",
+    "cluster-role-binding.yaml",
+    "daemon-set.yaml",
+];
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -113,6 +120,37 @@ fn the_service_and_the_daemon_set_have_the_same_capabilities() {
     assert_eq!(texts(&context["capabilities"]["drop"]).len(), 1);
     assert_eq!(context["privileged"].as_bool(), Some(false));
     assert_eq!(pod["hostPID"].as_bool(), Some(true));
+}
+
+#[test]
+fn the_daemon_set_knows_its_node_and_may_list_pods_and_nothing_else() {
+    let set = yaml("kubernetes/daemon-set.yaml");
+    let pod = &set["spec"]["template"]["spec"];
+    let account = yaml("kubernetes/service-account.yaml");
+    assert_eq!(pod["serviceAccountName"], account["metadata"]["name"]);
+    assert_eq!(pod["automountServiceAccountToken"].as_bool(), Some(true));
+    let variables = pod["containers"][0]["env"].as_sequence().unwrap();
+    let node = variables.iter().find(|it| it["name"] == "NODE_NAME");
+    let source = &node.unwrap()["valueFrom"]["fieldRef"]["fieldPath"];
+    assert_eq!(source.as_str(), Some("spec.nodeName"));
+    assert!(CLUSTER_VARIABLES.contains(&"NODE_NAME"));
+
+    let role = yaml("kubernetes/cluster-role.yaml");
+    let allowed = role["rules"].as_sequence().unwrap();
+    assert_eq!(allowed.len(), 1, "{role:?}");
+    for (name, value) in [("apiGroups", ""), ("resources", "pods"), ("verbs", "list")] {
+        assert_eq!(
+            texts(&allowed[0][name]),
+            [value.to_owned()].into(),
+            "{name}"
+        );
+    }
+    let binding = yaml("kubernetes/cluster-role-binding.yaml");
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    let subject = &binding["subjects"][0];
+    assert_eq!(subject["name"], account["metadata"]["name"]);
+    let namespace = yaml("kubernetes/namespace.yaml");
+    assert_eq!(subject["namespace"], namespace["metadata"]["name"]);
 }
 
 #[test]

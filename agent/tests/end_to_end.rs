@@ -36,6 +36,7 @@ mod end_to_end {
     mod many_threads;
     mod native;
     mod pages;
+    mod pods;
     mod pprof;
     mod program;
     mod programs;

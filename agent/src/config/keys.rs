@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Deserialize;
 use serde_yaml_ng::Value;
 
-use super::{LogFormat, exporters::Exporter, quantities::Time};
+use super::{LogFormat, exporters::Exporter, kubernetes, quantities::Time};
 use crate::labels::relabel::Rules;
 
 /// A key.
@@ -82,8 +82,11 @@ keys! {
     /// Whether relabeling rules see `__meta_process_cmdline`, which may hold secrets [default:
     /// false]
     command_lines: bool,
-    /// What Kubernetes calls this machine
+    /// What Kubernetes calls this machine [default: what the variable `NODE_NAME` says]
     node: String,
+    /// Who is asked what pods are called: from (api-server, kubelet, off) and where that is, and
+    /// the runtime's socket [default: in a cluster the API server; the runtime where it listens]
+    kubernetes: kubernetes::Written,
     /// Where the host's root is for an agent in a container [default: /]
     host_root: PathBuf,
     /// Where profiles go: names, and for each a type (file, pyroscope, parca, otlp) and what

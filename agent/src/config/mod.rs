@@ -15,6 +15,7 @@
 
 mod exporters;
 mod keys;
+mod kubernetes;
 mod quantities;
 mod read;
 #[cfg(test)]
@@ -23,10 +24,11 @@ mod tests;
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use keys::KEYS;
-pub use read::{Error, Sources};
+pub use read::{CLUSTER_VARIABLES, Error, Sources};
 
 use crate::{
     export,
+    kubernetes::Config as Kubernetes,
     labels::{Selector, relabel::Rules},
 };
 
@@ -47,6 +49,8 @@ pub struct Config {
     pub selector: Selector,
     /// How processes are labelled.
     pub labels: Labels,
+    /// Who is asked what pods are called.
+    pub kubernetes: Kubernetes,
     /// Where profiles go.
     pub exporters: Vec<export::Config>,
     /// Where metrics, health and profiles can be asked for, if anywhere.

@@ -16,6 +16,7 @@ use super::{
     Config, Labels, Log,
     exporters::{self, Invalid},
     keys::{KEYS, Written},
+    kubernetes::Cluster,
 };
 use crate::labels::Selector;
 
@@ -45,12 +46,21 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How alike two keys are that are taken for the same one, misspelled.
 const ALIKE: f64 = 0.7;
 
+/// What tells a pod about its cluster: Kubernetes where the API server is, and the pod's manifest
+/// on which node it runs.
+pub const CLUSTER_VARIABLES: [&str; 3] = [
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
+    "NODE_NAME",
+];
+
 /// All that a configuration can be told by.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// A file.
     pub file: Option<PathBuf>,
-    /// Variables of the environment that may be meant, with their values.
+    /// Variables of the environment that may be meant, with their values: `AGENT_…`, and
+    /// [`CLUSTER_VARIABLES`].
     pub variables: Vec<(String, String)>,
     /// Keys that were given as flags, with their values.
     pub flags: Vec<(&'static str, String)>,
@@ -103,6 +113,15 @@ pub enum Error {
     },
 }
 
+impl Sources {
+    /// The value of a variable that is set to something.
+    fn variable(&self, name: &str) -> Option<&str> {
+        let mut variables = self.variables.iter();
+        let (_, value) = variables.find(|(variable, _)| variable == name)?;
+        Some(value.as_str()).filter(|value| !value.is_empty())
+    }
+}
+
 impl Config {
     /// Reads and checks all sources.
     ///
@@ -127,7 +146,7 @@ impl Config {
                 flags = one(key.name, value, &format!("--{}", key.flag()))?.or(flags);
             }
         }
-        check(flags.or(variables).or(file), &sources.folder)
+        check(flags.or(variables).or(file), sources)
     }
 }
 
@@ -169,7 +188,7 @@ fn one(key: &str, value: &str, origin: &str) -> Result<Written, Error> {
     })
 }
 
-fn check(written: Written, folder: &std::path::Path) -> Result<Config, Error> {
+fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
     let rate = written.rate.unwrap_or(RATE);
     if !(1..=MAX_RATE).contains(&rate) {
         return Err(key(
@@ -195,12 +214,16 @@ fn check(written: Written, folder: &std::path::Path) -> Result<Config, Error> {
             key("listen", message)
         })?),
     };
+    let [host, port, node] = CLUSTER_VARIABLES.map(|name| sources.variable(name));
     let labels = Labels {
         fixed: written.labels.unwrap_or_default(),
         per_process: written.per_process.unwrap_or(false),
         rules: written.relabel_configs.unwrap_or_default(),
         command_lines: written.command_lines.unwrap_or(false),
-        node: written.node.filter(|node| !node.is_empty()),
+        node: written
+            .node
+            .or(node.map(str::to_owned))
+            .filter(|node| !node.is_empty()),
         host_root: written.host_root.unwrap_or_else(|| "/".into()),
     };
     for name in labels.fixed.keys() {
@@ -209,6 +232,15 @@ fn check(written: Written, folder: &std::path::Path) -> Result<Config, Error> {
             return Err(key("labels", message));
         }
     }
+    let cluster = Cluster {
+        host,
+        port,
+        node: labels.node.as_deref(),
+    };
+    let kubernetes = written.kubernetes.unwrap_or_default();
+    let kubernetes = kubernetes
+        .checked(&cluster, &labels.host_root)
+        .map_err(|message| key("kubernetes", message))?;
     Ok(Config {
         rate,
         max_cpu: max_cpu / 100.0,
@@ -217,7 +249,8 @@ fn check(written: Written, folder: &std::path::Path) -> Result<Config, Error> {
         threads: written.threads.unwrap_or(false),
         selector: selector(written.include, written.exclude)?,
         labels,
-        exporters: exporters(written.exporters, folder)?,
+        kubernetes,
+        exporters: exporters(written.exporters, &sources.folder)?,
         listen,
         log: Log {
             level: written.log_level.unwrap_or_else(|| "info".to_owned()),

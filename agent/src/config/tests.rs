@@ -1,7 +1,10 @@
 use std::{fs, time::Duration};
 
 use super::{Config, Error, KEYS, LogFormat, Sources};
-use crate::export::{Authentication, To};
+use crate::{
+    export::{Authentication, SecretSource, To},
+    kubernetes::{By, CA_FILE, TOKEN_FILE},
+};
 
 /// The configuration that is installed, in which every key is commented out.
 const EXAMPLE: &str = include_str!("../../../deploy/agent.yaml");
@@ -79,6 +82,7 @@ fn every_key_is_a_flag_and_a_variable() {
         ("command_lines", "true"),
         ("node", "1234"),
         ("host_root", "/proc/1/root"),
+        ("kubernetes", "{runtime: off}"),
         ("exporters", "{p: {type: parca, url: 'http://parca:7070'}}"),
         ("listen", "[::1]:7070"),
         ("log_level", "debug"),
@@ -100,7 +104,61 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 18);
+    assert_eq!(KEYS.len(), 19);
+}
+
+/// In a pod that knows its node.
+fn in_cluster(text: &str) -> Result<Config, Error> {
+    let (_file, mut sources) = sources(text);
+    let variables = [
+        ("KUBERNETES_SERVICE_HOST", "10.96.0.1"),
+        ("KUBERNETES_SERVICE_PORT", "443"),
+        ("NODE_NAME", "worker-1"),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    sources.variables = variables.into();
+    Config::read(&sources)
+}
+
+#[test]
+fn in_a_cluster_the_api_server_is_asked() {
+    assert_eq!(read("").unwrap().kubernetes.lists, None);
+    let config = in_cluster("host_root: /proc/1/root").unwrap();
+    assert_eq!(config.labels.node.as_deref(), Some("worker-1"));
+    let lists = config.kubernetes.lists.unwrap();
+    let node = "worker-1".to_owned();
+    assert_eq!(lists.by, By::ApiServer { node });
+    assert_eq!(lists.http.url, "https://10.96.0.1:443");
+    assert_eq!(lists.http.tls.ca_file.unwrap().to_str(), Some(CA_FILE));
+    assert_eq!(
+        lists.http.authentication,
+        Authentication::Bearer(SecretSource::File(TOKEN_FILE.into()))
+    );
+    let socket = &config.kubernetes.sockets[0];
+    let expected = "/proc/1/root/run/containerd/containerd.sock";
+    assert_eq!(socket.to_str(), Some(expected));
+
+    // Without a node there is nothing to ask for; and what is said counts.
+    let mut alone = in_cluster("node: ''").unwrap();
+    assert_eq!(alone.kubernetes.lists, None);
+    alone = in_cluster("kubernetes: {from: off, runtime: off}").unwrap();
+    assert!(!alone.kubernetes.asks());
+    let lists = |text| in_cluster(text).unwrap().kubernetes.lists.unwrap();
+    let kubelet = lists("kubernetes: {from: kubelet}");
+    assert_eq!(kubelet.by, By::Kubelet);
+    assert_eq!(kubelet.http.url, "https://worker-1:10250");
+    // The read-only port is not told who we are.
+    let open = lists("kubernetes: {from: kubelet, url: 'http://worker-1:10255'}");
+    assert_eq!(open.http.authentication, Authentication::None);
+}
+
+#[test]
+fn addresses_of_ipv6_are_written_in_brackets() {
+    let (_file, mut sources) = sources("node: n");
+    let host = ("KUBERNETES_SERVICE_HOST".to_owned(), "fd00::1".to_owned());
+    sources.variables = vec![host];
+    let lists = Config::read(&sources).unwrap().kubernetes.lists.unwrap();
+    assert_eq!(lists.http.url, "https://[fd00::1]:443");
 }
 
 #[test]
@@ -130,6 +188,19 @@ fn what_makes_no_sense_is_told() {
         ("window: soon", "written as 15s"),
         ("listen: nowhere", "`listen` is `nowhere`"),
         ("labels: {a-b: c}", "`labels` has `a-b`"),
+        (
+            "kubernetes: {from: api-server}",
+            "`kubernetes` needs `node`",
+        ),
+        (
+            "node: n\nkubernetes: {from: api-server}",
+            "needs a `url` outside of a cluster",
+        ),
+        (
+            "kubernetes: {from: kubelet, url: 'ftp://n'}",
+            "`url` that cannot be used",
+        ),
+        ("kubernetes: {form: kubelet}", "(is `from` meant?)"),
         ("include: [{}]", "empty"),
         (
             "relabel_configs: [{action: jump}]",
@@ -234,6 +305,7 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
         threads,
         selector,
         labels,
+        kubernetes,
         exporters,
         listen,
         log,
@@ -257,6 +329,8 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
         format!("{:?}", default.labels.rules)
     );
     assert!(labels.node.is_some());
+    assert_eq!(kubernetes.lists, in_cluster("").unwrap().kubernetes.lists);
+    assert_eq!(kubernetes.sockets, default.kubernetes.sockets[..1]);
     let names: Vec<_> = exporters.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["local", "otlp", "parca", "pyroscope"]);
 }

@@ -4,7 +4,7 @@
 //! memory and, where it is wanted, a spool on disk of its own, so that one that is away or slow
 //! costs the others nothing.
 //!
-//! Invariants: sockets are opened here and nowhere else; all that waits is bounded; what is dropped
+//! Invariants: all that waits is bounded; what is dropped
 //! and what fails is counted by reason; no secret is in any message or `Debug` output.
 
 mod counts;
@@ -12,7 +12,6 @@ mod destination;
 mod failure;
 pub(crate) mod file;
 pub(crate) mod folder;
-mod http;
 mod labels;
 pub(crate) mod name;
 mod otlp;
@@ -20,7 +19,6 @@ mod parca;
 mod pyroscope;
 mod queue;
 mod report;
-mod retry;
 mod rotation;
 mod spool;
 #[cfg(test)]
@@ -39,18 +37,18 @@ use tokio::{
 pub use self::{
     counts::{Counts, Dropped, Failures, Waiting},
     file::FileConfig,
-    http::{
-        Authentication, ClientCertificate, HttpConfig, HttpConfigError, Secret, SecretSource,
-        TlsConfig,
-    },
     otlp::{OtlpConfig, OtlpProtocol},
     parca::ParcaConfig,
     pyroscope::PyroscopeConfig,
     queue::QueueLimits,
     report::{Report, SERVICE_NAME},
-    retry::Retry,
     spool::{SpoolConfig, SpoolError},
 };
+pub use crate::http::{
+    Authentication, ClientCertificate, HttpConfig, HttpConfigError, Retry, Secret, SecretSource,
+    TlsConfig,
+};
+
 use self::{
     destination::Destination,
     file::Files,

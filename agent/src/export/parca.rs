@@ -6,11 +6,11 @@ use prost::Message as _;
 use super::{
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    http::{Client, HttpConfig, HttpConfigError, Version, grpc},
     labels, name,
     report::{Parcel, Report},
     spool::Format,
 };
+use crate::http::{Client, HttpConfig, HttpConfigError, Version, grpc};
 
 /// What is called.
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";

@@ -13,13 +13,13 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::{
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    http::{Client, HttpConfig, HttpConfigError, Post, Version, content_type},
     labels, name,
     report::{Parcel, Report},
     spool,
 };
 use crate::{
     encode::{Format, Options, encode},
+    http::{Client, HttpConfig, HttpConfigError, Post, Version, content_type},
     profile::Profile,
 };
 

@@ -146,7 +146,7 @@ impl Shared {
     /// Counts a failure and remembers its words.
     pub(super) fn failed(&self, failure: &Failure) {
         let mut state = self.lock();
-        state.counts.failures.add(failure.kind());
+        state.counts.failures.add(failure);
         state.last_failure = Some(failure.to_string());
     }
 

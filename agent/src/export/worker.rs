@@ -33,9 +33,9 @@ use super::{
     failure::{Failure, Next},
     queue::Shared,
     report::{Parcel, Report},
-    retry::{BackOff, Retry},
     spool::{Front, Spool},
 };
+use crate::http::{BackOff, Retry};
 
 /// When a spool that cannot be read at present is tried again.
 const UNREADABLE: Duration = Duration::from_secs(1);
@@ -191,7 +191,7 @@ impl<D: Destination> Worker<D> {
         parcel: &Parcel,
         trouble: &mut Option<Trouble>,
     ) -> Option<Drop> {
-        match failure.kind().next() {
+        match failure.next() {
             Next::Drop(reason) => Some(reason),
             Next::Retry => None,
             Next::RetryWithLimit => {

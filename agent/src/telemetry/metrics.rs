@@ -10,7 +10,7 @@ use prometheus_client::{
 };
 
 use super::Usage;
-use crate::{export::Status, kernel::Counters};
+use crate::{export::Status, kernel::Counters, kubernetes};
 
 /// What the kernel half counts, by what it is called here.
 const COUNTED: [(Counter, &str, &str); 14] = [
@@ -220,6 +220,27 @@ impl Metrics {
             let help = "Profiles that wait to be delivered";
             self.amount("agent_export_waiting", help, &labels, count);
         }
+    }
+
+    /// Adds how somebody is doing who is asked what pods are called.
+    pub fn pods(&mut self, status: &kubernetes::Status) {
+        let source = ("source", status.source);
+        self.counter(
+            "agent_pod_requests",
+            "Requests for the pods of this node",
+            &[source],
+            status.requests,
+        );
+        for (reason, count) in &status.failures {
+            self.counter(
+                "agent_pod_request_failures",
+                "Requests for the pods of this node that failed, by reason",
+                &[source, ("reason", reason)],
+                *count,
+            );
+        }
+        let help = "Pods of this node that are known";
+        self.amount("agent_pods", help, &[source], status.pods);
     }
 
     /// All of them, in the text format of Prometheus.

@@ -77,7 +77,7 @@ impl Host {
     }
 
     /// The values of its metrics.
-    fn metrics(&self) -> BTreeMap<String, f64> {
+    pub(super) fn metrics(&self) -> BTreeMap<String, f64> {
         let text = String::from_utf8(self.get("/metrics")).unwrap();
         assert!(text.ends_with("# EOF\n"), "{text}");
         let lines = text.lines().filter(|line| !line.starts_with('#'));

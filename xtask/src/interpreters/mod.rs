@@ -4,10 +4,8 @@
 //! Invariants: none is left out silently; it is found, made, or an error names it. The variable
 //! [`VARIABLE`] replaces the whole list.
 
-mod apt;
 mod catalog;
 mod interpreter;
-mod once;
 pub mod pyenv;
 pub mod roots;
 mod source;
@@ -19,6 +17,9 @@ use std::ffi::OsString;
 use anyhow::{Context as _, Result, bail};
 
 pub use interpreter::{Interpreter, Linkage};
+
+/// Where they are kept in the cache.
+const COLLECTION: &str = "interpreters";
 
 /// Lists explicitly what to test: paths of interpreters, separated by colons. `cargo xtask test`
 /// sets it for the tests that it runs.

@@ -12,8 +12,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::apt::Apt;
-use super::once::{self, Site};
+use super::COLLECTION;
+use crate::apt::Apt;
+use crate::once::{self, Site};
 
 /// What every root has; the first must be unpacked before the others, since it makes the links
 /// from `/bin` and `/lib` to where they put their files.
@@ -25,7 +26,7 @@ const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
 /// The root file system that the program at `path` runs in, unless that is this machine's.
 #[must_use]
 pub fn of(path: &Path) -> Option<PathBuf> {
-    once::name_of(path)?;
+    once::name_of(COLLECTION, path)?;
     Some(path.with_file_name("root")).filter(|root| root.is_dir())
 }
 
@@ -39,7 +40,7 @@ pub fn contains(path: &Path) -> bool {
 /// that release's root file system. It replaces itself, so it keeps its process ID. `program` is
 /// also the name of its package.
 pub(super) fn ensure(name: &str, suite: &str, program: &str) -> Result<PathBuf> {
-    let directory = once::ensure(name, |site| {
+    let directory = once::ensure(COLLECTION, name, |site| {
         unpack(site, suite, program)?;
         let wrapper = site.unfinished.join(program);
         let root = site.finished.join("root");

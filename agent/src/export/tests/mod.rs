@@ -6,7 +6,6 @@ mod failures;
 mod otlp;
 mod receivers;
 mod rules;
-mod server;
 mod shut_down;
 mod tls;
 
@@ -20,7 +19,10 @@ use super::{
     Config, Counts, Exporters, HttpConfig, ParcaConfig, PyroscopeConfig, QueueLimits, Report,
     Retry, SpoolConfig, Status, To, support,
 };
-use crate::encode::{Format, Options, encode, support::made_profile};
+use crate::{
+    encode::{Format, Options, encode, support::made_profile},
+    http::support::server,
+};
 
 /// A clock that stands still: without it, the runtime would take the time that a socket needs for
 /// idleness, and jump to the next timeout.

@@ -1,9 +1,14 @@
-//! The list of a node's pods, as `/pods` of the kubelet and `/api/v1/pods` of the API server give
-//! it: a `PodList` in JSON.
+//! The list of a node's pods and containers.
+//!
+//! `/pods` of the kubelet and `/api/v1/pods` of the API server give it as a `PodList` in JSON, the
+//! latter maybe in pages. A container runtime tells the same container by container.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 use thiserror::Error;
 
 use super::{MAX_TEXT, Place, Pod, bounded};
@@ -32,23 +37,67 @@ pub struct PodList {
 }
 
 impl PodList {
-    /// Reads a document.
+    /// Reads a document that is a whole list.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read_page`].
+    pub fn parse(document: &[u8]) -> Result<Self, Damaged> {
+        let mut list = Self::default();
+        list.read_page(document)?;
+        Ok(list)
+    }
+
+    /// Adds the pods of a document, and gives what the next one is to be asked for with.
     ///
     /// # Errors
     ///
     /// When it is not the JSON of such a list; what is odd in a single pod costs that pod.
-    pub fn parse(document: &[u8]) -> Result<Self, Damaged> {
+    pub fn read_page(&mut self, document: &[u8]) -> Result<Option<String>, Damaged> {
         let document: Document = serde_json::from_slice(document)?;
-        let mut list = Self::default();
-        for item in document
-            .items
-            .unwrap_or_default()
-            .into_iter()
-            .take(MAX_PODS)
-        {
-            list.add(item);
+        let room = MAX_PODS.saturating_sub(self.pods.len());
+        for item in document.items.unwrap_or_default().0.into_iter().take(room) {
+            self.add(item);
         }
-        Ok(list)
+        let next = document.metadata.and_then(|metadata| metadata.next);
+        Ok(next.filter(|next| !next.is_empty()))
+    }
+
+    /// Adds a pod by its UID, unless there are too many or it has texts that are too long.
+    pub fn add_pod(&mut self, pod: &Arc<Pod>) {
+        let texts = [&pod.uid, &pod.name, &pod.namespace];
+        if texts.iter().all(|text| is_text(text)) && self.pods.len() < MAX_PODS {
+            self.pods.insert(pod.uid.clone(), Arc::clone(pod));
+        }
+    }
+
+    /// Adds a container of a pod by its id, likewise; the one that only holds the pod's namespaces
+    /// has no name.
+    pub fn add_container(&mut self, id: &str, name: Option<&str>, pod: &Arc<Pod>) {
+        let is_odd = !is_text(id) || name.is_some_and(|name| !is_text(name));
+        if is_odd || self.containers.len() >= MAX_PODS * 2 {
+            return;
+        }
+        let place = Place {
+            container: name.map(str::to_owned),
+            pod: Some(Arc::clone(pod)),
+            ..Place::default()
+        };
+        self.containers.insert(id.to_owned(), place);
+    }
+
+    /// How many pods there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        // A static pod has two UIDs.
+        let known = self.pods.iter();
+        known.filter(|(uid, pod)| **uid == pod.uid).count()
+    }
+
+    /// Whether there is a container with this id or a pod with this UID.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.containers.contains_key(id) || self.pods.contains_key(id)
     }
 
     /// The container with this id.
@@ -71,10 +120,7 @@ impl PodList {
             labels,
             annotations,
         } = item.metadata;
-        if [&name, &namespace, &uid]
-            .iter()
-            .any(|it| it.is_empty() || it.len() > MAX_TEXT)
-        {
+        if ![&name, &namespace, &uid].iter().all(|text| is_text(text)) {
             return;
         }
         let annotations = annotations.unwrap_or_default();
@@ -104,22 +150,58 @@ impl PodList {
             // As in `containerd://ID`; a container that has not been created has none.
             let id = container.container_id.unwrap_or_default();
             let id = id.split_once("://").map_or("", |(_, id)| id);
-            if id.is_empty() || id.len() > MAX_TEXT || container.name.len() > MAX_TEXT {
-                continue;
-            }
-            let place = Place {
-                container: Some(container.name),
-                pod: Some(Arc::clone(&pod)),
-                ..Place::default()
-            };
-            self.containers.insert(id.to_owned(), place);
+            self.add_container(id, Some(&container.name), &pod);
         }
     }
 }
 
+/// Whether it can be a name, a UID or an id.
+fn is_text(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_TEXT
+}
+
 #[derive(Deserialize)]
 struct Document {
-    items: Option<Vec<Item>>,
+    metadata: Option<Page>,
+    items: Option<Items>,
+}
+
+/// The first items of a list: what comes after them takes no memory.
+#[derive(Default)]
+struct Items(Vec<Item>);
+
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct First;
+
+        impl<'de> Visitor<'de> for First {
+            type Value = Items;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a list of pods")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Items, A::Error> {
+                let mut items = Vec::new();
+                while items.len() < MAX_PODS {
+                    match list.next_element()? {
+                        Some(item) => items.push(item),
+                        None => return Ok(Items(items)),
+                    }
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Items(items))
+            }
+        }
+
+        deserializer.deserialize_seq(First)
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(rename = "continue")]
+    next: Option<String>,
 }
 
 #[derive(Deserialize)]

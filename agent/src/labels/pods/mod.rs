@@ -1,17 +1,17 @@
 //! Which pod of Kubernetes a container belongs to, what it is called, and what other containers
 //! are called.
 //!
-//! There are two sources. The list of a node's pods, which the kubelet and the API server give
-//! ([`PodList`]), knows all labels but takes credentials and comes from a [`Fetch`]. Files of
-//! the host ([`HostFiles`]) need none: what kubelet calls its log files, and the state of the
-//! runtimes. The list comes first.
+//! There are three sources. The list of a node's pods, which the kubelet and the API server give
+//! ([`PodList`]), knows all but takes credentials. The container runtime gives such a list too,
+//! and knows a container first. Files of the host ([`HostFiles`]) are there without asking: what
+//! kubelet calls its log files, and the state of the runtimes. They come in this order; lists are
+//! what [`crate::kubernetes`] asks for, as an [`Answer`] to a [`Question`].
 //!
 //! Invariants: all of it is untrusted and bounded; a source that is not there or that is damaged
-//! costs its names and nothing else; an unknown container does not make the list be fetched more
-//! often than [`REFRESH`] allows.
+//! costs its names and nothing else; an unknown container does not make lists be asked for more
+//! often than [`REFRESH`] allows, and one that nobody knows less and less often.
 
 mod cache;
-mod fetch;
 mod host_files;
 mod list;
 mod logs;
@@ -19,8 +19,7 @@ mod runtimes;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use cache::{Pods, REFRESH, RefreshError};
-pub use fetch::{Fetch, FetchError, MAX_LIST_BYTES, read_token};
+pub use cache::{Answer, Found, LONGEST_REFRESH, Pods, Question, REFRESH};
 pub use host_files::HostFiles;
 pub use list::{Damaged, PodList};
 
@@ -58,7 +57,9 @@ pub struct Place {
 }
 
 /// Labels as far as they are kept.
-fn bounded(labels: impl IntoIterator<Item = (String, Option<String>)>) -> BTreeMap<String, String> {
+pub(crate) fn bounded(
+    labels: impl IntoIterator<Item = (String, Option<String>)>,
+) -> BTreeMap<String, String> {
     labels
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))

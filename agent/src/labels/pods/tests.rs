@@ -1,17 +1,11 @@
-use super::{Fetch, FetchError, HostFiles, Place, PodList, Pods, kubernetes_name, read_token};
+use super::{
+    Answer, Found, HostFiles, LONGEST_REFRESH, Place, PodList, Pods, Question, REFRESH,
+    kubernetes_name,
+};
 use crate::process::cgroup::{Cgroup, Container, Runtime};
 use proptest::prelude::{any, proptest};
 use serde_json::{Value, json};
-use std::{
-    error::Error,
-    fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Instant};
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
@@ -233,113 +227,188 @@ fn nested() -> Cgroup {
     Cgroup::parse(format!("0::/kubepods/pod{UID}/{ID}/docker/{OTHER}").as_bytes())
 }
 
-/// Serves one document over HTTP to whoever has the token, so many times.
-fn serve(listener: &TcpListener, body: &str, times: usize) {
-    for _ in 0..times {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut request = vec![0; 4096];
-        let bytes = stream.read(&mut request).unwrap();
-        let request = String::from_utf8_lossy(&request[..bytes]);
-        let is_known = request.starts_with("GET /pods ")
-            && request.contains("Authorization: Bearer secret\r\n");
-        let status = if is_known {
-            "200 OK"
-        } else {
-            "401 Unauthorized"
-        };
-        let answer = format!("HTTP/1.0 {status}\r\n\r\n{body}");
-        stream.write_all(answer.as_bytes()).unwrap();
+/// What is found of a container in a container of a pod.
+fn found_nested(pods: &mut Pods) -> (String, bool) {
+    let Found { place, is_complete } = pods.find(&nested());
+    (words(place.as_ref()), is_complete)
+}
+
+/// An answer of Kubernetes alone.
+fn listed(document: &Value) -> Answer {
+    Answer {
+        listed: Some(parse(document)),
+        running: None,
     }
 }
 
-/// A kubelet without encryption.
-struct Kubelet {
-    address: SocketAddr,
-    token: PathBuf,
-}
-
-impl Fetch for Kubelet {
-    async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
-        let failed = |source: Box<dyn Error + Send + Sync>| FetchError {
-            from: self.address.to_string(),
-            source,
-        };
-        let token = read_token(&self.token).map_err(|error| failed(error.into()))?;
-        let mut stream = TcpStream::connect(self.address).map_err(|error| failed(error.into()))?;
-        let request = format!("GET /pods HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        if head.starts_with("HTTP/1.0 200") {
-            Ok(body.as_bytes().to_vec())
-        } else {
-            Err(failed(head.into()))
-        }
+/// An answer of the runtime alone, which knows this container of the pod.
+fn running(id: &str, name: Option<&str>) -> Answer {
+    let pod = Arc::new(super::Pod {
+        uid: UID.to_owned(),
+        name: "shop-7d9f".to_owned(),
+        namespace: "prod".to_owned(),
+        ..super::Pod::default()
+    });
+    let mut list = PodList::default();
+    list.add_pod(&pod);
+    list.add_container(id, name, &pod);
+    Answer {
+        listed: None,
+        running: Some(list),
     }
 }
 
-#[tokio::test]
-async fn a_kubelet_is_asked_when_something_is_missing() {
-    let root = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let kubelet = Kubelet {
-        address: listener.local_addr().unwrap(),
-        token: root.path().join("token"),
-    };
-    let server = thread::spawn(move || serve(&listener, &document().to_string(), 2));
-    let mut pods = Pods::new(HostFiles::new(root.path()));
-    assert!(!pods.wants_list(Instant::now()));
-    assert_eq!(pods.find(&nested()), None);
-    assert!(pods.wants_list(Instant::now()));
+fn nothing_on_the_host(has_lists: bool) -> Pods {
+    Pods::new(HostFiles::new("/nonexistent"), has_lists)
+}
 
-    // Neither without a token nor with a wrong one.
-    pods.refresh(&kubelet).await.unwrap_err();
-    fs::write(&kubelet.token, "wrong\n").unwrap();
-    pods.refresh(&kubelet).await.unwrap_err();
-    assert!(!pods.wants_list(Instant::now()));
-    assert!(pods.wants_list(Instant::now() + super::REFRESH));
-    fs::write(&kubelet.token, "secret\n").unwrap();
-    pods.refresh(&kubelet).await.unwrap();
-    server.join().unwrap();
+#[test]
+fn what_is_unknown_is_asked_for() {
+    let mut pods = nothing_on_the_host(true);
+    let now = Instant::now();
+    assert_eq!(pods.question(now), None);
+    assert_eq!(found_nested(&mut pods), ("- - - -".to_owned(), false));
+    assert_eq!(pods.question(now), Some(Question::from([OTHER.to_owned()])));
+    // Not so soon again, whether somebody answers or not.
+    assert_eq!(pods.question(now), None);
+    pods.learn(Answer::default(), now);
+    assert_eq!(pods.question(now), None);
+    assert!(pods.question(now + REFRESH).is_some());
 
     // The outer container is the one that Kubernetes knows.
-    let place = pods.find(&nested());
-    assert_eq!(words(place.as_ref()), format!("prod shop-7d9f {UID} web"));
-    assert!(!pods.wants_list(Instant::now() + Duration::from_secs(3600)));
+    pods.learn(listed(&document()), now);
+    let full = format!("prod shop-7d9f {UID} web");
+    assert_eq!(found_nested(&mut pods), (full, true));
+    assert_eq!(pods.question(now + LONGEST_REFRESH), None);
     let in_no_container = Cgroup::parse(format!("0::/kubepods/pod{UID}").as_bytes());
-    let place = pods.find(&in_no_container);
-    assert_eq!(words(place.as_ref()), format!("prod shop-7d9f {UID} -"));
+    let found = pods.find(&in_no_container);
+    assert_eq!(
+        words(found.place.as_ref()),
+        format!("prod shop-7d9f {UID} -")
+    );
+    assert!(found.is_complete);
 
-    // A list that cannot be had leaves the old one.
-    pods.refresh(&kubelet).await.unwrap_err();
-    assert!(pods.find(&nested()).is_some());
+    // No answer leaves the old one.
+    pods.learn(Answer::default(), now);
+    assert!(pods.find(&nested()).is_complete);
+}
+
+#[test]
+fn what_nobody_knows_is_asked_for_less_and_less_often() {
+    let mut pods = nothing_on_the_host(true);
+    let mut now = Instant::now();
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        assert!(!found_nested(&mut pods).1);
+        let before = now;
+        while pods.question(now).is_none() {
+            now += REFRESH;
+        }
+        waits.push((now - before).as_secs());
+        pods.learn(listed(&json!({"items": []})), now);
+    }
+    assert_eq!(waits, [0, 5, 10, 20, 40, 80, 160, 300, 300]);
+    // Another one does not wait for it.
+    now += REFRESH;
+    let another = format!("0::/kubepods/pod{UID}/{}", OTHER.replace('7', "0"));
+    pods.find(&Cgroup::parse(another.as_bytes()));
+    assert!(
+        pods.question(now)
+            .is_some_and(|question| question.len() == 1)
+    );
+}
+
+#[test]
+fn what_is_in_no_pod_or_cannot_be_asked_for_is_not() {
+    let now = Instant::now();
+    let mut pods = nothing_on_the_host(true);
+    pods.find(&Cgroup::parse(format!("0::/docker/{ID}").as_bytes()));
+    assert_eq!(pods.question(now), None);
+    let mut pods = nothing_on_the_host(false);
+    pods.find(&nested());
+    assert_eq!(pods.question(now), None);
+}
+
+#[test]
+fn the_runtime_knows_what_kubernetes_does_not_know_yet() {
+    let mut pods = nothing_on_the_host(true);
+    let now = Instant::now();
+    // The pod, but not yet that its container runs.
+    let mut document = document();
+    document["items"][0]["status"] = json!({"phase": "Pending"});
+    pods.learn(listed(&document), now);
+    let pod_alone = format!("prod shop-7d9f {UID} -");
+    assert_eq!(found_nested(&mut pods), (pod_alone.clone(), false));
+    pods.learn(running(ID, Some("web")), now);
+    let full = format!("prod shop-7d9f {UID} web");
+    assert_eq!(found_nested(&mut pods), (full.clone(), true));
+    // Labels are still those of Kubernetes.
+    let pod = pods.find(&nested()).place.unwrap().pod.unwrap();
+    assert_eq!(pod.labels["app"], "shop");
+
+    // By itself, and of the container that only holds the namespaces of its pod.
+    let mut pods = nothing_on_the_host(true);
+    pods.learn(running(ID, Some("web")), now);
+    assert_eq!(found_nested(&mut pods), (full, true));
+    pods.learn(running(ID, None), now);
+    assert_eq!(found_nested(&mut pods), (pod_alone, true));
+}
+
+#[test]
+fn lists_come_before_files_of_the_host() {
+    let root = tempfile::tempdir().unwrap();
+    let name = format!("var/log/pods/prod_shop-7d9f_{UID}/old/0.log");
+    write(root.path(), &name, "");
+    let mut pods = Pods::new(HostFiles::new(root.path()), true);
+    let by_files = format!("prod shop-7d9f {UID} old");
+    // A list may still say more.
+    assert_eq!(found_nested(&mut pods), (by_files.clone(), false));
+    pods.learn(listed(&document()), Instant::now());
+    let by_list = format!("prod shop-7d9f {UID} web");
+    assert_eq!(found_nested(&mut pods), (by_list, true));
+    let mut pods = Pods::new(HostFiles::new(root.path()), false);
+    assert_eq!(found_nested(&mut pods), (by_files, true));
+}
+
+#[test]
+fn a_list_of_too_many_is_read_to_its_end() {
+    let pods: Vec<_> = (0..20_000)
+        .map(|number| json!({"metadata": {"name": "a", "namespace": "b", "uid": number.to_string()}}))
+        .collect();
+    let mut list = PodList::default();
+    let document = json!({"items": pods, "metadata": {"continue": "more"}}).to_string();
+    let next = list.read_page(document.as_bytes()).unwrap();
+    assert_eq!(next.as_deref(), Some("more"));
+    assert_eq!(list.count(), 16 << 10);
+    assert!(PodList::parse(b"{\"items\": null}").is_ok());
+}
+
+#[test]
+fn pages_are_put_together() {
+    let mut whole = document();
+    let mut items = whole["items"].as_array().unwrap().clone();
+    let rest = items.split_off(1);
+    whole["items"] = items.into();
+    whole["metadata"] = json!({"continue": "abc"});
+    let mut list = PodList::default();
+    let read = |list: &mut PodList, page: &Value| list.read_page(page.to_string().as_bytes());
+    assert_eq!(read(&mut list, &whole).unwrap().as_deref(), Some("abc"));
+    let second = json!({"metadata": {"continue": ""}, "items": rest});
+    assert_eq!(read(&mut list, &second).unwrap(), None);
+    assert_eq!(list.count(), 2);
+    assert!(list.has(UID) && list.has(ID) && !list.has("x"));
 }
 
 #[test]
 fn host_files_are_asked_once() {
     let root = tempfile::tempdir().unwrap();
-    let mut pods = Pods::new(HostFiles::new(root.path()));
+    let mut pods = Pods::new(HostFiles::new(root.path()), false);
     let name = format!("var/log/pods/prod_shop-7d9f_{UID}/web/0.log");
     write(root.path(), &name, "");
-    let expected = format!("prod shop-7d9f {UID} web");
-    assert_eq!(words(pods.find(&nested()).as_ref()), expected);
+    let expected = (format!("prod shop-7d9f {UID} web"), true);
+    assert_eq!(found_nested(&mut pods), expected);
     fs::remove_dir_all(root.path().join("var")).unwrap();
-    assert_eq!(words(pods.find(&nested()).as_ref()), expected);
-}
-
-#[test]
-fn a_token_is_one_word() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    for (content, token) in [
-        ("abc.d-e_f\n", Some("abc.d-e_f")),
-        ("", None),
-        ("a\nb", None),
-    ] {
-        fs::write(file.path(), content).unwrap();
-        let read = read_token(file.path()).ok();
-        assert_eq!(read.as_deref(), token);
-    }
+    assert_eq!(found_nested(&mut pods), expected);
 }
 
 #[test]

@@ -169,6 +169,9 @@ impl Host {
                 *count,
             );
         }
+        for status in self.pods.status() {
+            metrics.pods(&status);
+        }
         for status in self.exporters.status() {
             metrics.exporter(&status);
         }

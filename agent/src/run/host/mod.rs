@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use tokio::time::{interval, sleep_until};
 use tracing::{info, warn};
 
-use self::{answer::Pulls, limit::CpuLimit, report::Totals};
+use self::{answer::Pulls, limit::CpuLimit, population::Again, report::Totals};
 pub(super) use population::{KERNEL, Population};
 
 use super::{
@@ -37,6 +37,8 @@ use crate::{
     discover::Discovery,
     export::Exporters,
     kernel::{self, Kernel, Settings},
+    kubernetes,
+    labels::pods::Answer,
     listen::{Listener, Request},
     process, telemetry,
 };
@@ -91,6 +93,7 @@ struct Host {
     kernel: Kernel,
     capture: Capture,
     names: NativeNames,
+    pods: kubernetes::Names,
     exporters: Exporters,
     pulls: Pulls,
     totals: Totals,
@@ -107,6 +110,7 @@ struct Host {
 
 impl Host {
     async fn start(config: Config, exporters: Exporters) -> Result<Self> {
+        let pods = kubernetes::Names::start(&config.kubernetes)?;
         let period = Duration::from_secs(1) / config.rate;
         let mut kernel = Kernel::load(&Settings {
             period,
@@ -136,6 +140,7 @@ impl Host {
             kernel,
             capture,
             names: NativeNames::new(MAX_SYMBOL_BYTES),
+            pods,
             exporters,
             pulls: Pulls::default(),
             totals: Totals::default(),
@@ -157,6 +162,8 @@ impl Host {
             let mut done = Vec::new();
             let mut request = None;
             let mut signal = None;
+            let mut answer = None;
+            self.ask_about_pods();
             tokio::select! {
                 sent = signals.next() => signal = Some(sent),
                 tables = tables_done(self.capture.code.as_mut()) => done = tables,
@@ -165,6 +172,7 @@ impl Host {
                 () = due(self.pulls.next_due()) => {}
                 () = sleep_until(self.ends.into()) => {}
                 asked = listener.next() => request = Some(asked),
+                told = self.pods.next() => answer = Some(told),
                 _ = ticks.tick() => {}
                 _ = watchdog.tick() => telemetry::feed_watchdog(),
             }
@@ -173,6 +181,9 @@ impl Host {
                 && !done.is_empty()
             {
                 survive(code.go_on(&mut self.kernel, done));
+            }
+            if let Some(answer) = answer {
+                self.learn_pods(answer);
             }
             if let Some(request) = request {
                 self.answer(request);
@@ -184,6 +195,22 @@ impl Host {
             if Instant::now() >= self.ends {
                 self.end_window();
             }
+        }
+    }
+
+    /// Has it asked what the containers of processes are called, where that is not known.
+    fn ask_about_pods(&mut self) {
+        let population = self.capture.population.as_mut();
+        if let Some(question) = population.and_then(Population::question) {
+            self.pods.ask(question);
+        }
+    }
+
+    /// Takes notice of what they are called.
+    fn learn_pods(&mut self, answer: Answer) {
+        if let Some(population) = &mut self.capture.population {
+            let changed = population.learn_pods(answer);
+            self.exclude(changed);
         }
     }
 
@@ -215,7 +242,7 @@ impl Host {
         let mut changed = Vec::new();
         if let Some(population) = &mut capture.population {
             population.forget_ended();
-            changed = population.decide_again(false);
+            changed = population.decide_again(Again::Unknown);
         }
         self.exclude(changed);
         let remembered = self.capture.aggregator.known_stacks() + self.capture.symbolizer.len();
@@ -261,6 +288,12 @@ impl Host {
                 }
             }
         }
+        if config.kubernetes != self.config.kubernetes {
+            match kubernetes::Names::start(&config.kubernetes) {
+                Ok(pods) => self.pods = pods,
+                Err(error) => warn!("`kubernetes` stays as it was: {error}"),
+            }
+        }
         let period = Duration::from_secs(1) / config.rate;
         if config.rate != self.config.rate {
             self.kernel.set_period(period)?;
@@ -270,7 +303,7 @@ impl Host {
         let mut changed = Vec::new();
         if let Some(population) = &mut self.capture.population {
             population.reconfigure(&config);
-            changed = population.decide_again(true);
+            changed = population.decide_again(Again::All);
         }
         self.exclude(changed);
         self.config = config;

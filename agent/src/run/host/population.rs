@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Instant,
 };
 
 use agent_common::maps::KERNEL_THREADS;
@@ -14,7 +15,7 @@ use crate::{
         Labeller, Labels, Selector, Subject,
         facts::{Facts, Runtime, Wanted},
         host::Host,
-        pods::{HostFiles, Place, Pods},
+        pods::{Answer, Found, HostFiles, Pods, Question},
     },
     process::Process,
     profile,
@@ -40,12 +41,25 @@ pub(in crate::run) struct Population {
     unknown: Arc<Labels>,
 }
 
+/// Processes about which is decided anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// All.
+    All,
+    /// Those of containers of which lists of pods can say more.
+    Incomplete,
+    /// Those of containers of which nothing is known.
+    Unknown,
+}
+
 /// A process.
 #[derive(Clone)]
 struct Member {
     facts: Arc<Facts>,
     /// Whether it is known what its container is called, if it is in one.
     is_placed: bool,
+    /// Whether no list of pods can say more.
+    is_complete: bool,
     /// [`None`] when it is not profiled.
     labels: Option<Arc<Labels>>,
     has_ended: bool,
@@ -77,7 +91,7 @@ impl Population {
             labeller,
             fixed: labels.fixed.clone(),
             selector: config.selector.clone(),
-            pods: Pods::new(HostFiles::new(&labels.host_root)),
+            pods: Pods::new(HostFiles::new(&labels.host_root), config.kubernetes.asks()),
             wanted: Wanted {
                 command_line: labels.command_lines,
             },
@@ -154,23 +168,46 @@ impl Population {
         (profiled.len(), excluded.len())
     }
 
-    /// Decides anew about processes: all of them, or those of containers whose names were not
-    /// known yet. Gives those that are profiled from now on, or no longer are.
-    pub(super) fn decide_again(&mut self, all: bool) -> Vec<(u32, bool)> {
+    /// What is to be asked about pods, if anything now.
+    pub(super) fn question(&mut self) -> Option<Question> {
+        self.pods.question(Instant::now())
+    }
+
+    /// Takes an answer about pods. Gives the processes that are profiled from now on, or no longer
+    /// are.
+    pub(super) fn learn_pods(&mut self, answer: Answer) -> Vec<(u32, bool)> {
+        if self.pods.learn(answer, Instant::now()) {
+            self.decide_again(Again::Incomplete)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Decides anew about processes. Gives those that are profiled from now on, or no longer are.
+    pub(super) fn decide_again(&mut self, which: Again) -> Vec<(u32, bool)> {
+        let is_meant = |member: &Member| match which {
+            Again::All => !member.has_ended,
+            // Samples of those that have ended are still to be reported.
+            Again::Incomplete => !member.is_complete,
+            Again::Unknown => !member.has_ended && !member.is_placed,
+        };
         let again: Vec<_> = self
             .members
             .iter()
-            .filter(|(_, member)| !member.has_ended && (all || !member.is_placed))
-            .map(|(pid, member)| (*pid, Arc::clone(&member.facts)))
+            .filter(|(_, member)| is_meant(member))
+            .map(|(pid, member)| (*pid, member.clone()))
             .collect();
         let mut changed = Vec::new();
-        for (pid, facts) in again {
-            let member = self.member(facts);
+        for (pid, before) in again {
+            let member = Member {
+                has_ended: before.has_ended,
+                ..self.member(before.facts)
+            };
             let is_profiled = member.labels.is_some();
-            let before = self.members.insert(pid, member);
-            if before.is_some_and(|before| before.labels.is_some() != is_profiled) {
+            if !before.has_ended && before.labels.is_some() != is_profiled {
                 changed.push((pid, is_profiled));
             }
+            self.members.insert(pid, member);
         }
         changed
     }
@@ -207,14 +244,14 @@ impl Population {
 
     fn member(&mut self, facts: Arc<Facts>) -> Member {
         let is_contained = facts.cgroup.container().is_some() || facts.cgroup.pod().is_some();
-        let place: Option<Place> = if is_contained {
+        let found = if is_contained {
             self.pods.find(&facts.cgroup)
         } else {
-            None
+            Found::default()
         };
         let subject = Subject {
             facts: &facts,
-            place: place.as_ref(),
+            place: found.place.as_ref(),
         };
         let labels = self
             .selector
@@ -223,7 +260,8 @@ impl Population {
             .flatten()
             .map(|labels| Arc::new(labels.with(&self.fixed)));
         Member {
-            is_placed: place.is_some() || !is_contained,
+            is_placed: found.place.is_some() || !is_contained,
+            is_complete: found.is_complete || !is_contained,
             labels,
             has_ended: false,
             facts,

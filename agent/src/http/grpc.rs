@@ -14,8 +14,8 @@ use hyper::{StatusCode, header::HeaderName};
 use prost::Message as _;
 
 use super::{
-    super::failure::{Code, Failure, Kind},
     Answer, Client, Post, Words, content_type,
+    failure::{Code, Failure, Kind},
 };
 
 /// Compression of a message, if it is compressed.
@@ -31,7 +31,7 @@ const PREFIX_BYTES: usize = 5;
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
 
 /// A message with what stands before it.
-pub(in super::super) fn frame(message: &[u8], is_compressed: bool) -> Option<Bytes> {
+pub(crate) fn frame(message: &[u8], is_compressed: bool) -> Option<Bytes> {
     let length = u32::try_from(message.len()).ok()?;
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     frame.put_u8(is_compressed.into());
@@ -41,11 +41,7 @@ pub(in super::super) fn frame(message: &[u8], is_compressed: bool) -> Option<Byt
 }
 
 /// Calls a method with a framed message, and gives the message that it answers with.
-pub(in super::super) async fn call(
-    client: &Client,
-    path: &str,
-    framed: &Bytes,
-) -> Result<Bytes, Failure> {
+pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<Bytes, Failure> {
     let mut headers = vec![
         content_type("application/grpc"),
         (HeaderName::from_static("te"), "trailers"),

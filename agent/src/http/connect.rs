@@ -1,4 +1,4 @@
-//! A connection: TCP, TLS where it is wanted, HTTP on it.
+//! A connection: TCP and TLS where it is wanted, or a socket of this machine; HTTP on it.
 //!
 //! It is used for many requests, one after the other, but neither for long nor after a pause:
 //! what is between us and the destination forgets connections without a word, and a name may have
@@ -17,15 +17,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
     task::JoinHandle,
     time::Instant,
 };
 use tokio_rustls::TlsConnector;
 
 use super::{
-    super::failure::Failure,
-    config::Address,
+    config::{Address, Place},
+    failure::Failure,
     tls::Version,
     watch::{TlsError, Watched},
 };
@@ -57,15 +57,23 @@ impl Connection {
         tls: Option<Arc<ClientConfig>>,
         version: Version,
     ) -> Result<Self, Failure> {
-        let stream = TcpStream::connect((&*address.host, address.port))
+        let unreachable = |source| Failure::Unreachable {
+            address: address.name(),
+            source,
+        };
+        let tls_error = TlsError::default();
+        let (host, port) = match &address.place {
+            Place::Host { name, port } => (&**name, *port),
+            Place::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                return Self::handshake(stream, version, tls_error).await;
+            }
+        };
+        let stream = TcpStream::connect((host, port))
             .await
-            .map_err(|source| Failure::Unreachable {
-                address: address.authority.clone(),
-                source,
-            })?;
+            .map_err(unreachable)?;
         // A request is written at once; there is nothing to wait for.
         let _ = stream.set_nodelay(true);
-        let tls_error = TlsError::default();
         let Some(config) = tls else {
             return Self::handshake(stream, version, tls_error).await;
         };
@@ -73,7 +81,7 @@ impl Connection {
             address: address.authority.clone(),
             source,
         };
-        let name = ServerName::try_from(address.host.clone()).map_err(|e| failed(e.into()))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|e| failed(e.into()))?;
         let stream = TlsConnector::from(config)
             .connect(name, stream)
             .await

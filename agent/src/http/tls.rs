@@ -12,14 +12,14 @@ use rustls::{
 };
 
 use super::{
-    super::failure::Failure,
     config::TlsConfig,
+    failure::Failure,
     secret::{Stamp, read_file, stamp, unusable},
 };
 
 /// What is spoken through TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Version {
+pub(crate) enum Version {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2, which gRPC needs.

@@ -1,6 +1,10 @@
-//! Where a destination on the network is, and who we are to it.
+//! Where somebody who speaks HTTP is, and who we are to them.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use hyper::{
     Uri,
@@ -93,17 +97,50 @@ pub enum HttpConfigError {
 
 /// A checked address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Address {
+pub(super) struct Address {
     /// Whether TLS is spoken.
     pub(super) is_encrypted: bool,
-    /// Name or address of the host, without brackets.
-    pub(super) host: String,
-    /// Port.
-    pub(super) port: u16,
+    /// Where a connection leads.
+    pub(super) place: Place,
     /// Host and port as they stand in a request.
     pub(super) authority: String,
     /// What paths begin with; without `/` at the end.
     pub(super) prefix: String,
+}
+
+/// Where a connection leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A port of a host.
+    Host {
+        /// Its name or address, without brackets.
+        name: String,
+        /// The port.
+        port: u16,
+    },
+    /// A socket of this machine.
+    Socket(PathBuf),
+}
+
+impl Address {
+    /// A socket of this machine.
+    pub(super) fn of_socket(path: &Path) -> Self {
+        Self {
+            is_encrypted: false,
+            place: Place::Socket(path.to_owned()),
+            // What a path is cannot stand there.
+            authority: "localhost".to_owned(),
+            prefix: String::new(),
+        }
+    }
+
+    /// What it is called in messages.
+    pub(super) fn name(&self) -> String {
+        match &self.place {
+            Place::Host { .. } => self.authority.clone(),
+            Place::Socket(path) => path.display().to_string(),
+        }
+    }
 }
 
 impl fmt::Debug for HttpConfig {
@@ -136,6 +173,17 @@ impl HttpConfig {
         }
     }
 
+    /// Says whether a connection can be tried.
+    ///
+    /// # Errors
+    ///
+    /// When the address or a header is none.
+    pub fn check(&self) -> Result<(), HttpConfigError> {
+        self.address()?;
+        self.header_map()?;
+        Ok(())
+    }
+
     /// The address, if it is one.
     pub(super) fn address(&self) -> Result<Address, HttpConfigError> {
         let uri: Uri = self.url.parse().map_err(|_| HttpConfigError::Address)?;
@@ -165,8 +213,10 @@ impl HttpConfig {
         }
         Ok(Address {
             is_encrypted,
-            host: host.to_owned(),
-            port,
+            place: Place::Host {
+                name: host.to_owned(),
+                port,
+            },
             authority: authority.as_str().to_owned(),
             prefix: uri.path().trim_end_matches('/').to_owned(),
         })
@@ -194,15 +244,12 @@ mod tests {
     fn addresses_are_taken_apart() {
         let address = |url: &str| {
             let address = HttpConfig::new(url).address().unwrap();
-            (
-                address.is_encrypted,
-                address.host,
-                address.port,
-                address.prefix,
-            )
+            (address.is_encrypted, address.place, address.prefix)
         };
-        let expected =
-            |tls, host: &str, port, prefix: &str| (tls, host.to_owned(), port, prefix.to_owned());
+        let expected = |tls, name: &str, port, prefix: &str| {
+            let name = name.to_owned();
+            (tls, Place::Host { name, port }, prefix.to_owned())
+        };
         assert_eq!(address("http://a"), expected(false, "a", 80, ""));
         assert_eq!(address("https://a/"), expected(true, "a", 443, ""));
         assert_eq!(

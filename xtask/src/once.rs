@@ -14,19 +14,23 @@ use crate::paths;
 use crate::process::run;
 
 /// Where something is made.
-pub(super) struct Site {
+pub(crate) struct Site {
     /// What becomes the directory.
-    pub(super) unfinished: PathBuf,
+    pub(crate) unfinished: PathBuf,
     /// What the directory will be called.
-    pub(super) finished: PathBuf,
+    pub(crate) finished: PathBuf,
     /// For what is not needed when it is made.
-    pub(super) scratch: PathBuf,
+    pub(crate) scratch: PathBuf,
     log: PathBuf,
 }
 
-/// The directory `name` of the interpreters' cache, made by `make` if it is not there.
-pub(super) fn ensure(name: &str, make: impl FnOnce(&Site) -> Result<()>) -> Result<PathBuf> {
-    let directory = directory()?;
+/// The directory `name` of a collection in the cache, made by `make` if it is not there.
+pub(crate) fn ensure(
+    collection: &str,
+    name: &str,
+    make: impl FnOnce(&Site) -> Result<()>,
+) -> Result<PathBuf> {
+    let directory = directory(collection)?;
     let finished = directory.join(name);
     if finished.exists() {
         return Ok(finished);
@@ -43,7 +47,7 @@ pub(super) fn ensure(name: &str, make: impl FnOnce(&Site) -> Result<()>) -> Resu
     lock.lock()?;
     // Whoever held the lock may have made it.
     if !site.finished.exists() {
-        println!("making the interpreter {name}, once on this machine");
+        println!("making {name}, once on this machine");
         let start = Instant::now();
         site.clear()?;
         fs::create_dir(&site.unfinished)?;
@@ -57,19 +61,20 @@ pub(super) fn ensure(name: &str, make: impl FnOnce(&Site) -> Result<()>) -> Resu
     Ok(site.finished)
 }
 
-/// The name of what was made here and holds `path`.
-pub(super) fn name_of(path: &Path) -> Option<String> {
-    let name = path.strip_prefix(directory().ok()?).ok()?.iter().next()?;
+/// The name of what was made of a collection and holds `path`.
+pub(crate) fn name_of(collection: &str, path: &Path) -> Option<String> {
+    let directory = directory(collection).ok()?;
+    let name = path.strip_prefix(directory).ok()?.iter().next()?;
     Some(name.to_str()?.to_owned())
 }
 
-fn directory() -> Result<PathBuf> {
-    Ok(paths::cache()?.join("interpreters"))
+fn directory(collection: &str) -> Result<PathBuf> {
+    Ok(paths::cache()?.join(collection))
 }
 
 impl Site {
     /// Runs `command` with its output in the log.
-    pub(super) fn run(&self, command: &mut Command) -> Result<()> {
+    pub(crate) fn run(&self, command: &mut Command) -> Result<()> {
         let log = OpenOptions::new().append(true).open(&self.log)?;
         command
             .stdin(Stdio::null())
@@ -96,9 +101,10 @@ mod tests {
 
     #[test]
     fn what_the_cache_holds_is_named_after_its_directory() {
-        let cache = directory().unwrap();
-        let name = name_of(&cache.join("3.13t/bin/python3.13t"));
-        assert_eq!(name.as_deref(), Some("3.13t"));
-        assert_eq!(name_of(Path::new("/usr/bin/python3.11")), None);
+        let cache = directory("interpreters").unwrap();
+        let name = |path: &Path| name_of("interpreters", path);
+        let made = name(&cache.join("3.13t/bin/python3.13t"));
+        assert_eq!(made.as_deref(), Some("3.13t"));
+        assert_eq!(name(Path::new("/usr/bin/python3.11")), None);
     }
 }

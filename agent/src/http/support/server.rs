@@ -1,9 +1,10 @@
-//! A collector that does what it is told to.
+//! A server that does what it is told to.
 
 use std::{
     collections::VecDeque,
     io,
     net::SocketAddr,
+    path::Path,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
@@ -21,21 +22,23 @@ use hyper::{
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UnixListener},
     task::JoinHandle,
 };
 use tokio_rustls::TlsAcceptor;
 
 /// What came.
 #[derive(Clone, Debug)]
-pub(super) struct Received {
-    pub(super) path: String,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Received {
+    pub(crate) path: String,
+    /// What stands behind the `?`.
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Received {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value.map_or("", |value| value.to_str().unwrap())
     }
@@ -43,7 +46,7 @@ impl Received {
 
 /// What is answered.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// An answer, when all was read.
     Answer(Answer),
     /// An answer before the body is read, and then an end.
@@ -57,17 +60,17 @@ pub(super) enum Reply {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Vec<u8>,
-    pub(super) trailers: Vec<(&'static str, String)>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<(&'static str, String)>,
     /// Whether the connection ends instead of the body.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// An answer of HTTP.
-pub(super) fn status(status: u16, body: &str) -> Reply {
+pub(crate) fn status(status: u16, body: &str) -> Reply {
     Reply::Answer(Answer {
         status,
         body: body.as_bytes().to_vec(),
@@ -76,7 +79,7 @@ pub(super) fn status(status: u16, body: &str) -> Reply {
 }
 
 /// An answer with a header.
-pub(super) fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
+pub(crate) fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
     Reply::Answer(Answer {
         status,
         headers: vec![(name, value.to_owned())],
@@ -85,7 +88,7 @@ pub(super) fn with_header(status: u16, name: &'static str, value: &str) -> Reply
 }
 
 /// An answer of gRPC without a message.
-pub(super) fn grpc_status(status: u32, message: &str) -> Reply {
+pub(crate) fn grpc_status(status: u32, message: &str) -> Reply {
     Reply::Answer(Answer {
         status: 200,
         headers: vec![
@@ -97,7 +100,7 @@ pub(super) fn grpc_status(status: u32, message: &str) -> Reply {
 }
 
 /// An answer of gRPC with a message.
-pub(super) fn grpc_message(message: &[u8]) -> Reply {
+pub(crate) fn grpc_message(message: &[u8]) -> Reply {
     let mut body = vec![0];
     body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     body.extend(message);
@@ -111,11 +114,12 @@ pub(super) fn grpc_message(message: &[u8]) -> Reply {
 }
 
 /// What a strict receiver says of a request.
-pub(super) type Check = fn(&Received) -> Reply;
+pub(crate) type Check = fn(&Received) -> Reply;
 
-/// A collector on a socket; gone when it is dropped.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
+/// A server; gone when it is dropped.
+pub(crate) struct Server {
+    /// Where it is, unless it is at a path.
+    pub(crate) address: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
@@ -129,22 +133,17 @@ struct State {
 }
 
 impl Server {
-    pub(super) async fn start(check: Check) -> Self {
+    pub(crate) async fn start(check: Check) -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap(), check, None).await
     }
 
-    pub(super) async fn start_at(
+    pub(crate) async fn start_at(
         address: SocketAddr,
         check: Check,
         tls: Option<TlsAcceptor>,
     ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
-        let state = Arc::new(State {
-            check,
-            script: Mutex::default(),
-            received: Mutex::default(),
-            connections: Mutex::default(),
-        });
+        let state = State::new(check);
         Self {
             address: listener.local_addr().unwrap(),
             task: tokio::spawn(accept(listener, Arc::clone(&state), tls)),
@@ -152,30 +151,60 @@ impl Server {
         }
     }
 
-    pub(super) fn url(&self) -> String {
+    /// One that speaks HTTP/2 at a path.
+    pub(crate) fn start_at_path(path: &Path, check: Check) -> Self {
+        let listener = UnixListener::bind(path).unwrap();
+        let state = State::new(check);
+        let served = Arc::clone(&state);
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let task = tokio::spawn(speak(stream, Arc::clone(&served), true));
+                served.connections.lock().unwrap().push(task);
+            }
+        });
+        Self {
+            address: "0.0.0.0:0".parse().unwrap(),
+            state,
+            task,
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// What is answered next, whatever comes.
-    pub(super) fn say(&self, reply: Reply) {
+    pub(crate) fn say(&self, reply: Reply) {
         self.state.script.lock().unwrap().push_back(reply);
     }
 
     /// All that came whole, in its order.
-    pub(super) fn received(&self) -> Vec<Received> {
+    pub(crate) fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap().clone()
     }
 
     /// How many connections there were.
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.state.connections.lock().unwrap().len()
     }
 
     /// Ends all connections.
-    pub(super) fn disconnect(&self) {
+    pub(crate) fn disconnect(&self) {
         for connection in &*self.state.connections.lock().unwrap() {
             connection.abort();
         }
+    }
+}
+
+impl State {
+    fn new(check: Check) -> Arc<Self> {
+        Arc::new(Self {
+            check,
+            script: Mutex::default(),
+            received: Mutex::default(),
+            connections: Mutex::default(),
+        })
     }
 }
 
@@ -247,6 +276,7 @@ async fn answer(
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let received = Received {
         path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
         headers: head.headers,
         body,
     };

@@ -36,14 +36,14 @@ impl Default for Retry {
 
 /// Failures in a row.
 #[derive(Debug)]
-pub(super) struct BackOff {
+pub(crate) struct BackOff {
     retry: Retry,
     failures: u32,
     random: fastrand::Rng,
 }
 
 impl BackOff {
-    pub(super) fn new(retry: Retry) -> Self {
+    pub(crate) fn new(retry: Retry) -> Self {
         Self {
             retry,
             failures: 0,
@@ -52,12 +52,12 @@ impl BackOff {
     }
 
     /// An attempt went well.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// An attempt failed: how long to wait, and never less than the destination asks for.
-    pub(super) fn wait(&mut self, retry_after: Option<Duration>) -> Duration {
+    pub(crate) fn wait(&mut self, retry_after: Option<Duration>) -> Duration {
         let jitter = self.bound().mul_f64(self.random.f64());
         self.failures = self.failures.saturating_add(1);
         match retry_after {

@@ -1,4 +1,4 @@
-//! Requests and their answers, for all destinations on the network.
+//! Requests and their answers, for all that is asked or sent over the network.
 //!
 //! hyper and rustls themselves, and no client on top of them: what is sent here is one request
 //! after the other to one address, which needs no pool, no redirections and no cookies; and what
@@ -9,13 +9,18 @@
 
 mod config;
 mod connect;
-pub(super) mod grpc;
+mod failure;
+pub(crate) mod grpc;
+mod retry;
 mod secret;
+#[cfg(test)]
+pub(crate) mod support;
 mod tls;
 mod watch;
 
 use std::{
     io,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -26,21 +31,24 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{
     HeaderMap, Method, Request, StatusCode, Uri, Version as HttpVersion,
     body::Incoming,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT},
+    header::{
+        ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+    },
     http::uri::{Authority, PathAndQuery, Scheme},
 };
 use tokio::{task::spawn_blocking, time::timeout};
 
-pub(super) use self::tls::Version;
 use self::{config::Address, connect::Connection, tls::Tls};
 pub use self::{
     config::{Authentication, ClientCertificate, HttpConfig, HttpConfigError, TlsConfig},
+    failure::{Code, Failure, Kind},
+    retry::Retry,
     secret::{Secret, SecretSource},
 };
-use super::failure::{Code, Failure, Kind};
+pub(crate) use self::{retry::BackOff, tls::Version};
 use crate::encode::text::printable;
 
-/// Longest answer that is read, in bytes.
+/// Longest answer that is read unless more is expected, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Longest text of an answer that is shown, in characters.
@@ -49,37 +57,38 @@ const MAX_MESSAGE: usize = 200;
 /// Who asks.
 const AGENT: &str = concat!("agent/", env!("CARGO_PKG_VERSION"));
 
-/// A destination on the network.
-pub(super) struct Client {
+/// Somebody who is asked, or sent something.
+pub(crate) struct Client {
     address: Address,
     version: Version,
     authentication: Authentication,
     headers: Vec<(HeaderName, HeaderValue)>,
     connect_timeout: Duration,
     request_timeout: Duration,
+    max_answer_bytes: usize,
     tls: Option<Arc<Mutex<Tls>>>,
     /// The connection, while no request is under way.
     idle: Mutex<Option<Connection>>,
 }
 
 /// What is asked for.
-pub(super) struct Post<'a> {
+pub(crate) struct Post<'a> {
     /// Below the address; begins with `/`.
-    pub(super) path: &'a str,
+    pub(crate) path: &'a str,
     /// Headers of the protocol, the type of the body first.
-    pub(super) headers: &'a [(HeaderName, &'static str)],
+    pub(crate) headers: &'a [(HeaderName, &'static str)],
     /// The body.
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 /// An answer.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// Its status.
-    pub(super) status: StatusCode,
+    pub(crate) status: StatusCode,
     /// What stands before the body, and after it.
-    pub(super) headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// The body.
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 /// What a request says of who we are; also what no message may repeat.
@@ -89,7 +98,7 @@ struct Credentials {
 }
 
 impl Client {
-    pub(super) fn new(config: HttpConfig, version: Version) -> Result<Self, HttpConfigError> {
+    pub(crate) fn new(config: HttpConfig, version: Version) -> Result<Self, HttpConfigError> {
         let address = config.address()?;
         let tls = Arc::new(Mutex::new(Tls::new(config.tls.clone(), version)));
         Ok(Self {
@@ -100,12 +109,34 @@ impl Client {
             authentication: config.authentication,
             connect_timeout: config.connect_timeout,
             request_timeout: config.request_timeout,
+            max_answer_bytes: MAX_ANSWER_BYTES,
             idle: Mutex::new(None),
         })
     }
 
+    /// Whoever listens at a socket of this machine, without TLS; who we are the kernel tells.
+    pub(crate) fn on_socket(path: &Path, version: Version, timeout: Duration) -> Self {
+        Self {
+            address: Address::of_socket(path),
+            version,
+            authentication: Authentication::None,
+            headers: Vec::new(),
+            connect_timeout: timeout,
+            request_timeout: timeout,
+            max_answer_bytes: MAX_ANSWER_BYTES,
+            tls: None,
+            idle: Mutex::new(None),
+        }
+    }
+
+    /// Reads answers up to so many bytes.
+    pub(crate) fn expecting(mut self, bytes: usize) -> Self {
+        self.max_answer_bytes = bytes;
+        self
+    }
+
     /// Adds a header to all requests.
-    pub(super) fn add_header(
+    pub(crate) fn add_header(
         &mut self,
         name: HeaderName,
         value: &str,
@@ -118,29 +149,45 @@ impl Client {
     }
 
     /// Sends a request, and gives the answer, whatever its status, and a filter for its words.
-    pub(super) async fn post(&self, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
+    pub(crate) async fn post(&self, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
+        self.exchange(Method::POST, post).await
+    }
+
+    /// Asks for what is at a path, which begins with `/`; gives the body if that is a success.
+    pub(crate) async fn get(&self, path: &str) -> Result<Bytes, Failure> {
+        let request = Post {
+            path,
+            headers: &[(ACCEPT, "application/json")],
+            body: Bytes::new(),
+        };
+        let (answer, words) = self.exchange(Method::GET, &request).await?;
+        Ok(answer.into_success(&words)?.body)
+    }
+
+    async fn exchange(&self, method: Method, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
         let credentials = self.credentials().await?;
         let mut old = self.take_idle();
         // The other side may have closed a connection while the request was on its way to it; that
         // says nothing about the destination.
         if let Some(connection) = old.take() {
-            match self.post_on(connection, post, &credentials).await {
+            match self.send(connection, &method, post, &credentials).await {
                 Err(Failure::Cut { .. }) => {}
                 other => return other.map(|answer| (answer, Words(credentials.hidden))),
             }
         }
         let connection = self.connect().await?;
-        let answer = self.post_on(connection, post, &credentials).await?;
+        let answer = self.send(connection, &method, post, &credentials).await?;
         Ok((answer, Words(credentials.hidden)))
     }
 
-    async fn post_on(
+    async fn send(
         &self,
         mut connection: Connection,
+        method: &Method,
         post: &Post<'_>,
         credentials: &Credentials,
     ) -> Result<Answer, Failure> {
-        let request = self.request(post, credentials);
+        let request = self.request(method.clone(), post, credentials);
         let exchange = async {
             let sent = connection.send(request).await;
             let (head, body) = sent.map_err(|source| Failure::Cut { source })?.into_parts();
@@ -149,7 +196,7 @@ impl Client {
                 headers: head.headers,
                 body: Bytes::new(),
             };
-            match read_body(body, &mut answer).await {
+            match read_body(body, &mut answer, self.max_answer_bytes).await {
                 // The words beside a refusal may be long or cut: the status is what counts.
                 Err(failure) if answer.status.is_success() => Err(failure),
                 _ => Ok(answer),
@@ -163,9 +210,14 @@ impl Client {
         Ok(answer)
     }
 
-    fn request(&self, post: &Post<'_>, credentials: &Credentials) -> Request<Full<Bytes>> {
+    fn request(
+        &self,
+        method: Method,
+        post: &Post<'_>,
+        credentials: &Credentials,
+    ) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(post.body.clone()));
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = method;
         *request.uri_mut() = self.uri(post.path);
         let headers = request.headers_mut();
         if self.version == Version::Http1
@@ -226,7 +278,7 @@ impl Client {
         let opened = timeout(limit, Connection::open(&self.address, config, self.version)).await;
         opened.unwrap_or_else(|_| {
             Err(Failure::Unreachable {
-                address: self.address.authority.clone(),
+                address: self.address.name(),
                 source: io::Error::new(
                     io::ErrorKind::TimedOut,
                     format!("not within {} s", limit.as_secs_f64()),
@@ -250,7 +302,7 @@ impl Client {
 }
 
 /// Reads the body of an answer and what stands after it, as much as makes sense.
-async fn read_body(mut body: Incoming, answer: &mut Answer) -> Result<(), Failure> {
+async fn read_body(mut body: Incoming, answer: &mut Answer, limit: usize) -> Result<(), Failure> {
     let mut bytes = BytesMut::new();
     let end = loop {
         let frame = match body.frame().await {
@@ -260,10 +312,9 @@ async fn read_body(mut body: Incoming, answer: &mut Answer) -> Result<(), Failur
         };
         match frame.into_data() {
             Ok(data) => {
-                let room = MAX_ANSWER_BYTES - bytes.len();
+                let room = limit - bytes.len();
                 bytes.extend_from_slice(&data[..room.min(data.len())]);
                 if data.len() > room {
-                    let limit = MAX_ANSWER_BYTES;
                     break Err(Failure::LongAnswer { limit });
                 }
             }
@@ -325,11 +376,11 @@ impl Authentication {
 }
 
 /// Makes what the other side says fit to be shown.
-pub(super) struct Words(Vec<String>);
+pub(crate) struct Words(Vec<String>);
 
 impl Words {
     /// One short line, without the secrets that were sent.
-    pub(super) fn show(&self, text: &str) -> String {
+    pub(crate) fn show(&self, text: &str) -> String {
         let mut text = text.trim().to_owned();
         for secret in self.0.iter().filter(|secret| !secret.is_empty()) {
             text = text.replace(secret, "…");
@@ -345,7 +396,7 @@ impl Words {
 
 impl Answer {
     /// The answer if it is a success.
-    pub(super) fn into_success(self, words: &Words) -> Result<Self, Failure> {
+    pub(crate) fn into_success(self, words: &Words) -> Result<Self, Failure> {
         if self.status.is_success() {
             return Ok(self);
         }
@@ -359,7 +410,7 @@ impl Answer {
     }
 
     /// How long to wait, as seconds or as a date.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
         if let Ok(seconds) = text.parse() {
             return Some(Duration::from_secs(seconds));
@@ -370,7 +421,7 @@ impl Answer {
 }
 
 /// The type of a body.
-pub(super) const fn content_type(value: &'static str) -> (HeaderName, &'static str) {
+pub(crate) const fn content_type(value: &'static str) -> (HeaderName, &'static str) {
     (CONTENT_TYPE, value)
 }
 

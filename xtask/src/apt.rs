@@ -12,16 +12,16 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 
-use super::once::Site;
+use crate::once::Site;
 use crate::packages;
 use crate::paths;
 use crate::process::find_program;
 
 /// Where packages are.
-pub(super) const MIRROR: &str = "http://deb.debian.org/debian";
+pub(crate) const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// Where those of a release are that is no longer supported.
-const ARCHIVE: &str = "http://archive.debian.org/debian";
+pub(crate) const ARCHIVE: &str = "http://archive.debian.org/debian";
 
 /// What verifies them.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -30,13 +30,13 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 static UPDATED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
 
 /// The packages of a release of Debian.
-pub(super) struct Apt {
+pub(crate) struct Apt {
     state: PathBuf,
 }
 
 impl Apt {
     /// Those of `release`, as of now.
-    pub(super) fn updated(site: &Site, release: &str) -> Result<Self> {
+    pub(crate) fn updated(site: &Site, release: &str) -> Result<Self> {
         find_program("apt-get").context("there is no apt-get on this machine")?;
         if !Path::new(KEYRING).exists() {
             packages::install(&["debian-archive-keyring"])?;
@@ -54,7 +54,7 @@ impl Apt {
     }
 
     /// Downloads binary packages, with all that they depend on, to the directory `to`.
-    pub(super) fn download(&self, site: &Site, packages: &[&str], to: &Path) -> Result<()> {
+    pub(crate) fn download(&self, site: &Site, packages: &[&str], to: &Path) -> Result<()> {
         fs::create_dir_all(to.join("partial"))?;
         let mut archives = "Dir::Cache::archives=".to_owned();
         archives.push_str(to.to_str().context("the cache's path is no text")?);
@@ -66,8 +66,13 @@ impl Apt {
         )
     }
 
+    /// Downloads a binary package, without what it depends on, to the scratch directory.
+    pub(crate) fn download_alone(&self, site: &Site, package: &str) -> Result<()> {
+        site.run(self.get("download").arg(package).current_dir(&site.scratch))
+    }
+
     /// Downloads a source package into the directory `to`.
-    pub(super) fn download_source(&self, site: &Site, package: &str, to: &Path) -> Result<()> {
+    pub(crate) fn download_source(&self, site: &Site, package: &str, to: &Path) -> Result<()> {
         site.run(
             self.get("source")
                 .args(["--download-only", package])
@@ -103,7 +108,7 @@ impl Apt {
 }
 
 /// Fetches what has this SHA-256.
-pub(super) fn fetch(site: &Site, address: &str, sha256: &str, to: &Path) -> Result<()> {
+pub(crate) fn fetch(site: &Site, address: &str, sha256: &str, to: &Path) -> Result<()> {
     site.run(
         Command::new("/usr/lib/apt/apt-helper")
             .args(["-o", "APT::Sandbox::User=", "download-file", address])

@@ -1,0 +1,4 @@
+//! What tests of all that speaks HTTP share.
+
+pub(crate) mod certificates;
+pub(crate) mod server;

@@ -1,0 +1,198 @@
+//! Who is asked what pods are called: a real API server, by the account and under the rules of
+//! `deploy/kubernetes`, and a real container runtime.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use agent::{
+    export::{Authentication, HttpConfig, SecretSource, TlsConfig},
+    kubernetes::{By, Config, Lists, Names},
+    labels::pods::{Answer, Question},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use xtask::{cluster::Cluster, unpacked};
+
+const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
+const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
+
+/// A pod that a kubelet runs.
+fn pod(name: &str, node: &str, id: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "prod", "labels": {"app.kubernetes.io/name": name}
+        },
+        "spec": {"nodeName": node, "containers": [{"name": "web", "image": "shop"}]},
+        "status": {"phase": "Running", "containerStatuses": [{
+            "name": "web", "containerID": format!("containerd://{id}"), "image": "shop",
+            "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}},
+            "lastState": {}
+        }]}
+    })
+}
+
+/// The API server, asked for the pods of a node with the token in this file.
+fn asking(cluster: &Cluster, node: &str, token: &Path) -> Names {
+    let mut http = HttpConfig::new(format!("https://127.0.0.1:{}", cluster.port()));
+    http.tls = TlsConfig {
+        ca_file: Some(cluster.ca_file()),
+        client: None,
+    };
+    http.authentication = Authentication::Bearer(SecretSource::File(token.to_owned()));
+    let node = node.to_owned();
+    let by = By::ApiServer { node };
+    let config = Config {
+        lists: Some(Lists { by, http }),
+        sockets: Vec::new(),
+    };
+    Names::start(&config).unwrap()
+}
+
+async fn ask(names: &mut Names) -> Answer {
+    names.ask(Question::from([ID.to_owned()]));
+    names.next().await
+}
+
+/// Asks again and again until there is what is waited for: somebody who has just failed is left
+/// alone for a while.
+async fn ask_until<T>(names: &mut Names, wanted: impl Fn(Answer, &Names) -> Option<T>) -> T {
+    for _ in 0..1_000 {
+        let answer = ask(names).await;
+        if let Some(found) = wanted(answer, names) {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it never came: {:?}", names.status());
+}
+
+#[tokio::test]
+async fn the_account_of_the_manifests_may_list_pods_and_nothing_else() {
+    let directory = TempDir::new().unwrap();
+    let cluster = Cluster::start(directory.path()).unwrap();
+    let kubectl = |line: &str| {
+        let arguments: Vec<_> = line.split(' ').collect();
+        cluster.kubectl(&arguments, "").unwrap()
+    };
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes");
+    // What is newer than this server is held against newer ones with the other manifests.
+    kubectl(&format!(
+        "apply --validate=false -k {}",
+        manifests.display()
+    ));
+    kubectl("create namespace prod");
+    for (name, node, id) in [("shop", "node-1", ID), ("other", "node-2", OTHER)] {
+        let document = pod(name, node, id).to_string();
+        cluster.run_pod("prod", name, &document).unwrap();
+    }
+
+    // No token, and one of somebody else.
+    let token = directory.path().join("token");
+    let mut names = asking(&cluster, "node-1", &token);
+    assert!(ask(&mut names).await.listed.is_none());
+    fs::write(&token, "made-up").unwrap();
+    ask_until(&mut names, |answer, names| {
+        assert!(answer.listed.is_none());
+        let failures = &names.status()[0].failures;
+        failures.get("unauthorized").copied()
+    })
+    .await;
+    // One that came later, and counts at once.
+    fs::write(&token, cluster.token("agent", "agent").unwrap()).unwrap();
+    let list = ask_until(&mut names, |answer, _| answer.listed).await;
+    let place = list.container(ID).unwrap();
+    assert_eq!(place.container.as_deref(), Some("web"));
+    let pod = place.pod.unwrap();
+    assert_eq!((&*pod.namespace, &*pod.name), ("prod", "shop"));
+    assert_eq!(pod.node.as_deref(), Some("node-1"));
+    assert_eq!(pod.labels["app.kubernetes.io/name"], "shop");
+    assert_eq!(list.pod(&pod.uid), Some(pod));
+    // Of its own node alone.
+    assert_eq!((list.count(), list.container(OTHER)), (1, None));
+    let status = names.status();
+    assert_eq!((status[0].source, status[0].pods), ("api_server", 1));
+    assert!(status[0].failures.contains_key("credentials"), "{status:?}");
+
+    // Somebody whom the manifests do not name.
+    kubectl("create serviceaccount somebody -n agent");
+    fs::write(&token, cluster.token("agent", "somebody").unwrap()).unwrap();
+    let mut names = asking(&cluster, "node-1", &token);
+    assert!(ask(&mut names).await.listed.is_none());
+    assert_eq!(names.status()[0].failures, [("forbidden", 1)].into());
+
+    let account = "--as=system:serviceaccount:agent:agent";
+    let allowed = kubectl(&format!("auth can-i --list --no-headers {account}"));
+    let on_pods: Vec<_> = allowed
+        .lines()
+        .filter(|line| !line.contains("selfsubject") && line.contains("[] "))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| !words[0].starts_with('['))
+        .collect();
+    assert_eq!(on_pods, [["pods", "[]", "[]", "[list]"]], "{allowed}");
+}
+
+/// A container runtime with its files in a directory.
+struct Containerd(Child);
+
+impl Containerd {
+    fn start(directory: &Path) -> Self {
+        let program = unpacked::program("bookworm", "containerd", "containerd").unwrap();
+        let folder = |name: &str| directory.join(name).display().to_string();
+        let (root, state, socket) = (folder("root"), folder("state"), folder("containerd.sock"));
+        let file = directory.join("config.toml");
+        let configuration = format!(
+            "version = 2\nroot = '{root}'\nstate = '{state}'\n[grpc]\naddress = '{socket}'\n\
+             [plugins.'io.containerd.grpc.v1.cri']\nstream_server_port = '0'\n\
+             [plugins.'io.containerd.internal.v1.opt']\npath = '{root}/opt'\n"
+        );
+        fs::write(&file, configuration).unwrap();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL"])
+            .arg(program)
+            .arg("--config")
+            .arg(file)
+            .stdin(Stdio::null())
+            .stderr(File::create(directory.join("log")).unwrap());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn containerd_is_understood() {
+    let directory = TempDir::new().unwrap();
+    let _containerd = Containerd::start(directory.path());
+    let config = Config {
+        lists: None,
+        sockets: vec![
+            directory.path().join("not there"),
+            directory.path().join("containerd.sock"),
+        ],
+    };
+    let mut names = Names::start(&config).unwrap();
+    let list = ask_until(&mut names, |answer, _| answer.running).await;
+    // It runs nothing, and has said so.
+    assert_eq!(list.count(), 0);
+    let status = names.status();
+    assert_eq!(status[0].source, "runtime");
+    let failures: u64 = status[0].failures.values().sum();
+    assert!(status[0].requests > failures, "{status:?}");
+}

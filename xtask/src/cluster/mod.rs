@@ -1,0 +1,222 @@
+//! A cluster that is nothing but an API server, for tests: it knows who may do what, and takes
+//! manifests, and runs nothing.
+//!
+//! Invariants: it is the real one, on this machine alone and with all its files in a directory of
+//! its own; it ends when it is dropped.
+
+mod programs;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::process::{self, succeeds};
+use programs::Programs;
+
+/// The token of whoever may do everything.
+const ADMINISTRATOR: &str = "administrator";
+
+/// Who accounts' tokens are of and for.
+const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// The cluster.
+pub struct Cluster {
+    programs: Programs,
+    directory: PathBuf,
+    port: u16,
+    etcd: Child,
+    api_server: Child,
+}
+
+impl Cluster {
+    /// Starts one with its files in `directory`, and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// When a program cannot be found, made or started, or ends.
+    pub fn start(directory: &Path) -> Result<Self> {
+        let programs = Programs::ensure()?;
+        let [clients, peers, port] = free_ports()?;
+        let address = |port| format!("http://127.0.0.1:{port}");
+        let etcd = ended_with_us(&programs.etcd)
+            .arg("--data-dir")
+            .arg(directory.join("etcd"))
+            .args(["--listen-client-urls", &address(clients)])
+            .args(["--advertise-client-urls", &address(clients)])
+            .args(["--listen-peer-urls", &address(peers)])
+            .arg("--unsafe-no-fsync")
+            .stderr(File::create(directory.join("etcd.log"))?)
+            .spawn()
+            .context("cannot start etcd")?;
+        let key = directory.join("accounts.key");
+        process::capture(
+            Command::new("openssl")
+                .args(["genrsa", "-out"])
+                .arg(&key)
+                .arg("2048"),
+        )?;
+        let tokens = directory.join("tokens.csv");
+        let administrator = format!("{ADMINISTRATOR},admin,admin,\"system:masters\"\n");
+        fs::write(&tokens, administrator)?;
+        let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        let api_server = ended_with_us(&programs.api_server)
+            .arg(format!("--etcd-servers={}", address(clients)))
+            .args(["--bind-address=127.0.0.1", "--insecure-port=0"])
+            .arg(format!("--secure-port={port}"))
+            .arg(option("cert-dir", &directory.join("certificates")))
+            .arg(option("service-account-key-file", &key))
+            .arg(option("service-account-signing-key-file", &key))
+            .arg(format!("--service-account-issuer={ISSUER}"))
+            .arg(format!("--api-audiences={ISSUER}"))
+            .arg(option("token-auth-file", &tokens))
+            .args(["--authorization-mode=RBAC", "--allow-privileged"])
+            // Nobody makes the accounts of namespaces here.
+            .arg("--disable-admission-plugins=ServiceAccount")
+            .arg("--service-cluster-ip-range=10.0.0.0/24")
+            .stderr(File::create(directory.join("api-server.log"))?)
+            .spawn()
+            .context("cannot start the API server")?;
+        let mut cluster = Self {
+            programs,
+            directory: directory.to_owned(),
+            port,
+            etcd,
+            api_server,
+        };
+        cluster.wait()?;
+        Ok(cluster)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The file with its certificate.
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.directory.join("certificates/apiserver.crt")
+    }
+
+    /// `kubectl` as somebody who may do everything, with these arguments and this input; gives its
+    /// output.
+    ///
+    /// # Errors
+    ///
+    /// When it fails.
+    pub fn kubectl(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let mut command = self.command(arguments);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        let messages = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "`kubectl {}`: {messages}",
+            arguments.join(" ")
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Makes a pod of a node, as its kubelet would have it: `document` is the pod with its status.
+    /// Gives its UID.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not take it.
+    pub fn run_pod(&self, namespace: &str, name: &str, document: &str) -> Result<String> {
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        self.kubectl(&["create", "--raw", &pods, "-f", "-"], document)?;
+        let status = format!("{pods}/{name}/status");
+        self.kubectl(&["replace", "--raw", &status, "-f", "-"], document)?;
+        let what = ["get", "pod", name, "-n", namespace, "-o"];
+        self.kubectl(&[&what[..], &["jsonpath={.metadata.uid}"]].concat(), "")
+    }
+
+    /// A token of a service account, as the kubelet gets one for a pod.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not give one.
+    pub fn token(&self, namespace: &str, account: &str) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let request =
+            r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}"#;
+        let answer = self.kubectl(&["create", "--raw", &path, "-f", "-"], request)?;
+        let token = answer.split_once("\"token\":\"").context("there is none")?;
+        let (token, _) = token.1.split_once('"').context("it does not end")?;
+        Ok(token.to_owned())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.programs.kubectl);
+        command
+            .args(["--server", &format!("https://127.0.0.1:{}", self.port)])
+            .args(["--token", ADMINISTRATOR, "--certificate-authority"])
+            .arg(self.ca_file())
+            .arg("--cache-dir")
+            .arg(self.directory.join("cache"))
+            .env("HOME", &self.directory)
+            .args(arguments);
+        command
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        while !succeeds(&mut self.command(&["get", "--raw", "/readyz"])) {
+            for (name, child) in [
+                ("etcd", &mut self.etcd),
+                ("api-server", &mut self.api_server),
+            ] {
+                if let Some(status) = child.try_wait()? {
+                    let log = self.directory.join(format!("{name}.log"));
+                    let log = fs::read_to_string(log)?;
+                    bail!("{name} ended with {status}: {log}");
+                }
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in [&mut self.api_server, &mut self.etcd] {
+            // An error means that it has ended already.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// A command for a program that ends when whoever started it does.
+fn ended_with_us(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Ports that nobody listens at.
+fn free_ports() -> Result<[u16; 3]> {
+    let listen = || TcpListener::bind("127.0.0.1:0");
+    let listeners = [listen()?, listen()?, listen()?];
+    let mut ports = [0; 3];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
+}
