@@ -311,6 +311,7 @@ impl Host {
             changed = population.decide_again(true);
         }
         self.exclude(changed);
+        self.ends = self.began.0 + config.window;
         self.config = config;
         info!("the configuration was read again");
         Ok(())
