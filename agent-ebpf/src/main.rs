@@ -31,6 +31,7 @@ mod maps;
 mod memory;
 mod on_cpu;
 mod processes;
+mod processors;
 mod registers;
 mod sampler;
 mod steps;

@@ -54,10 +54,7 @@ pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Resu
     guest.write("command", include_str!("../vm/check"))?;
     guest.write("workload.py", include_str!("../vm/workload.py"))?;
     let machine = Machine::new(kernel)?;
-    let output_path = guest.scratch().join("output");
-    let output = File::create(&output_path)?;
-    let status = machine.boot(&guest, Some(&output), CHECK_LIMIT)?;
-    let output = fs::read_to_string(&output_path)?;
+    let (status, output) = command(&machine, &guest, CHECK_LIMIT)?;
     let report = Report::parse(&output)
         .with_context(|| format!("on {} the guest only said:\n{output}", machine.release()))?;
     if status != 0 {
@@ -70,6 +67,36 @@ pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Resu
     let summary = report.judge()?;
     println!("{}: {summary}", machine.release());
     Ok(())
+}
+
+/// Checks that the agent of a host samples processors that come, go and return, on `kernel`.
+///
+/// # Errors
+///
+/// When it does not.
+pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
+    let guest = guest(agent, interpreters)?;
+    guest.write("command", include_str!("../vm/processors"))?;
+    guest.write("hotplug.py", include_str!("../vm/hotplug.py"))?;
+    prove(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
+}
+
+/// Runs a command that ends with 0 when all is as it should be, and says what it has proved.
+fn prove(machine: &Machine, guest: &Guest, limit: Duration) -> Result<()> {
+    let (status, output) = command(machine, guest, limit)?;
+    if status != 0 {
+        bail!("on {}:\n{output}", machine.release());
+    }
+    println!("{}:\n{}", machine.release(), output.trim_end());
+    Ok(())
+}
+
+/// Runs the guest's command; gives its exit status and its output.
+fn command(machine: &Machine, guest: &Guest, limit: Duration) -> Result<(u8, String)> {
+    let path = guest.scratch().join("output");
+    let status = machine.boot(guest, Some(&File::create(&path)?), limit)?;
+    let output = fs::read(&path)?;
+    Ok((status, String::from_utf8_lossy(&output).into_owned()))
 }
 
 fn guest(program: &Path, interpreters: &[Interpreter]) -> Result<Guest> {
