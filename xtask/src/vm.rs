@@ -1,9 +1,11 @@
 //! Runs the agent on other Linux kernels: Debian's, in qemu, under software emulation.
 //!
-//! Invariants: needs neither root nor KVM; the guest's file system is made anew for each run from
-//! this machine's own files, so that whatever was built here runs there. Only `x86_64`: both
-//! kernel and programs are the host's architecture.
+//! Invariants: needs neither root nor KVM, but root once to make the host on which packages are
+//! installed; the guest's file system is made anew for each run, with this machine's own files, so
+//! that whatever was built here runs there. Only `x86_64`: both kernel and programs are the host's
+//! architecture.
 
+mod debian;
 mod guest;
 mod kernel;
 mod machine;
@@ -26,6 +28,12 @@ const RUN_LIMIT: Duration = Duration::from_secs(600);
 
 /// How long a check may take, as long as it likes to load what takes no second elsewhere.
 const CHECK_LIMIT: Duration = Duration::from_secs(300);
+
+/// How long it may take to install packages and to see what their service does.
+const PACKAGES_LIMIT: Duration = Duration::from_secs(1200);
+
+/// The kernel under systemd and a package.
+const KERNEL_OF_HOST: Kernel = Kernel::Newest;
 
 /// Boots `kernel` with `program` and Python in place, runs the shell command `command` in it with
 /// the caller's standard output, and returns its exit status.
@@ -79,6 +87,23 @@ pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interprete
     guest.write("command", include_str!("../vm/processors"))?;
     guest.write("hotplug.py", include_str!("../vm/hotplug.py"))?;
     prove(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
+}
+
+/// Installs a package of the agent on a host that systemd runs, upgrades it to another one and
+/// removes it again; checks that its service does what it should all that while.
+///
+/// # Errors
+///
+/// With what is not as it should be.
+pub fn check_packages(first: &Path, second: &Path) -> Result<()> {
+    let guest = Guest::debian(&debian::image()?)?;
+    guest.copy(first, Path::new("packages/first.deb"))?;
+    guest.copy(second, Path::new("packages/second.deb"))?;
+    let unit = "etc/systemd/system/workload.service";
+    guest.write(unit, include_str!("../vm/workload.service"))?;
+    guest.write("workload.py", include_str!("../vm/workload.py"))?;
+    guest.write("command", include_str!("../vm/service"))?;
+    prove(&Machine::new(KERNEL_OF_HOST)?, &guest, PACKAGES_LIMIT)
 }
 
 /// Runs a command that ends with 0 when all is as it should be, and says what it has proved.
