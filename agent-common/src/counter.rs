@@ -1,4 +1,5 @@
-//! What the kernel half counts, per processor: every way in which something can be lost.
+//! What the kernel half counts, per processor: every way in which something can be lost, and what
+//! the user half has to notice.
 
 /// An index of the counter map.
 #[repr(transparent)]
@@ -46,6 +47,8 @@ impl Counter {
     pub const CODE_SEARCHES: Self = Self(18);
     /// Samples of processes that are not known because too many are.
     pub const UNKNOWN_PROCESSES: Self = Self(19);
+    /// Steps in which a processor came or went.
+    pub const PROCESSOR_CHANGES: Self = Self(20);
     /// How many counters there are.
-    pub const COUNT: u32 = 20;
+    pub const COUNT: u32 = 21;
 }

@@ -32,6 +32,7 @@ mod maps;
 mod memory;
 mod on_cpu;
 mod processes;
+mod processors;
 mod registers;
 mod sampler;
 mod steps;

@@ -153,17 +153,100 @@ fn the_daemon_set_knows_its_node_and_may_list_pods_and_nothing_else() {
     assert_eq!(subject["namespace"], namespace["metadata"]["name"]);
 }
 
-#[test]
-fn the_image_tells_of_the_capabilities_of_the_service() {
+/// What the Containerfile tells to run the image with; a test of its own runs it so.
+fn told_options() -> BTreeSet<String> {
     let container = read("Containerfile");
     let words = container.split_whitespace();
-    let lists = words.filter_map(|word| word.strip_prefix("--cap-add="));
-    let told: BTreeSet<_> = lists
+    words
+        .filter(|word| word.starts_with("--"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_image_tells_of_the_capabilities_of_the_service() {
+    let options = told_options();
+    let told: BTreeSet<_> = options
+        .iter()
+        .filter_map(|option| option.strip_prefix("--cap-add="))
         .flat_map(|list| list.split(','))
         .map(str::to_owned)
         .collect();
     let service = capabilities("agent.service", "CapabilityBoundingSet");
     assert_eq!(told, service);
+}
+
+#[test]
+fn the_daemon_set_asks_for_what_the_image_is_run_with() {
+    let options = told_options();
+    let is_told = |option: &str| options.contains(option);
+    let set = yaml("kubernetes/daemon-set.yaml");
+    let pod = &set["spec"]["template"]["spec"];
+    let context = &pod["containers"][0]["securityContext"];
+    assert!(is_told("--pid=host"));
+    assert_eq!(pod["hostPID"].as_bool(), Some(true));
+    assert!(is_told("--read-only"));
+    assert_eq!(context["readOnlyRootFilesystem"].as_bool(), Some(true));
+    assert!(is_told("--security-opt=no-new-privileges"));
+    assert_eq!(context["allowPrivilegeEscalation"].as_bool(), Some(false));
+    assert!(is_told("--cap-drop=all"));
+    assert_eq!(
+        texts(&context["capabilities"]["drop"]),
+        ["ALL".to_owned()].into()
+    );
+    // Podman runs it as root, which keeps these capabilities.
+    assert!(!options.iter().any(|option| option.starts_with("--user")));
+    assert_eq!(context["runAsUser"].as_u64(), Some(0));
+}
+
+/// The system calls of a set that systemd knows, and of those in it.
+fn system_calls(set: &str) -> BTreeSet<String> {
+    let mut analyze = Command::new("systemd-analyze");
+    let answer = output(analyze.args(["--no-pager", "syscall-filter", set]));
+    let mut names = BTreeSet::new();
+    for name in answer.lines().skip(1).map(str::trim) {
+        if name.starts_with('@') {
+            names.extend(system_calls(name));
+        } else if !name.is_empty() && !name.starts_with('#') {
+            names.insert(name.to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn the_image_may_call_what_the_service_may() {
+    packages::install(&["systemd"]).unwrap();
+    let mut service = BTreeSet::new();
+    for list in settings("agent.service", "SystemCallFilter") {
+        let (forbids, list) = match list.strip_prefix('~') {
+            Some(list) => (true, list),
+            None => (false, &*list),
+        };
+        for name in list.split_whitespace() {
+            let names = if name.starts_with('@') {
+                system_calls(name)
+            } else {
+                [name.to_owned()].into()
+            };
+            if forbids {
+                service.retain(|known| !names.contains(known));
+            } else {
+                service.extend(names);
+            }
+        }
+    }
+    let filter: Value = serde_yaml_ng::from_str(&read("seccomp.json")).unwrap();
+    assert_eq!(filter["defaultAction"].as_str(), Some("SCMP_ACT_ERRNO"));
+    let rules = filter["syscalls"].as_sequence().unwrap();
+    assert_eq!(rules.len(), 1);
+    let image = texts(&rules[0]["names"]);
+    for needed in ["bpf", "perf_event_open", "openat2"] {
+        assert!(image.contains(needed), "{needed}");
+    }
+    // Another systemd may know more.
+    let more: Vec<_> = image.difference(&service).collect();
+    assert!(more.is_empty(), "{more:?}");
 }
 
 #[test]
@@ -175,6 +258,12 @@ fn kustomize_is_told_of_every_manifest_and_this_version() {
     );
     let image = &told["images"][0];
     assert_eq!(image["newTag"].as_str(), Some(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_changelog_begins_with_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(read("debian/changelog").starts_with(&format!("agent ({version}-1) ")));
 }
 
 #[test]

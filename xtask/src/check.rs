@@ -124,6 +124,8 @@ pub fn test(tally: &mut Tally, kernels: &[vm::Kernel]) -> Result<()> {
     for &kernel in kernels {
         let outcome = vm::check(kernel, &agent, &interpreters);
         tally.check(&format!("linux_{kernel}"), outcome);
+        let outcome = vm::check_processors(kernel, &agent, &interpreters);
+        tally.check(&format!("linux_{kernel}_processors"), outcome);
     }
     Ok(())
 }

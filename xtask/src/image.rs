@@ -26,17 +26,36 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 ///
 /// When one of them cannot be built.
 pub fn build() -> Result<&'static str> {
-    let agent = check::build()?;
+    make(&check::build()?, None)
+}
+
+/// Makes the image of an agent that is built already, and returns what it is called; `storage` is
+/// where images are kept instead of the usual place.
+///
+/// # Errors
+///
+/// When it cannot be made.
+pub fn make(agent: &Path, storage: Option<&Path>) -> Result<&'static str> {
     packages::install(&["binutils", "buildah", "ca-certificates"])?;
     let root = paths::target().join("image");
+    let mut buildah = Command::new("buildah");
+    if let Some(storage) = storage {
+        in_storage(&mut buildah, storage);
+    }
     // Left from another build, or not there.
     drop(fs::remove_dir_all(&root));
-    fill(&root, &agent)?;
-    run(Command::new("buildah")
+    fill(&root, agent)?;
+    run(buildah
         .args(["build", "--quiet", "--tag", NAME, "--file"])
         .arg(paths::workspace().join("deploy/Containerfile"))
         .arg(&root))?;
     Ok(NAME)
+}
+
+/// Lets buildah or Podman keep their images and containers in a directory.
+pub fn in_storage(command: &mut Command, directory: &Path) {
+    command.arg("--root").arg(directory.join("images"));
+    command.arg("--runroot").arg(directory.join("running"));
 }
 
 /// Puts everything in its place.

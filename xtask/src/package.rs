@@ -23,6 +23,15 @@ pub const VERSION: &str = "3.8.0";
 /// When the agent or its package cannot be built.
 pub fn build(version: Option<&str>) -> Result<PathBuf> {
     check::build()?;
+    make(version)
+}
+
+/// Makes the package of an agent that is built already, at [`paths::agent_binary`].
+///
+/// # Errors
+///
+/// When it cannot be made.
+pub fn make(version: Option<&str>) -> Result<PathBuf> {
     let mut command = Command::new(tool()?);
     command
         .current_dir(paths::workspace())

@@ -99,6 +99,14 @@ pub fn cargo() -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(paths::workspace());
+    // What it tells the programs that it runs, as this one is. Some dependencies look at it when
+    // they are built, and would be built again for everybody who asks in another way.
+    for (name, _) in env::vars_os() {
+        let is_told = |start| name.to_string_lossy().starts_with(start);
+        if is_told("CARGO_PKG_") || is_told("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

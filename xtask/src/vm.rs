@@ -1,9 +1,11 @@
 //! Runs the agent on other Linux kernels: Debian's, in qemu, under software emulation.
 //!
-//! Invariants: needs neither root nor KVM; the guest's file system is made anew for each run from
-//! this machine's own files, so that whatever was built here runs there. Only `x86_64`: both
-//! kernel and programs are the host's architecture.
+//! Invariants: needs neither root nor KVM, but root once to make the host on which packages are
+//! installed; the guest's file system is made anew for each run, with this machine's own files, so
+//! that whatever was built here runs there. Only `x86_64`: both kernel and programs are the host's
+//! architecture.
 
+mod debian;
 mod guest;
 mod kernel;
 mod machine;
@@ -26,6 +28,12 @@ const RUN_LIMIT: Duration = Duration::from_secs(600);
 
 /// How long a check may take, as long as it likes to load what takes no second elsewhere.
 const CHECK_LIMIT: Duration = Duration::from_secs(300);
+
+/// How long it may take to install packages and to see what their service does.
+const PACKAGES_LIMIT: Duration = Duration::from_secs(1200);
+
+/// The kernel under systemd and a package.
+const KERNEL_OF_HOST: Kernel = Kernel::Newest;
 
 /// Boots `kernel` with `program` and Python in place, runs the shell command `command` in it with
 /// the caller's standard output, and returns its exit status.
@@ -54,10 +62,7 @@ pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Resu
     guest.write("command", include_str!("../vm/check"))?;
     guest.write("workload.py", include_str!("../vm/workload.py"))?;
     let machine = Machine::new(kernel)?;
-    let output_path = guest.scratch().join("output");
-    let output = File::create(&output_path)?;
-    let status = machine.boot(&guest, Some(&output), CHECK_LIMIT)?;
-    let output = fs::read_to_string(&output_path)?;
+    let (status, output) = command(&machine, &guest, CHECK_LIMIT)?;
     let report = Report::parse(&output)
         .with_context(|| format!("on {} the guest only said:\n{output}", machine.release()))?;
     if status != 0 {
@@ -70,6 +75,53 @@ pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Resu
     let summary = report.judge()?;
     println!("{}: {summary}", machine.release());
     Ok(())
+}
+
+/// Checks that the agent of a host samples processors that come, go and return, on `kernel`.
+///
+/// # Errors
+///
+/// When it does not.
+pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
+    let guest = guest(agent, interpreters)?;
+    guest.write("command", include_str!("../vm/processors"))?;
+    guest.write("hotplug.py", include_str!("../vm/hotplug.py"))?;
+    prove(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
+}
+
+/// Installs a package of the agent on a host that systemd runs, upgrades it to another one and
+/// removes it again; checks that its service does what it should all that while.
+///
+/// # Errors
+///
+/// With what is not as it should be.
+pub fn check_packages(first: &Path, second: &Path) -> Result<()> {
+    let guest = Guest::debian(&debian::image()?)?;
+    guest.copy(first, Path::new("packages/first.deb"))?;
+    guest.copy(second, Path::new("packages/second.deb"))?;
+    let unit = "etc/systemd/system/workload.service";
+    guest.write(unit, include_str!("../vm/workload.service"))?;
+    guest.write("workload.py", include_str!("../vm/workload.py"))?;
+    guest.write("command", include_str!("../vm/service"))?;
+    prove(&Machine::new(KERNEL_OF_HOST)?, &guest, PACKAGES_LIMIT)
+}
+
+/// Runs a command that ends with 0 when all is as it should be, and says what it has proved.
+fn prove(machine: &Machine, guest: &Guest, limit: Duration) -> Result<()> {
+    let (status, output) = command(machine, guest, limit)?;
+    if status != 0 {
+        bail!("on {}:\n{output}", machine.release());
+    }
+    println!("{}:\n{}", machine.release(), output.trim_end());
+    Ok(())
+}
+
+/// Runs the guest's command; gives its exit status and its output.
+fn command(machine: &Machine, guest: &Guest, limit: Duration) -> Result<(u8, String)> {
+    let path = guest.scratch().join("output");
+    let status = machine.boot(guest, Some(&File::create(&path)?), limit)?;
+    let output = fs::read(&path)?;
+    Ok((status, String::from_utf8_lossy(&output).into_owned()))
 }
 
 fn guest(program: &Path, interpreters: &[Interpreter]) -> Result<Guest> {

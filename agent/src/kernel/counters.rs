@@ -13,9 +13,17 @@ impl Counters {
     pub(super) fn read<T: Borrow<MapData>>(map: &PerCpuArray<T, u64>) -> Result<Self, MapError> {
         let mut counters = Self::default();
         for (index, sum) in (0..).zip(&mut counters.0) {
-            *sum = map.get(&index, 0)?.iter().sum();
+            *sum = Self::read_one(map, Counter(index))?;
         }
         Ok(counters)
+    }
+
+    /// Reads only one of them.
+    pub(super) fn read_one<T: Borrow<MapData>>(
+        map: &PerCpuArray<T, u64>,
+        counter: Counter,
+    ) -> Result<u64, MapError> {
+        Ok(map.get(&counter.0, 0)?.iter().sum())
     }
 
     /// The value of one counter.

@@ -1,6 +1,7 @@
 //! The kernel half, seen from the user half: loaded, fed and read here and nowhere else.
 
 mod btf;
+mod clocks;
 mod code;
 mod counters;
 mod regions;
@@ -18,20 +19,15 @@ use agent_common::{
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
     maps::{Array, ArrayOfMaps, HashMap, MapData, MapError, PerCpuArray, RingBuf},
-    programs::{
-        PerfEvent, ProgramError, ProgramType, RawTracePoint,
-        perf_event::{
-            PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
-        },
-    },
+    programs::{PerfEvent, ProgramError, ProgramType, RawTracePoint},
     sys::{BpfHelper, is_helper_supported},
-    util::online_cpus,
 };
 use aya_log::EbpfLogger;
 use log::Log;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{Interest, unix::AsyncFd};
 
+use clocks::Clocks;
 use code::{CodeMaps, TABLE_MAPS};
 pub use code::{LoadedTables, NewTable, TableLoader};
 pub use counters::Counters;
@@ -41,10 +37,11 @@ pub use requirements::{Requirement, Unmet, check as check_requirements, requirem
 const ENTRY: &str = "on_cpu";
 
 /// The programs that tracepoints run, and those.
-const TRACEPOINTS: [(&str, &str); 3] = [
+const TRACEPOINTS: [(&str, &str); 4] = [
     ("on_fork", "sched_process_fork"),
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
+    ("on_processor", "cpuhp_exit"),
 ];
 
 /// Most processes that can be known at the same time.
@@ -134,8 +131,7 @@ pub struct Kernel {
     code: CodeMaps,
     tables: TableLoader,
     control: Control,
-    /// The clocks that run, one for each processor.
-    clocks: Vec<PerfEventLinkId>,
+    clocks: Clocks,
 }
 
 /// What the kernel half is to do.
@@ -211,7 +207,7 @@ impl Kernel {
             code: CodeMaps::default(),
             tables: TableLoader::new(tables),
             control: Control::default(),
-            clocks: Vec::new(),
+            clocks: Clocks::default(),
         };
         kernel.control(|control| control.period_ns = nanoseconds(settings.period))?;
         Ok(kernel)
@@ -376,56 +372,6 @@ impl Kernel {
         Ok(index)
     }
 
-    /// Starts the clock of every processor.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] when a processor's clock cannot be used.
-    pub fn start(&mut self) -> Result<(), Error> {
-        let period_ns = self.control.period_ns;
-        let processors = online_cpus().map_err(|(_, source)| Error::System {
-            what: "the list of processors cannot be read",
-            source,
-        })?;
-        let entry = entry(&mut self.programs)?;
-        for cpu in processors {
-            let clock = entry
-                .attach(
-                    PerfEventConfig::Software(SoftwareEvent::CpuClock),
-                    PerfEventScope::AllProcessesOneCpu { cpu },
-                    SamplePolicy::Period(period_ns),
-                    false,
-                )
-                .map_err(|refusal| Error::Clock { cpu, refusal })?;
-            self.clocks.push(clock);
-        }
-        Ok(())
-    }
-
-    /// Lets the clocks, which run, tick at another period from now on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] when a processor's clock cannot be used.
-    pub fn set_period(&mut self, period: Duration) -> Result<(), Error> {
-        for clock in std::mem::take(&mut self.clocks) {
-            entry(&mut self.programs)?
-                .detach(clock)
-                .map_err(refused(ENTRY))?;
-        }
-        self.control(|control| control.period_ns = nanoseconds(period))?;
-        self.start()
-    }
-
-    /// Stops the clocks. What was sampled can still be read.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Program`] when the program cannot be detached.
-    pub fn stop(&mut self) -> Result<(), Error> {
-        entry(&mut self.programs)?.unload().map_err(refused(ENTRY))
-    }
-
     /// Waits until the kernel half asks to be read, because much is waiting.
     ///
     /// # Errors
@@ -459,12 +405,15 @@ impl Kernel {
     ///
     /// [`Error::Map`] when the counters cannot be read.
     pub fn counters(&self) -> Result<Counters, Error> {
+        Counters::read(&self.counter_map()?).map_err(map_error("COUNTERS"))
+    }
+
+    fn counter_map(&self) -> Result<PerCpuArray<&MapData, u64>, Error> {
         let map = self
             .programs
             .map("COUNTERS")
             .ok_or(Error::Incomplete("COUNTERS"))?;
-        let counters = PerCpuArray::<_, u64>::try_from(map).map_err(map_error("COUNTERS"))?;
-        Counters::read(&counters).map_err(map_error("COUNTERS"))
+        PerCpuArray::try_from(map).map_err(map_error("COUNTERS"))
     }
 
     /// How often the program has run and for how many nanoseconds in all, by the kernel's own

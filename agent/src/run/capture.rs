@@ -98,6 +98,7 @@ impl Capture {
                 _ = ticks.tick() => None,
             };
             self.drain(kernel)?;
+            kernel.follow_processors()?;
             if let Some(code) = &mut self.code
                 && !done.is_empty()
             {

@@ -4,6 +4,7 @@
 //! their libraries and Python its own modules without being told.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,23 +32,42 @@ const LEFT_OUT: [&str; 9] = [
 #[derive(Debug)]
 pub(super) struct Guest {
     scratch: PathBuf,
+    /// An image that it is put on top of.
+    base: Option<PathBuf>,
 }
 
 impl Guest {
     /// One with the first process and the small programs of busybox.
     pub(super) fn new() -> Result<Self> {
-        let scratch = paths::target().join(format!("vm-{}", std::process::id()));
-        let guest = Self { scratch };
+        let guest = Self::empty(None);
         for directory in ["bin", "dev", "proc", "sys", "tmp", "usr/bin"] {
-            fs::create_dir_all(guest.path(directory))
-                .with_context(|| format!("cannot make {}", guest.scratch.display()))?;
+            guest.make_directory(directory)?;
         }
         let busybox = find_program("busybox").context("install busybox-static")?;
         guest.add_program(&busybox, Path::new("bin/busybox"))?;
         guest.write("init", include_str!("../../vm/init"))?;
         make_executable(&guest.path("init"))?;
-        symlink("busybox", guest.path("bin/sh")).context("cannot make a link")?;
+        guest.link("busybox", "bin/sh")?;
+        guest.write("run-command", include_str!("../../vm/run-command"))?;
         Ok(guest)
+    }
+
+    /// A host of Debian's whose first process is systemd, from its image.
+    pub(super) fn debian(image: &Path) -> Result<Self> {
+        const WANTED: &str = "etc/systemd/system/multi-user.target.wants";
+        let guest = Self::empty(Some(image.to_owned()));
+        guest.make_directory(WANTED)?;
+        guest.link("/lib/systemd/systemd", "init")?;
+        let unit = "etc/systemd/system/command.service";
+        guest.write(unit, include_str!("../../vm/command.service"))?;
+        guest.link("../command.service", &format!("{WANTED}/command.service"))?;
+        guest.write("run-command", include_str!("../../vm/run-command"))?;
+        Ok(guest)
+    }
+
+    fn empty(base: Option<PathBuf>) -> Self {
+        let scratch = paths::target().join(format!("vm-{}", std::process::id()));
+        Self { scratch, base }
     }
 
     /// A directory for other files of this run.
@@ -59,6 +79,16 @@ impl Guest {
     pub(super) fn write(&self, destination: &str, text: &str) -> Result<()> {
         let path = self.path(destination);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Makes a link at `destination`.
+    pub(super) fn link(&self, target: impl AsRef<Path>, destination: &str) -> Result<()> {
+        symlink(target, self.path(destination)).context("cannot make a link")
+    }
+
+    fn make_directory(&self, inside: &str) -> Result<()> {
+        let path = self.path(inside);
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))
     }
 
     /// Copies a program to `destination`, and the shared libraries that it is linked with.
@@ -80,13 +110,18 @@ impl Guest {
         let inside = Path::new(program.trim_start_matches('/'));
         self.add_program(Path::new(program), inside)?;
         self.copy_modules(Path::new(library))?;
-        symlink(program, self.path("usr/bin/python3")).context("cannot make a link")
+        self.link(program, "usr/bin/python3")
     }
 
     /// Packs everything into the image that the kernel unpacks.
     pub(super) fn pack(&self) -> Result<PathBuf> {
         let image = self.scratch.join("image");
-        let file = fs::File::create(&image)?;
+        let mut file = fs::File::create(&image)?;
+        if let Some(base) = &self.base {
+            // Of several images in one the kernel unpacks one after the other.
+            io::copy(&mut fs::File::open(base)?, &mut file)
+                .with_context(|| format!("cannot copy {}", base.display()))?;
+        }
         run(Command::new("sh")
             .args(["-c", "find . | cpio -o -H newc --quiet --owner=0:0"])
             .current_dir(self.path(""))
@@ -98,7 +133,8 @@ impl Guest {
         self.scratch.join("root").join(inside)
     }
 
-    fn copy(&self, source: &Path, destination: &Path) -> Result<()> {
+    /// Copies a file to `destination`, a path without a leading slash.
+    pub(super) fn copy(&self, source: &Path, destination: &Path) -> Result<()> {
         let destination = self.path(destination);
         if let Some(parent) = destination.parent() {
             fs::create_dir_all(parent)?;

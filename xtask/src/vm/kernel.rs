@@ -73,8 +73,8 @@ impl Kernel {
     }
 }
 
-/// Where kernels are kept: `$AGENT_VM_CACHE`, else below the project's cache.
-fn cache() -> Result<PathBuf> {
+/// Where kernels and hosts are kept: `$AGENT_VM_CACHE`, else below the project's cache.
+pub(super) fn cache() -> Result<PathBuf> {
     match env::var_os("AGENT_VM_CACHE") {
         Some(directory) => Ok(PathBuf::from(directory)),
         None => Ok(paths::cache()?.join("vm")),

@@ -18,6 +18,9 @@ use crate::process::{capture, find_program};
 /// now and then miss what a kernel expects of them while it boots.
 const ATTEMPTS: u32 = 3;
 
+/// Keeps systemd, where that is the first process, from waiting for somebody to log in.
+const WITHOUT_TERMINALS: &str = "systemd.mask=getty.target systemd.mask=serial-getty@ttyS0.service";
+
 /// A machine with a kernel to boot.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -82,11 +85,11 @@ impl Machine {
         });
         let parameters = format!(
             "console=ttyS0 panic=-1 quiet loglevel=4 random.trust_cpu=on no_timer_check \
-             mitigations=off tsc=reliable {rate}"
+             mitigations=off tsc=reliable {rate} {WITHOUT_TERMINALS}"
         );
         let mut command = Command::new(&self.emulator);
         command
-            .args(["-machine", "pc,hpet=off", "-smp", "2", "-m", "1024"])
+            .args(["-machine", "pc,hpet=off", "-smp", "2", "-m", "2048"])
             // Without cmpxchg16b: no kernel needs it, and where the host has no such instruction
             // the emulator stops all processors for each one.
             .args(["-accel", "tcg,thread=multi", "-cpu", "max,-cx16"])

@@ -113,6 +113,18 @@ impl Host {
             &[],
             (1e3 / self.period.as_secs_f64()).round() / 1e3,
         );
+        metrics.amount(
+            "agent_processors",
+            "Processors that are sampled",
+            &[],
+            self.kernel.processors(),
+        );
+        metrics.counter(
+            "agent_processor_changes",
+            "How often clocks were started anew because processors came or went",
+            &[],
+            totals.processor_changes,
+        );
         if let Some(population) = &self.capture.population {
             let (profiled, excluded) = population.count();
             let help = "Processes that are known";

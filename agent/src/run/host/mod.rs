@@ -177,6 +177,7 @@ impl Host {
                 _ = watchdog.tick() => telemetry::feed_watchdog(),
             }
             self.drain();
+            self.follow_processors();
             if let Some(code) = &mut self.capture.code
                 && !done.is_empty()
             {
@@ -217,6 +218,19 @@ impl Host {
     /// Reads all that is waiting, and does what has to be done about it.
     fn drain(&mut self) {
         survive(self.capture.drain(&mut self.kernel));
+    }
+
+    /// Samples those processors that are there now.
+    fn follow_processors(&mut self) {
+        match self.kernel.follow_processors() {
+            Ok(false) => {}
+            Ok(true) => {
+                self.totals.processor_changes += 1;
+                let processors = self.kernel.processors();
+                info!(processors, "processors came or went");
+            }
+            Err(error) => warn!("processors came or went: {error}"),
+        }
     }
 
     /// Reports what was sampled, and begins the next window.
@@ -306,6 +320,7 @@ impl Host {
             changed = population.decide_again(Again::All);
         }
         self.exclude(changed);
+        self.ends = self.began.at + config.window;
         self.config = config;
         info!("the configuration was read again");
         Ok(())

@@ -28,6 +28,8 @@ pub(super) struct Totals {
     pub(super) pprof_bytes: u64,
     /// Samples in them.
     pub(super) samples: u64,
+    /// How often clocks were started anew because processors came or went.
+    pub(super) processor_changes: u64,
     /// Samples that found no room in a window.
     pub(super) lost_samples: u64,
     /// What the profiles lack.

@@ -1,0 +1,41 @@
+//! The package for Debian and its kin, as its administrators meet it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use xtask::{package, packages, paths, vm};
+
+/// A version that comes after all others.
+const NEWER: &str = "9999";
+
+/// Builds a package of this version, in a folder: in its usual place the next one replaces it.
+fn build(version: Option<&str>, folder: &Path) -> PathBuf {
+    let package = package::make(version).unwrap();
+    let copy = folder.join(package.file_name().unwrap());
+    fs::copy(package, &copy).unwrap();
+    copy
+}
+
+#[test]
+fn a_host_installs_upgrades_and_purges_it() {
+    // The one that is tested, not one that was built some time.
+    let agent = Path::new(env!("CARGO_BIN_EXE_agent"));
+    assert_eq!(agent, paths::agent_binary(), "run it with --release");
+    let folder = tempfile::tempdir().unwrap();
+    let first = build(None, folder.path());
+    // What Debian's own checks find that is not said to be meant.
+    packages::install(&["lintian"]).unwrap();
+    let mut lintian = Command::new("lintian");
+    let lintian = lintian.args(["--fail-on", "error"]).arg(&first);
+    let output = lintian.output().unwrap();
+    let found = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{found}");
+
+    let second = build(Some(NEWER), folder.path());
+    vm::check_packages(&first, &second).unwrap();
+}

@@ -1,0 +1,16 @@
+"""Keeps one processor busy in a function that has the name that is asked for."""
+
+import os
+import sys
+
+
+def busy():
+    while True:
+        sum(range(1000))
+
+
+name, processor = sys.argv[1:]
+os.sched_setaffinity(0, {int(processor)})
+exec("def %s():\n    busy()" % name)
+open("/tmp/" + name, "w").close()
+locals()[name]()
