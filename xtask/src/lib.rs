@@ -4,15 +4,18 @@
 //! Invariants: the machine is changed only through `packages`, through rustup's components and
 //! in the cache directory; `toolchain` and `kernel_half`, which a build script uses, only look.
 
+mod apt;
 #[cfg(feature = "cli")]
 pub mod bench;
 pub mod check;
+pub mod consumers;
 pub mod demo;
 pub mod image;
 pub mod interpreters;
 pub mod kernel_half;
 pub mod libraries;
 pub mod linker;
+mod once;
 pub mod package;
 pub mod packages;
 pub mod paths;

@@ -4,10 +4,8 @@
 //! Invariants: none is left out silently; it is found, made, or an error names it. The variable
 //! [`VARIABLE`] replaces the whole list.
 
-mod apt;
 mod catalog;
 mod interpreter;
-mod once;
 pub mod pyenv;
 pub mod roots;
 mod source;
@@ -20,9 +18,14 @@ use anyhow::{Context as _, Result, bail};
 
 pub use interpreter::{Interpreter, Linkage};
 
+use crate::once::Shelf;
+
 /// Lists explicitly what to test: paths of interpreters, separated by colons. `cargo xtask test`
 /// sets it for the tests that it runs.
 pub const VARIABLE: &str = "AGENT_TEST_INTERPRETERS";
+
+/// Where those are that are made.
+const SHELF: Shelf = Shelf("interpreters");
 
 /// Every interpreter, made where it is missing; the distribution's comes last.
 ///

@@ -2,23 +2,23 @@
 //!
 //! Invariants: the machine's own sources and packages stay as they are; everything is verified
 //! with the keys of Debian's archive. The machine's other settings hold, such as those of a
-//! proxy.
+//! proxy. What is kept of a release is used by one process at a time, others wait.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 
-use super::once::Site;
+use crate::once::Site;
 use crate::packages;
 use crate::paths;
 use crate::process::find_program;
 
 /// Where packages are.
-pub(super) const MIRROR: &str = "http://deb.debian.org/debian";
+pub(crate) const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// Where those of a release are that is no longer supported.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
@@ -30,13 +30,13 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 static UPDATED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
 
 /// The packages of a release of Debian.
-pub(super) struct Apt {
+pub(crate) struct Apt {
     state: PathBuf,
 }
 
 impl Apt {
     /// Those of `release`, as of now.
-    pub(super) fn updated(site: &Site, release: &str) -> Result<Self> {
+    pub(crate) fn updated(site: &Site, release: &str) -> Result<Self> {
         find_program("apt-get").context("there is no apt-get on this machine")?;
         if !Path::new(KEYRING).exists() {
             packages::install(&["debian-archive-keyring"])?;
@@ -46,6 +46,7 @@ impl Apt {
         let mut updated = UPDATED.lock().unwrap_or_else(PoisonError::into_inner);
         let updated = updated.get_or_insert_default();
         if !updated.contains(&apt.state) {
+            let _alone = apt.lock()?;
             apt.update(site, release, MIRROR)
                 .or_else(|error| apt.update(site, release, ARCHIVE).map_err(|_| error))?;
             updated.insert(apt.state.clone());
@@ -54,7 +55,8 @@ impl Apt {
     }
 
     /// Downloads binary packages, with all that they depend on, to the directory `to`.
-    pub(super) fn download(&self, site: &Site, packages: &[&str], to: &Path) -> Result<()> {
+    pub(crate) fn download(&self, site: &Site, packages: &[&str], to: &Path) -> Result<()> {
+        let _alone = self.lock()?;
         fs::create_dir_all(to.join("partial"))?;
         let mut archives = "Dir::Cache::archives=".to_owned();
         archives.push_str(to.to_str().context("the cache's path is no text")?);
@@ -67,7 +69,8 @@ impl Apt {
     }
 
     /// Downloads a source package into the directory `to`.
-    pub(super) fn download_source(&self, site: &Site, package: &str, to: &Path) -> Result<()> {
+    pub(crate) fn download_source(&self, site: &Site, package: &str, to: &Path) -> Result<()> {
+        let _alone = self.lock()?;
         site.run(
             self.get("source")
                 .args(["--download-only", package])
@@ -93,6 +96,14 @@ impl Apt {
         )
     }
 
+    /// Waits until nobody else uses what is kept of the release, as long as the file is open.
+    fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.state)?;
+        let lock = File::create(self.state.join("in-use"))?;
+        lock.lock()?;
+        Ok(lock)
+    }
+
     fn get(&self, command: &str) -> Command {
         let mut apt = Command::new("apt-get");
         apt.args(["-q", "--config-file"])
@@ -103,13 +114,42 @@ impl Apt {
 }
 
 /// Fetches what has this SHA-256.
-pub(super) fn fetch(site: &Site, address: &str, sha256: &str, to: &Path) -> Result<()> {
+pub(crate) fn fetch(site: &Site, address: &str, sha256: &str, to: &Path) -> Result<()> {
     site.run(
         Command::new("/usr/lib/apt/apt-helper")
             .args(["-o", "APT::Sandbox::User=", "download-file", address])
             .arg(to)
             .arg(format!("SHA256:{sha256}")),
     )
+}
+
+/// What the package in a file is called: what stands before its version.
+pub(crate) fn name_of(package: &Path) -> &str {
+    let name = package.file_name().and_then(|name| name.to_str());
+    let (name, _) = name
+        .and_then(|name| name.split_once('_'))
+        .unwrap_or_default();
+    name
+}
+
+/// The packages that were downloaded to a directory, by name.
+pub(crate) fn downloaded(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)?.map(|entry| Ok(entry?.path()));
+    let mut packages = entries.collect::<Result<Vec<_>>>()?;
+    packages.retain(|file| file.extension().is_some_and(|extension| extension == "deb"));
+    packages.sort();
+    Ok(packages)
+}
+
+/// Puts the files of packages below `root`, one after the other.
+pub(crate) fn unpack(site: &Site, packages: &[PathBuf], root: &Path) -> Result<()> {
+    packages.iter().try_for_each(|package| {
+        site.run(
+            Command::new("dpkg-deb")
+                .arg("-x")
+                .args([package.as_path(), root]),
+        )
+    })
 }
 
 fn configuration(state: &Path) -> String {
