@@ -1,12 +1,14 @@
 //! Exporters against collectors on real sockets, on a clock that only moves when it is told to.
 
 mod away;
+#[allow(dead_code, reason = "those of the whole agent want some of it alone")]
+#[path = "../../../tests/collectors/mod.rs"]
+mod collectors;
 mod credentials;
 mod failures;
 mod otlp;
 mod receivers;
 mod rules;
-mod server;
 mod shut_down;
 mod tls;
 

@@ -28,14 +28,14 @@ use tokio_rustls::TlsAcceptor;
 
 /// What came.
 #[derive(Clone, Debug)]
-pub(super) struct Received {
-    pub(super) path: String,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Received {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Received {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value.map_or("", |value| value.to_str().unwrap())
     }
@@ -43,7 +43,7 @@ impl Received {
 
 /// What is answered.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// An answer, when all was read.
     Answer(Answer),
     /// An answer before the body is read, and then an end.
@@ -57,17 +57,17 @@ pub(super) enum Reply {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Vec<u8>,
-    pub(super) trailers: Vec<(&'static str, String)>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<(&'static str, String)>,
     /// Whether the connection ends instead of the body.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// An answer of HTTP.
-pub(super) fn status(status: u16, body: &str) -> Reply {
+pub(crate) fn status(status: u16, body: &str) -> Reply {
     Reply::Answer(Answer {
         status,
         body: body.as_bytes().to_vec(),
@@ -76,7 +76,7 @@ pub(super) fn status(status: u16, body: &str) -> Reply {
 }
 
 /// An answer with a header.
-pub(super) fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
+pub(crate) fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
     Reply::Answer(Answer {
         status,
         headers: vec![(name, value.to_owned())],
@@ -85,7 +85,7 @@ pub(super) fn with_header(status: u16, name: &'static str, value: &str) -> Reply
 }
 
 /// An answer of gRPC without a message.
-pub(super) fn grpc_status(status: u32, message: &str) -> Reply {
+pub(crate) fn grpc_status(status: u32, message: &str) -> Reply {
     Reply::Answer(Answer {
         status: 200,
         headers: vec![
@@ -97,7 +97,7 @@ pub(super) fn grpc_status(status: u32, message: &str) -> Reply {
 }
 
 /// An answer of gRPC with a message.
-pub(super) fn grpc_message(message: &[u8]) -> Reply {
+pub(crate) fn grpc_message(message: &[u8]) -> Reply {
     let mut body = vec![0];
     body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     body.extend(message);
@@ -111,11 +111,11 @@ pub(super) fn grpc_message(message: &[u8]) -> Reply {
 }
 
 /// What a strict receiver says of a request.
-pub(super) type Check = fn(&Received) -> Reply;
+pub(crate) type Check = fn(&Received) -> Reply;
 
 /// A collector on a socket; gone when it is dropped.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
@@ -129,11 +129,11 @@ struct State {
 }
 
 impl Server {
-    pub(super) async fn start(check: Check) -> Self {
+    pub(crate) async fn start(check: Check) -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap(), check, None).await
     }
 
-    pub(super) async fn start_at(
+    pub(crate) async fn start_at(
         address: SocketAddr,
         check: Check,
         tls: Option<TlsAcceptor>,
@@ -152,27 +152,27 @@ impl Server {
         }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// What is answered next, whatever comes.
-    pub(super) fn say(&self, reply: Reply) {
+    pub(crate) fn say(&self, reply: Reply) {
         self.state.script.lock().unwrap().push_back(reply);
     }
 
     /// All that came whole, in its order.
-    pub(super) fn received(&self) -> Vec<Received> {
+    pub(crate) fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap().clone()
     }
 
     /// How many connections there were.
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.state.connections.lock().unwrap().len()
     }
 
     /// Ends all connections.
-    pub(super) fn disconnect(&self) {
+    pub(crate) fn disconnect(&self) {
         for connection in &*self.state.connections.lock().unwrap() {
             connection.abort();
         }
