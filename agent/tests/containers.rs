@@ -6,7 +6,7 @@
 use std::{
     fs,
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio, id},
     thread,
     time::{Duration, Instant},
@@ -23,7 +23,11 @@ use agent::{
         cgroup::{Cgroup, QualityOfService, Runtime},
     },
 };
+use control_groups::Groups;
 use xtask::{packages, process::find_program};
+
+#[path = "data/control_groups.rs"]
+mod control_groups;
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
@@ -32,75 +36,13 @@ const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 /// How long a container may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the hierarchy is mounted that names things best.
-fn hierarchy() -> PathBuf {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let mount = mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(1);
-        let (place, kind) = (fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(place))
-    });
-    assert!(
-        mount.is_some(),
-        "control groups of version 2 are not mounted"
-    );
-    mount.unwrap()
-}
-
-/// Control groups that are removed in the end.
-struct Groups {
-    top: PathBuf,
-    made: Vec<PathBuf>,
-}
-
-impl Groups {
-    fn new(name: &str) -> Self {
-        let top = hierarchy().join(format!("agent-{name}-{}", id()));
-        let mut groups = Self {
-            top: top.clone(),
-            made: Vec::new(),
-        };
-        groups.make(&top);
-        groups
-    }
-
-    fn make(&mut self, path: &Path) {
-        fs::create_dir(path).unwrap();
-        self.made.push(path.to_owned());
-    }
-
-    /// Makes a group with all that it lies in.
-    fn add(&mut self, path: &str) -> PathBuf {
-        let mut at = self.top.clone();
-        for part in path.split('/') {
-            at.push(part);
-            if !at.exists() {
-                self.make(&at);
-            }
-        }
-        at
-    }
-
-    /// What a process in this group is said to belong to.
-    fn seen(&mut self, path: &str) -> Cgroup {
-        let group = self.add(path);
-        let sleeper = Sleeper::start();
-        fs::write(group.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
-        let process = Process::open(sleeper.0.id()).unwrap();
-        process.cgroup().unwrap()
-    }
-}
-
-impl Drop for Groups {
-    fn drop(&mut self) {
-        for path in self.made.iter().rev() {
-            // A process that has just ended may still be counted.
-            let start = Instant::now();
-            while fs::remove_dir(path).is_err() && start.elapsed() < Duration::from_secs(2) {
-                thread::sleep(Duration::from_millis(5));
-            }
-        }
-    }
+/// What a process in this group is said to belong to.
+fn seen(groups: &mut Groups, path: &str) -> Cgroup {
+    let group = groups.add(path);
+    let sleeper = Sleeper::start();
+    fs::write(group.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
+    let process = Process::open(sleeper.0.id()).unwrap();
+    process.cgroup().unwrap()
 }
 
 /// A process that does nothing.
@@ -125,7 +67,7 @@ fn groups_that_the_kernel_has_are_understood() {
     let escaped = UID.replace('-', "_");
     let pod =
         format!("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{escaped}.slice");
-    let cgroup = groups.seen(&format!("{pod}/cri-containerd-{ID}.scope"));
+    let cgroup = seen(&mut groups, &format!("{pod}/cri-containerd-{ID}.scope"));
     assert_eq!(cgroup.container().unwrap().id, ID);
     assert_eq!(
         cgroup.container().unwrap().runtime,
@@ -141,7 +83,10 @@ fn groups_that_the_kernel_has_are_understood() {
         "{cgroup:?}"
     );
 
-    let cgroup = groups.seen(&format!("kubepods/besteffort/pod{UID}/{ID}/docker/{OTHER}"));
+    let cgroup = seen(
+        &mut groups,
+        &format!("kubepods/besteffort/pod{UID}/{ID}/docker/{OTHER}"),
+    );
     assert_eq!(cgroup.container().unwrap().id, OTHER);
     assert_eq!(cgroup.containers.len(), 2);
     assert_eq!(
@@ -149,7 +94,7 @@ fn groups_that_the_kernel_has_are_understood() {
         Some(QualityOfService::BestEffort)
     );
 
-    let cgroup = groups.seen("system.slice/web.service/worker");
+    let cgroup = seen(&mut groups, "system.slice/web.service/worker");
     assert_eq!(cgroup.unit.as_deref(), Some("web.service"));
     assert_eq!(cgroup.container(), None);
 }

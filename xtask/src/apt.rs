@@ -2,10 +2,10 @@
 //!
 //! Invariants: the machine's own sources and packages stay as they are; everything is verified
 //! with the keys of Debian's archive. The machine's other settings hold, such as those of a
-//! proxy.
+//! proxy. What is kept of a release is used by one process at a time, others wait.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -46,6 +46,7 @@ impl Apt {
         let mut updated = UPDATED.lock().unwrap_or_else(PoisonError::into_inner);
         let updated = updated.get_or_insert_default();
         if !updated.contains(&apt.state) {
+            let _alone = apt.lock()?;
             apt.update(site, release, MIRROR)
                 .or_else(|error| apt.update(site, release, ARCHIVE).map_err(|_| error))?;
             updated.insert(apt.state.clone());
@@ -55,6 +56,7 @@ impl Apt {
 
     /// Downloads binary packages, with all that they depend on, to the directory `to`.
     pub(crate) fn download(&self, site: &Site, packages: &[&str], to: &Path) -> Result<()> {
+        let _alone = self.lock()?;
         fs::create_dir_all(to.join("partial"))?;
         let mut archives = "Dir::Cache::archives=".to_owned();
         archives.push_str(to.to_str().context("the cache's path is no text")?);
@@ -68,11 +70,13 @@ impl Apt {
 
     /// Downloads a binary package, without what it depends on, to the scratch directory.
     pub(crate) fn download_alone(&self, site: &Site, package: &str) -> Result<()> {
+        let _alone = self.lock()?;
         site.run(self.get("download").arg(package).current_dir(&site.scratch))
     }
 
     /// Downloads a source package into the directory `to`.
     pub(crate) fn download_source(&self, site: &Site, package: &str, to: &Path) -> Result<()> {
+        let _alone = self.lock()?;
         site.run(
             self.get("source")
                 .args(["--download-only", package])
@@ -98,6 +102,14 @@ impl Apt {
         )
     }
 
+    /// Waits until nobody else uses what is kept of the release, as long as the file is open.
+    fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.state)?;
+        let lock = File::create(self.state.join("in-use"))?;
+        lock.lock()?;
+        Ok(lock)
+    }
+
     fn get(&self, command: &str) -> Command {
         let mut apt = Command::new("apt-get");
         apt.args(["-q", "--config-file"])
@@ -115,6 +127,35 @@ pub(crate) fn fetch(site: &Site, address: &str, sha256: &str, to: &Path) -> Resu
             .arg(to)
             .arg(format!("SHA256:{sha256}")),
     )
+}
+
+/// What the package in a file is called: what stands before its version.
+pub(crate) fn name_of(package: &Path) -> &str {
+    let name = package.file_name().and_then(|name| name.to_str());
+    let (name, _) = name
+        .and_then(|name| name.split_once('_'))
+        .unwrap_or_default();
+    name
+}
+
+/// The packages that were downloaded to a directory, by name.
+pub(crate) fn downloaded(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)?.map(|entry| Ok(entry?.path()));
+    let mut packages = entries.collect::<Result<Vec<_>>>()?;
+    packages.retain(|file| file.extension().is_some_and(|extension| extension == "deb"));
+    packages.sort();
+    Ok(packages)
+}
+
+/// Puts the files of packages below `root`, one after the other.
+pub(crate) fn unpack(site: &Site, packages: &[PathBuf], root: &Path) -> Result<()> {
+    packages.iter().try_for_each(|package| {
+        site.run(
+            Command::new("dpkg-deb")
+                .arg("-x")
+                .args([package.as_path(), root]),
+        )
+    })
 }
 
 fn configuration(state: &Path) -> String {

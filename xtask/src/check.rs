@@ -5,9 +5,11 @@
 
 use std::env::consts::ARCH;
 use std::path::PathBuf;
+use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
+use crate::consumers;
 use crate::interpreters;
 use crate::kernel_half::Tools;
 use crate::paths;
@@ -100,7 +102,7 @@ pub fn lint_other_architecture(tools: &Tools) -> Result<()> {
 /// When the tests cannot be started; what failed is in the tally.
 pub fn test(tally: &mut Tally, kernels: &[vm::Kernel]) -> Result<()> {
     setup::test_programs()?;
-    let interpreters = interpreters::all()?;
+    let interpreters = beside(consumers::ensure_all, interpreters::all)?;
     let agent = build()?;
     let mut tests = cargo();
     tests
@@ -128,6 +130,19 @@ pub fn test(tally: &mut Tally, kernels: &[vm::Kernel]) -> Result<()> {
         tally.check(&format!("linux_{kernel}_processors"), outcome);
     }
     Ok(())
+}
+
+/// Does two things at once, of which one mostly waits for the network while the other compiles, and
+/// gives what the second does.
+fn beside<T>(first: fn() -> Result<()>, second: fn() -> Result<T>) -> Result<T> {
+    thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let result = second()?;
+        match first.join() {
+            Ok(first) => first.map(|()| result),
+            Err(_) => bail!("a thread panicked"),
+        }
+    })
 }
 
 /// Everything: formatting, lints, tests.

@@ -9,6 +9,7 @@ mod apt;
 pub mod bench;
 pub mod check;
 pub mod cluster;
+pub mod consumers;
 pub mod demo;
 pub mod image;
 pub mod interpreters;

@@ -17,12 +17,10 @@ use super::{
     },
 };
 use crate::{
+    collectors::server::{Received, Reply, Server, grpc_message, grpc_status, status, with_header},
     http::{
         Authentication, HttpConfig, SecretSource,
-        support::{
-            certificates::{acceptor, authority, trusted},
-            server::{Received, Reply, Server, grpc_message, grpc_status, status, with_header},
-        },
+        support::certificates::{acceptor, authority, trusted},
     },
     labels::pods::{Answer, PodList, Question},
 };

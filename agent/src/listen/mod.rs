@@ -2,7 +2,7 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/metrics` | metrics, as Prometheus takes them |
+//! | `/metrics` | metrics, as Prometheus takes them: as `OpenMetrics` for those who ask for it |
 //! | `/healthz` | whether the agent goes on |
 //! | `/readyz` | whether it samples |
 //! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `pid=` or any label, as in `service_name=web`, chooses processes |
@@ -24,7 +24,7 @@ use std::{
 use axum::{
     Router,
     extract::{Query, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -34,6 +34,8 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
+
+use crate::telemetry::classic;
 
 /// How long the loop may take to answer before it is not healthy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -150,14 +152,25 @@ fn router(requests: mpsc::Sender<Request>) -> Router {
         .with_state(requests)
 }
 
-async fn metrics(State(requests): Requests) -> Response {
-    match ask(&requests, Request::Metrics, PATIENCE).await {
-        Some(text) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
-        }
-        None => busy(),
-    }
+async fn metrics(State(requests): Requests, headers: HeaderMap) -> Response {
+    let Some(text) = ask(&requests, Request::Metrics, PATIENCE).await else {
+        return busy();
+    };
+    let (kind, text) = if takes_openmetrics(&headers) {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        (kind, text)
+    } else {
+        ("text/plain; version=0.0.4; charset=utf-8", classic(&text))
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// Whether who asks names the format, as Prometheus does.
+fn takes_openmetrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).into_iter();
+    accepted
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| value.contains("application/openmetrics-text"))
 }
 
 async fn health(State(requests): Requests) -> Response {

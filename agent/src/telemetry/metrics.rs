@@ -1,6 +1,10 @@
 //! Metrics, as Prometheus takes them.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use agent_common::counter::Counter;
 use prometheus_client::{
@@ -243,7 +247,7 @@ impl Metrics {
         self.amount("agent_pods", help, &[source], status.pods);
     }
 
-    /// All of them, in the text format of Prometheus.
+    /// All of them, in the text format of `OpenMetrics`.
     #[must_use]
     pub fn text(self) -> String {
         let mut registry = Registry::default();
@@ -271,6 +275,36 @@ impl Metrics {
         });
         family.values.push((labels, value));
     }
+}
+
+/// A text of `OpenMetrics` in the older format of Prometheus, which most others read and its own tool
+/// checks: there a counter is called as its values are.
+#[must_use]
+pub fn classic(text: &str) -> String {
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let counters: BTreeSet<_> = kinds
+        .filter_map(|kind| kind.strip_suffix(" counter"))
+        .collect();
+    let mut classic = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        match described(line) {
+            Some((word, name, rest)) if counters.contains(name) => {
+                classic.extend([word, name, "_total ", rest]);
+            }
+            _ => classic.push_str(line),
+        }
+        classic.push('\n');
+    }
+    classic
+}
+
+/// What a line tells of a metric: the kind of the line, the name, the rest.
+fn described(line: &str) -> Option<(&str, &str, &str)> {
+    let word = ["# HELP ", "# TYPE "]
+        .into_iter()
+        .find(|word| line.starts_with(word))?;
+    let (name, rest) = line[word.len()..].split_once(' ')?;
+    Some((word, name, rest))
 }
 
 /// A value of a label as it is written, which the encoder leaves to others: it may be the path of
@@ -319,7 +353,7 @@ impl prometheus_client::collector::Collector for Metrics {
 
 #[cfg(test)]
 mod tests {
-    use super::Metrics;
+    use super::{Metrics, classic};
 
     #[test]
     fn names_and_values_are_those_of_prometheus() {
@@ -327,8 +361,19 @@ mod tests {
         metrics.counter("agent_a", "What a is", &[("why", "x\"y\\\n")], 7);
         metrics.counter("agent_a", "What a is", &[("why", "z")], u64::MAX);
         metrics.gauge("agent_b", "What b is", &[], 0.5);
+        let text = metrics.text();
         assert_eq!(
-            metrics.text(),
+            classic(&text),
+            "# HELP agent_a_total What a is\n\
+             # TYPE agent_a_total counter\n\
+             agent_a_total{why=\"x\\\"y\\\\\\n\"} 7\n\
+             agent_a_total{why=\"z\"} 18446744073709551615\n\
+             # HELP agent_b What b is\n\
+             # TYPE agent_b gauge\n\
+             agent_b 0.5\n"
+        );
+        assert_eq!(
+            text,
             "# HELP agent_a What a is\n\
              # TYPE agent_a counter\n\
              agent_a_total{why=\"x\\\"y\\\\\\n\"} 7\n\

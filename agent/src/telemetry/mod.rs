@@ -6,6 +6,6 @@ mod usage;
 mod watchdog;
 
 pub use logs::start as start_logs;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, classic};
 pub use usage::Usage;
 pub use watchdog::{feed as feed_watchdog, period as watchdog_period};

@@ -12,10 +12,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::apt;
-use crate::once::{self, Site};
+use crate::once::Site;
 use crate::packages;
 use crate::process::find_program;
-use crate::unpacked::{self, COLLECTION};
+use crate::unpacked::{self, SHELF};
 
 /// The last source package that has all of Kubernetes, and the SHA-256 of its archive.
 const VERSION: &str = "1.20.2";
@@ -62,7 +62,7 @@ impl Programs {
 
 fn api_server() -> Result<PathBuf> {
     let name = format!("kube-apiserver-{VERSION}");
-    let directory = once::ensure(COLLECTION, &name, build)?;
+    let directory = SHELF.ensure(&name, build)?;
     Ok(directory.join("kube-apiserver"))
 }
 

@@ -9,8 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{COLLECTION, catalog, roots};
-use crate::once;
+use super::{SHELF, catalog, roots};
 use crate::process::{as_root, capture};
 
 /// What every interpreter is asked, in words that Python 2 understands. It imports what the
@@ -85,7 +84,8 @@ impl Interpreter {
             bail!("it answers {answer:?}");
         };
         let (major, minor) = (major.parse()?, minor.parse()?);
-        let name = once::name_of(COLLECTION, path)
+        let name = SHELF
+            .name_of(path)
             .or_else(|| catalog::name_of(path))
             .unwrap_or_else(|| format!("{major}.{minor}{}", suffix(flags)));
         Ok(Self {

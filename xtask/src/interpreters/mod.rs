@@ -18,12 +18,14 @@ use anyhow::{Context as _, Result, bail};
 
 pub use interpreter::{Interpreter, Linkage};
 
-/// Where they are kept in the cache.
-const COLLECTION: &str = "interpreters";
+use crate::once::Shelf;
 
 /// Lists explicitly what to test: paths of interpreters, separated by colons. `cargo xtask test`
 /// sets it for the tests that it runs.
 pub const VARIABLE: &str = "AGENT_TEST_INTERPRETERS";
+
+/// Where those are that are made.
+const SHELF: Shelf = Shelf("interpreters");
 
 /// Every interpreter, made where it is missing; the distribution's comes last.
 ///

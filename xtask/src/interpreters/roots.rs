@@ -8,13 +8,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::COLLECTION;
-use crate::apt::Apt;
-use crate::once::{self, Site};
+use super::SHELF;
+use crate::apt::{self, Apt};
+use crate::once::Site;
 
 /// What every root has; the first must be unpacked before the others, since it makes the links
 /// from `/bin` and `/lib` to where they put their files.
@@ -26,7 +25,7 @@ const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
 /// The root file system that the program at `path` runs in, unless that is this machine's.
 #[must_use]
 pub fn of(path: &Path) -> Option<PathBuf> {
-    once::name_of(COLLECTION, path)?;
+    SHELF.name_of(path)?;
     Some(path.with_file_name("root")).filter(|root| root.is_dir())
 }
 
@@ -40,7 +39,7 @@ pub fn contains(path: &Path) -> bool {
 /// that release's root file system. It replaces itself, so it keeps its process ID. `program` is
 /// also the name of its package.
 pub(super) fn ensure(name: &str, suite: &str, program: &str) -> Result<PathBuf> {
-    let directory = once::ensure(COLLECTION, name, |site| {
+    let directory = SHELF.ensure(name, |site| {
         unpack(site, suite, program)?;
         let wrapper = site.unfinished.join(program);
         let root = site.finished.join("root");
@@ -56,9 +55,7 @@ fn unpack(site: &Site, release: &str, program: &str) -> Result<()> {
     let wanted: Vec<_> = BASE.into_iter().chain([program]).collect();
     Apt::updated(site, release)?.download(site, &wanted, &packages)?;
     let root = site.unfinished.join("root");
-    for package in in_order(fs::read_dir(&packages)?.map(|entry| Ok(entry?.path())))? {
-        site.run(Command::new("dpkg-deb").arg("-x").args([&package, &root]))?;
-    }
+    apt::unpack(site, &in_order(apt::downloaded(&packages)?), &root)?;
     for directory in MOUNT_POINTS {
         fs::create_dir_all(root.join(directory))?;
     }
@@ -70,18 +67,10 @@ fn unpack(site: &Site, release: &str, program: &str) -> Result<()> {
     Ok(())
 }
 
-/// The packages among these files, that of [`BASE`] first.
-fn in_order(files: impl Iterator<Item = Result<PathBuf>>) -> Result<Vec<PathBuf>> {
-    let mut packages = files.collect::<Result<Vec<_>>>()?;
-    packages.retain(|file| file.extension().is_some_and(|extension| extension == "deb"));
-    packages.sort_by_key(|package| {
-        let is_first = package
-            .file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(|name| name.starts_with(BASE[0]));
-        (!is_first, package.clone())
-    });
-    Ok(packages)
+/// The same packages, that of [`BASE`] first.
+fn in_order(mut packages: Vec<PathBuf>) -> Vec<PathBuf> {
+    packages.sort_by_key(|package| (apt::name_of(package) != BASE[0], package.clone()));
+    packages
 }
 
 fn script(root: &Path, program: &str) -> String {
@@ -102,6 +91,8 @@ exec chroot "$ROOT" /usr/bin/env -u ROOT -C "$PWD" {program} "$@"' sh "$@"
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -115,8 +106,11 @@ mod tests {
 
     #[test]
     fn the_package_with_the_links_is_unpacked_first() {
-        let files = ["lock", "b/adduser_3.deb", "b/base-files_12.deb", "partial"];
-        let packages = in_order(files.into_iter().map(|file| Ok(PathBuf::from(file)))).unwrap();
+        let packages = in_order(
+            ["b/adduser_3.deb", "b/base-files_12.deb"]
+                .map(PathBuf::from)
+                .into(),
+        );
         let expected = ["b/base-files_12.deb", "b/adduser_3.deb"].map(PathBuf::from);
         assert_eq!(packages, expected);
     }

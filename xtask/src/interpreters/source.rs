@@ -14,9 +14,9 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 
-use super::COLLECTION;
+use super::SHELF;
 use crate::apt::{self, Apt};
-use crate::once::{self, Site};
+use crate::once::Site;
 use crate::packages;
 use crate::process::find_program;
 
@@ -105,7 +105,7 @@ pub(super) struct Recipe {
 impl Recipe {
     /// The path of the program, built if it is not there.
     pub(super) fn ensure(&self, name: &str) -> Result<PathBuf> {
-        let directory = once::ensure(COLLECTION, name, |site| self.build(site))?;
+        let directory = SHELF.ensure(name, |site| self.build(site))?;
         Ok(directory.join("bin").join(self.program))
     }
 
@@ -183,13 +183,7 @@ impl Source {
             return Ok(false);
         }
         fs::create_dir(directory)?;
-        site.run(
-            Command::new("tar")
-                .args(["--extract", "--strip-components=1", "--file"])
-                .arg(&archive)
-                .arg("--directory")
-                .arg(directory),
-        )?;
+        site.extract(&archive, directory)?;
         Ok(true)
     }
 

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 
 use super::{
-    receivers::{services, strict_pyroscope},
-    server::Server,
+    collectors::{
+        pyroscope::{services, strict_pyroscope},
+        server::Server,
+    },
     *,
 };
 use crate::export::support::SmallDisk;
@@ -137,7 +139,7 @@ async fn a_collector_that_hangs_costs_no_reports_either() {
     let server = Server::start(strict_pyroscope).await;
     let mut config = with_spool(pyroscope(&server.url()), temporary.path());
     config.queue.reports = 4;
-    server.say(super::server::Reply::Hang);
+    server.say(super::collectors::server::Reply::Hang);
     let exporters = start(config);
     // All of them while the first request has no answer.
     for number in 0..20 {

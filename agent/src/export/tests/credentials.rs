@@ -3,8 +3,10 @@
 use std::fs;
 
 use super::{
-    receivers::strict_pyroscope,
-    server::{Received, Reply, Server, status},
+    collectors::{
+        pyroscope::strict_pyroscope,
+        server::{Received, Reply, Server, status},
+    },
     *,
 };
 use crate::export::{Authentication, Secret, SecretSource};

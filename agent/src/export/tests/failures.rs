@@ -3,8 +3,11 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 
 use super::{
-    receivers::{services, strict_parca, strict_pyroscope},
-    server::{Answer, Reply, Server, grpc_status, status, with_header},
+    collectors::{
+        parca::strict_parca,
+        pyroscope::{services, strict_pyroscope},
+        server::{Answer, Reply, Server, grpc_status, status, with_header},
+    },
     *,
 };
 use crate::export::Failures;

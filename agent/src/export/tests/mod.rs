@@ -20,8 +20,8 @@ use super::{
     Retry, SpoolConfig, Status, To, support,
 };
 use crate::{
+    collectors,
     encode::{Format, Options, encode, support::made_profile},
-    http::support::server,
 };
 
 /// A clock that stands still: without it, the runtime would take the time that a socket needs for

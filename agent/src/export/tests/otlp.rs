@@ -1,26 +1,24 @@
-//! An OpenTelemetry Collector, as strict as its own schema and its rules for dictionaries.
+//! What an OpenTelemetry Collector gets.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    hash::Hash,
-    io::Read as _,
 };
 
-use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::{
     collector::profiles::v1development::{
         ExportProfilesPartialSuccess, ExportProfilesServiceRequest, ExportProfilesServiceResponse,
     },
     common::v1::{AnyValue, any_value::Value},
-    profiles::v1development::{
-        Function, KeyValueAndUnit, Link, Location, Mapping, ProfilesDictionary, Sample, Stack,
-    },
+    profiles::v1development::ProfilesDictionary,
 };
 use prost::Message as _;
 
 use super::{
-    server::{Answer, Received, Reply, Server, grpc_message, grpc_status, status},
+    collectors::{
+        otlp::{request, strict_grpc, strict_http},
+        server::{Answer, Received, Reply, Server, grpc_message},
+    },
     *,
 };
 use crate::{
@@ -34,143 +32,6 @@ fn otlp(url: &str, protocol: OtlpProtocol) -> Config {
         http: HttpConfig::new(url),
         protocol,
     }))
-}
-
-fn gunzip(bytes: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::new();
-    GzDecoder::new(bytes).read_to_end(&mut plain).unwrap();
-    plain
-}
-
-/// The request, of gRPC or HTTP.
-fn request(received: &Received) -> ExportProfilesServiceRequest {
-    let bytes = if received.header("content-type") == "application/grpc" {
-        assert_eq!(received.header("grpc-encoding"), "gzip");
-        assert_eq!(received.body[0], 1);
-        let length = u32::from_be_bytes(received.body[1..5].try_into().unwrap());
-        assert_eq!(length as usize, received.body.len() - 5);
-        gunzip(&received.body[5..])
-    } else {
-        assert_eq!(received.header("content-encoding"), "gzip");
-        gunzip(&received.body)
-    };
-    let request = ExportProfilesServiceRequest::decode(&*bytes).unwrap();
-    // Nothing is in it that the schema does not know.
-    assert_eq!(request.encode_to_vec(), bytes);
-    request
-}
-
-fn check_table<T: PartialEq + Default>(table: &[T], used: &BTreeSet<i32>) -> Result<(), String> {
-    let name = std::any::type_name::<T>();
-    if table.first() != Some(&T::default()) {
-        return Err(format!("entry 0 of {name} is not empty"));
-    }
-    for (index, entry) in table.iter().enumerate().skip(1) {
-        if table[..index].contains(entry) {
-            return Err(format!("{name} {index} is there twice"));
-        }
-        if !used.contains(&i32::try_from(index).unwrap()) {
-            return Err(format!("{name} {index} is not used"));
-        }
-    }
-    match used
-        .iter()
-        .find(|index| usize::try_from(**index).map_or(true, |i| i >= table.len()))
-    {
-        Some(index) => Err(format!("there is no {name} {index}")),
-        None => Ok(()),
-    }
-}
-
-fn unique<T: Eq + Hash>(keys: impl Iterator<Item = T>) -> bool {
-    let mut seen = HashSet::new();
-    keys.into_iter().all(|key| seen.insert(key))
-}
-
-fn check_request(request: &ExportProfilesServiceRequest) -> Result<(), String> {
-    let dictionary = request.dictionary.as_ref().ok_or("no dictionary")?;
-    let mut strings = BTreeSet::new();
-    let mut stacks = BTreeSet::new();
-    let mut attributes = BTreeSet::new();
-    for of_resource in &request.resource_profiles {
-        let resource = of_resource.resource.as_ref().ok_or("no resource")?;
-        if !unique(resource.attributes.iter().map(|one| &one.key)) {
-            return Err("a resource has an attribute twice".to_owned());
-        }
-        let profiles = of_resource
-            .scope_profiles
-            .iter()
-            .flat_map(|one| &one.profiles);
-        for profile in profiles {
-            for value_type in [profile.sample_type, profile.period_type] {
-                let value_type = value_type.ok_or("a type is missing")?;
-                strings.extend([value_type.type_strindex, value_type.unit_strindex]);
-            }
-            for sample in &profile.samples {
-                if sample.values.is_empty() {
-                    return Err("a sample without values".to_owned());
-                }
-                stacks.insert(sample.stack_index);
-                attributes.extend(&sample.attribute_indices);
-            }
-            let identity = |sample: &Sample| (sample.stack_index, sample.attribute_indices.clone());
-            if !unique(profile.samples.iter().map(identity)) {
-                return Err("a sample is there twice".to_owned());
-            }
-        }
-    }
-    let stack = &dictionary.stack_table;
-    let locations = stack.iter().flat_map(|one| &one.location_indices);
-    let locations: BTreeSet<_> = locations.copied().collect();
-    let location = &dictionary.location_table;
-    let lines = || location.iter().flat_map(|one| &one.lines);
-    let functions: BTreeSet<_> = lines().map(|line| line.function_index).collect();
-    let mappings: BTreeSet<_> = location.iter().map(|one| one.mapping_index).collect();
-    attributes.extend(location.iter().flat_map(|one| &one.attribute_indices));
-    let mapping = &dictionary.mapping_table;
-    attributes.extend(mapping.iter().flat_map(|one| &one.attribute_indices));
-    strings.extend(mapping.iter().map(|one| one.filename_strindex));
-    for one in &dictionary.function_table {
-        strings.extend([
-            one.name_strindex,
-            one.system_name_strindex,
-            one.filename_strindex,
-        ]);
-    }
-    for one in &dictionary.attribute_table {
-        strings.extend([one.key_strindex, one.unit_strindex]);
-    }
-    check_table::<Stack>(stack, &stacks)?;
-    check_table::<Location>(location, &locations)?;
-    check_table::<Function>(&dictionary.function_table, &functions)?;
-    check_table::<Mapping>(mapping, &mappings)?;
-    check_table::<KeyValueAndUnit>(&dictionary.attribute_table, &attributes)?;
-    check_table::<String>(&dictionary.string_table, &strings)?;
-    check_table::<Link>(&dictionary.link_table, &BTreeSet::new())
-}
-
-fn strict_grpc(received: &Received) -> Reply {
-    let path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
-    if received.path != path {
-        return grpc_status(12, "unknown service");
-    }
-    match check_request(&request(received)) {
-        Ok(()) => grpc_message(&ExportProfilesServiceResponse::default().encode_to_vec()),
-        Err(error) => grpc_status(3, &error),
-    }
-}
-
-fn strict_http(received: &Received) -> Reply {
-    if received.path != "/v1development/profiles" {
-        return status(404, "");
-    }
-    if received.header("content-type") != "application/x-protobuf" {
-        return status(415, "");
-    }
-    match check_request(&request(received)) {
-        Ok(()) => status(200, ""),
-        Err(error) => status(400, &error),
-    }
 }
 
 fn grpc_partly(_: &Received) -> Reply {

@@ -1,15 +1,18 @@
-//! Pyroscope and Parca as strict as they are, or stricter.
+//! What Pyroscope and Parca get.
 
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::Bytes;
 use proptest::prelude::{Strategy, any, prop, proptest};
 use prost::Message as _;
 
 use super::{
-    rules::{Pprof, check_labels, check_pprof, gunzip},
-    server::{Received, Reply, Server, grpc_message, grpc_status, status},
+    collectors::{
+        parca::{strict_parca, write_raw},
+        pyroscope::{PushRequest, pairs, services, strict_pyroscope},
+        rules::{Pprof, check_labels, gunzip},
+        server::Server,
+    },
     *,
 };
 use crate::{
@@ -19,151 +22,6 @@ use crate::{
         pyroscope::Pyroscope,
     },
 };
-
-/// `push.v1.PushRequest`, and with other numbers Parca's `WriteRawRequest`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct PushRequest {
-    #[prost(message, repeated, tag = "1")]
-    series: Vec<RawProfileSeries>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct RawProfileSeries {
-    #[prost(message, repeated, tag = "1")]
-    labels: Vec<LabelPair>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<RawSample>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct LabelPair {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct RawSample {
-    #[prost(bytes = "vec", tag = "1")]
-    raw_profile: Vec<u8>,
-    #[prost(string, tag = "2")]
-    id: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct WriteRawRequest {
-    #[prost(string, tag = "1")]
-    tenant: String,
-    #[prost(message, repeated, tag = "2")]
-    series: Vec<ParcaSeries>,
-    #[prost(bool, tag = "3")]
-    normalized: bool,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct ParcaSeries {
-    #[prost(message, optional, tag = "1")]
-    labels: Option<LabelSet>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<RawSample>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct LabelSet {
-    #[prost(message, repeated, tag = "1")]
-    labels: Vec<LabelPair>,
-}
-
-/// Labels as the rules have them.
-fn pairs(labels: &[LabelPair]) -> impl Iterator<Item = (&str, &str)> {
-    labels.iter().map(|label| (&*label.name, &*label.value))
-}
-
-fn check_push(received: &Received) -> Result<(), String> {
-    if !received.path.ends_with("/push.v1.PusherService/Push") {
-        return Err(format!("no such path: {}", received.path));
-    }
-    if received.header("content-type") != "application/proto" {
-        return Err("unsupported type".to_owned());
-    }
-    let request = PushRequest::decode(received.body.clone()).map_err(|error| error.to_string())?;
-    for series in &request.series {
-        check_labels(pairs(&series.labels))?;
-        for sample in &series.samples {
-            let parts: Vec<_> = sample.id.split('-').map(str::len).collect();
-            if parts != [8, 4, 4, 4, 12] {
-                return Err(format!("invalid UUID {}", sample.id));
-            }
-            check_pprof(&sample.raw_profile)?;
-        }
-    }
-    Ok(())
-}
-
-/// A Pyroscope.
-pub(super) fn strict_pyroscope(received: &Received) -> Reply {
-    match check_push(received) {
-        Ok(()) => status(200, ""),
-        Err(error) => status(400, &error),
-    }
-}
-
-fn check_write_raw(received: &Received) -> Result<(), String> {
-    let path = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
-    if received.path != path || received.header("te") != "trailers" {
-        return Err(format!("not implemented: {}", received.path));
-    }
-    if !received
-        .header("content-type")
-        .starts_with("application/grpc")
-    {
-        return Err("unsupported type".to_owned());
-    }
-    let request = write_raw(&received.body);
-    for series in &request.series {
-        let labels = series.labels.as_ref().ok_or("no labels")?;
-        check_labels(pairs(&labels.labels))?;
-        series
-            .samples
-            .iter()
-            .try_for_each(|sample| check_pprof(&sample.raw_profile))?;
-    }
-    if request.tenant.is_empty() {
-        Ok(())
-    } else {
-        Err("tenant is deprecated".to_owned())
-    }
-}
-
-fn write_raw(framed: &Bytes) -> WriteRawRequest {
-    assert_eq!(framed[0], 0);
-    let length = u32::from_be_bytes(framed[1..5].try_into().unwrap());
-    assert_eq!(length as usize, framed.len() - 5);
-    WriteRawRequest::decode(framed.slice(5..)).unwrap()
-}
-
-/// A Parca.
-pub(super) fn strict_parca(received: &Received) -> Reply {
-    match check_write_raw(received) {
-        Ok(()) => grpc_message(&[]),
-        Err(error) => grpc_status(3, &error),
-    }
-}
-
-/// The services that a Pyroscope was sent profiles of, in their order.
-pub(super) fn services(received: &[Received]) -> Vec<String> {
-    let requests = received
-        .iter()
-        .map(|one| PushRequest::decode(one.body.clone()).unwrap());
-    requests
-        .map(|request| {
-            let labels = &request.series[0].labels;
-            let service = labels.iter().find(|label| label.name == "service_name");
-            service.unwrap().value.clone()
-        })
-        .collect()
-}
 
 /// A report whose labels are as bad as labels get.
 fn hostile() -> Report {

@@ -7,8 +7,10 @@ use std::{
 };
 
 use super::{
-    receivers::{services, strict_pyroscope},
-    server::{Reply, Server},
+    collectors::{
+        pyroscope::{services, strict_pyroscope},
+        server::{Reply, Server},
+    },
     *,
 };
 

@@ -6,8 +6,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    receivers::{strict_parca, strict_pyroscope},
-    server::Server,
+    collectors::{parca::strict_parca, pyroscope::strict_pyroscope, server::Server},
     *,
 };
 use crate::{

@@ -1,0 +1,72 @@
+//! Control groups of the kernel, as runtimes of containers make them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::id,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Where the hierarchy is mounted that names things best.
+fn hierarchy() -> PathBuf {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (place, kind) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(place))
+    });
+    assert!(
+        mount.is_some(),
+        "control groups of version 2 are not mounted"
+    );
+    mount.unwrap()
+}
+
+/// Control groups that are removed in the end.
+pub(crate) struct Groups {
+    top: PathBuf,
+    made: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// A group of this test, in which the others are.
+    pub(crate) fn new(name: &str) -> Self {
+        let top = hierarchy().join(format!("agent-{name}-{}", id()));
+        let mut groups = Self {
+            top: top.clone(),
+            made: Vec::new(),
+        };
+        groups.make(&top);
+        groups
+    }
+
+    fn make(&mut self, path: &Path) {
+        fs::create_dir(path).unwrap();
+        self.made.push(path.to_owned());
+    }
+
+    /// Makes a group with all that it lies in.
+    pub(crate) fn add(&mut self, path: &str) -> PathBuf {
+        let mut at = self.top.clone();
+        for part in path.split('/') {
+            at.push(part);
+            if !at.exists() {
+                self.make(&at);
+            }
+        }
+        at
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for path in self.made.iter().rev() {
+            // A process that has just ended may still be counted.
+            let start = Instant::now();
+            while fs::remove_dir(path).is_err() && start.elapsed() < Duration::from_secs(2) {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}

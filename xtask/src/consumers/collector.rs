@@ -1,0 +1,74 @@
+//! An OpenTelemetry Collector, built from what Debian has of its source.
+//!
+//! Distributions have no binary of it, only its packages for Go, so that a main program of ours
+//! chooses what is in it. Building takes about 100 s of CPU time, on as many processors as there
+//! are, most of it for what the collector's own service imports; no option of the compiler makes a
+//! difference.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::{RELEASE, SHELF};
+use crate::apt::{self, Apt};
+use crate::once::Site;
+
+/// What the collector is called.
+const PROGRAM: &str = "otelcol";
+
+/// The main program.
+const MAIN: &str = include_str!("../../consumers/collector.go");
+
+/// The compiler, and the collector's own packages, which depend on all others.
+const PACKAGES: [&str; 2] = ["golang-go", "golang-opentelemetry-collector-dev"];
+
+/// How packages begin that the compiler may need.
+const SOURCES: &str = "golang-";
+
+/// Those among them that are more than half of all that would be unpacked, and nothing imports them:
+/// tools, and what clouds offer.
+const NOT_IMPORTED: [&str; 4] = [
+    "golang-github-aws-aws-sdk-go-v2-dev",
+    "golang-golang-x-tools",
+    "golang-google-api-dev",
+    "golang-google-cloud-dev",
+];
+
+pub(super) fn ensure() -> Result<PathBuf> {
+    let directory = SHELF.ensure("opentelemetry-collector", build)?;
+    Ok(directory.join(PROGRAM))
+}
+
+fn build(site: &Site) -> Result<()> {
+    let packages = site.scratch.join("packages");
+    Apt::updated(site, RELEASE)?.download(site, &PACKAGES, &packages)?;
+    let mut packages = apt::downloaded(&packages)?;
+    packages.retain(|package| {
+        let name = apt::name_of(package);
+        name.starts_with(SOURCES) && !NOT_IMPORTED.contains(&name)
+    });
+    let root = site.scratch.join("root");
+    apt::unpack(site, &packages, &root)?;
+    let source = site.scratch.join("source");
+    fs::create_dir(&source)?;
+    fs::write(source.join("main.go"), MAIN)?;
+    let go = root.join("usr/lib/go");
+    site.run(
+        Command::new(go.join("bin/go"))
+            .args(["build", "-ldflags=-s", "-o"])
+            .arg(site.unfinished.join(PROGRAM))
+            .current_dir(&source)
+            .env("GOROOT", &go)
+            .env("GOPATH", root.join("usr/share/gocode"))
+            .env("GOCACHE", site.scratch.join("cache"))
+            .env("GOTMPDIR", &site.scratch)
+            // All that it is made of is there, and nothing is fetched.
+            .env("GO111MODULE", "off")
+            .env("GOTOOLCHAIN", "local")
+            .env("GOENV", "off")
+            .env("CGO_ENABLED", "0")
+            .env_remove("GOFLAGS"),
+    )
+}
