@@ -33,6 +33,7 @@ mod end_to_end {
     mod embedders;
     mod ends;
     mod errors;
+    mod faults;
     mod filters;
     mod folded;
     mod gil_released;

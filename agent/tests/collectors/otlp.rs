@@ -21,7 +21,7 @@ use super::{
 /// The request, of gRPC or HTTP. A value that is empty, as other collectors write it, is none.
 pub(crate) fn request(received: &Received) -> ExportProfilesServiceRequest {
     let mut request = decoded(received);
-    for dictionary in &mut request.dictionary {
+    if let Some(dictionary) = &mut request.dictionary {
         for attribute in &mut dictionary.attribute_table {
             attribute.value.take_if(|value| value.value.is_none());
         }

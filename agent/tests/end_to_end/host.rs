@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     thread,
     time::Duration,
@@ -47,20 +47,27 @@ impl Host {
 
     /// The same with these exporters besides, each with its name and what it needs.
     pub(super) fn start_pushing(exporters: &[String], configuration: &str) -> Self {
+        Self::start_in(exporters, configuration, [])
+    }
+
+    /// The same with these variables.
+    pub(super) fn start_in<const N: usize>(
+        exporters: &[String],
+        configuration: &str,
+        environment: [(&str, PathBuf); N],
+    ) -> Self {
         let folder = TempDir::new().unwrap();
         let address = free_address();
         let file = folder.path().join("agent.yaml");
         let path = folder.path().join(PROFILES);
         fs::write(&file, with_exporters(&path, exporters, configuration)).unwrap();
-        let arguments = [
-            "--listen",
-            &address.to_string(),
-            "--rate",
-            &RATE.to_string(),
-        ];
-        let mut line = vec!["run", "--config", file.to_str().unwrap()];
-        line.extend(arguments);
-        let mut agent = Running::start(&line);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+        command
+            .args(["run", "--config", file.to_str().unwrap()])
+            .args(["--listen", &address.to_string()])
+            .args(["--rate", &RATE.to_string()])
+            .envs(environment);
+        let mut agent = Running::from_command(command);
         agent.wait_until_sampling();
         Self {
             agent,
@@ -99,10 +106,23 @@ impl Host {
 
     /// Ends it in order, and gives the folder with its profiles in [`PROFILES`].
     pub(super) fn stop(self) -> TempDir {
+        let (folder, messages) = self.stop_with_warnings();
+        assert!(!messages.contains("WARN"), "{messages}");
+        folder
+    }
+
+    /// The same, and gives what it has said, which may be warnings.
+    pub(super) fn stop_with_warnings(self) -> (TempDir, String) {
         self.agent.signal(Signal::TERM);
         let capture = self.agent.finish();
         assert!(capture.status.success(), "{}", capture.messages);
-        assert!(!capture.messages.contains("WARN"), "{}", capture.messages);
+        (self.folder, capture.messages)
+    }
+
+    /// Kills it, and gives the folder.
+    pub(super) fn kill(self) -> TempDir {
+        self.agent.signal(Signal::KILL);
+        self.agent.finish();
         self.folder
     }
 }
@@ -149,14 +169,15 @@ pub(super) fn free_address() -> SocketAddr {
 }
 
 /// The profiles of a folder, by their service; those of all windows are one.
-fn profiles(folder: &Path) -> BTreeMap<String, Profile> {
+pub(super) fn profiles(folder: &Path) -> BTreeMap<String, Profile> {
     let mut profiles = BTreeMap::<String, Profile>::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let service = name.strip_suffix(".pb.gz").unwrap();
         let (_, service) = service.split_once("Z_").unwrap();
         // One of several that have the same service and other labels.
-        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let service = match service.rsplit_once('_') {
             Some((service, end)) if number(end) => service,
             _ => service,
@@ -251,6 +272,27 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     assert!(total >= told && told > 0.0, "{total} {told}");
     let delivered = metrics[r#"agent_export_delivered_total{exporter="local"}"#];
     assert!((delivered - metrics["agent_profiles_total"]).abs() < f64::EPSILON);
+}
+
+#[test]
+fn the_threads_of_the_kernel_are_a_service_of_their_own() {
+    let _machine = machine::alone();
+    let host = Host::start("threads: true");
+    let terminal = service("terminal", "terminal");
+    wait_for_cpu(&terminal, SECOND);
+    drop(terminal);
+    let profiles = host.end();
+    let kernel = &profiles["_kernel_"];
+    assert!(count(kernel, &["flush_to_ldisc"]) != 0, "{kernel:?}");
+    for sample in &kernel.samples {
+        let names = names(&sample.thread.stack);
+        // Where threads of the kernel start.
+        assert!(names[0].starts_with("ret_from_fork"), "{names:?}");
+        if names.contains(&"flush_to_ldisc") {
+            let thread = &sample.thread.name;
+            assert!(thread.starts_with("kworker/"), "{thread}");
+        }
+    }
 }
 
 #[test]
@@ -362,8 +404,7 @@ fn an_agent_that_is_killed_leaves_nothing_in_the_kernel() {
     let before = programs();
     let host = Host::start("");
     assert_eq!(programs(), before + 1);
-    host.agent.signal(Signal::KILL);
-    host.agent.finish();
+    host.kill();
     // The kernel frees programs a moment later.
     while programs() > before {
         thread::sleep(Duration::from_millis(10));

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{runtime, sync::oneshot};
 
-use crate::collectors::server::{Check, Received, Server};
+use crate::collectors::server::{Check, Received, Reply, Server};
 
 /// A collector in a thread of its own; gone when it is dropped.
 pub(crate) struct Strict {
@@ -37,6 +37,11 @@ impl Strict {
     /// Where it is.
     pub(crate) fn url(&self) -> String {
         self.server.url()
+    }
+
+    /// What it answers next, whatever comes.
+    pub(crate) fn say(&self, reply: Reply) {
+        self.server.say(reply);
     }
 
     /// All that it has taken.

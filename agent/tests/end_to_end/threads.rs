@@ -9,7 +9,7 @@ use super::{
     capture::{Capture, Running},
     folded::{Folded, Frame, text},
     machine,
-    target::{Target, ThreadStack},
+    target::{Target, ThreadStack, mortal},
 };
 
 /// Callers of the functions that the threads run.
@@ -38,6 +38,18 @@ fn pprof_samples_are_whole_and_labelled_with_their_threads() {
         let profile = Capture::pprof_until(target.pid(), "-d 1.2 -r 499", threads.len());
         assert_eq!(profile.threads(), threads);
     });
+}
+
+#[test]
+fn a_thread_of_a_program_without_python_has_the_kernels_name() {
+    let _machine = machine::alone();
+    let mut shell = mortal("sh");
+    shell.args(["-c", "echo ready; while :; do :; done"]);
+    let shell = Target::from_command(shell);
+    let profile = Capture::pprof_until(shell.pid(), "-d 1 -r 499", 1);
+    let threads = profile.threads();
+    let known: Vec<_> = threads.iter().map(|it| (it.id, &*it.name)).collect();
+    assert_eq!(known.first(), Some(&(shell.pid(), "sh")), "{known:?}");
 }
 
 #[test]

@@ -1,0 +1,297 @@
+//! What goes wrong around the agent of a host: what was sampled is delivered, or counted.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use prost::Message as _;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use tempfile::TempDir;
+use xtask::{packages, process::capture};
+
+use super::{
+    host::{Host, PROFILES, SECOND, profiles, service, wait_for_cpu},
+    machine, pprof,
+    strict::Strict,
+};
+use crate::collectors::{
+    pyroscope::{PushRequest, strict_pyroscope},
+    server::{Received, Reply, status, with_header},
+};
+
+/// The window of the agents of these tests, and time enough for two of them.
+const WINDOW: Duration = Duration::from_secs(2);
+const TWO_WINDOWS: Duration = Duration::from_secs(5);
+
+/// A clock of the agent's own, which can be set; the other clocks go on.
+struct Clock {
+    library: PathBuf,
+    folder: TempDir,
+}
+
+impl Clock {
+    fn new() -> Self {
+        packages::install(&["libfaketime"]).unwrap();
+        let files = capture(Command::new("dpkg").args(["-L", "libfaketime"])).unwrap();
+        let mut files = files.lines().map(PathBuf::from);
+        let clock = Self {
+            library: files
+                .find(|file| file.ends_with("libfaketime.so.1"))
+                .unwrap(),
+            folder: TempDir::new().unwrap(),
+        };
+        clock.set("+0");
+        clock
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("offset")
+    }
+
+    /// Lets it differ from the machine's by so many seconds.
+    fn set(&self, offset: &str) {
+        let new = self.folder.path().join("new");
+        fs::write(&new, offset).unwrap();
+        fs::rename(new, self.file()).unwrap();
+    }
+
+    fn environment(&self) -> [(&str, PathBuf); 4] {
+        [
+            ("LD_PRELOAD", self.library.clone()),
+            ("FAKETIME_TIMESTAMP_FILE", self.file()),
+            ("FAKETIME_CACHE_DURATION", "1".into()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+        ]
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_costs_no_sample() {
+    let _machine = machine::alone();
+    let clock = Clock::new();
+    let busy = service("busy", "busy");
+    let host = Host::start_in(&[], "", clock.environment());
+    // An hour later, then an hour earlier.
+    for offset in ["+3600", "-3600", "+0"] {
+        wait_for_cpu(&busy, SECOND);
+        thread::sleep(TWO_WINDOWS);
+        clock.set(offset);
+    }
+    thread::sleep(TWO_WINDOWS);
+    let told = host.metrics()["agent_profile_samples_total"];
+    let folder = host.stop();
+    let mut sampled = 0;
+    let mut starts = Vec::new();
+    for file in files(&folder.path().join(PROFILES)) {
+        let profile = pprof::read(&file);
+        assert!(profile.duration < WINDOW * 5, "{:?}", profile.duration);
+        sampled += profile.total();
+        starts.push(profile.start);
+    }
+    starts.sort_unstable();
+    let (first, last) = (starts[0], *starts.last().unwrap());
+    let between = last.duration_since(first).unwrap();
+    assert!(between > Duration::from_secs(2 * 3600 - 600), "{between:?}");
+    let sampled = f64::from(u32::try_from(sampled).unwrap());
+    assert!(sampled >= told && told > 0.0, "{sampled} {told}");
+}
+
+#[test]
+fn whatever_a_collector_does_all_is_delivered_or_counted() {
+    let _machine = machine::alone();
+    let pyroscope = Strict::start(strict_pyroscope);
+    let taken = || status(200, "");
+    for reply in [
+        Reply::Cut,
+        taken(),
+        status(500, "no"),
+        taken(),
+        with_header(429, "retry-after", "1"),
+        taken(),
+        Reply::Early(503),
+        taken(),
+        Reply::CutAnswer,
+        taken(),
+        Reply::Hang,
+        taken(),
+        status(413, "too large"),
+        taken(),
+    ] {
+        pyroscope.say(reply);
+    }
+    let busy = service("busy", "busy");
+    let exporter = format!(
+        "grafana: {{type: pyroscope, url: '{}', timeout: 1s}}",
+        pyroscope.url()
+    );
+    let host = Host::start_pushing(&[exporter], "");
+    let too_large = r#"agent_export_dropped_total{exporter="grafana",reason="too_large"}"#;
+    let mut metrics = host.metrics();
+    while metrics[too_large] < 1.0 {
+        thread::sleep(Duration::from_millis(200));
+        metrics = host.metrics();
+    }
+    drop(busy);
+    let (folder, messages) = host.stop_with_warnings();
+
+    for reason in ["server_error", "throttled", "unavailable", "timed_out"] {
+        let failures =
+            format!(r#"agent_export_failures_total{{exporter="grafana",reason="{reason}"}}"#);
+        assert!(metrics[&failures] > 0.0, "{reason}: {metrics:?}");
+    }
+    assert!(
+        (dropped(&metrics, "grafana") - 1.0).abs() < f64::EPSILON,
+        "{metrics:?}"
+    );
+    assert!(messages.contains("413"), "{messages}");
+    let written = files(&folder.path().join(PROFILES));
+    let received = pushed(&pyroscope.received());
+    let missing: Vec<_> = written.difference(&received).collect();
+    assert_eq!(missing.len(), 1, "only what was too large is missing");
+    assert!(received.is_subset(&written));
+}
+
+#[test]
+fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
+    let _machine = machine::alone();
+    let spool = TempDir::new().unwrap();
+    let exporter = |url: &str| {
+        let spool = spool.path().display();
+        format!("grafana: {{type: pyroscope, url: '{url}', spool: {{folder: {spool}}}}}")
+    };
+    let busy = service("busy", "busy");
+    // Nobody is there.
+    let host = Host::start_pushing(&[exporter("http://127.0.0.1:9")], "");
+    let waiting = r#"agent_export_waiting{exporter="grafana",in="spool"}"#;
+    while host.metrics()[waiting] < 3.0 {
+        thread::sleep(Duration::from_millis(200));
+    }
+    let folder = host.kill();
+    wait_for_cpu(&busy, SECOND / 10);
+
+    let mut written: Vec<_> = files(&folder.path().join(PROFILES)).into_iter().collect();
+    written.sort_by_key(|file| pprof::read(file).start);
+    let last = pprof::read(written.last().unwrap()).start;
+    // Those of the last window may have been in memory.
+    written.retain(|file| pprof::read(file).start < last);
+    assert!(!written.is_empty());
+    let pyroscope = Strict::start(strict_pyroscope);
+    let host = Host::start_pushing(&[exporter(&pyroscope.url())], "");
+    while host.metrics()[waiting] > 0.0 {
+        thread::sleep(Duration::from_millis(200));
+    }
+    host.stop();
+    let received = pushed(&pyroscope.received());
+    assert!(written.iter().all(|file| received.contains(file)));
+}
+
+/// The profiles that a Pyroscope was sent.
+fn pushed(received: &[Received]) -> BTreeSet<Vec<u8>> {
+    let series = received
+        .iter()
+        .flat_map(|one| PushRequest::decode(one.body.clone()).unwrap().series);
+    let samples = series.flat_map(|series| series.samples);
+    samples.map(|sample| sample.raw_profile).collect()
+}
+
+/// The files of a folder.
+fn files(folder: &Path) -> BTreeSet<Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    entries
+        .map(|entry| fs::read(entry.path()).unwrap())
+        .collect()
+}
+
+/// A disk of its own that others fill.
+struct Disk(TempDir);
+
+impl Disk {
+    fn mount() -> Self {
+        let folder = TempDir::new().unwrap();
+        mount(
+            "tmpfs",
+            folder.path(),
+            "tmpfs",
+            MountFlags::empty(),
+            c"size=1m",
+        )
+        .unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.path().join("filler")
+    }
+
+    /// Leaves no room.
+    fn fill(&self) {
+        let mut file = File::create(self.filler()).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    /// Leaves room again.
+    fn empty(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = unmount(self.path(), UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
+    let _machine = machine::alone();
+    let disk = Disk::mount();
+    disk.fill();
+    let busy = service("busy", "busy");
+    let small = disk.path().join(PROFILES);
+    let exporter = format!("small: {{type: file, folder: {}}}", small.display());
+    let host = Host::start_pushing(&[exporter], "");
+    wait_for_cpu(&busy, SECOND);
+    thread::sleep(TWO_WINDOWS);
+    let full = host.metrics();
+    disk.empty();
+    let delivered = r#"agent_export_delivered_total{exporter="small"}"#;
+    let mut metrics = host.metrics();
+    while metrics[delivered] < full["agent_profiles_total"] {
+        thread::sleep(Duration::from_millis(200));
+        metrics = host.metrics();
+    }
+    let (folder, messages) = host.stop_with_warnings();
+
+    assert!(messages.contains("No space left on device"), "{messages}");
+    assert!(full[delivered].abs() < f64::EPSILON, "{full:?}");
+    assert!(full[r#"agent_export_delivered_total{exporter="local"}"#] > 0.0);
+    assert!(full[r#"agent_export_failures_total{exporter="small",reason="disk"}"#] > 0.0);
+    assert!(
+        dropped(&metrics, "small").abs() < f64::EPSILON,
+        "{metrics:?}"
+    );
+    // What waited is there, and is what the other one has had all the time.
+    let [small, local] = [small, folder.path().join(PROFILES)].map(|path| {
+        let services = profiles(&path).into_iter();
+        let totals = services.map(|(service, profile)| (service, profile.total()));
+        totals.collect::<BTreeMap<_, _>>()
+    });
+    assert_eq!(small, local);
+}
+
+/// What an exporter has given up.
+fn dropped(metrics: &BTreeMap<String, f64>, exporter: &str) -> f64 {
+    let prefix = format!(r#"agent_export_dropped_total{{exporter="{exporter}""#);
+    let all = metrics.iter().filter(|(name, _)| name.starts_with(&prefix));
+    all.map(|(_, count)| count).sum()
+}
