@@ -21,10 +21,9 @@ use super::{
 /// The request, of gRPC or HTTP. A value that is empty, as other collectors write it, is none.
 pub(crate) fn request(received: &Received) -> ExportProfilesServiceRequest {
     let mut request = decoded(received);
-    if let Some(dictionary) = &mut request.dictionary {
-        for attribute in &mut dictionary.attribute_table {
-            attribute.value.take_if(|value| value.value.is_none());
-        }
+    let dictionary = request.dictionary.iter_mut();
+    for attribute in dictionary.flat_map(|it| &mut it.attribute_table) {
+        attribute.value.take_if(|value| value.value.is_none());
     }
     request
 }
