@@ -10,6 +10,16 @@
     reason = "a test fails by panicking"
 )]
 
+#[expect(
+    dead_code,
+    reason = "the tests of exporters want answers that these do not"
+)]
+mod collectors;
+#[path = "data/control_groups.rs"]
+mod control_groups;
+#[path = "data/go.rs"]
+mod go;
+
 mod end_to_end {
     mod abilities;
     mod call_tree;
@@ -26,6 +36,7 @@ mod end_to_end {
     mod filters;
     mod folded;
     mod gil_released;
+    mod go_pprof;
     mod greenlets;
     mod host;
     mod impossible;
@@ -35,12 +46,18 @@ mod end_to_end {
     mod machine;
     mod many_threads;
     mod native;
+    mod opentelemetry;
     mod pages;
     mod pprof;
     mod program;
     mod programs;
+    mod prometheus;
+    mod pushed;
     mod source;
+    mod speedscope;
+    mod strict;
     mod target;
     mod threads;
     mod unwind_rate;
+    mod whole;
 }

@@ -8,9 +8,8 @@
 
 use std::{
     fs::{self, File},
-    io::ErrorKind,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use agent::{
@@ -20,6 +19,8 @@ use agent::{
 };
 use tempfile::TempDir;
 
+#[path = "data/go.rs"]
+mod go;
 #[path = "data/support.rs"]
 mod support;
 
@@ -81,25 +82,11 @@ impl Written {
 
     /// What `go tool pprof` prints on standard output; on standard error it must not print anything.
     fn pprof(&self, arguments: &[&str]) -> String {
-        let output = Command::new("go")
-            .args(["tool", "pprof"])
-            .args(arguments)
-            .arg(&self.file)
-            // Whoever runs this may keep binaries and profiles where pprof looks by default.
-            .env("PPROF_BINARY_PATH", self.folder.path())
-            .env("PPROF_TMPDIR", self.folder.path())
-            .stdin(Stdio::null())
-            .output();
-        let output = match output {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                panic!("go is not installed: install the package golang-go")
-            }
-            output => output.unwrap(),
-        };
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{arguments:?}: {stderr}");
-        assert_eq!(stderr, "", "{arguments:?} warns");
-        String::from_utf8(output.stdout).unwrap()
+        let file = self.file.to_str().unwrap();
+        let arguments = arguments.iter().copied().chain([file]);
+        let (report, messages) = go::pprof(self.folder.path(), arguments);
+        assert_eq!(messages, "", "it warns");
+        report
     }
 }
 

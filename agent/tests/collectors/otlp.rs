@@ -18,16 +18,25 @@ use super::{
     server::{Received, Reply, grpc_message, grpc_status, status},
 };
 
-/// The request, of gRPC or HTTP.
+/// The request, of gRPC or HTTP. A value that is empty, as other collectors write it, is none.
 pub(crate) fn request(received: &Received) -> ExportProfilesServiceRequest {
-    ExportProfilesServiceRequest::decode(&*message(received)).unwrap()
+    let mut request = decoded(received);
+    let dictionary = request.dictionary.iter_mut();
+    for attribute in dictionary.flat_map(|it| &mut it.attribute_table) {
+        attribute.value.take_if(|value| value.value.is_none());
+    }
+    request
 }
 
 /// The same of an agent, in which nothing is that the schema does not know.
 fn known_request(received: &Received) -> ExportProfilesServiceRequest {
-    let request = request(received);
+    let request = decoded(received);
     assert_eq!(request.encode_to_vec(), message(received));
     request
+}
+
+fn decoded(received: &Received) -> ExportProfilesServiceRequest {
+    ExportProfilesServiceRequest::decode(&*message(received)).unwrap()
 }
 
 /// What a request is decoded from.

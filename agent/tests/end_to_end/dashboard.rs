@@ -2,14 +2,32 @@
 
 use std::collections::BTreeSet;
 
+/// What it asks for that there is only where the kernel accounts for programs, or a stack is cut.
+pub(super) const SOMETIMES: [&str; 2] = [
+    "agent_kernel_program_seconds_total",
+    "agent_native_stacks_cut_total",
+];
+
+/// Whether an expression may have no value.
+pub(super) fn is_sometimes_empty(expression: &str) -> bool {
+    names(expression).any(|name| SOMETIMES.contains(&name))
+}
+
 /// The names of all metrics that it asks for.
 pub(super) fn metrics() -> BTreeSet<String> {
+    let expressions = expressions();
+    let names = expressions.iter().flat_map(|expression| names(expression));
+    names.map(str::to_owned).collect()
+}
+
+/// All that it asks for.
+pub(super) fn expressions() -> Vec<String> {
     let dashboard = include_str!("../../../deploy/grafana/agent.json");
     let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter();
     let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
     targets
-        .flat_map(|target| names(target["expr"].as_str().unwrap()))
+        .map(|target| target["expr"].as_str().unwrap())
         .map(str::to_owned)
         .collect()
 }

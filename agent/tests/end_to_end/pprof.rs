@@ -11,7 +11,7 @@ use prost::Message as _;
 use super::{folded::Frame, target::ThreadStack};
 
 #[path = "../../src/encode/pprof/schema.rs"]
-mod schema;
+pub(crate) mod schema;
 
 /// A profile.
 #[derive(Clone, Debug)]
@@ -61,9 +61,7 @@ impl Profile {
 
 /// Reads a file; everything in it must be there and refer to what is there.
 pub(crate) fn read(file: &[u8]) -> Profile {
-    let mut bytes = Vec::new();
-    GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-    let profile = schema::Profile::decode(&*bytes).unwrap();
+    let profile = decode(file);
     let types: Vec<_> = profile
         .sample_type
         .iter()
@@ -80,6 +78,13 @@ pub(crate) fn read(file: &[u8]) -> Profile {
             .map(|sample| read_sample(&profile, sample))
             .collect(),
     }
+}
+
+/// What a file has, as it is.
+pub(crate) fn decode(file: &[u8]) -> schema::Profile {
+    let mut bytes = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    schema::Profile::decode(&*bytes).unwrap()
 }
 
 fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
@@ -134,7 +139,8 @@ fn frame(profile: &schema::Profile, id: u64) -> Option<Frame> {
     frame.is_python().then_some(frame)
 }
 
-fn text(profile: &schema::Profile, index: i64) -> &str {
+/// A text of a profile.
+pub(crate) fn text(profile: &schema::Profile, index: i64) -> &str {
     &profile.string_table[usize::try_from(index).unwrap()]
 }
 

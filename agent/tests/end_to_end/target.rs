@@ -4,8 +4,11 @@ use std::{
     ffi::OsStr,
     fs,
     io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -140,6 +143,16 @@ impl Killed {
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
+    }
+
+    /// Waits until it takes connections; what it says is in the file `log`.
+    pub(crate) fn wait_until_reached(&mut self, addresses: &[SocketAddr], log: &Path) {
+        let is_reached = |address| TcpStream::connect(address).is_ok();
+        while !addresses.iter().all(is_reached) {
+            let end = self.0.try_wait().unwrap();
+            assert!(end.is_none(), "{}", fs::read_to_string(log).unwrap());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Waits until it runs its own program: until then a child is a copy of its parent.

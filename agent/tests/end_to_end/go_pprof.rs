@@ -1,0 +1,118 @@
+//! What `go tool pprof` reads of what the agent gives.
+
+use std::{collections::BTreeSet, fs};
+
+use tempfile::TempDir;
+
+use super::{
+    capture::Capture,
+    host::{Host, PROFILES, SECOND, service, wait_for_cpu},
+    machine, pprof,
+    target::Target,
+};
+use crate::go;
+
+/// Fails unless it reads all samples of a profile, and all its Python functions and lines.
+pub(crate) fn assert_read(file: &[u8]) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("profile.pb.gz");
+    fs::write(&path, file).unwrap();
+    let (report, messages) = go::pprof(folder.path(), raw(path.to_str().unwrap()));
+    assert_eq!(messages, "", "it warns");
+    assert_same(&report, &pprof::read(file));
+}
+
+/// Arguments for all that it has read.
+fn raw(source: &str) -> [&str; 3] {
+    ["-raw", "-symbolize=none", source]
+}
+
+/// Samples that it has read: a line of two values and a colon for each.
+fn counts(report: &str) -> Vec<u64> {
+    let lines = report.lines().skip_while(|line| *line != "Samples:");
+    let lines = lines.take_while(|line| *line != "Locations");
+    lines
+        .filter_map(|line| {
+            let (values, _) = line.split_once(": ")?;
+            let mut values = values.split_whitespace().map(str::parse);
+            match (values.next(), values.next(), values.next()) {
+                (Some(Ok(count)), Some(Ok(_)), None) => Some(count),
+                _ => None,
+            }
+        })
+        .collect()
+}
+
+fn assert_same(report: &str, profile: &pprof::Profile) {
+    let counts = counts(report);
+    assert_eq!(counts.len(), profile.samples.len(), "{report}");
+    assert_eq!(counts.iter().sum::<u64>(), profile.total(), "{report}");
+    let samples = profile.samples.iter();
+    let frames: BTreeSet<_> = samples.flat_map(|sample| &sample.thread.stack).collect();
+    for frame in frames {
+        let place = match frame.line {
+            Some(line) => format!("{} {}:{line}", frame.name, frame.place),
+            None => frame.name.clone(),
+        };
+        assert!(report.contains(&place), "{place}: {report}");
+    }
+}
+
+#[test]
+fn go_reads_what_can_be_asked_of_a_host_and_what_it_has_kept() {
+    let _machine = machine::alone();
+    let busy = service("threads", "busy");
+    let host = Host::start("");
+    wait_for_cpu(&busy, SECOND);
+    assert_read(&host.get("/debug/pprof/profile?seconds=2"));
+
+    let folder = TempDir::new().unwrap();
+    let url = format!(
+        "http://{}/debug/pprof/profile?seconds=2&service_name=busy",
+        host.address()
+    );
+    let (report, messages) = go::pprof(folder.path(), raw(&url));
+    assert!(
+        messages.contains("Fetching profile over HTTP"),
+        "{messages}"
+    );
+    // What it has fetched it leaves there.
+    let saved = fs::read_dir(folder.path()).unwrap().flatten().next();
+    let profile = pprof::read(&fs::read(saved.unwrap().path()).unwrap());
+    assert!(profile.total() > 0);
+    assert_same(&report, &profile);
+
+    drop(busy);
+    let kept = host.stop();
+    let file = folder.path().join("report");
+    let line = [
+        "report",
+        "--folder",
+        kept.path().join(PROFILES).to_str().unwrap(),
+        "--service",
+        "busy",
+        "--format",
+        "pprof",
+        "--output",
+        file.to_str().unwrap(),
+    ]
+    .map(str::to_owned);
+    Capture::run(&line.each_ref().map(String::as_str)).assert_success();
+    assert_read(&fs::read(file).unwrap());
+}
+
+#[test]
+fn go_reads_captures_of_a_moment() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone(|interpreter| {
+        let target = Target::start(interpreter, "threads");
+        let pid = target.pid().to_string();
+        for options in [&[][..], &["--children"], &["--no-native"]] {
+            let mut line = vec!["--pid", &pid, "-d", "500ms", "-r", "199", "-o", "-"];
+            line.extend(options);
+            let capture = Capture::run(&line);
+            capture.assert_success();
+            assert_read(&capture.output);
+        }
+    });
+}

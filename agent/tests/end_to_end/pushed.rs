@@ -1,0 +1,105 @@
+//! What a whole agent pushes, against collectors as strict as Pyroscope, Parca and OpenTelemetry are.
+
+use std::{collections::BTreeSet, fs, thread};
+
+use prost::Message as _;
+
+use super::{
+    go_pprof::assert_read,
+    host::{Host, PROFILES, SECOND, service, wait_for_cpu},
+    machine,
+    strict::Strict,
+    whole,
+};
+use crate::collectors::{
+    otlp::{request, strict_grpc, strict_http},
+    parca::{strict_parca, write_raw},
+    pyroscope::{PushRequest, services, strict_pyroscope},
+};
+
+/// A name that is none for a label, a file or a line.
+const HOSTILE: &str = "../größe \"x\"\\";
+
+/// More labels than Pyroscope takes, with values as long as it takes at most and longer.
+fn labels() -> String {
+    let labels: Vec<_> = (0..40)
+        .map(|number| format!("l{number}: {}", "é".repeat(1_000 + number)))
+        .collect();
+    format!("threads: true\nlabels: {{{}}}", labels.join(", "))
+}
+
+#[test]
+fn collectors_take_all_that_a_host_pushes() {
+    let _machine = machine::alone();
+    let pyroscope = Strict::start(strict_pyroscope);
+    let parca = Strict::start(strict_parca);
+    let grpc = Strict::start(strict_grpc);
+    let http = Strict::start(strict_http);
+    let busy = service("threads", "busy");
+    let hostile = service("call_tree", HOSTILE);
+    let exporter = |name: &str, kind: &str, strict: &Strict| {
+        format!("{name}: {{type: {kind}, url: '{}'}}", strict.url())
+    };
+    let host = Host::start_pushing(
+        &[
+            exporter("pyroscope", "pyroscope", &pyroscope),
+            exporter("parca", "parca", &parca),
+            exporter("grpc", "otlp", &grpc),
+            exporter("http", "otlp, protocol: http", &http),
+        ],
+        &labels(),
+    );
+    wait_for_cpu(&busy, SECOND * 2);
+    wait_for_cpu(&hostile, SECOND);
+    drop((busy, hostile));
+    // So that the last window has been pushed when the numbers are asked for.
+    thread::sleep(SECOND * 3);
+    let metrics = host.metrics();
+    for (name, value) in &metrics {
+        let is_failure = ["agent_export_dropped_total", "agent_export_failures_total"]
+            .iter()
+            .any(|failure| name.starts_with(failure));
+        assert!(!is_failure || value.abs() < f64::EPSILON, "{name}: {value}");
+    }
+    let kept = host.stop();
+    let folder = kept.path().join(PROFILES);
+
+    let entries = fs::read_dir(&folder).unwrap().flatten();
+    let written: BTreeSet<_> = entries
+        .map(|entry| fs::read(entry.path()).unwrap())
+        .collect();
+    let received = pyroscope.received();
+    let names: BTreeSet<_> = services(&received).into_iter().collect();
+    assert!(
+        names.contains("busy") && names.contains(HOSTILE),
+        "{names:?}"
+    );
+    let pushed = received.iter().flat_map(|one| {
+        let series = PushRequest::decode(one.body.clone()).unwrap().series;
+        series.into_iter().flat_map(|series| series.samples)
+    });
+    let pushed: BTreeSet<_> = pushed.map(|sample| sample.raw_profile).collect();
+    assert!(pushed == written, "Pyroscope and the folder differ");
+    let pushed = parca.received().into_iter().flat_map(|one| {
+        let series = write_raw(&one.body).series;
+        series.into_iter().flat_map(|series| series.samples)
+    });
+    let pushed: BTreeSet<_> = pushed.map(|sample| sample.raw_profile).collect();
+    assert!(pushed == written, "Parca and the folder differ");
+
+    let files = whole::files(&folder, "busy");
+    for strict in [grpc, http] {
+        let requests: Vec<_> = strict.received().iter().map(request).collect();
+        let (wholes, _) = whole::of_opentelemetry(&requests, "busy");
+        assert!(wholes.keys().eq(files.keys()));
+        for (start, path) in &files {
+            assert_eq!(wholes[start], whole::of_pprof(&fs::read(path).unwrap()));
+        }
+        let (wholes, _) = whole::of_opentelemetry(&requests, HOSTILE);
+        assert!(!wholes.is_empty());
+    }
+    // What was pushed is what was written, so it is enough to let it read that.
+    for file in written {
+        assert_read(&file);
+    }
+}

@@ -1,0 +1,124 @@
+//! What speedscope makes of what the agent gives: its own importers, without its page.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use tempfile::TempDir;
+use xtask::{consumers, process::capture};
+
+use super::{
+    capture::Capture,
+    host::{Host, PROFILES, SECOND, service, wait_for_cpu},
+    machine,
+    pprof::{self, schema, text},
+    target::Target,
+    whole,
+};
+
+/// What it has read.
+#[derive(serde::Deserialize)]
+struct Read {
+    unit: String,
+    total: u64,
+    frames: Vec<Frame>,
+    /// Indices of frames, root first, and CPU time in nanoseconds.
+    stacks: Vec<(Vec<usize>, u64)>,
+}
+
+#[derive(serde::Deserialize)]
+struct Frame {
+    name: String,
+    file: Option<String>,
+    line: Option<i64>,
+}
+
+/// A name and a file.
+type Function = (String, Option<String>);
+
+/// Fails unless it reads all stacks of a profile with their CPU time.
+fn assert_read(file: &[u8]) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("profile.pb.gz");
+    fs::write(&path, file).unwrap();
+    let speedscope = consumers::speedscope().unwrap_or_else(|error| panic!("{error:#}"));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/speedscope.js");
+    let answer = capture(Command::new("node").arg(script).args([speedscope, path])).unwrap();
+    let read: Read = serde_json::from_str(&answer).unwrap();
+    let profile = pprof::decode(file);
+
+    assert_eq!(read.unit, "nanoseconds");
+    let functions: Vec<Function> = read
+        .frames
+        .iter()
+        .map(|frame| (frame.name.clone(), frame.file.clone()))
+        .collect();
+    let mut stacks = BTreeMap::<Vec<Function>, u64>::new();
+    for (stack, time) in read.stacks {
+        let stack = stack.iter().map(|index| functions[*index].clone());
+        *stacks.entry(stack.collect()).or_default() += time;
+    }
+    let expected = expected(&profile);
+    assert_eq!(read.total, expected.values().sum::<u64>());
+    assert_eq!(stacks, expected);
+
+    // It knows a line for each function: one of those where it was seen.
+    for frame in read.frames {
+        let line = frame.line.unwrap_or_default();
+        let is_there = profile.location.iter().flat_map(|it| &it.line).any(|it| {
+            let function = function(&profile, it.function_id);
+            text(&profile, function.name) == frame.name
+                && [it.line, function.start_line].contains(&line)
+        });
+        assert!(is_there, "{}: {line}", frame.name);
+    }
+}
+
+fn function(profile: &schema::Profile, id: u64) -> &schema::Function {
+    let mut functions = profile.function.iter();
+    functions.find(|function| function.id == id).unwrap()
+}
+
+/// What it has to read: of functions that are inlined only the outermost, of frames without a
+/// function nothing, for it knows no others.
+fn expected(profile: &schema::Profile) -> BTreeMap<Vec<Function>, u64> {
+    let frame = |id: &u64| {
+        let location = profile.location.iter().find(|it| it.id == *id).unwrap();
+        let function = function(profile, location.line.last()?.function_id);
+        let [name, file] = [function.name, function.filename].map(|it| text(profile, it));
+        let file = (!file.is_empty()).then(|| file.to_owned());
+        Some((name.to_owned(), file))
+    };
+    let mut stacks = BTreeMap::new();
+    for sample in &profile.sample {
+        let stack = sample.location_id.iter().rev().filter_map(frame).collect();
+        *stacks.entry(stack).or_default() += u64::try_from(sample.value[1]).unwrap();
+    }
+    stacks
+}
+
+#[test]
+fn speedscope_reads_captures_of_a_moment() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone(|interpreter| {
+        let target = Target::start(interpreter, "threads");
+        let pid = target.pid().to_string();
+        let capture = Capture::run(&["--pid", &pid, "-d", "500ms", "-r", "199", "-o", "-"]);
+        capture.assert_success();
+        assert_read(&capture.output);
+    });
+}
+
+#[test]
+fn speedscope_reads_what_a_host_keeps() {
+    let _machine = machine::alone();
+    let busy = service("call_tree", "busy");
+    let host = Host::start("");
+    wait_for_cpu(&busy, SECOND);
+    assert_read(&host.get("/debug/pprof/profile?seconds=2"));
+    drop(busy);
+    let kept = host.stop();
+    let files = whole::files(&kept.path().join(PROFILES), "busy");
+    assert!(!files.is_empty());
+    for path in files.values() {
+        assert_read(&fs::read(path).unwrap());
+    }
+}
