@@ -2,10 +2,6 @@
 //!
 //! The kernel forgets the clock of a processor that goes, and gives none to one that comes: the
 //! user half starts clocks anew when this was counted.
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "the context is what the macro gives to a program"
-)]
 
 use agent_common::counter::Counter;
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
