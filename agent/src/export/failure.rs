@@ -67,11 +67,18 @@ impl Failure {
         }
     }
 
+    /// What other failures it is like; [`None`] for those of disks, which are like each other.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Request(failure) => Some(failure.kind()),
+            Self::Disk { .. } => None,
+            Self::TooLarge { .. } => Some(Kind::TooLarge),
+        }
+    }
+
     pub(super) fn next(&self) -> Next {
-        let kind = match self {
-            Self::Request(failure) => failure.kind(),
-            Self::Disk { .. } => return Next::Retry,
-            Self::TooLarge { .. } => Kind::TooLarge,
+        let Some(kind) = self.kind() else {
+            return Next::Retry;
         };
         match kind {
             Kind::Unreachable
@@ -93,13 +100,9 @@ impl Failure {
 impl Failures {
     /// Counts one.
     pub(super) fn add(&mut self, failure: &Failure) {
-        let kind = match failure {
-            Failure::Request(failure) => failure.kind(),
-            Failure::Disk { .. } => {
-                self.disk += 1;
-                return;
-            }
-            Failure::TooLarge { .. } => Kind::TooLarge,
+        let Some(kind) = failure.kind() else {
+            self.disk += 1;
+            return;
         };
         *match kind {
             Kind::Unreachable => &mut self.unreachable,

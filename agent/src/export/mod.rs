@@ -238,7 +238,13 @@ impl Exporter {
             });
             spool = Some(opened);
         }
-        let worker = Worker::new(destination, Arc::clone(&shared), spool, config.retry);
+        let worker = Worker::new(
+            name.clone(),
+            destination,
+            Arc::clone(&shared),
+            spool,
+            config.retry,
+        );
         Ok(Self {
             name,
             shared,

@@ -26,6 +26,7 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep},
 };
+use tracing::{info, warn};
 
 use super::{
     counts::{Counts, Drop},
@@ -42,6 +43,8 @@ const UNREADABLE: Duration = Duration::from_secs(1);
 
 /// The task.
 pub(super) struct Worker<D> {
+    /// What the exporter is called.
+    name: String,
     destination: Arc<D>,
     shared: Arc<Shared>,
     spool: Option<Arc<Mutex<Spool>>>,
@@ -71,12 +74,14 @@ struct Fill {
 
 impl<D: Destination> Worker<D> {
     pub(super) fn new(
+        name: String,
         destination: D,
         shared: Arc<Shared>,
         spool: Option<Spool>,
         retry: Retry,
     ) -> Self {
         Self {
+            name,
             destination: Arc::new(destination),
             shared,
             spool: spool.map(|spool| Arc::new(Mutex::new(spool))),
@@ -89,11 +94,15 @@ impl<D: Destination> Worker<D> {
     pub(super) async fn run(mut self) {
         let mut back_off = BackOff::new(self.retry);
         let mut trouble = None;
+        let mut told = None;
         while let Some(held) = self.next().await {
             match self.attempt(&held.parcel).await {
                 // Stopped in the middle.
                 None => self.keep(held).await,
                 Some(Ok(receipt)) => {
+                    if told.take().is_some() {
+                        info!(exporter = self.name, "profiles are delivered again");
+                    }
                     back_off.reset();
                     trouble = None;
                     self.settle(held, |counts, bytes| {
@@ -105,6 +114,10 @@ impl<D: Destination> Worker<D> {
                 }
                 Some(Err(failure)) => {
                     self.shared.failed(&failure);
+                    // Only once, however often it fails in the same way.
+                    if told.replace(failure.kind()) != Some(failure.kind()) {
+                        self.tell(&failure);
+                    }
                     if let Some(reason) = self.judge(&failure, &held.parcel, &mut trouble) {
                         // The next one may have the same name, and has a patience of its own.
                         trouble = None;
@@ -125,6 +138,17 @@ impl<D: Destination> Worker<D> {
         }
         self.spill(Shared::take).await;
         self.shared.give_up();
+    }
+
+    /// Tells what is wrong, and what becomes of profiles.
+    fn tell(&self, failure: &Failure) {
+        let exporter = &self.name;
+        match failure.next() {
+            Next::Drop(_) => warn!(exporter, "a profile is given up: {failure}"),
+            Next::Retry | Next::RetryWithLimit => {
+                warn!(exporter, "profiles wait and are tried again: {failure}");
+            }
+        }
     }
 
     /// The oldest parcel; none at the end.

@@ -169,7 +169,10 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
     // Nobody is there.
     let host = Host::start_pushing(&[exporter("http://127.0.0.1:9")], "");
     let waiting = r#"agent_export_waiting{exporter="grafana",in="spool"}"#;
-    while host.metrics()[waiting] < 3.0 {
+    let has_enough = |metrics: &BTreeMap<String, f64>| {
+        metrics["agent_windows_total"] >= 3.0 && metrics[waiting] >= 3.0
+    };
+    while !has_enough(&host.metrics()) {
         thread::sleep(Duration::from_millis(200));
     }
     let folder = host.kill();

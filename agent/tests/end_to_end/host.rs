@@ -22,6 +22,7 @@ use super::{
     machine,
     pprof::{self, Profile},
     target::{Target, mortal},
+    whole::{self, Kind, Place},
 };
 
 /// Samples per second of CPU time.
@@ -281,18 +282,24 @@ fn the_threads_of_the_kernel_are_a_service_of_their_own() {
     let terminal = service("terminal", "terminal");
     wait_for_cpu(&terminal, SECOND);
     drop(terminal);
-    let profiles = host.end();
-    let kernel = &profiles["_kernel_"];
-    assert!(count(kernel, &["flush_to_ldisc"]) != 0, "{kernel:?}");
-    for sample in &kernel.samples {
-        let names = names(&sample.thread.stack);
-        // Where threads of the kernel start.
-        assert!(names[0].starts_with("ret_from_fork"), "{names:?}");
-        if names.contains(&"flush_to_ldisc") {
-            let thread = &sample.thread.name;
-            assert!(thread.starts_with("kworker/"), "{thread}");
+    let kept = host.stop();
+    let mut brought = 0;
+    for path in whole::files(&kept.path().join(PROFILES), "_kernel_").values() {
+        let file = fs::read(path).unwrap();
+        for (stack, count) in whole::of_pprof(&file).stacks {
+            assert!(stack.iter().all(|place| place.kind == Kind::Kernel));
+            let calls = |name| move |place: &Place| place.lines[0].function.starts_with(name);
+            // Where threads of the kernel start.
+            assert!(calls("ret_from_fork")(stack.last().unwrap()), "{stack:?}");
+            if stack.iter().any(calls("flush_to_ldisc")) {
+                brought += count;
+            }
+        }
+        for sample in pprof::read(&file).samples {
+            assert!(!sample.thread.name.is_empty(), "{sample:?}");
         }
     }
+    assert!(brought != 0);
 }
 
 #[test]
