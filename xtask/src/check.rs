@@ -9,7 +9,6 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::consumers;
 use crate::interpreters;
 use crate::kernel_half::Tools;
 use crate::paths;
@@ -102,7 +101,7 @@ pub fn lint_other_architecture(tools: &Tools) -> Result<()> {
 /// When the tests cannot be started; what failed is in the tally.
 pub fn test(tally: &mut Tally, kernels: &[vm::Kernel]) -> Result<()> {
     setup::test_programs()?;
-    let interpreters = beside(consumers::ensure_all, interpreters::all)?;
+    let interpreters = beside(setup::programs_of_others, interpreters::all)?;
     let agent = build()?;
     let mut tests = cargo();
     tests

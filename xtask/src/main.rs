@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::tally::Tally;
 use xtask::vm::{self, Kernel};
-use xtask::{bench, check, consumers, demo, image, interpreters, package, setup};
+use xtask::{bench, check, demo, image, interpreters, package, setup};
 
 /// Builds, tests and shows the project.
 #[derive(Parser)]
@@ -99,7 +99,7 @@ fn run(habit: Habit) -> Result<ExitCode> {
             setup::kernel_half()?;
             if tests {
                 setup::test_programs()?;
-                consumers::ensure_all()?;
+                setup::programs_of_others()?;
                 print_interpreters()?;
             }
         }

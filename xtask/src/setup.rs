@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::cluster;
+use crate::consumers;
 use crate::kernel_half::Tools;
 use crate::linker;
 use crate::packages;
@@ -59,6 +61,17 @@ pub fn kernel_half() -> Result<Tools> {
         linker.path.display()
     );
     Ok(tools)
+}
+
+/// Makes the programs that the tests start and that no package has as they need it: collectors, and
+/// the API server of a cluster.
+///
+/// # Errors
+///
+/// Naming the first that cannot be made.
+pub fn programs_of_others() -> Result<()> {
+    consumers::ensure_all()?;
+    cluster::ensure_programs()
 }
 
 /// Finds or installs the programs that the tests run.

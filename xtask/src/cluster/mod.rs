@@ -25,6 +25,15 @@ const ADMINISTRATOR: &str = "administrator";
 /// Who accounts' tokens are of and for.
 const ISSUER: &str = "https://kubernetes.default.svc";
 
+/// Makes the programs of a cluster, if they are missing.
+///
+/// # Errors
+///
+/// When one cannot be made.
+pub fn ensure_programs() -> Result<()> {
+    Programs::ensure().map(|_| ())
+}
+
 /// The cluster.
 pub struct Cluster {
     programs: Programs,
