@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Deserialize;
 use serde_yaml_ng::Value;
 
-use super::{LogFormat, exporters::Exporter, kubernetes, quantities::Time};
+use super::{
+    LogFormat,
+    exporters::Exporter,
+    kubernetes,
+    quantities::{Size, Time},
+};
 use crate::labels::relabel::Rules;
 
 /// A key.
@@ -63,6 +68,9 @@ keys! {
     /// Most CPU time that the agent uses itself, in percent of one processor: beyond it, it samples
     /// more seldom [default: 5]
     max_cpu: f64,
+    /// Most memory that the agent uses itself: beyond it, it forgets what it can find out again
+    /// [default: 256MiB]
+    max_memory: Size,
     /// Whether stacks have native and kernel frames [default: true]
     native: bool,
     /// What is profiled: a list of conditions on command, user, cgroup, unit, container, pod,

@@ -39,6 +39,8 @@ pub struct Config {
     pub rate: u32,
     /// Most CPU time that the agent uses itself, as a part of one processor.
     pub max_cpu: f64,
+    /// Most memory that the agent uses itself, in bytes.
+    pub max_memory: u64,
     /// Time that one profile covers.
     pub window: Duration,
     /// Whether stacks have native and kernel frames.

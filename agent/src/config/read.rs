@@ -32,6 +32,9 @@ const MAX_RATE: u32 = 1_000;
 /// Most CPU time that the agent uses itself, in percent of one processor.
 const MAX_CPU_PERCENT: f64 = 5.0;
 
+/// Most memory that the agent uses itself, in bytes.
+const MAX_MEMORY: u64 = 256 << 20;
+
 /// Time that one profile covers, and the bounds of it.
 const WINDOW: Duration = Duration::from_secs(15);
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
@@ -244,6 +247,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
     Ok(Config {
         rate,
         max_cpu: max_cpu / 100.0,
+        max_memory: written.max_memory.map_or(MAX_MEMORY, |size| size.0),
         window,
         native: written.native.unwrap_or(true),
         threads: written.threads.unwrap_or(false),

@@ -71,6 +71,7 @@ fn every_key_is_a_flag_and_a_variable() {
     for (key, value) in [
         ("rate", "97"),
         ("max_cpu", "2.5"),
+        ("max_memory", "100MiB"),
         ("threads", "true"),
         ("window", "1m"),
         ("native", "false"),
@@ -104,7 +105,7 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 19);
+    assert_eq!(KEYS.len(), 20);
 }
 
 /// In a pod that knows its node.
@@ -184,6 +185,7 @@ fn what_makes_no_sense_is_told() {
         ("rate: many", "expected u32"),
         ("max_cpu: 0", "write a percentage"),
         ("max_cpu: .nan", "write a percentage"),
+        ("max_memory: much", "written as 256MiB"),
         ("window: 10ms", "`window` must be from 1s to 1h"),
         ("window: soon", "written as 15s"),
         ("listen: nowhere", "`listen` is `nowhere`"),
@@ -300,6 +302,7 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
     let Config {
         rate,
         max_cpu,
+        max_memory,
         window,
         native,
         threads,
@@ -314,7 +317,7 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
     let default = read("").unwrap();
     assert_eq!(rate, default.rate);
     assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
-    assert_eq!(window, default.window);
+    assert_eq!((window, max_memory), (default.window, default.max_memory));
     assert_eq!((native, threads), (default.native, default.threads));
     assert_eq!(labels.per_process, default.labels.per_process);
     assert_eq!(labels.command_lines, default.labels.command_lines);

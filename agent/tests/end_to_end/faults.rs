@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use xtask::{packages, process::capture};
 
 use super::{
-    host::{Host, PROFILES, SECOND, profiles, service, wait_for_cpu},
+    host::{Host, PROFILES, SECOND, assert_busy, profiles, service, wait_for_cpu},
     machine, pprof,
     strict::Strict,
 };
@@ -192,6 +192,26 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
     host.stop();
     let received = pushed(&pyroscope.received());
     assert!(written.iter().all(|file| received.contains(file)));
+}
+
+#[test]
+fn an_agent_that_has_to_forget_finds_out_again() {
+    let _machine = machine::alone();
+    let busy = service("busy", "busy");
+    let host = Host::start("max_memory: 1MiB");
+    let forgotten = "agent_memory_limit_reached_total";
+    while host.metrics()[forgotten] < 3.0 {
+        thread::sleep(Duration::from_millis(200));
+    }
+    let metrics = host.metrics();
+    drop(busy);
+    let (folder, messages) = host.stop_with_warnings();
+    assert_eq!(messages.matches("max_memory").count(), 1, "{messages}");
+    let profile = &profiles(&folder.path().join(PROFILES))["busy"];
+    assert_busy(profile);
+    for lost in ["agent_lost_samples_total", "agent_unresolved_frames_total"] {
+        assert!(metrics[lost].abs() < f64::EPSILON, "{lost}: {metrics:?}");
+    }
 }
 
 /// The profiles that a Pyroscope was sent.

@@ -222,7 +222,7 @@ pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
 }
 
 /// Fails unless a profile is of the workload `busy`, which used at least a second.
-fn assert_busy(profile: &Profile) {
+pub(super) fn assert_busy(profile: &Profile) {
     let main = count(profile, &["<module>", "main"]);
     assert!(main >= RATE / 2, "{main}");
     assert!(main * 10 > profile.total() * 9, "{main}");

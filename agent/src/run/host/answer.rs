@@ -139,6 +139,12 @@ impl Host {
         ] {
             metrics.amount("agent_remembered", remembered, &[("what", what)], amount);
         }
+        metrics.counter(
+            "agent_memory_limit_reached",
+            "Windows at whose end more memory was used than is allowed",
+            &[],
+            totals.memory_limit_reached,
+        );
         metrics.counter("agent_windows", "Windows that ended", &[], totals.windows);
         metrics.counter("agent_profiles", "Profiles made", &[], totals.profiles);
         metrics.counter(

@@ -40,7 +40,8 @@ use crate::{
     kubernetes,
     labels::pods::Answer,
     listen::{Listener, Request},
-    process, telemetry,
+    process,
+    telemetry::{self, Usage},
 };
 
 /// How long a program runs before it is looked at if it is not sampled.
@@ -238,6 +239,7 @@ impl Host {
         self.report();
         self.forget();
         give_memory_back();
+        self.keep_memory_within_limit();
         if let Some(period) = self.limit.adjust(self.config.rate, self.period) {
             match self.kernel.set_period(period) {
                 Ok(()) => self.period = period,
@@ -261,15 +263,37 @@ impl Host {
         self.exclude(changed);
         let remembered = self.capture.aggregator.known_stacks() + self.capture.symbolizer.len();
         if self.generation.elapsed() >= GENERATION || remembered >= MAX_REMEMBERED {
-            self.generation = Instant::now();
-            match self.kernel.send_again() {
-                Ok(()) => {
-                    self.capture.aggregator.advance();
-                    self.capture.symbolizer.advance();
-                }
-                Err(error) => warn!("nothing is forgotten: {error}"),
-            }
+            self.begin_generation();
         }
+    }
+
+    /// Has everything sent again that is still needed, and forgets what was not since the last time.
+    fn begin_generation(&mut self) {
+        self.generation = Instant::now();
+        match self.kernel.send_again() {
+            Ok(()) => {
+                self.capture.aggregator.advance();
+                self.capture.symbolizer.advance();
+            }
+            Err(error) => warn!("nothing is forgotten: {error}"),
+        }
+    }
+
+    /// Forgets what can be found out again when that takes too much memory.
+    fn keep_memory_within_limit(&mut self) {
+        if Usage::now().resident_bytes <= self.config.max_memory {
+            return;
+        }
+        if self.totals.memory_limit_reached == 0 {
+            warn!(
+                limit_bytes = self.config.max_memory,
+                "more memory is used than `max_memory`: what can be found out again is forgotten"
+            );
+        }
+        self.totals.memory_limit_reached += 1;
+        self.names = NativeNames::new(MAX_SYMBOL_BYTES);
+        self.begin_generation();
+        give_memory_back();
     }
 
     /// Lets the kernel half know of processes that are profiled from now on, or no longer are.

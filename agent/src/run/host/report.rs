@@ -30,6 +30,8 @@ pub(super) struct Totals {
     pub(super) samples: u64,
     /// How often clocks were started anew because processors came or went.
     pub(super) processor_changes: u64,
+    /// Windows at whose end too much memory was used.
+    pub(super) memory_limit_reached: u64,
     /// Samples that found no room in a window.
     pub(super) lost_samples: u64,
     /// What the profiles lack.
