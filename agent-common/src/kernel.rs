@@ -7,6 +7,8 @@ pub struct KernelLayout {
     /// The thread pointer in `task_struct`: `thread.fsbase` on x86-64, `thread.uw.tp_value` on
     /// aarch64.
     pub thread_pointer: u32,
+    /// `task_struct.pid`, which the kernel calls a thread's id.
+    pub pid: u32,
     /// `task_struct.tgid`.
     pub tgid: u32,
     /// `task_struct.flags`, 32 bits.
@@ -33,4 +35,4 @@ pub struct KernelLayout {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 40);
+const _: () = assert!(size_of::<KernelLayout>() == 44);

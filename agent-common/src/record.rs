@@ -116,8 +116,8 @@ impl NativeEnd {
     pub const STUCK: Self = Self(7);
     /// More frames than are kept.
     pub const TOO_DEEP: Self = Self(8);
-    /// The thread is the kernel's own.
-    pub const KERNEL_THREAD: Self = Self(9);
+    /// There are no others than the kernel's: the thread is its own, or ends.
+    pub const KERNEL_ALONE: Self = Self(9);
 }
 
 /// One sample of one thread.

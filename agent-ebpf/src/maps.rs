@@ -145,6 +145,7 @@ pub(crate) static HASH_SEED: Global<u64> = Global::new(0);
 #[unsafe(no_mangle)]
 pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout {
     thread_pointer: 0,
+    pid: 0,
     tgid: 0,
     flags: 0,
     switches: 0,

@@ -33,7 +33,7 @@ use crate::{
 )]
 pub(crate) fn on_cpu(context: PerfEventContext) -> u32 {
     if begin_sample().is_some() {
-        let end = read_stack();
+        let mut end = read_stack();
         let stack = tell_stack();
         let mut native_end = NativeEnd::NOT_WALKED;
         let mut native_stack = 0;
@@ -43,11 +43,32 @@ pub(crate) fn on_cpu(context: PerfEventContext) -> u32 {
             native_stack = steps::send_native();
         }
         emit::absent_page();
+        let is_whole = is_whole(end, native_end);
+        if !is_whole && stack == 0 && Task::current().is_exiting() {
+            // Its memory is being given back, and its frames with it.
+            end = u32::from(WalkEnd::NO_PYTHON.0);
+            native_end = NativeEnd::KERNEL_ALONE;
+        } else if !is_whole {
+            log::log_ends(end, u32::from(native_end.0));
+        }
         name_thread(end);
-        log::log_ends(end, u32::from(native_end.0));
         emit::sample(stack, WalkEnd(end as u16), native_stack, native_end);
     }
     0
+}
+
+/// Whether nothing is missing in a stack.
+#[inline(always)]
+fn is_whole(end: u32, native_end: NativeEnd) -> bool {
+    let end = WalkEnd(end as u16);
+    let has_python = end == WalkEnd::ROOT
+        || end == WalkEnd::NO_PYTHON
+        || end == WalkEnd::NO_THREAD_STATE
+        || end == WalkEnd::NO_FRAME;
+    has_python
+        && (native_end == NativeEnd::ENTRY
+            || native_end == NativeEnd::KERNEL_ALONE
+            || native_end == NativeEnd::NOT_WALKED)
 }
 
 /// Copies the addresses of the kernel's frames, if the tick interrupted the kernel; gives their

@@ -110,8 +110,18 @@ pub(crate) fn on_exit(_: RawTracePointContext) -> u32 {
     // It may not be there, and an entry that stays is recognised as another thread's.
     let _ = THREADS.remove(pid_tgid as u32);
     if Task::current().live_threads() == 0 {
-        let _ = PROCESSES.remove(tgid);
         emit::process_event(ProcessEventKind::EXITED, tgid, 0);
+    }
+    0
+}
+
+/// Attached to `sched_process_free(task)`: only now is the process over. From Linux 6.16 on its
+/// memory is given back after it is said to exit, which may take long and is its time.
+#[raw_tracepoint]
+pub(crate) fn on_free(context: RawTracePointContext) -> u32 {
+    let task = Task::at(context.arg(0));
+    if task.is_leader() {
+        let _ = PROCESSES.remove(task.tgid());
     }
     0
 }

@@ -49,12 +49,27 @@ impl Task {
         read(memory.wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()))
     }
 
+    /// Whether it is the first thread of its process, which is there until nobody asks for the
+    /// process's status any more.
+    #[inline(always)]
+    pub(crate) fn is_leader(self) -> bool {
+        read::<u32>(self.field(|layout| layout.pid)) == self.tgid()
+    }
+
     /// Whether it is a thread of the kernel's own.
     #[inline(always)]
     pub(crate) fn is_kernel_thread(self) -> bool {
         /// `PF_KTHREAD`.
         const KERNEL_THREAD: u32 = 0x20_0000;
         read::<u32>(self.field(|layout| layout.flags)) & KERNEL_THREAD != 0
+    }
+
+    /// Whether it ends.
+    #[inline(always)]
+    pub(crate) fn is_exiting(self) -> bool {
+        /// `PF_EXITING`.
+        const EXITING: u32 = 0x4;
+        read::<u32>(self.field(|layout| layout.flags)) & EXITING != 0
     }
 
     /// Whether it has memory of its own: the kernel's threads have none, and those that end no

@@ -44,7 +44,7 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
         nth += 1;
     }
     if Sampler::current()?.tgid.get() == KERNEL_THREADS {
-        return Some(NativeOutcome::ended(NativeEnd::KERNEL_THREAD));
+        return Some(NativeOutcome::ended(NativeEnd::KERNEL_ALONE));
     }
     if !native.registers.read() {
         return Some(NativeOutcome::ended(NativeEnd::NO_REGISTERS));

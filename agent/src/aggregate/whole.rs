@@ -67,7 +67,7 @@ impl Sampled<'_> {
     /// Counts how far the native walks came.
     fn count_walks(&self, builder: &mut Builder, resolve: &mut impl Resolve) {
         match self.key.native_end {
-            NativeEnd::NOT_WALKED | NativeEnd::KERNEL_THREAD => {}
+            NativeEnd::NOT_WALKED | NativeEnd::KERNEL_ALONE => {}
             NativeEnd::ENTRY => builder.walks.add_whole(self.process, self.count),
             _ => {
                 let reached = self.reached(builder, resolve);
@@ -248,7 +248,7 @@ fn incomplete(end: WalkEnd) -> &'static str {
 /// What stands where native frames are missing, if any are.
 fn unwound(end: NativeEnd) -> Option<&'static str> {
     Some(match end {
-        NativeEnd::NOT_WALKED | NativeEnd::ENTRY | NativeEnd::KERNEL_THREAD => return None,
+        NativeEnd::NOT_WALKED | NativeEnd::ENTRY | NativeEnd::KERNEL_ALONE => return None,
         NativeEnd::NO_REGISTERS => "[native frames unknown: no registers to start from]",
         NativeEnd::UNMAPPED => "[native frames unknown: an address outside known code]",
         NativeEnd::NO_TABLE => "[native frames unknown: the unwind table was not loaded yet]",

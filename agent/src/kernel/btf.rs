@@ -48,6 +48,7 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
         } else {
             task(&["thread", "fsbase"])?
         },
+        pid: task(&["pid"])?,
         tgid: task(&["tgid"])?,
         flags: task(&["flags"])?,
         switches: task(&["nvcsw"])?,

@@ -37,10 +37,11 @@ pub use requirements::{Requirement, Unmet, check as check_requirements, requirem
 const ENTRY: &str = "on_cpu";
 
 /// The programs that tracepoints run, and those.
-const TRACEPOINTS: [(&str, &str); 4] = [
+const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_fork", "sched_process_fork"),
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
+    ("on_free", "sched_process_free"),
     ("on_processor", "cpuhp_exit"),
 ];
 

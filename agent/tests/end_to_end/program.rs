@@ -43,8 +43,19 @@ impl Program {
         self.0.join(" ")
     }
 
-    /// Lets the agent start it and sample it to its end.
+    /// Lets the agent start it and sample it to its end; gives its Python frames.
     pub(crate) fn profile(&self, options: &[&str]) -> (ExitStatus, Folded) {
+        let (status, profile) = self.sample(options);
+        (status, Folded::parse(&profile))
+    }
+
+    /// The same with all frames.
+    pub(crate) fn whole_profile(&self) -> (ExitStatus, Folded) {
+        let (status, profile) = self.sample(&[]);
+        (status, Folded::parse_whole(&profile))
+    }
+
+    fn sample(&self, options: &[&str]) -> (ExitStatus, String) {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("profile.folded");
         let mut arguments = vec!["--rate", RATE, "--output", file.to_str().unwrap()];
@@ -54,7 +65,7 @@ impl Program {
         let capture = Capture::run(&arguments);
         assert!(!capture.messages.contains("lost: "), "{}", capture.messages);
         let profile = fs::read_to_string(&file).unwrap_or_else(|_| panic!("{}", capture.messages));
-        (capture.status, Folded::parse(&profile))
+        (capture.status, profile)
     }
 }
 

@@ -51,6 +51,23 @@ fn the_programs_that_a_shell_starts_are_seen() {
 }
 
 #[test]
+fn the_time_in_which_a_program_gives_its_memory_back_is_seen() {
+    let _machine = machine::alone();
+    let program = Program::of(machine::one_interpreter(), "gives_back", &[]);
+    let (status, folded) = program.whole_profile();
+    assert!(status.success(), "{status}");
+    let gives_back = |stack: &[Frame]| {
+        let mut kernel = stack.iter().filter(|frame| frame.is_kernel());
+        kernel.any(|frame| frame.name.starts_with("exit_mmap"))
+    };
+    assert!(folded.count(gives_back) != 0, "{}", folded.show(|_| true));
+    assert_eq!(
+        folded.count(|stack| gives_back(stack) && is_marked(stack)),
+        0
+    );
+}
+
+#[test]
 fn without_children_they_are_not() {
     let _machine = machine::alone();
     let short = Program::of(machine::one_interpreter(), "short", &[]).line();

@@ -381,7 +381,7 @@ fn threads_without_python_have_their_own_frames() {
         alone(
             Some(native("k5 k6")),
             WalkEnd::NO_THREAD_STATE,
-            NativeEnd::KERNEL_THREAD
+            NativeEnd::KERNEL_ALONE
         ),
         ("k5 k6".to_owned(), 0)
     );
@@ -516,7 +516,7 @@ fn how_far_native_walks_came_is_counted() {
     );
     assert_eq!(unwinding(None, NativeEnd::UNMAPPED), broken("nothing"));
     assert_eq!(unwinding(None, NativeEnd::NOT_WALKED), []);
-    assert_eq!(unwinding(Some("k1"), NativeEnd::KERNEL_THREAD), []);
+    assert_eq!(unwinding(Some("k1"), NativeEnd::KERNEL_ALONE), []);
 }
 
 #[test]
