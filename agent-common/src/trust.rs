@@ -19,6 +19,12 @@ pub struct Trust {
 }
 
 impl Trust {
+    /// Of nothing that was ever looked at: it is due.
+    pub const NEVER: Self = Self {
+        since_ns: 0,
+        proved_ns: 0,
+    };
+
     /// A fact that was just learned.
     #[must_use]
     pub const fn new(now_ns: u64) -> Self {
@@ -79,6 +85,11 @@ mod tests {
         };
         assert!(!fact.is_due(hour_ns + LONGEST_NS));
         assert!(fact.is_due(hour_ns + LONGEST_NS + 1));
+    }
+
+    #[test]
+    fn what_was_never_looked_at_is_due() {
+        assert!(Trust::NEVER.is_due(1));
     }
 
     #[test]

@@ -134,8 +134,8 @@ fn try_meet_thread() -> Option<Outcome> {
     }
     let thread = &mut sampler.thread;
     thread.states.clear();
-    // Nobody has searched yet: should Python be found, that is due.
-    thread.searched = Trust::new(0);
+    // Should Python be found, a search is due.
+    thread.searched = Trust::NEVER;
     thread.named = Trust::new(sampler.time_ns.get());
     thread.name = 0;
     thread.newest_interpreter = 0;
@@ -163,7 +163,8 @@ fn remember(sampler: &mut Sampler) {
         if known.tgid == tgid && known.thread_id == thread_id {
             let states = &sampler.search.states;
             let is_same = known.states.first().address == states.first().address;
-            if is_same && known.states.count() == states.count() {
+            let was_searched = known.searched.since_ns != Trust::NEVER.since_ns;
+            if was_searched && is_same && known.states.count() == states.count() {
                 thread.searched.since_ns = known.searched.since_ns;
             }
             thread.named = known.named;
