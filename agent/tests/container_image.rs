@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "data/containerfile.rs"]
+mod containerfile;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -14,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use containerfile::{told_capabilities, told_options};
 use tempfile::TempDir;
 use xtask::{image, interpreters, packages};
 
@@ -44,19 +48,6 @@ const CAPABILITIES: [(&str, u32); 6] = [
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// The options of `podman run` that the Containerfile tells.
-fn told_options() -> Vec<String> {
-    let text = fs::read_to_string(workspace().join("deploy/Containerfile")).unwrap();
-    let (_, command) = text.split_once("podman run ").unwrap();
-    let words = command
-        .split_whitespace()
-        .filter(|word| !["#", "\\"].contains(word));
-    words
-        .take_while(|word| word.starts_with("--"))
-        .map(str::to_owned)
-        .collect()
 }
 
 /// What a command prints; it must succeed.
@@ -262,12 +253,7 @@ fn the_image_profiles_python_in_another_container() {
     );
     assert!(answers(address, "/healthz") && answers(address, "/metrics"));
     let pid = agent.pid();
-    let told: BTreeSet<_> = options
-        .iter()
-        .filter_map(|option| option.strip_prefix("--cap-add="))
-        .flat_map(|list| list.split(','))
-        .map(str::to_owned)
-        .collect();
+    let told = told_capabilities();
     for set in ["CapEff", "CapPrm", "CapBnd"] {
         assert_eq!(capabilities(pid, set), told, "{set}");
     }

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "data/containerfile.rs"]
+mod containerfile;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -10,6 +13,7 @@ use std::{
 };
 
 use agent::config::CLUSTER_VARIABLES;
+use containerfile::{told_capabilities, told_options};
 use serde::Deserialize as _;
 use serde_yaml_ng::{Deserializer, Value};
 use xtask::{packages, pip, process::find_program};
@@ -153,33 +157,16 @@ fn the_daemon_set_knows_its_node_and_may_list_pods_and_nothing_else() {
     assert_eq!(subject["namespace"], namespace["metadata"]["name"]);
 }
 
-/// What the Containerfile tells to run the image with; a test of its own runs it so.
-fn told_options() -> BTreeSet<String> {
-    let container = read("Containerfile");
-    let words = container.split_whitespace();
-    words
-        .filter(|word| word.starts_with("--"))
-        .map(str::to_owned)
-        .collect()
-}
-
 #[test]
 fn the_image_tells_of_the_capabilities_of_the_service() {
-    let options = told_options();
-    let told: BTreeSet<_> = options
-        .iter()
-        .filter_map(|option| option.strip_prefix("--cap-add="))
-        .flat_map(|list| list.split(','))
-        .map(str::to_owned)
-        .collect();
     let service = capabilities("agent.service", "CapabilityBoundingSet");
-    assert_eq!(told, service);
+    assert_eq!(told_capabilities(), service);
 }
 
 #[test]
 fn the_daemon_set_asks_for_what_the_image_is_run_with() {
     let options = told_options();
-    let is_told = |option: &str| options.contains(option);
+    let is_told = |option: &str| options.iter().any(|told| told == option);
     let set = yaml("kubernetes/daemon-set.yaml");
     let pod = &set["spec"]["template"]["spec"];
     let context = &pod["containers"][0]["securityContext"];

@@ -159,7 +159,7 @@ fn pythons(options: &Options, agent: &Path) -> Result<Vec<Interpreter>> {
             .collect();
     }
     let mut pythons = vec![python::newest(agent)?];
-    if !options.quick {
+    if !options.quick && !options.host {
         pythons.extend(python::old().filter(|old| old.minor != pythons[0].minor));
     }
     Ok(pythons)
