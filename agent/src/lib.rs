@@ -1,26 +1,41 @@
-//! The user half of agent: loads the kernel half, tells it what to look at, and turns what it
-//! sends into profiles.
+//! The agent: loads the BPF programs, fills the maps that they read, and turns their records into
+//! profiles.
 //!
-//! Data flows one way, and a room knows nothing of the next:
+//! Each room uses those below it, never those above, and no two files use each other:
 //!
 //! ```text
-//! kernel ─► decode ─► symbolize ─► aggregate ─► encode ─► export
-//!    ▲
-//!    └── discover ◄── python, unwind ◄── elf ◄── process ◄── launch
+//! commands      one file per command, what a person reads
+//! daemon        the agent of a host: windows, targets, HTTP server, telemetry
+//! session       one sampling session: load, drain, end
+//! config        file, environment, flags → one validated configuration
+//! export        one file per destination; queue, spool, retry
+//! store         the folder of profiles as data
+//! formats       pprof, folded, SVG
+//! aggregate     samples → profiles of a window
+//! bpf           load, attach, ring buffer, maps; the only user of aya
+//! targets       which processes, and what they are called
+//! symbolize     addresses and code objects → names and lines
+//! python        find, identify and read CPython
+//! binaries      ELF files: symbols, unwind tables
+//! process       one process from outside
+//! profile       the model
+//! http_client, text, cache   what anyone may use
 //! ```
 //!
-//! [`cli`] and [`config`] say what to do; [`labels`] says what a process is called and whether it is
-//! to be profiled, with names that [`kubernetes`] asks for; [`listen`] and [`telemetry`] tell how the
-//! agent of a host is doing; [`doctor`] looks at a process as a capture would and says what is in the
-//! way of it; [`kept`] reads again what was exported to a folder.
-//!
-//! Invariants: [`run`] alone wires the rooms; [`kernel`] alone uses aya; [`http`] and [`listen`]
-//! alone open sockets; what comes from another process, from a file or from the kernel is untrusted
-//! and bounded; an expected race (a process gone, a record cut short) is counted, not an error.
+//! Invariants: [`session`] alone connects the stages; [`bpf`] alone uses aya; [`http_client`] and the
+//! HTTP server of [`daemon`] alone open sockets; what comes from another process, from a file or from
+//! the kernel is untrusted and bounded; an expected race (a process gone, a truncated record) is
+//! counted, not an error.
 
-pub mod aggregate;
-pub mod cli;
-pub mod code;
+#![allow(
+    unreachable_pub,
+    reason = "modules are closed to other crates; the feature `testing` opens some of their items"
+)]
+
+mod aggregate;
+mod binaries;
+mod bpf;
+mod cache;
 #[cfg(test)]
 #[allow(
     dead_code,
@@ -28,27 +43,21 @@ pub mod code;
 )]
 #[path = "../tests/collectors/mod.rs"]
 mod collectors;
-pub mod config;
-pub mod decode;
-pub mod discover;
-pub mod doctor;
-pub mod elf;
-pub mod encode;
-pub mod export;
-pub mod generations;
-pub mod http;
-pub mod kept;
-pub mod kernel;
-pub mod kubernetes;
-pub mod labels;
-pub mod launch;
-pub mod listen;
-pub mod process;
-pub mod profile;
-pub mod python;
-pub mod record;
-pub mod report;
-pub mod run;
-pub mod symbolize;
-pub mod telemetry;
-pub mod unwind;
+mod commands;
+mod config;
+mod daemon;
+mod export;
+mod formats;
+mod http_client;
+mod process;
+mod profile;
+mod python;
+mod session;
+mod store;
+mod symbolize;
+mod targets;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod text;
+
+pub use commands::main;

@@ -12,15 +12,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{
-    labels::{
-        self, Labeller,
-        facts::{Facts, Wanted},
-        pods::{HostFiles, Pods},
-    },
+use agent::testing::{
     process::{
         Process,
         cgroup::{Cgroup, QualityOfService, Runtime},
+    },
+    targets::labels::{
+        self, Labeller,
+        facts::{Facts, Wanted},
+        pods::{HostFiles, Pods},
     },
 };
 use control_groups::Groups;

@@ -12,7 +12,7 @@ use std::{
     process::Command,
 };
 
-use agent::config::CLUSTER_VARIABLES;
+use agent::testing::config::CLUSTER_VARIABLES;
 use containerfile::{told_capabilities, told_options};
 use serde::Deserialize as _;
 use serde_yaml_ng::{Deserializer, Value};

@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{
-    elf::Elf,
+use agent::testing::{
+    binaries::elf::Elf,
     process::Process,
     python::{
         self, Detector, Interpreter, layouts::LayoutSource, line_table::LineTable, text,

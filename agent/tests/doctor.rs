@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use agent::doctor::examine;
+use agent::testing::commands::examine;
 use xtask::interpreters;
 
 #[test]

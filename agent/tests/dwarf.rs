@@ -10,8 +10,8 @@ use std::{
     sync::LazyLock,
 };
 
-use agent::{
-    elf::{DebugFiles, Elf},
+use agent::testing::{
+    binaries::elf::{DebugFiles, Elf},
     process::Process,
     python::{
         Version,

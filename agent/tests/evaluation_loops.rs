@@ -4,7 +4,10 @@
 
 use std::{fs::File, ops::Range, path::Path, process::Command};
 
-use agent::{elf::Elf, python::evaluation_loop::ranges, unwind::compile};
+use agent::testing::{
+    binaries::{elf::Elf, unwind::compile},
+    python::evaluation_loop::ranges,
+};
 use agent_common::unwind::RuleFlags;
 use xtask::interpreters;
 

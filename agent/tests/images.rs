@@ -18,10 +18,10 @@ use std::{
     sync::LazyLock,
 };
 
-use agent::{
-    elf::Elf,
+use agent::testing::{
+    binaries::elf::Elf,
     process::{Process, file_name},
-    python::{Detector, outside},
+    python::{Detector, remote},
 };
 use agent_common::{
     layout::{ABSENT, GilStyle},
@@ -83,7 +83,7 @@ static IMAGES: LazyLock<Vec<(String, Image)>> = LazyLock::new(|| {
 #[test]
 fn every_image_gives_the_stacks_that_the_interpreter_had() {
     for (name, image) in &*IMAGES {
-        let stacks = outside::read(image, &image.facts.target()).unwrap();
+        let stacks = remote::read(image, &image.facts.target()).unwrap();
         let stacks = render(&stacks);
         let mut lines = stacks.lines().zip(image.stacks.lines());
         let different = lines.find(|(read, stored)| read != stored);
@@ -98,7 +98,7 @@ fn every_thread_is_found_by_its_id_and_proved() {
         let target = image.facts.target();
         let layout = &target.layout;
         let mut scratch = Box::new(Scratch::new());
-        for stack in outside::read(image, &target).unwrap() {
+        for stack in remote::read(image, &target).unwrap() {
             let id = stack.thread_id;
             let mut search = Search::new();
             search
@@ -143,7 +143,7 @@ proptest! {
             stacks: String::new(),
             pieces,
         };
-        let _ = outside::read(&damaged, &damaged.facts.target());
+        let _ = remote::read(&damaged, &damaged.facts.target());
     }
 }
 
@@ -154,11 +154,11 @@ fn record(interpreter: &Interpreter, folder: &Path) {
     let facts = facts(interpreter, &scenarios.version, &process);
     let target = facts.target();
     let memory = process.memory().unwrap();
-    let (_, differences) = scenarios.settle(|| outside::read(memory, &target).unwrap());
+    let (_, differences) = scenarios.settle(|| remote::read(memory, &target).unwrap());
     assert_eq!(differences, [""; 0], "{interpreter}");
 
     let recording = Recording::new(memory);
-    let stacks = outside::read(&recording, &target).unwrap();
+    let stacks = remote::read(&recording, &target).unwrap();
     let image = Image {
         stacks: render(&stacks),
         pieces: recording.pieces(),

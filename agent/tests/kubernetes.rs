@@ -14,10 +14,12 @@ use std::{
     time::Duration,
 };
 
-use agent::{
-    export::{Authentication, HttpConfig, SecretSource, TlsConfig},
-    kubernetes::{By, Config, Lists, Names},
-    labels::pods::{Answer, Question},
+use agent::testing::{
+    http_client::{Authentication, HttpConfig, SecretSource, TlsConfig},
+    targets::{
+        kubernetes::{By, Config, Lists, Names},
+        labels::pods::{Answer, Question},
+    },
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -8,8 +8,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use agent::{
-    elf::Elf,
+use agent::testing::{
+    binaries::elf::Elf,
     process::Process,
     python::{
         Detector, Error, Interpreter,

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use agent::python::line_table::LineTable;
+use agent::testing::python::line_table::LineTable;
 use agent_common::layout::LineTableFormat;
 use xtask::interpreters::{self, Interpreter};
 

@@ -12,9 +12,9 @@ use std::{
     process::Command,
 };
 
-use agent::{
-    elf::Elf,
-    encode::{self, Format},
+use agent::testing::{
+    binaries::elf::Elf,
+    formats::{self, Format},
     profile::{self, Executable, ExecutableKind},
 };
 use tempfile::TempDir;
@@ -68,10 +68,10 @@ impl Written {
         fs::write(&source, SOURCE).unwrap();
         let profile = made(source.to_str().unwrap());
         let mut bytes = Vec::new();
-        encode::encode(
+        formats::encode(
             &profile,
             Format::Pprof,
-            &encode::Options::default(),
+            &formats::Options::default(),
             &mut bytes,
         )
         .unwrap();

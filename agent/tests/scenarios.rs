@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{
+use agent::testing::{
     process::Process,
-    python::{Detector, outside},
+    python::{Detector, remote},
 };
 use xtask::interpreters;
 
@@ -56,7 +56,7 @@ fn every_frame_of_every_thread_is_the_interpreter_s_own() {
         let python = Detector::default().detect(&process).unwrap();
         assert_eq!(python.version.to_string(), scenarios.version);
         let (stacks, differences) =
-            scenarios.settle(|| outside::threads(&process, &python).unwrap());
+            scenarios.settle(|| remote::threads(&process, &python).unwrap());
         let frames: usize = stacks.iter().map(|stack| stack.frames.len()).sum();
         println!(
             "{interpreter}: {} threads, {frames} frames, {} different",
@@ -92,7 +92,7 @@ fn the_thread_that_runs_is_the_one_that_is_attached() {
         // The main thread has to come to its wait first.
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let attached: Vec<_> = outside::threads(&process, &python)
+            let attached: Vec<_> = remote::threads(&process, &python)
                 .unwrap()
                 .iter()
                 .map(|stack| (stack.thread_id == spinning, stack.is_attached))

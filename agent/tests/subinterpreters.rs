@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{
+use agent::testing::{
     process::Process,
-    python::{Detector, outside},
+    python::{Detector, remote},
 };
 use agent_common::record::WalkEnd;
 use xtask::interpreters;
@@ -45,7 +45,7 @@ fn the_frames_of_all_interpreters_are_one_stack() {
         let python = Detector::default().detect(&process).unwrap();
         let deadline = Instant::now() + PATIENCE;
         let stack = loop {
-            let mut stacks = outside::threads(&process, &python).unwrap();
+            let mut stacks = remote::threads(&process, &python).unwrap();
             assert_eq!(stacks.len(), 1, "{interpreter}");
             let stack = stacks.remove(0);
             if stack.is_attached == Some(false) || Instant::now() > deadline {

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use agent::python::{Detector, outside};
+use agent::testing::python::{Detector, remote};
 use xtask::interpreters;
 
 #[path = "data/scenarios.rs"]
@@ -36,7 +36,7 @@ fn the_stack_is_that_of_what_runs_now() {
             let interpreter = Detector::default().detect(&process).unwrap();
             assert_eq!(interpreter.version.to_string(), scenarios.version);
             let (stacks, differences) =
-                scenarios.settle(|| outside::threads(&process, &interpreter).unwrap());
+                scenarios.settle(|| remote::threads(&process, &interpreter).unwrap());
             let frames = stacks.iter().map(|stack| stack.frames.len()).sum::<usize>();
             println!("{version} {library}: {frames} frames, {differences:?}");
             different += differences.len();

@@ -18,8 +18,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use agent::{
-    elf::{DebugFiles, Elf},
+use agent::testing::{
+    binaries::elf::{DebugFiles, Elf},
     symbolize::native::{Found, Frame, Limits, Symbols},
 };
 

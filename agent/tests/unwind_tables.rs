@@ -11,10 +11,12 @@ use std::{
     path::PathBuf,
 };
 
-use agent::{
-    elf::Elf,
+use agent::testing::{
+    binaries::{
+        elf::Elf,
+        unwind::{Rules, compile, pack},
+    },
     process::maps,
-    unwind::{Rules, compile, pack},
 };
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved, Search};
 use goblin::elf::header::EM_X86_64;

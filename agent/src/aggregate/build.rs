@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use agent_common::record::{Frame, NativeFrame};
 
-use super::{About, resolve::Resolve, unwinding::Walks};
+use super::{About, unwinding::Walks};
 use crate::profile::{
     Code, Executable, ExecutableId, FrameKind, Function, FunctionId, Interned, LeftOut, Line,
     Location, LocationId, Losses, NativeResolved, Process, ProcessIndex, Profile, Resolved, Sample,
     Stack, StackId, Thread, ThreadIndex, index,
 };
+use crate::symbolize::Resolve;
 
 /// What a profile is made of.
 #[derive(Default)]

@@ -13,7 +13,6 @@
 mod build;
 mod filter;
 mod python;
-mod resolve;
 #[cfg(test)]
 mod tests;
 mod unwinding;
@@ -31,13 +30,13 @@ use agent_common::record::{NativeEnd, Sample, WalkEnd};
 use self::whole::Sampled;
 pub use self::{
     filter::{Filter, NoSuchThread, SeenThread, ThreadFilter},
-    resolve::{Resolve, unknown},
     window::Window,
 };
 use crate::{
-    generations::Generations,
+    bpf::record::{NativeStack, Stack},
+    cache::generations::Generations,
     profile::{LeftOut, Process, Profile},
-    record::{NativeStack, Stack},
+    symbolize::Resolve,
 };
 
 /// What has been sampled so far.

@@ -2,7 +2,7 @@
 
 use agent_common::record::Frame;
 
-use crate::record::Stack;
+use crate::bpf::record::Stack;
 
 /// Python frames of a stack that have not been taken yet, leaf first.
 ///
@@ -85,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::Gap;
+    use crate::bpf::record::Gap;
 
     fn stack(frames: u64, gap: Option<Gap>) -> Stack {
         let frame = |symbol| Frame {

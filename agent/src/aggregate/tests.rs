@@ -6,10 +6,10 @@ use agent_common::record::{
 
 use super::{About, Aggregator, Filter, Resolve, ThreadFilter, unknown};
 use crate::{
+    bpf::record::{Gap, Stack},
     profile::{
         FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved, Unnamed,
     },
-    record::{Gap, Stack},
 };
 
 fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {

@@ -24,11 +24,11 @@ use super::{
     Key,
     build::Builder,
     python::{PythonFrames, Step},
-    resolve::Resolve,
 };
 use crate::{
+    bpf::record::{NativeStack, Stack},
     profile::{LocationId, ProcessIndex, Reached, StackId, UnwindLosses},
-    record::{NativeStack, Stack},
+    symbolize::Resolve,
 };
 
 /// Functions that CPython's tail-calling interpreter runs single instructions in (3.14 and later).

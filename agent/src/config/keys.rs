@@ -11,7 +11,7 @@ use super::{
     kubernetes,
     quantities::{Size, Time},
 };
-use crate::labels::relabel::Rules;
+use crate::targets::labels::relabel::Rules;
 
 /// A key.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use super::quantities::Time;
 use crate::{
     export::{Authentication, HttpConfig, SecretSource, TlsConfig},
-    kubernetes::{By, CA_FILE, CONNECT_TIMEOUT, Config, Lists, SOCKETS, TIMEOUT, TOKEN_FILE},
+    targets::kubernetes::{
+        By, CA_FILE, CONNECT_TIMEOUT, Config, Lists, SOCKETS, TIMEOUT, TOKEN_FILE,
+    },
 };
 
 /// Port of the kubelet that wants a token.

@@ -28,8 +28,10 @@ pub use read::{CLUSTER_VARIABLES, Error, Sources};
 
 use crate::{
     export,
-    kubernetes::Config as Kubernetes,
-    labels::{Selector, relabel::Rules},
+    targets::{
+        kubernetes::Config as Kubernetes,
+        labels::{Selector, relabel::Rules},
+    },
 };
 
 /// What the agent of a host does.

@@ -18,7 +18,7 @@ use super::{
     keys::{KEYS, Written},
     kubernetes::Cluster,
 };
-use crate::labels::Selector;
+use crate::targets::labels::Selector;
 
 /// Most bytes of a file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -230,7 +230,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         host_root: written.host_root.unwrap_or_else(|| "/".into()),
     };
     for name in labels.fixed.keys() {
-        if !crate::labels::is_name(name) {
+        if !crate::targets::labels::is_name(name) {
             let message = format!("has `{name}`: names are letters, digits and _");
             return Err(key("labels", message));
         }

@@ -3,7 +3,7 @@ use std::{fs, time::Duration};
 use super::{Config, Error, KEYS, LogFormat, Sources};
 use crate::{
     export::{Authentication, SecretSource, To},
-    kubernetes::{By, CA_FILE, TOKEN_FILE},
+    targets::kubernetes::{By, CA_FILE, TOKEN_FILE},
 };
 
 /// The configuration that is installed, in which every key is commented out.

@@ -19,14 +19,14 @@
 use std::{io, time::Duration};
 
 use super::counts::{Drop, Failures};
-use crate::http::{self, Kind};
+use crate::http_client::{self, Kind};
 
 /// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The request did.
     #[error(transparent)]
-    Request(#[from] http::Failure),
+    Request(#[from] http_client::Failure),
     /// A disk does not take it.
     #[error("cannot write '{name}' ({source})")]
     Disk {

@@ -19,18 +19,20 @@ use tokio::task::spawn_blocking;
 use super::{
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
+    report::{Parcel, Report},
+    spool::Format,
+};
+use crate::store::{
     folder::{Entry, Folder, bytes_on_disk, is_full},
     name,
-    report::{Parcel, Report},
     rotation::Rotation,
-    spool::Format,
 };
 
 /// How names end.
 pub(crate) const ENDING: &str = ".pb.gz";
 
 /// How names end, and what they begin with, until a file is complete.
-pub(super) const PARTIAL: (&str, &str) = (".", ".partial");
+pub(crate) const PARTIAL: (&str, &str) = (".", ".partial");
 
 /// Profiles of one service in one millisecond.
 const MAX_EQUAL: u32 = 9_999;

@@ -11,15 +11,12 @@ mod counts;
 mod destination;
 mod failure;
 pub(crate) mod file;
-pub(crate) mod folder;
 mod labels;
-pub(crate) mod name;
 mod otlp;
 mod parca;
 mod pyroscope;
 mod queue;
 mod report;
-mod rotation;
 mod spool;
 #[cfg(test)]
 mod support;
@@ -44,7 +41,7 @@ pub use self::{
     report::{Report, SERVICE_NAME},
     spool::{SpoolConfig, SpoolError},
 };
-pub use crate::http::{
+pub use crate::http_client::{
     Authentication, ClientCertificate, HttpConfig, HttpConfigError, Retry, Secret, SecretSource,
     TlsConfig,
 };

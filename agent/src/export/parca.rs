@@ -6,11 +6,12 @@ use prost::Message as _;
 use super::{
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    labels, name,
+    labels,
     report::{Parcel, Report},
     spool::Format,
 };
-use crate::http::{Client, HttpConfig, HttpConfigError, Version, grpc};
+use crate::http_client::{Client, HttpConfig, HttpConfigError, Version, grpc};
+use crate::store::name;
 
 /// What is called.
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";

@@ -13,14 +13,15 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::{
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    labels, name,
+    labels,
     report::{Parcel, Report},
     spool,
 };
 use crate::{
-    encode::{Format, Options, encode},
-    http::{Client, HttpConfig, HttpConfigError, Post, Version, content_type},
+    formats::{Format, Options, encode},
+    http_client::{Client, HttpConfig, HttpConfigError, Post, Version, content_type},
     profile::Profile,
+    store::name,
 };
 
 /// What is called.

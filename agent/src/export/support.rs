@@ -6,7 +6,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use super::report::{Report, SERVICE_NAME};
-use crate::encode::support::made_profile;
+use crate::formats::support::made_profile;
 
 /// A report of a service.
 pub(super) fn report(service: &str, pprof: &[u8]) -> Report {

@@ -36,7 +36,7 @@ use super::{
     report::{Parcel, Report},
     spool::{Front, Spool},
 };
-use crate::http::{BackOff, Retry};
+use crate::http_client::{BackOff, Retry};
 
 /// When a spool that cannot be read at present is tried again.
 const UNREADABLE: Duration = Duration::from_secs(1);

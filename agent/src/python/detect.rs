@@ -17,7 +17,7 @@ use super::{
     version::Version,
 };
 use crate::{
-    elf::{DebugFiles, Placement, Segments},
+    binaries::elf::{DebugFiles, Placement, Segments},
     process::{
         self, FileIdentity, OpenError, Process, file_name,
         maps::{FileId, Mapping},

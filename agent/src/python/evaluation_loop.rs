@@ -18,7 +18,7 @@
 use std::{collections::HashSet, ops::Range};
 
 use super::jumps;
-use crate::{
+use crate::binaries::{
     elf::{Elf, Error, Source, Symbol},
     unwind,
 };

@@ -13,7 +13,7 @@ use super::{
     thread_pointer,
 };
 use crate::{
-    elf::{self, DebugFiles, Elf, Segments},
+    binaries::elf::{self, DebugFiles, Elf, Segments},
     process::{FileIdentity, OpenError, file_name},
 };
 

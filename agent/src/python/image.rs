@@ -10,7 +10,7 @@ use super::{
     version::Version,
     versions::SUPPORTED,
 };
-use crate::elf::{Elf, Error, Source};
+use crate::binaries::elf::{Elf, Error, Source};
 
 /// Most bytes of constants that are searched for the version.
 const MAX_CONSTANTS: u64 = 64 << 20;

@@ -10,7 +10,7 @@ use super::{
     version::Version,
     versions::{Series, nearest_series, series_of},
 };
-use crate::elf::{Elf, Error, Source};
+use crate::binaries::elf::{Elf, Error, Source};
 use agent_common::layout::{ABSENT, GilStyle, Layout};
 
 pub use super::image::Effort;

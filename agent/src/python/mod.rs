@@ -17,7 +17,7 @@ pub mod inspect;
 mod jumps;
 pub mod layouts;
 pub mod line_table;
-pub mod outside;
+pub mod remote;
 pub mod text;
 mod thread_pointer;
 pub mod threading;

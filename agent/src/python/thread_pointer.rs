@@ -7,7 +7,7 @@
 
 use goblin::elf::header::EM_AARCH64;
 
-use crate::elf::{Elf, Error, Source};
+use crate::binaries::elf::{Elf, Error, Source};
 
 /// The distance on aarch64 with musl 1.2.
 const MUSL_AARCH64: u64 = 200;
@@ -48,7 +48,7 @@ pub(super) fn distance(machine: u16, descriptor_bytes: Option<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{MUSL_AARCH64, descriptor_bytes, distance};
-    use crate::elf::Elf;
+    use crate::binaries::elf::Elf;
     use goblin::elf::header::{EM_AARCH64, EM_X86_64};
     use std::fs::{self, File};
 

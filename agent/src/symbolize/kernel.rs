@@ -12,7 +12,7 @@ use std::{
 use thiserror::Error;
 
 use super::name;
-use crate::elf;
+use crate::binaries::elf;
 
 const TABLE: &str = "/proc/kallsyms";
 const NOTES: &str = "/sys/kernel/notes";

@@ -8,15 +8,15 @@ use agent_common::{
 };
 
 use crate::{
-    generations::Generations,
+    bpf::record::{CodeRecord, ThreadRecord},
+    cache::generations::Generations,
     profile::{FrameKind as FunctionKind, Function, Resolved},
     python::{line_table::LineTable, text, threading},
-    record::{CodeRecord, ThreadRecord},
 };
 
 /// The code objects that were sent.
 #[derive(Debug, Default)]
-pub struct Symbolizer {
+pub struct PythonSymbolizer {
     code_objects: Generations<u64, Described>,
 }
 
@@ -32,7 +32,7 @@ struct Described {
     lines: Option<LineTable>,
 }
 
-impl Symbolizer {
+impl PythonSymbolizer {
     /// Learns a code object.
     pub fn add(&mut self, record: &CodeRecord<'_>) {
         let first_line = u32::try_from(record.head.first_line).ok();
@@ -126,8 +126,8 @@ mod tests {
         record::{CodeObject, Frame, FrameKind, Header, RecordKind, Text, ThreadName},
     };
 
-    use super::Symbolizer;
-    use crate::record::{CodeRecord, ThreadRecord};
+    use super::PythonSymbolizer;
+    use crate::bpf::record::{CodeRecord, ThreadRecord};
 
     const HEADER: Header = Header {
         kind: RecordKind::CODE_OBJECT,
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    fn line(symbolizer: &mut Symbolizer, instruction_offset: u32) -> Option<u32> {
+    fn line(symbolizer: &mut PythonSymbolizer, instruction_offset: u32) -> Option<u32> {
         let frame = Frame {
             symbol: 1,
             instruction_offset,
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_line_table_grows_piece_by_piece() {
-        let mut symbolizer = Symbolizer::default();
+        let mut symbolizer = PythonSymbolizer::default();
         assert_eq!(line(&mut symbolizer, 0), None);
         symbolizer.add(&code("f", "a.py", &[2, 1, 2, 1], 0));
         assert_eq!(line(&mut symbolizer, 2), Some(11));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn thread_name(root: Option<(&str, &str)>, python: &str, tid: u32) -> String {
-        let mut symbolizer = Symbolizer::default();
+        let mut symbolizer = PythonSymbolizer::default();
         if let Some((name, file)) = root {
             symbolizer.add(&code(name, file, &[], 0));
         }

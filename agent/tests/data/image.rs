@@ -27,9 +27,9 @@ use std::{
     path::Path,
 };
 
-use agent::python::{
+use agent::testing::python::{
     Version,
-    outside::{Target, ThreadStack},
+    remote::{Target, ThreadStack},
     versions::series_of,
 };
 use agent_common::{

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use agent::process::{Process, file_name, maps::FileId};
+use agent::testing::process::{Process, file_name, maps::FileId};
 use xtask::interpreters::Interpreter;
 
 /// A file, which may be one of another root file system.

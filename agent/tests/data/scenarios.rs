@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{process::Process, python::outside::ThreadStack};
+use agent::testing::{process::Process, python::remote::ThreadStack};
 use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     record::WalkEnd,

@@ -3,12 +3,14 @@
 
 use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
 
-use agent::{
-    code::{self, Bytes, Executable},
-    elf::Elf,
+use agent::testing::{
+    binaries::{
+        elf::Elf,
+        executables::{self, Bytes, Executable},
+        unwind::{self, Rules, compile, pack},
+    },
     process::Process,
     python::evaluation_loop,
-    unwind::{self, Rules, compile, pack},
 };
 use agent_common::{
     limits::MAX_NATIVE_VISITED,
@@ -23,7 +25,7 @@ use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 /// The unwind tables of all files that were seen.
 #[derive(Default)]
 pub(crate) struct Unwinder {
-    code: code::Code,
+    code: executables::Code,
     rules: Rules,
     /// By the index of the table; [`None`] for a file that has none.
     tables: HashMap<u32, Option<unwind::Table>>,

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use agent::{
+use agent::testing::{
     process::Process,
     python::{Detector, Error},
 };
@@ -77,7 +77,7 @@ fn a_process_that_starts_another_version() {
     let error = detector.detect(&before).unwrap_err();
     assert!(matches!(
         error,
-        Error::Process(agent::process::Error::Replaced { .. })
+        Error::Process(agent::testing::process::Error::Replaced { .. })
     ));
     let new = detector
         .detect(&Process::open(child.id()).unwrap())

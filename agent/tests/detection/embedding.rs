@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use agent::{process::Process, python::Detector};
+use agent::testing::{process::Process, python::Detector};
 use xtask::interpreters;
 
 use crate::{Memory, PROGRAM, end, read_answer, start};

@@ -6,8 +6,8 @@ use std::{
     process::Command,
 };
 
-use agent::{
-    elf::Elf,
+use agent::testing::{
+    binaries::elf::Elf,
     process::Process,
     python::{
         Detector, Error, Interpreter,

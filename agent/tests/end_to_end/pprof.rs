@@ -10,7 +10,7 @@ use prost::Message as _;
 
 use super::{folded::Frame, target::ThreadStack};
 
-#[path = "../../src/encode/pprof/schema.rs"]
+#[path = "../../src/formats/pprof/schema.rs"]
 pub(crate) mod schema;
 
 /// A profile.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use agent::{
+use agent::testing::{
     process::Process,
-    python::{Detector, Interpreter as Python, outside},
+    python::{Detector, Interpreter as Python, remote},
 };
 use agent_common::{
     layout::RunStyle, mappings::Mapping, native, native::Place, record::NativeEnd, runs::Runs,
@@ -76,7 +76,7 @@ impl Comparison {
         let process = scenarios.process();
         let python = Detector::default().detect(&process).unwrap();
         assert_eq!(python.version.to_string(), scenarios.version);
-        let read = || outside::threads(&process, &python).unwrap();
+        let read = || remote::threads(&process, &python).unwrap();
         let (_, differences) = scenarios.settle(read);
         assert!(differences.is_empty(), "{interpreter}: {differences:#?}");
 
@@ -87,7 +87,7 @@ impl Comparison {
         let mut comparison = Self::default();
         let mappings = comparison.unwinder.look(&process);
         for thread in &stop.threads {
-            let is_it = |stack: &&outside::ThreadStack| stack.thread_id == thread.pthread;
+            let is_it = |stack: &&remote::ThreadStack| stack.thread_id == thread.pthread;
             let stack = stacks.iter().find(is_it).unwrap();
             let unwound = comparison.walk(&process, &mappings, &python, thread, stack);
             let agreement = Agreement::of(&comparison.unwinder, &mappings, thread, &unwound);
@@ -112,7 +112,7 @@ impl Comparison {
         mappings: &[Mapping],
         python: &Python,
         thread: &Thread,
-        stack: &outside::ThreadStack,
+        stack: &remote::ThreadStack,
     ) -> Unwound {
         let number = |count| u32::try_from(count).unwrap();
         let mut runs = Runs::new();
@@ -135,7 +135,7 @@ impl Comparison {
         thread: &Thread,
         unwound: &Unwound,
         agreement: Agreement,
-        stack: &outside::ThreadStack,
+        stack: &remote::ThreadStack,
     ) -> Option<String> {
         self.compared += 1;
         let names = Names::of(python.version);

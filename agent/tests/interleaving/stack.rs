@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use agent::python::{Version, outside::ThreadStack};
+use agent::testing::python::{Version, remote::ThreadStack};
 
 use crate::{debugger, unwinder};
 

@@ -3,8 +3,8 @@
 
 use std::{fs, ops::Range, sync::LazyLock};
 
-use agent::{
-    elf::Elf,
+use agent::testing::{
+    binaries::elf::Elf,
     symbolize::native::{Found, Limits, Symbols},
 };
 use proptest::prelude::{ProptestConfig, any, prop, proptest};

@@ -11,7 +11,7 @@
 
 use std::{num::NonZeroU32, path::Path, process::Command};
 
-use agent::symbolize::native::{Frame, Limits};
+use agent::testing::symbolize::native::{Frame, Limits};
 use xtask::interpreters;
 
 use crate::{CPP, RUST, addresses, ask, compile_cpp, frames, run, symbols};
@@ -181,7 +181,7 @@ fn interpreters_with_debugging_information() {
         let Ok(file) = std::fs::File::open(library) else {
             continue;
         };
-        if agent::elf::Elf::read(file).is_ok_and(|elf| elf.has_debug_info()) {
+        if agent::testing::binaries::elf::Elf::read(file).is_ok_and(|elf| elf.has_debug_info()) {
             check(library, 3);
             checked += 1;
         }

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use agent::symbolize::native::{Limits, Symbols};
+use agent::testing::symbolize::native::{Limits, Symbols};
 
 use crate::{frames, symbols};
 

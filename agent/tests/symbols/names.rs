@@ -1,6 +1,6 @@
 //! Which of several names an address has, and where functions end.
 
-use agent::symbolize::native::{Found, Limits, Reason};
+use agent::testing::symbolize::native::{Found, Limits, Reason};
 
 use crate::{frames, run, symbols};
 
@@ -60,7 +60,8 @@ fn names_are_chosen_well() {
         "gcc",
         &["-nostdlib", "-static", "-no-pie", "-o", paths[0], paths[1]],
     );
-    let elf = agent::elf::Elf::read(std::fs::File::open(&program).unwrap()).unwrap();
+    let elf =
+        agent::testing::binaries::elf::Elf::read(std::fs::File::open(&program).unwrap()).unwrap();
     let start = elf.section(".text").unwrap().address;
     let mut symbols = symbols(&program, &Limits::default());
     let mut name = |into: u64| match symbols.find(start + into) {

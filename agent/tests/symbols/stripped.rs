@@ -7,8 +7,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use agent::{
-    elf::{DebugFiles, Elf},
+use agent::testing::{
+    binaries::elf::{DebugFiles, Elf},
     process::Process,
     symbolize::native::{DebugInfo, Found, Limits, Symbols},
 };

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use agent::{
+use agent::testing::binaries::{
     elf::{Elf, GoFunction, GoTable},
     unwind::{Compiled, compile},
 };

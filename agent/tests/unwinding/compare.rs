@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use agent::process::Process;
+use agent::testing::process::Process;
 use agent_common::{layout::RunStyle, native::Python, runs::Runs};
 
 use crate::{

@@ -44,7 +44,11 @@ pub(crate) fn circles(edges: &Edges) -> Vec<Vec<PathBuf>> {
 
 fn reachable<'a>(edges: &'a Edges, from: &PathBuf) -> BTreeSet<&'a PathBuf> {
     let mut reached = BTreeSet::new();
-    let mut open: Vec<_> = edges.get(from).into_iter().flat_map(|to| to.keys()).collect();
+    let mut open: Vec<_> = edges
+        .get(from)
+        .into_iter()
+        .flat_map(|to| to.keys())
+        .collect();
     while let Some(file) = open.pop() {
         if reached.insert(file) {
             open.extend(edges.get(file).into_iter().flat_map(|to| to.keys()));

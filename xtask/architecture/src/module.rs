@@ -72,7 +72,10 @@ impl Tree {
         children: &Path,
         items: &[Item],
     ) -> Result<()> {
-        let items: Vec<_> = items.iter().filter(|item| !is_test(attributes(item))).collect();
+        let items: Vec<_> = items
+            .iter()
+            .filter(|item| !is_test(attributes(item)))
+            .collect();
         let used = paths::of_items(&items);
         let mut module = Module {
             path: path.clone(),
@@ -96,7 +99,11 @@ impl Tree {
                 self.add(top, file, child_path, &own, &items)?;
                 continue;
             }
-            if child.attrs.iter().any(|attribute| attribute.path().is_ident("path")) {
+            if child
+                .attrs
+                .iter()
+                .any(|attribute| attribute.path().is_ident("path"))
+            {
                 bail!("{}: `mod {name}` has a #[path]", file.display());
             }
             let flat = children.join(format!("{name}.rs"));

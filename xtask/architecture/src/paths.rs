@@ -136,7 +136,10 @@ impl<'ast> Visit<'ast> for Used {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let segments = path.segments.iter().map(|segment| segment.ident.to_string());
+        let segments = path
+            .segments
+            .iter()
+            .map(|segment| segment.ident.to_string());
         self.add(segments.collect(), false);
         visit::visit_path(self, path);
     }

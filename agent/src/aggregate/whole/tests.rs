@@ -8,11 +8,11 @@ use proptest::prelude::*;
 
 use crate::{
     aggregate::{About, Aggregator, Filter, Resolve, unknown},
+    bpf::record::{Gap, NativeStack, Stack},
     profile::{
         FrameKind, Function, LocationId, Losses, NativeFunction, NativeResolved, Process,
         ProcessIndex, Profile, Reached, Resolved, Unnamed, UnnamedLosses, UnwindLosses, Unwinding,
     },
-    record::{Gap, NativeStack, Stack},
 };
 
 /// Names of Python frames are `f` and their symbol, those of native ones `n` and their address,

@@ -8,10 +8,10 @@ use super::{
     table::Table,
 };
 use crate::{
-    encode::text::printable,
     profile::{
         ExecutableId, FrameKind, LocationId, Process, ProcessIndex, Profile, StackId, ThreadIndex,
     },
+    text::printable,
 };
 
 /// A dictionary that grows while samples are encoded.

@@ -19,11 +19,11 @@ use self::schema::Response;
 use super::{
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    name,
     report::{Parcel, Report},
     spool::Format,
 };
-use crate::http::{Client, HttpConfig, HttpConfigError, Post, Version, content_type, grpc};
+use crate::http_client::{Client, HttpConfig, HttpConfigError, Post, Version, content_type, grpc};
+use crate::store::name;
 
 /// What is called over gRPC.
 const GRPC_PATH: &str =

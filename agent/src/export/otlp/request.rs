@@ -13,9 +13,9 @@ use super::{
     },
 };
 use crate::{
-    encode::text::printable,
-    labels::attribute_name,
     profile::{self, ProcessIndex},
+    targets::labels::attribute_name,
+    text::printable,
 };
 
 /// The request for a report.

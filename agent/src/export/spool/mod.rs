@@ -14,10 +14,8 @@ mod tests;
 use std::{collections::VecDeque, io, path::PathBuf};
 
 pub(super) use self::record::Format;
-use super::{
-    folder::{Folder, Lock, bytes_on_disk, is_full, is_passing},
-    report::Parcel,
-};
+use super::report::Parcel;
+use crate::store::folder::{Folder, Lock, bytes_on_disk, is_full, is_passing};
 
 /// Number of the first parcel in an empty spool: there is room on both sides of it.
 const FIRST_NUMBER: u64 = 1 << 40;

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     collectors,
-    encode::{Format, Options, encode, support::made_profile},
+    formats::{Format, Options, encode, support::made_profile},
 };
 
 /// A clock that stands still: without it, the runtime would take the time that a socket needs for

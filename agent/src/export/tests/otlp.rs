@@ -22,9 +22,10 @@ use super::{
     *,
 };
 use crate::{
-    encode::{support::made_processes, text::printable},
     export::{OtlpConfig, OtlpProtocol},
+    formats::support::made_processes,
     profile::{Code, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
+    text::printable,
 };
 
 fn otlp(url: &str, protocol: OtlpProtocol) -> Config {

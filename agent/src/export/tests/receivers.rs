@@ -16,11 +16,11 @@ use super::{
     *,
 };
 use crate::{
-    encode::support::made_processes,
     export::{
         Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,
         pyroscope::Pyroscope,
     },
+    formats::support::made_processes,
 };
 
 /// A report whose labels are as bad as labels get.

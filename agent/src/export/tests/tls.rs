@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     export::TlsConfig,
-    http::support::certificates::{acceptor, authority, client, trusted},
+    http_client::support::certificates::{acceptor, authority, client, trusted},
 };
 
 async fn server(acceptor: TlsAcceptor, is_grpc: bool) -> Server {

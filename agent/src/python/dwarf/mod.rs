@@ -16,7 +16,7 @@ use agent_common::{
 use thiserror::Error;
 
 use super::versions::{code_bytes, frame_bytes, text_bytes, thread_bytes};
-use crate::elf::{Elf, Source};
+use crate::binaries::elf::{Elf, Source};
 use structures::{Sections, Structures};
 
 /// Why it was not used.

@@ -15,7 +15,7 @@ use gimli::{
 };
 
 use super::Error;
-use crate::elf::{self, Elf, Source};
+use crate::binaries::elf::{self, Elf, Source};
 
 /// Most bytes of all sections together, decompressed; those of CPython have 40 MB.
 const MAX_BYTES: u64 = 256 << 20;

@@ -92,7 +92,7 @@ impl SymbolCache {
 mod tests {
     use super::SymbolCache;
     use crate::{
-        elf::Elf,
+        binaries::elf::Elf,
         symbolize::native::{Found, Limits, Symbols},
     };
     use std::{cell::Cell, fs::File};

@@ -12,7 +12,7 @@ use std::{fmt, num::NonZeroU32, ops::Range};
 
 use super::name;
 use crate::{
-    elf::{self, DebugFiles, Elf, Shared, Source, Which},
+    binaries::elf::{self, DebugFiles, Elf, Shared, Source, Which},
     python::text,
 };
 pub use cache::SymbolCache;

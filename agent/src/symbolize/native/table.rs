@@ -4,7 +4,7 @@
 //! as many functions as the limits say; of functions at the same address always the same one is
 //! found, in whatever order the file has them.
 
-use crate::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable};
+use crate::binaries::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable};
 
 use super::{Reason, name};
 

@@ -16,7 +16,7 @@ use std::{
 use gimli::{Error, LittleEndian, Reader, ReaderOffsetId, Result};
 use memchr::memchr;
 
-use crate::elf::{Shared, Source as _};
+use crate::binaries::elf::{Shared, Source as _};
 
 /// Bytes of a page.
 const PAGE: usize = 8 << 10;
@@ -376,7 +376,7 @@ impl Reader for Bytes {
 #[cfg(test)]
 mod tests {
     use super::{Bytes, Meter, PAGE, Section};
-    use crate::elf::Shared;
+    use crate::binaries::elf::Shared;
     use gimli::{EndianSlice, LittleEndian, Reader};
     use proptest::prelude::{any, prop, proptest};
     use std::sync::Arc;

@@ -22,7 +22,7 @@ mod unit;
 
 use std::ops::Range;
 
-use crate::elf::{Elf, Shared};
+use crate::binaries::elf::{Elf, Shared};
 use index::{Index, Units};
 use known::{Known, KnownUnit};
 use sections::Opened;

@@ -8,7 +8,7 @@ use super::{
     Error, Files, MAX_READ,
     bytes::{Bytes, Meter, Section},
 };
-use crate::elf::{self, Elf, Shared};
+use crate::binaries::elf::{self, Elf, Shared};
 
 /// Those that say which function and which line an address is of.
 const NEEDED: [SectionId; 10] = [

@@ -1,0 +1,30 @@
+//! The bytes of an executable file.
+
+use std::{fs::File, io};
+
+use crate::binaries::elf::Source;
+
+/// The bytes of an executable file, or of one that is only in memory.
+#[derive(Debug)]
+pub enum Bytes {
+    /// A file, open for reading.
+    File(File),
+    /// A copy of memory.
+    Memory(Box<[u8]>),
+}
+
+impl Source for Bytes {
+    fn bytes(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.bytes(),
+            Self::Memory(memory) => (&**memory).bytes(),
+        }
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.fill(into, offset),
+            Self::Memory(memory) => (&**memory).fill(into, offset),
+        }
+    }
+}

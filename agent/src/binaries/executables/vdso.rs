@@ -1,0 +1,57 @@
+//! The code that the kernel puts into every process (vDSO), as a file.
+//!
+//! It is the same in all processes with the same instruction set, so that of the agent will do.
+
+use std::{fs::File, io, os::unix::fs::FileExt as _};
+
+/// Its name among a process's mappings.
+const NAME: &[u8] = b"[vdso]";
+
+/// Most bytes of it; it has a few pages.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The bytes of it, an ELF file.
+///
+/// # Errors
+///
+/// When there is none or it cannot be read.
+pub(super) fn read() -> io::Result<Vec<u8>> {
+    let maps = std::fs::read("/proc/self/maps")?;
+    let line = maps
+        .split(|&byte| byte == b'\n')
+        .find(|line| line.ends_with(NAME));
+    let (start, end) = line.and_then(addresses).ok_or(io::ErrorKind::NotFound)?;
+    let bytes = end.saturating_sub(start).min(MAX_BYTES);
+    let mut contents = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    File::open("/proc/self/mem")?.read_exact_at(&mut contents, start)?;
+    Ok(contents)
+}
+
+/// The addresses at the start of a line of `maps`.
+fn addresses(line: &[u8]) -> Option<(u64, u64)> {
+    let text = str::from_utf8(line).ok()?;
+    let (start, end) = text.split_whitespace().next()?.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((number(start)?, number(end)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        binaries::elf::Elf,
+        symbolize::native::{Found, Limits, Symbols},
+    };
+
+    #[test]
+    fn its_functions_have_names() {
+        let elf = Elf::read(super::read().unwrap()).unwrap();
+        let symbol = elf.exported_symbol("__vdso_clock_gettime");
+        let address = symbol.unwrap().unwrap().address;
+        let mut symbols = Symbols::load(elf, None, &Limits::default());
+        let Found::Known(frames) = symbols.find(address + 1) else {
+            panic!("not found");
+        };
+        // The shorter of its names.
+        assert_eq!(frames[0].name, "clock_gettime");
+    }
+}

@@ -1,0 +1,3 @@
+//! Caches that anyone may use.
+
+pub mod generations;

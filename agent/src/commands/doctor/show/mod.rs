@@ -1,0 +1,261 @@
+//! The report as its reader sees it.
+//!
+//! Invariant: names and paths of another process cannot steer the terminal.
+
+mod native;
+
+use std::{fmt, path::Path};
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{About, Report, Threads};
+use crate::{
+    python::{
+        self, Interpreter,
+        inspect::Flavour,
+        layouts::{LayoutSource, PassedOver},
+        remote,
+    },
+    text::printable,
+};
+
+/// Columns of a line, which is what a terminal has at least.
+const WIDTH: usize = 80;
+
+/// Columns of the names at the start of lines, with the space around them.
+const NAME_WIDTH: usize = 14;
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "System")?;
+        for requirement in &self.requirements {
+            let mark = if requirement.met.is_ok() {
+                "ok"
+            } else {
+                "missing"
+            };
+            line(formatter, mark, requirement.name)?;
+        }
+        if let Ok(about) = &self.process {
+            writeln!(formatter, "Process {}", self.pid)?;
+            write_process(formatter, about)?;
+        }
+        match &self.python {
+            Some(Ok(python)) => {
+                writeln!(formatter, "Interpreter")?;
+                write_interpreter(formatter, python)?;
+                if let Some(threads) = &self.threads {
+                    write_threads(formatter, threads)?;
+                }
+            }
+            Some(Err(python::Error::Unsupported { found, .. })) => {
+                writeln!(formatter, "Interpreter")?;
+                line(formatter, "build", &flavour(found.flavour))?;
+                write_passed_over(formatter, &found.passed_over)?;
+            }
+            Some(Err(_)) | None => {}
+        }
+        self.write_native(formatter)?;
+        self.write_conclusion(formatter)
+    }
+}
+
+impl Report {
+    fn write_native(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(code) = &self.native else {
+            return Ok(());
+        };
+        writeln!(formatter, "Native frames")?;
+        match code {
+            Ok(code) => native::write_code(formatter, code)?,
+            Err(error) => line(formatter, "unwinding", &format!("unknown: {error}"))?,
+        }
+        match &self.measured {
+            Some(Ok(measured)) => native::write_measured(formatter, measured),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+
+    fn write_conclusion(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let obstacles = self.obstacles();
+        if obstacles.is_empty() {
+            writeln!(formatter, "It can be profiled: agent --pid {}", self.pid)?;
+            let is_idle =
+                matches!(&self.python, Some(Ok(python)) if python.is_initialised == Some(false));
+            if is_idle {
+                writeln!(
+                    formatter,
+                    "But it does not run Python yet, or no more: samples will have no Python \
+                     frames until it does."
+                )?;
+            }
+            if let Some(Err(error)) = &self.python {
+                let text = format!("There are no Python frames: {error}");
+                for row in wrapped(&printable(&text), WIDTH) {
+                    writeln!(formatter, "{row}")?;
+                }
+            }
+        } else {
+            writeln!(formatter, "It cannot be profiled:")?;
+            for obstacle in obstacles {
+                writeln!(formatter, "  - {}", printable(&obstacle))?;
+            }
+        }
+        for (pid, version) in &self.descendants {
+            writeln!(
+                formatter,
+                "But it has started process {pid}, which runs CPython {version}: try --pid {pid}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn write_threads(
+    formatter: &mut fmt::Formatter<'_>,
+    threads: &Result<Threads, remote::Error>,
+) -> fmt::Result {
+    let text = match threads {
+        Ok(Threads {
+            whole,
+            broken: 0,
+            frames,
+        }) => format!("{whole} with {frames} frames in all, read from the outside: all are whole"),
+        Ok(Threads { whole, broken, .. }) => format!(
+            "{whole} with whole stacks, {broken} without, read from the outside (one that runs may \
+             change meanwhile)"
+        ),
+        Err(error) => error.to_string(),
+    };
+    line(formatter, "threads", &text)
+}
+
+fn write_process(formatter: &mut fmt::Formatter<'_>, about: &About) -> fmt::Result {
+    line(formatter, "name", &about.name)?;
+    line(formatter, "executable", &path(&about.executable))?;
+    if let [_, inner @ ..] = about.namespace_pids.as_slice()
+        && !inner.is_empty()
+    {
+        let ids: Vec<String> = inner.iter().map(ToString::to_string).collect();
+        let ids = format!("{} in PID namespaces of its own", ids.join(", "));
+        line(formatter, "ids", &ids)?;
+    }
+    let files = match about.has_own_mounts {
+        Some(true) => "its own, in another mount namespace, as in a container",
+        Some(false) => "those of this system",
+        None => "unknown: its mount namespace may not be read",
+    };
+    line(formatter, "files", files)
+}
+
+fn write_interpreter(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -> fmt::Result {
+    let is_executable = python
+        .images
+        .first()
+        .is_some_and(|first| first.path == python.image);
+    let kind = if is_executable {
+        "the executable itself"
+    } else {
+        "a shared library"
+    };
+    line(formatter, "version", &format!("CPython {}", python.version))?;
+    line(formatter, "build", &flavour(python.flavour))?;
+    line(
+        formatter,
+        "image",
+        &format!("{}, {kind}", path(&python.image)),
+    )?;
+    line(
+        formatter,
+        "layout",
+        &format!("from {}", source(python.layout_source)),
+    )?;
+    write_passed_over(formatter, &python.passed_over)?;
+    let head = format!("list of interpreters at {:#x}", python.interpreters_head);
+    line(formatter, "addresses", &head)?;
+    if let Some(holder) = python.gil_holder {
+        line(formatter, "", &format!("holder of the GIL at {holder:#x}"))?;
+    }
+    line(formatter, "state", initialised(python.is_initialised))?;
+    for other in &python.others {
+        let text = format!(
+            "CPython {} in {}, {}",
+            other.version,
+            path(&other.image),
+            initialised(other.is_initialised)
+        );
+        line(formatter, "also loaded", &text)?;
+    }
+    Ok(())
+}
+
+fn write_passed_over(
+    formatter: &mut fmt::Formatter<'_>,
+    passed_over: &[PassedOver],
+) -> fmt::Result {
+    for PassedOver { source: it, why } in passed_over {
+        line(formatter, "", &format!("not from {}: {why}", source(*it)))?;
+    }
+    Ok(())
+}
+
+/// A line of the report, or several if it is long.
+fn line(formatter: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
+    let mut name = name;
+    for row in wrapped(&printable(text), WIDTH - NAME_WIDTH) {
+        writeln!(formatter, "  {name:<11} {row}")?;
+        name = "";
+    }
+    Ok(())
+}
+
+/// The text in rows of at most `width` columns, unless a word alone is wider.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut row = String::new();
+    for word in text.split(' ') {
+        if !row.is_empty() && row.width() + 1 + word.width() > width {
+            rows.push(std::mem::take(&mut row));
+        }
+        if !row.is_empty() {
+            row.push(' ');
+        }
+        row.push_str(word);
+    }
+    rows.push(row);
+    rows
+}
+
+fn path(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn flavour(flavour: Flavour) -> String {
+    let purpose = if flavour.is_debug {
+        "for debugging"
+    } else {
+        "for release"
+    };
+    let lock = if flavour.is_free_threaded {
+        "free-threaded"
+    } else {
+        "with the global lock"
+    };
+    format!("{purpose}, {lock}")
+}
+
+fn source(source: LayoutSource) -> &'static str {
+    match source {
+        LayoutSource::DebugOffsets => "its own debug offsets",
+        LayoutSource::Table => "the table of its version",
+        LayoutSource::Dwarf => "its debugging information",
+    }
+}
+
+fn initialised(is_initialised: Option<bool>) -> &'static str {
+    match is_initialised {
+        Some(true) => "initialised",
+        Some(false) => "not initialised",
+        None => "unknown: its memory may not be read",
+    }
+}

@@ -1,0 +1,470 @@
+//! Where a profile goes.
+//!
+//! Invariants: whether it can go there is known before sampling begins; a file appears under its
+//! name when it is complete, never before, and until then an older one of that name stays; a file
+//! whose name nobody chose replaces none. What is no regular file (a pipe, a device) is written
+//! directly.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, IsTerminal as _, Write as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{MetadataExt as _, PermissionsExt as _, fchown},
+    },
+    path::{Path, PathBuf},
+};
+
+use tempfile::NamedTempFile;
+
+use crate::formats::Format;
+
+/// Numbers tried for a file whose name nobody chose.
+const MAX_UNNAMED: u32 = 9_999;
+
+/// Where the user wants the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Nothing was said: a file in the current folder, named after the process.
+    Unnamed,
+    /// This file.
+    File(PathBuf),
+    /// Standard output.
+    StandardOutput,
+}
+
+impl From<PathBuf> for Destination {
+    fn from(path: PathBuf) -> Self {
+        match path.to_str() {
+            Some("-" | "/dev/stdout") => Self::StandardOutput,
+            _ => Self::File(path),
+        }
+    }
+}
+
+/// An output that was writable when it was prepared.
+#[derive(Debug)]
+pub struct Output(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// Written as `temporary`, then moved to `path`, which may be there already.
+    Replaced {
+        temporary: NamedTempFile,
+        path: PathBuf,
+    },
+    /// Written as `temporary`, then moved to the first free of its numbered names.
+    Numbered {
+        temporary: NamedTempFile,
+        name: NumberedName,
+    },
+    /// Written as it comes.
+    Direct { file: File, path: PathBuf },
+    /// Written as it comes.
+    StandardOutput,
+}
+
+/// Why an output cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// A binary format would end up on somebody's screen.
+    #[error(
+        "{format} is binary and would garble the terminal: name a file with -o, or add -f folded"
+    )]
+    Terminal {
+        /// The format.
+        format: Format,
+    },
+    /// The path is a folder.
+    #[error("'{}' is a folder: name a file in it", path.display())]
+    IsFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The folder of the file is not there.
+    #[error("there is no folder '{}': create it, or name another with -o", folder.display())]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Nothing can be created in the folder.
+    #[error("cannot create a file in '{}' ({source}): name another folder with -o", folder.display())]
+    Create {
+        /// The folder.
+        folder: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file cannot be opened.
+    #[error("cannot open '{}' ({source}): name another file with -o", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The profile is made and cannot be written.
+    #[error("cannot write '{}' ({source}): the profile is lost", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Every name that could be given is taken.
+    #[error("'{}' and all its numbered names exist: name a file with -o", path.display())]
+    NoFreeName {
+        /// The first of the names.
+        path: PathBuf,
+    },
+}
+
+impl Output {
+    /// Makes sure that the output can be written, and leaves everything under its name as it is;
+    /// a file that nobody named is named after the process `pid`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written, or is a terminal and the format is binary.
+    pub fn prepare(
+        destination: &Destination,
+        format: Format,
+        pid: u32,
+    ) -> Result<Self, OutputError> {
+        let kind = match destination {
+            Destination::Unnamed => prepare_numbered(Path::new(""), format, pid)?,
+            Destination::File(path) => prepare_file(path)?,
+            Destination::StandardOutput => Kind::StandardOutput,
+        };
+        let is_terminal = match &kind {
+            Kind::Direct { file, .. } => file.is_terminal(),
+            Kind::StandardOutput => io::stdout().is_terminal(),
+            Kind::Replaced { .. } | Kind::Numbered { .. } => false,
+        };
+        if is_terminal && format.is_binary() {
+            return Err(OutputError::Terminal { format });
+        }
+        Ok(Self(kind))
+    }
+
+    /// Writes the output; tells the name of the file if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written after all.
+    pub fn commit(self, bytes: &[u8]) -> Result<Option<PathBuf>, OutputError> {
+        match self.0 {
+            Kind::Replaced { temporary, path } => replace(temporary, &path, bytes)
+                .map_err(|source| OutputError::Write {
+                    path: path.clone(),
+                    source,
+                })
+                .map(|()| Some(path)),
+            Kind::Numbered { temporary, name } => number(temporary, &name, bytes).map(Some),
+            Kind::Direct { mut file, path } => match file.write_all(bytes) {
+                Ok(()) => Ok(Some(path)),
+                Err(source) => Err(OutputError::Write { path, source }),
+            },
+            Kind::StandardOutput => {
+                let mut out = io::stdout().lock();
+                out.write_all(bytes)
+                    .and_then(|()| out.flush())
+                    .map_err(|source| OutputError::Write {
+                        path: "standard output".into(),
+                        source,
+                    })?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn prepare_numbered(folder: &Path, format: Format, pid: u32) -> Result<Kind, OutputError> {
+    Ok(Kind::Numbered {
+        temporary: temporary(folder)?,
+        name: NumberedName {
+            stem: folder.join(format!("agent-{pid}")),
+            ending: format.endings()[0],
+        },
+    })
+}
+
+fn prepare_file(path: &Path) -> Result<Kind, OutputError> {
+    let is_folder = || OutputError::IsFolder { path: path.into() };
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(is_folder());
+    }
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Err(is_folder()),
+        Ok(metadata) => Some(metadata),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(source) => {
+            return Err(OutputError::Open {
+                path: path.into(),
+                source,
+            });
+        }
+    };
+    // What stands in these folders are descriptors: moving a file there would not reach them.
+    let is_descriptor = path.starts_with("/proc") || path.starts_with("/dev/fd");
+    if is_descriptor
+        || metadata
+            .as_ref()
+            .is_some_and(|metadata| !metadata.is_file())
+    {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(path)
+            .map_err(|source| OutputError::Open {
+                path: path.into(),
+                source,
+            })?;
+        return Ok(Kind::Direct {
+            file,
+            path: path.into(),
+        });
+    }
+
+    // Through links: the file they lead to is replaced, not the link.
+    let path = match metadata {
+        Some(_) => fs::canonicalize(path).unwrap_or_else(|_| path.into()),
+        None => path.into(),
+    };
+    Ok(Kind::Replaced {
+        temporary: temporary(path.parent().unwrap_or(&path))?,
+        path,
+    })
+}
+
+/// A file that is gone when the agent ends before it is complete.
+fn temporary(folder: &Path) -> Result<NamedTempFile, OutputError> {
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let created = tempfile::Builder::new()
+        .prefix(".agent-")
+        .suffix(".part")
+        // What a shell would give it, that is, less the user's mask.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder);
+    created.map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => OutputError::NoFolder {
+            folder: folder.into(),
+        },
+        // The error itself repeats the name of the file.
+        kind => OutputError::Create {
+            folder: folder.into(),
+            source: kind.into(),
+        },
+    })
+}
+
+fn replace(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    temporary.write_all(bytes)?;
+    if let Ok(old) = fs::metadata(path) {
+        // Under sudo the old file may be the user's; it is no failure if it cannot stay so.
+        let _ = fchown(temporary.as_file(), Some(old.uid()), Some(old.gid()));
+        temporary.as_file().set_permissions(old.permissions())?;
+    }
+    match temporary.persist(path) {
+        Ok(_) => Ok(()),
+        // A single file that is mounted into a container can be written, not replaced.
+        Err(error) if error.error.kind() == io::ErrorKind::ResourceBusy => fs::write(path, bytes),
+        Err(error) => Err(error.error),
+    }
+}
+
+fn number(
+    mut temporary: NamedTempFile,
+    name: &NumberedName,
+    bytes: &[u8],
+) -> Result<PathBuf, OutputError> {
+    let failed = |path: PathBuf, source| OutputError::Write { path, source };
+    if let Err(source) = temporary.write_all(bytes) {
+        return Err(failed(name.path(1), source));
+    }
+    for number in 1..=MAX_UNNAMED {
+        let path = name.path(number);
+        temporary = match temporary.persist_noclobber(&path) {
+            Ok(_) => return Ok(path),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => error.file,
+            Err(error) => return Err(failed(path, error.error)),
+        };
+    }
+    Err(OutputError::NoFreeName { path: name.path(1) })
+}
+
+/// `agent-42.pb.gz`, `agent-42-2.pb.gz`, `agent-42-3.pb.gz` …
+#[derive(Debug)]
+struct NumberedName {
+    stem: PathBuf,
+    ending: &'static str,
+}
+
+impl NumberedName {
+    fn path(&self, number: u32) -> PathBuf {
+        let mut path = self.stem.clone().into_os_string();
+        if number > 1 {
+            path.push(format!("-{number}"));
+        }
+        path.push(".");
+        path.push(self.ending);
+        path.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read as _, os::unix::fs::symlink, thread};
+
+    use super::*;
+
+    fn prepare(path: &Path) -> Result<Output, OutputError> {
+        Output::prepare(&Destination::from(path.to_owned()), Format::Pprof, 42)
+    }
+
+    fn names_in(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pb.gz");
+        let output = prepare(&path).unwrap();
+        assert!(!path.exists());
+        assert_eq!(output.commit(b"new").unwrap(), Some(path.clone()));
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names_in(folder.path()), ["x.pb.gz"]);
+    }
+
+    #[test]
+    fn an_older_file_stays_until_the_new_one_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pb.gz");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+
+        drop(prepare(&path).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names_in(folder.path()), ["x.pb.gz"]);
+
+        prepare(&path).unwrap().commit(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file.pb"), folder.path().join("link.pb"));
+        fs::write(&file, "old").unwrap();
+        symlink("file.pb", &link).unwrap();
+        prepare(&link).unwrap().commit(b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_file_without_a_chosen_name_replaces_none() {
+        let folder = tempfile::tempdir().unwrap();
+        for content in ["first", "second", "third"] {
+            let kind = prepare_numbered(folder.path(), Format::Svg, 42).unwrap();
+            Output(kind).commit(content.as_bytes()).unwrap();
+        }
+        assert_eq!(
+            names_in(folder.path()),
+            ["agent-42-2.svg", "agent-42-3.svg", "agent-42.svg"]
+        );
+        let read = |name| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("agent-42.svg"), "first");
+        assert_eq!(read("agent-42-3.svg"), "third");
+    }
+
+    #[test]
+    fn a_folder_is_no_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = prepare(folder.path()).unwrap_err();
+        assert!(matches!(error, OutputError::IsFolder { .. }), "{error}");
+        let error = prepare(&folder.path().join("new/")).unwrap_err();
+        assert!(matches!(error, OutputError::IsFolder { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = prepare(&missing.join("x.svg")).unwrap_err();
+        assert!(
+            matches!(&error, OutputError::NoFolder { folder } if *folder == missing),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_named() {
+        // Not even root may create files there.
+        let error = prepare(Path::new("/sys/kernel/x.svg")).unwrap_err();
+        assert!(
+            matches!(&error, OutputError::Create { folder, .. } if folder == Path::new("/sys/kernel")),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_file_in_place_of_a_folder_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = prepare(&file.join("x.svg")).unwrap_err();
+        assert!(matches!(error, OutputError::Open { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_device_is_written_directly() {
+        let output = prepare(Path::new("/dev/null")).unwrap();
+        assert!(matches!(output.0, Kind::Direct { .. }));
+        output.commit(b"bytes").unwrap();
+        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+
+        let output = prepare(Path::new("/dev/full")).unwrap();
+        let error = output.commit(b"bytes").unwrap_err();
+        assert!(matches!(error, OutputError::Write { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_is_written_directly() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        let reader = thread::spawn({
+            let path = path.clone();
+            move || {
+                let mut bytes = Vec::new();
+                File::open(path).unwrap().read_to_end(&mut bytes).unwrap();
+                bytes
+            }
+        });
+        prepare(&path).unwrap().commit(b"bytes").unwrap();
+        assert_eq!(reader.join().unwrap(), b"bytes");
+        assert_eq!(names_in(folder.path()), ["pipe"]);
+    }
+
+    #[test]
+    fn a_descriptor_of_a_file_is_written_not_replaced() {
+        use std::os::fd::AsRawFd as _;
+
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        prepare(&path).unwrap().commit(b"bytes").unwrap();
+        assert_eq!(fs::read(file.path()).unwrap(), b"bytes");
+    }
+}

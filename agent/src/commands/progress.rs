@@ -1,0 +1,69 @@
+//! A line that tells how sampling goes.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::text::plural;
+
+/// A line that tells how sampling goes; cleared when it is finished or dropped.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    total: String,
+}
+
+impl Progress {
+    /// Begins the line of a run that takes so long.
+    #[must_use]
+    pub fn new(total: Duration) -> Self {
+        // Shows nothing where standard error is not a terminal.
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        // The message is cut where the terminal ends.
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner())
+            .tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏");
+        bar.set_style(style);
+        let progress = Self {
+            bar,
+            total: humantime::format_duration(total).to_string(),
+        };
+        progress.update(Duration::ZERO, 0);
+        progress
+    }
+
+    /// Draws the line anew; it moves on as often as this is called.
+    pub fn update(&self, elapsed: Duration, samples: u64) {
+        self.bar.set_message(format!(
+            "{} of {} · {samples} {} · Ctrl-C ends early",
+            elapsed_text(elapsed),
+            self.total,
+            plural(samples, "sample", "samples"),
+        ));
+        self.bar.tick();
+    }
+
+    /// Clears the line.
+    pub fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// For example `4.2s` or `1m 04s`.
+fn elapsed_text(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        0..60 => format!("{}.{}s", elapsed.as_secs(), elapsed.subsec_millis() / 100),
+        seconds => format!("{}m {:02}s", seconds / 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_told_in_seconds() {
+        assert_eq!(elapsed_text(Duration::from_millis(4_256)), "4.2s");
+        assert_eq!(elapsed_text(Duration::from_secs(64)), "1m 04s");
+    }
+}

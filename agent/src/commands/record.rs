@@ -1,0 +1,158 @@
+//! One capture of a process or a program: from its options to the written profile.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::Result;
+
+use super::{
+    cli::{Options, Target},
+    output::Output,
+    progress::Progress,
+    summary::Summary,
+};
+use crate::{
+    bpf,
+    formats::encode,
+    profile::Profile,
+    python,
+    session::{End, EndReason, Observer, Scope, Session, Settings, Signals, memory},
+    targets::{
+        discovery::{Discovery, Finding},
+        launch::Waiting,
+    },
+};
+
+/// Most bytes that the symbols of files take.
+pub(super) const SYMBOL_BYTES: usize = 64 << 20;
+
+/// Samples a process, or a program from its start to its end, and writes its profile.
+///
+/// Returns the exit status, which is the program's own if one was started.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub async fn run(options: &Options) -> Result<ExitCode> {
+    memory::keep_memory_small();
+    // First: without these even the process id could be misunderstood.
+    bpf::check_requirements()?;
+    let mut discovery = Discovery::default();
+    let (pid, waiting) = match &options.target {
+        Target::Process(pid) => (*pid, None),
+        Target::Program { program, arguments } => {
+            let waiting = Waiting::new(program, arguments)?;
+            (waiting.pid(), Some(waiting))
+        }
+    };
+    let finding = if waiting.is_some() {
+        discovery.add_unknown(pid);
+        None
+    } else {
+        Some(examine(&mut discovery, pid, options)?)
+    };
+    // From here on a signal ends the capture in order, and nothing half-done is left behind.
+    let signals = match waiting {
+        Some(_) => Signals::to_pass_on()?,
+        None => Signals::to_end()?,
+    };
+    let output = Output::prepare(&options.destination, options.format, pid)?;
+
+    let settings = Settings {
+        period: Duration::from_secs(1) / options.rate,
+        native: options.native,
+        gil: options.filter.gil_only,
+        symbol_bytes: SYMBOL_BYTES,
+    };
+    let scope = Scope::Process {
+        pid,
+        finding,
+        children: options.children,
+    };
+    let mut session = Session::open(&settings, discovery, scope, &mut ()).await?;
+    let mut end = End::new(pid, options.duration, signals)?;
+    let began = session.start()?;
+    let mut program = waiting.map(Waiting::release).transpose()?;
+    let mut progress = ProgressLine::new(&program, options.duration);
+    let reason = session
+        .run(&began, &mut end, program.as_ref(), &mut progress)
+        .await?;
+    progress.finish();
+    let profile = session.finish(&began, settings.period, &options.filter);
+    drop(session);
+    let result = profile.and_then(|profile| write_profile(&profile, options, output, reason));
+    match &mut program {
+        Some(program) => {
+            let status = end.outlast(program).await?;
+            result.map(|()| status)
+        }
+        None => result.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Examines the process that a capture is of.
+fn examine(discovery: &mut Discovery, pid: u32, options: &Options) -> Result<Finding> {
+    let (finding, obstacle) = discovery.add(pid)?;
+    match obstacle {
+        // It has native frames, or may start others that are Python.
+        Some(python::Error::NotPython { .. }) if options.native || options.children => {}
+        Some(error) if options.native || options.children => {
+            let _ = writeln!(io::stderr(), "There are no Python frames: {error}");
+        }
+        Some(error) => return Err(error.into()),
+        None => {}
+    }
+    Ok(finding)
+}
+
+/// The line of progress, where there is one: a program has the terminal for itself.
+struct ProgressLine(Option<Progress>);
+
+impl ProgressLine {
+    fn new<P>(program: &Option<P>, duration: Option<Duration>) -> Self {
+        Self(match program {
+            Some(_) => None,
+            None => duration.map(Progress::new),
+        })
+    }
+
+    fn finish(self) {
+        if let Some(progress) = self.0 {
+            progress.finish();
+        }
+    }
+}
+
+impl Observer for ProgressLine {
+    fn on_progress(&mut self, elapsed: Duration, samples: u64) {
+        if let Some(progress) = &self.0 {
+            progress.update(elapsed, samples);
+        }
+    }
+}
+
+/// Encodes and writes the profile, and prints its summary.
+fn write_profile(
+    profile: &Profile,
+    options: &Options,
+    output: Output,
+    reason: EndReason,
+) -> Result<()> {
+    let mut bytes = Vec::new();
+    encode(profile, options.format, &options.encoding(), &mut bytes)?;
+    let written = output.commit(&bytes)?;
+
+    let mut stderr = io::stderr().lock();
+    // Standard error may be closed; the profile is written all the same.
+    let _ = write!(stderr, "{}", Summary::new(profile));
+    if reason == EndReason::ProcessEnded && matches!(options.target, Target::Process(_)) {
+        let _ = writeln!(stderr, "The process ended before the time was over.");
+    }
+    if let Some(path) = written {
+        let _ = writeln!(stderr, "Written to {}", path.display());
+    }
+    Ok(())
+}

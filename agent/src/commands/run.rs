@@ -1,0 +1,48 @@
+//! `agent run`: the agent of a host, or only a check of its configuration.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, Result};
+
+use super::cli::HostOptions;
+use crate::{
+    config::{CLUSTER_VARIABLES, Config, Sources},
+    daemon,
+};
+
+/// Samples every process of the host until a signal ends it; `folder` is that of the profiles if
+/// none is configured.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub async fn run(options: &HostOptions, folder: PathBuf) -> Result<ExitCode> {
+    let sources = Sources {
+        file: options.config.clone(),
+        variables: variables(),
+        flags: options.keys.clone(),
+        folder,
+    };
+    let read = || Config::read(&sources);
+    let config = read()?;
+    if options.check_config {
+        writeln!(io::stdout(), "The configuration makes sense.").context("cannot write")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    daemon::run(config, read).await
+}
+
+/// Environment variables that the configuration may be in; what is not UTF-8 is none of them.
+fn variables() -> Vec<(String, String)> {
+    let all = env::vars_os();
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| {
+            name.starts_with("AGENT_") || CLUSTER_VARIABLES.contains(&name.as_str())
+        })
+        .collect()
+}

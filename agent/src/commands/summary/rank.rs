@@ -1,0 +1,168 @@
+//! What used the most: the rows of the tables.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
+
+use crate::profile::{FrameKind, Line, Location, ProcessIndex, Profile};
+
+/// Stands for all functions of an executable that could not be told.
+const UNNAMED: &str = "[no symbol]";
+
+/// What a function used.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FunctionRow {
+    pub(crate) function: Named,
+    /// Samples in which it ran itself.
+    pub(crate) own: u64,
+    /// Samples in which it was anywhere on the stack, once however often it was there.
+    pub(crate) total: u64,
+}
+
+/// A function as people know it; what reads the same is one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    /// Of a Python function the file and the first line, of another one the executable; empty for
+    /// a marker.
+    pub(crate) place: String,
+}
+
+impl Named {
+    /// The function of a line of a location, or of a location without lines.
+    fn new(profile: &Profile, location: &Location, line: Option<&Line>) -> Self {
+        let executable = location
+            .code
+            .map(|code| profile.executable(code.executable));
+        let executable = executable.map(|executable| executable.name().into_owned());
+        let Some(line) = line else {
+            return Self {
+                name: UNNAMED.to_owned(),
+                place: executable.unwrap_or_default(),
+            };
+        };
+        let function = profile.function(line.function);
+        let place = match (function.kind, function.first_line) {
+            (FrameKind::Native | FrameKind::Kernel, _) => executable.unwrap_or_default(),
+            (FrameKind::Marker, _) => String::new(),
+            (FrameKind::Python, Some(line)) => format!("{}:{line}", function.file),
+            (FrameKind::Python, None) => function.file.clone(),
+        };
+        Self {
+            name: function.name.clone(),
+            place,
+        }
+    }
+
+    /// Those of a location, the innermost first.
+    fn of(profile: &Profile, location: &Location) -> Vec<Self> {
+        if location.lines.is_empty() {
+            return vec![Self::new(profile, location, None)];
+        }
+        let lines = location.lines.iter();
+        lines
+            .map(|line| Self::new(profile, location, Some(line)))
+            .collect()
+    }
+}
+
+/// All functions that were seen, the hottest first.
+pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
+    let mut rows = Vec::new();
+    let mut indices = HashMap::new();
+    let mut row = |function: Named| {
+        *indices.entry(function).or_insert_with_key(|function| {
+            rows.push(FunctionRow {
+                function: function.clone(),
+                own: 0,
+                total: 0,
+            });
+            rows.len() - 1
+        })
+    };
+    let locations = profile.locations.iter();
+    let locations: Vec<Vec<usize>> = locations
+        .map(|location| {
+            let functions = Named::of(profile, location).into_iter();
+            functions.map(&mut row).collect()
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    for sample in &profile.samples {
+        seen.clear();
+        let stack = profile.stacks[sample.stack.0 as usize].iter();
+        let functions = stack.flat_map(|id| &locations[id.0 as usize]);
+        for (depth, &index) in functions.enumerate() {
+            let row = &mut rows[index];
+            if depth == 0 {
+                row.own += sample.count;
+            }
+            if seen.insert(index) {
+                row.total += sample.count;
+            }
+        }
+    }
+    rows.retain(|row| row.total != 0);
+    // Of equals, the one that was seen first stays first.
+    rows.sort_by_key(|row| Reverse((row.own, row.total)));
+    rows
+}
+
+/// All processes that were sampled and their samples, the busiest first.
+pub(crate) fn busiest_processes(profile: &Profile) -> Vec<(ProcessIndex, u64)> {
+    let ids = 0..u32::try_from(profile.processes.len()).unwrap_or(u32::MAX);
+    let mut rows: Vec<_> = ids.map(|id| (ProcessIndex(id), 0)).collect();
+    for sample in &profile.samples {
+        rows[profile.process_of(sample).0 as usize].1 += sample.count;
+    }
+    rows.retain(|&(_, samples)| samples != 0);
+    rows.sort_by_key(|&(process, samples)| (Reverse(samples), process));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::support::{made_processes, made_profile};
+
+    #[test]
+    fn recursion_counts_once_in_a_stack() {
+        let profile = made_profile("");
+        let rows = hottest_functions(&profile);
+        assert_eq!((rows[0].own, rows[0].total), (150, 150));
+        assert!(rows.iter().all(|row| row.total <= profile.total()));
+        let own: u64 = rows.iter().map(|row| row.own).sum();
+        assert_eq!(own, profile.total());
+    }
+
+    #[test]
+    fn a_function_is_one_wherever_its_code_is() {
+        let rows = hottest_functions(&made_profile(""));
+        let row = |name: &str, place: &str| {
+            let mut found = rows
+                .iter()
+                .filter(|row| row.function.name == name && row.function.place == place);
+            let row = found.next().unwrap();
+            assert_eq!(found.next(), None);
+            (row.own, row.total)
+        };
+        // At two addresses, and inlined.
+        assert_eq!(row("list_sort_impl", "python3.12"), (0, 20));
+        assert_eq!(row("binarysort", "python3.12"), (0, 20));
+        assert_eq!(row("memchr::<u8>", "_speedups.abi3.so"), (6, 6));
+        assert_eq!(row("vfs_write", "[kernel]"), (0, 20));
+        assert_eq!(row("ext4_file_write_iter", "[ext4]"), (20, 20));
+        assert_eq!(row(UNNAMED, "_speedups.abi3.so"), (0, 9));
+        assert_eq!(row(UNNAMED, "[jit]"), (3, 3));
+    }
+
+    #[test]
+    fn processes_have_the_samples_of_their_threads() {
+        let mut profile = made_processes("");
+        let rows = [(0, 400), (1, 110), (2, 7)].map(|(id, count)| (ProcessIndex(id), count));
+        assert_eq!(busiest_processes(&profile), rows);
+        profile.samples.retain(|sample| sample.thread.0 > 3);
+        assert_eq!(busiest_processes(&profile), rows[1..]);
+    }
+}

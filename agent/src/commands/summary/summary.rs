@@ -1,0 +1,452 @@
+//! The result in a few lines.
+
+use std::{fmt, time::Duration};
+
+use console::Term;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::rank::{Named, busiest_processes, hottest_functions};
+use crate::text::{plural, shortened, shortened_path};
+use crate::{
+    formats::losses,
+    profile::{Process, ProcessIndex, Profile},
+    text::printable,
+};
+
+/// Processes in their table, which is there when there are several.
+const PROCESS_ROWS: usize = 5;
+/// Functions in the table.
+const FUNCTION_ROWS: usize = 10;
+/// Columns that are assumed where standard error is not a terminal.
+const DEFAULT_WIDTH: usize = 100;
+/// Fewest columns that a function or a process gets, however narrow the terminal is.
+const MIN_NAME_WIDTH: usize = 20;
+
+/// The result in a few lines: the process, or the busiest ones, the hottest functions, what is not
+/// there.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    profile: &'a Profile,
+    width: usize,
+}
+
+impl<'a> Summary<'a> {
+    /// The summary of a profile, as wide as standard error.
+    #[must_use]
+    pub fn new(profile: &'a Profile) -> Self {
+        let columns = Term::stderr().size_checked().map(|(_, columns)| columns);
+        Self {
+            profile,
+            // Serial lines and some containers' terminals say that they have none.
+            width: columns
+                .filter(|&columns| columns != 0)
+                .map_or(DEFAULT_WIDTH, usize::from),
+        }
+    }
+
+    /// The same, in so many columns.
+    #[must_use]
+    pub fn with_width(self, width: usize) -> Self {
+        Self { width, ..self }
+    }
+
+    fn write_head(&self, formatter: &mut fmt::Formatter<'_>, total: u64) -> fmt::Result {
+        let duration = self.profile.duration.as_secs_f64();
+        let subject = match &*self.profile.processes {
+            [] => "all processes".to_owned(),
+            [process] if process.pid == 0 => process_text(process),
+            [process] if process.runtime.is_empty() => {
+                format!("{} (pid {})", printable(&process.name), process.pid)
+            }
+            [process] => format!(
+                "{} (pid {}, {})",
+                printable(&process.name),
+                process.pid,
+                printable(&process.runtime)
+            ),
+            several => format!("{} processes", several.len()),
+        };
+        if total != 0 {
+            writeln!(
+                formatter,
+                "{subject}: {total} {} in {duration:.1} s, {:.2} s of CPU",
+                plural(total, "sample", "samples"),
+                seconds(total, self.profile.period),
+            )
+        } else if self.profile.left_out.total() != 0 {
+            writeln!(
+                formatter,
+                "{subject}: no samples, those of these {duration:.1} s were not asked for."
+            )
+        } else if self.profile.losses.lost_samples != 0 {
+            writeln!(
+                formatter,
+                "{subject}: no samples, those of these {duration:.1} s were lost."
+            )
+        } else {
+            let nobody = match &*self.profile.processes {
+                [] => "no process used any CPU",
+                _ => "the process used no CPU",
+            };
+            writeln!(
+                formatter,
+                "{subject}: no samples, {nobody} in these {duration:.1} s."
+            )
+        }
+    }
+
+    fn write_processes(
+        &self,
+        formatter: &mut fmt::Formatter<'_>,
+        columns: &Columns,
+    ) -> fmt::Result {
+        let rows = busiest_processes(self.profile);
+        let (shown, rest) = rows.split_at(rows.len().min(PROCESS_ROWS));
+        let process = |index: ProcessIndex| &self.profile.processes[index.0 as usize];
+        let pids = shown.iter().map(|&(index, _)| pid_text(process(index)));
+        let pid_width = pids
+            .map(|pid| pid.len())
+            .max()
+            .unwrap_or(0)
+            .max("pid".len());
+        let width = self
+            .width
+            .saturating_sub(columns.width + 3 + pid_width + 3 + 1)
+            .max(MIN_NAME_WIDTH);
+
+        writeln!(
+            formatter,
+            "\n{:>1$}   {2:>pid_width$}   process",
+            "total", columns.width, "pid"
+        )?;
+        for &(index, samples) in shown {
+            let process = process(index);
+            writeln!(
+                formatter,
+                "{}   {:>pid_width$}   {}",
+                columns.cell(samples),
+                pid_text(process),
+                shortened(&process_text(process), width)
+            )?;
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let samples = rest.iter().map(|&(_, samples)| samples).sum();
+        writeln!(
+            formatter,
+            "{}   {:>pid_width$}   … and {} more {}",
+            columns.cell(samples),
+            "",
+            rest.len(),
+            plural(rest.len() as u64, "process", "processes")
+        )
+    }
+
+    fn write_functions(
+        &self,
+        formatter: &mut fmt::Formatter<'_>,
+        columns: &Columns,
+    ) -> fmt::Result {
+        let rows = hottest_functions(self.profile);
+        let shown = &rows[..rows.len().min(FUNCTION_ROWS)];
+        let width = self
+            .width
+            .saturating_sub(2 * (columns.width + 3) + 1)
+            .max(MIN_NAME_WIDTH);
+
+        writeln!(
+            formatter,
+            "\n{:>2$}   {:>2$}   function",
+            "self", "total", columns.width
+        )?;
+        for row in shown {
+            writeln!(
+                formatter,
+                "{}   {}   {}",
+                columns.cell(row.own),
+                columns.cell(row.total),
+                function_text(&row.function, width)
+            )?;
+        }
+        match rows.len() - shown.len() {
+            0 => Ok(()),
+            rest => writeln!(
+                formatter,
+                "… and {rest} more {}",
+                plural(rest as u64, "function", "functions")
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.profile.total();
+        self.write_head(formatter, total)?;
+        if total != 0 {
+            let columns = Columns::new(total, self.profile.period);
+            if self.profile.processes.len() > 1 {
+                self.write_processes(formatter, &columns)?;
+            }
+            self.write_functions(formatter, &columns)?;
+        }
+        let losses = losses::sentences(&self.profile.left_out, &self.profile.losses);
+        if !losses.is_empty() {
+            writeln!(formatter)?;
+        }
+        for sentence in losses {
+            writeln!(formatter, "{sentence}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `name  file:line` or `name  executable`; what is too wide loses the file's first folders, then the
+/// place, then the end of the name.
+fn function_text(function: &Named, width: usize) -> String {
+    let name = printable(function.name.trim());
+    let place = printable(&function.place);
+    if place.is_empty() {
+        return shortened(&name, width).into_owned();
+    }
+    let room = width.saturating_sub(name.width() + 2);
+    match shortened_path(&place, room) {
+        Some(place) => format!("{name}  {place}"),
+        None => shortened(&name, width).into_owned(),
+    }
+}
+
+/// The id of a process; nothing for several of a service.
+fn pid_text(process: &Process) -> String {
+    match process.pid {
+        0 => String::new(),
+        pid => pid.to_string(),
+    }
+}
+
+/// For example `python3.12, CPython 3.12.1`.
+fn process_text(process: &Process) -> String {
+    let name = printable(process.name.trim());
+    match (&*process.runtime, process.is_python) {
+        ("", true) => format!("{name}, Python"),
+        ("", false) => format!("{name}, no Python"),
+        (runtime, _) => format!("{name}, {}", printable(runtime)),
+    }
+}
+
+/// How numbers of samples are shown: as a share of all and as time.
+struct Columns {
+    total: u64,
+    period: Duration,
+    time_width: usize,
+    width: usize,
+}
+
+impl Columns {
+    /// Columns as wide as the largest number, which is that of all samples.
+    fn new(total: u64, period: Duration) -> Self {
+        let time_width = format!("{:.2}", seconds(total, period)).len().max(4);
+        Self {
+            total,
+            period,
+            time_width,
+            width: "100.0%".len() + 2 + time_width + 2,
+        }
+    }
+
+    /// For example ` 42.9%  1.50 s`.
+    fn cell(&self, samples: u64) -> String {
+        format!(
+            "{:>5.1}%  {:>2$.2} s",
+            percent(samples, self.total),
+            seconds(samples, self.period),
+            self.time_width
+        )
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what is shown has three digits, and so many samples nobody takes"
+)]
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole as f64
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what is shown has two decimals, and so many samples nobody takes"
+)]
+fn seconds(samples: u64, period: Duration) -> f64 {
+    samples as f64 * period.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        formats::support::{made_processes, made_profile},
+        profile::{LeftOut, Losses, Sample, StackId, Thread, ThreadIndex},
+    };
+
+    fn summary(profile: &Profile, width: usize) -> String {
+        Summary::new(profile).with_width(width).to_string()
+    }
+
+    #[test]
+    fn a_service_has_no_process_id() {
+        let mut profile = made_processes("");
+        profile.processes[0].pid = 0;
+        profile.processes[0].name = "web".to_owned();
+        let text = summary(&profile, 100);
+        assert!(text.contains("   web, CPython 3.12.1\n"), "{text}");
+        assert!(
+            text.contains("   4300   python2.7, CPython 2.7.18\n"),
+            "{text}"
+        );
+        let mut profile = made_profile("");
+        profile.processes[0].pid = 0;
+        let text = summary(&profile, 100);
+        assert!(
+            text.starts_with("python3.12, CPython 3.12.1: 400 samples in"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_hottest_functions_come_first() {
+        assert_eq!(
+            summary(&made_profile("/srv/app/main.py"), 100),
+            "\
+python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of CPU
+
+          self            total   function
+ 37.5%  1.50 s    37.5%  1.50 s   fib  /srv/app/main.py:7
+ 37.5%  1.50 s    37.5%  1.50 s   loads  /usr/lib/python3.12/json/__init__.py:299
+  7.5%  0.30 s    12.5%  0.50 s   Rows.load.<locals>.<lambda>  /srv/app/main.py:14
+  5.0%  0.20 s     5.0%  0.20 s   Straße.größe_日本  /srv/app/main.py:17
+  5.0%  0.20 s     5.0%  0.20 s   ext4_file_write_iter  [ext4]
+  2.2%  0.09 s     2.2%  0.09 s   a;b\\n\\u{1b}[31m <c> 9  x;y.py:1
+  1.5%  0.06 s     1.5%  0.06 s   memchr::<u8>  _speedups.abi3.so
+  1.2%  0.05 s    90.2%  3.61 s   main  /srv/app/main.py:3
+  0.8%  0.03 s     0.8%  0.03 s   _find_and_load  <frozen importlib._bootstrap>:1349
+  0.8%  0.03 s     0.8%  0.03 s   [no Python frames]
+… and 17 more functions
+
+12 samples were lost: the ring buffer was full.
+20 stacks were too deep: the frames between the 256 at either end are left out.
+3 samples are of threads that ran no Python.
+7 stacks lack native frames: the stack was not in memory (7).
+13 native frames have no name: the file has no symbols (9), code made at run time that nobody \
+names (3), the kernel hides its addresses (1). To name those of the kernel, run agent as root or with \
+CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
+"
+        );
+    }
+
+    #[test]
+    fn several_processes_have_a_table() {
+        let text = summary(&made_processes("/srv/app/main.py"), 100);
+        let (processes, functions) = text.split_once("\n\n          self").unwrap();
+        assert_eq!(
+            processes,
+            "\
+3 processes: 517 samples in 10.0 s, 5.17 s of CPU
+
+         total    pid   process
+ 77.4%  4.00 s   4242   python3.12, CPython 3.12.1
+ 21.3%  1.10 s   4300   python2.7, CPython 2.7.18
+  1.4%  0.07 s   4301   #; s\\nh, no Python"
+        );
+        assert!(functions.contains("Rows.load.<locals>.<lambda>"), "{text}");
+    }
+
+    #[test]
+    fn many_processes_are_summed_up() {
+        let mut profile = made_processes("");
+        for tid in 0..40 {
+            profile.processes.push(Process {
+                pid: 5000 + tid,
+                name: "worker".repeat(20),
+                ..Process::default()
+            });
+            profile.threads.push(Thread {
+                process: ProcessIndex(3 + tid),
+                tid,
+                name: String::new(),
+            });
+            profile.samples.push(Sample {
+                stack: StackId(8),
+                thread: ThreadIndex(7 + tid),
+                count: 1 + u64::from(tid == 39),
+            });
+        }
+        let text = summary(&profile, 60);
+        let lines: Vec<_> = text.lines().skip(6).take(4).collect();
+        assert_eq!(
+            lines,
+            [
+                "  0.4%  0.02 s   5039   workerworkerworkerworkerworkerwork…",
+                "  0.2%  0.01 s   5000   workerworkerworkerworkerworkerwork…",
+                "  6.8%  0.38 s          … and 38 more processes",
+                "",
+            ]
+        );
+        assert!(lines.iter().all(|line| line.width() < 60));
+    }
+
+    #[test]
+    fn the_table_is_no_wider_than_the_terminal() {
+        let text = summary(&made_profile("/srv/app/main.py"), 60);
+        let table: Vec<_> = text.lines().skip(2).take(11).collect();
+        assert!(table.iter().all(|line| line.width() <= 60), "{text}");
+        assert!(table[2].ends_with("   loads  …/__init__.py:299"), "{text}");
+        assert!(table[3].ends_with("   Rows.load.<locals>.<lamb…"), "{text}");
+    }
+
+    #[test]
+    fn no_samples_are_explained() {
+        let mut profile = made_profile("");
+        profile.samples.clear();
+        profile.losses = Losses::default();
+        assert_eq!(
+            summary(&profile, 80),
+            "python3.12 (pid 4242, CPython 3.12.1): \
+             no samples, the process used no CPU in these 10.0 s.\n"
+        );
+        profile.left_out.without_gil = 1;
+        assert!(summary(&profile, 80).ends_with(
+            "no samples, those of these 10.0 s were not asked for.\n\n\
+             1 sample is of threads that did not hold the GIL, and left out.\n"
+        ));
+        profile.left_out = LeftOut::default();
+        profile.losses.lost_samples = 1;
+        assert!(summary(&profile, 80).ends_with(
+            "no samples, those of these 10.0 s were lost.\n\n\
+             1 sample was lost: the ring buffer was full.\n"
+        ));
+        profile.losses = Losses::default();
+        profile.processes.clear();
+        assert_eq!(
+            summary(&profile, 80),
+            "all processes: no samples, no process used any CPU in these 10.0 s.\n"
+        );
+    }
+
+    #[test]
+    fn one_sample_is_not_samples() {
+        let mut profile = made_profile("");
+        profile.samples.truncate(1);
+        profile.samples[0].count = 1;
+        assert!(summary(&profile, 80).contains("): 1 sample in "));
+    }
+
+    #[test]
+    fn a_stack_without_frames_is_nobodys() {
+        let mut profile = made_profile("");
+        profile.stacks[0] = Box::from([]);
+        profile.samples.retain(|sample| sample.stack == StackId(0));
+        assert!(summary(&profile, 80).contains("120 samples"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Keeps the agent's own use of the processors below a limit, by sampling more seldom.
+//!
+//! Not all that it uses is for samples: where sampling more seldom has not helped, it is left at
+//! that.
+
+use std::time::{Duration, Instant};
+
+use crate::daemon::telemetry::Usage;
+
+/// Lowest rate that is gone down to, in hertz.
+const LOWEST_RATE: u32 = 1;
+
+/// Part of what was used before that must be saved by a lower rate.
+const LEAST_SAVING: f64 = 0.1;
+
+/// Part of the limit below which the rate goes up again.
+const COMFORTABLE: f64 = 0.4;
+
+/// Keeps the agent's own use of the processors below a limit.
+pub(crate) struct CpuLimit {
+    /// Most CPU time per time, as a part of one processor.
+    most: f64,
+    /// The CPU time used so far, and when that was.
+    before: (Duration, Instant),
+    /// What was used when the rate was last lowered, if it has not been raised since.
+    lowered_at: Option<f64>,
+}
+
+impl CpuLimit {
+    pub(crate) fn new(most: f64) -> Self {
+        Self {
+            most,
+            before: (Usage::now().cpu, Instant::now()),
+            lowered_at: None,
+        }
+    }
+
+    /// The period to go on with, if it is another one: twice as long when too much was used since
+    /// the last time, half as long when that is well below the limit, down to that of `rate`.
+    pub(crate) fn adjust(&mut self, rate: u32, period: Duration) -> Option<Duration> {
+        let now = (Usage::now().cpu, Instant::now());
+        let used = now.0.saturating_sub(self.before.0).as_secs_f64();
+        let passed = now.1.duration_since(self.before.1).as_secs_f64();
+        self.before = now;
+        let used = used / passed;
+        let adjusted = next_period(used, self.most, rate, period);
+        if adjusted > period {
+            let helped = |before: f64| used < before * (1.0 - LEAST_SAVING);
+            if !self.lowered_at.is_none_or(helped) {
+                return None;
+            }
+            self.lowered_at = Some(used);
+        } else if adjusted < period {
+            self.lowered_at = None;
+        }
+        (adjusted != period).then_some(adjusted)
+    }
+}
+
+fn next_period(used: f64, most: f64, rate: u32, period: Duration) -> Duration {
+    let shortest = Duration::from_secs(1) / rate;
+    let longest = Duration::from_secs(1) / LOWEST_RATE;
+    if used > most {
+        (period * 2).min(longest).max(shortest)
+    } else if used < most * COMFORTABLE {
+        (period / 2).max(shortest)
+    } else {
+        period
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_period;
+    use std::time::Duration;
+
+    #[test]
+    fn the_rate_goes_down_when_too_much_is_used_and_up_again_when_little_is() {
+        let millis = Duration::from_millis;
+        assert_eq!(next_period(0.06, 0.05, 20, millis(50)), millis(100));
+        assert_eq!(next_period(0.04, 0.05, 20, millis(100)), millis(100));
+        assert_eq!(next_period(0.01, 0.05, 20, millis(100)), millis(50));
+        assert_eq!(next_period(0.01, 0.05, 20, millis(50)), millis(50));
+        assert_eq!(next_period(0.06, 0.05, 20, millis(800)), millis(1000));
+        assert_eq!(next_period(0.06, 0.05, 20, millis(1000)), millis(1000));
+    }
+}

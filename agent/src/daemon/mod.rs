@@ -1,0 +1,62 @@
+//! The agent of a host: samples every process all the time, and hands a profile of each series to
+//! the exporters when a window ends.
+//!
+//! Invariants: no failure after the start ends the agent; caches are bounded, and evict what was not
+//! used for long; a window that has begun is reported, also when the agent ends or gets another
+//! configuration.
+
+mod cpu_limit;
+mod host;
+mod http_server;
+mod metrics;
+mod on_demand;
+mod target_table;
+mod telemetry;
+mod window;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use rustix::process::Signal;
+use tracing::{info, warn};
+
+use self::{host::Host, http_server::Listener};
+use crate::{
+    bpf,
+    config::{self, Config},
+    export::Exporters,
+    session::{Signals, memory::keep_memory_small},
+};
+
+/// Samples every process until a signal ends it.
+///
+/// `read_config` reads the configuration again, for `SIGHUP`.
+///
+/// # Errors
+///
+/// One sentence that says what to do. Nothing that happens later than the start is one.
+pub async fn run(
+    config: Config,
+    read_config: impl Fn() -> Result<Config, config::Error>,
+) -> Result<ExitCode> {
+    telemetry::start_logs(&config.log)?;
+    keep_memory_small();
+    bpf::check_requirements()?;
+    let mut signals = Signals::to_end_or_reload()?;
+    let exporters = Exporters::start(config.exporters.clone())?;
+    let mut listener = Listener::start(config.listen).await?;
+    if let Some(address) = listener.address() {
+        info!(%address, "listening");
+    }
+    let mut host = Host::start(config, exporters).await?;
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+    while host.follow(&mut signals, &mut listener).await? == Signal::HUP {
+        match read_config() {
+            Ok(config) => host.reconfigure(config).await?,
+            Err(error) => warn!("the configuration stays as it was: {error}"),
+        }
+    }
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    host.end().await?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,87 @@
+//! Profiles that are requested over HTTP while the agent samples.
+
+use std::time::{Duration, Instant};
+
+use super::{http_server::Asked, target_table::TargetTable};
+use crate::{
+    aggregate::Window,
+    formats::{self, Format, encode},
+    session::{Began, Session},
+};
+
+/// Most profiles that are made for requests at the same time.
+const MAX_PULLS: usize = 16;
+
+/// Profiles that are being made for requests.
+#[derive(Default)]
+pub(super) struct Pulls(Vec<Pull>);
+
+struct Pull {
+    asked: Asked,
+    window: u64,
+    began: Began,
+}
+
+impl Pull {
+    fn ends(&self) -> Instant {
+        self.began.at + self.asked.duration
+    }
+}
+
+impl Pulls {
+    /// When the next one is complete.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.0.iter().map(Pull::ends).min()
+    }
+
+    /// Begins a profile; one too many is dropped, which is an answer too.
+    pub(super) fn begin(&mut self, asked: Asked, session: &mut Session) {
+        if self.0.len() < MAX_PULLS {
+            self.0.push(Pull {
+                asked,
+                window: session.aggregator.open_window(),
+                began: Began::now(),
+            });
+        }
+    }
+
+    /// Sends the profiles that are complete, and drops those whose client is gone.
+    pub(super) fn answer(
+        &mut self,
+        session: &mut Session,
+        targets: &TargetTable,
+        period: Duration,
+    ) {
+        let now = Instant::now();
+        let is_over = |pull: &Pull| pull.ends() <= now || pull.asked.reply.is_closed();
+        while let Some(index) = self.0.iter().position(is_over) {
+            let Pull {
+                asked,
+                window,
+                began,
+            } = self.0.swap_remove(index);
+            let Some(window) = session.aggregator.close_window(window) else {
+                continue;
+            };
+            let window = matching(window, &asked, targets);
+            let profile = session.profile_of(&window, &began.about(period));
+            let mut pprof = Vec::new();
+            let options = formats::Options::default();
+            if encode(&profile, Format::Pprof, &options, &mut pprof).is_ok() {
+                // The client may be gone.
+                let _ = asked.reply.send(pprof);
+            }
+        }
+    }
+}
+
+/// The part of a window that was requested.
+fn matching(window: Window, asked: &Asked, targets: &TargetTable) -> Window {
+    let is_asked_for = |pid: u32| {
+        let labels = targets.labels(pid)?;
+        let has_label = |(name, value): &(String, String)| labels.get(name) == Some(value.as_str());
+        let is_process = asked.pid.is_none_or(|asked| asked == pid);
+        (is_process && asked.labels.iter().all(has_label)).then_some(())
+    };
+    window.split(is_asked_for).remove(&()).unwrap_or_default()
+}

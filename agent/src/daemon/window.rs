@@ -1,0 +1,125 @@
+//! A window → a profile of each series, for the exporters; and what was lost on the way.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tracing::warn;
+
+use super::target_table::TargetTable;
+use crate::{
+    aggregate::About,
+    export::{Exporters, Report},
+    formats::{self, Format, encode},
+    profile::{Losses, Profile, Reached},
+    session::{Session, warn_on_error},
+};
+
+/// Executables whose cut stacks are counted each by itself.
+const MAX_EXECUTABLES: usize = 100;
+
+/// What became of all windows so far.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    /// Windows that ended.
+    pub(crate) windows: u64,
+    /// Profiles that were handed over.
+    pub(crate) profiles: u64,
+    /// Their size as pprof, in bytes.
+    pub(crate) pprof_bytes: u64,
+    /// Samples in them.
+    pub(crate) samples: u64,
+    /// How often clocks were started anew because processors came or went.
+    pub(crate) processor_changes: u64,
+    /// Windows at whose end too much memory was used.
+    pub(crate) memory_limit_reached: u64,
+    /// Samples that found no room in a window.
+    pub(crate) lost_samples: u64,
+    /// What the profiles lack.
+    pub(crate) losses: Vec<(&'static str, u64)>,
+    /// Native stacks that lead to their entry.
+    pub(crate) whole_stacks: u64,
+    /// Native stacks that are cut, by the executable in which.
+    pub(crate) cut_stacks: BTreeMap<String, u64>,
+}
+
+impl Totals {
+    fn add(&mut self, profile: &Profile) {
+        self.profiles += 1;
+        self.samples += profile.total();
+        self.add_losses(&profile.losses);
+        for unwinding in &profile.unwinding {
+            self.whole_stacks += unwinding.whole;
+            for (reached, count) in &unwinding.ends {
+                let executable = match reached {
+                    Reached::Nothing => "none".into(),
+                    Reached::EvaluationLoop => "python".into(),
+                    Reached::Executable(id) => profile.executable(*id).path.to_string_lossy(),
+                };
+                let is_known = self.cut_stacks.contains_key(&*executable);
+                let name = if is_known || self.cut_stacks.len() < MAX_EXECUTABLES {
+                    executable.into_owned()
+                } else {
+                    "other".to_owned()
+                };
+                *self.cut_stacks.entry(name).or_default() += count;
+            }
+        }
+    }
+
+    fn add_losses(&mut self, losses: &Losses) {
+        let all = [
+            ("truncated", losses.truncated),
+            ("incomplete", losses.incomplete),
+            ("not_python", losses.not_python),
+            ("native_stack_lost", losses.lost_native_stacks),
+            ("native_stack_cut", losses.unwind.total()),
+            ("unmatched", losses.unmatched),
+        ];
+        self.losses.resize(all.len(), ("", 0));
+        for (total, (reason, count)) in self.losses.iter_mut().zip(all) {
+            *total = (reason, total.1 + count);
+        }
+    }
+}
+
+/// Ends the session's window and hands a profile of each series to the exporters.
+pub(super) fn report(
+    session: &mut Session,
+    targets: &mut TargetTable,
+    exporters: &Exporters,
+    totals: &mut Totals,
+    about: &About,
+    thread_labels: bool,
+) {
+    let window = session.aggregator.take_window();
+    totals.windows += 1;
+    totals.lost_samples += window.lost_samples();
+    for (labels, part) in window.split(|pid| targets.labels(pid)) {
+        let mut profile = session.profile_of(&part, about);
+        profile.labels = (*labels).clone().into_map();
+        totals.add(&profile);
+        if let Some(report) = encoded(profile, thread_labels) {
+            totals.pprof_bytes += report.pprof.len() as u64;
+            exporters.push(&report);
+        }
+        // Symbolizing may take long the first time.
+        warn_on_error(session.drain(targets));
+    }
+}
+
+fn encoded(profile: Profile, thread_labels: bool) -> Option<Report> {
+    let options = formats::Options {
+        threads: false,
+        without_labels: !thread_labels,
+    };
+    let mut pprof = Vec::new();
+    if let Err(error) = encode(&profile, Format::Pprof, &options, &mut pprof) {
+        // Memory does not refuse to be written to.
+        warn!("{error}");
+        return None;
+    }
+    Some(Report {
+        labels: Arc::new(profile.labels.clone()),
+        pprof: pprof.into(),
+        profile: Arc::new(profile),
+    })
+}

@@ -1,0 +1,182 @@
+//! Folded stacks: `root;…;leaf count`, one line per distinct stack.
+//!
+//! Stacks of more than one process begin with the process. Frames of Python have a colon in them,
+//! those of the kernel an ending: `flamegraph.pl --color=js` draws each of Python, native code, C++
+//! and the kernel in a colour of its own.
+//!
+//! Invariants: lines are sorted frame by frame, so that equal callers stand together; a frame has
+//! no `;` and no line break in it.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use super::{Options, frames};
+use crate::profile::Profile;
+
+/// What stands for a stack without frames.
+pub(super) const NO_FRAMES: &str = "[no frames]";
+
+/// Texts of a profile's frames.
+pub(super) struct Frames {
+    /// By [`LocationId`](crate::profile::LocationId), of each the innermost first.
+    pub(super) locations: Vec<Vec<String>>,
+    /// By [`ProcessIndex`](crate::profile::ProcessIndex); none when there is but one.
+    pub(super) processes: Option<Vec<String>>,
+    /// By [`ThreadIndex`](crate::profile::ThreadIndex); none when threads are not shown.
+    pub(super) threads: Option<Vec<String>>,
+}
+
+impl Frames {
+    /// The texts of a profile.
+    pub(super) fn new(profile: &Profile, options: Options) -> Self {
+        let locations = profile.locations.iter();
+        Self {
+            locations: locations
+                .map(|location| frames::frames(profile, location))
+                .collect(),
+            processes: (profile.processes.len() > 1).then(|| {
+                profile
+                    .processes
+                    .iter()
+                    .map(frames::process_frame)
+                    .collect()
+            }),
+            threads: options
+                .threads
+                .then(|| profile.threads.iter().map(frames::thread_frame).collect()),
+        }
+    }
+
+    /// The folded stacks of a profile: each once, sorted, without its end of line.
+    pub(super) fn lines(&self, profile: &Profile) -> Vec<String> {
+        let mut counts = BTreeMap::<Vec<&str>, u64>::new();
+        for sample in &profile.samples {
+            let mut stack = Vec::new();
+            if let Some(processes) = &self.processes {
+                stack.push(processes[profile.process_of(sample).0 as usize].as_str());
+            }
+            if let Some(threads) = &self.threads {
+                stack.push(threads[sample.thread.0 as usize].as_str());
+            }
+            let leaf_first = &profile.stacks[sample.stack.0 as usize];
+            let root_first = leaf_first.iter().rev();
+            let frames = root_first.flat_map(|id| self.locations[id.0 as usize].iter().rev());
+            stack.extend(frames.map(String::as_str));
+            if leaf_first.is_empty() {
+                stack.push(NO_FRAMES);
+            }
+            *counts.entry(stack).or_default() += sample.count;
+        }
+        counts
+            .into_iter()
+            .map(|(stack, count)| format!("{} {count}", stack.join(";")))
+            .collect()
+    }
+}
+
+/// Writes the folded stacks of a profile.
+pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
+    for line in Frames::new(profile, options).lines(profile) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        formats::support::{assert_golden, made_processes, made_profile},
+        profile::Sample,
+    };
+
+    fn folded(profile: &Profile, threads: bool) -> String {
+        let mut bytes = Vec::new();
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        write(profile, options, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn stacks_are_folded() {
+        let profile = made_profile("/srv/app/main.py");
+        assert_golden("made.folded", &folded(&profile, false));
+        assert_golden("made.threads.folded", &folded(&profile, true));
+    }
+
+    #[test]
+    fn stacks_of_several_processes_begin_with_them() {
+        let profile = made_processes("/srv/app/main.py");
+        assert_golden("processes.folded", &folded(&profile, false));
+        assert_golden("processes.threads.folded", &folded(&profile, true));
+    }
+
+    #[test]
+    fn every_line_is_a_stack_and_a_count() {
+        let profile = made_profile("/srv/app/main.py");
+        for threads in [false, true] {
+            let text = folded(&profile, threads);
+            let mut total = 0;
+            for line in text.lines() {
+                let (stack, count) = line.rsplit_once(' ').unwrap();
+                total += count.parse::<u64>().unwrap();
+                assert!(stack.split(';').all(|frame| !frame.is_empty()), "{line}");
+                let depth = profile
+                    .stacks
+                    .iter()
+                    .map(|stack| stack.len())
+                    .max()
+                    .unwrap();
+                assert!(
+                    stack.split(';').count() <= depth + usize::from(threads),
+                    "{line}"
+                );
+            }
+            assert_eq!(total, profile.total());
+        }
+    }
+
+    #[test]
+    fn a_stack_of_several_threads_is_one_line() {
+        let profile = made_profile("/srv/app/main.py");
+        let text = folded(&profile, false);
+        let loads = text.lines().filter(|line| line.contains("loads"));
+        assert_eq!(loads.count(), 1);
+        assert!(text.contains("__init__.py:346) 150\n"), "{text}");
+    }
+
+    #[test]
+    fn a_stack_without_frames_is_counted() {
+        let mut profile = made_profile("/srv/app/main.py");
+        profile.stacks[0] = Box::from([]);
+        profile.samples = vec![Sample {
+            count: 7,
+            ..profile.samples[0]
+        }];
+        assert_eq!(folded(&profile, false), "[no frames] 7\n");
+    }
+
+    #[test]
+    fn equal_callers_stand_together() {
+        // A space sorts before a semicolon: sorted as text, the second would come between.
+        let mut profile = made_profile("/srv/app/main.py");
+        profile.functions[9].name = "[a]".to_owned();
+        profile.functions[10].name = "[a] b".to_owned();
+        let (a, a_b) = (profile.stacks[6][2], profile.stacks[8][0]);
+        profile.stacks = vec![Box::from([a]), Box::from([a_b, a]), Box::from([a_b])];
+        let count = |stack| Sample {
+            stack: crate::profile::StackId(stack),
+            ..profile.samples[0]
+        };
+        profile.samples = vec![count(0), count(2), count(1)];
+        assert_eq!(
+            folded(&profile, false),
+            "[a] 120\n[a];[a] b 120\n[a] b 120\n"
+        );
+    }
+}

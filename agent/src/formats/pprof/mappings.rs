@@ -1,0 +1,194 @@
+//! What locations lie in: the executables of native and kernel frames, what stands for the Python
+//! code of the processes, and the other images of the processes.
+//!
+//! Invariants: ids are 1, 2, 3 …; the first process's executable comes first. Mappings of two
+//! processes are one only if they are equal, as those of a process and its forks are; an executable
+//! has one mapping for all processes, with the addresses that its file gives.
+
+use std::collections::HashMap;
+
+use super::{schema, strings::Strings};
+use crate::{
+    profile::{
+        Executable, ExecutableId, ExecutableKind, Image, Location, Process, ProcessIndex, Profile,
+    },
+    text::printable,
+};
+
+/// The mappings of a profile.
+pub(super) struct Mappings {
+    messages: Vec<schema::Mapping>,
+    /// Ids; the id of a key is 0.
+    ids: HashMap<schema::Mapping, u64>,
+    /// What Python frames lie in, by [`ProcessIndex`].
+    python: Vec<u64>,
+    /// What native and kernel frames lie in, by [`ExecutableId`].
+    executables: Vec<u64>,
+}
+
+impl Mappings {
+    /// Of each process the executable or all images, then what its Python frames lie in; then what
+    /// else native and kernel frames lie in.
+    pub(super) fn new(profile: &Profile, strings: &mut Strings) -> Self {
+        let mut mappings = Self {
+            messages: Vec::new(),
+            ids: HashMap::new(),
+            python: Vec::with_capacity(profile.processes.len()),
+            executables: Vec::with_capacity(profile.executables.len()),
+        };
+        let symbols = Symbols::of_executables(profile);
+        let executables: Vec<_> = profile
+            .executables
+            .iter()
+            .zip(symbols)
+            .map(|(executable, symbols)| executable_mapping(executable, symbols, strings))
+            .collect();
+        // The executables that are images of processes too, by what both know.
+        let images: HashMap<_, _> = executables
+            .iter()
+            .map(|mapping| ((mapping.filename, mapping.build_id), *mapping))
+            .collect();
+        for process in &profile.processes {
+            for image in &*process.images {
+                let mapping = image_mapping(image, strings);
+                let key = (mapping.filename, mapping.build_id);
+                mappings.id(images.get(&key).copied().unwrap_or(mapping));
+            }
+            if process.images.is_empty() {
+                let mut files = profile.executables.iter().zip(&executables);
+                let own = files.find(|(file, _)| {
+                    file.kind == ExecutableKind::File && file.path == process.executable
+                });
+                if let Some((_, mapping)) = own {
+                    mappings.id(*mapping);
+                }
+            }
+            if process.is_python {
+                mappings.id(python_mapping(process, strings));
+            }
+        }
+        for mapping in executables {
+            let id = mappings.id(mapping);
+            mappings.executables.push(id);
+        }
+        // What stands for missing frames is no code either, and has its place in every process.
+        let has_others = profile.locations.iter().any(|it| it.code.is_none());
+        for process in &profile.processes {
+            let python = if process.is_python || has_others {
+                mappings.id(python_mapping(process, strings))
+            } else {
+                0
+            };
+            mappings.python.push(python);
+        }
+        mappings
+    }
+
+    /// The id of what a location lies in that is seen in a process.
+    pub(super) fn of(&self, location: &Location, process: ProcessIndex) -> u64 {
+        match location.code {
+            Some(code) => self.executables[code.executable.0 as usize],
+            None => self.python[process.0 as usize],
+        }
+    }
+
+    pub(super) fn into_messages(self) -> Vec<schema::Mapping> {
+        self.messages
+    }
+
+    /// The id of a mapping, which is added when it is new.
+    fn id(&mut self, mapping: schema::Mapping) -> u64 {
+        *self.ids.entry(mapping).or_insert_with(|| {
+            let id = self.messages.len() as u64 + 1;
+            self.messages.push(schema::Mapping { id, ..mapping });
+            id
+        })
+    }
+}
+
+/// What is known of the locations that lie in an executable.
+#[derive(Clone, Copy, Default)]
+struct Symbols {
+    has_named: bool,
+    has_unnamed: bool,
+    has_inlined: bool,
+}
+
+impl Symbols {
+    /// By [`ExecutableId`].
+    fn of_executables(profile: &Profile) -> Vec<Self> {
+        let mut symbols = vec![Self::default(); profile.executables.len()];
+        for location in &profile.locations {
+            let Some(code) = location.code else {
+                continue;
+            };
+            let ExecutableId(index) = code.executable;
+            let symbols = &mut symbols[index as usize];
+            match location.lines.len() {
+                0 => symbols.has_unnamed = true,
+                lines => {
+                    symbols.has_named = true;
+                    symbols.has_inlined |= lines > 1;
+                }
+            }
+        }
+        symbols
+    }
+}
+
+fn image_mapping(image: &Image, strings: &mut Strings) -> schema::Mapping {
+    schema::Mapping {
+        memory_start: image.start,
+        memory_limit: image.end,
+        file_offset: image.file_offset,
+        filename: strings.index(&printable(&image.path.to_string_lossy())),
+        build_id: strings.index(image.build_id.as_deref().unwrap_or_default()),
+        ..schema::Mapping::default()
+    }
+}
+
+/// What native or kernel frames lie in: a file by its path, else a name in brackets.
+fn executable_mapping(
+    executable: &Executable,
+    symbols: Symbols,
+    strings: &mut Strings,
+) -> schema::Mapping {
+    let name = match executable.kind {
+        ExecutableKind::File => executable.path.to_string_lossy(),
+        ExecutableKind::Kernel => "[kernel.kallsyms]".into(),
+        ExecutableKind::KernelModule | ExecutableKind::Vdso | ExecutableKind::Anonymous => {
+            executable.name()
+        }
+    };
+    // Whether `go tool pprof` is kept from looking for the file here.
+    let is_settled = symbols.has_named || executable.build_id.is_none();
+    schema::Mapping {
+        id: 0,
+        memory_start: executable.start,
+        memory_limit: executable.limit,
+        file_offset: executable.file_offset,
+        filename: strings.index(&printable(&name)),
+        build_id: strings.index(executable.build_id.as_deref().unwrap_or_default()),
+        has_functions: symbols.has_named && !symbols.has_unnamed,
+        has_filenames: is_settled,
+        has_line_numbers: is_settled,
+        has_inline_frames: symbols.has_inlined,
+    }
+}
+
+/// For example `[cpython 3.12.1]`; without an interpreter `[no python]`.
+fn python_mapping(process: &Process, strings: &mut Strings) -> schema::Mapping {
+    let runtime = match (&*process.runtime, process.is_python) {
+        ("", true) => "python",
+        ("", false) => "no python",
+        (runtime, _) => runtime,
+    };
+    let name = format!("[{}]", runtime.to_lowercase());
+    schema::Mapping {
+        filename: strings.index(&printable(&name)),
+        has_functions: true,
+        has_filenames: true,
+        has_line_numbers: true,
+        ..schema::Mapping::default()
+    }
+}

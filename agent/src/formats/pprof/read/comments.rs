@@ -1,0 +1,68 @@
+//! What stands in comments.
+
+use std::collections::BTreeMap;
+
+use super::super::{LABEL, PROCESS, PROCESSES};
+use crate::{
+    formats::losses,
+    profile::{LeftOut, Losses, Process},
+};
+
+/// Most labels of a series, and most bytes of one: the agent makes fewer and shorter ones.
+const MAX_LABELS: (usize, usize) = (64, 8 << 10);
+
+/// What the comments of a file say.
+#[derive(Debug, Default)]
+pub(super) struct Comments {
+    /// What the series is called.
+    pub(super) labels: BTreeMap<String, String>,
+    /// The processes that have a comment of their own.
+    pub(super) processes: Vec<Process>,
+    /// Whether there are others.
+    pub(super) has_more_processes: bool,
+    /// What is not there because nobody wanted it.
+    pub(super) left_out: LeftOut,
+    /// What was lost.
+    pub(super) losses: Losses,
+}
+
+impl Comments {
+    /// Adds what a comment says; what is not understood is for people.
+    pub(super) fn add(&mut self, comment: &str) {
+        let label = comment.strip_prefix(LABEL);
+        if let Some((name, value)) = label.and_then(|label| label.split_once('=')) {
+            if self.labels.len() < MAX_LABELS.0 && comment.len() <= MAX_LABELS.1 {
+                self.labels.insert(name.to_owned(), value.to_owned());
+            }
+        } else if let Some(process) = process(comment) {
+            self.processes.push(process);
+        } else if comment.starts_with("and ") && comment.contains(" more process") {
+            self.has_more_processes = true;
+        } else {
+            losses::read(comment, &mut self.left_out, &mut self.losses);
+        }
+    }
+}
+
+/// Reads `process 42 (name), runtime`, where the runtime may be missing, and the same for all
+/// processes of a service.
+fn process(comment: &str) -> Option<Process> {
+    let (pid, rest) = if let Some(rest) = comment.strip_prefix(PROCESSES) {
+        (0, rest)
+    } else {
+        let (pid, rest) = comment.strip_prefix(PROCESS)?.split_once(' ')?;
+        (pid.parse().ok()?, rest)
+    };
+    let rest = rest.strip_prefix('(')?;
+    let (name, runtime) = match rest.rsplit_once("), ") {
+        Some(parts) => parts,
+        None => (rest.strip_suffix(')')?, ""),
+    };
+    Some(Process {
+        pid,
+        name: name.to_owned(),
+        is_python: !runtime.is_empty(),
+        runtime: runtime.to_owned(),
+        ..Process::default()
+    })
+}

@@ -1,0 +1,285 @@
+//! A flame graph, drawn by inferno.
+//!
+//! Colours tell where code comes from: red for the program's own, blue-green for installed packages,
+//! yellow for the standard library, green for native code, a pale green for that of the
+//! interpreter, violet for the kernel, grey for what is not code. A legend says so.
+
+mod origin;
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
+
+use inferno::flamegraph::{
+    self, Direction, TextTruncateDirection,
+    color::{BackgroundColor, Color, PaletteMap},
+};
+
+use self::origin::Origin;
+use super::{
+    Options,
+    folded::{Frames, NO_FRAMES},
+};
+use crate::profile::Profile;
+use crate::text::printable;
+
+/// Of threads, and of the frame below them all.
+const THREAD: Color = grey(220);
+/// Of processes.
+const PROCESS: Color = grey(205);
+/// What inferno draws before the frames; its own words, headings and buttons come before that.
+const FRAMES: &str = r#"<svg id="frames""#;
+
+/// What is drawn when there is nothing to draw.
+const EMPTY: &str = concat!(
+    r#"<?xml version="1.0" standalone="no"?>"#,
+    "\n",
+    r#"<svg version="1.1" width="1200" height="60" xmlns="http://www.w3.org/2000/svg">"#,
+    r#"<text x="50%" y="35" text-anchor="middle" font-family="monospace">No samples</text>"#,
+    "</svg>\n",
+);
+
+/// Writes the flame graph of a profile.
+pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
+    if profile.total() == 0 {
+        return out.write_all(EMPTY.as_bytes());
+    }
+    let frames = Frames::new(profile, options);
+    let lines = frames.lines(profile);
+    let (mut palette, origins) = palette(profile, &frames);
+
+    let mut graph = flamegraph::Options::default();
+    graph.title = title(profile);
+    graph.subtitle = Some(subtitle(profile));
+    // Root on top: of a deep stack a browser shows the part that all samples share.
+    graph.direction = Direction::Inverted;
+    // A function's name says more than the line at the end.
+    graph.text_truncate_direction = TextTruncateDirection::Right;
+    graph.bgcolors = Some(BackgroundColor::Grey);
+    graph.palette_map = Some(&mut palette);
+    graph.deterministic = true;
+    graph.no_sort = true;
+    // The line below the subtitle: what the mouse points at stands there, at the other end.
+    let legend = origin::legend(|origin| origins.contains(&origin), graph.font_size * 5 + 4);
+    let mut drawn = Vec::new();
+    flamegraph::from_lines(&mut graph, lines.iter().map(String::as_str), &mut drawn)?;
+
+    let drawn = String::from_utf8_lossy(&drawn);
+    let (head, frames) = drawn.split_at(drawn.find(FRAMES).unwrap_or(drawn.len()));
+    out.write_all(head.as_bytes())?;
+    if !frames.is_empty() {
+        out.write_all(legend.as_bytes())?;
+    }
+    out.write_all(frames.as_bytes())
+}
+
+/// The process; of several the first and how many more there are.
+fn title(profile: &Profile) -> String {
+    let Some(first) = profile.processes.first() else {
+        return "No process".to_owned();
+    };
+    let first_text = format!("{} (pid {})", printable(&first.name), first.pid);
+    match profile.processes.len() - 1 {
+        0 => first_text,
+        1 => format!("{first_text} and 1 more process"),
+        more => format!("{first_text} and {more} more processes"),
+    }
+}
+
+/// The runtime, if all processes have the same, and the samples.
+fn subtitle(profile: &Profile) -> String {
+    let mut runtimes = profile.processes.iter().map(|process| &*process.runtime);
+    let first = runtimes.next().unwrap_or_default();
+    let runtime = if first.is_empty() || runtimes.any(|runtime| runtime != first) {
+        String::new()
+    } else {
+        format!("{} · ", printable(first))
+    };
+    format!(
+        "{runtime}{} samples in {:.1} s",
+        profile.total(),
+        profile.duration.as_secs_f64()
+    )
+}
+
+/// Colours of all frames, and where the code comes from that is there.
+fn palette(profile: &Profile, frames: &Frames) -> (PaletteMap, BTreeSet<Origin>) {
+    let mut palette = PaletteMap::default();
+    let mut origins = BTreeSet::new();
+    palette.insert("", THREAD);
+    palette.insert(NO_FRAMES, Origin::Missing.color(NO_FRAMES));
+    for (location, texts) in profile.locations.iter().zip(&frames.locations) {
+        for (index, text) in texts.iter().enumerate() {
+            let origin = Origin::new(profile, location, location.lines.get(index));
+            palette.insert(text, origin.color(text));
+            origins.insert(origin);
+        }
+    }
+    for process in frames.processes.iter().flatten() {
+        palette.insert(process, PROCESS);
+    }
+    for thread in frames.threads.iter().flatten() {
+        palette.insert(thread, THREAD);
+    }
+    (palette, origins)
+}
+
+const fn grey(level: u8) -> Color {
+    Color {
+        r: level,
+        g: level,
+        b: level,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::support::{assert_golden, made_processes, made_profile};
+
+    fn svg(profile: &Profile, threads: bool) -> String {
+        let mut bytes = Vec::new();
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        write(profile, options, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_flame_graph_is_drawn() {
+        for (name, profile) in [
+            ("made.svg.txt", made_profile("/srv/app/main.py")),
+            ("processes.svg.txt", made_processes("/srv/app/main.py")),
+        ] {
+            let text = svg(&profile, true);
+            // The frames; what stands before them is inferno's script.
+            let frames = &text[text.find(r#"<svg id="frames""#).unwrap()..];
+            assert_golden(name, &frames.replace("<g>", "\n<g>"));
+        }
+    }
+
+    #[test]
+    fn processes_stand_side_by_side() {
+        let text = svg(&made_processes("/srv/app/main.py"), false);
+        assert!(text.contains(">python3.12 (pid 4242) and 2 more processes<"));
+        assert!(text.contains(">517 samples in 10.0 s<"));
+        for (process, samples) in [("python3.12 (4242)", 400), ("python2.7 (4300)", 110)] {
+            let (_, after) = text
+                .split_once(&format!("<title>{process} ({samples} samples"))
+                .unwrap();
+            let fill = after.split("fill=").nth(1).unwrap();
+            assert!(fill.starts_with("\"rgb(205,205,205)\""), "{fill}");
+        }
+    }
+
+    #[test]
+    fn the_title_says_what_was_profiled() {
+        let text = svg(&made_profile("/srv/app/main.py"), false);
+        assert!(text.contains(">python3.12 (pid 4242)<"));
+        assert!(text.contains(">CPython 3.12.1 · 400 samples in 10.0 s<"));
+        assert!(text.contains("<title>all (400 samples, 100%)</title>"));
+    }
+
+    #[test]
+    fn markers_are_grey() {
+        let text = svg(&made_profile("/srv/app/main.py"), false);
+        assert_eq!(fill(&text, "[frames left out]"), "190,190,190");
+    }
+
+    /// Red, green and blue of the frame with this title.
+    fn fill<'a>(text: &'a str, title: &str) -> &'a str {
+        let (_, after) = text.split_once(&format!("<title>{title} (")).unwrap();
+        let (_, fill) = after.split_once("fill=\"rgb(").unwrap();
+        fill.split_once(')').unwrap().0
+    }
+
+    #[test]
+    fn colours_tell_where_code_comes_from() {
+        let profile = made_profile("/srv/app/main.py");
+        let text = svg(&profile, false);
+        let titles = [
+            ("main (/srv/app/main.py:5)", Origin::Program),
+            (
+                "get (/srv/venv/lib/python3.12/site-packages/req/api.py:73)",
+                Origin::Package,
+            ),
+            (
+                "loads (/usr/lib/python3.12/json/__init__.py:346)",
+                Origin::StandardLibrary,
+            ),
+            (
+                "_find_and_load (&lt;frozen importlib._bootstrap&gt;:1360)",
+                Origin::StandardLibrary,
+            ),
+            ("__libc_start_main (libc.so.6)", Origin::Native),
+            ("_speedups.abi3.so+0x17b02", Origin::Native),
+            ("Py_RunMain (python3.12)", Origin::Interpreter),
+            ("vfs_write", Origin::Kernel),
+            ("ext4_file_write_iter", Origin::Kernel),
+        ];
+        for (title, origin) in titles {
+            let found: Vec<u8> = fill(&text, title)
+                .split(',')
+                .map(|part| part.parse().unwrap())
+                .collect();
+            let [dark, bright] = origin.range();
+            let channels = [(dark.r, bright.r), (dark.g, bright.g), (dark.b, bright.b)];
+            for (value, (dark, bright)) in found.into_iter().zip(channels) {
+                assert!((dark..=bright).contains(&value), "{title}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_legend_names_what_is_there() {
+        let legend = |profile: &Profile| {
+            let text = svg(profile, false);
+            let (_, legend) = text.split_once(r#"<text id="legend""#).unwrap();
+            let (legend, frames) = legend.split_once("</text>").unwrap();
+            assert!(frames.starts_with(FRAMES));
+            let labels = legend.split(r#"<tspan dx="4">"#).skip(1);
+            labels
+                .map(|label| label.split('<').next().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let mut profile = made_profile("/srv/app/main.py");
+        assert_eq!(
+            legend(&profile),
+            [
+                "program",
+                "packages",
+                "standard library",
+                "native code",
+                "interpreter",
+                "kernel",
+                "not known"
+            ]
+        );
+        profile.locations.truncate(1);
+        profile.stacks = vec![Box::from([crate::profile::LocationId(0)])];
+        profile.samples.truncate(1);
+        assert_eq!(legend(&profile), ["program"]);
+    }
+
+    #[test]
+    fn names_cannot_break_the_markup() {
+        let mut profile = made_profile("/srv/app/main.py");
+        "<b>&\"\u{0}\u{1b}\u{fffe}".clone_into(&mut profile.processes[0].name);
+        let text = svg(&profile, true);
+        assert!(text.contains("&lt;b&gt;&amp;"));
+        assert!(text.chars().all(|character| {
+            matches!(character, '\n' | '\t' | '\r') || !character.is_control()
+        }));
+        assert!(!text.contains('\u{fffe}'));
+    }
+
+    #[test]
+    fn no_samples_are_told_in_the_picture() {
+        let mut profile = made_profile("/srv/app/main.py");
+        profile.samples.clear();
+        assert!(svg(&profile, false).contains(">No samples<"));
+    }
+}

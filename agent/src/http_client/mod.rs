@@ -1,0 +1,461 @@
+//! Requests and their answers, for all that is asked or sent over the network.
+//!
+//! hyper and rustls themselves, and no client on top of them: what is sent here is one request
+//! after the other to one address, which needs no pool, no redirections and no cookies; and what
+//! gRPC adds for a call with one message each way is five bytes and two trailers.
+//!
+//! Invariants: at most one request of a destination is under way; an answer is bounded in size and
+//! in time; what the other side says is shown without the secrets that it was sent.
+
+mod config;
+mod connect;
+mod failure;
+pub(crate) mod grpc;
+mod retry;
+mod secret;
+#[cfg(test)]
+pub(crate) mod support;
+mod tls;
+mod watch;
+
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    HeaderMap, Method, Request, StatusCode, Uri, Version as HttpVersion,
+    body::Incoming,
+    header::{
+        ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+    },
+    http::uri::{Authority, PathAndQuery, Scheme},
+};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use self::{config::Address, connect::Connection, tls::Tls};
+pub use self::{
+    config::{Authentication, ClientCertificate, HttpConfig, HttpConfigError, TlsConfig},
+    failure::{Code, Failure, Kind},
+    retry::Retry,
+    secret::{Secret, SecretSource},
+};
+pub(crate) use self::{retry::BackOff, tls::Version};
+use crate::text::printable;
+
+/// Longest answer that is read unless more is expected, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// Longest text of an answer that is shown, in characters.
+const MAX_MESSAGE: usize = 200;
+
+/// Who asks.
+const AGENT: &str = concat!("agent/", env!("CARGO_PKG_VERSION"));
+
+/// Somebody who is asked, or sent something.
+pub(crate) struct Client {
+    address: Address,
+    version: Version,
+    authentication: Authentication,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    connect_timeout: Duration,
+    request_timeout: Duration,
+    max_answer_bytes: usize,
+    tls: Option<Arc<Mutex<Tls>>>,
+    /// The connection, while no request is under way.
+    idle: Mutex<Option<Connection>>,
+}
+
+/// What is asked for.
+pub(crate) struct Post<'a> {
+    /// Below the address; begins with `/`.
+    pub(crate) path: &'a str,
+    /// Headers of the protocol, the type of the body first.
+    pub(crate) headers: &'a [(HeaderName, &'static str)],
+    /// The body.
+    pub(crate) body: Bytes,
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    /// Its status.
+    pub(crate) status: StatusCode,
+    /// What stands before the body, and after it.
+    pub(crate) headers: HeaderMap,
+    /// The body.
+    pub(crate) body: Bytes,
+}
+
+/// What a request says of who we are; also what no message may repeat.
+struct Credentials {
+    authorization: Option<HeaderValue>,
+    hidden: Vec<String>,
+}
+
+impl Client {
+    pub(crate) fn new(config: HttpConfig, version: Version) -> Result<Self, HttpConfigError> {
+        let address = config.address()?;
+        let tls = Arc::new(Mutex::new(Tls::new(config.tls.clone(), version)));
+        Ok(Self {
+            tls: address.is_encrypted.then_some(tls),
+            address,
+            version,
+            headers: config.header_map()?,
+            authentication: config.authentication,
+            connect_timeout: config.connect_timeout,
+            request_timeout: config.request_timeout,
+            max_answer_bytes: MAX_ANSWER_BYTES,
+            idle: Mutex::new(None),
+        })
+    }
+
+    /// Whoever listens at a socket of this machine, without TLS; who we are the kernel tells.
+    pub(crate) fn on_socket(path: &Path, version: Version, timeout: Duration) -> Self {
+        Self {
+            address: Address::of_socket(path),
+            version,
+            authentication: Authentication::None,
+            headers: Vec::new(),
+            connect_timeout: timeout,
+            request_timeout: timeout,
+            max_answer_bytes: MAX_ANSWER_BYTES,
+            tls: None,
+            idle: Mutex::new(None),
+        }
+    }
+
+    /// Reads answers up to so many bytes.
+    pub(crate) fn expecting(mut self, bytes: usize) -> Self {
+        self.max_answer_bytes = bytes;
+        self
+    }
+
+    /// Adds a header to all requests.
+    pub(crate) fn add_header(
+        &mut self,
+        name: HeaderName,
+        value: &str,
+    ) -> Result<(), HttpConfigError> {
+        let value = HeaderValue::try_from(value).map_err(|_| HttpConfigError::HeaderValue {
+            name: name.to_string(),
+        })?;
+        self.headers.push((name, value));
+        Ok(())
+    }
+
+    /// Sends a request, and gives the answer, whatever its status, and a filter for its words.
+    pub(crate) async fn post(&self, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
+        self.exchange(Method::POST, post).await
+    }
+
+    /// Asks for what is at a path, which begins with `/`; gives the body if that is a success.
+    pub(crate) async fn get(&self, path: &str) -> Result<Bytes, Failure> {
+        let request = Post {
+            path,
+            headers: &[(ACCEPT, "application/json")],
+            body: Bytes::new(),
+        };
+        let (answer, words) = self.exchange(Method::GET, &request).await?;
+        Ok(answer.into_success(&words)?.body)
+    }
+
+    async fn exchange(&self, method: Method, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
+        let credentials = self.credentials().await?;
+        let mut old = self.take_idle();
+        // The other side may have closed a connection while the request was on its way to it; that
+        // says nothing about the destination.
+        if let Some(connection) = old.take() {
+            match self.send(connection, &method, post, &credentials).await {
+                Err(Failure::Cut { .. }) => {}
+                other => return other.map(|answer| (answer, Words(credentials.hidden))),
+            }
+        }
+        let connection = self.connect().await?;
+        let answer = self.send(connection, &method, post, &credentials).await?;
+        Ok((answer, Words(credentials.hidden)))
+    }
+
+    async fn send(
+        &self,
+        mut connection: Connection,
+        method: &Method,
+        post: &Post<'_>,
+        credentials: &Credentials,
+    ) -> Result<Answer, Failure> {
+        let request = self.request(method.clone(), post, credentials);
+        let exchange = async {
+            let sent = connection.send(request).await;
+            let (head, body) = sent.map_err(|source| Failure::Cut { source })?.into_parts();
+            let mut answer = Answer {
+                status: head.status,
+                headers: head.headers,
+                body: Bytes::new(),
+            };
+            match read_body(body, &mut answer, self.max_answer_bytes).await {
+                // The words beside a refusal may be long or cut: the status is what counts.
+                Err(failure) if answer.status.is_success() => Err(failure),
+                _ => Ok(answer),
+            }
+        };
+        let limit = self.request_timeout;
+        let answer = timeout(limit, exchange).await;
+        let answer = answer.unwrap_or(Err(Failure::TimedOut { limit }));
+        let answer = answer.map_err(|failure| connection.explain(failure, &self.address))?;
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        Ok(answer)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        post: &Post<'_>,
+        credentials: &Credentials,
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(post.body.clone()));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri(post.path);
+        let headers = request.headers_mut();
+        if self.version == Version::Http1
+            && let Ok(host) = HeaderValue::try_from(&self.address.authority)
+        {
+            headers.insert(HOST, host);
+        }
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        for (name, value) in post.headers {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        if let Some(value) = &credentials.authorization {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        if self.version == Version::Http2 {
+            *request.version_mut() = HttpVersion::HTTP_2;
+        }
+        request
+    }
+
+    /// Only a path with HTTP/1, all of it with HTTP/2.
+    fn uri(&self, path: &str) -> Uri {
+        let path = format!("{}{path}", self.address.prefix);
+        let mut parts = hyper::http::uri::Parts::default();
+        parts.path_and_query = PathAndQuery::try_from(path).ok();
+        if self.version == Version::Http2 {
+            let is_encrypted = self.address.is_encrypted;
+            parts.scheme = Some(if is_encrypted {
+                Scheme::HTTPS
+            } else {
+                Scheme::HTTP
+            });
+            parts.authority = Authority::try_from(&*self.address.authority).ok();
+        }
+        Uri::from_parts(parts).unwrap_or_default()
+    }
+
+    fn take_idle(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.take().filter(Connection::is_usable)
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let config = match self.tls.clone() {
+            None => None,
+            Some(tls) => Some(
+                read(move || {
+                    let mut tls = tls.lock().unwrap_or_else(PoisonError::into_inner);
+                    tls.client_config()
+                })
+                .await?,
+            ),
+        };
+        let limit = self.connect_timeout;
+        let opened = timeout(limit, Connection::open(&self.address, config, self.version)).await;
+        opened.unwrap_or_else(|_| {
+            Err(Failure::Unreachable {
+                address: self.address.name(),
+                source: io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("not within {} s", limit.as_secs_f64()),
+                ),
+            })
+        })
+    }
+
+    /// Who we are now: files are read at each request, so that a new token counts at once.
+    async fn credentials(&self) -> Result<Credentials, Failure> {
+        let authentication = self.authentication.clone();
+        let mut credentials = read(move || authentication.credentials()).await?;
+        let values = self
+            .headers
+            .iter()
+            .filter(|(_, value)| value.is_sensitive());
+        let texts = values.filter_map(|(_, value)| value.to_str().ok());
+        credentials.hidden.extend(texts.map(str::to_owned));
+        Ok(credentials)
+    }
+}
+
+/// Reads the body of an answer and what stands after it, as much as makes sense.
+async fn read_body(mut body: Incoming, answer: &mut Answer, limit: usize) -> Result<(), Failure> {
+    let mut bytes = BytesMut::new();
+    let end = loop {
+        let frame = match body.frame().await {
+            None => break Ok(()),
+            Some(Err(source)) => break Err(Failure::Cut { source }),
+            Some(Ok(frame)) => frame,
+        };
+        match frame.into_data() {
+            Ok(data) => {
+                let room = limit - bytes.len();
+                bytes.extend_from_slice(&data[..room.min(data.len())]);
+                if data.len() > room {
+                    break Err(Failure::LongAnswer { limit });
+                }
+            }
+            Err(frame) => answer
+                .headers
+                .extend(frame.into_trailers().unwrap_or_default()),
+        }
+    };
+    answer.body = bytes.freeze();
+    end
+}
+
+/// Reads files on a thread that may wait for a disk.
+async fn read<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    match spawn_blocking(read).await {
+        Ok(read) => read,
+        Err(error) => Err(Failure::Credentials {
+            path: "credentials".into(),
+            source: io::Error::other(error),
+        }),
+    }
+}
+
+impl Authentication {
+    fn credentials(&self) -> Result<Credentials, Failure> {
+        let (scheme, token, secret) = match self {
+            Self::None => {
+                return Ok(Credentials {
+                    authorization: None,
+                    hidden: Vec::new(),
+                });
+            }
+            Self::Bearer(source) => {
+                let secret = source.read()?;
+                ("Bearer", secret.reveal().to_owned(), secret)
+            }
+            Self::Basic { user, password } => {
+                let secret = password.read()?;
+                let pair = format!("{user}:{}", secret.reveal());
+                ("Basic", STANDARD.encode(pair), secret)
+            }
+        };
+        let value = HeaderValue::try_from(format!("{scheme} {token}"));
+        let mut value = value.map_err(|_| {
+            let path = match self {
+                Self::Bearer(SecretSource::File(path)) => path.clone(),
+                _ => "the token".into(),
+            };
+            secret::unusable(&path, "it has characters that cannot be sent")
+        })?;
+        value.set_sensitive(true);
+        Ok(Credentials {
+            authorization: Some(value),
+            hidden: vec![token, secret.reveal().to_owned()],
+        })
+    }
+}
+
+/// Makes what the other side says fit to be shown.
+pub(crate) struct Words(Vec<String>);
+
+impl Words {
+    /// One short line, without the secrets that were sent.
+    pub(crate) fn show(&self, text: &str) -> String {
+        let mut text = text.trim().to_owned();
+        for secret in self.0.iter().filter(|secret| !secret.is_empty()) {
+            text = text.replace(secret, "…");
+        }
+        let text: String = printable(&text).chars().take(MAX_MESSAGE).collect();
+        if text.is_empty() {
+            "without a word".to_owned()
+        } else {
+            text
+        }
+    }
+}
+
+impl Answer {
+    /// The answer if it is a success.
+    pub(crate) fn into_success(self, words: &Words) -> Result<Self, Failure> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        let status = self.status.as_u16();
+        Err(Failure::Answered {
+            kind: Kind::of_status(status),
+            code: Code::Http(status),
+            message: words.show(&String::from_utf8_lossy(&self.body)),
+            retry_after: self.retry_after(),
+        })
+    }
+
+    /// How long to wait, as seconds or as a date.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        if let Ok(seconds) = text.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let date = httpdate::parse_http_date(text).ok()?;
+        Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    }
+}
+
+/// The type of a body.
+pub(crate) const fn content_type(value: &'static str) -> (HeaderName, &'static str) {
+    (CONTENT_TYPE, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_when_to_come_back_in_seconds_or_by_a_date() {
+        let told = |text: &str| {
+            let answer = Answer {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                headers: HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]),
+                body: Bytes::new(),
+            };
+            answer.retry_after()
+        };
+        assert_eq!(told("120"), Some(Duration::from_secs(120)));
+        assert_eq!(told(" 0 "), Some(Duration::ZERO));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(600));
+        let until_date = told(&date).unwrap();
+        assert!(until_date > Duration::from_secs(300) && until_date <= Duration::from_secs(600));
+        assert_eq!(told("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        for text in ["", "-1", "soon", "1.5", "99999999999999999999"] {
+            assert_eq!(told(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_says_is_one_short_line() {
+        let words = Words(vec!["hunter2".to_owned(), String::new()]);
+        assert_eq!(words.show(" no hunter2\n\x1b[1m! "), "no …\\n\\u{1b}[1m!");
+        assert_eq!(words.show(" \r\n"), "without a word");
+        let long = words.show(&"hunter2 ".repeat(1_000));
+        assert!(long.chars().count() <= MAX_MESSAGE && !long.contains("hunter"));
+    }
+}

@@ -1,0 +1,83 @@
+//! All that can end a capture.
+
+use std::{future::pending, io, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, Result};
+use rustix::{
+    fd::OwnedFd,
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::Instant,
+};
+
+use super::signals::Signals;
+use crate::targets::launch::Program;
+
+/// EndReason a capture is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    TimeOver,
+    Interrupted,
+    ProcessEnded,
+}
+
+/// All that can end a capture.
+pub struct End {
+    deadline: Option<Instant>,
+    process: AsyncFd<OwnedFd>,
+    signals: Signals,
+}
+
+impl End {
+    pub fn new(pid: u32, duration: Option<Duration>, signals: Signals) -> Result<Self> {
+        let raw_pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let process = raw_pid
+            .ok_or(Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+            .with_context(|| format!("process {pid} cannot be watched"))?;
+        // SAFETY: an owned descriptor is open and stays the same.
+        let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }
+            .map_err(io::Error::from)
+            .context("the process cannot be watched")?;
+        Ok(Self {
+            deadline: duration.map(|duration| Instant::now() + duration),
+            process,
+            signals,
+        })
+    }
+
+    /// Waits until the capture is over; signals end it, or are passed on to `program`.
+    ///
+    /// It may be dropped at any time and called again.
+    pub async fn wait(&mut self, program: Option<&Program>) -> EndReason {
+        let deadline = self.deadline;
+        loop {
+            tokio::select! {
+                () = until(deadline) => return EndReason::TimeOver,
+                _ = self.process.readable() => return EndReason::ProcessEnded,
+                signal = self.signals.next() => match program {
+                    Some(program) => program.pass_on(signal),
+                    None => return EndReason::Interrupted,
+                },
+            }
+        }
+    }
+
+    /// Waits until the program has ended, and gives its status.
+    pub async fn outlast(&mut self, program: &mut Program) -> Result<ExitCode> {
+        self.deadline = None;
+        while self.wait(Some(program)).await != EndReason::ProcessEnded {}
+        program.wait().context("the program's status is lost")
+    }
+}
+
+/// Waits until `deadline`, or for ever.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => pending().await,
+    }
+}

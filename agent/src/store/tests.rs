@@ -1,0 +1,242 @@
+use std::{fs, os::unix::fs::symlink, time::Duration};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::formats::{Format, Options, encode, support::made_profile};
+
+const START: u64 = 1_795_274_400;
+
+/// A folder with a file for each service, second after [`START`] and pod.
+fn folder(files: &[(&str, u64, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for &(service, second, pod) in files {
+        let mut profile = made_profile("main.py");
+        profile.start = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
+        let labels = [("service_name", service), ("pod", pod), ("zone", "a")];
+        profile.labels = labels
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        let stem = format!("{}_{}", name::time(profile.start), name::service(service));
+        let mut path = folder.path().join(format!("{stem}{ENDING}"));
+        let mut number = 2;
+        while path.exists() {
+            path = folder.path().join(format!("{stem}_{number}{ENDING}"));
+            number += 1;
+        }
+        fs::write(path, pprof(&profile)).unwrap();
+    }
+    folder
+}
+
+fn pprof(profile: &Profile) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    bytes
+}
+
+fn of(service: &str) -> Selection {
+    Selection {
+        service: Some(service.to_owned()),
+        ..Selection::default()
+    }
+}
+
+fn made() -> TempDir {
+    folder(&[
+        ("web", 0, "1"),
+        ("web", 0, "2"),
+        ("web", 10, "1"),
+        ("web_2", 10, "1"),
+        ("my jobs/1", 20, "3"),
+    ])
+}
+
+fn files(folder: &TempDir, selection: &Selection) -> u64 {
+    let kept = Kept::open(folder.path()).unwrap();
+    kept.merge(selection).map_or(0, |merged| merged.files)
+}
+
+#[test]
+fn what_there_is_is_listed() {
+    let folder = made();
+    let kept = Kept::open(folder.path()).unwrap();
+    let listing = kept.list(&Selection::default()).unwrap();
+    assert_eq!(
+        listing.to_string(),
+        "\
+service     windows     samples           CPU  first window          last window           labels
+my jobs/1         1         450        4.50 s  2026-11-21T15:20:20Z  2026-11-21T15:20:20Z  pod=3
+web               2         900        9.00 s  2026-11-21T15:20:00Z  2026-11-21T15:20:10Z  pod=1
+web               1         450        4.50 s  2026-11-21T15:20:00Z  2026-11-21T15:20:00Z  pod=2
+web_2             1         450        4.50 s  2026-11-21T15:20:10Z  2026-11-21T15:20:10Z  pod=1
+
+All have zone=a
+"
+        .replace("450", &made_profile("").total().to_string())
+        .replace("900", &(2 * made_profile("").total()).to_string())
+        .replace("4.50", "4.00")
+        .replace("9.00", "8.00")
+    );
+}
+
+#[test]
+fn services_times_and_labels_choose() {
+    let folder = made();
+    let at = |second| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(START + second));
+    let labelled = |selection: Selection, name: &str, value: &str| Selection {
+        labels: vec![(name.to_owned(), value.to_owned())],
+        ..selection
+    };
+    assert_eq!(files(&folder, &Selection::default()), 5);
+    assert_eq!(files(&folder, &of("web")), 3);
+    assert_eq!(files(&folder, &of("web_2")), 1);
+    assert_eq!(files(&folder, &of("my jobs/1")), 1);
+    assert_eq!(files(&folder, &of("my_jobs_1")), 1);
+    assert_eq!(files(&folder, &labelled(of("web"), "pod", "1")), 2);
+    let everything = Selection::default();
+    assert_eq!(files(&folder, &labelled(everything.clone(), "pod", "1")), 3);
+    let from = Selection {
+        from: at(10),
+        ..everything.clone()
+    };
+    assert_eq!(files(&folder, &from), 3);
+    let to = Selection {
+        to: at(10),
+        ..everything
+    };
+    assert_eq!(files(&folder, &to), 2);
+}
+
+#[test]
+fn all_samples_are_merged() {
+    let folder = made();
+    let kept = Kept::open(folder.path()).unwrap();
+    let merged = kept.merge(&of("web")).unwrap();
+    assert_eq!(merged.profile.total(), 3 * made_profile("").total());
+    let length = merged.times.1.duration_since(merged.times.0).unwrap();
+    assert_eq!(length, made_profile("").duration + Duration::from_secs(10));
+    assert_eq!(merged.left_out.count, 0);
+}
+
+#[test]
+fn what_is_not_there_is_told_with_what_is() {
+    let folder = made();
+    let kept = Kept::open(folder.path()).unwrap();
+    let error = |selection: &Selection| {
+        let error = kept.merge(selection).unwrap_err().to_string();
+        assert_eq!(kept.list(selection).unwrap_err().to_string(), error);
+        error.replace(&folder.path().display().to_string(), "/folder")
+    };
+    assert_eq!(
+        error(&of("wob")),
+        "there is no service 'wob' in '/folder': there is my_jobs_1, web"
+    );
+    let labelled = Selection {
+        labels: vec![("pod".to_owned(), "7".to_owned())],
+        ..of("web")
+    };
+    assert_eq!(error(&labelled), "no profile has pod=7: pod is 1, 2");
+    let other = Selection {
+        labels: vec![("pid".to_owned(), "7".to_owned())],
+        ..of("web")
+    };
+    assert_eq!(error(&other), "no profile has pid=7: none has a label pid");
+    let late = Selection {
+        from: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(START + 100)),
+        ..of("web")
+    };
+    assert_eq!(
+        error(&late),
+        "no window begins then: the first begins at 2026-11-21T15:20:00Z, \
+         the last at 2026-11-21T15:20:10Z"
+    );
+}
+
+#[test]
+fn a_folder_without_profiles_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("notes.pb.gz"), "").unwrap();
+    for path in [folder.path(), &folder.path().join("missing")] {
+        let error = Kept::open(path).unwrap_err().to_string();
+        assert!(error.starts_with("there are no profiles in '"), "{error}");
+        assert!(
+            error.contains("agent run") && error.contains("--folder"),
+            "{error}"
+        );
+    }
+    let error = Kept::open(&folder.path().join("notes.pb.gz")).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+}
+
+#[test]
+fn hostile_files_are_named_and_cost_the_others_nothing() {
+    let folder = made();
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    fs::write(secret.path(), pprof(&made_profile(""))).unwrap();
+    let path = |second: u64| {
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
+        folder
+            .path()
+            .join(format!("{}_web{ENDING}", name::time(start)))
+    };
+    fs::write(path(1), "not gzip").unwrap();
+    fs::write(path(2), &pprof(&made_profile(""))[..100]).unwrap();
+    symlink(secret.path(), path(3)).unwrap();
+    fs::create_dir(path(4)).unwrap();
+    let large = fs::File::create(path(5)).unwrap();
+    large.set_len(MAX_FILE_BYTES + 1).unwrap();
+    let kept = Kept::open(folder.path()).unwrap();
+    let merged = kept.merge(&of("web")).unwrap();
+    assert_eq!(merged.files, 3);
+    let named: Vec<_> = merged
+        .left_out
+        .named
+        .iter()
+        .map(|(name, _)| &**name)
+        .collect();
+    assert_eq!(merged.left_out.count, 3);
+    assert_eq!(
+        named,
+        [1, 2, 5].map(|second| path(second)
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned())
+    );
+    let listing = kept.list(&of("web")).unwrap();
+    assert_eq!(listing.left_out.count, 3);
+    for second in 1..=5 {
+        fs::remove_file(path(second))
+            .or_else(|_| fs::remove_dir(path(second)))
+            .unwrap();
+    }
+    // They are gone, and no matter.
+    assert_eq!(kept.merge(&of("web")).unwrap().left_out.count, 0);
+}
+
+#[test]
+fn a_folder_of_broken_files_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("20261121T152000.000Z_web.pb.gz"), "x").unwrap();
+    let kept = Kept::open(folder.path()).unwrap();
+    let error = kept.merge(&Selection::default()).unwrap_err().to_string();
+    assert!(
+        error.contains("20261121T152000.000Z_web.pb.gz: it is no whole gzip"),
+        "{error}"
+    );
+    assert_eq!(kept.list(&Selection::default()).unwrap().left_out.count, 1);
+}
+
+#[test]
+fn a_file_without_labels_is_of_the_service_in_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [
+        "20261121T152000.000Z_web.pb.gz",
+        "20261121T152000.000Z_web_2.pb.gz",
+    ] {
+        fs::write(folder.path().join(name), pprof(&made_profile(""))).unwrap();
+    }
+    assert_eq!(files(&folder, &of("web")), 2);
+}

@@ -1,0 +1,55 @@
+//! The node's kubelet: all its pods at once, also those that the API server does not know.
+//!
+//! Its port 10250 wants a token and TLS; its read-only port 10255, where it still has one, nothing.
+
+use tokio::task::spawn_blocking;
+
+use super::fetch::{Fetch, FetchError, MAX_LIST_BYTES};
+use crate::{
+    http_client::{Client, HttpConfig, HttpConfigError, Kind, Version},
+    targets::labels::pods::PodList,
+};
+
+/// The kubelet.
+pub(super) struct Kubelet {
+    client: Client,
+}
+
+impl Kubelet {
+    pub(super) fn new(http: HttpConfig) -> Result<Self, HttpConfigError> {
+        let client = Client::new(http, Version::Http1)?.expecting(MAX_LIST_BYTES);
+        Ok(Self { client })
+    }
+}
+
+impl Fetch for Kubelet {
+    const NAME: &'static str = "kubelet";
+
+    async fn fetch(&self) -> Result<PodList, FetchError> {
+        let document = self.client.get("/pods").await?;
+        // As with the API server.
+        Ok(spawn_blocking(move || PodList::parse(&document)).await??)
+    }
+
+    fn advice(kind: Kind) -> Option<&'static str> {
+        match kind {
+            Kind::Unauthorized => Some(
+                "the kubelet asks the API server about tokens only with \
+                 --authentication-token-webhook",
+            ),
+            Kind::Forbidden => Some(
+                "allow the agent's service account to get nodes/pods, before Kubernetes 1.33 \
+                 nodes/proxy: deploy/kubernetes/cluster-role.yaml has both, commented out",
+            ),
+            Kind::Credentials => Some(
+                "the token of the service account must be in the pod: set \
+                 automountServiceAccountToken, or name its file in `kubernetes`",
+            ),
+            Kind::Tls => Some(
+                "a kubelet that signs its own certificate keeps it in /var/lib/kubelet/pki/kubelet.crt \
+                 of the node: name that as `ca_file`, or ask the API server",
+            ),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use super::Selector;
+use crate::{
+    process::cgroup::Cgroup,
+    targets::labels::{
+        Subject,
+        facts::Facts,
+        pods::{Place, Pod},
+    },
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
+const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
+
+fn facts() -> Facts {
+    Facts {
+        pid: 7,
+        command: "gunicorn".to_owned(),
+        executable: "/usr/bin/python3.12".into(),
+        script: Some("shop".to_owned()),
+        user: Some(33),
+        cgroup: Cgroup::parse(format!("0::/kubepods/pod{UID}/{ID}").as_bytes()),
+        ..Facts::default()
+    }
+}
+
+fn place() -> Place {
+    let pod = Pod {
+        uid: UID.to_owned(),
+        name: "shop-7d9f".to_owned(),
+        namespace: "prod".to_owned(),
+        ..Pod::default()
+    };
+    Place {
+        container: Some("web".to_owned()),
+        pod: Some(Arc::new(pod)),
+        ..Place::default()
+    }
+}
+
+fn selector(written: &Value) -> Selector {
+    serde_json::from_value(written.clone()).unwrap_or_else(|error| panic!("{written}: {error}"))
+}
+
+fn selects(written: &Value, place: Option<&Place>) -> bool {
+    let facts = facts();
+    selector(written).selects(&Subject {
+        facts: &facts,
+        place,
+    })
+}
+
+#[test]
+fn each_fact_is_matched() {
+    let place = place();
+    for (fact, fits, fits_not) in [
+        ("pid", json!([6, 7]), json!(8)),
+        ("command", json!("gunicorn"), json!("gun")),
+        ("command", json!(["x", "python3*"]), json!("ruby")),
+        ("command", json!("sh?p"), json!([])),
+        ("user", json!(33), json!(0)),
+        ("user", json!(["root", "33"]), json!("root")),
+        ("cgroup", json!("/kubepods"), json!("/kube")),
+        ("container", json!("w*"), json!("web2")),
+        ("container", json!("1cbbbc3e0ecd"), json!("1cbbbc")),
+        ("pod", json!("shop-*"), json!("shop")),
+        ("pod", json!("prod/shop-*"), json!("test/*")),
+        ("pod", json!(UID), json!(&UID[1..])),
+        ("namespace", json!(["test", "prod"]), json!("test")),
+    ] {
+        assert!(
+            selects(&json!({"include": [{fact: fits}]}), Some(&place)),
+            "{fact} {fits}"
+        );
+        if fits_not != json!([]) {
+            let written = json!({"include": [{fact: fits_not}]});
+            assert!(!selects(&written, Some(&place)), "{fact} {fits_not}");
+        }
+    }
+    let unit = json!({"include": [{"unit": "*"}]});
+    assert!(!selects(&unit, Some(&place)));
+}
+
+#[test]
+fn a_condition_is_met_by_all_its_facts_and_a_list_by_one_condition() {
+    assert!(selects(&json!({}), None));
+    assert!(!selects(&json!({"include": [{"pid": 7, "user": 0}]}), None));
+    assert!(selects(
+        &json!({"include": [{"pid": 8}, {"user": 33}]}),
+        None
+    ));
+    assert!(!selects(&json!({"exclude": [{"pid": 7}]}), None));
+    assert!(!selects(
+        &json!({"include": [{"pid": 7}], "exclude": [{"user": 33}]}),
+        None
+    ));
+    assert!(selects(&json!({"exclude": [{"pid": 7, "user": 0}]}), None));
+}
+
+#[test]
+fn what_is_not_known_fits_nothing() {
+    assert!(!selects(&json!({"include": [{"namespace": "*"}]}), None));
+    assert!(selects(&json!({"exclude": [{"namespace": "*"}]}), None));
+    // The group says the UID and the id, whoever knows the names.
+    assert!(selects(&json!({"include": [{"pod": UID}]}), None));
+    assert!(selects(&json!({"include": [{"container": ID}]}), None));
+    assert!(selector(&json!({"exclude": [{"pod": "x"}]})).depends_on_pods());
+    assert!(!selector(&json!({"exclude": [{"pid": 1}]})).depends_on_pods());
+}
+
+#[test]
+fn selectors_that_make_no_sense_are_refused() {
+    for written in [
+        json!({"include": [{}]}),
+        json!({"exclude": [{"pid": []}]}),
+        json!({"include": [{"comand": "x"}]}),
+        json!({"only": []}),
+        json!({"include": [{"user": "no-such-user"}]}),
+        json!({"include": [{"user": -1}]}),
+        json!({"include": [{"pid": "x"}]}),
+        json!({"include": [{"cgroup": "system.slice"}]}),
+    ] {
+        let read: Result<Selector, _> = serde_json::from_value(written.clone());
+        assert!(read.is_err(), "{written}");
+    }
+}

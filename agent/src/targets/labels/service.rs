@@ -1,0 +1,98 @@
+//! What a service is called, by what is known of one of its processes.
+//!
+//! The first of these that there is:
+//!
+//! 1. `OTEL_SERVICE_NAME` of its environment,
+//! 2. `service.name` in `OTEL_RESOURCE_ATTRIBUTES`,
+//! 3. the label `app.kubernetes.io/name` of its pod, or the older `k8s-app` and `app`,
+//! 4. the name of its container,
+//! 5. the unit of systemd, if it is a service, without `.service`; neither the scope of a session
+//!    nor the manager of a user says what runs in it,
+//! 6. the script or module that it runs, if it is an interpreter,
+//! 7. the name of its executable,
+//! 8. the kernel's name of it.
+
+use super::{facts::Facts, pods::Place};
+
+/// Labels of pods that name what runs in them.
+const POD_LABELS: [&str; 3] = ["app.kubernetes.io/name", "k8s-app", "app"];
+
+/// What the service is called.
+pub(super) fn name(facts: &Facts, place: Option<&Place>) -> String {
+    let pod = || {
+        let pod = place?.pod.as_ref()?;
+        let mut labels = POD_LABELS.iter().filter_map(|label| pod.labels.get(*label));
+        labels.find(|value| !value.is_empty()).cloned()
+    };
+    let executable = || Some(facts.executable_name()).filter(|name| !name.is_empty());
+    let attribute = facts.attributes.get("service.name").map(str::to_owned);
+    attribute
+        .or_else(pod)
+        .or_else(|| place?.container.clone())
+        .or_else(|| unit(facts))
+        .or_else(|| facts.script.clone())
+        .or_else(executable)
+        .unwrap_or_else(|| facts.command.clone())
+}
+
+fn unit(facts: &Facts) -> Option<String> {
+    let name = facts.cgroup.unit.as_ref()?.strip_suffix(".service")?;
+    let is_manager = name.starts_with("user@");
+    (!is_manager && !name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+    use crate::{
+        process::cgroup::Cgroup,
+        targets::labels::{
+            attributes::Attributes,
+            facts::Facts,
+            pods::{Place, Pod},
+        },
+    };
+    use std::sync::Arc;
+
+    #[test]
+    fn the_first_that_there_is_counts() {
+        let labels = [("app", "c"), ("app.kubernetes.io/name", "b")];
+        let pod = Pod {
+            labels: labels
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..Pod::default()
+        };
+        let mut place = Place {
+            container: Some("d".to_owned()),
+            pod: Some(Arc::new(pod)),
+            ..Place::default()
+        };
+        let mut facts = Facts {
+            command: "h".to_owned(),
+            executable: "/usr/bin/g".into(),
+            script: Some("f".to_owned()),
+            cgroup: Cgroup::parse(b"0::/system.slice/e.service"),
+            attributes: Attributes::new(Some("a"), Some("service.name=x")),
+            ..Facts::default()
+        };
+        assert_eq!(name(&facts, Some(&place)), "a");
+        facts.attributes = Attributes::default();
+        assert_eq!(name(&facts, Some(&place)), "b");
+        let mut pod = place.pod.as_deref().unwrap().clone();
+        pod.labels.remove("app.kubernetes.io/name");
+        place.pod = Some(Arc::new(pod));
+        assert_eq!(name(&facts, Some(&place)), "c");
+        place.pod = Some(Arc::default());
+        assert_eq!(name(&facts, Some(&place)), "d");
+        assert_eq!(name(&facts, None), "e");
+        for unit in ["session-1.scope", "user@1000.service", "x.slice"] {
+            facts.cgroup = Cgroup::parse(format!("0::/user.slice/{unit}").as_bytes());
+            assert_eq!(name(&facts, None), "f", "{unit}");
+        }
+        facts.script = None;
+        assert_eq!(name(&facts, None), "g");
+        facts.executable = "/".into();
+        assert_eq!(name(&facts, None), "h");
+    }
+}
