@@ -19,7 +19,7 @@ use agent::testing::{
     },
     targets::labels::{
         self, Labeller,
-        facts::{Facts, Wanted},
+        metadata::{ProcessMetadata, Wanted},
         pods::{HostFiles, Pods},
     },
 };
@@ -197,7 +197,7 @@ fn a_container_of_podman_has_its_name() {
         );
         thread::sleep(Duration::from_millis(10));
     };
-    let facts = Facts::read(&process, Wanted::default()).unwrap();
+    let facts = ProcessMetadata::read(&process, Wanted::default()).unwrap();
     let group = facts.cgroup.container().unwrap();
     assert_eq!(group.id, container.id);
     assert_eq!(group.runtime, Some(Runtime::Podman));

@@ -34,7 +34,7 @@ pub use self::{
 };
 use crate::{
     bpf::record::{NativeStack, Stack},
-    cache::generations::Generations,
+    cache::generational::GenerationalCache,
     profile::{LeftOut, Process, Profile},
     symbolize::Resolve,
 };
@@ -47,12 +47,12 @@ pub struct Aggregator {
     others: Vec<(u64, Window)>,
     /// How many of these there were.
     opened: u64,
-    stacks: Generations<u64, Stack>,
-    native_stacks: Generations<u64, NativeStack>,
-    processes: HashMap<u32, Told>,
+    stacks: GenerationalCache<u64, Stack>,
+    native_stacks: GenerationalCache<u64, NativeStack>,
+    processes: HashMap<u32, ProcessEntry>,
     /// How many processes were told of so far.
     told: usize,
-    threads: Generations<ThreadKey, String>,
+    threads: GenerationalCache<ThreadKey, String>,
 }
 
 /// What samples are counted by.
@@ -75,7 +75,7 @@ struct ThreadKey {
 
 /// A process that was told of.
 #[derive(Clone, Debug)]
-struct Told {
+struct ProcessEntry {
     /// How many others were told of before it first was.
     order: usize,
     /// Whether it has ended.
@@ -148,7 +148,7 @@ impl Aggregator {
         let order = self.told;
         let told = self.processes.entry(process.pid).or_insert_with(|| {
             self.told += 1;
-            Told {
+            ProcessEntry {
                 order,
                 has_ended: false,
                 process: Process::default(),
@@ -171,7 +171,7 @@ impl Aggregator {
         ended.map(|(pid, _)| pid).collect()
     }
 
-    /// Forgets what was not sent again for long, see [`Generations`].
+    /// Forgets what was not sent again for long, see [`GenerationalCache`].
     pub fn advance(&mut self) {
         self.stacks.advance();
         self.native_stacks.advance();

@@ -1,14 +1,16 @@
+use crate::symbolize::{Resolve, unknown};
 use std::time::{Duration, SystemTime};
 
 use agent_common::record::{
     Frame, FrameKind as WireKind, Header, NativeEnd, NativeFrame, RecordKind, Sample, WalkEnd,
 };
 
-use super::{About, Aggregator, Filter, Resolve, ThreadFilter, unknown};
+use super::{About, Aggregator, Filter, ThreadFilter};
 use crate::{
     bpf::record::{Gap, Stack},
     profile::{
-        FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved, Unnamed,
+        FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved,
+        UnsymbolizedReason,
     },
 };
 
@@ -64,7 +66,7 @@ impl Resolve for Names {
     }
 
     fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
-        unknown(frame, Unnamed::NoSymbols)
+        unknown(frame, UnsymbolizedReason::NoSymbols)
     }
 }
 

@@ -1,13 +1,13 @@
 //! The kernel half, seen from the user half: loaded, fed and read here and nowhere else.
 
 mod btf;
-mod clocks;
 mod code;
 mod counters;
 pub mod decode;
 pub mod record;
 mod regions;
 mod requirements;
+mod sampling_events;
 
 use std::{
     io::{self, ErrorKind::NotFound},
@@ -29,11 +29,11 @@ use log::Log;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{Interest, unix::AsyncFd};
 
-use clocks::Clocks;
 use code::{CodeMaps, TABLE_MAPS};
 pub use code::{LoadedTables, NewTable, TableLoader};
 pub use counters::Counters;
 pub use requirements::{Requirement, Unmet, check as check_requirements, requirements};
+use sampling_events::SamplingEvents;
 
 /// The program that the clock runs.
 const ENTRY: &str = "on_cpu";
@@ -134,7 +134,7 @@ pub struct Bpf {
     code: CodeMaps,
     tables: TableLoader,
     control: Control,
-    clocks: Clocks,
+    clocks: SamplingEvents,
 }
 
 /// What the kernel half is to do.
@@ -210,7 +210,7 @@ impl Bpf {
             code: CodeMaps::default(),
             tables: TableLoader::new(tables),
             control: Control::default(),
-            clocks: Clocks::default(),
+            clocks: SamplingEvents::default(),
         };
         kernel.control(|control| control.period_ns = nanoseconds(settings.period))?;
         Ok(kernel)
@@ -312,7 +312,7 @@ impl Bpf {
     /// # Errors
     ///
     /// [`Error::Map`] when the map cannot be written.
-    pub fn send_again(&mut self) -> Result<(), Error> {
+    pub fn resend(&mut self) -> Result<(), Error> {
         self.control(|control| control.known_since_ns = monotonic_ns())
     }
 
@@ -380,7 +380,7 @@ impl Bpf {
     /// # Errors
     ///
     /// [`Error::System`] when the ring buffer cannot be polled.
-    pub async fn pressed(&self) -> Result<(), Error> {
+    pub async fn readable(&self) -> Result<(), Error> {
         let mut guard = self
             .records
             .readable()

@@ -1,3 +1,3 @@
 //! Caches that anyone may use.
 
-pub mod generations;
+pub mod generational;

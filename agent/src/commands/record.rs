@@ -22,7 +22,7 @@ use crate::{
     session::{End, EndReason, Observer, Scope, Session, Settings, Signals, memory},
     targets::{
         discovery::{Discovery, Finding},
-        launch::Waiting,
+        launch::PausedChild,
     },
 };
 
@@ -44,7 +44,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     let (pid, waiting) = match &options.target {
         Target::Process(pid) => (*pid, None),
         Target::Program { program, arguments } => {
-            let waiting = Waiting::new(program, arguments)?;
+            let waiting = PausedChild::new(program, arguments)?;
             (waiting.pid(), Some(waiting))
         }
     };
@@ -75,7 +75,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     let mut session = Session::open(&settings, discovery, scope, &mut ()).await?;
     let mut end = End::new(pid, options.duration, signals)?;
     let began = session.start()?;
-    let mut program = waiting.map(Waiting::release).transpose()?;
+    let mut program = waiting.map(PausedChild::release).transpose()?;
     let mut progress = ProgressLine::new(&program, options.duration);
     let reason = session
         .run(&began, &mut end, program.as_ref(), &mut progress)

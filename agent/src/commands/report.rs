@@ -14,7 +14,7 @@ use crate::{
         summary::Summary,
     },
     formats::encode,
-    store::{Kept, LeftOut, Merged, Selection},
+    store::{LeftOut, Merged, Selection, Store},
     text::plural,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 ///
 /// One sentence that says what to do.
 pub fn report_kept(options: &ReportOptions, usual: &Path) -> Result<ExitCode> {
-    let kept = Kept::open(options.folder.as_deref().unwrap_or(usual))?;
+    let kept = Store::open(options.folder.as_deref().unwrap_or(usual))?;
     match &options.output {
         Some(output) => merge(&kept, &options.selection, output)?,
         None => list(&kept, &options.selection)?,
@@ -32,14 +32,14 @@ pub fn report_kept(options: &ReportOptions, usual: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(kept: &Kept, selection: &Selection) -> Result<()> {
+fn list(kept: &Store, selection: &Selection) -> Result<()> {
     let listing = kept.list(selection)?;
     tell(&listing.left_out);
     let mut stdout = io::stdout().lock();
     write!(stdout, "{listing}").context("cannot write the list")
 }
 
-fn merge(kept: &Kept, selection: &Selection, wanted: &ReportOutput) -> Result<()> {
+fn merge(kept: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<()> {
     // No file is named after a process: there is a name.
     let output = Output::prepare(&wanted.destination, wanted.format, 0)?;
     let Merged {

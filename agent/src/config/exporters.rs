@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::quantities::{Size, Time};
 use crate::export::{
-    self, Authentication, ClientCertificate, FileConfig, HttpConfig, OtlpConfig, OtlpProtocol,
-    ParcaConfig, PyroscopeConfig, QueueLimits, Retry, Secret, SecretSource, SpoolConfig, TlsConfig,
-    To,
+    self, Authentication, ClientCertificate, DestinationConfig, FileConfig, HttpConfig, OtlpConfig,
+    OtlpProtocol, ParcaConfig, PyroscopeConfig, QueueLimits, Retry, Secret, SecretSource,
+    SpoolConfig, TlsConfig,
 };
 
 /// Most that a folder of profiles takes, in bytes, unless it is said.
@@ -135,20 +135,22 @@ pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::Config {
         limit: None,
         age: None,
     };
-    plain(name, To::File(folder.checked()))
+    plain(name, DestinationConfig::File(folder.checked()))
 }
 
 impl Exporter {
     /// What it is to do, if that makes sense.
     pub(super) fn checked(self, name: &str) -> Result<export::Config, Invalid> {
         match self {
-            Self::File(folder) => Ok(plain(name, To::File(folder.checked()))),
+            Self::File(folder) => Ok(plain(name, DestinationConfig::File(folder.checked()))),
             Self::Pyroscope(mut collector) => {
                 let tenant = collector.tenant.take();
-                collector.checked(name, |http| To::Pyroscope(PyroscopeConfig { http, tenant }))
+                collector.checked(name, |http| {
+                    DestinationConfig::Pyroscope(PyroscopeConfig { http, tenant })
+                })
             }
             Self::Parca(collector) => {
-                collector.checked(name, |http| To::Parca(ParcaConfig { http }))
+                collector.checked(name, |http| DestinationConfig::Parca(ParcaConfig { http }))
             }
             Self::Otlp(mut collector) => {
                 let protocol = collector.protocol.take();
@@ -157,7 +159,7 @@ impl Exporter {
                         Some(Protocol::Http) => OtlpProtocol::Http,
                         Some(Protocol::Grpc) | None => OtlpProtocol::Grpc,
                     };
-                    To::Otlp(OtlpConfig { http, protocol })
+                    DestinationConfig::Otlp(OtlpConfig { http, protocol })
                 })
             }
         }
@@ -178,7 +180,7 @@ impl Collector {
     fn checked(
         self,
         name: &str,
-        to: impl FnOnce(HttpConfig) -> To,
+        to: impl FnOnce(HttpConfig) -> DestinationConfig,
     ) -> Result<export::Config, Invalid> {
         self.check_foreign()?;
         let authentication = self.authentication()?;
@@ -259,7 +261,7 @@ fn both(one: &'static str, other: &'static str) -> Invalid {
     Invalid::Both { one, other }
 }
 
-fn plain(name: &str, to: To) -> export::Config {
+fn plain(name: &str, to: DestinationConfig) -> export::Config {
     export::Config {
         name: name.to_owned(),
         to,

@@ -2,7 +2,7 @@ use std::{fs, time::Duration};
 
 use super::{Config, Error, KEYS, LogFormat, Sources};
 use crate::{
-    export::{Authentication, SecretSource, To},
+    export::{Authentication, DestinationConfig, SecretSource},
     targets::kubernetes::{By, CA_FILE, TOKEN_FILE},
 };
 
@@ -43,7 +43,7 @@ fn nothing_is_needed() {
         let [local] = &config.exporters[..] else {
             panic!("{:?}", config.exporters);
         };
-        let To::File(folder) = &local.to else {
+        let DestinationConfig::File(folder) = &local.to else {
             panic!("{local:?}");
         };
         assert_eq!(folder.folder.to_str(), Some("/var/lib/agent"));
@@ -258,7 +258,7 @@ exporters:
     let [grafana] = &config.exporters[..] else {
         panic!("{:?}", config.exporters);
     };
-    let To::Pyroscope(pyroscope) = &grafana.to else {
+    let DestinationConfig::Pyroscope(pyroscope) = &grafana.to else {
         panic!("{grafana:?}");
     };
     assert_eq!(pyroscope.tenant.as_deref(), Some("1"));
@@ -362,7 +362,9 @@ fn exporters_of_the_example_have_every_field_with_its_default_where_there_is_one
     assert_eq!((&whole.queue, &whole.retry), (&plain.queue, &plain.retry));
     let limit = |config: &crate::export::Config| config.spool.as_ref().unwrap().limit_bytes;
     assert_eq!(limit(whole), limit(plain));
-    let (To::Pyroscope(whole), To::Pyroscope(plain)) = (&whole.to, &plain.to) else {
+    let (DestinationConfig::Pyroscope(whole), DestinationConfig::Pyroscope(plain)) =
+        (&whole.to, &plain.to)
+    else {
         panic!("{whole:?} {plain:?}");
     };
     assert_eq!(whole.http.connect_timeout, plain.http.connect_timeout);

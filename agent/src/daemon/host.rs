@@ -14,7 +14,7 @@ use super::{
     cpu_limit::CpuLimit,
     http_server::{Listener, Request},
     metrics,
-    on_demand::Pulls,
+    on_demand::OnDemandProfiles,
     target_table::{Again, TargetTable},
     telemetry::{self, Usage},
     window::{self, Totals},
@@ -48,7 +48,7 @@ pub(super) struct Host {
     targets: TargetTable,
     pods: kubernetes::Names,
     exporters: Exporters,
-    pulls: Pulls,
+    pulls: OnDemandProfiles,
     totals: Totals,
     limit: CpuLimit,
     /// Time between two samples at present.
@@ -87,7 +87,7 @@ impl Host {
             targets,
             pods,
             exporters,
-            pulls: Pulls::default(),
+            pulls: OnDemandProfiles::default(),
             totals: Totals::default(),
             limit: CpuLimit::new(config.max_cpu),
             period,
@@ -122,7 +122,7 @@ impl Host {
                 _ = watchdog.tick() => telemetry::feed_watchdog(),
             }
             self.drain();
-            self.follow_processors();
+            self.sync_online_cpus();
             if let Some(wake) = wake {
                 warn_on_error(self.session.load_tables(wake));
             }
@@ -162,8 +162,8 @@ impl Host {
     }
 
     /// Samples those processors that are there now.
-    fn follow_processors(&mut self) {
-        match self.session.bpf.follow_processors() {
+    fn sync_online_cpus(&mut self) {
+        match self.session.bpf.sync_online_cpus() {
             Ok(false) => {}
             Ok(true) => {
                 self.totals.processor_changes += 1;
@@ -206,7 +206,7 @@ impl Host {
     /// Has everything sent again that is still needed, and forgets what was not since the last time.
     fn begin_generation(&mut self) {
         self.generation = Instant::now();
-        match self.session.bpf.send_again() {
+        match self.session.bpf.resend() {
             Ok(()) => {
                 self.session.aggregator.advance();
                 self.session.python.advance();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{http_server::Asked, target_table::TargetTable};
+use super::{http_server::ProfileRequest, target_table::TargetTable};
 use crate::{
     aggregate::Window,
     formats::{self, Format, encode},
@@ -14,30 +14,30 @@ const MAX_PULLS: usize = 16;
 
 /// Profiles that are being made for requests.
 #[derive(Default)]
-pub(super) struct Pulls(Vec<Pull>);
+pub(super) struct OnDemandProfiles(Vec<OnDemandProfile>);
 
-struct Pull {
-    asked: Asked,
+struct OnDemandProfile {
+    asked: ProfileRequest,
     window: u64,
     began: Began,
 }
 
-impl Pull {
+impl OnDemandProfile {
     fn ends(&self) -> Instant {
         self.began.at + self.asked.duration
     }
 }
 
-impl Pulls {
+impl OnDemandProfiles {
     /// When the next one is complete.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.0.iter().map(Pull::ends).min()
+        self.0.iter().map(OnDemandProfile::ends).min()
     }
 
     /// Begins a profile; one too many is dropped, which is an answer too.
-    pub(super) fn begin(&mut self, asked: Asked, session: &mut Session) {
+    pub(super) fn begin(&mut self, asked: ProfileRequest, session: &mut Session) {
         if self.0.len() < MAX_PULLS {
-            self.0.push(Pull {
+            self.0.push(OnDemandProfile {
                 asked,
                 window: session.aggregator.open_window(),
                 began: Began::now(),
@@ -53,9 +53,9 @@ impl Pulls {
         period: Duration,
     ) {
         let now = Instant::now();
-        let is_over = |pull: &Pull| pull.ends() <= now || pull.asked.reply.is_closed();
+        let is_over = |pull: &OnDemandProfile| pull.ends() <= now || pull.asked.reply.is_closed();
         while let Some(index) = self.0.iter().position(is_over) {
-            let Pull {
+            let OnDemandProfile {
                 asked,
                 window,
                 began,
@@ -76,7 +76,7 @@ impl Pulls {
 }
 
 /// The part of a window that was requested.
-fn matching(window: Window, asked: &Asked, targets: &TargetTable) -> Window {
+fn matching(window: Window, asked: &ProfileRequest, targets: &TargetTable) -> Window {
     let is_asked_for = |pid: u32| {
         let labels = targets.labels(pid)?;
         let has_label = |(name, value): &(String, String)| labels.get(name) == Some(value.as_str());

@@ -16,8 +16,8 @@ use crate::{
     session::{KERNEL_THREADS_NAME, Observer},
     targets::labels::{
         Labeller, Labels, Selector, Subject,
-        facts::{Facts, Runtime, Wanted},
         host::Host,
+        metadata::{ProcessMetadata, Runtime, Wanted},
         pods::{Answer, Found, HostFiles, Pods, Question},
     },
 };
@@ -53,7 +53,7 @@ pub(crate) enum Again {
 /// A process.
 #[derive(Clone)]
 struct Target {
-    facts: Arc<Facts>,
+    facts: Arc<ProcessMetadata>,
     /// Whether it is known what its container is called, if it is in one.
     is_placed: bool,
     /// Whether no list of pods can say more.
@@ -88,9 +88,9 @@ impl TargetTable {
             rules: labels.rules.clone(),
             per_process: labels.per_process,
         };
-        let facts = Facts {
+        let facts = ProcessMetadata {
             command: SHORT_LIVED.to_owned(),
-            ..Facts::default()
+            ..ProcessMetadata::default()
         };
         let subject = Subject {
             facts: &facts,
@@ -134,10 +134,10 @@ impl TargetTable {
 
     /// Learns of the kernel's own threads; says whether they are profiled.
     fn learn_kernel_threads(&mut self) -> bool {
-        let facts = Facts {
+        let facts = ProcessMetadata {
             pid: KERNEL_THREADS,
             command: KERNEL_THREADS_NAME.to_owned(),
-            ..Facts::default()
+            ..ProcessMetadata::default()
         };
         let target = self.target(facts.into());
         self.insert(KERNEL_THREADS, target)
@@ -232,17 +232,17 @@ impl TargetTable {
                 ..original.clone()
             });
         }
-        let facts = Facts {
+        let facts = ProcessMetadata {
             pid: process.pid,
             parent: process.parent,
-            ..Facts::clone(&original.facts)
+            ..ProcessMetadata::clone(&original.facts)
         };
         Some(self.target(facts.into()))
     }
 
     /// What is known of a process by itself; [`None`] if that has ended already.
-    fn facts(&self, process: &profile::Process, opened: &Process) -> Option<Facts> {
-        let mut facts = Facts::read(opened, self.wanted).ok()?;
+    fn facts(&self, process: &profile::Process, opened: &Process) -> Option<ProcessMetadata> {
+        let mut facts = ProcessMetadata::read(opened, self.wanted).ok()?;
         facts.runtime = process
             .runtime
             .strip_prefix("CPython ")
@@ -253,7 +253,7 @@ impl TargetTable {
         Some(facts)
     }
 
-    fn target(&mut self, facts: Arc<Facts>) -> Target {
+    fn target(&mut self, facts: Arc<ProcessMetadata>) -> Target {
         let is_contained = facts.cgroup.container().is_some() || facts.cgroup.pod().is_some();
         let found = if is_contained {
             self.pods.find(&facts.cgroup)

@@ -7,7 +7,7 @@ use tracing::warn;
 use super::target_table::TargetTable;
 use crate::{
     aggregate::About,
-    export::{Exporters, Report},
+    export::{Exporters, ProfileBatch},
     formats::{self, Format, encode},
     profile::{Losses, Profile, Reached},
     session::{Session, warn_on_error},
@@ -106,7 +106,7 @@ pub(super) fn report(
     }
 }
 
-fn encoded(profile: Profile, thread_labels: bool) -> Option<Report> {
+fn encoded(profile: Profile, thread_labels: bool) -> Option<ProfileBatch> {
     let options = formats::Options {
         threads: false,
         without_labels: !thread_labels,
@@ -117,7 +117,7 @@ fn encoded(profile: Profile, thread_labels: bool) -> Option<Report> {
         warn!("{error}");
         return None;
     }
-    Some(Report {
+    Some(ProfileBatch {
         labels: Arc::new(profile.labels.clone()),
         pprof: pprof.into(),
         profile: Arc::new(profile),

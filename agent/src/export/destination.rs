@@ -6,8 +6,8 @@
 use std::future::Future;
 
 use super::{
+    batch::{Payload, ProfileBatch},
     failure::Failure,
-    report::{Parcel, Report},
     spool::Format,
 };
 
@@ -17,11 +17,11 @@ pub(super) trait Destination: Send + Sync + 'static {
     const FORMAT: Format;
 
     /// Makes a parcel of a report. May take its time, and does no input or output.
-    fn pack(&self, report: &Report) -> Result<Parcel, Unencodable>;
+    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable>;
 
     /// Delivers a parcel. Whoever stops waiting for it may try again: what was sent in part is
     /// forgotten.
-    fn send(&self, parcel: &Parcel) -> impl Future<Output = Result<Receipt, Failure>> + Send;
+    fn send(&self, parcel: &Payload) -> impl Future<Output = Result<Receipt, Failure>> + Send;
 }
 
 /// A report that has no form in the destination's format.

@@ -87,7 +87,7 @@ impl Failure {
             | Kind::Throttled
             | Kind::Unauthorized
             | Kind::Credentials => Next::Retry,
-            Kind::TimedOut | Kind::Cut | Kind::ServerError | Kind::Forbidden => {
+            Kind::TimedOut | Kind::ConnectionClosed | Kind::ServerError | Kind::Forbidden => {
                 Next::RetryWithLimit
             }
             Kind::Rejected => Next::Drop(Drop::Rejected),
@@ -108,7 +108,7 @@ impl Failures {
             Kind::Unreachable => &mut self.unreachable,
             Kind::Tls => &mut self.tls,
             Kind::TimedOut => &mut self.timed_out,
-            Kind::Cut => &mut self.cut,
+            Kind::ConnectionClosed => &mut self.cut,
             Kind::ServerError => &mut self.server_error,
             Kind::Unavailable => &mut self.unavailable,
             Kind::Throttled => &mut self.throttled,

@@ -17,9 +17,9 @@ use std::{
 use tokio::task::spawn_blocking;
 
 use super::{
+    batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    report::{Parcel, Report},
     spool::Format,
 };
 use crate::store::{
@@ -66,14 +66,14 @@ impl Files {
 impl Destination for Files {
     const FORMAT: Format = *b"file";
 
-    fn pack(&self, report: &Report) -> Result<Parcel, Unencodable> {
-        Ok(Parcel {
+    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
+        Ok(Payload {
             name: name::of_report(report),
             body: bytes::Bytes::from_owner(report.pprof.clone()),
         })
     }
 
-    async fn send(&self, parcel: &Parcel) -> Result<Receipt, Failure> {
+    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
         let (config, parcel) = (self.config.clone(), parcel.clone());
         let rotation = Arc::clone(&self.rotation);
         let written = spawn_blocking(move || {
@@ -91,7 +91,7 @@ impl Destination for Files {
     }
 }
 
-fn write(config: &FileConfig, rotation: &mut Rotation, parcel: &Parcel) -> Result<(), Failure> {
+fn write(config: &FileConfig, rotation: &mut Rotation, parcel: &Payload) -> Result<(), Failure> {
     let stem = &*parcel.name;
     let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.greatest_age));
     let earliest = &*earliest.map_or_else(String::new, name::time);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::report::{Report, SERVICE_NAME};
+use super::batch::{ProfileBatch, SERVICE_NAME};
 
 /// Label that says what is measured.
 const NAME: &str = "__name__";
@@ -24,7 +24,7 @@ const MAX_NAME_BYTES: usize = 1_024;
 const MAX_VALUE_BYTES: usize = 2_048;
 
 /// The labels of a report, by name.
-pub(super) fn of_report(report: &Report) -> BTreeMap<String, String> {
+pub(super) fn of_report(report: &ProfileBatch) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         (NAME.to_owned(), PROCESS_CPU.to_owned()),
         (SERVICE_NAME.to_owned(), value(report.service())),

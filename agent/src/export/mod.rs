@@ -1,12 +1,13 @@
 //! Profiles on their way to collectors: one module per destination.
 //!
-//! The caller hands a [`Report`] over and never waits; each destination has a task, a queue in
+//! The caller hands a [`ProfileBatch`] over and never waits; each destination has a task, a queue in
 //! memory and, where it is wanted, a spool on disk of its own, so that one that is away or slow
 //! costs the others nothing.
 //!
 //! Invariants: all that waits is bounded; what is dropped
 //! and what fails is counted by reason; no secret is in any message or `Debug` output.
 
+mod batch;
 mod counts;
 mod destination;
 mod failure;
@@ -16,7 +17,6 @@ mod otlp;
 mod parca;
 mod pyroscope;
 mod queue;
-mod report;
 mod spool;
 #[cfg(test)]
 mod support;
@@ -32,13 +32,13 @@ use tokio::{
 };
 
 pub use self::{
+    batch::{ProfileBatch, SERVICE_NAME},
     counts::{Counts, Dropped, Failures, Waiting},
     file::FileConfig,
     otlp::{OtlpConfig, OtlpProtocol},
     parca::ParcaConfig,
     pyroscope::PyroscopeConfig,
     queue::QueueLimits,
-    report::{Report, SERVICE_NAME},
     spool::{SpoolConfig, SpoolError},
 };
 pub use crate::http_client::{
@@ -67,7 +67,7 @@ pub struct Config {
     /// What it is called in metrics and messages.
     pub name: String,
     /// Where it delivers to.
-    pub to: To,
+    pub to: DestinationConfig,
     /// What may wait in memory.
     pub queue: QueueLimits,
     /// Where what the destination has not taken waits; without it, only in memory.
@@ -78,7 +78,7 @@ pub struct Config {
 
 /// A destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum To {
+pub enum DestinationConfig {
     /// A folder.
     File(FileConfig),
     /// Grafana Pyroscope.
@@ -152,7 +152,7 @@ impl Exporters {
     }
 
     /// Hands a report to all exporters. Never waits.
-    pub fn push(&self, report: &Report) {
+    pub fn push(&self, report: &ProfileBatch) {
         for exporter in &self.0 {
             exporter.shared.push(report);
         }
@@ -207,10 +207,12 @@ impl Exporter {
             move |source| StartError::Destination { name, source }
         };
         match config.to.clone() {
-            To::File(file) => Self::run(config, Files::new(file)),
-            To::Pyroscope(to) => Self::run(config, Pyroscope::new(to).map_err(refused)?),
-            To::Parca(to) => Self::run(config, Parca::new(to).map_err(refused)?),
-            To::Otlp(OtlpConfig { http, protocol }) => match protocol {
+            DestinationConfig::File(file) => Self::run(config, Files::new(file)),
+            DestinationConfig::Pyroscope(to) => {
+                Self::run(config, Pyroscope::new(to).map_err(refused)?)
+            }
+            DestinationConfig::Parca(to) => Self::run(config, Parca::new(to).map_err(refused)?),
+            DestinationConfig::Otlp(OtlpConfig { http, protocol }) => match protocol {
                 OtlpProtocol::Grpc => Self::run(config, OtlpGrpc::new(http).map_err(refused)?),
                 OtlpProtocol::Http => Self::run(config, OtlpHttp::new(http).map_err(refused)?),
             },

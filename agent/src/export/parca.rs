@@ -4,10 +4,10 @@ use bytes::Bytes;
 use prost::Message as _;
 
 use super::{
+    batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
     labels,
-    report::{Parcel, Report},
     spool::Format,
 };
 use crate::http_client::{Client, HttpConfig, HttpConfigError, Version, grpc};
@@ -39,7 +39,7 @@ impl Parca {
 impl Destination for Parca {
     const FORMAT: Format = *b"parc";
 
-    fn pack(&self, report: &Report) -> Result<Parcel, Unencodable> {
+    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
         let labels = labels::of_report(report).into_iter();
         let labels = labels.map(|(name, value)| Label { name, value }).collect();
         let request = WriteRawRequest {
@@ -54,13 +54,13 @@ impl Destination for Parca {
         };
         // Not compressed: nearly all of it is the profile, which is.
         let framed = grpc::frame(&request.encode_to_vec(), false);
-        Ok(Parcel {
+        Ok(Payload {
             name: name::of_report(report),
             body: framed.ok_or(Unencodable)?,
         })
     }
 
-    async fn send(&self, parcel: &Parcel) -> Result<Receipt, Failure> {
+    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
         grpc::call(&self.client, PATH, &parcel.body).await?;
         Ok(Receipt::Whole)
     }

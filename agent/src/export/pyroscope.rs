@@ -11,15 +11,14 @@ use prost::Message as _;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
+    batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    labels,
-    report::{Parcel, Report},
-    spool,
+    labels, spool,
 };
 use crate::{
     formats::{Format, Options, encode},
-    http_client::{Client, HttpConfig, HttpConfigError, Post, Version, content_type},
+    http_client::{Client, HttpConfig, HttpConfigError, Request, Version, content_type},
     profile::Profile,
     store::name,
 };
@@ -66,7 +65,7 @@ impl Pyroscope {
 impl Destination for Pyroscope {
     const FORMAT: spool::Format = *b"pyro";
 
-    fn pack(&self, report: &Report) -> Result<Parcel, Unencodable> {
+    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
         let labels = labels::of_report(report).into_iter();
         let samples = match parts(report) {
             0 | 1 => vec![raw_sample(Bytes::from_owner(report.pprof.clone()))],
@@ -78,14 +77,14 @@ impl Destination for Pyroscope {
                 samples,
             }],
         };
-        Ok(Parcel {
+        Ok(Payload {
             name: name::of_report(report),
             body: request.encode_to_vec().into(),
         })
     }
 
-    async fn send(&self, parcel: &Parcel) -> Result<Receipt, Failure> {
-        let post = Post {
+    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
+        let post = Request {
             path: PATH,
             headers: &[content_type("application/proto")],
             body: parcel.body.clone(),
@@ -97,7 +96,7 @@ impl Destination for Pyroscope {
 }
 
 /// Into how many profiles a report has to be split to be within the limits.
-fn parts(report: &Report) -> usize {
+fn parts(report: &ProfileBatch) -> usize {
     // A gzip ends with the length of what is in it.
     let length = report.pprof.last_chunk();
     let bytes = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);

@@ -11,9 +11,9 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
+    batch::ProfileBatch,
     counts::{Counts, Drop},
     failure::Failure,
-    report::Report,
 };
 
 /// Bounds of what waits in memory.
@@ -48,7 +48,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct State {
     limits: QueueLimits,
-    reports: VecDeque<(usize, Report)>,
+    reports: VecDeque<(usize, ProfileBatch)>,
     bytes: usize,
     /// No reports come any more.
     is_closed: bool,
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Takes a report; the oldest ones go when there are too many.
-    pub(super) fn push(&self, report: &Report) {
+    pub(super) fn push(&self, report: &ProfileBatch) {
         let size = report.size_bytes();
         let mut state = self.lock();
         state.counts.accepted += 1;
@@ -100,7 +100,7 @@ impl Shared {
     }
 
     /// The oldest report, which is in hand then.
-    pub(super) fn take(&self) -> Option<Report> {
+    pub(super) fn take(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
         let report = state.take()?;
         state.in_hand += 1;
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// The oldest report, if so many wait that there may soon be too many.
-    pub(super) fn take_if_crowded(&self) -> Option<Report> {
+    pub(super) fn take_if_crowded(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
         if !state.is_crowded() {
             return None;
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     /// Gives a report back that was taken last.
-    pub(super) fn give_back(&self, report: Report) {
+    pub(super) fn give_back(&self, report: ProfileBatch) {
         let size = report.size_bytes();
         let mut state = self.lock();
         state.in_hand -= 1;
@@ -210,7 +210,7 @@ impl Shared {
 }
 
 impl State {
-    fn take(&mut self) -> Option<Report> {
+    fn take(&mut self) -> Option<ProfileBatch> {
         let (size, report) = self.reports.pop_front()?;
         self.bytes -= size;
         Some(report)

@@ -29,11 +29,11 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
+    batch::{Payload, ProfileBatch},
     counts::{Counts, Drop},
     destination::{Destination, Receipt},
     failure::{Failure, Next},
     queue::Shared,
-    report::{Parcel, Report},
     spool::{Front, Spool},
 };
 use crate::http_client::{BackOff, Retry};
@@ -50,12 +50,12 @@ pub(super) struct Worker<D> {
     spool: Option<Arc<Mutex<Spool>>>,
     retry: Retry,
     /// The oldest parcel, when it came from memory and has to stay there.
-    kept: Option<Parcel>,
+    kept: Option<Payload>,
 }
 
 /// A parcel whose turn it is.
 struct Held {
-    parcel: Parcel,
+    parcel: Payload,
     is_in_spool: bool,
 }
 
@@ -119,7 +119,7 @@ impl<D: Destination> Worker<D> {
                         self.tell(&failure);
                     }
                     if let Some(reason) = self.judge(&failure, &held.parcel, &mut trouble) {
-                        // The next one may have the same name, and has a patience of its own.
+                        // The next one may have the same name, and has a max_elapsed of its own.
                         trouble = None;
                         self.settle(held, |counts, _| counts.dropped.add(reason, 1))
                             .await;
@@ -193,7 +193,7 @@ impl<D: Destination> Worker<D> {
     }
 
     /// Tries to deliver a parcel; gives nothing when it was stopped.
-    async fn attempt(&self, parcel: &Parcel) -> Option<Result<Receipt, Failure>> {
+    async fn attempt(&self, parcel: &Payload) -> Option<Result<Receipt, Failure>> {
         self.shared.count(|counts| counts.attempts += 1);
         let mut attempt = pin!(self.destination.send(parcel));
         loop {
@@ -212,7 +212,7 @@ impl<D: Destination> Worker<D> {
     fn judge(
         &self,
         failure: &Failure,
-        parcel: &Parcel,
+        parcel: &Payload,
         trouble: &mut Option<Trouble>,
     ) -> Option<Drop> {
         match failure.next() {
@@ -230,7 +230,7 @@ impl<D: Destination> Worker<D> {
                         since
                     }
                 };
-                (since.elapsed() >= self.retry.patience).then_some(Drop::GivenUp)
+                (since.elapsed() >= self.retry.max_elapsed).then_some(Drop::GivenUp)
             }
         }
     }
@@ -303,7 +303,7 @@ impl<D: Destination> Worker<D> {
     }
 
     /// Moves reports that `take` gives from memory to the spool, if there is one.
-    async fn spill(&self, take: impl Fn(&Shared) -> Option<Report>) {
+    async fn spill(&self, take: impl Fn(&Shared) -> Option<ProfileBatch>) {
         if self.spool.is_none() {
             return;
         }
@@ -330,7 +330,7 @@ impl<D: Destination> Worker<D> {
     }
 
     /// Makes a parcel of a report in hand; one that cannot be one is dropped.
-    async fn pack(&self, report: Report) -> Option<Parcel> {
+    async fn pack(&self, report: ProfileBatch) -> Option<Payload> {
         let destination = Arc::clone(&self.destination);
         // It takes milliseconds, which the thread that samples are read on has not.
         let packed = spawn_blocking(move || destination.pack(&report)).await;
@@ -343,7 +343,7 @@ impl<D: Destination> Worker<D> {
     }
 
     /// The oldest parcel in the spool, which is held there.
-    async fn front_of_spool(&self) -> Option<Parcel> {
+    async fn front_of_spool(&self) -> Option<Payload> {
         while !self.shared.is_stopped() {
             let spool = self.spool.as_ref()?;
             // The usual case, and no reason to ask another thread.
@@ -353,7 +353,7 @@ impl<D: Destination> Worker<D> {
             let (fill, front) = self.with_spool(Spool::hold_front).await.ok()?;
             match front {
                 Front::Empty => return None,
-                Front::Parcel(parcel) => return Some(parcel),
+                Front::Payload(parcel) => return Some(parcel),
                 Front::Torn => self.shared.count(|counts| {
                     fill.count(counts, 0);
                     counts.dropped.add(Drop::SpoolTorn, 1);

@@ -99,7 +99,7 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stream = TokioIo::new(stream);
-        let cut = |source| Failure::Cut { source };
+        let cut = |source| Failure::ConnectionClosed { source };
         let (sender, driver) = match version {
             Version::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await.map_err(cut)?;
@@ -142,7 +142,7 @@ impl Connection {
     /// taken.
     pub(super) fn explain(&self, failure: Failure, address: &Address) -> Failure {
         match (failure, self.tls_error.get()) {
-            (Failure::Cut { .. }, Some(error)) => Failure::Tls {
+            (Failure::ConnectionClosed { .. }, Some(error)) => Failure::Tls {
                 address: address.authority.clone(),
                 source: Box::new(error.clone()),
             },

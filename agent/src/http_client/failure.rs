@@ -33,7 +33,7 @@ pub enum Failure {
     },
     /// The connection ended too early, or what came is not HTTP.
     #[error("the connection was cut ({})", Chain(source))]
-    Cut {
+    ConnectionClosed {
         /// What hyper said.
         source: hyper::Error,
     },
@@ -108,7 +108,7 @@ pub enum Kind {
     /// There was no answer in time.
     TimedOut,
     /// The connection ended too early.
-    Cut,
+    ConnectionClosed,
     /// The destination failed inside.
     ServerError,
     /// The destination is not there at present.
@@ -137,7 +137,7 @@ impl Failure {
             Self::Unreachable { .. } => Kind::Unreachable,
             Self::Tls { .. } => Kind::Tls,
             Self::TimedOut { .. } => Kind::TimedOut,
-            Self::Cut { .. } | Self::LongAnswer { .. } => Kind::Cut,
+            Self::ConnectionClosed { .. } | Self::LongAnswer { .. } => Kind::ConnectionClosed,
             Self::Answered { kind, .. } => *kind,
             Self::Credentials { .. } => Kind::Credentials,
         }
@@ -161,7 +161,7 @@ impl Kind {
             Self::Unreachable => "unreachable",
             Self::Tls => "tls",
             Self::TimedOut => "timed_out",
-            Self::Cut => "cut",
+            Self::ConnectionClosed => "cut",
             Self::ServerError => "server_error",
             Self::Unavailable => "unavailable",
             Self::Throttled => "throttled",

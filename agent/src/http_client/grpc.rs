@@ -14,7 +14,7 @@ use hyper::{StatusCode, header::HeaderName};
 use prost::Message as _;
 
 use super::{
-    Answer, Client, Post, Words, content_type,
+    Client, Redactor, Request, Response, content_type,
     failure::{Code, Failure, Kind},
 };
 
@@ -49,7 +49,7 @@ pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<
     if framed.first() == Some(&1) {
         headers.push((GRPC_ENCODING, "gzip"));
     }
-    let post = Post {
+    let post = Request {
         path,
         headers: &headers,
         body: framed.clone(),
@@ -58,9 +58,9 @@ pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<
     answer.into_message(&words)
 }
 
-impl Answer {
+impl Response {
     /// The message of a call that went well.
-    fn into_message(self, words: &Words) -> Result<Bytes, Failure> {
+    fn into_message(self, words: &Redactor) -> Result<Bytes, Failure> {
         let header = |name| self.headers.get(name)?.to_str().ok();
         let status = header(GRPC_STATUS).and_then(|text| text.parse().ok());
         let Some(status) = status else {

@@ -29,7 +29,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
-    HeaderMap, Method, Request, StatusCode, Uri, Version as HttpVersion,
+    HeaderMap, Method, StatusCode, Uri, Version as HttpVersion,
     body::Incoming,
     header::{
         ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
@@ -72,7 +72,7 @@ pub(crate) struct Client {
 }
 
 /// What is asked for.
-pub(crate) struct Post<'a> {
+pub(crate) struct Request<'a> {
     /// Below the address; begins with `/`.
     pub(crate) path: &'a str,
     /// Headers of the protocol, the type of the body first.
@@ -82,7 +82,7 @@ pub(crate) struct Post<'a> {
 }
 
 /// An answer.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     /// Its status.
     pub(crate) status: StatusCode,
     /// What stands before the body, and after it.
@@ -149,13 +149,13 @@ impl Client {
     }
 
     /// Sends a request, and gives the answer, whatever its status, and a filter for its words.
-    pub(crate) async fn post(&self, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
+    pub(crate) async fn post(&self, post: &Request<'_>) -> Result<(Response, Redactor), Failure> {
         self.exchange(Method::POST, post).await
     }
 
     /// Asks for what is at a path, which begins with `/`; gives the body if that is a success.
     pub(crate) async fn get(&self, path: &str) -> Result<Bytes, Failure> {
-        let request = Post {
+        let request = Request {
             path,
             headers: &[(ACCEPT, "application/json")],
             body: Bytes::new(),
@@ -164,34 +164,40 @@ impl Client {
         Ok(answer.into_success(&words)?.body)
     }
 
-    async fn exchange(&self, method: Method, post: &Post<'_>) -> Result<(Answer, Words), Failure> {
+    async fn exchange(
+        &self,
+        method: Method,
+        post: &Request<'_>,
+    ) -> Result<(Response, Redactor), Failure> {
         let credentials = self.credentials().await?;
         let mut old = self.take_idle();
         // The other side may have closed a connection while the request was on its way to it; that
         // says nothing about the destination.
         if let Some(connection) = old.take() {
             match self.send(connection, &method, post, &credentials).await {
-                Err(Failure::Cut { .. }) => {}
-                other => return other.map(|answer| (answer, Words(credentials.hidden))),
+                Err(Failure::ConnectionClosed { .. }) => {}
+                other => return other.map(|answer| (answer, Redactor(credentials.hidden))),
             }
         }
         let connection = self.connect().await?;
         let answer = self.send(connection, &method, post, &credentials).await?;
-        Ok((answer, Words(credentials.hidden)))
+        Ok((answer, Redactor(credentials.hidden)))
     }
 
     async fn send(
         &self,
         mut connection: Connection,
         method: &Method,
-        post: &Post<'_>,
+        post: &Request<'_>,
         credentials: &Credentials,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Response, Failure> {
         let request = self.request(method.clone(), post, credentials);
         let exchange = async {
             let sent = connection.send(request).await;
-            let (head, body) = sent.map_err(|source| Failure::Cut { source })?.into_parts();
-            let mut answer = Answer {
+            let (head, body) = sent
+                .map_err(|source| Failure::ConnectionClosed { source })?
+                .into_parts();
+            let mut answer = Response {
                 status: head.status,
                 headers: head.headers,
                 body: Bytes::new(),
@@ -213,10 +219,10 @@ impl Client {
     fn request(
         &self,
         method: Method,
-        post: &Post<'_>,
+        post: &Request<'_>,
         credentials: &Credentials,
-    ) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(post.body.clone()));
+    ) -> hyper::Request<Full<Bytes>> {
+        let mut request = hyper::Request::new(Full::new(post.body.clone()));
         *request.method_mut() = method;
         *request.uri_mut() = self.uri(post.path);
         let headers = request.headers_mut();
@@ -302,12 +308,12 @@ impl Client {
 }
 
 /// Reads the body of an answer and what stands after it, as much as makes sense.
-async fn read_body(mut body: Incoming, answer: &mut Answer, limit: usize) -> Result<(), Failure> {
+async fn read_body(mut body: Incoming, answer: &mut Response, limit: usize) -> Result<(), Failure> {
     let mut bytes = BytesMut::new();
     let end = loop {
         let frame = match body.frame().await {
             None => break Ok(()),
-            Some(Err(source)) => break Err(Failure::Cut { source }),
+            Some(Err(source)) => break Err(Failure::ConnectionClosed { source }),
             Some(Ok(frame)) => frame,
         };
         match frame.into_data() {
@@ -376,9 +382,9 @@ impl Authentication {
 }
 
 /// Makes what the other side says fit to be shown.
-pub(crate) struct Words(Vec<String>);
+pub(crate) struct Redactor(Vec<String>);
 
-impl Words {
+impl Redactor {
     /// One short line, without the secrets that were sent.
     pub(crate) fn show(&self, text: &str) -> String {
         let mut text = text.trim().to_owned();
@@ -394,9 +400,9 @@ impl Words {
     }
 }
 
-impl Answer {
+impl Response {
     /// The answer if it is a success.
-    pub(crate) fn into_success(self, words: &Words) -> Result<Self, Failure> {
+    pub(crate) fn into_success(self, words: &Redactor) -> Result<Self, Failure> {
         if self.status.is_success() {
             return Ok(self);
         }
@@ -432,7 +438,7 @@ mod tests {
     #[test]
     fn it_is_told_when_to_come_back_in_seconds_or_by_a_date() {
         let told = |text: &str| {
-            let answer = Answer {
+            let answer = Response {
                 status: StatusCode::TOO_MANY_REQUESTS,
                 headers: HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]),
                 body: Bytes::new(),
@@ -452,7 +458,7 @@ mod tests {
 
     #[test]
     fn what_the_other_side_says_is_one_short_line() {
-        let words = Words(vec!["hunter2".to_owned(), String::new()]);
+        let words = Redactor(vec!["hunter2".to_owned(), String::new()]);
         assert_eq!(words.show(" no hunter2\n\x1b[1m! "), "no …\\n\\u{1b}[1m!");
         assert_eq!(words.show(" \r\n"), "without a word");
         let long = words.show(&"hunter2 ".repeat(1_000));

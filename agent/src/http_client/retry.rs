@@ -21,7 +21,7 @@ pub struct Retry {
     /// For how long one report is tried while the destination answers with errors or not at all, or
     /// cuts the connection, which may be for what is in the report, and all others wait. A
     /// destination that is away is waited for without end.
-    pub patience: Duration,
+    pub max_elapsed: Duration,
 }
 
 impl Default for Retry {
@@ -29,7 +29,7 @@ impl Default for Retry {
         Self {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(60),
-            patience: Duration::from_secs(15 * 60),
+            max_elapsed: Duration::from_secs(15 * 60),
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
         let mut back_off = BackOff::new(Retry {
             first: Duration::ZERO,
             longest: Duration::ZERO,
-            patience: Duration::ZERO,
+            max_elapsed: Duration::ZERO,
         });
         assert!((0..200).any(|_| back_off.wait(None) > SHORTEST / 2));
         assert_eq!(back_off.bound(), SHORTEST);

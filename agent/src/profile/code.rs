@@ -60,12 +60,12 @@ pub struct NativeResolved {
     pub address: u64,
     /// The function and those that the compiler had put into it there, the innermost first; or why
     /// it could not be told.
-    pub functions: Result<Vec<NativeFunction>, Unnamed>,
+    pub functions: Result<Vec<NativeFunction>, UnsymbolizedReason>,
 }
 
 /// Why the function of a native or a kernel frame could not be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unnamed {
+pub enum UnsymbolizedReason {
     /// Its file has no symbols.
     NoSymbols,
     /// There are symbols, but none that the address is in.
@@ -77,9 +77,9 @@ pub enum Unnamed {
     /// It was made at run time, and the compiler's map does not tell of it.
     NotInMap,
     /// The kernel hides where its functions are.
-    KernelHidden,
+    KptrRestricted,
     /// The kernel does not tell its functions at all.
-    KernelSilent,
+    KallsymsUnreadable,
 }
 
 /// A function of native or kernel code, and the place in it.

@@ -1,6 +1,6 @@
 //! What a profile lacks.
 
-use super::Unnamed;
+use super::UnsymbolizedReason;
 
 /// What was lost or could not be told, in samples unless stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,23 +100,23 @@ impl UnwindLosses {
     }
 }
 
-/// Native and kernel frames, not samples, whose function could not be told, by what [`Unnamed`]
+/// Native and kernel frames, not samples, whose function could not be told, by what [`UnsymbolizedReason`]
 /// says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnnamedLosses {
-    /// [`Unnamed::NoSymbols`].
+    /// [`UnsymbolizedReason::NoSymbols`].
     pub no_symbols: u64,
-    /// [`Unnamed::NoSymbol`].
+    /// [`UnsymbolizedReason::NoSymbol`].
     pub no_symbol: u64,
-    /// [`Unnamed::Unreadable`].
+    /// [`UnsymbolizedReason::Unreadable`].
     pub unreadable: u64,
-    /// [`Unnamed::NoMap`].
+    /// [`UnsymbolizedReason::NoMap`].
     pub no_map: u64,
-    /// [`Unnamed::NotInMap`].
+    /// [`UnsymbolizedReason::NotInMap`].
     pub not_in_map: u64,
-    /// [`Unnamed::KernelHidden`].
+    /// [`UnsymbolizedReason::KptrRestricted`].
     pub kernel_hidden: u64,
-    /// [`Unnamed::KernelSilent`].
+    /// [`UnsymbolizedReason::KallsymsUnreadable`].
     pub kernel_silent: u64,
 }
 
@@ -133,15 +133,15 @@ impl UnnamedLosses {
     ];
 
     /// Counts `frames` frames.
-    pub fn add(&mut self, reason: Unnamed, frames: u64) {
+    pub fn add(&mut self, reason: UnsymbolizedReason, frames: u64) {
         let count = match reason {
-            Unnamed::NoSymbols => &mut self.no_symbols,
-            Unnamed::NoSymbol => &mut self.no_symbol,
-            Unnamed::Unreadable => &mut self.unreadable,
-            Unnamed::NoMap => &mut self.no_map,
-            Unnamed::NotInMap => &mut self.not_in_map,
-            Unnamed::KernelHidden => &mut self.kernel_hidden,
-            Unnamed::KernelSilent => &mut self.kernel_silent,
+            UnsymbolizedReason::NoSymbols => &mut self.no_symbols,
+            UnsymbolizedReason::NoSymbol => &mut self.no_symbol,
+            UnsymbolizedReason::Unreadable => &mut self.unreadable,
+            UnsymbolizedReason::NoMap => &mut self.no_map,
+            UnsymbolizedReason::NotInMap => &mut self.not_in_map,
+            UnsymbolizedReason::KptrRestricted => &mut self.kernel_hidden,
+            UnsymbolizedReason::KallsymsUnreadable => &mut self.kernel_silent,
         };
         *count = count.saturating_add(frames);
     }

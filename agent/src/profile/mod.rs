@@ -18,7 +18,8 @@ use std::{
 pub(crate) use self::interned::{Interned, index};
 pub use self::{
     code::{
-        Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved, Unnamed,
+        Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved,
+        UnsymbolizedReason,
     },
     losses::{LeftOut, Losses, Number, UnnamedLosses, UnwindLosses},
     unwinding::{Reached, Unwinding},

@@ -93,7 +93,7 @@ pub struct Session {
     pub bpf: Bpf,
     /// Samples that were not reported yet.
     pub aggregator: Aggregator,
-    /// Code objects that were received.
+    /// Executables objects that were received.
     pub python: PythonSymbolizer,
     /// Symbols of files, the kernel and JITs.
     pub native: NativeSymbolizer,
@@ -203,7 +203,7 @@ impl Session {
                 wake = self.wait() => (None, Some(wake?)),
             };
             self.drain(observer)?;
-            self.bpf.follow_processors()?;
+            self.bpf.sync_online_cpus()?;
             if let Some(wake) = wake {
                 self.load_tables(wake)?;
             }
@@ -262,7 +262,7 @@ impl Session {
     pub async fn wait(&mut self) -> Result<Wake> {
         tokio::select! {
             done = table_jobs(self.unwind_tables.as_mut()) => return Ok(Wake(done)),
-            readable = self.bpf.pressed() => readable?,
+            readable = self.bpf.readable() => readable?,
             () = until(self.discovery.next_due()) => {}
             _ = self.ticks.tick() => {}
         }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     binaries::{
-        executables::{Code, Compilation, Tables},
+        executables::{Compilation, Executables, Tables},
         unwind::Table,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
@@ -21,7 +21,7 @@ use crate::{
 /// The code of the followed processes.
 #[derive(Default)]
 pub(super) struct UnwindTables {
-    code: Code,
+    code: Executables,
     tables: Tables,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
@@ -37,7 +37,7 @@ pub(super) enum TableJob {
 
 impl UnwindTables {
     /// The files that have been seen.
-    pub(super) fn executables(&self) -> &Code {
+    pub(super) fn executables(&self) -> &Executables {
         &self.code
     }
 

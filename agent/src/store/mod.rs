@@ -81,7 +81,7 @@ impl Selection {
 
 /// A folder with profiles.
 #[derive(Debug)]
-pub struct Kept {
+pub struct Store {
     folder: Folder,
     path: PathBuf,
     /// By time.
@@ -167,7 +167,7 @@ pub struct Merged {
     pub left_out: LeftOut,
 }
 
-impl Kept {
+impl Store {
     /// Looks at what there is in a folder.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::export::Report;
+use crate::export::ProfileBatch;
 
 /// Longest service in a name, in bytes.
 const MAX_SERVICE_BYTES: usize = 100;
@@ -15,7 +15,7 @@ const TIME_BYTES: usize = "20261121T152019.123Z".len();
 const LATEST: Duration = Duration::from_secs(253_402_300_799);
 
 /// For example `20261121T152019.123Z_web`.
-pub(crate) fn of_report(report: &Report) -> String {
+pub(crate) fn of_report(report: &ProfileBatch) -> String {
     format!("{}_{}", time(report.start()), service(report.service()))
 }
 

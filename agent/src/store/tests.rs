@@ -53,14 +53,14 @@ fn made() -> TempDir {
 }
 
 fn files(folder: &TempDir, selection: &Selection) -> u64 {
-    let kept = Kept::open(folder.path()).unwrap();
+    let kept = Store::open(folder.path()).unwrap();
     kept.merge(selection).map_or(0, |merged| merged.files)
 }
 
 #[test]
 fn what_there_is_is_listed() {
     let folder = made();
-    let kept = Kept::open(folder.path()).unwrap();
+    let kept = Store::open(folder.path()).unwrap();
     let listing = kept.list(&Selection::default()).unwrap();
     assert_eq!(
         listing.to_string(),
@@ -111,7 +111,7 @@ fn services_times_and_labels_choose() {
 #[test]
 fn all_samples_are_merged() {
     let folder = made();
-    let kept = Kept::open(folder.path()).unwrap();
+    let kept = Store::open(folder.path()).unwrap();
     let merged = kept.merge(&of("web")).unwrap();
     assert_eq!(merged.profile.total(), 3 * made_profile("").total());
     let length = merged.times.1.duration_since(merged.times.0).unwrap();
@@ -122,7 +122,7 @@ fn all_samples_are_merged() {
 #[test]
 fn what_is_not_there_is_told_with_what_is() {
     let folder = made();
-    let kept = Kept::open(folder.path()).unwrap();
+    let kept = Store::open(folder.path()).unwrap();
     let error = |selection: &Selection| {
         let error = kept.merge(selection).unwrap_err().to_string();
         assert_eq!(kept.list(selection).unwrap_err().to_string(), error);
@@ -158,14 +158,14 @@ fn a_folder_without_profiles_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("notes.pb.gz"), "").unwrap();
     for path in [folder.path(), &folder.path().join("missing")] {
-        let error = Kept::open(path).unwrap_err().to_string();
+        let error = Store::open(path).unwrap_err().to_string();
         assert!(error.starts_with("there are no profiles in '"), "{error}");
         assert!(
             error.contains("agent run") && error.contains("--folder"),
             "{error}"
         );
     }
-    let error = Kept::open(&folder.path().join("notes.pb.gz")).unwrap_err();
+    let error = Store::open(&folder.path().join("notes.pb.gz")).unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
 }
 
@@ -186,7 +186,7 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
     fs::create_dir(path(4)).unwrap();
     let large = fs::File::create(path(5)).unwrap();
     large.set_len(MAX_FILE_BYTES + 1).unwrap();
-    let kept = Kept::open(folder.path()).unwrap();
+    let kept = Store::open(folder.path()).unwrap();
     let merged = kept.merge(&of("web")).unwrap();
     assert_eq!(merged.files, 3);
     let named: Vec<_> = merged
@@ -220,7 +220,7 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
 fn a_folder_of_broken_files_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("20261121T152000.000Z_web.pb.gz"), "x").unwrap();
-    let kept = Kept::open(folder.path()).unwrap();
+    let kept = Store::open(folder.path()).unwrap();
     let error = kept.merge(&Selection::default()).unwrap_err().to_string();
     assert!(
         error.contains("20261121T152000.000Z_web.pb.gz: it is no whole gzip"),

@@ -15,23 +15,23 @@ use super::{
 use crate::{
     binaries::{
         elf::{DebugFiles, Elf},
-        executables::{Code, Executable},
+        executables::{Executable, Executables},
     },
     process::Process,
-    profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved, Unnamed},
+    profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved, UnsymbolizedReason},
 };
 
 /// Puts frames into words.
 pub struct FrameSymbolizer<'a> {
     python: &'a mut PythonSymbolizer,
     native: Option<&'a mut NativeSymbolizer>,
-    code: Option<&'a Code>,
+    code: Option<&'a Executables>,
 }
 
 impl<'a> FrameSymbolizer<'a> {
     pub fn new(
         python: &'a mut PythonSymbolizer,
-        native: Option<(&'a mut NativeSymbolizer, &'a Code)>,
+        native: Option<(&'a mut NativeSymbolizer, &'a Executables)>,
     ) -> Self {
         let (native, code) = native.unzip();
         Self {
@@ -52,7 +52,7 @@ impl Resolve for FrameSymbolizer<'_> {
             (Some(native), Some(code)) => native.resolve(code, frame),
             _ => None,
         };
-        resolved.unwrap_or_else(|| unknown(frame, Unnamed::Unreadable))
+        resolved.unwrap_or_else(|| unknown(frame, UnsymbolizedReason::Unreadable))
     }
 }
 
@@ -82,7 +82,7 @@ impl NativeSymbolizer {
         }
     }
 
-    fn resolve(&mut self, code: &Code, frame: &NativeFrame) -> Option<NativeResolved> {
+    fn resolve(&mut self, code: &Executables, frame: &NativeFrame) -> Option<NativeResolved> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),
             NativeKind::FILE => Some(self.file(code.get(frame.of)?, frame.address)),
@@ -94,9 +94,9 @@ impl NativeSymbolizer {
     fn kernel(&mut self, address: u64) -> NativeResolved {
         let symbols = &*self.kernel.get_or_insert_with(KernelSymbols::read);
         let function = match symbols {
-            Ok(symbols) => symbols.find(address).ok_or(Unnamed::NoSymbol),
-            Err(kernel::Error::Hidden) => Err(Unnamed::KernelHidden),
-            Err(_) => Err(Unnamed::KernelSilent),
+            Ok(symbols) => symbols.find(address).ok_or(UnsymbolizedReason::NoSymbol),
+            Err(kernel::Error::Hidden) => Err(UnsymbolizedReason::KptrRestricted),
+            Err(_) => Err(UnsymbolizedReason::KallsymsUnreadable),
         };
         let module = function.as_ref().ok().and_then(|function| function.module);
         let build_id = symbols.as_ref().ok().and_then(KernelSymbols::build_id);
@@ -134,11 +134,11 @@ impl NativeSymbolizer {
                 })
                 .collect()),
             Some(Found::Unknown(reason)) => Err(match reason {
-                Reason::NoSymbols => Unnamed::NoSymbols,
-                Reason::BeforeFirst | Reason::Gap => Unnamed::NoSymbol,
-                Reason::Unreadable | Reason::Malformed => Unnamed::Unreadable,
+                Reason::NoSymbols => UnsymbolizedReason::NoSymbols,
+                Reason::BeforeFirst | Reason::Gap => UnsymbolizedReason::NoSymbol,
+                Reason::Unreadable | Reason::Malformed => UnsymbolizedReason::Unreadable,
             }),
-            None => Err(Unnamed::Unreadable),
+            None => Err(UnsymbolizedReason::Unreadable),
         };
         NativeResolved {
             executable: described(executable),
@@ -168,8 +168,10 @@ impl NativeSymbolizer {
             functions: function
                 .map(|name| vec![plain(name)])
                 .map_err(|reason| match reason {
-                    perf_map::Reason::NoMap => Unnamed::NoMap,
-                    perf_map::Reason::NotInMap | perf_map::Reason::TooLarge => Unnamed::NotInMap,
+                    perf_map::Reason::NoMap => UnsymbolizedReason::NoMap,
+                    perf_map::Reason::NotInMap | perf_map::Reason::TooLarge => {
+                        UnsymbolizedReason::NotInMap
+                    }
                 }),
         }
     }

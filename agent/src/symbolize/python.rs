@@ -9,7 +9,7 @@ use agent_common::{
 
 use crate::{
     bpf::record::{CodeRecord, ThreadRecord},
-    cache::generations::Generations,
+    cache::generational::GenerationalCache,
     profile::{FrameKind as FunctionKind, Function, Resolved},
     python::{line_table::LineTable, text, threading},
 };
@@ -17,7 +17,7 @@ use crate::{
 /// The code objects that were sent.
 #[derive(Debug, Default)]
 pub struct PythonSymbolizer {
-    code_objects: Generations<u64, Described>,
+    code_objects: GenerationalCache<u64, Described>,
 }
 
 /// A code object as it was sent.
@@ -82,7 +82,7 @@ impl PythonSymbolizer {
         text::decode_bytes(command.unwrap_or_default())
     }
 
-    /// Forgets the code objects that were not sent again for long, see [`Generations`].
+    /// Forgets the code objects that were not sent again for long, see [`GenerationalCache`].
     pub fn advance(&mut self) {
         self.code_objects.advance();
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use agent_common::record::{Frame, NativeFrame, NativeKind};
 
-use crate::profile::{Executable, ExecutableKind, NativeResolved, Resolved, Unnamed};
+use crate::profile::{Executable, ExecutableKind, NativeResolved, Resolved, UnsymbolizedReason};
 
 /// Puts frames into words. Equal frames are asked for once, whichever process they are of.
 pub trait Resolve {
@@ -18,7 +18,7 @@ pub trait Resolve {
 
 /// A native or kernel frame of which nothing is known but what the kernel half told, and why.
 #[must_use]
-pub fn unknown(frame: &NativeFrame, reason: Unnamed) -> NativeResolved {
+pub fn unknown(frame: &NativeFrame, reason: UnsymbolizedReason) -> NativeResolved {
     let (kind, path) = match frame.kind {
         NativeKind::KERNEL => (ExecutableKind::Kernel, PathBuf::new()),
         NativeKind::FILE => (ExecutableKind::File, format!("[file {}]", frame.of).into()),

@@ -34,7 +34,7 @@ pub enum Error {
 
 /// A process that is about to run a program.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PausedChild {
     pid: u32,
     program: OsString,
     go: io::PipeWriter,
@@ -44,7 +44,7 @@ pub struct Waiting {
 /// What the process writes to say which it is, and what it reads to go on.
 const GO: u8 = 1;
 
-impl Waiting {
+impl PausedChild {
     /// Makes the process.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 /// The unwind tables of all files that were seen.
 #[derive(Default)]
 pub(crate) struct Unwinder {
-    code: executables::Code,
+    code: executables::Executables,
     rules: Rules,
     /// By the index of the table; [`None`] for a file that has none.
     tables: HashMap<u32, Option<unwind::Table>>,

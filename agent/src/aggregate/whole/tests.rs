@@ -7,12 +7,14 @@ use agent_common::record::{
 use proptest::prelude::*;
 
 use crate::{
-    aggregate::{About, Aggregator, Filter, Resolve, unknown},
+    aggregate::{About, Aggregator, Filter},
     bpf::record::{Gap, NativeStack, Stack},
     profile::{
         FrameKind, Function, LocationId, Losses, NativeFunction, NativeResolved, Process,
-        ProcessIndex, Profile, Reached, Resolved, Unnamed, UnnamedLosses, UnwindLosses, Unwinding,
+        ProcessIndex, Profile, Reached, Resolved, UnnamedLosses, UnsymbolizedReason, UnwindLosses,
+        Unwinding,
     },
+    symbolize::{Resolve, unknown},
 };
 
 /// Names of Python frames are `f` and their symbol, those of native ones `n` and their address,
@@ -62,11 +64,11 @@ impl Resolve for Names {
     }
 }
 
-fn unnamed(frame: &NativeFrame) -> Unnamed {
+fn unnamed(frame: &NativeFrame) -> UnsymbolizedReason {
     match frame.kind {
-        NativeKind::KERNEL => Unnamed::KernelHidden,
-        NativeKind::FILE => Unnamed::NoSymbols,
-        _ => Unnamed::NoMap,
+        NativeKind::KERNEL => UnsymbolizedReason::KptrRestricted,
+        NativeKind::FILE => UnsymbolizedReason::NoSymbols,
+        _ => UnsymbolizedReason::NoMap,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants: the bytes are untrusted: no value in them makes this panic, loop without a bound
 //! or take more than a few megabytes; only what is asked for is read. What the loader needs is
-//! found without section headers; they survive `strip`, but a file can do without.
+//! found without section headers; they warn_on_error `strip`, but a file can do without.
 
 mod contents;
 mod debug_files;

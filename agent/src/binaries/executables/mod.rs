@@ -41,7 +41,7 @@ const MAX_MAPPINGS_OF_PROCESS: usize = MAX_MAPPINGS as usize / 8;
 
 /// All executable files that processes have mapped.
 #[derive(Debug, Default)]
-pub struct Code {
+pub struct Executables {
     /// By their numbers, so the oldest first.
     executables: BTreeMap<u32, Executable>,
     numbers: HashMap<Identity, u32>,
@@ -52,7 +52,7 @@ pub struct Code {
     last_table: u32,
 }
 
-impl Code {
+impl Executables {
     /// Looks at what a process has mapped executable, and gives that as the kernel half wants it.
     ///
     /// # Errors

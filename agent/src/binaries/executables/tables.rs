@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use agent_common::unwind::Rule;
 
-use super::{Bytes, Code, Executable, MAX_TABLE_BYTES};
+use super::{Bytes, Executable, Executables, MAX_TABLE_BYTES};
 use crate::{
     binaries::{
         elf::Elf,
@@ -115,7 +115,7 @@ impl Tables {
     /// no room for a table those of files that no process maps any more give way.
     pub fn accept(
         &mut self,
-        code: &Code,
+        code: &Executables,
         compilations: impl IntoIterator<Item = Compilation>,
     ) -> Loading {
         let mut loading = Loading::default();
@@ -155,7 +155,7 @@ impl Tables {
 
     /// Lets tables of files that are not used any more go, until there is room for so many bytes;
     /// gives their indices.
-    fn make_room(&mut self, code: &Code, bytes: usize) -> Vec<u32> {
+    fn make_room(&mut self, code: &Executables, bytes: usize) -> Vec<u32> {
         if self.bytes + bytes <= MAX_TABLE_BYTES {
             return Vec::new();
         }

@@ -13,7 +13,7 @@ use agent_common::mappings::Mapping;
 use crate::{
     binaries::{
         elf::{DebugFiles, Elf, Source, Which},
-        executables::{Bytes, Code, Executable},
+        executables::{Bytes, Executable, Executables},
         unwind,
     },
     process::{self, Process},
@@ -79,7 +79,7 @@ impl NativeCode {
     ///
     /// When the process has gone or may not be looked at.
     pub(crate) fn of(process: &Process) -> Result<Self, process::Error> {
-        let mut code = Code::default();
+        let mut code = Executables::default();
         let mappings = code.look(process)?;
         let is_file = |mapping: &&Mapping| mapping.executable != Mapping::ANONYMOUS;
         // Of a file several parts may be mapped.

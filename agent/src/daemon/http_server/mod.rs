@@ -55,12 +55,12 @@ pub enum Request {
     /// A sign of life.
     Health(oneshot::Sender<()>),
     /// A profile.
-    Profile(Asked),
+    Profile(ProfileRequest),
 }
 
 /// A profile that somebody asks for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ProfileRequest {
     /// Of so long, from now on.
     pub duration: Duration,
     /// Of this process alone.
@@ -194,7 +194,7 @@ async fn profile(
     };
     let duration = Duration::from_secs_f64(seconds);
     let ask_for = |reply| {
-        Request::Profile(Asked {
+        Request::Profile(ProfileRequest {
             duration,
             pid,
             labels: query.into_iter().collect(),

@@ -17,12 +17,14 @@ use prost::Message as _;
 
 use self::schema::Response;
 use super::{
+    batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
     failure::Failure,
-    report::{Parcel, Report},
     spool::Format,
 };
-use crate::http_client::{Client, HttpConfig, HttpConfigError, Post, Version, content_type, grpc};
+use crate::http_client::{
+    Client, HttpConfig, HttpConfigError, Request, Version, content_type, grpc,
+};
 use crate::store::name;
 
 /// What is called over gRPC.
@@ -73,15 +75,15 @@ impl OtlpHttp {
 impl Destination for OtlpGrpc {
     const FORMAT: Format = *b"otlg";
 
-    fn pack(&self, report: &Report) -> Result<Parcel, Unencodable> {
+    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
         let framed = grpc::frame(&compressed(report)?, true);
-        Ok(Parcel {
+        Ok(Payload {
             name: name::of_report(report),
             body: framed.ok_or(Unencodable)?,
         })
     }
 
-    async fn send(&self, parcel: &Parcel) -> Result<Receipt, Failure> {
+    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
         let answer = grpc::call(&self.0, GRPC_PATH, &parcel.body).await?;
         Ok(receipt(&answer))
     }
@@ -90,15 +92,15 @@ impl Destination for OtlpGrpc {
 impl Destination for OtlpHttp {
     const FORMAT: Format = *b"otlh";
 
-    fn pack(&self, report: &Report) -> Result<Parcel, Unencodable> {
-        Ok(Parcel {
+    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
+        Ok(Payload {
             name: name::of_report(report),
             body: compressed(report)?.into(),
         })
     }
 
-    async fn send(&self, parcel: &Parcel) -> Result<Receipt, Failure> {
-        let post = Post {
+    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
+        let post = Request {
             path: HTTP_PATH,
             headers: &[
                 content_type("application/x-protobuf"),
@@ -111,7 +113,7 @@ impl Destination for OtlpHttp {
     }
 }
 
-fn compressed(report: &Report) -> Result<Vec<u8>, Unencodable> {
+fn compressed(report: &ProfileBatch) -> Result<Vec<u8>, Unencodable> {
     let request = request::of_report(report)?.encode_to_vec();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&request).map_err(|_| Unencodable)?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    super::{destination::Unencodable, report::Report},
+    super::{batch::ProfileBatch, destination::Unencodable},
     dictionary::Builder,
     schema::{
         KeyValue, Profile, Request, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Value,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The request for a report.
-pub(super) fn of_report(report: &Report) -> Result<Request, Unencodable> {
+pub(super) fn of_report(report: &ProfileBatch) -> Result<Request, Unencodable> {
     let profile = &*report.profile;
     let mut samples = BTreeMap::<ProcessIndex, Vec<&profile::Sample>>::new();
     for sample in &profile.samples {
@@ -75,7 +75,7 @@ fn profile_of(
 
 /// What is known of a process: the labels of the report, and what the profile knows, which is
 /// nearer to it. No key is there twice.
-fn resource(report: &Report, process: ProcessIndex) -> Resource {
+fn resource(report: &ProfileBatch, process: ProcessIndex) -> Resource {
     let process = &report.profile.processes[process.0 as usize];
     let mut attributes = BTreeMap::new();
     for (name, text) in &*report.labels {

@@ -14,7 +14,7 @@ mod tests;
 use std::{collections::VecDeque, io, path::PathBuf};
 
 pub(super) use self::record::Format;
-use super::report::Parcel;
+use super::batch::Payload;
 use crate::store::folder::{Folder, Lock, bytes_on_disk, is_full, is_passing};
 
 /// Number of the first parcel in an empty spool: there is room on both sides of it.
@@ -89,7 +89,7 @@ pub(super) enum Front {
     /// There is nothing.
     Empty,
     /// The oldest parcel.
-    Parcel(Parcel),
+    Payload(Payload),
     /// The oldest was torn or could not be read; it is gone.
     Torn,
     /// The oldest cannot be read at present.
@@ -162,7 +162,7 @@ impl Spool {
             .and_then(|bytes| record::parse(self.format, &bytes).ok());
         if let Some(parcel) = parcel {
             self.front_is_held = true;
-            return Front::Parcel(parcel);
+            return Front::Payload(parcel);
         }
         self.remove_front();
         Front::Torn
@@ -184,7 +184,7 @@ impl Spool {
     /// # Errors
     ///
     /// With how many had to go all the same.
-    pub(super) fn push_back(&mut self, parcel: &Parcel) -> Result<u64, (u64, io::Error)> {
+    pub(super) fn push_back(&mut self, parcel: &Payload) -> Result<u64, (u64, io::Error)> {
         let bytes = self.size(parcel).map_err(|error| (0, error))?;
         let mut dropped = self.make_room(bytes);
         if let Err(error) = self.write(self.next, parcel) {
@@ -211,7 +211,7 @@ impl Spool {
 
     /// Adds a parcel that is older than all there are, and gives how many had to go for it: itself,
     /// when there is no room.
-    pub(super) fn push_front(&mut self, parcel: &Parcel) -> Result<u64, (u64, io::Error)> {
+    pub(super) fn push_front(&mut self, parcel: &Payload) -> Result<u64, (u64, io::Error)> {
         let Some(front) = self.items.front() else {
             return self.push_back(parcel);
         };
@@ -227,7 +227,7 @@ impl Spool {
     }
 
     /// What a parcel takes of the disk, in bytes, when it can be kept at all.
-    fn size(&self, parcel: &Parcel) -> io::Result<u64> {
+    fn size(&self, parcel: &Payload) -> io::Result<u64> {
         let length = record::HEAD_BYTES + parcel.name.len() + parcel.body.len();
         let bytes = bytes_on_disk(length as u64);
         if bytes > self.limit_bytes || bytes > MAX_FILE_BYTES {
@@ -236,7 +236,7 @@ impl Spool {
         Ok(bytes)
     }
 
-    fn write(&self, number: u64, parcel: &Parcel) -> io::Result<()> {
+    fn write(&self, number: u64, parcel: &Payload) -> io::Result<()> {
         let head = record::head(self.format, parcel);
         let parts: [&[u8]; 3] = [&head, parcel.name.as_bytes(), &parcel.body];
         self.folder.write(&name_of(number), &parts, 0o600)

@@ -9,7 +9,7 @@ use zerocopy::{
     little_endian::{U32, U64},
 };
 
-use super::super::report::Parcel;
+use super::super::batch::Payload;
 
 /// What a file begins with; the last byte is the version.
 const MAGIC: [u8; 8] = *b"agntspl\x01";
@@ -65,7 +65,7 @@ pub(super) enum Torn {
 }
 
 /// What a parcel begins with in a file; the name and the body come after it.
-pub(super) fn head(format: Format, parcel: &Parcel) -> [u8; HEAD_BYTES] {
+pub(super) fn head(format: Format, parcel: &Payload) -> [u8; HEAD_BYTES] {
     let name_bytes = U64::new(parcel.name.len() as u64);
     let body_bytes = U64::new(parcel.body.len() as u64);
     let head = Head {
@@ -79,7 +79,7 @@ pub(super) fn head(format: Format, parcel: &Parcel) -> [u8; HEAD_BYTES] {
 }
 
 /// The parcel that a file has in it.
-pub(super) fn parse(format: Format, bytes: &[u8]) -> Result<Parcel, Torn> {
+pub(super) fn parse(format: Format, bytes: &[u8]) -> Result<Payload, Torn> {
     let Ok((head, rest)) = Head::read_from_prefix(bytes) else {
         return Err(Torn::Short { bytes: bytes.len() });
     };
@@ -101,7 +101,7 @@ pub(super) fn parse(format: Format, bytes: &[u8]) -> Result<Parcel, Torn> {
     if checksum(head.name_bytes, head.body_bytes, name, body) != head.checksum {
         return Err(Torn::Checksum);
     }
-    Ok(Parcel {
+    Ok(Payload {
         name: str::from_utf8(name).map_err(|_| Torn::Name)?.to_owned(),
         body: Bytes::copy_from_slice(body),
     })
@@ -124,13 +124,13 @@ mod tests {
 
     const FORMAT: Format = *b"test";
 
-    fn file(parcel: &Parcel) -> Vec<u8> {
+    fn file(parcel: &Payload) -> Vec<u8> {
         [&head(FORMAT, parcel), parcel.name.as_bytes(), &parcel.body].concat()
     }
 
-    fn parcels() -> impl Strategy<Value = Parcel> {
+    fn parcels() -> impl Strategy<Value = Payload> {
         let body = prop::collection::vec(any::<u8>(), 0..600);
-        ("[a-zé_0-9]{0,40}", body).prop_map(|(name, body)| Parcel {
+        ("[a-zé_0-9]{0,40}", body).prop_map(|(name, body)| Payload {
             name,
             body: body.into(),
         })
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_parcel_for_another_destination_is_not_taken() {
-        let parcel = Parcel {
+        let parcel = Payload {
             name: "a".to_owned(),
             body: Bytes::from_static(b"b"),
         };

@@ -8,8 +8,8 @@ use super::*;
 
 const FORMAT: Format = *b"test";
 
-fn parcel(number: usize, bytes: usize) -> Parcel {
-    Parcel {
+fn parcel(number: usize, bytes: usize) -> Payload {
+    Payload {
         name: format!("parcel {number}"),
         body: vec![u8::try_from(number % 256).unwrap(); bytes].into(),
     }
@@ -28,7 +28,7 @@ fn drain(spool: &mut Spool) -> Vec<String> {
     let mut names = Vec::new();
     loop {
         match spool.hold_front() {
-            Front::Parcel(parcel) => names.push(parcel.name),
+            Front::Payload(parcel) => names.push(parcel.name),
             Front::Torn => names.push("torn".to_owned()),
             Front::Unreadable => unreachable!(),
             Front::Empty => return names,
@@ -94,7 +94,7 @@ fn what_is_being_delivered_stays() {
     for number in 0..3 {
         spool.push_back(&parcel(number, 100)).unwrap();
     }
-    assert_eq!(spool.hold_front(), Front::Parcel(parcel(0, 100)));
+    assert_eq!(spool.hold_front(), Front::Payload(parcel(0, 100)));
     assert_eq!(spool.push_back(&parcel(3, 100)).unwrap(), 1);
     spool.release_front();
     assert_eq!(drain(&mut spool), ["parcel 0", "parcel 2", "parcel 3"]);

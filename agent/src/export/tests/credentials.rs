@@ -24,7 +24,7 @@ fn wants_new(received: &Received) -> Reply {
 
 fn authenticated(url: &str, authentication: Authentication) -> Config {
     let mut config = pyroscope(url);
-    let To::Pyroscope(to) = &mut config.to else {
+    let DestinationConfig::Pyroscope(to) = &mut config.to else {
         unreachable!()
     };
     to.http.authentication = authentication;

@@ -191,7 +191,7 @@ async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
         server.say(status(500, "panic"));
     }
     let mut config = pyroscope(&server.url());
-    config.retry.patience = 60 * MINUTE;
+    config.retry.max_elapsed = 60 * MINUTE;
     let exporters = start(config);
     exporters.push(&numbered(1));
     until(|| counts(&exporters).attempts == 1).await;
@@ -212,7 +212,7 @@ async fn each_report_has_a_patience_of_its_own() {
         server.say(status(500, "panic"));
     }
     let mut config = pyroscope(&server.url());
-    config.retry.patience = 20 * MINUTE;
+    config.retry.max_elapsed = 20 * MINUTE;
     let exporters = start(config);
     // Of one service in one window, as two containers are.
     exporters.push(&numbered(1));

@@ -16,8 +16,8 @@ use std::io::Write as _;
 use tokio::{task::spawn_blocking, time};
 
 use super::{
-    Config, Counts, Exporters, HttpConfig, ParcaConfig, PyroscopeConfig, QueueLimits, Report,
-    Retry, SpoolConfig, Status, To, support,
+    Config, Counts, DestinationConfig, Exporters, HttpConfig, ParcaConfig, ProfileBatch,
+    PyroscopeConfig, QueueLimits, Retry, SpoolConfig, Status, support,
 };
 use crate::{
     collectors,
@@ -87,7 +87,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 /// A profile as it is handed over, of a service with a number.
-fn numbered(number: usize) -> Report {
+fn numbered(number: usize) -> ProfileBatch {
     support::report(&format!("service {number:03}"), &pprof())
 }
 
@@ -100,7 +100,7 @@ fn pprof() -> Vec<u8> {
 }
 
 /// A report that does not get smaller.
-fn large(bytes: usize) -> Report {
+fn large(bytes: usize) -> ProfileBatch {
     let mut random = fastrand::Rng::with_seed(42);
     let noise: Vec<_> = (0..bytes).map(|_| random.u8(..)).collect();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
@@ -108,7 +108,7 @@ fn large(bytes: usize) -> Report {
     support::report("large", &gzip.finish().unwrap())
 }
 
-fn exporter(to: To) -> Config {
+fn exporter(to: DestinationConfig) -> Config {
     Config {
         name: "test".to_owned(),
         to,
@@ -119,14 +119,14 @@ fn exporter(to: To) -> Config {
 }
 
 fn pyroscope(url: &str) -> Config {
-    exporter(To::Pyroscope(PyroscopeConfig {
+    exporter(DestinationConfig::Pyroscope(PyroscopeConfig {
         http: HttpConfig::new(url),
         tenant: None,
     }))
 }
 
 fn parca(url: &str) -> Config {
-    exporter(To::Parca(ParcaConfig {
+    exporter(DestinationConfig::Parca(ParcaConfig {
         http: HttpConfig::new(url),
     }))
 }

@@ -29,7 +29,7 @@ use crate::{
 };
 
 fn otlp(url: &str, protocol: OtlpProtocol) -> Config {
-    exporter(To::Otlp(OtlpConfig {
+    exporter(DestinationConfig::Otlp(OtlpConfig {
         http: HttpConfig::new(url),
         protocol,
     }))
@@ -107,7 +107,7 @@ fn mixed() -> Profile {
     profile
 }
 
-fn mixed_report() -> Report {
+fn mixed_report() -> ProfileBatch {
     let mut report = support::report("web", &pprof());
     let mut labels = (*report.labels).clone();
     labels.insert("container_id".to_owned(), "abc".to_owned());

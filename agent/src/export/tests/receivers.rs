@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A report whose labels are as bad as labels get.
-fn hostile() -> Report {
+fn hostile() -> ProfileBatch {
     let mut report = support::report("größe \"x\"\n", &pprof());
     let mut labels = (*report.labels).clone();
     for (name, value) in [
@@ -48,7 +48,7 @@ fn hostile() -> Report {
 async fn pyroscope_gets_what_was_sent() {
     let server = Server::start(strict_pyroscope).await;
     let mut config = pyroscope(&format!("{}/prefix/", server.url()));
-    let To::Pyroscope(to) = &mut config.to else {
+    let DestinationConfig::Pyroscope(to) = &mut config.to else {
         unreachable!()
     };
     to.tenant = Some("team-a".to_owned());
@@ -84,7 +84,7 @@ async fn pyroscope_gets_what_was_sent() {
 async fn parca_gets_what_was_sent() {
     let server = Server::start(strict_parca).await;
     let mut config = parca(&server.url());
-    let To::Parca(to) = &mut config.to else {
+    let DestinationConfig::Parca(to) = &mut config.to else {
         unreachable!()
     };
     to.http.headers = vec![("projectID".to_owned(), Secret::new("project"))];
@@ -110,7 +110,7 @@ async fn parca_gets_what_was_sent() {
 #[tokio::test]
 async fn a_folder_gets_what_was_sent() {
     let temporary = tempfile::tempdir().unwrap();
-    let exporters = start(exporter(To::File(FileConfig {
+    let exporters = start(exporter(DestinationConfig::File(FileConfig {
         folder: temporary.path().to_owned(),
         limit_bytes: 1 << 20,
         greatest_age: Duration::from_secs(3_600),
@@ -147,7 +147,7 @@ async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
 }
 
 /// A report with what the model has.
-fn encoded(profile: crate::profile::Profile) -> Report {
+fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
     let mut bytes = Vec::new();
     encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
     let mut report = support::report("web", &bytes);

@@ -31,8 +31,8 @@ fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> Config {
         pyroscope(&format!("https://{}", server.address))
     };
     match &mut config.to {
-        To::Pyroscope(to) => to.http.tls = tls,
-        To::Parca(to) => to.http.tls = tls,
+        DestinationConfig::Pyroscope(to) => to.http.tls = tls,
+        DestinationConfig::Parca(to) => to.http.tls = tls,
         _ => unreachable!(),
     }
     config
@@ -135,7 +135,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let mut config = pyroscope(&format!("https://{address}"));
-    if let To::Pyroscope(to) = &mut config.to {
+    if let DestinationConfig::Pyroscope(to) = &mut config.to {
         to.http.tls = trusted(temporary.path(), &authority());
     }
     let exporters = start(config);

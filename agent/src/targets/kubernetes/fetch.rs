@@ -58,7 +58,7 @@ impl FetchError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Request(failure) => failure.kind(),
-            Self::Document(_) | Self::Message(_) | Self::Unread(_) => Kind::Cut,
+            Self::Document(_) | Self::Message(_) | Self::Unread(_) => Kind::ConnectionClosed,
             Self::TooLong => Kind::TooLarge,
         }
     }

@@ -15,9 +15,9 @@
 //! labels, except those that are named in [`service`] and, if asked for, the command line.
 
 pub mod attributes;
-pub mod facts;
 pub mod host;
 mod meta;
+pub mod metadata;
 pub mod pods;
 pub mod relabel;
 pub mod selector;
@@ -25,9 +25,9 @@ pub mod service;
 
 use std::collections::BTreeMap;
 
-use facts::Facts;
 use host::Host;
-use pods::Place;
+use metadata::ProcessMetadata;
+use pods::ContainerInfo;
 use relabel::Rules;
 pub use selector::Selector;
 
@@ -110,9 +110,9 @@ pub fn is_name(name: &str) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// What is known of it by itself.
-    pub facts: &'a Facts,
+    pub facts: &'a ProcessMetadata,
     /// What its container is called, where that is known.
-    pub place: Option<&'a Place>,
+    pub place: Option<&'a ContainerInfo>,
 }
 
 /// Makes labels.

@@ -12,13 +12,13 @@
 //! 7. the name of its executable,
 //! 8. the kernel's name of it.
 
-use super::{facts::Facts, pods::Place};
+use super::{metadata::ProcessMetadata, pods::ContainerInfo};
 
 /// Labels of pods that name what runs in them.
 const POD_LABELS: [&str; 3] = ["app.kubernetes.io/name", "k8s-app", "app"];
 
 /// What the service is called.
-pub(super) fn name(facts: &Facts, place: Option<&Place>) -> String {
+pub(super) fn name(facts: &ProcessMetadata, place: Option<&ContainerInfo>) -> String {
     let pod = || {
         let pod = place?.pod.as_ref()?;
         let mut labels = POD_LABELS.iter().filter_map(|label| pod.labels.get(*label));
@@ -35,7 +35,7 @@ pub(super) fn name(facts: &Facts, place: Option<&Place>) -> String {
         .unwrap_or_else(|| facts.command.clone())
 }
 
-fn unit(facts: &Facts) -> Option<String> {
+fn unit(facts: &ProcessMetadata) -> Option<String> {
     let name = facts.cgroup.unit.as_ref()?.strip_suffix(".service")?;
     let is_manager = name.starts_with("user@");
     (!is_manager && !name.is_empty()).then(|| name.to_owned())
@@ -48,8 +48,8 @@ mod tests {
         process::cgroup::Cgroup,
         targets::labels::{
             attributes::Attributes,
-            facts::Facts,
-            pods::{Place, Pod},
+            metadata::ProcessMetadata,
+            pods::{ContainerInfo, Pod},
         },
     };
     use std::sync::Arc;
@@ -63,18 +63,18 @@ mod tests {
                 .into(),
             ..Pod::default()
         };
-        let mut place = Place {
+        let mut place = ContainerInfo {
             container: Some("d".to_owned()),
             pod: Some(Arc::new(pod)),
-            ..Place::default()
+            ..ContainerInfo::default()
         };
-        let mut facts = Facts {
+        let mut facts = ProcessMetadata {
             command: "h".to_owned(),
             executable: "/usr/bin/g".into(),
             script: Some("f".to_owned()),
             cgroup: Cgroup::parse(b"0::/system.slice/e.service"),
             attributes: Attributes::new(Some("a"), Some("service.name=x")),
-            ..Facts::default()
+            ..ProcessMetadata::default()
         };
         assert_eq!(name(&facts, Some(&place)), "a");
         facts.attributes = Attributes::default();

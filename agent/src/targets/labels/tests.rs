@@ -1,8 +1,8 @@
 use super::{
     Labeller, Subject, attribute_name,
-    facts::*,
     host::Host,
-    pods::{Place, Pod},
+    metadata::*,
+    pods::{ContainerInfo, Pod},
 };
 use crate::{
     process::{self, cgroup::Cgroup},
@@ -23,9 +23,9 @@ fn host() -> Host {
     }
 }
 
-fn in_pod() -> (Facts, Place) {
+fn in_pod() -> (ProcessMetadata, ContainerInfo) {
     let list = "service.version=1.2,deployment.environment.name=prod";
-    let facts = Facts {
+    let facts = ProcessMetadata {
         pid: 7,
         parent: Some(1),
         command: "python".to_owned(),
@@ -47,15 +47,19 @@ fn in_pod() -> (Facts, Place) {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
     };
-    let place = Place {
+    let place = ContainerInfo {
         container: Some("web".to_owned()),
         pod: Some(Arc::new(pod)),
-        ..Place::default()
+        ..ContainerInfo::default()
     };
     (facts, place)
 }
 
-fn labels(labeller: &Labeller, facts: &Facts, place: Option<&Place>) -> Option<String> {
+fn labels(
+    labeller: &Labeller,
+    facts: &ProcessMetadata,
+    place: Option<&ContainerInfo>,
+) -> Option<String> {
     let labels = labeller.labels(&Subject { facts, place })?;
     let lines: Vec<String> = labels
         .iter()
@@ -93,10 +97,10 @@ fn a_process_of_a_pod_has_its_names() {
 
 #[test]
 fn a_process_of_a_service_has_its_unit() {
-    let facts = |path: &str| Facts {
+    let facts = |path: &str| ProcessMetadata {
         command: "nginx".to_owned(),
         cgroup: Cgroup::parse(format!("0::{path}").as_bytes()),
-        ..Facts::default()
+        ..ProcessMetadata::default()
     };
     let labeller = Labeller::default();
     let service = facts("/system.slice/web.service");
@@ -105,9 +109,9 @@ fn a_process_of_a_service_has_its_unit() {
     let session = facts("/user.slice/user-0.slice/session-1.scope");
     let expected = "service_name=nginx";
     assert_eq!(labels(&labeller, &session, None).as_deref(), Some(expected));
-    let named = Place {
+    let named = ContainerInfo {
         container: Some("db".to_owned()),
-        ..Place::default()
+        ..ContainerInfo::default()
     };
     let expected = "container_name=db service_name=db systemd_unit=web.service";
     assert_eq!(
@@ -162,12 +166,15 @@ fn rules_may_drop_a_process() {
 #[test]
 fn this_process_is_labelled() {
     let process = process::Process::open(id()).unwrap();
-    let facts = Facts::read(&process, Wanted::default()).unwrap();
+    let facts = ProcessMetadata::read(&process, Wanted::default()).unwrap();
     assert_eq!(facts.pid, id());
     assert_eq!(facts.command_line, None);
     assert!(!facts.cgroup.path.is_empty());
     let wanted = Wanted { command_line: true };
-    let line = Facts::read(&process, wanted).unwrap().command_line.unwrap();
+    let line = ProcessMetadata::read(&process, wanted)
+        .unwrap()
+        .command_line
+        .unwrap();
     let first = std::env::args().next().unwrap();
     assert!(line.starts_with(&first), "{line}");
     let labels = Labeller::default().labels(&Subject {
@@ -184,9 +191,9 @@ fn this_process_is_labelled() {
 
 #[test]
 fn a_label_is_no_longer_than_it_may_be() {
-    let facts = Facts {
+    let facts = ProcessMetadata {
         attributes: Attributes::new(Some(&"é".repeat(5000)), None),
-        ..Facts::default()
+        ..ProcessMetadata::default()
     };
     let labels = Labeller::default().labels(&Subject {
         facts: &facts,

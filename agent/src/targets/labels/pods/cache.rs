@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{HostFiles, Place, PodList};
+use super::{ContainerInfo, HostFiles, PodList};
 use crate::process::cgroup::Cgroup;
 
 /// How long lists are taken for new: an unknown container does not make them be asked for again
@@ -38,7 +38,7 @@ pub struct Answer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// What is known.
-    pub place: Option<Place>,
+    pub place: Option<ContainerInfo>,
     /// Whether no list can say more.
     pub is_complete: bool,
 }
@@ -56,7 +56,7 @@ pub struct Pods {
     /// What was looked for and was in no list.
     unknown: HashMap<String, Unknown>,
     /// What the host's files say, by the container's id or the pod's UID, and when.
-    remembered: HashMap<String, (Instant, Option<Place>)>,
+    remembered: HashMap<String, (Instant, Option<ContainerInfo>)>,
 }
 
 /// A container that no list knows.
@@ -103,13 +103,13 @@ impl Pods {
         let is_complete = container.is_some() || (cgroup.containers.is_empty() && pod.is_some());
         let listed = match container {
             // The list of Kubernetes may have the pod, and not yet that it runs.
-            Some(place) => Place {
+            Some(place) => ContainerInfo {
                 pod: pod.or(place.pod),
                 ..place
             },
-            None => Place {
+            None => ContainerInfo {
                 pod,
-                ..Place::default()
+                ..ContainerInfo::default()
             },
         };
         if is_complete {
@@ -134,7 +134,7 @@ impl Pods {
             });
         let place = match (listed.pod, found) {
             // The list knows the pod better.
-            (Some(pod), found) => Some(Place {
+            (Some(pod), found) => Some(ContainerInfo {
                 pod: Some(pod),
                 ..found.unwrap_or_default()
             }),
@@ -205,8 +205,8 @@ impl Pods {
         &mut self,
         key: &str,
         now: Instant,
-        look: impl FnOnce(&HostFiles) -> Option<Place>,
-    ) -> Option<Place> {
+        look: impl FnOnce(&HostFiles) -> Option<ContainerInfo>,
+    ) -> Option<ContainerInfo> {
         if let Some((since, place)) = self.remembered.get(key)
             && (place.is_some() || now.saturating_duration_since(*since) < UNKNOWN_FOR)
         {

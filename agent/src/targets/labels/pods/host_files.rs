@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Place, logs, runtimes};
+use super::{ContainerInfo, logs, runtimes};
 use crate::process::cgroup::Container;
 
 /// The files of the host.
@@ -21,7 +21,7 @@ impl HostFiles {
 
     /// What is known of a container.
     #[must_use]
-    pub fn container(&self, container: &Container) -> Option<Place> {
+    pub fn container(&self, container: &Container) -> Option<ContainerInfo> {
         let Container { id, runtime } = container;
         let running = runtimes::container(&self.root, id, *runtime);
         if running.as_ref().is_some_and(|place| place.pod.is_some()) {
@@ -32,7 +32,7 @@ impl HostFiles {
 
     /// What is known of a pod.
     #[must_use]
-    pub fn pod(&self, uid: &str) -> Option<Place> {
+    pub fn pod(&self, uid: &str) -> Option<ContainerInfo> {
         logs::pod(&self.root, uid)
     }
 }

@@ -11,7 +11,7 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{MAX_TEXT, Place, Pod, bounded};
+use super::{ContainerInfo, MAX_TEXT, Pod, bounded};
 
 /// Most pods of a list; a node has a few hundred.
 const MAX_PODS: usize = 16 << 10;
@@ -31,7 +31,7 @@ pub struct Damaged(#[from] serde_json::Error);
 #[derive(Clone, Debug, Default)]
 pub struct PodList {
     /// By the container's id.
-    containers: HashMap<String, Place>,
+    containers: HashMap<String, ContainerInfo>,
     /// By the UIDs of the pod.
     pods: HashMap<String, Arc<Pod>>,
 }
@@ -78,10 +78,10 @@ impl PodList {
         if is_odd || self.containers.len() >= MAX_PODS * 2 {
             return;
         }
-        let place = Place {
+        let place = ContainerInfo {
             container: name.map(str::to_owned),
             pod: Some(Arc::clone(pod)),
-            ..Place::default()
+            ..ContainerInfo::default()
         };
         self.containers.insert(id.to_owned(), place);
     }
@@ -102,7 +102,7 @@ impl PodList {
 
     /// The container with this id.
     #[must_use]
-    pub fn container(&self, id: &str) -> Option<Place> {
+    pub fn container(&self, id: &str) -> Option<ContainerInfo> {
         self.containers.get(id).cloned()
     }
 

@@ -6,7 +6,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use super::{MAX_TEXT, Place, Pod};
+use super::{ContainerInfo, MAX_TEXT, Pod};
 use crate::process::file_name;
 
 /// Most files of a folder that are looked at.
@@ -16,7 +16,7 @@ const MAX_FILES: usize = 64 << 10;
 const ID_DIGITS: usize = 64;
 
 /// The container with this id.
-pub(super) fn container(root: &Path, id: &str) -> Option<Place> {
+pub(super) fn container(root: &Path, id: &str) -> Option<ContainerInfo> {
     if id.len() != ID_DIGITS {
         return None;
     }
@@ -45,15 +45,15 @@ pub(super) fn container(root: &Path, id: &str) -> Option<Place> {
         namespace: namespace.to_owned(),
         ..Pod::default()
     };
-    Some(Place {
+    Some(ContainerInfo {
         container: Some(container.to_owned()),
         pod: Some(Arc::new(pod)),
-        ..Place::default()
+        ..ContainerInfo::default()
     })
 }
 
 /// The pod with this UID; which of its containers is meant is known if there is only one.
-pub(super) fn pod(root: &Path, uid: &str) -> Option<Place> {
+pub(super) fn pod(root: &Path, uid: &str) -> Option<ContainerInfo> {
     let (pod, folder) = fs::read_dir(root.join("var/log/pods"))
         .ok()?
         .take(MAX_FILES)
@@ -70,10 +70,10 @@ pub(super) fn pod(root: &Path, uid: &str) -> Option<Place> {
         (Some(only), None) => Some(only),
         _ => None,
     };
-    Some(Place {
+    Some(ContainerInfo {
         container,
         pod: Some(Arc::new(pod)),
-        ..Place::default()
+        ..ContainerInfo::default()
     })
 }
 

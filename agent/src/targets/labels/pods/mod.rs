@@ -46,7 +46,7 @@ pub struct Pod {
 
 /// What a container is called and where it belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ContainerInfo {
     /// Its name: in its pod, or as its runtime has it; [`None`] for a process of a pod that is in
     /// no named container.
     pub container: Option<String>,
@@ -70,7 +70,7 @@ pub(crate) fn bounded(
 
 /// The name that Kubernetes gives to containers of Docker and CRI-O,
 /// `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
-fn kubernetes_name(name: &str) -> Option<Place> {
+fn kubernetes_name(name: &str) -> Option<ContainerInfo> {
     let mut parts = name.strip_prefix("k8s_")?.split('_');
     let mut part = || parts.next().filter(|part| !part.is_empty());
     let (container, name, namespace, uid) = (part()?, part()?, part()?, part()?);
@@ -80,7 +80,7 @@ fn kubernetes_name(name: &str) -> Option<Place> {
         namespace: namespace.to_owned(),
         ..Pod::default()
     };
-    Some(Place {
+    Some(ContainerInfo {
         // That is how the container that only holds a pod's namespaces is called.
         container: (container != "POD").then(|| container.to_owned()),
         pod: Some(Arc::new(pod)),

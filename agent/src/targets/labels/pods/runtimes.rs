@@ -8,7 +8,7 @@ use std::{collections::HashMap, io::Read as _, path::Path, sync::Arc};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{MAX_TEXT, Place, Pod, bounded, kubernetes_name};
+use super::{ContainerInfo, MAX_TEXT, Pod, bounded, kubernetes_name};
 use crate::process::{cgroup::Runtime, open_on_host};
 
 /// Most bytes of a file.
@@ -34,7 +34,7 @@ const STORAGE: [&str; 3] = [
 ];
 
 /// The container with this id.
-pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Option<Place> {
+pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Option<ContainerInfo> {
     // It becomes part of a path.
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -54,7 +54,7 @@ pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Opti
     }
 }
 
-fn containerd(root: &Path, id: &str) -> Option<Place> {
+fn containerd(root: &Path, id: &str) -> Option<ContainerInfo> {
     /// The start of the bundle's `config.json`.
     #[derive(Deserialize)]
     struct Bundle {
@@ -79,14 +79,14 @@ fn containerd(root: &Path, id: &str) -> Option<Place> {
     };
     let container = text("io.kubernetes.cri.container-name").or_else(|| text("nerdctl/name"));
     let pod = (!pod.name.is_empty()).then(|| Arc::new(pod));
-    (container.is_some() || pod.is_some()).then_some(Place {
+    (container.is_some() || pod.is_some()).then_some(ContainerInfo {
         container,
         pod,
-        ..Place::default()
+        ..ContainerInfo::default()
     })
 }
 
-fn docker(root: &Path, id: &str) -> Option<Place> {
+fn docker(root: &Path, id: &str) -> Option<ContainerInfo> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Description {
@@ -105,14 +105,14 @@ fn docker(root: &Path, id: &str) -> Option<Place> {
     let name = description.name.trim_start_matches('/');
     let labels = description.config.and_then(|config| config.labels);
     named(name).map(|place| {
-        kubernetes_name(name).unwrap_or(Place {
+        kubernetes_name(name).unwrap_or(ContainerInfo {
             labels: bounded(labels.unwrap_or_default()),
             ..place
         })
     })
 }
 
-fn storage(root: &Path, id: &str) -> Option<Place> {
+fn storage(root: &Path, id: &str) -> Option<ContainerInfo> {
     #[derive(Deserialize)]
     struct Stored {
         id: String,
@@ -128,10 +128,10 @@ fn storage(root: &Path, id: &str) -> Option<Place> {
     kubernetes_name(name).or_else(|| named(name))
 }
 
-fn named(name: &str) -> Option<Place> {
-    (!name.is_empty() && name.len() <= MAX_TEXT).then(|| Place {
+fn named(name: &str) -> Option<ContainerInfo> {
+    (!name.is_empty() && name.len() <= MAX_TEXT).then(|| ContainerInfo {
         container: Some(name.to_owned()),
-        ..Place::default()
+        ..ContainerInfo::default()
     })
 }
 

@@ -1,5 +1,5 @@
 use super::{
-    Answer, Found, HostFiles, LONGEST_REFRESH, Place, PodList, Pods, Question, REFRESH,
+    Answer, ContainerInfo, Found, HostFiles, LONGEST_REFRESH, PodList, Pods, Question, REFRESH,
     kubernetes_name,
 };
 use crate::process::cgroup::{Cgroup, Container, Runtime};
@@ -44,7 +44,7 @@ fn parse(document: &Value) -> PodList {
 }
 
 /// The namespace, the pod, its UID and the container, `-` for what is not known.
-fn words(place: Option<&Place>) -> String {
+fn words(place: Option<&ContainerInfo>) -> String {
     let pod = place.and_then(|place| place.pod.as_deref());
     let words = [
         pod.map(|pod| pod.namespace.as_str()),

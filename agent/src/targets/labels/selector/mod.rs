@@ -38,7 +38,7 @@ pub struct Selector {
     exclude: Vec<Condition>,
 }
 
-/// Facts that must all be true; of each list one element, and an empty list says nothing.
+/// ProcessMetadata that must all be true; of each list one element, and an empty list says nothing.
 #[derive(Clone, Debug, Default)]
 struct Condition {
     pids: Vec<u32>,

@@ -3,8 +3,8 @@ use crate::{
     process::cgroup::Cgroup,
     targets::labels::{
         Subject,
-        facts::Facts,
-        pods::{Place, Pod},
+        metadata::ProcessMetadata,
+        pods::{ContainerInfo, Pod},
     },
 };
 use serde_json::{Value, json};
@@ -13,29 +13,29 @@ use std::sync::Arc;
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> ProcessMetadata {
+    ProcessMetadata {
         pid: 7,
         command: "gunicorn".to_owned(),
         executable: "/usr/bin/python3.12".into(),
         script: Some("shop".to_owned()),
         user: Some(33),
         cgroup: Cgroup::parse(format!("0::/kubepods/pod{UID}/{ID}").as_bytes()),
-        ..Facts::default()
+        ..ProcessMetadata::default()
     }
 }
 
-fn place() -> Place {
+fn place() -> ContainerInfo {
     let pod = Pod {
         uid: UID.to_owned(),
         name: "shop-7d9f".to_owned(),
         namespace: "prod".to_owned(),
         ..Pod::default()
     };
-    Place {
+    ContainerInfo {
         container: Some("web".to_owned()),
         pod: Some(Arc::new(pod)),
-        ..Place::default()
+        ..ContainerInfo::default()
     }
 }
 
@@ -43,7 +43,7 @@ fn selector(written: &Value) -> Selector {
     serde_json::from_value(written.clone()).unwrap_or_else(|error| panic!("{written}: {error}"))
 }
 
-fn selects(written: &Value, place: Option<&Place>) -> bool {
+fn selects(written: &Value, place: Option<&ContainerInfo>) -> bool {
     let facts = facts();
     selector(written).selects(&Subject {
         facts: &facts,

@@ -21,7 +21,7 @@ use super::{Bpf, Counters, ENTRY, Error, entry, map_error, nanoseconds, refused}
 
 /// The clocks of a [`Bpf`].
 #[derive(Default)]
-pub(super) struct Clocks {
+pub(super) struct SamplingEvents {
     running: Vec<PerfEventLinkId>,
     /// Whether there are to be any.
     are_wanted: bool,
@@ -85,7 +85,7 @@ impl Bpf {
     /// # Errors
     ///
     /// [`Error`] when a processor's clock cannot be used.
-    pub fn follow_processors(&mut self) -> Result<bool, Error> {
+    pub fn sync_online_cpus(&mut self) -> Result<bool, Error> {
         if !self.clocks.are_wanted || self.clocks.changes == Some(self.processor_changes()?) {
             return Ok(false);
         }
@@ -106,7 +106,7 @@ impl Bpf {
     ///
     /// [`Error::Program`] when the program cannot be detached.
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.clocks = Clocks::default();
+        self.clocks = SamplingEvents::default();
         entry(&mut self.programs)?.unload().map_err(refused(ENTRY))
     }
 

@@ -20,7 +20,7 @@ const UNKNOWN_SERVICE: &str = "unknown_service";
 ///
 /// Cheap to clone: every destination gets one, and none has a profile of its own.
 #[derive(Clone)]
-pub struct Report {
+pub struct ProfileBatch {
     /// What tells the series from others; [`SERVICE_NAME`] should be among them.
     pub labels: Arc<BTreeMap<String, String>>,
     /// The profile as gzipped pprof: one encoding for all destinations that take it.
@@ -29,7 +29,7 @@ pub struct Report {
     pub profile: Arc<Profile>,
 }
 
-impl Report {
+impl ProfileBatch {
     /// When the window began.
     #[must_use]
     pub fn start(&self) -> SystemTime {
@@ -69,7 +69,7 @@ impl Report {
 
 /// What is sent in one request, or written as one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Parcel {
+pub(super) struct Payload {
     /// What it is called: the time of its window, then its service; fit to be a file's name.
     pub(super) name: String,
     /// The bytes that the destination takes.

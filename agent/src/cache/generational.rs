@@ -4,15 +4,15 @@ use std::{borrow::Borrow, collections::HashMap, hash::Hash, mem};
 
 /// A map of two generations: what was not inserted again in a whole one is forgotten.
 ///
-/// It goes with [`Bpf::send_again`](crate::bpf::Bpf::send_again): what is still needed is
+/// It goes with [`Bpf::resend`](crate::bpf::Bpf::resend): what is still needed is
 /// sent in every generation, and what is on its way refers to this one or the one before.
 #[derive(Clone, Debug)]
-pub struct Generations<K, V> {
+pub struct GenerationalCache<K, V> {
     current: HashMap<K, V>,
     previous: HashMap<K, V>,
 }
 
-impl<K, V> Default for Generations<K, V> {
+impl<K, V> Default for GenerationalCache<K, V> {
     fn default() -> Self {
         Self {
             current: HashMap::new(),
@@ -21,7 +21,7 @@ impl<K, V> Default for Generations<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V> Generations<K, V> {
+impl<K: Eq + Hash, V> GenerationalCache<K, V> {
     /// Remembers `value` in this generation, and nothing else by this key.
     pub fn insert(&mut self, key: K, value: V) {
         self.previous.remove(&key);
@@ -67,11 +67,11 @@ impl<K: Eq + Hash, V> Generations<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::Generations;
+    use super::GenerationalCache;
 
     #[test]
     fn what_is_not_heard_of_again_is_forgotten() {
-        let mut known = Generations::default();
+        let mut known = GenerationalCache::default();
         known.insert("a", 1);
         known.insert("b", 1);
         known.advance();

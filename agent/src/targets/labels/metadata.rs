@@ -14,7 +14,7 @@ pub struct Wanted {
 
 /// What is known of a process by itself; read once for each program that it runs.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct ProcessMetadata {
     /// Its id, as the agent sees it.
     pub pid: u32,
     /// The process that started it.
@@ -57,7 +57,7 @@ impl Runtime {
     }
 }
 
-impl Facts {
+impl ProcessMetadata {
     /// Reads them: three small files besides what [`Process::open`] has read.
     ///
     /// A program that the kernel has only just started may still be without a command line and
