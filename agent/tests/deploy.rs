@@ -87,7 +87,7 @@ fn the_agent_takes_the_configurations() {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
         agent.args(["run", "--check-config", "--config"]);
         let answer = output(agent.arg(deploy(path)));
-        assert_eq!(answer, "The configuration makes sense.\n", "{path}");
+        assert_eq!(answer, "configuration is valid\n", "{path}");
     }
 }
 

@@ -1,23 +1,25 @@
 //! The commands: one file each, from its options to its exit status.
 
-pub mod cli;
+mod cli;
 pub mod doctor;
 mod output;
 mod progress;
 mod record;
 mod report;
 mod run;
-pub mod summary;
+mod summary;
 
 use std::{env, path::PathBuf, process::ExitCode};
+
+use cli::Command;
 
 /// Carries out the command line, and prints what goes wrong as one sentence.
 pub async fn main() -> ExitCode {
     let result = match cli::parse() {
-        cli::Command::Capture(options) => record::run(&options).await,
-        cli::Command::Host(options) => run::run(&options, profiles_folder()).await,
-        cli::Command::Report(options) => report::report_kept(&options, &profiles_folder()),
-        cli::Command::Doctor { pid } => doctor::run(pid).await,
+        Command::Record(options) => record::run(&options).await,
+        Command::Run(options) => run::run(&options, profiles_folder()).await,
+        Command::Report(options) => report::report_kept(&options, &profiles_folder()),
+        Command::Doctor { pid } => doctor::run(pid).await,
     };
     result.unwrap_or_else(|error| {
         eprintln!("agent: {error:#}");

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 
 use super::{
-    cli::{Options, Target},
+    cli::{RecordOptions, Target},
     output::Output,
     progress::Progress,
     summary::Summary,
@@ -36,7 +36,7 @@ pub(super) const SYMBOL_BYTES: usize = 64 << 20;
 /// # Errors
 ///
 /// One sentence that says what to do.
-pub async fn run(options: &Options) -> Result<ExitCode> {
+pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     memory::keep_memory_small();
     // First: without these even the process id could be misunderstood.
     bpf::check_requirements()?;
@@ -94,7 +94,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// Examines the process that a capture is of.
-fn examine(discovery: &mut Discovery, pid: u32, options: &Options) -> Result<Finding> {
+fn examine(discovery: &mut Discovery, pid: u32, options: &RecordOptions) -> Result<Finding> {
     let (finding, obstacle) = discovery.add(pid)?;
     match obstacle {
         // It has native frames, or may start others that are Python.
@@ -137,7 +137,7 @@ impl Observer for ProgressLine {
 /// Encodes and writes the profile, and prints its summary.
 fn write_profile(
     profile: &Profile,
-    options: &Options,
+    options: &RecordOptions,
     output: Output,
     reason: EndReason,
 ) -> Result<()> {

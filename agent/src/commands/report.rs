@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result};
 
 use crate::{
     commands::{
-        cli::{Output, ReportOptions, ReportOutput},
+        cli::{ReportOptions, ReportOutput},
+        output::Output,
         summary::Summary,
     },
     formats::encode,

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::cli::HostOptions;
+use super::cli::RunOptions;
 use crate::{
     config::{CLUSTER_VARIABLES, Config, Sources},
     daemon,
@@ -21,7 +21,7 @@ use crate::{
 /// # Errors
 ///
 /// One sentence that says what to do.
-pub async fn run(options: &HostOptions, folder: PathBuf) -> Result<ExitCode> {
+pub async fn run(options: &RunOptions, folder: PathBuf) -> Result<ExitCode> {
     let sources = Sources {
         file: options.config.clone(),
         variables: variables(),
@@ -31,7 +31,7 @@ pub async fn run(options: &HostOptions, folder: PathBuf) -> Result<ExitCode> {
     let read = || Config::read(&sources);
     let config = read()?;
     if options.check_config {
-        writeln!(io::stdout(), "The configuration makes sense.").context("cannot write")?;
+        writeln!(io::stdout(), "configuration is valid").context("cannot write")?;
         return Ok(ExitCode::SUCCESS);
     }
     daemon::run(config, read).await

@@ -1,4 +1,4 @@
-//! Exporters as they are written.
+//! Exporters as they are written in a configuration.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -11,13 +11,13 @@ use crate::export::{
     SpoolConfig, TlsConfig,
 };
 
-/// Most that a folder of profiles takes, in bytes, unless it is said.
+/// Disk space of a folder of profiles by default, in bytes.
 const FOLDER_BYTES: u64 = 512 << 20;
 
-/// How old profiles in a folder get, unless it is said.
+/// Age of the oldest profile in a folder by default.
 const FOLDER_AGE: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Most that a spool takes, in bytes, unless it is said.
+/// Disk space of a spool by default, in bytes.
 const SPOOL_BYTES: u64 = 256 << 20;
 
 /// An exporter.
@@ -40,8 +40,8 @@ pub(super) enum Exporter {
 pub(super) struct Folder {
     #[serde(rename = "folder")]
     path: PathBuf,
-    limit: Option<Size>,
-    age: Option<Time>,
+    max_bytes: Option<Size>,
+    max_age: Option<Time>,
 }
 
 /// A collector.
@@ -67,7 +67,7 @@ pub(super) struct Collector {
     queue: Option<Queue>,
 }
 
-/// What may be a secret.
+/// A value that may be a secret.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "String")]
 struct Hidden(Secret);
@@ -89,57 +89,57 @@ enum Protocol {
 #[serde(deny_unknown_fields)]
 struct Spool {
     folder: PathBuf,
-    limit: Option<Size>,
+    max_bytes: Option<Size>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Queue {
-    reports: Option<usize>,
-    limit: Option<Size>,
+    max_profiles: Option<usize>,
+    max_bytes: Option<Size>,
 }
 
-/// Why an exporter is not taken.
+/// Why an exporter is not valid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Invalid {
-    /// Two things do not go together.
+    /// Two keys exclude each other.
     #[error("has both {one} and {other}: give one of them")]
     Both {
-        /// One.
+        /// The first key.
         one: &'static str,
-        /// The other.
+        /// The second key.
         other: &'static str,
     },
-    /// One thing needs another.
+    /// A key needs another.
     #[error("has {one} but no {needed}")]
     Half {
-        /// What is there.
+        /// The key that is there.
         one: &'static str,
-        /// What is needed.
+        /// The key that is missing.
         needed: &'static str,
     },
-    /// The type has no use for it.
-    #[error("has {field}, which only exporters of type {of} take")]
+    /// A key belongs to another type of exporter.
+    #[error("has {field}, which only exporters of type {of} have")]
     Foreign {
-        /// What is there.
+        /// The key.
         field: &'static str,
-        /// Who takes it.
+        /// The type that has it.
         of: &'static str,
     },
 }
 
-/// A folder for profiles, for those who named nothing else.
+/// The exporter for a configuration without exporters.
 pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::Config {
     let folder = Folder {
         path: folder,
-        limit: None,
-        age: None,
+        max_bytes: None,
+        max_age: None,
     };
     plain(name, DestinationConfig::File(folder.checked()))
 }
 
 impl Exporter {
-    /// What it is to do, if that makes sense.
+    /// The validated exporter.
     pub(super) fn checked(self, name: &str) -> Result<export::Config, Invalid> {
         match self {
             Self::File(folder) => Ok(plain(name, DestinationConfig::File(folder.checked()))),
@@ -170,8 +170,8 @@ impl Folder {
     fn checked(self) -> FileConfig {
         FileConfig {
             folder: self.path,
-            limit_bytes: self.limit.map_or(FOLDER_BYTES, |limit| limit.0),
-            greatest_age: self.age.map_or(FOLDER_AGE, |age| age.0),
+            limit_bytes: self.max_bytes.map_or(FOLDER_BYTES, |size| size.0),
+            greatest_age: self.max_age.map_or(FOLDER_AGE, |time| time.0),
         }
     }
 }
@@ -210,17 +210,19 @@ impl Collector {
         let mut config = plain(name, to(http));
         config.spool = self.spool.map(|spool| SpoolConfig {
             folder: spool.folder,
-            limit_bytes: spool.limit.map_or(SPOOL_BYTES, |limit| limit.0),
+            limit_bytes: spool.max_bytes.map_or(SPOOL_BYTES, |size| size.0),
         });
-        if let Some(Queue { reports, limit }) = self.queue {
-            let bytes = limit.map(|limit| usize::try_from(limit.0).unwrap_or(usize::MAX));
-            config.queue.reports = reports.unwrap_or(config.queue.reports);
+        if let Some(queue) = self.queue {
+            let bytes = queue
+                .max_bytes
+                .map(|size| usize::try_from(size.0).unwrap_or(usize::MAX));
+            config.queue.reports = queue.max_profiles.unwrap_or(config.queue.reports);
             config.queue.bytes = bytes.unwrap_or(config.queue.bytes);
         }
         Ok(config)
     }
 
-    /// Those fields that only one type has were taken out by then.
+    /// Refuses keys of other types; the caller has taken those of its own type.
     fn check_foreign(&self) -> Result<(), Invalid> {
         let foreign = |field, of| Err(Invalid::Foreign { field, of });
         match self {

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_yaml_ng::Value;
 
 use super::{
-    LogFormat,
     exporters::Exporter,
     kubernetes,
+    log::LogFormat,
     quantities::{Size, Time},
 };
 use crate::targets::labels::relabel::Rules;
@@ -18,94 +18,130 @@ use crate::targets::labels::relabel::Rules;
 pub struct Key {
     /// Its name in the file.
     pub name: &'static str,
-    /// What it is for, in a sentence.
+    /// Heading under which the help lists it.
+    pub group: &'static str,
+    /// How it is written as a flag.
+    pub kind: KeyKind,
+    /// What it sets; of a switch what its flag does that differs from the default.
     pub about: &'static str,
 }
 
+/// How a key is written as a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// With a value of this name: `--rate <HZ>`.
+    Value(&'static str),
+    /// Without a value: `--per-process`, `--no-per-process`.
+    Switch {
+        /// Its value without a flag.
+        default: bool,
+    },
+}
+
 impl Key {
-    /// Its flag, without the dashes in front.
+    /// Its flag, without the leading dashes.
     #[must_use]
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// Its variable of the environment.
+    /// Its environment variable.
     #[must_use]
     pub fn variable(&self) -> String {
         format!("AGENT_{}", self.name.to_uppercase())
     }
 }
 
-/// Declares the keys once: their names, types and what they are for.
+/// Off by default.
+const OFF: KeyKind = KeyKind::Switch { default: false };
+
+/// On by default.
+const ON: KeyKind = KeyKind::Switch { default: true };
+
+/// Declares the keys once: their groups, names, types, flags and descriptions.
 macro_rules! keys {
-    ($($(#[doc = $about:literal])+ $name:ident: $type:ty,)+) => {
-        /// A configuration as it is written; what is not there has its default.
+    ($($group:literal: { $($(#[doc = $about:literal])+ $name:ident: $type:ty = $kind:expr,)+ })+) => {
+        /// A configuration as it is written; a key that is left out has its default.
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub(super) struct Written {
-            $($(#[doc = $about])+ pub(super) $name: Option<$type>,)+
+            $($($(#[doc = $about])+ pub(super) $name: Option<$type>,)+)+
         }
 
         /// All keys.
         pub const KEYS: &[Key] = &[
-            $(Key { name: stringify!($name), about: concat!($($about),+) },)+
+            $($(Key {
+                name: stringify!($name),
+                group: $group,
+                kind: $kind,
+                about: concat!($($about),+),
+            },)+)+
         ];
 
         impl Written {
-            /// This, and where it says nothing what `other` says.
+            /// The keys of `self`, and those of `other` that `self` leaves out.
             pub(super) fn or(self, other: Self) -> Self {
-                Self { $($name: self.$name.or(other.$name),)+ }
+                Self { $($($name: self.$name.or(other.$name),)+)+ }
             }
         }
     };
 }
 
 keys! {
-    /// Samples per second of CPU time on each processor [default: 19]
-    rate: u32,
-    /// Time that one profile covers [default: 15s]
-    window: Time,
-    /// Most CPU time that the agent uses itself, in percent of one processor: beyond it, it samples
-    /// more seldom [default: 5]
-    max_cpu: f64,
-    /// Most memory that the agent uses itself: beyond it, it forgets what it can find out again
-    /// [default: 256MiB]
-    max_memory: Size,
-    /// Whether stacks have native and kernel frames [default: true]
-    native: bool,
-    /// What is profiled: a list of conditions on command, user, cgroup, unit, container, pod,
-    /// namespace, pid [default: everything]
-    include: Value,
-    /// What is not profiled: likewise [default: nothing]
-    exclude: Value,
-    /// Labels that all profiles have
-    labels: BTreeMap<String, String>,
-    /// Whether each process has its own profiles, with its id as a label [default: false]
-    per_process: bool,
-    /// Whether samples have their thread as a label, of which Pyroscope makes a series each
-    /// [default: false]
-    threads: bool,
-    /// Rules that change labels, as Prometheus has them
-    relabel_configs: Rules,
-    /// Whether relabeling rules see `__meta_process_cmdline`, which may hold secrets [default:
-    /// false]
-    command_lines: bool,
-    /// What Kubernetes calls this machine [default: what the variable `NODE_NAME` says]
-    node: String,
-    /// Who is asked what pods are called: from (api-server, kubelet, off) and where that is, and
-    /// the runtime's socket [default: in a cluster the API server; the runtime where it listens]
-    kubernetes: kubernetes::Written,
-    /// Where the host's root is for an agent in a container [default: /]
-    host_root: PathBuf,
-    /// Where profiles go: names, and for each a type (file, pyroscope, parca, otlp) and what
-    /// that needs [default: a folder]
-    exporters: BTreeMap<String, Exporter>,
-    /// Address of metrics, health and profiles, or `off` [default: 127.0.0.1:7070]
-    listen: String,
-    /// How much is told: error, warn, info, debug, trace [default: info]
-    log_level: String,
-    /// How it is told: text or json [default: text]
-    log_format: LogFormat,
-    /// How long the last profiles may take to be delivered at the end [default: 10s]
-    shutdown_timeout: Time,
+    "Sampling": {
+        /// Samples per second of CPU time on each CPU [default: 19]
+        rate: u32 = KeyKind::Value("HZ"),
+        /// Time that one profile covers [default: 15s]
+        window: Time = KeyKind::Value("TIME"),
+        /// Python frames only, no native and kernel frames
+        native: bool = ON,
+        /// CPU time that the agent may use, in percent of one CPU; above it the sampling rate is
+        /// lowered [default: 5]
+        max_cpu: f64 = KeyKind::Value("PERCENT"),
+        /// Memory that the agent may use; above it caches are evicted [default: 256MiB]
+        max_memory: Size = KeyKind::Value("BYTES"),
+    }
+    "Targets": {
+        /// Processes to profile: a list of conditions on command, user, cgroup, unit, container,
+        /// pod, namespace, pid [default: all]
+        include: Value = KeyKind::Value("LIST"),
+        /// Processes not to profile: a list of the same conditions [default: none]
+        exclude: Value = KeyKind::Value("LIST"),
+    }
+    "Labels": {
+        /// Labels of all profiles
+        labels: BTreeMap<String, String> = KeyKind::Value("MAP"),
+        /// A series for each process, with its id as a label
+        per_process: bool = OFF,
+        /// The thread as a label of each sample; in Pyroscope each thread is then a series
+        thread_labels: bool = OFF,
+        /// Relabeling rules, as in Prometheus
+        relabel_configs: Rules = KeyKind::Value("LIST"),
+        /// The label __meta_process_cmdline for relabeling rules; command lines may hold secrets
+        command_lines: bool = OFF,
+    }
+    "Kubernetes and containers": {
+        /// Name of this node [default: the variable NODE_NAME]
+        node: String = KeyKind::Value("NAME"),
+        /// Where metadata of pods comes from: from (api-server, kubelet, off), url, runtime …
+        /// [default: in a cluster the API server, else the runtime's socket]
+        kubernetes: kubernetes::Written = KeyKind::Value("MAP"),
+        /// Root of the host's files for an agent in a container [default: /]
+        host_root: PathBuf = KeyKind::Value("DIR"),
+    }
+    "Export": {
+        /// Exporters by name, each with a type (file, pyroscope, parca, otlp) and its options
+        /// [default: a folder]
+        exporters: BTreeMap<String, Exporter> = KeyKind::Value("MAP"),
+        /// Time to send the last profiles when the agent ends [default: 10s]
+        shutdown_timeout: Time = KeyKind::Value("TIME"),
+    }
+    "HTTP server and logs": {
+        /// Address of metrics, health and profiles, or off [default: 127.0.0.1:7070]
+        listen: String = KeyKind::Value("ADDRESS"),
+        /// error, warn, info, debug or trace; of the agent's own targets [default: info]
+        log_level: String = KeyKind::Value("LEVEL"),
+        /// text or json [default: text]
+        log_format: LogFormat = KeyKind::Value("FORMAT"),
+    }
 }

@@ -1,4 +1,4 @@
-//! Reads a configuration from all that it can be told by, and checks it.
+//! Reads a configuration from its sources and validates it.
 
 use std::{
     collections::BTreeMap,
@@ -13,65 +13,65 @@ use serde::Deserialize as _;
 use serde_yaml_ng::{Mapping, Value};
 
 use super::{
-    Config, Labels, Log,
     exporters::{self, Invalid},
     keys::{KEYS, Written},
     kubernetes::Cluster,
+    log::Log,
+    settings::{Config, Labels},
 };
 use crate::targets::labels::Selector;
 
 /// Most bytes of a file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Samples per second of CPU time: a prime, so that nothing that is done in even time keeps step.
+/// Samples per second of CPU time: a prime, so that no periodic work runs in lockstep with it.
 const RATE: u32 = 19;
 
-/// Highest rate: above it samples cost more than they tell.
+/// Highest rate, in hertz: above it samples cost more than they are worth.
 const MAX_RATE: u32 = 1_000;
 
-/// Most CPU time that the agent uses itself, in percent of one processor.
+/// CPU time that the agent may use, in percent of one CPU.
 const MAX_CPU_PERCENT: f64 = 5.0;
 
-/// Most memory that the agent uses itself, in bytes.
+/// Memory that the agent may use, in bytes.
 const MAX_MEMORY: u64 = 256 << 20;
 
-/// Time that one profile covers, and the bounds of it.
+/// Time that one profile covers, and its bounds.
 const WINDOW: Duration = Duration::from_secs(15);
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 const LONGEST_WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Where metrics, health and profiles can be asked for.
+/// Address of the HTTP server.
 const LISTEN: &str = "127.0.0.1:7070";
 
-/// How long the last profiles may take to be delivered.
+/// Time to send the last profiles.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How alike two keys are that are taken for the same one, misspelled.
-const ALIKE: f64 = 0.7;
+/// Jaro-Winkler similarity from which on a key is suggested for an unknown one.
+const SIMILAR: f64 = 0.7;
 
-/// What tells a pod about its cluster: Kubernetes where the API server is, and the pod's manifest
-/// on which node it runs.
+/// Environment variables of a pod: the address of the API server, set by Kubernetes, and the name of
+/// the node, set by the manifest.
 pub const CLUSTER_VARIABLES: [&str; 3] = [
     "KUBERNETES_SERVICE_HOST",
     "KUBERNETES_SERVICE_PORT",
     "NODE_NAME",
 ];
 
-/// All that a configuration can be told by.
+/// The sources of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// A file.
+    /// The file.
     pub file: Option<PathBuf>,
-    /// Variables of the environment that may be meant, with their values: `AGENT_…`, and
-    /// [`CLUSTER_VARIABLES`].
+    /// Environment variables, with their values: `AGENT_…` and [`CLUSTER_VARIABLES`].
     pub variables: Vec<(String, String)>,
-    /// Keys that were given as flags, with their values.
+    /// Keys given as flags, with their values.
     pub flags: Vec<(&'static str, String)>,
-    /// Where profiles are kept when no exporter is named.
+    /// Folder of profiles when no exporter is configured.
     pub folder: PathBuf,
 }
 
-/// Why there is no configuration.
+/// Why a configuration is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
@@ -79,45 +79,45 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// The file makes no sense.
+    /// The file is not valid.
     #[error("'{}': {message}", path.display())]
     Contents {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The error, with its position.
         message: String,
     },
-    /// A flag or a variable makes no sense.
+    /// The value of a flag or a variable is not valid.
     #[error("{origin}: {message}")]
     Value {
         /// The flag or the variable.
         origin: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// A key has a value that it cannot have.
+    /// The value of a key is not valid.
     #[error("`{key}` {message}")]
     Key {
         /// The key.
         key: &'static str,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// An exporter makes no sense.
+    /// An exporter is not valid.
     #[error("exporter `{name}` {source}")]
     Exporter {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         source: Invalid,
     },
 }
 
 impl Sources {
-    /// The value of a variable that is set to something.
+    /// The value of a variable that is set and not empty.
     fn variable(&self, name: &str) -> Option<&str> {
         let mut variables = self.variables.iter();
         let (_, value) = variables.find(|(variable, _)| variable == name)?;
@@ -130,7 +130,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// With the first thing that is wrong.
+    /// The first error found.
     pub fn read(sources: &Sources) -> Result<Self, Error> {
         let file = match &sources.file {
             Some(path) => read_file(path.clone())?,
@@ -166,7 +166,7 @@ fn read_file(path: PathBuf) -> Result<Written, Error> {
         return Err(Error::File { path, source });
     }
     let document = serde_yaml_ng::Deserializer::from_str(&text);
-    // An empty file, or one of comments, says nothing.
+    // A file that is empty or has only comments sets no key.
     match Option::<Written>::deserialize(document) {
         Ok(written) => Ok(written.unwrap_or_default()),
         Err(error) => Err(Error::Contents {
@@ -176,7 +176,7 @@ fn read_file(path: PathBuf) -> Result<Written, Error> {
     }
 }
 
-/// A key with a value that stands alone, as in the file or, where that is no value, as a text.
+/// Parses one key: its value as in the file or, where that is not valid, as a string.
 fn one(key: &str, value: &str, origin: &str) -> Result<Written, Error> {
     let with = |value: Value| {
         let mapping = Mapping::from_iter([(Value::from(key), value)]);
@@ -196,7 +196,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
     if !(1..=MAX_RATE).contains(&rate) {
         return Err(key(
             "rate",
-            format!("is {rate}: 1 to {MAX_RATE} can be had"),
+            format!("is {rate}: it must be from 1 to {MAX_RATE}"),
         ));
     }
     let window = written.window.map_or(WINDOW, |time| time.0);
@@ -207,7 +207,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
     if !(max_cpu > 0.0 && max_cpu <= 100.0) {
         return Err(key(
             "max_cpu",
-            format!("is {max_cpu}: write a percentage up to 100"),
+            format!("is {max_cpu}: it must be a percentage up to 100"),
         ));
     }
     let listen = match written.listen.as_deref().unwrap_or(LISTEN) {
@@ -250,7 +250,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         max_memory: written.max_memory.map_or(MAX_MEMORY, |size| size.0),
         window,
         native: written.native.unwrap_or(true),
-        threads: written.threads.unwrap_or(false),
+        thread_labels: written.thread_labels.unwrap_or(false),
         selector: selector(written.include, written.exclude)?,
         labels,
         kubernetes,
@@ -302,7 +302,7 @@ fn key(key: &'static str, message: String) -> Error {
     Error::Key { key, message }
 }
 
-/// Names the key that may be meant by one that is not known.
+/// Appends the key that is most similar to an unknown one.
 fn with_hint(message: &str) -> String {
     let hint = || {
         let (_, rest) = message.split_once("unknown field `")?;
@@ -313,10 +313,10 @@ fn with_hint(message: &str) -> String {
             alike(other).total_cmp(&alike(one))
         });
         let nearest = known.first()?;
-        (strsim::jaro_winkler(unknown, nearest) >= ALIKE).then_some(*nearest)
+        (strsim::jaro_winkler(unknown, nearest) >= SIMILAR).then_some(*nearest)
     };
     match hint() {
-        Some(nearest) => format!("{message} (is `{nearest}` meant?)"),
+        Some(nearest) => format!("{message} (did you mean `{nearest}`?)"),
         None => message.to_owned(),
     }
 }

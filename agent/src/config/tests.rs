@@ -72,7 +72,7 @@ fn every_key_is_a_flag_and_a_variable() {
         ("rate", "97"),
         ("max_cpu", "2.5"),
         ("max_memory", "100MiB"),
-        ("threads", "true"),
+        ("thread_labels", "true"),
         ("window", "1m"),
         ("native", "false"),
         ("include", "[{command: 'python*'}]"),
@@ -165,12 +165,12 @@ fn addresses_of_ipv6_are_written_in_brackets() {
 #[test]
 fn a_key_that_is_not_known_is_an_error_that_names_the_nearest() {
     let message = refusal("rate: 19\nwindows: 15s\n");
-    assert!(message.contains("(is `window` meant?)"), "{message}");
+    assert!(message.contains("(did you mean `window`?)"), "{message}");
     assert!(message.contains("line 2"), "{message}");
-    let message = refusal("exporters: {a: {type: file, folder: /x, limits: 1MiB}}");
-    assert!(message.contains("(is `limit` meant?)"), "{message}");
+    let message = refusal("exporters: {a: {type: file, folder: /x, max_byte: 1MiB}}");
+    assert!(message.contains("(did you mean `max_bytes`?)"), "{message}");
     let message = refusal("include: [{comand: python3}]");
-    assert!(message.contains("(is `command` meant?)"), "{message}");
+    assert!(message.contains("(did you mean `command`?)"), "{message}");
     let message = refusal("zzz: 1");
     assert!(
         message.contains("unknown field") && !message.contains("meant"),
@@ -202,7 +202,7 @@ fn what_makes_no_sense_is_told() {
             "kubernetes: {from: kubelet, url: 'ftp://n'}",
             "`url` that cannot be used",
         ),
-        ("kubernetes: {form: kubelet}", "(is `from` meant?)"),
+        ("kubernetes: {form: kubelet}", "(did you mean `from`?)"),
         ("include: [{}]", "empty"),
         (
             "relabel_configs: [{action: jump}]",
@@ -251,7 +251,7 @@ exporters:
     password_file: /run/secrets/p
     headers: {x-scope: hunter2}
     timeout: 5s
-    spool: {folder: /var/spool/agent, limit: 1GiB}
+    spool: {folder: /var/spool/agent, max_bytes: 1GiB}
 ",
     )
     .unwrap();
@@ -305,7 +305,7 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
         max_memory,
         window,
         native,
-        threads,
+        thread_labels,
         selector,
         labels,
         kubernetes,
@@ -318,7 +318,7 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
     assert_eq!(rate, default.rate);
     assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
     assert_eq!((window, max_memory), (default.window, default.max_memory));
-    assert_eq!((native, threads), (default.native, default.threads));
+    assert_eq!((native, thread_labels), (default.native, default.thread_labels));
     assert_eq!(labels.per_process, default.labels.per_process);
     assert_eq!(labels.command_lines, default.labels.command_lines);
     assert_eq!(labels.host_root, default.labels.host_root);

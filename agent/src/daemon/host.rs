@@ -302,7 +302,7 @@ impl Host {
             &self.exporters,
             &mut self.totals,
             &self.began.about(self.period),
-            self.config.threads,
+            self.config.thread_labels,
         );
     }
 

@@ -27,86 +27,100 @@ impl State<'_> {
         let usage = Usage::now();
         metrics.usage(&usage);
         if let Ok(counters) = self.session.bpf.counters() {
-            metrics.kernel(&counters);
+            metrics.bpf_counters(&counters);
         }
         if let Some((runs, nanoseconds)) = self.session.bpf.cost() {
-            metrics.cost(runs, nanoseconds);
+            metrics.bpf_cost(runs, nanoseconds);
         }
         let totals = self.totals;
         metrics.gauge(
-            "agent_sampling_rate_hertz",
-            "Samples per second of CPU time at present",
+            "profiling_agent_sampling_rate_hertz",
+            "Present sampling rate per CPU",
             &[],
             (1e3 / self.period.as_secs_f64()).round() / 1e3,
         );
         metrics.amount(
-            "agent_processors",
-            "Processors that are sampled",
+            "profiling_agent_online_cpus",
+            "CPUs that are sampled",
             &[],
             self.session.bpf.processors(),
         );
         metrics.counter(
-            "agent_processor_changes",
-            "How often clocks were started anew because processors came or went",
+            "profiling_agent_cpu_hotplug_events",
+            "Times that CPUs went online or offline while sampling",
             &[],
             totals.processor_changes,
         );
         let (profiled, excluded) = self.targets.count();
-        let help = "Processes that are known";
-        let name = "agent_processes";
+        let help = "Processes in the target table";
+        let name = "profiling_agent_processes";
         metrics.amount(name, help, &[("state", "profiled")], profiled);
         metrics.amount(name, help, &[("state", "excluded")], excluded);
-        let remembered = "What is remembered of what the kernel half has sent";
-        for (what, amount) in [
+        for (cache, entries) in [
             ("stacks", self.session.aggregator.known_stacks()),
             ("code_objects", self.session.python.len()),
         ] {
-            metrics.amount("agent_remembered", remembered, &[("what", what)], amount);
+            metrics.amount(
+                "profiling_agent_cache_entries",
+                "Entries of the caches of what the BPF programs have sent",
+                &[("cache", cache)],
+                entries,
+            );
         }
         metrics.counter(
-            "agent_memory_limit_reached",
-            "Windows at whose end more memory was used than is allowed",
+            "profiling_agent_memory_limit_reached",
+            "Windows at whose end memory use was above max_memory",
             &[],
             totals.memory_limit_reached,
         );
-        metrics.counter("agent_windows", "Windows that ended", &[], totals.windows);
-        metrics.counter("agent_profiles", "Profiles made", &[], totals.profiles);
         metrics.counter(
-            "agent_profile_bytes",
+            "profiling_agent_windows",
+            "Windows completed",
+            &[],
+            totals.windows,
+        );
+        metrics.counter(
+            "profiling_agent_profiles",
+            "Profiles created",
+            &[],
+            totals.profiles,
+        );
+        metrics.counter(
+            "profiling_agent_profile_bytes",
             "Size of the profiles as gzipped pprof",
             &[],
             totals.pprof_bytes,
         );
         metrics.counter(
-            "agent_profile_samples",
+            "profiling_agent_profile_samples",
             "Samples in the profiles",
             &[],
             totals.samples,
         );
         metrics.counter(
-            "agent_window_lost_samples",
-            "Samples that found no room in a window",
+            "profiling_agent_window_lost_samples",
+            "Samples dropped because a window was full",
             &[],
             totals.lost_samples,
         );
         for (reason, count) in &totals.losses {
             metrics.counter(
-                "agent_incomplete_samples",
-                "Samples whose stacks are not whole, by reason",
+                "profiling_agent_incomplete_samples",
+                "Samples whose stack is not complete, by reason",
                 &[("reason", reason)],
                 *count,
             );
         }
         metrics.counter(
-            "agent_native_stacks_whole",
-            "Native stacks that lead to the entry of their process or thread",
+            "profiling_agent_native_stacks_complete",
+            "Native stacks unwound to the entry point of their thread",
             &[],
             totals.whole_stacks,
         );
         for (executable, count) in &totals.cut_stacks {
             metrics.counter(
-                "agent_native_stacks_cut",
-                "Native stacks that do not, by the executable in which they end",
+                "profiling_agent_native_stacks_truncated",
+                "Native stacks truncated, by the executable in which unwinding stopped",
                 &[("executable", executable)],
                 *count,
             );

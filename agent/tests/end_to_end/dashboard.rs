@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 /// What it asks for that there is only where the kernel accounts for programs, or a stack is cut.
 pub(super) const SOMETIMES: [&str; 2] = [
-    "agent_kernel_program_seconds_total",
-    "agent_native_stacks_cut_total",
+    "profiling_agent_bpf_program_seconds_total",
+    "profiling_agent_native_stacks_truncated_total",
 ];
 
 /// Whether an expression may have no value.

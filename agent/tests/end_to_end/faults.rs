@@ -84,7 +84,7 @@ fn a_clock_that_is_set_costs_no_sample() {
         clock.set(offset);
     }
     thread::sleep(TWO_WINDOWS);
-    let told = host.metrics()["agent_profile_samples_total"];
+    let told = host.metrics()["profiling_agent_profile_samples_total"];
     let folder = host.stop();
     let mut sampled = 0;
     let mut starts = Vec::new();
@@ -131,7 +131,8 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
         pyroscope.url()
     );
     let host = Host::start_pushing(&[exporter], "");
-    let too_large = r#"agent_export_dropped_total{exporter="grafana",reason="too_large"}"#;
+    let too_large =
+        r#"profiling_agent_export_dropped_total{exporter="grafana",reason="too_large"}"#;
     let mut metrics = host.metrics();
     while metrics[too_large] < 1.0 {
         thread::sleep(Duration::from_millis(200));
@@ -141,8 +142,9 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
     let (folder, messages) = host.stop_with_warnings();
 
     for reason in ["server_error", "throttled", "unavailable", "timed_out"] {
-        let failures =
-            format!(r#"agent_export_failures_total{{exporter="grafana",reason="{reason}"}}"#);
+        let failures = format!(
+            r#"profiling_agent_export_failures_total{{exporter="grafana",reason="{reason}"}}"#
+        );
         assert!(metrics[&failures] > 0.0, "{reason}: {metrics:?}");
     }
     assert!(
@@ -168,9 +170,9 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
     let busy = service("busy", "busy");
     // Nobody is there.
     let host = Host::start_pushing(&[exporter("http://127.0.0.1:9")], "");
-    let waiting = r#"agent_export_waiting{exporter="grafana",in="spool"}"#;
+    let waiting = r#"profiling_agent_export_queue_length{exporter="grafana",in="spool"}"#;
     let has_enough = |metrics: &BTreeMap<String, f64>| {
-        metrics["agent_windows_total"] >= 3.0 && metrics[waiting] >= 3.0
+        metrics["profiling_agent_windows_total"] >= 3.0 && metrics[waiting] >= 3.0
     };
     while !has_enough(&host.metrics()) {
         thread::sleep(Duration::from_millis(200));
@@ -199,7 +201,7 @@ fn an_agent_that_has_to_forget_finds_out_again() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     let host = Host::start("max_memory: 1MiB");
-    let forgotten = "agent_memory_limit_reached_total";
+    let forgotten = "profiling_agent_memory_limit_reached_total";
     while host.metrics()[forgotten] < 3.0 {
         thread::sleep(Duration::from_millis(200));
     }
@@ -209,7 +211,10 @@ fn an_agent_that_has_to_forget_finds_out_again() {
     assert_eq!(messages.matches("max_memory").count(), 1, "{messages}");
     let profile = &profiles(&folder.path().join(PROFILES))["busy"];
     assert_busy(profile);
-    for lost in ["agent_lost_samples_total", "agent_unresolved_frames_total"] {
+    for lost in [
+        "profiling_agent_samples_lost_total",
+        "profiling_agent_unresolved_frames_total",
+    ] {
         assert!(metrics[lost].abs() < f64::EPSILON, "{lost}: {metrics:?}");
     }
 }
@@ -287,9 +292,9 @@ fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
     thread::sleep(TWO_WINDOWS);
     let full = host.metrics();
     disk.empty();
-    let delivered = r#"agent_export_delivered_total{exporter="small"}"#;
+    let delivered = r#"profiling_agent_export_delivered_total{exporter="small"}"#;
     let mut metrics = host.metrics();
-    while metrics[delivered] < full["agent_profiles_total"] {
+    while metrics[delivered] < full["profiling_agent_profiles_total"] {
         thread::sleep(Duration::from_millis(200));
         metrics = host.metrics();
     }
@@ -297,8 +302,8 @@ fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
 
     assert!(messages.contains("No space left on device"), "{messages}");
     assert!(full[delivered].abs() < f64::EPSILON, "{full:?}");
-    assert!(full[r#"agent_export_delivered_total{exporter="local"}"#] > 0.0);
-    assert!(full[r#"agent_export_failures_total{exporter="small",reason="disk"}"#] > 0.0);
+    assert!(full[r#"profiling_agent_export_delivered_total{exporter="local"}"#] > 0.0);
+    assert!(full[r#"profiling_agent_export_failures_total{exporter="small",reason="disk"}"#] > 0.0);
     assert!(
         dropped(&metrics, "small").abs() < f64::EPSILON,
         "{metrics:?}"
@@ -314,7 +319,7 @@ fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
 
 /// What an exporter has given up.
 fn dropped(metrics: &BTreeMap<String, f64>, exporter: &str) -> f64 {
-    let prefix = format!(r#"agent_export_dropped_total{{exporter="{exporter}""#);
+    let prefix = format!(r#"profiling_agent_export_dropped_total{{exporter="{exporter}""#);
     let all = metrics.iter().filter(|(name, _)| name.starts_with(&prefix));
     all.map(|(_, count)| count).sum()
 }

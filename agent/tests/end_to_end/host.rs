@@ -258,27 +258,27 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     }
     assert!(profiles["shell"].total() >= RATE / 2);
     for lost in [
-        "agent_lost_samples_total",
-        "agent_window_lost_samples_total",
-        "agent_unknown_process_samples_total",
-        "agent_process_events_lost_total",
-        "agent_processes_left_out_total",
+        "profiling_agent_samples_lost_total",
+        "profiling_agent_window_lost_samples_total",
+        "profiling_agent_unknown_process_samples_total",
+        "profiling_agent_process_events_lost_total",
+        "profiling_agent_untracked_processes_total",
     ] {
         assert!(metrics[lost].abs() < f64::EPSILON, "{lost}: {metrics:?}");
     }
     let total: u64 = profiles.values().map(Profile::total).sum();
-    let told = metrics["agent_profile_samples_total"];
+    let told = metrics["profiling_agent_profile_samples_total"];
     // What was sampled between the question and the end is told by the profiles alone.
     let total = f64::from(u32::try_from(total).unwrap());
     assert!(total >= told && told > 0.0, "{total} {told}");
-    let delivered = metrics[r#"agent_export_delivered_total{exporter="local"}"#];
-    assert!((delivered - metrics["agent_profiles_total"]).abs() < f64::EPSILON);
+    let delivered = metrics[r#"profiling_agent_export_delivered_total{exporter="local"}"#];
+    assert!((delivered - metrics["profiling_agent_profiles_total"]).abs() < f64::EPSILON);
 }
 
 #[test]
 fn the_threads_of_the_kernel_are_a_service_of_their_own() {
     let _machine = machine::alone();
-    let host = Host::start("threads: true");
+    let host = Host::start("thread_labels: true");
     let terminal = service("terminal", "terminal");
     wait_for_cpu(&terminal, SECOND);
     drop(terminal);
@@ -433,5 +433,5 @@ fn a_configuration_is_checked_without_being_carried_out() {
     assert_eq!(check("window: 10s\n"), (true, String::new()));
     let (is_right, messages) = check("widow: 10s\n");
     assert!(!is_right);
-    assert!(messages.contains("(is `window` meant?)"), "{messages}");
+    assert!(messages.contains("(did you mean `window`?)"), "{messages}");
 }

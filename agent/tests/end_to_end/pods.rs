@@ -139,8 +139,8 @@ fn a_process_in_a_pod_has_the_names_and_labels_of_its_pod() {
     assert!(labelled.total() >= RATE, "{}", labelled.total());
     assert_eq!(labelled.total(), named.total());
     let source = r#"{source="api_server"}"#;
-    assert!(metrics[&format!("agent_pod_requests_total{source}")] >= 1.0);
-    assert!((metrics[&format!("agent_pods{source}")] - 1.0).abs() < f64::EPSILON);
+    assert!(metrics[&format!("profiling_agent_pod_requests_total{source}")] >= 1.0);
+    assert!((metrics[&format!("profiling_agent_pods{source}")] - 1.0).abs() < f64::EPSILON);
     assert!(
         !metrics
             .keys()

@@ -101,13 +101,13 @@ fn prometheus_takes_the_metrics_and_the_dashboard_shows_them() {
     wait_for_cpu(&busy, SECOND);
 
     let rate = f64::from(u32::try_from(RATE).unwrap());
-    assert_eq!(server.ask("agent_sampling_rate_hertz"), [rate]);
-    assert_eq!(server.ask("count(agent_build_info)"), [1.0]);
+    assert_eq!(server.ask("profiling_agent_sampling_rate_hertz"), [rate]);
+    assert_eq!(server.ask("count(profiling_agent_build_info)"), [1.0]);
     // A window and its delivery, and two looks at them.
     for counted in [
-        "agent_samples_total",
-        "agent_profile_samples_total",
-        "agent_export_delivered_total{exporter='local'}",
+        "profiling_agent_samples_total",
+        "profiling_agent_profile_samples_total",
+        "profiling_agent_export_delivered_total{exporter='local'}",
     ] {
         server.wait_for(&format!("{counted} > 0 and changes({counted}[1m]) > 0"));
     }

@@ -25,7 +25,7 @@ fn labels() -> String {
     let labels: Vec<_> = (0..40)
         .map(|number| format!("l{number}: {}", "é".repeat(1_000 + number)))
         .collect();
-    format!("threads: true\nlabels: {{{}}}", labels.join(", "))
+    format!("thread_labels: true\nlabels: {{{}}}", labels.join(", "))
 }
 
 #[test]
@@ -56,9 +56,12 @@ fn collectors_take_all_that_a_host_pushes() {
     thread::sleep(SECOND * 3);
     let metrics = host.metrics();
     for (name, value) in &metrics {
-        let is_failure = ["agent_export_dropped_total", "agent_export_failures_total"]
-            .iter()
-            .any(|failure| name.starts_with(failure));
+        let is_failure = [
+            "profiling_agent_export_dropped_total",
+            "profiling_agent_export_failures_total",
+        ]
+        .iter()
+        .any(|failure| name.starts_with(failure));
         assert!(!is_failure || value.abs() < f64::EPSILON, "{name}: {value}");
     }
     let kept = host.stop();

@@ -28,6 +28,8 @@ pub struct Graph {
     pub files: BTreeSet<PathBuf>,
     /// From a file to the files that it uses, with the names used.
     pub edges: BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>,
+    /// From a file to the segments of paths in it that lead out of the crate.
+    pub foreign: BTreeMap<PathBuf, BTreeSet<String>>,
 }
 
 impl Graph {
@@ -43,6 +45,8 @@ impl Graph {
             graph.files.insert(module.file.clone());
             for path in &module.paths {
                 let Some(item) = resolve::resolve(&tree, module, path) else {
+                    let foreign = graph.foreign.entry(module.file.clone()).or_default();
+                    foreign.extend(path.segments.iter().cloned());
                     continue;
                 };
                 let is_own_child = path.is_public_use && item.module.starts_with(&module.path);

@@ -29,11 +29,11 @@ const WARM_UP: Duration = Duration::from_secs(16);
 
 /// What the agent must never lose, by the names of its metrics.
 const LOSSES: [&str; 5] = [
-    "agent_lost_samples_total",
-    "agent_window_lost_samples_total",
-    "agent_unknown_process_samples_total",
-    "agent_process_events_lost_total",
-    "agent_processes_left_out_total",
+    "profiling_agent_samples_lost_total",
+    "profiling_agent_window_lost_samples_total",
+    "profiling_agent_unknown_process_samples_total",
+    "profiling_agent_process_events_lost_total",
+    "profiling_agent_untracked_processes_total",
 ];
 
 /// What happens on the host.
@@ -173,7 +173,7 @@ pub(super) fn measure(
     let own = figures.of(Topic::OwnCpu, case);
     own.agent = Some(100.0 * cpu_after.saturating_sub(cpu_before).as_secs_f64() / wall);
     figures.of(Topic::KernelCpu, case).agent =
-        Some(100.0 * gained("agent_kernel_program_seconds_total") / wall);
+        Some(100.0 * gained("profiling_agent_bpf_program_seconds_total") / wall);
     let peak = figures.of(Topic::Memory, case);
     peak.agent = Some(float(memory) / 1e6);
     peak.budget = Some(budget::HOST_MEMORY_MB);
@@ -182,6 +182,6 @@ pub(super) fn measure(
     lost.budget = Some(budget::LOST);
     figures.of(Topic::Starts, case).agent = Some(float(starts_after - starts_before) / wall);
     figures.of(Topic::HostProfileSize, case).agent =
-        Some(gained("agent_profile_bytes_total") / 1e3 * 60.0 / wall);
+        Some(gained("profiling_agent_profile_bytes_total") / 1e3 * 60.0 / wall);
     Ok(())
 }

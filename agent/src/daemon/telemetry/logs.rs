@@ -1,37 +1,39 @@
-//! Logs, on standard error: a line for each event, with its time unless systemd adds one.
+//! Logs on standard error: one line per event, with its time unless the journal adds one.
 
 use std::{env, io};
 
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    EnvFilter, Layer, Registry, filter::LevelFilter, layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 use crate::config::{Log, LogFormat};
 
-/// Why there are no logs.
+/// Why logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The level is none.
+    /// The level is not valid.
     #[error("`log_level` is `{level}`: use error, warn, info, debug or trace")]
     Level {
-        /// What was given.
+        /// The configured value.
         level: String,
     },
-    /// There are logs already.
+    /// A global subscriber is already set.
     #[error("logs were started twice")]
     Started,
 }
 
-/// Starts to log.
+/// Starts logging.
+///
+/// A bare level applies to the agent's own targets, those of libraries log at `warn`; the value may
+/// also list directives, such as `info,h2=debug`.
 ///
 /// # Errors
 ///
-/// When the level makes no sense.
+/// When the level is not valid or logging was started before.
 pub fn start(log: &Log) -> Result<(), Error> {
-    let filter = EnvFilter::try_new(&log.level).map_err(|_| Error::Level {
-        level: log.level.clone(),
-    })?;
-    // The journal has a time for each line.
+    let filter = filter(&log.level)?;
+    // The journal records the time of each line.
     let has_times = env::var_os("JOURNAL_STREAM").is_none();
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let layer: Box<dyn Layer<Registry> + Send + Sync> = match (log.format, has_times) {
@@ -45,4 +47,31 @@ pub fn start(log: &Log) -> Result<(), Error> {
         .with(layer.with_filter(filter))
         .try_init()
         .map_err(|_| Error::Started)
+}
+
+/// The directives of a configured level: a bare one is for the agent, not for its libraries.
+fn filter(level: &str) -> Result<EnvFilter, Error> {
+    let directives = match level.parse::<LevelFilter>() {
+        Ok(level) => format!("{},agent={level}", level.min(LevelFilter::WARN)),
+        Err(_) => level.to_owned(),
+    };
+    EnvFilter::try_new(directives).map_err(|_| Error::Level {
+        level: level.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter;
+
+    #[test]
+    fn a_bare_level_is_for_the_agent_alone() {
+        let directives = |level| filter(level).map(|filter| filter.to_string());
+        assert_eq!(directives("debug").unwrap(), "agent=debug,warn");
+        assert_eq!(directives("error").unwrap(), "agent=error,error");
+        assert_eq!(directives("off").unwrap(), "agent=off,off");
+        assert_eq!(directives("info,h2=debug").unwrap(), "h2=debug,info");
+        assert!(directives("loud").is_err());
+        assert!(directives("agent=loud").is_err());
+    }
 }

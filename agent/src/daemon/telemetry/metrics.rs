@@ -1,4 +1,4 @@
-//! Metrics, as Prometheus takes them.
+//! Metrics in the text formats of Prometheus and OpenMetrics.
 
 use std::{
     borrow::Cow,
@@ -13,84 +13,84 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::Usage;
+use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::Status, targets::kubernetes};
 
-/// What the kernel half counts, by what it is called here.
-const COUNTED: [(Counter, &str, &str); 14] = [
-    (Counter::SAMPLES, "agent_samples", "Samples taken"),
+/// Counters of the BPF programs, with their metrics.
+const COUNTERS: [(Counter, &str, &str); 14] = [
+    (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
-        "agent_lost_samples",
-        "Samples that found the ring buffer full",
+        "profiling_agent_samples_lost",
+        "Samples dropped because the ring buffer was full",
     ),
     (
         Counter::UNKNOWN_PROCESSES,
-        "agent_unknown_process_samples",
-        "Samples of processes that are not known because too many are",
+        "profiling_agent_unknown_process_samples",
+        "Samples of processes that found no room in the process table",
     ),
     (
         Counter::STACKS,
-        "agent_python_stacks_sent",
+        "profiling_agent_python_stacks_sent",
         "Python stacks sent",
     ),
     (
         Counter::LOST_STACKS,
-        "agent_python_stacks_lost",
-        "Python stacks that found the ring buffer full",
+        "profiling_agent_python_stacks_lost",
+        "Python stacks dropped because the ring buffer was full",
     ),
     (
         Counter::NATIVE_STACKS,
-        "agent_native_stacks_sent",
+        "profiling_agent_native_stacks_sent",
         "Native stacks sent",
     ),
     (
         Counter::LOST_NATIVE_STACKS,
-        "agent_native_stacks_lost",
-        "Native stacks that found the ring buffer full",
+        "profiling_agent_native_stacks_lost",
+        "Native stacks dropped because the ring buffer was full",
     ),
     (
         Counter::CODE_OBJECTS,
-        "agent_code_objects_sent",
-        "Code objects of Python sent",
+        "profiling_agent_code_objects_sent",
+        "Python code objects sent",
     ),
     (
         Counter::LOST_CODE_OBJECTS,
-        "agent_code_objects_lost",
-        "Code objects that found the ring buffer full",
+        "profiling_agent_code_objects_lost",
+        "Code objects dropped because the ring buffer was full",
     ),
     (
         Counter::CODE_FAULTS,
-        "agent_code_objects_unreadable",
-        "Code objects of which some part could not be read",
+        "profiling_agent_code_objects_unreadable",
+        "Code objects with a part that could not be read",
     ),
     (
         Counter::UNRESOLVED_FRAMES,
-        "agent_unresolved_frames",
-        "Python frames whose code object could not be described for their sample",
+        "profiling_agent_unresolved_frames",
+        "Python frames whose code object could not be read for their sample",
     ),
     (
         Counter::LOST_PROCESS_EVENTS,
-        "agent_process_events_lost",
-        "Starts and ends of processes that found the ring buffer full",
+        "profiling_agent_process_events_lost",
+        "Process events dropped because the ring buffer was full",
     ),
     (
         Counter::PROCESSES_LEFT_OUT,
-        "agent_processes_left_out",
-        "Processes that could not be profiled because too many are",
+        "profiling_agent_untracked_processes",
+        "Processes that are not sampled because the process table is full",
     ),
     (
         Counter::ABSENT_PAGES,
-        "agent_absent_pages",
-        "Samples that found a page of the process not in memory",
+        "profiling_agent_nonresident_pages",
+        "Samples that needed a page that was not resident",
     ),
 ];
 
-/// Metrics that are being collected.
+/// Metrics, by name.
 #[derive(Debug, Default)]
 pub struct Metrics(BTreeMap<&'static str, Family>);
 
-/// All that have a name.
+/// All values of a name.
 #[derive(Debug)]
 struct Family {
     help: &'static str,
@@ -115,7 +115,7 @@ impl Value {
 }
 
 impl Metrics {
-    /// Adds a number of something since the agent began; `_total` is added to its name.
+    /// Adds a counter; `_total` is appended to its name.
     pub fn counter(
         &mut self,
         name: &'static str,
@@ -126,7 +126,7 @@ impl Metrics {
         self.add(name, help, labels, Value::Counter(value));
     }
 
-    /// Adds a number of something at present.
+    /// Adds a gauge.
     pub fn gauge(
         &mut self,
         name: &'static str,
@@ -137,7 +137,7 @@ impl Metrics {
         self.add(name, help, labels, Value::Gauge(value));
     }
 
-    /// Adds how many there are of something at present.
+    /// Adds a gauge that is a count.
     pub fn amount(
         &mut self,
         name: &'static str,
@@ -149,111 +149,129 @@ impl Metrics {
         self.gauge(name, help, labels, amount.into());
     }
 
-    /// Adds what the agent uses itself.
+    /// Adds what the agent uses itself, under the names of Prometheus' client libraries.
     pub fn usage(&mut self, usage: &Usage) {
         let cpu = Value::Seconds(usage.cpu.as_secs_f64());
         self.add(
-            "agent_cpu_seconds",
-            "CPU time that the agent has used, without its kernel half",
+            "process_cpu_seconds",
+            "Total user and system CPU time spent in seconds, without the BPF programs",
             &[],
             cpu,
         );
         #[expect(clippy::cast_precision_loss, reason = "a gauge has no more")]
         let bytes = usage.resident_bytes as f64;
-        self.gauge("agent_resident_memory_bytes", "Memory in RAM", &[], bytes);
+        self.gauge(
+            "process_resident_memory_bytes",
+            "Resident memory size in bytes",
+            &[],
+            bytes,
+        );
+        if let Some(start) = usage::start_seconds() {
+            let help = "Start time of the process since the Unix epoch in seconds";
+            self.gauge("process_start_time_seconds", help, &[], start);
+        }
+        if let Some(open) = usage::open_files() {
+            let help = "Number of open file descriptors";
+            self.amount("process_open_fds", help, &[], open);
+        }
         let version = env!("CARGO_PKG_VERSION");
-        let help = "Which agent this is";
-        self.gauge("agent_build_info", help, &[("version", version)], 1.0);
+        let help = "The version of the agent, as a label";
+        self.gauge(
+            "profiling_agent_build_info",
+            help,
+            &[("version", version)],
+            1.0,
+        );
     }
 
-    /// Adds what the kernel half has counted.
-    pub fn kernel(&mut self, counters: &Counters) {
-        for (counter, name, help) in COUNTED {
+    /// Adds the counters of the BPF programs.
+    pub fn bpf_counters(&mut self, counters: &Counters) {
+        for (counter, name, help) in COUNTERS {
             self.counter(name, help, &[], counters.get(counter));
         }
     }
 
-    /// Adds what the kernel half has cost, by the kernel's own account.
-    pub fn cost(&mut self, runs: u64, nanoseconds: u64) {
-        let help = "Runs of the program that takes samples";
-        self.counter("agent_kernel_program_runs", help, &[], runs);
+    /// Adds what the sampling program has cost, as the kernel accounts for it.
+    pub fn bpf_cost(&mut self, runs: u64, nanoseconds: u64) {
+        let help = "Runs of the sampling program";
+        self.counter("profiling_agent_bpf_program_runs", help, &[], runs);
         #[expect(clippy::cast_precision_loss, reason = "100 days are exact")]
         let seconds = Value::Seconds(nanoseconds as f64 / 1e9);
-        let help = "Time that the program that takes samples has run";
-        self.add("agent_kernel_program_seconds", help, &[], seconds);
+        let help = "Time that the sampling program has run";
+        self.add("profiling_agent_bpf_program_seconds", help, &[], seconds);
     }
 
-    /// Adds how an exporter is doing.
+    /// Adds the counters of an exporter.
     pub fn exporter(&mut self, status: &Status) {
         let exporter = ("exporter", &*status.name);
         let counts = &status.counts;
         let mut counter = |name, help, value| self.counter(name, help, &[exporter], value);
         counter(
-            "agent_export_accepted",
+            "profiling_agent_export_accepted",
             "Profiles handed to the exporter",
             counts.accepted,
         );
         counter(
-            "agent_export_delivered",
-            "Profiles that the destination has taken",
+            "profiling_agent_export_delivered",
+            "Profiles accepted by the destination",
             counts.delivered,
         );
         counter(
-            "agent_export_delivered_bytes",
-            "Their size as it was sent",
+            "profiling_agent_export_delivered_bytes",
+            "Bytes of profiles accepted by the destination, as sent",
             counts.delivered_bytes,
         );
         counter(
-            "agent_export_attempts",
-            "Attempts to deliver a profile",
+            "profiling_agent_export_attempts",
+            "Attempts to send a profile",
             counts.attempts,
         );
         for (reason, count) in counts.dropped.by_reason() {
             let labels = [exporter, ("reason", reason)];
-            let help = "Profiles that were given up, by reason";
-            self.counter("agent_export_dropped", help, &labels, count);
+            let help = "Profiles dropped, by reason";
+            self.counter("profiling_agent_export_dropped", help, &labels, count);
         }
         for (reason, count) in counts.failures.by_reason() {
             let labels = [exporter, ("reason", reason)];
-            let help = "Attempts that failed, by reason";
-            self.counter("agent_export_failures", help, &labels, count);
+            let help = "Failed attempts, by reason";
+            self.counter("profiling_agent_export_failures", help, &labels, count);
         }
         let waiting = counts.waiting;
-        for (place, count) in [("memory", waiting.memory), ("spool", waiting.spool)] {
-            let labels = [exporter, ("in", place)];
-            let help = "Profiles that wait to be delivered";
-            self.amount("agent_export_waiting", help, &labels, count);
+        for (queue, count) in [("memory", waiting.memory), ("spool", waiting.spool)] {
+            let labels = [exporter, ("queue", queue)];
+            let help = "Profiles waiting to be sent";
+            self.amount("profiling_agent_export_queue_length", help, &labels, count);
         }
     }
 
-    /// Adds how somebody is doing who is asked what pods are called.
+    /// Adds the counters of a source of pod metadata.
     pub fn pods(&mut self, status: &kubernetes::Status) {
         let source = ("source", status.source);
         self.counter(
-            "agent_pod_requests",
+            "profiling_agent_pod_requests",
             "Requests for the pods of this node",
             &[source],
             status.requests,
         );
         for (reason, count) in &status.failures {
             self.counter(
-                "agent_pod_request_failures",
+                "profiling_agent_pod_request_failures",
                 "Requests for the pods of this node that failed, by reason",
                 &[source, ("reason", reason)],
                 *count,
             );
         }
-        let help = "Pods of this node that are known";
-        self.amount("agent_pods", help, &[source], status.pods);
+        let help = "Pods of this node in the cache";
+        self.amount("profiling_agent_pods", help, &[source], status.pods);
     }
 
-    /// All of them, in the text format of `OpenMetrics`.
+    /// Encodes all metrics in the text format of `OpenMetrics`.
     #[must_use]
     pub fn text(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::new();
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &registry);
         text
     }
@@ -277,8 +295,8 @@ impl Metrics {
     }
 }
 
-/// A text of `OpenMetrics` in the older format of Prometheus, which most others read and its own tool
-/// checks: there a counter is called as its values are.
+/// Converts `OpenMetrics` text to the classic text format of Prometheus, which most scrapers read and
+/// `promtool` checks: there the name of a counter's family ends in `_total` too.
 #[must_use]
 pub fn classic(text: &str) -> String {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
@@ -287,7 +305,7 @@ pub fn classic(text: &str) -> String {
         .collect();
     let mut classic = String::with_capacity(text.len());
     for line in text.lines().filter(|line| *line != "# EOF") {
-        match described(line) {
+        match split_comment(line) {
             Some((word, name, rest)) if counters.contains(name) => {
                 classic.extend([word, name, "_total ", rest]);
             }
@@ -298,8 +316,8 @@ pub fn classic(text: &str) -> String {
     classic
 }
 
-/// What a line tells of a metric: the kind of the line, the name, the rest.
-fn described(line: &str) -> Option<(&str, &str, &str)> {
+/// Splits a `# HELP` or `# TYPE` line into its keyword, the name and the rest.
+fn split_comment(line: &str) -> Option<(&str, &str, &str)> {
     let word = ["# HELP ", "# TYPE "]
         .into_iter()
         .find(|word| line.starts_with(word))?;
@@ -307,8 +325,7 @@ fn described(line: &str) -> Option<(&str, &str, &str)> {
     Some((word, name, rest))
 }
 
-/// A value of a label as it is written, which the encoder leaves to others: it may be the path of
-/// anybody's file.
+/// Escapes a label value, which the encoder does not do: it may be the path of any user's file.
 fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for letter in value.chars() {
@@ -340,7 +357,6 @@ impl prometheus_client::collector::Collector for Metrics {
                     .map(|(name, value)| (Cow::Borrowed(*name), Cow::Borrowed(&**value)))
                     .collect();
                 if labels.is_empty() {
-                    // The only one: there are no others to tell it from.
                     value.encode(descriptor)?;
                     break;
                 }

@@ -1,4 +1,4 @@
-//! What the agent tells about itself: logs, metrics, and that it is alive.
+//! Telemetry of the agent itself: logs, metrics, the watchdog of systemd.
 
 mod logs;
 mod metrics;

@@ -1,31 +1,31 @@
-//! Tells systemd that the agent is alive, if it wants to know.
+//! Keep-alive notifications for systemd's watchdog.
 
 use std::{env, process, time::Duration};
 
-/// How often nothing is told when nobody wants to know.
+/// Interval where the watchdog is off.
 const IDLE: Duration = Duration::from_secs(60 * 60);
 
-/// Longest time that is waited for.
+/// Longest interval.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often it is to be told: twice in the time after which systemd takes the agent for dead.
+/// The interval between notifications: half of the watchdog's timeout.
 #[must_use]
 pub fn period() -> Duration {
-    wanted().map_or(IDLE, |limit| {
+    timeout().map_or(IDLE, |limit| {
         (limit / 2).clamp(Duration::from_millis(1), LONGEST)
     })
 }
 
-/// Tells it.
+/// Notifies systemd, if its watchdog is on.
 pub fn feed() {
-    if wanted().is_some() {
-        // If nobody hears it there is nobody to tell.
+    if timeout().is_some() {
+        // Nothing can be done if systemd does not listen.
         let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Watchdog]);
     }
 }
 
-/// The time after which systemd takes the agent for dead.
-fn wanted() -> Option<Duration> {
+/// The watchdog's timeout, if it is on for this process.
+fn timeout() -> Option<Duration> {
     let is_own = |pid: String| pid.parse() == Ok(process::id());
     if !env::var("WATCHDOG_PID").map_or(true, is_own) {
         return None;

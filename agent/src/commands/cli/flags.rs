@@ -1,0 +1,376 @@
+//! The command `agent` with its subcommands, and its help.
+
+use std::env;
+
+use clap::{CommandFactory as _, Parser, error::ErrorKind};
+
+use super::{
+    options::{Command, RunOptions, UsageError},
+    record::RecordFlags,
+    report::ReportFlags,
+    run::RunFlags,
+    values::MAX_PID,
+};
+
+/// Width of the help, in columns.
+const HELP_WIDTH: usize = 80;
+
+/// Parses the command line of this process.
+///
+/// Prints and exits for `--help` and `--version`, and with status 2 when the command line is not
+/// valid.
+#[must_use]
+pub fn parse() -> Command {
+    if env::args_os().len() <= 1 {
+        return Command::Run(RunOptions::default());
+    }
+    let flags = Flags::parse();
+    Command::try_from(flags).unwrap_or_else(|error| {
+        Flags::command()
+            .error(ErrorKind::ValueValidation, error)
+            .exit()
+    })
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "agent",
+    bin_name = "agent",
+    version,
+    about = ABOUT,
+    after_help = EXAMPLES,
+    override_usage = USAGE,
+    term_width = HELP_WIDTH,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct Flags {
+    #[command(subcommand)]
+    subcommand: Option<Subcommand>,
+
+    #[command(flatten)]
+    record: RecordFlags,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Subcommand {
+    /// Sample every process of this host [default without arguments]
+    #[command(after_help = RUN_EXAMPLES, override_usage = "agent run [OPTIONS]")]
+    Run(RunFlags),
+    /// List the profiles that `agent run` has stored, or merge them into one
+    #[command(after_help = REPORT_EXAMPLES, override_usage = "agent report [OPTIONS]")]
+    Report(ReportFlags),
+    /// Examine a process: can it be profiled, and if not, why
+    #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor --pid <PID>")]
+    Doctor {
+        /// Process to examine
+        #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
+        pid: u32,
+    },
+}
+
+const USAGE: &str = "\
+agent
+       agent run [OPTIONS]
+       agent report [OPTIONS]
+       agent [OPTIONS] --pid <PID>
+       agent [OPTIONS] -- <COMMAND>...
+       agent doctor --pid <PID>";
+
+const ABOUT: &str = "\
+Shows where the CPU time of Python programs, and of all others, goes.
+
+Samples one process without stopping or changing it, prints its hottest
+functions and writes a profile; or samples every process of a host, and stores
+or pushes profiles.";
+
+const EXAMPLES: &str = "\
+Examples:
+  Record 10 s of process 1234 into agent-1234.pb.gz, and open it in a browser
+    agent --pid 1234
+    go tool pprof -http=: agent-1234.pb.gz
+
+  A flame graph; folded stacks of a minute at a higher rate
+    agent --pid 1234 -o profile.svg
+    agent --pid 1234 -d 1m -r 499 -o stacks.txt
+
+  A program and all that it starts
+    agent --children -o tests.svg -- pytest -n 4
+
+  Every process of this host, all the time; what it has stored
+    agent run --config /etc/agent/agent.yaml
+    agent report --service web --from -2h -o web.svg";
+
+const RUN_EXAMPLES: &str = "\
+Each key of the configuration file is also an option here and an environment
+variable: log_level is --log-level and AGENT_LOG_LEVEL. Options override
+variables, variables override the file. Lists and maps are written as in YAML.
+
+Examples:
+  agent run --config /etc/agent/agent.yaml
+  agent run --config /etc/agent/agent.yaml --check-config
+  agent run --no-native --per-process --include '[{command: gunicorn}]'
+  agent run --exporters \
+    '{grafana: {type: pyroscope, url: http://pyroscope:4040}}'";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  agent report
+  agent report --service web --from -2h -o web.svg
+  agent report --from '3 hours ago' --to '2 hours ago' -o before.pb.gz
+  agent report --label namespace=shop -o - -f folded";
+
+const DOCTOR_EXAMPLES: &str = "\
+Exits with 0 if the process can be profiled, else with 1.
+
+Example:
+  agent doctor --pid 1234";
+
+impl TryFrom<Flags> for Command {
+    type Error = UsageError;
+
+    fn try_from(flags: Flags) -> Result<Self, UsageError> {
+        match flags.subcommand {
+            Some(Subcommand::Run(RunFlags(options))) => Ok(Self::Run(options)),
+            Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
+            Some(Subcommand::Doctor { pid }) => Ok(Self::Doctor { pid }),
+            None => flags.record.try_into().map(Self::Record),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        path::{Path, PathBuf},
+        time::Duration,
+    };
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::{
+        aggregate::{Filter, ThreadFilter},
+        commands::{
+            cli::options::{RecordOptions, Target},
+            output::Destination,
+        },
+        config::KEYS,
+        formats::Format,
+    };
+
+    fn options(arguments: &str) -> Result<RecordOptions, String> {
+        let arguments = ["agent"].into_iter().chain(arguments.split_whitespace());
+        let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        RecordOptions::try_from(flags.record).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn clap_finds_no_fault_with_the_flags() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn a_process_is_all_that_is_needed() {
+        assert_eq!(
+            options("--pid 42"),
+            Ok(RecordOptions {
+                target: Target::Process(42),
+                children: false,
+                duration: Some(Duration::from_secs(10)),
+                rate: 99,
+                filter: Filter::default(),
+                native: true,
+                format: Format::Pprof,
+                threads: false,
+                destination: Destination::Unnamed,
+            })
+        );
+    }
+
+    #[test]
+    fn everything_can_be_chosen() {
+        assert_eq!(
+            options("-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --thread main"),
+            Ok(RecordOptions {
+                target: Target::Process(42),
+                children: true,
+                duration: Some(Duration::from_secs(90)),
+                rate: 499,
+                filter: Filter {
+                    gil_only: true,
+                    thread: Some(ThreadFilter::Name("main".to_owned())),
+                },
+                native: false,
+                format: Format::Svg,
+                threads: true,
+                destination: Destination::File("x.pb.gz".into()),
+            })
+        );
+    }
+
+    #[test]
+    fn the_last_word_on_native_frames_counts() {
+        let native = |arguments: &str| {
+            let options = options(&format!("-p 1 {arguments}"));
+            options.map(|options| options.native)
+        };
+        assert_eq!(native(""), Ok(true));
+        assert_eq!(native("--native"), Ok(true));
+        assert_eq!(native("--no-native"), Ok(false));
+        assert_eq!(native("--no-native --native"), Ok(true));
+        assert_eq!(native("--native --no-native"), Ok(false));
+        assert_eq!(native("--no-native --native --no-native"), Ok(false));
+    }
+
+    #[test]
+    fn a_program_has_the_rest_of_the_line() {
+        let program = |arguments| options(arguments).map(|options| options.target);
+        assert_eq!(
+            program("-r 499 -- python3 -c pass --pid 7"),
+            Ok(Target::Program {
+                program: "python3".into(),
+                arguments: ["-c", "pass", "--pid", "7"].map(Into::into).to_vec(),
+            })
+        );
+        let duration = |arguments| options(arguments).map(|options| options.duration);
+        assert_eq!(duration("-- true"), Ok(None));
+        assert_eq!(duration("-d 5 -- true"), Ok(Some(Duration::from_secs(5))));
+        assert!(options("--pid 1 -- true").is_err());
+        assert!(options("python3 script.py").is_err());
+        let error = options("-o - -- true").unwrap_err();
+        assert!(
+            error.contains("standard output belongs to the program"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_doctor_wants_a_process_alone() {
+        let doctor = |arguments: &str| {
+            let arguments = ["agent", "doctor"].into_iter().chain(arguments.split(' '));
+            let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
+            Command::try_from(flags).map_err(|error| error.to_string())
+        };
+        assert_eq!(doctor("--pid 42"), Ok(Command::Doctor { pid: 42 }));
+        assert!(doctor("--rate 10 --pid 42").is_err());
+        assert!(doctor("").is_err());
+    }
+
+    fn run(line: &str) -> Result<RunOptions, String> {
+        let arguments = ["agent", "run"].into_iter().chain(line.split_whitespace());
+        let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        match Command::try_from(flags) {
+            Ok(Command::Run(options)) => Ok(options),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn each_key_of_the_configuration_is_a_flag() {
+        assert_eq!(
+            run("-c a.yaml --log-level debug --rate 97 --check-config"),
+            Ok(RunOptions {
+                config: Some("a.yaml".into()),
+                check_config: true,
+                keys: vec![("rate", "97".to_owned()), ("log_level", "debug".to_owned())],
+            })
+        );
+        assert!(run("--rates 1").is_err());
+    }
+
+    #[test]
+    fn a_switch_takes_no_value_and_has_an_opposite() {
+        let keys = |line| run(line).map(|options| options.keys);
+        let one = |key, value: &str| Ok(vec![(key, value.to_owned())]);
+        assert_eq!(keys("--per-process"), one("per_process", "true"));
+        assert_eq!(keys("--no-per-process"), one("per_process", "false"));
+        assert_eq!(keys("--no-native"), one("native", "false"));
+        assert_eq!(keys("--native"), one("native", "true"));
+        assert_eq!(keys("--native --no-native"), one("native", "false"));
+        assert_eq!(keys("--no-native --native"), one("native", "true"));
+        assert!(run("--per-process true").is_err());
+    }
+
+    #[test]
+    fn help_is_grouped_and_fits_80_columns() {
+        let mut command = Flags::command();
+        command.build();
+        let names: Vec<_> = command
+            .get_subcommands()
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        let mut helps = vec![command.render_long_help().to_string()];
+        for name in names {
+            if let Some(command) = command.find_subcommand_mut(&name) {
+                helps.push(command.render_long_help().to_string());
+                helps.push(command.render_help().to_string());
+            }
+        }
+        for line in helps.iter().flat_map(|help| help.lines()) {
+            assert!(line.chars().count() <= HELP_WIDTH, "{line}");
+        }
+        let groups: Vec<_> = KEYS.iter().map(|key| key.group).collect();
+        assert!(
+            groups
+                .iter()
+                .all(|group| helps.concat().contains(&format!("{group}:")))
+        );
+    }
+
+    #[test]
+    fn the_ending_chooses_the_format() {
+        let format = |arguments| options(arguments).map(|options| options.format);
+        assert_eq!(format("-p 1 -o a.svg"), Ok(Format::Svg));
+        assert_eq!(format("-p 1 -o a/b.folded"), Ok(Format::Folded));
+        assert_eq!(format("-p 1 -o -"), Ok(Format::Pprof));
+        assert_eq!(format("-p 1 -o /dev/null"), Ok(Format::Pprof));
+        assert_eq!(format("-p 1 -o a.json -f folded"), Ok(Format::Folded));
+    }
+
+    #[test]
+    fn an_unknown_ending_is_an_error_that_lists_the_known_ones() {
+        assert_eq!(
+            options("-p 1 -o a.json").unwrap_err(),
+            "no format has the extension of 'a.json': use .pb.gz .pb .pprof (pprof), .folded \
+             .collapsed .txt (folded), .svg (svg), or choose a format with --format"
+        );
+        assert!(options("-p 1 -o svg").is_err());
+    }
+
+    #[test]
+    fn a_dash_is_standard_output() {
+        let destination = |path: &str| Destination::from(PathBuf::from(path));
+        assert_eq!(destination("-"), Destination::StandardOutput);
+        assert_eq!(destination("/dev/stdout"), Destination::StandardOutput);
+        assert_eq!(
+            destination("./-"),
+            Destination::File(Path::new("./-").into())
+        );
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        for bad in [
+            "--pid 0",
+            "--pid -1",
+            "--pid 4194305",
+            "--pid x",
+            "--pid 1 --rate 0",
+            "--pid 1 --rate 10001",
+            "--pid 1 --format html",
+            "--pid 1 --flame",
+            "--pid 1 2",
+            "",
+        ] {
+            assert!(options(bad).is_err(), "{bad}");
+        }
+        assert!(options("--pid 4194304 --rate 10000").is_ok());
+    }
+
+    #[test]
+    fn a_number_out_of_bounds_is_told_the_bounds() {
+        let error = options("--pid 1 --rate 0").unwrap_err();
+        assert!(error.contains("0 is not in 1..=10000"), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+//! What a command line asks for, checked as far as it alone tells.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use crate::{
+    aggregate::Filter,
+    commands::output::Destination,
+    formats::{self, Format},
+    store::Selection,
+};
+
+/// The command to carry out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `agent --pid` and `agent -- COMMAND`: sample and write a profile.
+    Record(RecordOptions),
+    /// `agent run`: sample every process of the host.
+    Run(RunOptions),
+    /// `agent report`: list or merge stored profiles.
+    Report(ReportOptions),
+    /// `agent doctor`: examine a process.
+    Doctor {
+        /// The process id, as the agent sees it.
+        pid: u32,
+    },
+}
+
+/// Options of `agent run`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// Whether only to validate the configuration.
+    pub check_config: bool,
+    /// Configuration keys that were given as flags, with their values.
+    pub keys: Vec<(&'static str, String)>,
+}
+
+/// Options of a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// What to sample.
+    pub target: Target,
+    /// Whether to sample its descendants too.
+    pub children: bool,
+    /// For how long; [`None`] until the target exits.
+    pub duration: Option<Duration>,
+    /// Samples per second of CPU time, in hertz.
+    pub rate: u32,
+    /// Which samples to keep.
+    pub filter: Filter,
+    /// Whether to walk native and kernel frames too.
+    pub native: bool,
+    /// The output format.
+    pub format: Format,
+    /// Whether stacks begin with the thread where the format leaves the choice.
+    pub threads: bool,
+    /// Where to write.
+    pub destination: Destination,
+}
+
+/// What to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A running process, by its id as the agent sees it.
+    Process(u32),
+    /// A program to start, from its first instruction to its exit.
+    Program {
+        /// Its path, or its name in `PATH`.
+        program: OsString,
+        /// Its arguments.
+        arguments: Vec<OsString>,
+    },
+}
+
+impl RecordOptions {
+    /// The options of the encoder.
+    #[must_use]
+    pub fn encoding(&self) -> formats::Options {
+        formats::Options {
+            threads: self.threads,
+            without_labels: false,
+        }
+    }
+}
+
+/// Options of `agent report`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// The folder, if not the default one.
+    pub folder: Option<PathBuf>,
+    /// Which profiles.
+    pub selection: Selection,
+    /// Where to write them merged; [`None`] to list them.
+    pub output: Option<ReportOutput>,
+}
+
+/// Where and how to write merged profiles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportOutput {
+    /// Where to write.
+    pub destination: Destination,
+    /// The output format.
+    pub format: Format,
+    /// Whether stacks begin with the thread where the format leaves the choice.
+    pub threads: bool,
+}
+
+impl ReportOutput {
+    /// The options of the encoder.
+    #[must_use]
+    pub fn encoding(&self) -> formats::Options {
+        formats::Options {
+            threads: self.threads,
+            without_labels: false,
+        }
+    }
+}
+
+/// Why a command line is not valid.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum UsageError {
+    /// No format has the output's extension.
+    #[error(
+        "no format has the extension of '{}': use {}, or choose a format with --format",
+        path.display(),
+        known_extensions()
+    )]
+    UnknownExtension {
+        /// The output.
+        path: PathBuf,
+    },
+    /// The program writes to standard output too.
+    #[error("standard output belongs to the program: name a file with --output")]
+    SharedOutput,
+    /// The time range is empty.
+    #[error("--from must be earlier than --to")]
+    EmptyRange,
+}
+
+/// For example `.pb.gz .pb (pprof), .svg (svg)`.
+fn known_extensions() -> String {
+    let formats = Format::ALL.into_iter().map(|format| {
+        let dotted = format.endings().iter().map(|ending| format!(".{ending}"));
+        format!("{} ({format})", dotted.collect::<Vec<_>>().join(" "))
+    });
+    formats.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,142 @@
+//! Flags of a capture: `agent --pid` and `agent -- COMMAND`.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use super::{
+    options::{RecordOptions, Target, UsageError},
+    values::{self, MAX_PID},
+};
+use crate::{
+    aggregate::{Filter, ThreadFilter},
+    commands::output::Destination,
+    formats::Format,
+};
+
+/// How long a process is sampled by default.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// Highest rate, in hertz: above it samples cost more than they are worth.
+const MAX_RATE: i64 = 10_000;
+
+/// The flags.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(super) struct RecordFlags {
+    /// Process to sample
+    #[arg(
+        short,
+        long,
+        help_heading = "Target",
+        required_unless_present = "command",
+        value_parser = clap::value_parser!(u32).range(1..=MAX_PID)
+    )]
+    pid: Option<u32>,
+
+    /// Program to start and to sample until it exits, with its arguments
+    #[arg(last = true, conflicts_with = "pid", help_heading = "Target")]
+    command: Vec<OsString>,
+
+    /// Sample its descendants too
+    #[arg(short, long, help_heading = "Target")]
+    children: bool,
+
+    /// Time to sample: 30, 500ms, 1m30s; Ctrl-C ends it early [default: 10s, a program: until it
+    /// exits]
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        help_heading = "Sampling",
+        value_parser = values::duration
+    )]
+    duration: Option<Duration>,
+
+    /// Samples per second of CPU time
+    #[arg(
+        short,
+        long,
+        value_name = "HZ",
+        default_value_t = 99,
+        help_heading = "Sampling",
+        value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
+    )]
+    rate: u32,
+
+    /// Native and kernel frames too [default]
+    #[arg(long, overrides_with = "no_native", help_heading = "Sampling")]
+    native: bool,
+
+    /// Python frames only
+    #[arg(long, help_heading = "Sampling")]
+    no_native: bool,
+
+    /// Only samples of threads that hold the GIL
+    #[arg(short, long, help_heading = "Sampling")]
+    gil: bool,
+
+    /// Only samples of threads with this name, or of the thread with this id
+    #[arg(long, value_name = "NAME|TID", help_heading = "Sampling")]
+    thread: Option<ThreadFilter>,
+
+    /// File to write, - for standard output [default: agent-PID.pb.gz, numbered]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+
+    /// pprof, folded or svg [default: by the extension of FILE, else pprof]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        help_heading = "Output",
+        hide_possible_values = true,
+        value_parser = values::format()
+    )]
+    format: Option<Format>,
+
+    /// Begin each stack with its thread (pprof always has it, as a label)
+    #[arg(short, long, help_heading = "Output")]
+    threads: bool,
+}
+
+impl TryFrom<RecordFlags> for RecordOptions {
+    type Error = UsageError;
+
+    fn try_from(flags: RecordFlags) -> Result<Self, UsageError> {
+        let mut command = flags.command.into_iter();
+        let target = match (command.next(), flags.pid) {
+            (Some(program), _) => Target::Program {
+                program,
+                arguments: command.collect(),
+            },
+            // clap requires one of the two.
+            (None, pid) => Target::Process(pid.unwrap_or_default()),
+        };
+        let is_program = matches!(target, Target::Program { .. });
+        let destination = flags.output.map_or(Destination::Unnamed, Destination::from);
+        let format = values::format_of(flags.format, &destination)?;
+        if is_program && destination == Destination::StandardOutput {
+            return Err(UsageError::SharedOutput);
+        }
+        let default_duration = (!is_program).then_some(DEFAULT_DURATION);
+        Ok(Self {
+            target,
+            children: flags.children,
+            duration: flags.duration.or(default_duration),
+            rate: flags.rate,
+            filter: Filter {
+                gil_only: flags.gil,
+                thread: flags.thread,
+            },
+            // Of both, clap keeps the last one.
+            native: !flags.no_native,
+            format,
+            threads: flags.threads,
+            destination,
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! Flags of `agent report`.
+
+use std::{path::PathBuf, time::SystemTime};
+
+use clap::Args;
+
+use super::{
+    options::{ReportOptions, ReportOutput, UsageError},
+    values,
+};
+use crate::{commands::output::Destination, formats::Format, store::Selection};
+
+/// The flags.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ReportFlags {
+    /// Only profiles of this service
+    #[arg(short, long, value_name = "NAME", help_heading = "Selection")]
+    service: Option<String>,
+
+    /// Only windows that begin at this time or later: '2 hours ago', -2h, 2026-11-21,
+    /// 2026-11-21T15:20:00Z (UTC)
+    #[arg(
+        long,
+        value_name = "TIME",
+        help_heading = "Selection",
+        allow_hyphen_values = true,
+        value_parser = values::time
+    )]
+    from: Option<SystemTime>,
+
+    /// Only windows that begin earlier
+    #[arg(
+        long,
+        value_name = "TIME",
+        help_heading = "Selection",
+        allow_hyphen_values = true,
+        value_parser = values::time
+    )]
+    to: Option<SystemTime>,
+
+    /// Only profiles with this label; may be repeated, then all must match
+    #[arg(
+        short,
+        long = "label",
+        value_name = "NAME=VALUE",
+        help_heading = "Selection",
+        value_parser = values::label
+    )]
+    labels: Vec<(String, String)>,
+
+    /// Folder of the profiles [default: that of `agent run`]
+    #[arg(long, value_name = "DIR", help_heading = "Selection")]
+    folder: Option<PathBuf>,
+
+    /// Merge them into this file, - for standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+
+    /// pprof, folded or svg [default: by the extension of FILE, else pprof]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        help_heading = "Output",
+        requires = "output",
+        hide_possible_values = true,
+        value_parser = values::format()
+    )]
+    format: Option<Format>,
+
+    /// Begin each stack with its thread, if profiles have it (`thread_labels`)
+    #[arg(short, long, help_heading = "Output", requires = "output")]
+    threads: bool,
+}
+
+impl TryFrom<ReportFlags> for ReportOptions {
+    type Error = UsageError;
+
+    fn try_from(flags: ReportFlags) -> Result<Self, UsageError> {
+        if let (Some(from), Some(to)) = (flags.from, flags.to)
+            && from >= to
+        {
+            return Err(UsageError::EmptyRange);
+        }
+        let output = flags.output.map(|path| {
+            let destination = Destination::from(path);
+            Ok(ReportOutput {
+                format: values::format_of(flags.format, &destination)?,
+                destination,
+                threads: flags.threads,
+            })
+        });
+        Ok(Self {
+            folder: flags.folder,
+            selection: Selection {
+                service: flags.service,
+                labels: flags.labels,
+                from: flags.from,
+                to: flags.to,
+            },
+            output: output.transpose()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: ReportFlags,
+    }
+
+    fn options(arguments: &[&str]) -> Result<ReportOptions, String> {
+        let line = Line::try_parse_from(["report"].iter().chain(arguments));
+        let flags = line.map_err(|error| error.to_string())?.flags;
+        ReportOptions::try_from(flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_is_everything() {
+        assert_eq!(options(&[]), Ok(ReportOptions::default()));
+    }
+
+    #[test]
+    fn everything_can_be_chosen() {
+        let line = [
+            "--service",
+            "web",
+            "--from",
+            "2026-11-21",
+            "--to",
+            "2026-11-21 15:20:19",
+            "--label",
+            "pod=a=b",
+            "-l",
+            "node=",
+            "--folder",
+            "/srv",
+            "-o",
+            "x.svg",
+            "-t",
+        ];
+        let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = ReportOptions {
+            folder: Some("/srv".into()),
+            selection: Selection {
+                service: Some("web".to_owned()),
+                labels: vec![pair("pod", "a=b"), pair("node", "")],
+                from: at(1_795_219_200),
+                to: at(1_795_274_419),
+            },
+            output: Some(ReportOutput {
+                destination: Destination::File("x.svg".into()),
+                format: Format::Svg,
+                threads: true,
+            }),
+        };
+        assert_eq!(options(&line), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_not_valid_is_refused() {
+        let error = options(&["--from", "-1h", "--to", "-2h"]).unwrap_err();
+        assert_eq!(error, "--from must be earlier than --to");
+        assert!(options(&["-f", "svg"]).unwrap_err().contains("--output"));
+        let error = options(&["-o", "x.json"]).unwrap_err();
+        assert!(error.contains("no format has the extension"), "{error}");
+        for label in ["pod", "=x"] {
+            let error = options(&["--label", label]).unwrap_err();
+            assert!(error.contains("NAME=VALUE"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A validated configuration.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+
+use super::log::Log;
+use crate::{
+    export,
+    targets::{
+        kubernetes::Config as Kubernetes,
+        labels::{Selector, relabel::Rules},
+    },
+};
+
+/// A validated configuration of the agent of a host.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Samples per second of CPU time, in hertz.
+    pub rate: u32,
+    /// CPU time that the agent may use, as a part of one CPU.
+    pub max_cpu: f64,
+    /// Memory that the agent may use, in bytes.
+    pub max_memory: u64,
+    /// Time that one profile covers.
+    pub window: Duration,
+    /// Whether to walk native and kernel frames too.
+    pub native: bool,
+    /// Whether samples have their thread as a label.
+    pub thread_labels: bool,
+    /// Which processes to profile.
+    pub selector: Selector,
+    /// How profiles are labelled.
+    pub labels: Labels,
+    /// Where metadata of pods comes from.
+    pub kubernetes: Kubernetes,
+    /// Destinations of profiles.
+    pub exporters: Vec<export::Config>,
+    /// Address of the HTTP server, if there is one.
+    pub listen: Option<SocketAddr>,
+    /// What is logged, and how.
+    pub log: Log,
+    /// Time to send the last profiles when the agent ends.
+    pub shutdown_timeout: Duration,
+}
+
+/// How profiles are labelled.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// Labels of all profiles.
+    pub fixed: BTreeMap<String, String>,
+    /// Whether each process has its own series.
+    pub per_process: bool,
+    /// Relabeling rules.
+    pub rules: Rules,
+    /// Whether rules see command lines, which may hold secrets.
+    pub command_lines: bool,
+    /// The Kubernetes node.
+    pub node: Option<String>,
+    /// Root of the host's files, as the agent sees it.
+    pub host_root: PathBuf,
+}

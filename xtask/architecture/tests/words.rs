@@ -1,0 +1,133 @@
+//! Words that the project has retired, so that they do not come back.
+//!
+//! The project speaks the language of its field; `agent/docs/renamed.md` has what replaced them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Phrases, in any case.
+const PHRASES: &[&str] = &[
+    "kernel half",
+    "user half",
+    "host's half",
+    "put into words",
+    "puts frames into words",
+    "takes notice",
+    "take notice",
+    "makes no sense",
+    "makes sense",
+    "whose tick",
+    "likewise",
+    "is remembered of",
+    "not whole",
+    "habit",
+];
+
+/// Names, as whole words.
+const NAMES: &[&str] = &[
+    "KERNEL_ALONE",
+    "NativeEnd",
+    "WalkEnd",
+    "Population",
+    "FollowedCode",
+    "KernelHidden",
+    "begin_pull",
+    "follow_processors",
+    "is_told",
+    "known_since_ns",
+    "look_at_stack",
+    "meet_thread",
+    "recall_thread",
+    "tell_stack",
+    "survive",
+    "agent_remembered",
+    "agent_export_waiting",
+    "agent_processors",
+];
+
+/// Folders and files of the project that are text of its own.
+const TEXTS: &[&str] = &[
+    "README.md",
+    "Cargo.toml",
+    "agent",
+    "agent-common",
+    "agent-ebpf",
+    "deploy",
+    "xtask",
+];
+
+/// Where old words stand beside the new ones.
+const EXCEPT: &[&str] = &[
+    "agent/docs/renamed.md",
+    "xtask/architecture/tests/words.rs",
+];
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Source and prose below a path; recorded data is none.
+fn texts(path: &Path, found: &mut Vec<PathBuf>) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            texts(&entry.unwrap().path(), found);
+        }
+        return;
+    }
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_text = extension.is_some_and(|extension| {
+        ["rs", "md", "toml", "yaml", "service", "conf", "py"].contains(&extension)
+    });
+    if is_text {
+        found.push(path.to_owned());
+    }
+}
+
+/// Whether `name` stands in `line` as a whole word.
+fn has_word(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(start, _)| {
+        let is_part = |character: char| character.is_alphanumeric() || character == '_';
+        !line[..start].ends_with(is_part) && !line[start + name.len()..].starts_with(is_part)
+    })
+}
+
+#[test]
+fn retired_words_do_not_come_back() {
+    let workspace = workspace();
+    let mut files = Vec::new();
+    for text in TEXTS {
+        texts(&workspace.join(text), &mut files);
+    }
+    assert!(files.len() > 300, "only {} files were found", files.len());
+    let mut found = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(&workspace).unwrap().to_owned();
+        if EXCEPT.iter().any(|except| name == Path::new(except)) {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        for (number, line) in text.lines().enumerate() {
+            let lower = line.to_lowercase();
+            let phrases = PHRASES.iter().filter(|phrase| has_word(&lower, phrase));
+            let names = NAMES.iter().filter(|name| has_word(line, name));
+            for word in phrases.chain(names) {
+                found.push(format!("{}:{}: {word}", name.display(), number + 1));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "retired words, see agent/docs/renamed.md for what replaces them:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn a_word_is_found_as_a_whole_only() {
+    assert!(has_word("the kernel half.", "kernel half"));
+    assert!(!has_word("the kernel halfway", "kernel half"));
+    assert!(has_word("is_told(x)", "is_told"));
+    assert!(!has_word("this_is_told(x)", "is_told"));
+}
