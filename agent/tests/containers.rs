@@ -19,7 +19,7 @@ use agent::testing::{
     },
     targets::labels::{
         self, Labeller,
-        metadata::{ProcessMetadata, Wanted},
+        metadata::{MetadataOptions, ProcessMetadata},
         pods::{HostFiles, Pods},
     },
 };
@@ -197,19 +197,19 @@ fn a_container_of_podman_has_its_name() {
         );
         thread::sleep(Duration::from_millis(10));
     };
-    let facts = ProcessMetadata::read(&process, Wanted::default()).unwrap();
-    let group = facts.cgroup.container().unwrap();
+    let metadata = ProcessMetadata::read(&process, MetadataOptions::default()).unwrap();
+    let group = metadata.cgroup.container().unwrap();
     assert_eq!(group.id, container.id);
     assert_eq!(group.runtime, Some(Runtime::Podman));
-    assert_eq!(facts.cgroup.pod().unwrap().uid, UID);
+    assert_eq!(metadata.cgroup.pod().unwrap().uid, UID);
 
-    let place = Pods::new(HostFiles::new("/"), false)
-        .find(&facts.cgroup)
-        .place;
+    let container_info = Pods::new(HostFiles::new("/"), false)
+        .find(&metadata.cgroup)
+        .container_info;
     let labels = Labeller::default()
         .labels(&labels::Subject {
-            facts: &facts,
-            place: place.as_ref(),
+            metadata: &metadata,
+            container_info: container_info.as_ref(),
         })
         .unwrap();
     for (name, value) in [

@@ -18,7 +18,7 @@ use agent::testing::{
     http_client::{Authentication, HttpConfig, SecretSource, TlsConfig},
     targets::{
         kubernetes::{By, Config, Lists, Names},
-        labels::pods::{Answer, Question},
+        labels::pods::{PodLists, UnknownContainers},
     },
 };
 use serde_json::{Value, json};
@@ -61,14 +61,14 @@ fn asking(cluster: &Cluster, node: &str, token: &Path) -> Names {
     Names::start(&config).unwrap()
 }
 
-async fn ask(names: &mut Names) -> Answer {
-    names.ask(Question::from([ID.to_owned()]));
+async fn ask(names: &mut Names) -> PodLists {
+    names.ask(UnknownContainers::from([ID.to_owned()]));
     names.next().await
 }
 
 /// Asks again and again until there is what is waited for: somebody who has just failed is left
 /// alone for a while.
-async fn ask_until<T>(names: &mut Names, wanted: impl Fn(Answer, &Names) -> Option<T>) -> T {
+async fn ask_until<T>(names: &mut Names, wanted: impl Fn(PodLists, &Names) -> Option<T>) -> T {
     for _ in 0..1_000 {
         let answer = ask(names).await;
         if let Some(found) = wanted(answer, names) {

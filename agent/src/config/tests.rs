@@ -318,7 +318,10 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
     assert_eq!(rate, default.rate);
     assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
     assert_eq!((window, max_memory), (default.window, default.max_memory));
-    assert_eq!((native, thread_labels), (default.native, default.thread_labels));
+    assert_eq!(
+        (native, thread_labels),
+        (default.native, default.thread_labels)
+    );
     assert_eq!(labels.per_process, default.labels.per_process);
     assert_eq!(labels.command_lines, default.labels.command_lines);
     assert_eq!(labels.host_root, default.labels.host_root);

@@ -26,7 +26,7 @@ use crate::{
         Began, Scope, Session, Settings, Signals, memory::give_memory_back, until, warn_on_error,
     },
     symbolize::NativeSymbolizer,
-    targets::{discovery::Discovery, kubernetes, labels::pods::Answer},
+    targets::{discovery::Discovery, kubernetes, labels::pods::PodLists},
 };
 
 /// How long a program runs before it is looked at if it is not sampled.
@@ -151,7 +151,7 @@ impl Host {
     }
 
     /// Takes notice of what they are called.
-    fn learn_pods(&mut self, answer: Answer) {
+    fn learn_pods(&mut self, answer: PodLists) {
         let changed = self.targets.learn_pods(answer);
         self.exclude(changed);
     }

@@ -17,8 +17,8 @@ use crate::{
     targets::labels::{
         Labeller, Labels, Selector, Subject,
         host::Host,
-        metadata::{ProcessMetadata, Runtime, Wanted},
-        pods::{Answer, Found, HostFiles, Pods, Question},
+        metadata::{MetadataOptions, ProcessMetadata, Runtime},
+        pods::{HostFiles, PodLists, Pods, Resolution, UnknownContainers},
     },
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct TargetTable {
     fixed: BTreeMap<String, String>,
     selector: Selector,
     pods: Pods,
-    wanted: Wanted,
+    wanted: MetadataOptions,
     /// Whether labels, or what is profiled, may depend on the ids of processes.
     ids_matter: bool,
     /// Of processes of which nothing else is known.
@@ -53,7 +53,7 @@ pub(crate) enum Again {
 /// A process.
 #[derive(Clone)]
 struct Target {
-    facts: Arc<ProcessMetadata>,
+    metadata: Arc<ProcessMetadata>,
     /// Whether it is known what its container is called, if it is in one.
     is_placed: bool,
     /// Whether no list of pods can say more.
@@ -88,13 +88,13 @@ impl TargetTable {
             rules: labels.rules.clone(),
             per_process: labels.per_process,
         };
-        let facts = ProcessMetadata {
-            command: SHORT_LIVED.to_owned(),
+        let metadata = ProcessMetadata {
+            comm: SHORT_LIVED.to_owned(),
             ..ProcessMetadata::default()
         };
         let subject = Subject {
-            facts: &facts,
-            place: None,
+            metadata: &metadata,
+            container_info: None,
         };
         let unknown = labeller.labels(&subject).unwrap_or_default();
         Self {
@@ -107,7 +107,7 @@ impl TargetTable {
             fixed: labels.fixed.clone(),
             selector: config.selector.clone(),
             pods: Pods::new(HostFiles::new(&labels.host_root), config.kubernetes.asks()),
-            wanted: Wanted {
+            wanted: MetadataOptions {
                 command_line: labels.command_lines,
             },
         }
@@ -125,8 +125,8 @@ impl TargetTable {
     fn learn(&mut self, process: &profile::Process, opened: Option<&Process>) -> bool {
         let target = match opened {
             Some(opened) => self
-                .facts(process, opened)
-                .map(|facts| self.target(facts.into())),
+                .metadata(process, opened)
+                .map(|metadata| self.target(metadata.into())),
             None => self.copied(process),
         };
         target.is_none_or(|target| self.insert(process.pid, target))
@@ -134,12 +134,12 @@ impl TargetTable {
 
     /// Learns of the kernel's own threads; says whether they are profiled.
     fn learn_kernel_threads(&mut self) -> bool {
-        let facts = ProcessMetadata {
+        let metadata = ProcessMetadata {
             pid: KERNEL_THREADS,
-            command: KERNEL_THREADS_NAME.to_owned(),
+            comm: KERNEL_THREADS_NAME.to_owned(),
             ..ProcessMetadata::default()
         };
-        let target = self.target(facts.into());
+        let target = self.target(metadata.into());
         self.insert(KERNEL_THREADS, target)
     }
 
@@ -180,13 +180,13 @@ impl TargetTable {
     }
 
     /// What is to be asked about pods, if anything now.
-    pub(crate) fn question(&mut self) -> Option<Question> {
+    pub(crate) fn question(&mut self) -> Option<UnknownContainers> {
         self.pods.question(Instant::now())
     }
 
     /// Takes an answer about pods. Gives the processes that are profiled from now on, or no longer
     /// are.
-    pub(crate) fn learn_pods(&mut self, answer: Answer) -> Vec<(u32, bool)> {
+    pub(crate) fn learn_pods(&mut self, answer: PodLists) -> Vec<(u32, bool)> {
         if self.pods.learn(answer, Instant::now()) {
             self.decide_again(Again::Incomplete)
         } else {
@@ -212,7 +212,7 @@ impl TargetTable {
         for (pid, before) in again {
             let target = Target {
                 has_ended: before.has_ended,
-                ..self.target(before.facts)
+                ..self.target(before.metadata)
             };
             let is_profiled = target.labels.is_some();
             if !before.has_ended && before.labels.is_some() != is_profiled {
@@ -232,37 +232,37 @@ impl TargetTable {
                 ..original.clone()
             });
         }
-        let facts = ProcessMetadata {
+        let metadata = ProcessMetadata {
             pid: process.pid,
             parent: process.parent,
-            ..ProcessMetadata::clone(&original.facts)
+            ..ProcessMetadata::clone(&original.metadata)
         };
-        Some(self.target(facts.into()))
+        Some(self.target(metadata.into()))
     }
 
     /// What is known of a process by itself; [`None`] if that has ended already.
-    fn facts(&self, process: &profile::Process, opened: &Process) -> Option<ProcessMetadata> {
-        let mut facts = ProcessMetadata::read(opened, self.wanted).ok()?;
-        facts.runtime = process
+    fn metadata(&self, process: &profile::Process, opened: &Process) -> Option<ProcessMetadata> {
+        let mut metadata = ProcessMetadata::read(opened, self.wanted).ok()?;
+        metadata.runtime = process
             .runtime
             .strip_prefix("CPython ")
             .map(|version| Runtime {
                 name: "cpython",
                 version: version.to_owned(),
             });
-        Some(facts)
+        Some(metadata)
     }
 
-    fn target(&mut self, facts: Arc<ProcessMetadata>) -> Target {
-        let is_contained = facts.cgroup.container().is_some() || facts.cgroup.pod().is_some();
+    fn target(&mut self, metadata: Arc<ProcessMetadata>) -> Target {
+        let is_contained = metadata.cgroup.container().is_some() || metadata.cgroup.pod().is_some();
         let found = if is_contained {
-            self.pods.find(&facts.cgroup)
+            self.pods.find(&metadata.cgroup)
         } else {
-            Found::default()
+            Resolution::default()
         };
         let subject = Subject {
-            facts: &facts,
-            place: found.place.as_ref(),
+            metadata: &metadata,
+            container_info: found.container_info.as_ref(),
         };
         let labels = self
             .selector
@@ -271,11 +271,11 @@ impl TargetTable {
             .flatten()
             .map(|labels| Arc::new(labels.with(&self.fixed)));
         Target {
-            is_placed: found.place.is_some() || !is_contained,
+            is_placed: found.container_info.is_some() || !is_contained,
             is_complete: found.is_complete || !is_contained,
             labels,
             has_ended: false,
-            facts,
+            metadata,
         }
     }
 }

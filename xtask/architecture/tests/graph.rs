@@ -31,9 +31,15 @@ fn edges(files: &[(&str, &str)]) -> Vec<String> {
 fn uses_inline_paths_super_and_macros_are_edges() {
     let edges = edges(&[
         ("lib.rs", "mod a; mod b; mod c; mod d;"),
-        ("a.rs", "use crate::b::{B, inner::I as J}; fn f() { crate::c::g(); }"),
+        (
+            "a.rs",
+            "use crate::b::{B, inner::I as J}; fn f() { crate::c::g(); }",
+        ),
         ("b.rs", "pub struct B; pub mod inner { pub struct I; }"),
-        ("c.rs", "pub fn g() -> super::d::D { println!(\"{}\", crate::b::N) }"),
+        (
+            "c.rs",
+            "pub fn g() -> super::d::D { println!(\"{}\", crate::b::N) }",
+        ),
         ("d.rs", "pub struct D;"),
     ]);
     assert_eq!(
@@ -45,10 +51,19 @@ fn uses_inline_paths_super_and_macros_are_edges() {
 #[test]
 fn an_edge_leads_through_re_exports_and_globs_to_the_definition() {
     let edges = edges(&[
-        ("lib.rs", "mod room; mod user; mod glob; pub use room::Item;"),
-        ("room/mod.rs", "mod inside; pub use self::inside::{Item, make};"),
+        (
+            "lib.rs",
+            "mod room; mod user; mod glob; pub use room::Item;",
+        ),
+        (
+            "room/mod.rs",
+            "mod inside; pub use self::inside::{Item, make};",
+        ),
         ("room/inside.rs", "pub struct Item; pub fn make() {}"),
-        ("user.rs", "use crate::Item; use crate::room; fn f(_: Item) { room::make() }"),
+        (
+            "user.rs",
+            "use crate::Item; use crate::room; fn f(_: Item) { room::make() }",
+        ),
         ("glob.rs", "use crate::room::*; fn f() -> Item { make() }"),
     ]);
     assert_eq!(

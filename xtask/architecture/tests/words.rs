@@ -57,10 +57,7 @@ const TEXTS: &[&str] = &[
 ];
 
 /// Where old words stand beside the new ones.
-const EXCEPT: &[&str] = &[
-    "agent/docs/renamed.md",
-    "xtask/architecture/tests/words.rs",
-];
+const EXCEPT: &[&str] = &["agent/docs/renamed.md", "xtask/architecture/tests/words.rs"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

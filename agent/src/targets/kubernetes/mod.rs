@@ -1,7 +1,7 @@
 //! Asks what the pods and containers of this node are called.
 //!
 //! ```text
-//! Question ─► API server or kubelet ─► runtime, if need be ─► Answer
+//! UnknownContainers ─► API server or kubelet ─► runtime, if need be ─► PodLists
 //! ```
 //!
 //! The API server or the kubelet lists pods with their labels, for those who may ask. What neither
@@ -40,7 +40,7 @@ pub use self::{
 };
 use crate::{
     http_client::{HttpConfig, HttpConfigError},
-    targets::labels::pods::{Answer, Question},
+    targets::labels::pods::{PodLists, UnknownContainers},
 };
 
 /// Where the token and the certificates of a pod's service account are.
@@ -97,8 +97,8 @@ pub enum By {
 
 /// The task that asks; it ends when this is dropped.
 pub struct Names {
-    questions: mpsc::Sender<Question>,
-    answers: mpsc::Receiver<Answer>,
+    questions: mpsc::Sender<UnknownContainers>,
+    answers: mpsc::Receiver<PodLists>,
     shared: Shared,
     task: JoinHandle<()>,
 }
@@ -156,12 +156,12 @@ impl Names {
     }
 
     /// Asks, unless a question is still waiting. Never waits.
-    pub fn ask(&self, question: Question) {
+    pub fn ask(&self, question: UnknownContainers) {
         let _ = self.questions.try_send(question);
     }
 
     /// The next answer; it may never come.
-    pub async fn next(&mut self) -> Answer {
+    pub async fn next(&mut self) -> PodLists {
         match self.answers.recv().await {
             Some(answer) => answer,
             None => std::future::pending().await,

@@ -22,7 +22,7 @@ use crate::{
         Authentication, HttpConfig, SecretSource,
         support::certificates::{acceptor, authority, trusted},
     },
-    targets::labels::pods::{Answer, PodList, Question},
+    targets::labels::pods::{PodList, PodLists, UnknownContainers},
 };
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
@@ -150,7 +150,7 @@ impl Asked {
         Self::start(By::ApiServer { node }, strict_api_server, token).await
     }
 
-    async fn ask(&mut self) -> Answer {
+    async fn ask(&mut self) -> PodLists {
         ask(&mut self.names, ID).await
     }
 
@@ -171,8 +171,8 @@ impl Asked {
     }
 }
 
-async fn ask(names: &mut Names, id: &str) -> Answer {
-    names.ask(Question::from([id.to_owned()]));
+async fn ask(names: &mut Names, id: &str) -> PodLists {
+    names.ask(UnknownContainers::from([id.to_owned()]));
     names.next().await
 }
 

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::{fetch::Fetch, runtime::Runtime, source::Source};
-use crate::targets::labels::pods::{Answer, Question};
+use crate::targets::labels::pods::{PodLists, UnknownContainers};
 
 /// The task.
 pub(super) struct Worker<F> {
@@ -19,8 +19,8 @@ impl<F: Fetch> Worker<F> {
     /// Answers questions until nobody has any.
     pub(super) async fn run(
         mut self,
-        mut questions: mpsc::Receiver<Question>,
-        answers: mpsc::Sender<Answer>,
+        mut questions: mpsc::Receiver<UnknownContainers>,
+        answers: mpsc::Sender<PodLists>,
     ) {
         while let Some(question) = questions.recv().await {
             let answer = self.answer(&question).await;
@@ -31,8 +31,8 @@ impl<F: Fetch> Worker<F> {
     }
 
     /// Asks Kubernetes, and if that does not know all the runtime.
-    async fn answer(&mut self, question: &Question) -> Answer {
-        let mut answer = Answer::default();
+    async fn answer(&mut self, question: &UnknownContainers) -> PodLists {
+        let mut answer = PodLists::default();
         if let Some(lists) = &mut self.lists {
             answer.listed = lists.ask().await;
         }

@@ -1,4 +1,4 @@
-//! The labels of a process that only rules see.
+//! Hidden labels: those that only relabeling rules see.
 //!
 //! Their names are those that Prometheus and other profilers use. One that has no value is not
 //! there. Labels of pods and containers keep their names, with `_` for what no label's name may
@@ -6,26 +6,29 @@
 
 use std::collections::BTreeMap;
 
-use super::{Set, Subject};
+use super::{set::LabelSet, subject::Subject};
 
-/// Adds them.
-pub(super) fn add(set: &mut Set, subject: &Subject) {
-    let Subject { facts, place } = *subject;
-    let cgroup = &facts.cgroup;
+/// Adds the hidden labels.
+pub(super) fn add(set: &mut LabelSet, subject: &Subject) {
+    let Subject {
+        metadata,
+        container_info,
+    } = *subject;
+    let cgroup = &metadata.cgroup;
     let mut own = |name: &str, value: Option<String>| {
         set.add(&format!("__meta_process_{name}"), value);
     };
-    own("pid", Some(facts.pid.to_string()));
-    own("ppid", facts.parent.map(|parent| parent.to_string()));
-    own("comm", Some(facts.command.clone()));
-    own("executable_name", Some(facts.executable_name()));
+    own("pid", Some(metadata.pid.to_string()));
+    own("ppid", metadata.parent.map(|parent| parent.to_string()));
+    own("comm", Some(metadata.comm.clone()));
+    own("executable_name", Some(metadata.executable_name()));
     own(
         "executable_path",
-        Some(facts.executable.display().to_string()),
+        Some(metadata.executable.display().to_string()),
     );
-    own("script", facts.script.clone());
-    own("cmdline", facts.command_line.clone());
-    own("user", facts.user.map(|user| user.to_string()));
+    own("script", metadata.script.clone());
+    own("cmdline", metadata.command_line.clone());
+    own("user", metadata.user.map(|user| user.to_string()));
     own("cgroup", Some(cgroup.path.clone()));
     own("unit", cgroup.unit.clone());
     own("unit_user", cgroup.unit_user.map(|user| user.to_string()));
@@ -39,22 +42,22 @@ pub(super) fn add(set: &mut Set, subject: &Subject) {
     );
     own(
         "container_name",
-        place.and_then(|place| place.container.clone()),
+        container_info.and_then(|container_info| container_info.container.clone()),
     );
-    if let Some(runtime) = &facts.runtime {
+    if let Some(runtime) = &metadata.runtime {
         own("runtime_name", Some(runtime.name.to_owned()));
         own("runtime_version", Some(runtime.version.clone()));
         if runtime.name == "cpython" {
             set.add("__meta_python_version", Some(runtime.version.clone()));
         }
     }
-    if let Some(place) = place {
-        add_labels(set, "__meta_container", &place.labels);
+    if let Some(container_info) = container_info {
+        add_labels(set, "__meta_container", &container_info.labels);
     }
     let mut kubernetes = |name: &str, value: Option<String>| {
         set.add(&format!("__meta_kubernetes_{name}"), value);
     };
-    let pod = place.and_then(|place| place.pod.as_deref());
+    let pod = container_info.and_then(|container_info| container_info.pod.as_deref());
     let claimed = cgroup.pod();
     kubernetes("namespace", pod.map(|pod| pod.namespace.clone()));
     kubernetes("pod_name", pod.map(|pod| pod.name.clone()));
@@ -65,7 +68,7 @@ pub(super) fn add(set: &mut Set, subject: &Subject) {
     if let Some(pod) = pod {
         kubernetes(
             "pod_container_name",
-            place.and_then(|place| place.container.clone()),
+            container_info.and_then(|container_info| container_info.container.clone()),
         );
         kubernetes("node_name", pod.node.clone());
         add_labels(set, "__meta_kubernetes_pod", &pod.labels);
@@ -73,7 +76,7 @@ pub(super) fn add(set: &mut Set, subject: &Subject) {
 }
 
 /// Adds labels, and for each that it is there, also where it is empty.
-fn add_labels(set: &mut Set, prefix: &str, labels: &BTreeMap<String, String>) {
+fn add_labels(set: &mut LabelSet, prefix: &str, labels: &BTreeMap<String, String>) {
     for (name, value) in labels {
         let name: String = name
             .chars()

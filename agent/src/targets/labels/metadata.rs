@@ -1,43 +1,43 @@
-//! What is known of a process by itself.
+//! Metadata of a process that the process itself has.
 
 use std::path::PathBuf;
 
 use super::attributes::{Attributes, RESOURCE_ATTRIBUTES, SERVICE_NAME};
 use crate::process::{self, Process, cgroup::Cgroup, file_name};
 
-/// Which facts are read besides those that always are.
+/// What to read besides what is always read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct MetadataOptions {
     /// The command line, which may hold secrets.
     pub command_line: bool,
 }
 
-/// What is known of a process by itself; read once for each program that it runs.
+/// Metadata of a process; read once per program that it executes.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessMetadata {
     /// Its id, as the agent sees it.
     pub pid: u32,
-    /// The process that started it.
+    /// Its parent.
     pub parent: Option<u32>,
-    /// The kernel's name of it (`comm`).
-    pub command: String,
+    /// The kernel's name of it.
+    pub comm: String,
     /// Path of its executable, as it sees it.
     pub executable: PathBuf,
     /// The script or module that it runs, if it is an interpreter.
     pub script: Option<String>,
-    /// Its command line, if that was wanted.
+    /// Its command line, if requested.
     pub command_line: Option<String>,
-    /// The user on whose behalf it acts, as the agent sees it.
+    /// Its effective user id, as the agent sees it.
     pub user: Option<u32>,
-    /// What it belongs to.
+    /// Its control group.
     pub cgroup: Cgroup,
-    /// What it was told about itself.
+    /// Its `OTEL_…` environment.
     pub attributes: Attributes,
-    /// What its program runs on, where it was found out.
+    /// Its language runtime, if one was detected.
     pub runtime: Option<Runtime>,
 }
 
-/// What a program runs on.
+/// A language runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runtime {
     /// Its name, as in `cpython`.
@@ -58,23 +58,23 @@ impl Runtime {
 }
 
 impl ProcessMetadata {
-    /// Reads them: three small files besides what [`Process::open`] has read.
+    /// Reads it: three small files besides what [`Process::open`] has read.
     ///
-    /// A program that the kernel has only just started may still be without a command line and
-    /// an environment. What may not be read is as if it were not there.
+    /// A program that was executed a moment ago may not have a command line and an environment yet.
+    /// What may not be read is absent.
     ///
     /// # Errors
     ///
-    /// When the process has gone or has meanwhile started another program.
-    pub fn read(process: &Process, wanted: Wanted) -> Result<Self, process::Error> {
+    /// When the process has exited or has executed another program meanwhile.
+    pub fn read(process: &Process, wanted: MetadataOptions) -> Result<Self, process::Error> {
         let cgroup = permitted(process.cgroup())?.unwrap_or_default();
         let variables = permitted(process.variables([SERVICE_NAME, RESOURCE_ATTRIBUTES]))?;
         let [service_name, list] = variables.unwrap_or_default();
         let line = permitted(process.command_line())?;
-        let facts = Self {
+        let metadata = Self {
             pid: process.pid(),
             parent: process.parent(),
-            command: process.name().to_owned(),
+            comm: process.name().to_owned(),
             executable: process.executable().to_owned(),
             script: line
                 .as_ref()
@@ -87,22 +87,22 @@ impl ProcessMetadata {
             attributes: Attributes::new(service_name.as_deref(), list.as_deref()),
             runtime: None,
         };
-        // What was read may be of two programs.
+        // Parts may be of two programs.
         if process.is_same_program() {
-            Ok(facts)
+            Ok(metadata)
         } else {
-            Err(process::Error::Replaced { pid: facts.pid })
+            Err(process::Error::Replaced { pid: metadata.pid })
         }
     }
 
-    /// The last part of the executable's path.
+    /// The last component of the executable's path.
     #[must_use]
     pub fn executable_name(&self) -> String {
         String::from_utf8_lossy(file_name(&self.executable)).into_owned()
     }
 }
 
-/// What was read; [`None`] if only this file may not be read.
+/// The value; [`None`] if this file may not be read.
 fn permitted<T>(read: Result<T, process::Error>) -> Result<Option<T>, process::Error> {
     match read {
         Ok(read) => Ok(Some(read)),

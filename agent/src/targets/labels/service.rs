@@ -18,25 +18,25 @@ use super::{metadata::ProcessMetadata, pods::ContainerInfo};
 const POD_LABELS: [&str; 3] = ["app.kubernetes.io/name", "k8s-app", "app"];
 
 /// What the service is called.
-pub(super) fn name(facts: &ProcessMetadata, place: Option<&ContainerInfo>) -> String {
+pub(super) fn name(metadata: &ProcessMetadata, container_info: Option<&ContainerInfo>) -> String {
     let pod = || {
-        let pod = place?.pod.as_ref()?;
+        let pod = container_info?.pod.as_ref()?;
         let mut labels = POD_LABELS.iter().filter_map(|label| pod.labels.get(*label));
         labels.find(|value| !value.is_empty()).cloned()
     };
-    let executable = || Some(facts.executable_name()).filter(|name| !name.is_empty());
-    let attribute = facts.attributes.get("service.name").map(str::to_owned);
+    let executable = || Some(metadata.executable_name()).filter(|name| !name.is_empty());
+    let attribute = metadata.attributes.get("service.name").map(str::to_owned);
     attribute
         .or_else(pod)
-        .or_else(|| place?.container.clone())
-        .or_else(|| unit(facts))
-        .or_else(|| facts.script.clone())
+        .or_else(|| container_info?.container.clone())
+        .or_else(|| unit(metadata))
+        .or_else(|| metadata.script.clone())
         .or_else(executable)
-        .unwrap_or_else(|| facts.command.clone())
+        .unwrap_or_else(|| metadata.comm.clone())
 }
 
-fn unit(facts: &ProcessMetadata) -> Option<String> {
-    let name = facts.cgroup.unit.as_ref()?.strip_suffix(".service")?;
+fn unit(metadata: &ProcessMetadata) -> Option<String> {
+    let name = metadata.cgroup.unit.as_ref()?.strip_suffix(".service")?;
     let is_manager = name.starts_with("user@");
     (!is_manager && !name.is_empty()).then(|| name.to_owned())
 }
@@ -63,36 +63,36 @@ mod tests {
                 .into(),
             ..Pod::default()
         };
-        let mut place = ContainerInfo {
+        let mut container_info = ContainerInfo {
             container: Some("d".to_owned()),
             pod: Some(Arc::new(pod)),
             ..ContainerInfo::default()
         };
-        let mut facts = ProcessMetadata {
-            command: "h".to_owned(),
+        let mut metadata = ProcessMetadata {
+            comm: "h".to_owned(),
             executable: "/usr/bin/g".into(),
             script: Some("f".to_owned()),
             cgroup: Cgroup::parse(b"0::/system.slice/e.service"),
             attributes: Attributes::new(Some("a"), Some("service.name=x")),
             ..ProcessMetadata::default()
         };
-        assert_eq!(name(&facts, Some(&place)), "a");
-        facts.attributes = Attributes::default();
-        assert_eq!(name(&facts, Some(&place)), "b");
-        let mut pod = place.pod.as_deref().unwrap().clone();
+        assert_eq!(name(&metadata, Some(&container_info)), "a");
+        metadata.attributes = Attributes::default();
+        assert_eq!(name(&metadata, Some(&container_info)), "b");
+        let mut pod = container_info.pod.as_deref().unwrap().clone();
         pod.labels.remove("app.kubernetes.io/name");
-        place.pod = Some(Arc::new(pod));
-        assert_eq!(name(&facts, Some(&place)), "c");
-        place.pod = Some(Arc::default());
-        assert_eq!(name(&facts, Some(&place)), "d");
-        assert_eq!(name(&facts, None), "e");
+        container_info.pod = Some(Arc::new(pod));
+        assert_eq!(name(&metadata, Some(&container_info)), "c");
+        container_info.pod = Some(Arc::default());
+        assert_eq!(name(&metadata, Some(&container_info)), "d");
+        assert_eq!(name(&metadata, None), "e");
         for unit in ["session-1.scope", "user@1000.service", "x.slice"] {
-            facts.cgroup = Cgroup::parse(format!("0::/user.slice/{unit}").as_bytes());
-            assert_eq!(name(&facts, None), "f", "{unit}");
+            metadata.cgroup = Cgroup::parse(format!("0::/user.slice/{unit}").as_bytes());
+            assert_eq!(name(&metadata, None), "f", "{unit}");
         }
-        facts.script = None;
-        assert_eq!(name(&facts, None), "g");
-        facts.executable = "/".into();
-        assert_eq!(name(&facts, None), "h");
+        metadata.script = None;
+        assert_eq!(name(&metadata, None), "g");
+        metadata.executable = "/".into();
+        assert_eq!(name(&metadata, None), "h");
     }
 }

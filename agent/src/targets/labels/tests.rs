@@ -25,10 +25,10 @@ fn host() -> Host {
 
 fn in_pod() -> (ProcessMetadata, ContainerInfo) {
     let list = "service.version=1.2,deployment.environment.name=prod";
-    let facts = ProcessMetadata {
+    let metadata = ProcessMetadata {
         pid: 7,
         parent: Some(1),
-        command: "python".to_owned(),
+        comm: "python".to_owned(),
         executable: "/usr/bin/python3.12".into(),
         script: Some("manage".to_owned()),
         user: Some(33),
@@ -47,20 +47,23 @@ fn in_pod() -> (ProcessMetadata, ContainerInfo) {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
     };
-    let place = ContainerInfo {
+    let container_info = ContainerInfo {
         container: Some("web".to_owned()),
         pod: Some(Arc::new(pod)),
         ..ContainerInfo::default()
     };
-    (facts, place)
+    (metadata, container_info)
 }
 
 fn labels(
     labeller: &Labeller,
-    facts: &ProcessMetadata,
-    place: Option<&ContainerInfo>,
+    metadata: &ProcessMetadata,
+    container_info: Option<&ContainerInfo>,
 ) -> Option<String> {
-    let labels = labeller.labels(&Subject { facts, place })?;
+    let labels = labeller.labels(&Subject {
+        metadata,
+        container_info,
+    })?;
     let lines: Vec<String> = labels
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
@@ -70,7 +73,7 @@ fn labels(
 
 #[test]
 fn a_process_of_a_pod_has_its_names() {
-    let (facts, place) = in_pod();
+    let (metadata, container_info) = in_pod();
     let mut labeller = Labeller {
         host: host(),
         ..Labeller::default()
@@ -81,12 +84,15 @@ fn a_process_of_a_pod_has_its_names() {
          process_runtime_name=cpython process_runtime_version=3.12.1 service_name=shop \
          service_version=1.2"
     );
-    assert_eq!(labels(&labeller, &facts, Some(&place)), Some(expected));
+    assert_eq!(
+        labels(&labeller, &metadata, Some(&container_info)),
+        Some(expected)
+    );
     labeller.per_process = true;
     let labels = labeller
         .labels(&Subject {
-            facts: &facts,
-            place: None,
+            metadata: &metadata,
+            container_info: None,
         })
         .unwrap();
     assert_eq!(labels.get("process_id"), Some("7"));
@@ -97,16 +103,16 @@ fn a_process_of_a_pod_has_its_names() {
 
 #[test]
 fn a_process_of_a_service_has_its_unit() {
-    let facts = |path: &str| ProcessMetadata {
-        command: "nginx".to_owned(),
+    let metadata = |path: &str| ProcessMetadata {
+        comm: "nginx".to_owned(),
         cgroup: Cgroup::parse(format!("0::{path}").as_bytes()),
         ..ProcessMetadata::default()
     };
     let labeller = Labeller::default();
-    let service = facts("/system.slice/web.service");
+    let service = metadata("/system.slice/web.service");
     let expected = "service_name=web systemd_unit=web.service";
     assert_eq!(labels(&labeller, &service, None).as_deref(), Some(expected));
-    let session = facts("/user.slice/user-0.slice/session-1.scope");
+    let session = metadata("/user.slice/user-0.slice/session-1.scope");
     let expected = "service_name=nginx";
     assert_eq!(labels(&labeller, &session, None).as_deref(), Some(expected));
     let named = ContainerInfo {
@@ -122,8 +128,8 @@ fn a_process_of_a_service_has_its_unit() {
 
 #[test]
 fn rules_see_all_that_is_known() {
-    let (facts, mut place) = in_pod();
-    place
+    let (metadata, mut container_info) = in_pod();
+    container_info
         .labels
         .insert("com.docker.compose.service".to_owned(), "x".to_owned());
     let rules = json!([{"action": "labelmap", "regex": "__meta_(.*)", "replacement": "m_$1"},
@@ -147,30 +153,33 @@ fn rules_see_all_that_is_known() {
          m_process_runtime_name=cpython m_process_runtime_version=3.12.1 \
          m_process_script=manage m_process_user=33 m_python_version=3.12.1"
     );
-    assert_eq!(labels(&labeller, &facts, Some(&place)), Some(expected));
+    assert_eq!(
+        labels(&labeller, &metadata, Some(&container_info)),
+        Some(expected)
+    );
 }
 
 #[test]
 fn rules_may_drop_a_process() {
-    let (facts, place) = in_pod();
+    let (metadata, container_info) = in_pod();
     let rules = json!([{"source_labels": ["__meta_kubernetes_namespace"], "regex": "prod",
         "action": "drop"}]);
     let labeller = Labeller {
         rules: serde_json::from_value(rules).unwrap(),
         ..Labeller::default()
     };
-    assert_eq!(labels(&labeller, &facts, Some(&place)), None);
-    assert!(labels(&labeller, &facts, None).is_some());
+    assert_eq!(labels(&labeller, &metadata, Some(&container_info)), None);
+    assert!(labels(&labeller, &metadata, None).is_some());
 }
 
 #[test]
 fn this_process_is_labelled() {
     let process = process::Process::open(id()).unwrap();
-    let facts = ProcessMetadata::read(&process, Wanted::default()).unwrap();
-    assert_eq!(facts.pid, id());
-    assert_eq!(facts.command_line, None);
-    assert!(!facts.cgroup.path.is_empty());
-    let wanted = Wanted { command_line: true };
+    let metadata = ProcessMetadata::read(&process, MetadataOptions::default()).unwrap();
+    assert_eq!(metadata.pid, id());
+    assert_eq!(metadata.command_line, None);
+    assert!(!metadata.cgroup.path.is_empty());
+    let wanted = MetadataOptions { command_line: true };
     let line = ProcessMetadata::read(&process, wanted)
         .unwrap()
         .command_line
@@ -178,8 +187,8 @@ fn this_process_is_labelled() {
     let first = std::env::args().next().unwrap();
     assert!(line.starts_with(&first), "{line}");
     let labels = Labeller::default().labels(&Subject {
-        facts: &facts,
-        place: None,
+        metadata: &metadata,
+        container_info: None,
     });
     assert!(
         labels
@@ -191,13 +200,13 @@ fn this_process_is_labelled() {
 
 #[test]
 fn a_label_is_no_longer_than_it_may_be() {
-    let facts = ProcessMetadata {
+    let metadata = ProcessMetadata {
         attributes: Attributes::new(Some(&"é".repeat(5000)), None),
         ..ProcessMetadata::default()
     };
     let labels = Labeller::default().labels(&Subject {
-        facts: &facts,
-        place: None,
+        metadata: &metadata,
+        container_info: None,
     });
     assert_eq!(
         labels.unwrap().get("service_name").map(str::len),

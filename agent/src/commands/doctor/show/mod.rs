@@ -3,11 +3,11 @@
 //! Invariant: names and paths of another process cannot steer the terminal.
 
 mod native;
+mod rows;
 
-use std::{fmt, path::Path};
+use std::fmt;
 
-use unicode_width::UnicodeWidthStr as _;
-
+use self::rows::{WIDTH, line, path, wrapped};
 use super::{About, Report, Threads};
 use crate::{
     python::{
@@ -18,12 +18,6 @@ use crate::{
     },
     text::printable,
 };
-
-/// Columns of a line, which is what a terminal has at least.
-const WIDTH: usize = 80;
-
-/// Columns of the names at the start of lines, with the space around them.
-const NAME_WIDTH: usize = 14;
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -197,37 +191,6 @@ fn write_passed_over(
         line(formatter, "", &format!("not from {}: {why}", source(*it)))?;
     }
     Ok(())
-}
-
-/// A line of the report, or several if it is long.
-fn line(formatter: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
-    let mut name = name;
-    for row in wrapped(&printable(text), WIDTH - NAME_WIDTH) {
-        writeln!(formatter, "  {name:<11} {row}")?;
-        name = "";
-    }
-    Ok(())
-}
-
-/// The text in rows of at most `width` columns, unless a word alone is wider.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut rows = Vec::new();
-    let mut row = String::new();
-    for word in text.split(' ') {
-        if !row.is_empty() && row.width() + 1 + word.width() > width {
-            rows.push(std::mem::take(&mut row));
-        }
-        if !row.is_empty() {
-            row.push(' ');
-        }
-        row.push_str(word);
-    }
-    rows.push(row);
-    rows
-}
-
-fn path(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 fn flavour(flavour: Flavour) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{line, path};
+use super::rows::{line, path};
 use crate::{
     commands::doctor::{
         measured::Measured,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{ContainerInfo, HostFiles, PodList};
+use super::{container::ContainerInfo, host_files::HostFiles, list::PodList};
 use crate::process::cgroup::Cgroup;
 
 /// How long lists are taken for new: an unknown container does not make them be asked for again
@@ -23,11 +23,11 @@ const MAX_REMEMBERED: usize = 4096;
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);
 
 /// Containers that no list knows, by their ids.
-pub type Question = HashSet<String>;
+pub type UnknownContainers = HashSet<String>;
 
 /// New lists; [`None`] where there is none.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct PodLists {
     /// What Kubernetes says.
     pub listed: Option<PodList>,
     /// What the container runtime says.
@@ -36,9 +36,9 @@ pub struct Answer {
 
 /// What was found of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Resolution {
     /// What is known.
-    pub place: Option<ContainerInfo>,
+    pub container_info: Option<ContainerInfo>,
     /// Whether no list can say more.
     pub is_complete: bool,
 }
@@ -89,7 +89,7 @@ impl Pods {
     ///
     /// The innermost container that somebody knows counts: a container that was started in a
     /// container of a pod is not known to Kubernetes, but belongs to the pod.
-    pub fn find(&mut self, cgroup: &Cgroup) -> Found {
+    pub fn find(&mut self, cgroup: &Cgroup) -> Resolution {
         let containers = cgroup.containers.iter().rev();
         let pods = cgroup.pods.iter().rev();
         let lists = [&self.listed, &self.running];
@@ -103,9 +103,9 @@ impl Pods {
         let is_complete = container.is_some() || (cgroup.containers.is_empty() && pod.is_some());
         let listed = match container {
             // The list of Kubernetes may have the pod, and not yet that it runs.
-            Some(place) => ContainerInfo {
-                pod: pod.or(place.pod),
-                ..place
+            Some(container_info) => ContainerInfo {
+                pod: pod.or(container_info.pod),
+                ..container_info
             },
             None => ContainerInfo {
                 pod,
@@ -113,8 +113,8 @@ impl Pods {
             },
         };
         if is_complete {
-            return Found {
-                place: Some(listed),
+            return Resolution {
+                container_info: Some(listed),
                 is_complete,
             };
         }
@@ -132,7 +132,7 @@ impl Pods {
                 pods.clone()
                     .find_map(|pod| self.remember(&pod.uid, now, |host| host.pod(&pod.uid)))
             });
-        let place = match (listed.pod, found) {
+        let container_info = match (listed.pod, found) {
             // The list knows the pod better.
             (Some(pod), found) => Some(ContainerInfo {
                 pod: Some(pod),
@@ -140,16 +140,16 @@ impl Pods {
             }),
             (None, found) => found,
         };
-        Found {
-            is_complete: place.is_some() && !may_be_listed,
-            place,
+        Resolution {
+            is_complete: container_info.is_some() && !may_be_listed,
+            container_info,
         }
     }
 
     /// What lists are to be asked for, if anything now: something is unknown, and the last time is
     /// long enough ago. Whether there comes an answer or not, nothing is asked again before
     /// [`REFRESH`].
-    pub fn question(&mut self, now: Instant) -> Option<Question> {
+    pub fn question(&mut self, now: Instant) -> Option<UnknownContainers> {
         let is_late = |asked| now.saturating_duration_since(asked) >= REFRESH;
         if !self.asked.is_none_or(is_late) {
             return None;
@@ -157,7 +157,7 @@ impl Pods {
         let due = self.unknown.iter().filter(|(_, unknown)| {
             unknown.is_wanted && unknown.not_before.is_none_or(|time| time <= now)
         });
-        let question: Question = due.map(|(id, _)| id.clone()).collect();
+        let question: UnknownContainers = due.map(|(id, _)| id.clone()).collect();
         if question.is_empty() {
             return None;
         }
@@ -167,8 +167,8 @@ impl Pods {
 
     /// Takes new lists, and says whether there are any; where there are none the old ones stay. What
     /// they do not know is asked for less and less often.
-    pub fn learn(&mut self, answer: Answer, now: Instant) -> bool {
-        let Answer { listed, running } = answer;
+    pub fn learn(&mut self, answer: PodLists, now: Instant) -> bool {
+        let PodLists { listed, running } = answer;
         let is_new = listed.is_some() || running.is_some();
         self.listed = listed.unwrap_or_else(|| std::mem::take(&mut self.listed));
         self.running = running.unwrap_or_else(|| std::mem::take(&mut self.running));
@@ -207,16 +207,17 @@ impl Pods {
         now: Instant,
         look: impl FnOnce(&HostFiles) -> Option<ContainerInfo>,
     ) -> Option<ContainerInfo> {
-        if let Some((since, place)) = self.remembered.get(key)
-            && (place.is_some() || now.saturating_duration_since(*since) < UNKNOWN_FOR)
+        if let Some((since, container_info)) = self.remembered.get(key)
+            && (container_info.is_some() || now.saturating_duration_since(*since) < UNKNOWN_FOR)
         {
-            return place.clone();
+            return container_info.clone();
         }
-        let place = look(&self.host);
+        let container_info = look(&self.host);
         if self.remembered.len() >= MAX_REMEMBERED {
             self.remembered.clear();
         }
-        self.remembered.insert(key.to_owned(), (now, place.clone()));
-        place
+        self.remembered
+            .insert(key.to_owned(), (now, container_info.clone()));
+        container_info
     }
 }

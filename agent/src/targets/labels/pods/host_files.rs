@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{ContainerInfo, logs, runtimes};
+use super::{container::ContainerInfo, logs, runtimes};
 use crate::process::cgroup::Container;
 
 /// The files of the host.
@@ -24,7 +24,10 @@ impl HostFiles {
     pub fn container(&self, container: &Container) -> Option<ContainerInfo> {
         let Container { id, runtime } = container;
         let running = runtimes::container(&self.root, id, *runtime);
-        if running.as_ref().is_some_and(|place| place.pod.is_some()) {
+        if running
+            .as_ref()
+            .is_some_and(|container_info| container_info.pod.is_some())
+        {
             return running;
         }
         logs::container(&self.root, id).or(running)

@@ -11,7 +11,7 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{ContainerInfo, MAX_TEXT, Pod, bounded};
+use super::container::{ContainerInfo, MAX_TEXT, Pod, bounded};
 
 /// Most pods of a list; a node has a few hundred.
 const MAX_PODS: usize = 16 << 10;
@@ -78,12 +78,12 @@ impl PodList {
         if is_odd || self.containers.len() >= MAX_PODS * 2 {
             return;
         }
-        let place = ContainerInfo {
+        let container_info = ContainerInfo {
             container: name.map(str::to_owned),
             pod: Some(Arc::clone(pod)),
             ..ContainerInfo::default()
         };
-        self.containers.insert(id.to_owned(), place);
+        self.containers.insert(id.to_owned(), container_info);
     }
 
     /// How many pods there are.

@@ -6,7 +6,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use super::{ContainerInfo, MAX_TEXT, Pod};
+use super::container::{ContainerInfo, MAX_TEXT, Pod};
 use crate::process::file_name;
 
 /// Most files of a folder that are looked at.

@@ -1,92 +1,26 @@
-//! Which pod of Kubernetes a container belongs to, what it is called, and what other containers
-//! are called.
+//! Names and labels of containers and their pods.
 //!
-//! There are three sources. The list of a node's pods, which the kubelet and the API server give
-//! ([`PodList`]), knows all but takes credentials. The container runtime gives such a list too,
-//! and knows a container first. Files of the host ([`HostFiles`]) are there without asking: what
-//! kubelet calls its log files, and the state of the runtimes. They come in this order; lists are
-//! what [`crate::targets::kubernetes`] asks for, as an [`Answer`] to a [`Question`].
+//! There are three sources, in this order. The list of a node's pods ([`PodList`]), from the API
+//! server or the kubelet, has everything but needs credentials. The container runtime has such a
+//! list too, and has a new container first. Files of the host ([`HostFiles`]) need no request: the
+//! names of kubelet's log files and the state of the runtimes. [`crate::targets::kubernetes`]
+//! requests lists for [`UnknownContainers`] and returns [`PodLists`].
 //!
-//! Invariants: all of it is untrusted and bounded; a source that is not there or that is damaged
-//! costs its names and nothing else; an unknown container does not make lists be asked for more
-//! often than [`REFRESH`] allows, and one that nobody knows less and less often.
+//! Invariants: all of it is untrusted and bounded; a source that is absent or damaged costs its names
+//! and nothing else; unknown containers cause at most one request per refresh interval, and a
+//! container that no source has ever fewer.
 
 mod cache;
+mod container;
 mod host_files;
 mod list;
 mod logs;
 mod runtimes;
-
-use std::{collections::BTreeMap, sync::Arc};
-
-pub use cache::{Answer, Found, LONGEST_REFRESH, Pods, Question, REFRESH};
-pub use host_files::HostFiles;
-pub use list::{Damaged, PodList};
-
-/// Most labels of a pod or of a container that are kept.
-const MAX_LABELS: usize = 128;
-
-/// Most bytes of a name and of a label's value; Kubernetes allows 253, 317 and 63.
-const MAX_TEXT: usize = 512;
-
-/// A pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pod {
-    /// What tells it from all others, as the names of control groups have it.
-    pub uid: String,
-    /// Its name in its namespace.
-    pub name: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// The node that it runs on, where the source says it.
-    pub node: Option<String>,
-    /// Its labels, as Kubernetes has them; none where the source does not say them.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// What a container is called and where it belongs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerInfo {
-    /// Its name: in its pod, or as its runtime has it; [`None`] for a process of a pod that is in
-    /// no named container.
-    pub container: Option<String>,
-    /// Its pod.
-    pub pod: Option<Arc<Pod>>,
-    /// The labels that its runtime keeps, where it is in no pod.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// Labels as far as they are kept.
-pub(crate) fn bounded(
-    labels: impl IntoIterator<Item = (String, Option<String>)>,
-) -> BTreeMap<String, String> {
-    labels
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .filter(|(name, value)| name.len() <= MAX_TEXT && value.len() <= MAX_TEXT)
-        .take(MAX_LABELS)
-        .collect()
-}
-
-/// The name that Kubernetes gives to containers of Docker and CRI-O,
-/// `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
-fn kubernetes_name(name: &str) -> Option<ContainerInfo> {
-    let mut parts = name.strip_prefix("k8s_")?.split('_');
-    let mut part = || parts.next().filter(|part| !part.is_empty());
-    let (container, name, namespace, uid) = (part()?, part()?, part()?, part()?);
-    let pod = Pod {
-        uid: uid.to_owned(),
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
-        ..Pod::default()
-    };
-    Some(ContainerInfo {
-        // That is how the container that only holds a pod's namespaces is called.
-        container: (container != "POD").then(|| container.to_owned()),
-        pod: Some(Arc::new(pod)),
-        labels: BTreeMap::new(),
-    })
-}
-
 #[cfg(test)]
 mod tests;
+
+pub use cache::{LONGEST_REFRESH, PodLists, Pods, REFRESH, Resolution, UnknownContainers};
+pub(crate) use container::bounded;
+pub use container::{ContainerInfo, Pod};
+pub use host_files::HostFiles;
+pub use list::{Damaged, PodList};

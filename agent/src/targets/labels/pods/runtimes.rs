@@ -8,7 +8,7 @@ use std::{collections::HashMap, io::Read as _, path::Path, sync::Arc};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{ContainerInfo, MAX_TEXT, Pod, bounded, kubernetes_name};
+use super::container::{ContainerInfo, MAX_TEXT, Pod, bounded, kubernetes_name};
 use crate::process::{cgroup::Runtime, open_on_host};
 
 /// Most bytes of a file.
@@ -104,10 +104,10 @@ fn docker(root: &Path, id: &str) -> Option<ContainerInfo> {
     let description: Description = read(&file.join("config.v2.json"))?;
     let name = description.name.trim_start_matches('/');
     let labels = description.config.and_then(|config| config.labels);
-    named(name).map(|place| {
+    named(name).map(|container_info| {
         kubernetes_name(name).unwrap_or(ContainerInfo {
             labels: bounded(labels.unwrap_or_default()),
-            ..place
+            ..container_info
         })
     })
 }

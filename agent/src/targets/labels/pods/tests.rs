@@ -1,6 +1,7 @@
 use super::{
-    Answer, ContainerInfo, Found, HostFiles, LONGEST_REFRESH, PodList, Pods, Question, REFRESH,
-    kubernetes_name,
+    ContainerInfo, HostFiles, PodList, PodLists, Pods, Resolution, UnknownContainers,
+    cache::{LONGEST_REFRESH, REFRESH},
+    container::kubernetes_name,
 };
 use crate::process::cgroup::{Cgroup, Container, Runtime};
 use proptest::prelude::{any, proptest};
@@ -44,13 +45,13 @@ fn parse(document: &Value) -> PodList {
 }
 
 /// The namespace, the pod, its UID and the container, `-` for what is not known.
-fn words(place: Option<&ContainerInfo>) -> String {
-    let pod = place.and_then(|place| place.pod.as_deref());
+fn words(container_info: Option<&ContainerInfo>) -> String {
+    let pod = container_info.and_then(|container_info| container_info.pod.as_deref());
     let words = [
         pod.map(|pod| pod.namespace.as_str()),
         pod.map(|pod| pod.name.as_str()),
         pod.map(|pod| pod.uid.as_str()),
-        place.and_then(|place| place.container.as_deref()),
+        container_info.and_then(|container_info| container_info.container.as_deref()),
     ];
     let words = words.map(|word| word.filter(|word| !word.is_empty()).unwrap_or("-"));
     words.join(" ")
@@ -59,9 +60,12 @@ fn words(place: Option<&ContainerInfo>) -> String {
 #[test]
 fn a_list_names_containers_and_pods() {
     let list = parse(&document());
-    let place = list.container(ID).unwrap();
-    assert_eq!(words(Some(&place)), format!("prod shop-7d9f {UID} web"));
-    let pod = place.pod.unwrap();
+    let container_info = list.container(ID).unwrap();
+    assert_eq!(
+        words(Some(&container_info)),
+        format!("prod shop-7d9f {UID} web")
+    );
+    let pod = container_info.pod.unwrap();
     assert_eq!(pod.node.as_deref(), Some("node-1"));
     assert_eq!(pod.labels, [("app".to_owned(), "shop".to_owned())].into());
     assert_eq!(
@@ -101,8 +105,8 @@ fn write(root: &Path, path: &str, content: &str) {
 /// What the files below `root` say of a container.
 fn found(root: &Path, id: &str, runtime: Option<Runtime>) -> String {
     let id = id.to_owned();
-    let place = HostFiles::new(root).container(&Container { id, runtime });
-    words(place.as_ref())
+    let container_info = HostFiles::new(root).container(&Container { id, runtime });
+    words(container_info.as_ref())
 }
 
 #[test]
@@ -185,9 +189,9 @@ fn docker_names_its_containers() {
         id: ID.to_owned(),
         runtime: Some(Runtime::Docker),
     };
-    let place = HostFiles::new(root).container(&container).unwrap();
-    assert_eq!(words(Some(&place)), "- - - shop-db-1");
-    assert_eq!(place.labels["com.docker.compose.service"], "db");
+    let container_info = HostFiles::new(root).container(&container).unwrap();
+    assert_eq!(words(Some(&container_info)), "- - - shop-db-1");
+    assert_eq!(container_info.labels["com.docker.compose.service"], "db");
     write(
         root,
         &file,
@@ -229,20 +233,23 @@ fn nested() -> Cgroup {
 
 /// What is found of a container in a container of a pod.
 fn found_nested(pods: &mut Pods) -> (String, bool) {
-    let Found { place, is_complete } = pods.find(&nested());
-    (words(place.as_ref()), is_complete)
+    let Resolution {
+        container_info,
+        is_complete,
+    } = pods.find(&nested());
+    (words(container_info.as_ref()), is_complete)
 }
 
 /// An answer of Kubernetes alone.
-fn listed(document: &Value) -> Answer {
-    Answer {
+fn listed(document: &Value) -> PodLists {
+    PodLists {
         listed: Some(parse(document)),
         running: None,
     }
 }
 
 /// An answer of the runtime alone, which knows this container of the pod.
-fn running(id: &str, name: Option<&str>) -> Answer {
+fn running(id: &str, name: Option<&str>) -> PodLists {
     let pod = Arc::new(super::Pod {
         uid: UID.to_owned(),
         name: "shop-7d9f".to_owned(),
@@ -252,7 +259,7 @@ fn running(id: &str, name: Option<&str>) -> Answer {
     let mut list = PodList::default();
     list.add_pod(&pod);
     list.add_container(id, name, &pod);
-    Answer {
+    PodLists {
         listed: None,
         running: Some(list),
     }
@@ -268,10 +275,13 @@ fn what_is_unknown_is_asked_for() {
     let now = Instant::now();
     assert_eq!(pods.question(now), None);
     assert_eq!(found_nested(&mut pods), ("- - - -".to_owned(), false));
-    assert_eq!(pods.question(now), Some(Question::from([OTHER.to_owned()])));
+    assert_eq!(
+        pods.question(now),
+        Some(UnknownContainers::from([OTHER.to_owned()]))
+    );
     // Not so soon again, whether somebody answers or not.
     assert_eq!(pods.question(now), None);
-    pods.learn(Answer::default(), now);
+    pods.learn(PodLists::default(), now);
     assert_eq!(pods.question(now), None);
     assert!(pods.question(now + REFRESH).is_some());
 
@@ -283,13 +293,13 @@ fn what_is_unknown_is_asked_for() {
     let in_no_container = Cgroup::parse(format!("0::/kubepods/pod{UID}").as_bytes());
     let found = pods.find(&in_no_container);
     assert_eq!(
-        words(found.place.as_ref()),
+        words(found.container_info.as_ref()),
         format!("prod shop-7d9f {UID} -")
     );
     assert!(found.is_complete);
 
     // No answer leaves the old one.
-    pods.learn(Answer::default(), now);
+    pods.learn(PodLists::default(), now);
     assert!(pods.find(&nested()).is_complete);
 }
 
@@ -343,7 +353,7 @@ fn the_runtime_knows_what_kubernetes_does_not_know_yet() {
     let full = format!("prod shop-7d9f {UID} web");
     assert_eq!(found_nested(&mut pods), (full.clone(), true));
     // Labels are still those of Kubernetes.
-    let pod = pods.find(&nested()).place.unwrap().pod.unwrap();
+    let pod = pods.find(&nested()).container_info.unwrap().pod.unwrap();
     assert_eq!(pod.labels["app"], "shop");
 
     // By itself, and of the container that only holds the namespaces of its pod.
@@ -413,8 +423,11 @@ fn host_files_are_asked_once() {
 
 #[test]
 fn names_of_kubernetes_are_taken_apart() {
-    let place = kubernetes_name(&format!("k8s_web_shop-7d9f_prod_{UID}_0"));
-    assert_eq!(words(place.as_ref()), format!("prod shop-7d9f {UID} web"));
+    let container_info = kubernetes_name(&format!("k8s_web_shop-7d9f_prod_{UID}_0"));
+    assert_eq!(
+        words(container_info.as_ref()),
+        format!("prod shop-7d9f {UID} web")
+    );
     for name in ["web", "k8s_", "k8s_a_b_c", "k8s_a__c_d_0"] {
         assert_eq!(kubernetes_name(name), None, "{name}");
     }
@@ -432,8 +445,8 @@ proptest! {
         text.truncate(at);
         let _ = PodList::parse(&text);
         let mut text = document().to_string().into_bytes();
-        if let Some(place) = text.get_mut(at) {
-            *place = byte;
+        if let Some(container_info) = text.get_mut(at) {
+            *container_info = byte;
         }
         let _ = PodList::parse(&text);
     }

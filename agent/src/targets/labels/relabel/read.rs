@@ -9,10 +9,8 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{
-    is_label_name,
-    rule::{Action, Rule},
-};
+use super::rule::{Action, Rule};
+use crate::targets::labels::names::is_label_name;
 
 /// Most bytes that a compiled expression takes, and again its cache.
 const MAX_REGEX_BYTES: usize = 1 << 20;

@@ -6,8 +6,11 @@ use md5::{Digest as _, Md5};
 use regex::Regex;
 use serde::Deserialize;
 
-use super::{MAX_VALUE, is_label_name, read};
-use crate::targets::labels::cut;
+use super::read;
+use crate::targets::labels::{
+    names::is_label_name,
+    set::{MAX_VALUE, truncate},
+};
 
 /// A rule that is known to make sense.
 #[derive(Clone, Debug, Deserialize)]
@@ -116,7 +119,7 @@ fn value<'a>(labels: &'a BTreeMap<String, String>, name: &str) -> &'a str {
 
 /// Gives a label a value; without one it goes.
 fn set(labels: &mut BTreeMap<String, String>, name: String, mut value: String) {
-    cut(&mut value, MAX_VALUE);
+    truncate(&mut value, MAX_VALUE);
     if value.is_empty() {
         labels.remove(&name);
     } else {

@@ -1,6 +1,7 @@
 //! What Prometheus documents of each action.
 
-use super::{MAX_VALUE, Rules};
+use super::Rules;
+use crate::targets::labels::set::MAX_VALUE;
 use proptest::prelude::{any, prop_assert, proptest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Which processes are profiled.
 //!
 //! A selector is two lists of conditions: a process is profiled if one of `include` is met, or
-//! there is none, and none of `exclude`. A condition names facts, all of which must be true; each
+//! there is none, and none of `exclude`. A condition names metadata, all of which must be true; each
 //! takes one value or a list of them, of which one must fit:
 //!
 //! | fact | fits |
@@ -28,7 +28,7 @@ pub use read::Invalid;
 use pattern::Pattern;
 use serde::Deserialize;
 
-use super::Subject;
+use super::subject::Subject;
 
 /// Which processes are profiled.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -80,29 +80,35 @@ impl Selector {
 
 impl Condition {
     fn is_met(&self, subject: &Subject) -> bool {
-        let facts = subject.facts;
-        let pod = subject.place.and_then(|place| place.pod.as_deref());
+        let metadata = subject.metadata;
+        let pod = subject
+            .container_info
+            .and_then(|container_info| container_info.pod.as_deref());
         let says = |list_is_empty: bool, is_true: bool| list_is_empty || is_true;
-        says(self.pids.is_empty(), self.pids.contains(&facts.pid))
+        says(self.pids.is_empty(), self.pids.contains(&metadata.pid))
             && says(
                 self.users.is_empty(),
-                facts.user.is_some_and(|user| self.users.contains(&user)),
+                metadata.user.is_some_and(|user| self.users.contains(&user)),
             )
             && says(
                 self.cgroups.is_empty(),
-                self.cgroups.iter().any(|path| facts.cgroup.is_within(path)),
+                self.cgroups
+                    .iter()
+                    .any(|path| metadata.cgroup.is_within(path)),
             )
             && fits(&self.commands, || {
-                let script = facts.script.clone();
-                let names = [facts.command.clone(), facts.executable_name()];
+                let script = metadata.script.clone();
+                let names = [metadata.comm.clone(), metadata.executable_name()];
                 names.into_iter().chain(script)
             })
-            && fits(&self.units, || facts.cgroup.unit.clone())
+            && fits(&self.units, || metadata.cgroup.unit.clone())
             && (fits(&self.containers, || {
-                subject.place.and_then(|place| place.container.clone())
+                subject
+                    .container_info
+                    .and_then(|container_info| container_info.container.clone())
             }) || self.has_container(subject))
             && fits(&self.pods, || {
-                let claimed = facts.cgroup.pod().map(|pod| pod.uid.clone());
+                let claimed = metadata.cgroup.pod().map(|pod| pod.uid.clone());
                 let names = pod.map(|pod| {
                     let full = format!("{}/{}", pod.namespace, pod.name);
                     [pod.name.clone(), full, pod.uid.clone()]
@@ -114,7 +120,7 @@ impl Condition {
 
     /// Whether one of its containers is named by its id.
     fn has_container(&self, subject: &Subject) -> bool {
-        subject.facts.cgroup.containers.iter().any(|container| {
+        subject.metadata.cgroup.containers.iter().any(|container| {
             let mut patterns = self.containers.iter();
             patterns.any(|pattern| pattern.is_start_of_id(&container.id))
         })

@@ -13,10 +13,10 @@ use std::sync::Arc;
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 
-fn facts() -> ProcessMetadata {
+fn metadata() -> ProcessMetadata {
     ProcessMetadata {
         pid: 7,
-        command: "gunicorn".to_owned(),
+        comm: "gunicorn".to_owned(),
         executable: "/usr/bin/python3.12".into(),
         script: Some("shop".to_owned()),
         user: Some(33),
@@ -25,7 +25,7 @@ fn facts() -> ProcessMetadata {
     }
 }
 
-fn place() -> ContainerInfo {
+fn container_info() -> ContainerInfo {
     let pod = Pod {
         uid: UID.to_owned(),
         name: "shop-7d9f".to_owned(),
@@ -43,17 +43,17 @@ fn selector(written: &Value) -> Selector {
     serde_json::from_value(written.clone()).unwrap_or_else(|error| panic!("{written}: {error}"))
 }
 
-fn selects(written: &Value, place: Option<&ContainerInfo>) -> bool {
-    let facts = facts();
+fn selects(written: &Value, container_info: Option<&ContainerInfo>) -> bool {
+    let metadata = metadata();
     selector(written).selects(&Subject {
-        facts: &facts,
-        place,
+        metadata: &metadata,
+        container_info,
     })
 }
 
 #[test]
 fn each_fact_is_matched() {
-    let place = place();
+    let container_info = container_info();
     for (fact, fits, fits_not) in [
         ("pid", json!([6, 7]), json!(8)),
         ("command", json!("gunicorn"), json!("gun")),
@@ -70,16 +70,19 @@ fn each_fact_is_matched() {
         ("namespace", json!(["test", "prod"]), json!("test")),
     ] {
         assert!(
-            selects(&json!({"include": [{fact: fits}]}), Some(&place)),
+            selects(&json!({"include": [{fact: fits}]}), Some(&container_info)),
             "{fact} {fits}"
         );
         if fits_not != json!([]) {
             let written = json!({"include": [{fact: fits_not}]});
-            assert!(!selects(&written, Some(&place)), "{fact} {fits_not}");
+            assert!(
+                !selects(&written, Some(&container_info)),
+                "{fact} {fits_not}"
+            );
         }
     }
     let unit = json!({"include": [{"unit": "*"}]});
-    assert!(!selects(&unit, Some(&place)));
+    assert!(!selects(&unit, Some(&container_info)));
 }
 
 #[test]
