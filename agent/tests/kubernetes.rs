@@ -17,7 +17,7 @@ use std::{
 use agent::testing::{
     http_client::{Authentication, HttpConfig, SecretSource, TlsConfig},
     targets::{
-        kubernetes::{By, Config, Lists, Names},
+        kubernetes::{By, Config, Lists, PodMetadata},
         labels::pods::{PodLists, UnknownContainers},
     },
 };
@@ -45,7 +45,7 @@ fn pod(name: &str, node: &str, id: &str) -> Value {
 }
 
 /// The API server, asked for the pods of a node with the token in this file.
-fn asking(cluster: &Cluster, node: &str, token: &Path) -> Names {
+fn asking(cluster: &Cluster, node: &str, token: &Path) -> PodMetadata {
     let mut http = HttpConfig::new(format!("https://127.0.0.1:{}", cluster.port()));
     http.tls = TlsConfig {
         ca_file: Some(cluster.ca_file()),
@@ -58,17 +58,20 @@ fn asking(cluster: &Cluster, node: &str, token: &Path) -> Names {
         lists: Some(Lists { by, http }),
         sockets: Vec::new(),
     };
-    Names::start(&config).unwrap()
+    PodMetadata::start(&config).unwrap()
 }
 
-async fn ask(names: &mut Names) -> PodLists {
-    names.ask(UnknownContainers::from([ID.to_owned()]));
+async fn ask(names: &mut PodMetadata) -> PodLists {
+    names.request(UnknownContainers::from([ID.to_owned()]));
     names.next().await
 }
 
 /// Asks again and again until there is what is waited for: somebody who has just failed is left
 /// alone for a while.
-async fn ask_until<T>(names: &mut Names, wanted: impl Fn(PodLists, &Names) -> Option<T>) -> T {
+async fn ask_until<T>(
+    names: &mut PodMetadata,
+    wanted: impl Fn(PodLists, &PodMetadata) -> Option<T>,
+) -> T {
     for _ in 0..1_000 {
         let answer = ask(names).await;
         if let Some(found) = wanted(answer, names) {
@@ -189,7 +192,7 @@ async fn containerd_is_understood() {
             directory.path().join("containerd.sock"),
         ],
     };
-    let mut names = Names::start(&config).unwrap();
+    let mut names = PodMetadata::start(&config).unwrap();
     let list = ask_until(&mut names, |answer, _| answer.running).await;
     // It runs nothing, and has said so.
     assert_eq!(list.count(), 0);

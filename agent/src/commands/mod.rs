@@ -18,7 +18,7 @@ pub async fn main() -> ExitCode {
     let result = match cli::parse() {
         Command::Record(options) => record::run(&options).await,
         Command::Run(options) => run::run(&options, profiles_folder()).await,
-        Command::Report(options) => report::report_kept(&options, &profiles_folder()),
+        Command::Report(options) => report::run(&options, &profiles_folder()),
         Command::Doctor { pid } => doctor::run(pid).await,
     };
     result.unwrap_or_else(|error| {

@@ -1,9 +1,8 @@
-//! Where a profile goes.
+//! The output of a command.
 //!
-//! Invariants: whether it can go there is known before sampling begins; a file appears under its
-//! name when it is complete, never before, and until then an older one of that name stays; a file
-//! whose name nobody chose replaces none. What is no regular file (a pipe, a device) is written
-//! directly.
+//! Invariants: it is checked before sampling begins; a file appears under its name when it is
+//! complete, never before, and until then an older one of that name stays; a file with a default name
+//! replaces none. Pipes and devices are written directly.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -19,13 +18,13 @@ use tempfile::NamedTempFile;
 
 use crate::formats::Format;
 
-/// Numbers tried for a file whose name nobody chose.
+/// Numbers tried for a file with a default name.
 const MAX_UNNAMED: u32 = 9_999;
 
-/// Where the user wants the output.
+/// Where to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// Nothing was said: a file in the current folder, named after the process.
+    /// The default: a file in the current folder, named after the process.
     Unnamed,
     /// This file.
     File(PathBuf),
@@ -67,7 +66,7 @@ enum Kind {
 /// Why an output cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// A binary format would end up on somebody's screen.
+    /// Standard output is a terminal and the format is binary.
     #[error(
         "{format} is binary and would garble the terminal: name a file with -o, or add -f folded"
     )]
@@ -81,7 +80,7 @@ pub enum OutputError {
         /// The path.
         path: PathBuf,
     },
-    /// The folder of the file is not there.
+    /// The folder of the file does not exist.
     #[error("there is no folder '{}': create it, or name another with -o", folder.display())]
     NoFolder {
         /// The folder.
@@ -92,7 +91,7 @@ pub enum OutputError {
     Create {
         /// The folder.
         folder: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// The file cannot be opened.
@@ -100,18 +99,18 @@ pub enum OutputError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// The profile is made and cannot be written.
+    /// The finished profile cannot be written.
     #[error("cannot write '{}' ({source}): the profile is lost", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// Every name that could be given is taken.
+    /// All default names exist.
     #[error("'{}' and all its numbered names exist: name a file with -o", path.display())]
     NoFreeName {
         /// The first of the names.
@@ -120,8 +119,8 @@ pub enum OutputError {
 }
 
 impl Output {
-    /// Makes sure that the output can be written, and leaves everything under its name as it is;
-    /// a file that nobody named is named after the process `pid`.
+    /// Checks that the output can be written, without changing what is there; a default name has the
+    /// process id `pid`.
     ///
     /// # Errors
     ///
@@ -147,7 +146,7 @@ impl Output {
         Ok(Self(kind))
     }
 
-    /// Writes the output; tells the name of the file if there is one.
+    /// Writes the output; returns the path of the file if there is one.
     ///
     /// # Errors
     ///

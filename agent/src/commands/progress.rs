@@ -1,4 +1,4 @@
-//! A line that tells how sampling goes.
+//! The progress line of a capture.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::text::plural;
 
-/// A line that tells how sampling goes; cleared when it is finished or dropped.
+/// A progress line; cleared when it is finished or dropped.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -14,12 +14,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins the line of a run that takes so long.
+    /// Starts the line of a capture of this duration.
     #[must_use]
     pub fn new(total: Duration) -> Self {
         // Shows nothing where standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        // The message is cut where the terminal ends.
+        // The message is truncated at the width of the terminal.
         let style = ProgressStyle::with_template("{spinner} {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner())
             .tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏");
@@ -32,7 +32,7 @@ impl Progress {
         progress
     }
 
-    /// Draws the line anew; it moves on as often as this is called.
+    /// Redraws the line.
     pub fn update(&self, elapsed: Duration, samples: u64) {
         self.bar.set_message(format!(
             "{} of {} · {samples} {} · Ctrl-C ends early",

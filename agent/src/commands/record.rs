@@ -37,7 +37,7 @@ pub(super) const SYMBOL_BYTES: usize = 64 << 20;
 ///
 /// One sentence that says what to do.
 pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
-    memory::keep_memory_small();
+    memory::limit_arenas();
     // First: without these even the process id could be misunderstood.
     bpf::check_requirements()?;
     let mut discovery = Discovery::default();
@@ -49,7 +49,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         }
     };
     let finding = if waiting.is_some() {
-        discovery.add_unknown(pid);
+        discovery.add_unstarted(pid);
         None
     } else {
         Some(examine(&mut discovery, pid, options)?)

@@ -1,4 +1,4 @@
-//! What was kept: listed, or merged into one profile.
+//! `agent report`: stored profiles, listed or merged into one.
 
 use std::{
     io::{self, Write as _},
@@ -19,41 +19,41 @@ use crate::{
     text::plural,
 };
 
-/// Lists what is kept in a folder, or merges it; `usual` is the folder if none is named.
+/// Lists or merges the profiles of a folder; `default_folder` is the folder if none is given.
 ///
 /// # Errors
 ///
 /// One sentence that says what to do.
-pub fn report_kept(options: &ReportOptions, usual: &Path) -> Result<ExitCode> {
-    let kept = Store::open(options.folder.as_deref().unwrap_or(usual))?;
+pub fn run(options: &ReportOptions, default_folder: &Path) -> Result<ExitCode> {
+    let store = Store::open(options.folder.as_deref().unwrap_or(default_folder))?;
     match &options.output {
-        Some(output) => merge(&kept, &options.selection, output)?,
-        None => list(&kept, &options.selection)?,
+        Some(output) => merge(&store, &options.selection, output)?,
+        None => list(&store, &options.selection)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(kept: &Store, selection: &Selection) -> Result<()> {
-    let listing = kept.list(selection)?;
-    tell(&listing.left_out);
+fn list(store: &Store, selection: &Selection) -> Result<()> {
+    let listing = store.list(selection)?;
+    print_skipped(&listing.left_out);
     let mut stdout = io::stdout().lock();
     write!(stdout, "{listing}").context("cannot write the list")
 }
 
-fn merge(kept: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<()> {
-    // No file is named after a process: there is a name.
+fn merge(store: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<()> {
+    // The id is for default names, and this output has a name.
     let output = Output::prepare(&wanted.destination, wanted.format, 0)?;
     let Merged {
         profile,
         files,
         times,
         left_out,
-    } = kept.merge(selection)?;
+    } = store.merge(selection)?;
     let mut bytes = Vec::new();
     encode(&profile, wanted.format, &wanted.encoding(), &mut bytes)?;
     let written = output.commit(&bytes)?;
 
-    tell(&left_out);
+    print_skipped(&left_out);
     let mut stderr = io::stderr().lock();
     // Standard error may be closed; the profile is written all the same.
     let _ = writeln!(
@@ -70,11 +70,11 @@ fn merge(kept: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<(
     Ok(())
 }
 
-/// Names the files that were left out.
-fn tell(left_out: &LeftOut) {
+/// Lists the files that were skipped.
+fn print_skipped(left_out: &LeftOut) {
     let mut stderr = io::stderr().lock();
     for (name, why) in &left_out.named {
-        let _ = writeln!(stderr, "{name} is left out: {why}.");
+        let _ = writeln!(stderr, "{name} skipped: {why}.");
     }
     match left_out.count - left_out.named.len() {
         0 => {}

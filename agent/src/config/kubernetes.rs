@@ -1,4 +1,4 @@
-//! Who is asked what pods are called, as it is written.
+//! The source of pod metadata as it is written in a configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use crate::{
     },
 };
 
-/// Port of the kubelet that wants a token.
+/// The authenticated port of the kubelet.
 const KUBELET_PORT: u16 = 10250;
 
-/// What the runtime is called when none is to be asked.
+/// The value that turns the runtime off.
 const OFF: &str = "off";
 
-/// Who is asked.
+/// The key `kubernetes`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Written {
@@ -39,20 +39,19 @@ enum From {
     Off,
 }
 
-/// What Kubernetes tells its pods.
+/// The cluster, from the environment of the pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster<'a> {
-    /// Where the API server is.
+    /// Host of the API server.
     pub(super) host: Option<&'a str>,
     /// Its port.
     pub(super) port: Option<&'a str>,
-    /// What it calls this node.
+    /// Name of this node.
     pub(super) node: Option<&'a str>,
 }
 
 impl Written {
-    /// Who is to be asked, if that makes sense, else what does not: in a cluster the API server,
-    /// unless it is said otherwise.
+    /// The validated source, or what is not valid: by default the API server in a cluster, else none.
     pub(super) fn checked(self, cluster: &Cluster, host_root: &Path) -> Result<Config, String> {
         let from = match self.from {
             Some(from) => from,
@@ -94,7 +93,7 @@ impl Written {
 
     fn lists(self, by: By, url: String) -> Result<Lists, String> {
         let mut http = HttpConfig::new(url);
-        // Nobody is told who we are without TLS: neither does the kubelet's read-only port ask.
+        // No credentials without TLS; the kubelet's read-only port needs none.
         if http.url.starts_with("https:") {
             http.tls = TlsConfig {
                 ca_file: Some(self.ca_file.unwrap_or_else(|| CA_FILE.into())),
@@ -116,7 +115,7 @@ fn below(host_root: &Path, path: &Path) -> PathBuf {
     host_root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// An address; hosts that are addresses of IPv6 are written in brackets.
+/// A URL; IPv6 addresses are written in brackets.
 fn address(host: &str, port: &str) -> String {
     if host.contains(':') {
         format!("https://[{host}]:{port}")

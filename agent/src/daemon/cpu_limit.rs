@@ -1,28 +1,28 @@
 //! Keeps the agent's own use of the processors below a limit, by sampling more seldom.
 //!
-//! Not all that it uses is for samples: where sampling more seldom has not helped, it is left at
-//! that.
+//! Not all of its CPU time is for samples: where a lower rate has not helped, it is not lowered
+//! further.
 
 use std::time::{Duration, Instant};
 
 use crate::daemon::telemetry::Usage;
 
-/// Lowest rate that is gone down to, in hertz.
+/// Lowest rate, in hertz.
 const LOWEST_RATE: u32 = 1;
 
-/// Part of what was used before that must be saved by a lower rate.
+/// Share of the former use that a lower rate must save.
 const LEAST_SAVING: f64 = 0.1;
 
-/// Part of the limit below which the rate goes up again.
+/// Share of the limit below which the rate is raised again.
 const COMFORTABLE: f64 = 0.4;
 
 /// Keeps the agent's own use of the processors below a limit.
 pub(crate) struct CpuLimit {
-    /// Most CPU time per time, as a part of one processor.
+    /// CPU time per time, as a part of one CPU.
     most: f64,
-    /// The CPU time used so far, and when that was.
+    /// CPU time used until the last check, and its time.
     before: (Duration, Instant),
-    /// What was used when the rate was last lowered, if it has not been raised since.
+    /// Use when the rate was last lowered, if it has not been raised since.
     lowered_at: Option<f64>,
 }
 
@@ -35,8 +35,8 @@ impl CpuLimit {
         }
     }
 
-    /// The period to go on with, if it is another one: twice as long when too much was used since
-    /// the last time, half as long when that is well below the limit, down to that of `rate`.
+    /// The new period if it changes: doubled when the use since the last check is above the limit,
+    /// halved when it is well below, down to that of `rate`.
     pub(crate) fn adjust(&mut self, rate: u32, period: Duration) -> Option<Duration> {
         let now = (Usage::now().cpu, Instant::now());
         let used = now.0.saturating_sub(self.before.0).as_secs_f64();

@@ -1,4 +1,4 @@
-//! The loop of the agent of a host, and what it does at the end of a window.
+//! The main loop of the agent of a host, and the end of a window.
 
 use std::{
     pin::pin,
@@ -15,43 +15,41 @@ use super::{
     http_server::{Listener, Request},
     metrics,
     on_demand::OnDemandProfiles,
-    target_table::{Again, TargetTable},
+    target_table::{Relabel, TargetTable},
     telemetry::{self, Usage},
     window::{self, Totals},
 };
 use crate::{
     config::Config,
     export::Exporters,
-    session::{
-        Began, Scope, Session, Settings, Signals, memory::give_memory_back, until, warn_on_error,
-    },
+    session::{Began, Scope, Session, Settings, Signals, memory, until, warn_on_error},
     symbolize::NativeSymbolizer,
     targets::{discovery::Discovery, kubernetes, labels::pods::PodLists},
 };
 
-/// How long a program runs before it is looked at if it is not sampled.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Time after exec until a program is examined if it is not sampled before.
+const EXAMINE_AFTER: Duration = Duration::from_millis(100);
 
-/// How long what was sent is remembered, at least.
+/// Least time that entries of the caches stay.
 const GENERATION: Duration = Duration::from_secs(10 * 60);
 
-/// Most bytes that the symbols of files take.
+/// Limit of the cache of native symbols, in bytes.
 const MAX_SYMBOL_BYTES: usize = 32 << 20;
 
-/// Stacks and code objects that are remembered before a generation ends early.
-const MAX_REMEMBERED: usize = 200_000;
+/// Entries of the caches at which a generation ends early.
+const MAX_CACHE_ENTRIES: usize = 200_000;
 
 /// The agent of a host.
 pub(super) struct Host {
     config: Config,
     session: Session,
     targets: TargetTable,
-    pods: kubernetes::Names,
+    pods: kubernetes::PodMetadata,
     exporters: Exporters,
     pulls: OnDemandProfiles,
     totals: Totals,
     limit: CpuLimit,
-    /// Time between two samples at present.
+    /// Present time between two samples.
     period: Duration,
     /// When the window began.
     began: Began,
@@ -63,7 +61,7 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) async fn start(config: Config, exporters: Exporters) -> Result<Self> {
-        let pods = kubernetes::Names::start(&config.kubernetes)?;
+        let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
         let period = Duration::from_secs(1) / config.rate;
         let settings = Settings {
             period,
@@ -72,7 +70,7 @@ impl Host {
             symbol_bytes: MAX_SYMBOL_BYTES,
         };
         let mut targets = TargetTable::new(&config);
-        let discovery = Discovery::patient(PATIENCE);
+        let discovery = Discovery::delayed(EXAMINE_AFTER);
         let mut session = Session::open(&settings, discovery, Scope::Host, &mut targets).await?;
         let began = session.start()?;
         let now = Instant::now();
@@ -92,14 +90,14 @@ impl Host {
             limit: CpuLimit::new(config.max_cpu),
             period,
             began,
-            // Agents that were started together do not push together.
+            // Agents that start together must not push together.
             ends: now + config.window.mul_f64(0.5 + fastrand::f64() / 2.0),
             generation: now,
             config,
         })
     }
 
-    /// Samples until a signal comes.
+    /// Samples until a signal arrives.
     pub(super) async fn follow(
         &mut self,
         signals: &mut Signals,
@@ -110,15 +108,15 @@ impl Host {
             let mut wake = None;
             let mut request = None;
             let mut signal = None;
-            let mut answer = None;
-            self.ask_about_pods();
+            let mut pod_lists = None;
+            self.request_pods();
             tokio::select! {
-                sent = signals.next() => signal = Some(sent),
+                next = signals.next() => signal = Some(next),
                 woken = self.session.wait() => wake = Some(woken?),
                 () = until(self.pulls.next_due()) => {}
                 () = sleep_until(self.ends.into()) => {}
-                asked = listener.next() => request = Some(asked),
-                told = self.pods.next() => answer = Some(told),
+                next = listener.next() => request = Some(next),
+                lists = self.pods.next() => pod_lists = Some(lists),
                 _ = watchdog.tick() => telemetry::feed_watchdog(),
             }
             self.drain();
@@ -126,8 +124,8 @@ impl Host {
             if let Some(wake) = wake {
                 warn_on_error(self.session.load_tables(wake));
             }
-            if let Some(answer) = answer {
-                self.learn_pods(answer);
+            if let Some(lists) = pod_lists {
+                self.update_pods(lists);
             }
             if let Some(request) = request {
                 self.answer(request);
@@ -143,67 +141,68 @@ impl Host {
         }
     }
 
-    /// Has it asked what the containers of processes are called, where that is not known.
-    fn ask_about_pods(&mut self) {
-        if let Some(question) = self.targets.question() {
-            self.pods.ask(question);
+    /// Requests metadata of containers that are in no list yet.
+    fn request_pods(&mut self) {
+        if let Some(containers) = self.targets.unknown_containers() {
+            self.pods.request(containers);
         }
     }
 
-    /// Takes notice of what they are called.
-    fn learn_pods(&mut self, answer: PodLists) {
-        let changed = self.targets.learn_pods(answer);
+    /// Applies new lists of pods to the targets.
+    fn update_pods(&mut self, lists: PodLists) {
+        let changed = self.targets.update_pods(lists);
         self.exclude(changed);
     }
 
-    /// Reads all that is waiting, and does what has to be done about it.
+    /// Drains the ring buffer and acts on its records.
     fn drain(&mut self) {
         warn_on_error(self.session.drain(&mut self.targets));
     }
 
-    /// Samples those processors that are there now.
+    /// Opens and closes sampling events as CPUs go online and offline.
     fn sync_online_cpus(&mut self) {
         match self.session.bpf.sync_online_cpus() {
             Ok(false) => {}
             Ok(true) => {
-                self.totals.processor_changes += 1;
-                let processors = self.session.bpf.processors();
-                info!(processors, "processors came or went");
+                self.totals.cpu_changes += 1;
+                let cpus = self.session.bpf.processors();
+                info!(cpus, "online CPUs changed");
             }
-            Err(error) => warn!("processors came or went: {error}"),
+            Err(error) => warn!("cannot sample the CPUs that went online: {error}"),
         }
     }
 
-    /// Reports what was sampled, and begins the next window.
+    /// Reports the window and begins the next one.
     fn end_window(&mut self) {
         self.report();
-        self.forget();
-        give_memory_back();
+        self.evict();
+        memory::trim();
         self.keep_memory_within_limit();
         if let Some(period) = self.limit.adjust(self.config.rate, self.period) {
             match self.session.bpf.set_period(period) {
                 Ok(()) => self.period = period,
-                Err(error) => warn!("the rate stays as it was: {error}"),
+                Err(error) => warn!("the sampling rate is unchanged: {error}"),
             }
         }
         self.began = Began::now();
         self.ends = self.began.at + self.config.window;
     }
 
-    /// Forgets what is no longer needed.
-    fn forget(&mut self) {
+    /// Evicts what is no longer needed.
+    fn evict(&mut self) {
         let ended = self.session.aggregator.forget_ended();
         self.session.native.forget(&ended);
-        self.targets.forget_ended();
-        let changed = self.targets.decide_again(Again::Unknown);
+        self.targets.remove_exited();
+        let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
-        let remembered = self.session.aggregator.known_stacks() + self.session.python.len();
-        if self.generation.elapsed() >= GENERATION || remembered >= MAX_REMEMBERED {
+        let entries = self.session.aggregator.known_stacks() + self.session.python.len();
+        if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
             self.begin_generation();
         }
     }
 
-    /// Has everything sent again that is still needed, and forgets what was not since the last time.
+    /// Rotates the caches: the BPF programs resend what is still needed, and what they did not send
+    /// since the last rotation is evicted.
     fn begin_generation(&mut self) {
         self.generation = Instant::now();
         match self.session.bpf.resend() {
@@ -211,11 +210,11 @@ impl Host {
                 self.session.aggregator.advance();
                 self.session.python.advance();
             }
-            Err(error) => warn!("nothing is forgotten: {error}"),
+            Err(error) => warn!("caches are not rotated: {error}"),
         }
     }
 
-    /// Forgets what can be found out again when that takes too much memory.
+    /// Evicts caches when the agent uses more memory than configured.
     fn keep_memory_within_limit(&mut self) {
         if Usage::now().resident_bytes <= self.config.max_memory {
             return;
@@ -223,16 +222,16 @@ impl Host {
         if self.totals.memory_limit_reached == 0 {
             warn!(
                 limit_bytes = self.config.max_memory,
-                "more memory is used than `max_memory`: what can be found out again is forgotten"
+                "the agent uses more memory than `max_memory`: caches are evicted"
             );
         }
         self.totals.memory_limit_reached += 1;
         self.session.native = NativeSymbolizer::new(MAX_SYMBOL_BYTES);
         self.begin_generation();
-        give_memory_back();
+        memory::trim();
     }
 
-    /// Lets the kernel half know of processes that are profiled from now on, or no longer are.
+    /// Includes and excludes processes.
     fn exclude(&mut self, changed: Vec<(u32, bool)>) {
         for (pid, is_profiled) in changed {
             warn_on_error(
@@ -244,29 +243,29 @@ impl Host {
         }
     }
 
-    /// Goes on with another configuration.
+    /// Applies another configuration.
     pub(super) async fn reconfigure(&mut self, config: Config) -> Result<()> {
         self.end_window();
         if config.native != self.config.native || config.listen != self.config.listen {
-            warn!("`native` and `listen` stay as they are until the agent is started again");
+            warn!("changes of `native` and `listen` need a restart of the agent");
         }
         if config.exporters != self.config.exporters {
-            // The spools of the old ones are the new ones'.
+            // Old and new exporters may share spools, which have one user at a time.
             let none = Exporters::start(Vec::new())?;
             let old = std::mem::replace(&mut self.exporters, none);
             shut_down(old, self.config.shutdown_timeout).await;
             match Exporters::start(config.exporters.clone()) {
                 Ok(exporters) => self.exporters = exporters,
                 Err(error) => {
-                    warn!("the exporters stay as they were: {error}");
+                    warn!("the exporters are unchanged: {error}");
                     self.exporters = Exporters::start(self.config.exporters.clone())?;
                 }
             }
         }
         if config.kubernetes != self.config.kubernetes {
-            match kubernetes::Names::start(&config.kubernetes) {
+            match kubernetes::PodMetadata::start(&config.kubernetes) {
                 Ok(pods) => self.pods = pods,
-                Err(error) => warn!("`kubernetes` stays as it was: {error}"),
+                Err(error) => warn!("`kubernetes` is unchanged: {error}"),
             }
         }
         let period = Duration::from_secs(1) / config.rate;
@@ -276,15 +275,15 @@ impl Host {
         }
         self.limit = CpuLimit::new(config.max_cpu);
         self.targets.reconfigure(&config);
-        let changed = self.targets.decide_again(Again::All);
+        let changed = self.targets.relabel(Relabel::All);
         self.exclude(changed);
         self.ends = self.began.at + config.window;
         self.config = config;
-        info!("the configuration was read again");
+        info!("configuration reloaded");
         Ok(())
     }
 
-    /// Stops to sample, and delivers what waits.
+    /// Stops sampling and sends what is queued.
     pub(super) async fn end(mut self) -> Result<()> {
         self.session.bpf.stop()?;
         self.drain();
@@ -328,7 +327,7 @@ impl Host {
     }
 }
 
-/// Delivers what waits, which may take longer than systemd waits for a sign of life.
+/// Sends what is queued while it keeps the watchdog fed.
 async fn shut_down(exporters: Exporters, limit: Duration) {
     let mut end = pin!(exporters.shut_down(limit));
     let mut watchdog = interval(telemetry::watchdog_period());
@@ -341,7 +340,7 @@ async fn shut_down(exporters: Exporters, limit: Duration) {
     for status in statuses {
         let dropped = status.counts.dropped.total();
         if dropped > 0 {
-            warn!(exporter = status.name, dropped, "profiles were dropped");
+            warn!(exporter = status.name, dropped, "profiles dropped");
         }
     }
 }

@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{export::Exporters, session::Session, targets::kubernetes};
 
-/// What metrics are made of.
+/// What the metrics describe.
 pub(super) struct State<'a> {
     pub(super) session: &'a Session,
     pub(super) targets: &'a TargetTable,
     pub(super) totals: &'a Totals,
     /// Time between two samples at present.
     pub(super) period: Duration,
-    pub(super) pods: &'a kubernetes::Names,
+    pub(super) pods: &'a kubernetes::PodMetadata,
     pub(super) exporters: &'a Exporters,
 }
 
@@ -49,7 +49,7 @@ impl State<'_> {
             "profiling_agent_cpu_hotplug_events",
             "Times that CPUs went online or offline while sampling",
             &[],
-            totals.processor_changes,
+            totals.cpu_changes,
         );
         let (profiled, excluded) = self.targets.count();
         let help = "Processes in the target table";
@@ -115,9 +115,9 @@ impl State<'_> {
             "profiling_agent_native_stacks_complete",
             "Native stacks unwound to the entry point of their thread",
             &[],
-            totals.whole_stacks,
+            totals.complete_stacks,
         );
-        for (executable, count) in &totals.cut_stacks {
+        for (executable, count) in &totals.truncated_stacks {
             metrics.counter(
                 "profiling_agent_native_stacks_truncated",
                 "Native stacks truncated, by the executable in which unwinding stopped",

@@ -1,7 +1,7 @@
 //! The agent of a host: samples every process all the time, and hands a profile of each series to
 //! the exporters when a window ends.
 //!
-//! Invariants: no failure after the start ends the agent; caches are bounded, and evict what was not
+//! Invariants: no failure after the start ends the agent; caches are bounded and evict what was not
 //! used for long; a window that has begun is reported, also when the agent ends or gets another
 //! configuration.
 
@@ -25,7 +25,7 @@ use crate::{
     bpf,
     config::{self, Config},
     export::Exporters,
-    session::{Signals, memory::keep_memory_small},
+    session::{Signals, memory::limit_arenas},
 };
 
 /// Samples every process until a signal ends it.
@@ -34,13 +34,13 @@ use crate::{
 ///
 /// # Errors
 ///
-/// One sentence that says what to do. Nothing that happens later than the start is one.
+/// One sentence that says what to do, for failures of the start only.
 pub async fn run(
     config: Config,
     read_config: impl Fn() -> Result<Config, config::Error>,
 ) -> Result<ExitCode> {
     telemetry::start_logs(&config.log)?;
-    keep_memory_small();
+    limit_arenas();
     bpf::check_requirements()?;
     let mut signals = Signals::to_end_or_reload()?;
     let exporters = Exporters::start(config.exporters.clone())?;
@@ -53,7 +53,7 @@ pub async fn run(
     while host.follow(&mut signals, &mut listener).await? == Signal::HUP {
         match read_config() {
             Ok(config) => host.reconfigure(config).await?,
-            Err(error) => warn!("the configuration stays as it was: {error}"),
+            Err(error) => warn!("the configuration is unchanged: {error}"),
         }
     }
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);

@@ -1,4 +1,4 @@
-//! The processes of the host: which are profiled, and under which labels.
+//! The table of targets: which processes of the host are profiled, and under which labels.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// Service of samples whose process had ended before anybody looked at it.
+/// Service of samples whose process exited before it was examined.
 const SHORT_LIVED: &str = "[short-lived programs]";
 
-/// The processes of the host.
+/// The processes of the host, by id.
 pub(crate) struct TargetTable {
     targets: HashMap<u32, Target>,
     labeller: Labeller,
@@ -33,50 +33,49 @@ pub(crate) struct TargetTable {
     selector: Selector,
     pods: Pods,
     wanted: MetadataOptions,
-    /// Whether labels, or what is profiled, may depend on the ids of processes.
+    /// Whether labels or the selection may depend on process ids.
     ids_matter: bool,
-    /// Of processes of which nothing else is known.
+    /// Labels of samples of processes that are not in the table.
     unknown: Arc<Labels>,
 }
 
-/// Processes about which is decided anew.
+/// Which targets to label again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum Relabel {
     /// All.
     All,
-    /// Those of containers of which lists of pods can say more.
+    /// Those in containers whose metadata is incomplete.
     Incomplete,
-    /// Those of containers of which nothing is known.
+    /// Those in containers without metadata.
     Unknown,
 }
 
-/// A process.
+/// A process of the host.
 #[derive(Clone)]
 struct Target {
     metadata: Arc<ProcessMetadata>,
-    /// Whether it is known what its container is called, if it is in one.
-    is_placed: bool,
-    /// Whether no list of pods can say more.
+    /// Whether its container has metadata; true if it is in none.
+    is_resolved: bool,
+    /// Whether no list of pods can add to it.
     is_complete: bool,
     /// [`None`] when it is not profiled.
     labels: Option<Arc<Labels>>,
-    has_ended: bool,
+    has_exited: bool,
 }
 
 impl Observer for TargetTable {
     fn on_process(&mut self, process: &profile::Process, opened: Option<&Process>) -> Option<bool> {
         if process.pid == KERNEL_THREADS {
-            return (!self.learn_kernel_threads()).then_some(true);
+            return (!self.add_kernel_threads()).then_some(true);
         }
-        let is_profiled = self.learn(process, opened);
-        // A process is included when it begins to run a program, and as its parent when it is
-        // forked.
+        let is_profiled = self.update(process, opened);
+        // The BPF programs include a process at exec, and at fork copy the parent's inclusion.
         let is_decided = !is_profiled || (opened.is_none() && self.ids_matter);
         is_decided.then_some(!is_profiled)
     }
 
     fn on_exit(&mut self, pid: u32) {
-        self.end(pid);
+        self.exit(pid);
     }
 }
 
@@ -113,16 +112,16 @@ impl TargetTable {
         }
     }
 
-    /// Goes on with another configuration.
+    /// Applies another configuration; [`Self::relabel`] follows.
     pub(crate) fn reconfigure(&mut self, config: &config::Config) {
         let before = std::mem::replace(self, Self::new(config));
         self.targets = before.targets;
     }
 
-    /// Learns what a process is; says whether it is profiled.
+    /// Adds or updates a process; returns whether it is profiled.
     ///
-    /// One that was not opened is a copy of its parent: it is what that is, but for its id.
-    fn learn(&mut self, process: &profile::Process, opened: Option<&Process>) -> bool {
+    /// One that was not opened was just forked: it has its parent's metadata but for its id.
+    fn update(&mut self, process: &profile::Process, opened: Option<&Process>) -> bool {
         let target = match opened {
             Some(opened) => self
                 .metadata(process, opened)
@@ -132,8 +131,8 @@ impl TargetTable {
         target.is_none_or(|target| self.insert(process.pid, target))
     }
 
-    /// Learns of the kernel's own threads; says whether they are profiled.
-    fn learn_kernel_threads(&mut self) -> bool {
+    /// Adds the threads of the kernel; returns whether they are profiled.
+    fn add_kernel_threads(&mut self) -> bool {
         let metadata = ProcessMetadata {
             pid: KERNEL_THREADS,
             comm: KERNEL_THREADS_NAME.to_owned(),
@@ -151,19 +150,19 @@ impl TargetTable {
         is_profiled
     }
 
-    /// Takes notice that a process has ended; it is known until [`Self::forget_ended`].
-    fn end(&mut self, pid: u32) {
+    /// Marks a process as exited; it stays until [`Self::remove_exited`].
+    fn exit(&mut self, pid: u32) {
         if let Some(target) = self.targets.get_mut(&pid) {
-            target.has_ended = true;
+            target.has_exited = true;
         }
     }
 
-    /// Forgets the processes that have ended.
-    pub(crate) fn forget_ended(&mut self) {
-        self.targets.retain(|_, target| !target.has_ended);
+    /// Removes the processes that have exited.
+    pub(crate) fn remove_exited(&mut self) {
+        self.targets.retain(|_, target| !target.has_exited);
     }
 
-    /// Under which labels a sample of a process is kept; [`None`] if it is not.
+    /// The labels of the series of a process; [`None`] if it is not profiled.
     pub(crate) fn labels(&self, pid: u32) -> Option<Arc<Labels>> {
         match self.targets.get(&pid) {
             Some(target) => target.labels.clone(),
@@ -171,51 +170,51 @@ impl TargetTable {
         }
     }
 
-    /// How many processes are profiled, and how many are not.
+    /// How many running processes are profiled, and how many are excluded.
     pub(crate) fn count(&self) -> (usize, usize) {
-        let living = self.targets.values().filter(|target| !target.has_ended);
+        let living = self.targets.values().filter(|target| !target.has_exited);
         let (profiled, excluded): (Vec<_>, Vec<_>) =
             living.partition(|target| target.labels.is_some());
         (profiled.len(), excluded.len())
     }
 
-    /// What is to be asked about pods, if anything now.
-    pub(crate) fn question(&mut self) -> Option<UnknownContainers> {
-        self.pods.question(Instant::now())
+    /// The containers for which to request lists of pods now.
+    pub(crate) fn unknown_containers(&mut self) -> Option<UnknownContainers> {
+        self.pods.to_request(Instant::now())
     }
 
-    /// Takes an answer about pods. Gives the processes that are profiled from now on, or no longer
-    /// are.
-    pub(crate) fn learn_pods(&mut self, answer: PodLists) -> Vec<(u32, bool)> {
-        if self.pods.learn(answer, Instant::now()) {
-            self.decide_again(Again::Incomplete)
+    /// Applies new lists of pods. Returns the processes whose inclusion changed, with its new value.
+    pub(crate) fn update_pods(&mut self, lists: PodLists) -> Vec<(u32, bool)> {
+        if self.pods.update(lists, Instant::now()) {
+            self.relabel(Relabel::Incomplete)
         } else {
             Vec::new()
         }
     }
 
-    /// Decides anew about processes. Gives those that are profiled from now on, or no longer are.
-    pub(crate) fn decide_again(&mut self, which: Again) -> Vec<(u32, bool)> {
+    /// Selects and labels targets again. Returns the processes whose inclusion changed, with its new
+    /// value.
+    pub(crate) fn relabel(&mut self, which: Relabel) -> Vec<(u32, bool)> {
         let is_meant = |target: &Target| match which {
-            Again::All => !target.has_ended,
-            // Samples of those that have ended are still to be reported.
-            Again::Incomplete => !target.is_complete,
-            Again::Unknown => !target.has_ended && !target.is_placed,
+            Relabel::All => !target.has_exited,
+            // Samples of those that have exited may still be unreported.
+            Relabel::Incomplete => !target.is_complete,
+            Relabel::Unknown => !target.has_exited && !target.is_resolved,
         };
-        let again: Vec<_> = self
+        let selected: Vec<_> = self
             .targets
             .iter()
             .filter(|(_, target)| is_meant(target))
             .map(|(pid, target)| (*pid, target.clone()))
             .collect();
         let mut changed = Vec::new();
-        for (pid, before) in again {
+        for (pid, before) in selected {
             let target = Target {
-                has_ended: before.has_ended,
+                has_exited: before.has_exited,
                 ..self.target(before.metadata)
             };
             let is_profiled = target.labels.is_some();
-            if !before.has_ended && before.labels.is_some() != is_profiled {
+            if !before.has_exited && before.labels.is_some() != is_profiled {
                 changed.push((pid, is_profiled));
             }
             self.targets.insert(pid, target);
@@ -223,12 +222,12 @@ impl TargetTable {
         changed
     }
 
-    /// A process that has just been forked: it is what its parent is, but where its id matters.
+    /// The target of a process that was just forked.
     fn copied(&mut self, process: &profile::Process) -> Option<Target> {
         let original = self.targets.get(&process.parent?)?;
         if !self.ids_matter {
             return Some(Target {
-                has_ended: false,
+                has_exited: false,
                 ..original.clone()
             });
         }
@@ -240,7 +239,7 @@ impl TargetTable {
         Some(self.target(metadata.into()))
     }
 
-    /// What is known of a process by itself; [`None`] if that has ended already.
+    /// Reads the metadata of a process; [`None`] if it has exited.
     fn metadata(&self, process: &profile::Process, opened: &Process) -> Option<ProcessMetadata> {
         let mut metadata = ProcessMetadata::read(opened, self.wanted).ok()?;
         metadata.runtime = process
@@ -271,10 +270,10 @@ impl TargetTable {
             .flatten()
             .map(|labels| Arc::new(labels.with(&self.fixed)));
         Target {
-            is_placed: found.container_info.is_some() || !is_contained,
+            is_resolved: found.container_info.is_some() || !is_contained,
             is_complete: found.is_complete || !is_contained,
             labels,
-            has_ended: false,
+            has_exited: false,
             metadata,
         }
     }

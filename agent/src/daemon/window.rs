@@ -1,4 +1,4 @@
-//! A window → a profile of each series, for the exporters; and what was lost on the way.
+//! A window → a profile of each series for the exporters, and counts of what was lost.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,32 +13,32 @@ use crate::{
     session::{Session, warn_on_error},
 };
 
-/// Executables whose cut stacks are counted each by itself.
+/// Executables with a counter of their own; those beyond share one.
 const MAX_EXECUTABLES: usize = 100;
 
-/// What became of all windows so far.
+/// Counts over all windows so far.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    /// Windows that ended.
+    /// Windows completed.
     pub(crate) windows: u64,
-    /// Profiles that were handed over.
+    /// Profiles handed to the exporters.
     pub(crate) profiles: u64,
-    /// Their size as pprof, in bytes.
+    /// Their size as gzipped pprof, in bytes.
     pub(crate) pprof_bytes: u64,
     /// Samples in them.
     pub(crate) samples: u64,
-    /// How often clocks were started anew because processors came or went.
-    pub(crate) processor_changes: u64,
-    /// Windows at whose end too much memory was used.
+    /// Times that CPUs went online or offline.
+    pub(crate) cpu_changes: u64,
+    /// Windows at whose end memory use was above the limit.
     pub(crate) memory_limit_reached: u64,
-    /// Samples that found no room in a window.
+    /// Samples dropped because a window was full.
     pub(crate) lost_samples: u64,
-    /// What the profiles lack.
+    /// Samples whose stack is not complete, by reason.
     pub(crate) losses: Vec<(&'static str, u64)>,
-    /// Native stacks that lead to their entry.
-    pub(crate) whole_stacks: u64,
-    /// Native stacks that are cut, by the executable in which.
-    pub(crate) cut_stacks: BTreeMap<String, u64>,
+    /// Native stacks unwound to the entry point.
+    pub(crate) complete_stacks: u64,
+    /// Truncated native stacks, by the executable in which unwinding stopped.
+    pub(crate) truncated_stacks: BTreeMap<String, u64>,
 }
 
 impl Totals {
@@ -47,20 +47,20 @@ impl Totals {
         self.samples += profile.total();
         self.add_losses(&profile.losses);
         for unwinding in &profile.unwinding {
-            self.whole_stacks += unwinding.whole;
+            self.complete_stacks += unwinding.whole;
             for (reached, count) in &unwinding.ends {
                 let executable = match reached {
                     Reached::Nothing => "none".into(),
                     Reached::EvaluationLoop => "python".into(),
                     Reached::Executable(id) => profile.executable(*id).path.to_string_lossy(),
                 };
-                let is_known = self.cut_stacks.contains_key(&*executable);
-                let name = if is_known || self.cut_stacks.len() < MAX_EXECUTABLES {
+                let is_known = self.truncated_stacks.contains_key(&*executable);
+                let name = if is_known || self.truncated_stacks.len() < MAX_EXECUTABLES {
                     executable.into_owned()
                 } else {
                     "other".to_owned()
                 };
-                *self.cut_stacks.entry(name).or_default() += count;
+                *self.truncated_stacks.entry(name).or_default() += count;
             }
         }
     }
@@ -71,7 +71,7 @@ impl Totals {
             ("incomplete", losses.incomplete),
             ("not_python", losses.not_python),
             ("native_stack_lost", losses.lost_native_stacks),
-            ("native_stack_cut", losses.unwind.total()),
+            ("native_stack_truncated", losses.unwind.total()),
             ("unmatched", losses.unmatched),
         ];
         self.losses.resize(all.len(), ("", 0));
@@ -81,7 +81,7 @@ impl Totals {
     }
 }
 
-/// Ends the session's window and hands a profile of each series to the exporters.
+/// Ends the window and hands a profile of each series to the exporters.
 pub(super) fn report(
     session: &mut Session,
     targets: &mut TargetTable,

@@ -1,11 +1,10 @@
-//! When sampling began.
+//! The start of sampling.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::aggregate::About;
 
-/// When sampling began, by both clocks: the one that anybody may set tells when that was, the other
-/// for how long it went on.
+/// The start of sampling, on the monotonic clock for durations and on the wall clock for dates.
 #[derive(Clone, Copy, Debug)]
 pub struct Began {
     pub at: Instant,
@@ -20,7 +19,7 @@ impl Began {
         }
     }
 
-    /// What the profile of the time until now says about itself, with a sample per `period`.
+    /// The header of a profile from the start until now, with one sample per `period`.
     pub fn about(&self, period: Duration) -> About {
         About {
             start: self.date,

@@ -1,4 +1,4 @@
-//! All that can end a capture.
+//! What ends a capture: a deadline, a signal, the exit of the process.
 
 use std::{future::pending, io, process::ExitCode, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::{
 use super::signals::Signals;
 use crate::targets::launch::Program;
 
-/// EndReason a capture is over.
+/// Why a capture ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
     TimeOver,
@@ -24,7 +24,7 @@ pub enum EndReason {
     ProcessEnded,
 }
 
-/// All that can end a capture.
+/// Waits for the end of a capture.
 pub struct End {
     deadline: Option<Instant>,
     process: AsyncFd<OwnedFd>,
@@ -38,7 +38,7 @@ impl End {
             .ok_or(Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .with_context(|| format!("process {pid} cannot be watched"))?;
-        // SAFETY: an owned descriptor is open and stays the same.
+        // SAFETY: an owned descriptor stays open and the same until it is dropped.
         let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }
             .map_err(io::Error::from)
             .context("the process cannot be watched")?;
@@ -49,9 +49,9 @@ impl End {
         })
     }
 
-    /// Waits until the capture is over; signals end it, or are passed on to `program`.
+    /// Waits until the capture ends; signals end it, or are forwarded to `program`.
     ///
-    /// It may be dropped at any time and called again.
+    /// Cancel safe.
     pub async fn wait(&mut self, program: Option<&Program>) -> EndReason {
         let deadline = self.deadline;
         loop {
@@ -66,7 +66,7 @@ impl End {
         }
     }
 
-    /// Waits until the program has ended, and gives its status.
+    /// Waits until the program has exited, and returns its status.
     pub async fn outlast(&mut self, program: &mut Program) -> Result<ExitCode> {
         self.deadline = None;
         while self.wait(Some(program)).await != EndReason::ProcessEnded {}

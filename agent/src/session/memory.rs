@@ -1,22 +1,21 @@
-//! Keeps the memory small that the allocator holds back.
+//! Bounds the free memory that glibc's allocator retains.
 //!
-//! Symbols and unwind tables are made by threads that come and go and of pieces that are large and
-//! short-lived; glibc keeps a heap for each thread and gives little back by itself, which made a
-//! third of the agent's memory.
+//! Symbols and unwind tables are built by short-lived threads from large, short-lived buffers; glibc
+//! has an arena per thread and returns little by itself: a third of the agent's memory.
 
-/// Lets all threads share one heap. To be called before there are others.
-pub fn keep_memory_small() {
+/// Makes all threads share one arena. Call it before the first other thread starts.
+pub fn limit_arenas() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes two numbers; no other thread allocates yet.
+    // SAFETY: takes two integers; no other thread allocates yet.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 
-/// Gives what is free back to the kernel.
-pub fn give_memory_back() {
+/// Returns free memory to the kernel.
+pub fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes a number, and may be called at any time.
+    // SAFETY: takes an integer and may be called at any time.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -280,7 +280,7 @@ impl Session {
         for event in std::mem::take(&mut self.events) {
             result = result.and(self.on_event(&event, observer));
         }
-        while let Some(finding) = self.discovery.look_when_due(Instant::now()) {
+        while let Some(finding) = self.discovery.examine_due(Instant::now()) {
             result = result.and(self.apply(finding, observer));
         }
         for page in self.absent_pages.drain(..) {

@@ -1,4 +1,4 @@
-//! The signals that somebody sends to the agent.
+//! Signals sent to the agent.
 
 use std::{future::poll_fn, io, task::Poll};
 
@@ -6,21 +6,21 @@ use anyhow::{Context as _, Result};
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// Signals that are handled from now on.
+/// Handlers of some signals, from now on.
 pub struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
-    /// Those that end a capture of a process.
+    /// Signals that end a capture of a process.
     pub fn to_end() -> Result<Self> {
         Self::new(&[Signal::INT, Signal::TERM])
     }
 
-    /// Those that end the agent of a host, and the one that lets it read its configuration again.
+    /// Signals that end the agent of a host, and the one that reloads its configuration.
     pub fn to_end_or_reload() -> Result<Self> {
         Self::new(&[Signal::INT, Signal::TERM, Signal::HUP])
     }
 
-    /// Those that are meant for the program that was started.
+    /// Signals that are forwarded to a program that the agent has started.
     pub fn to_pass_on() -> Result<Self> {
         Self::new(&[
             Signal::INT,
@@ -37,11 +37,11 @@ impl Signals {
             .iter()
             .map(|&number| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?)))
             .collect::<io::Result<_>>()
-            .context("signals cannot be handled")?;
+            .context("cannot install signal handlers")?;
         Ok(Self(handlers))
     }
 
-    /// The next one that comes. It may be dropped at any time and called again.
+    /// The next signal. Cancel safe.
     pub async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (number, handler) in &mut self.0 {

@@ -1,4 +1,4 @@
-//! The code of the followed processes: told to the kernel half, and put into words.
+//! Executables of the targets: their mappings and unwind tables, loaded into the BPF maps.
 
 use std::{collections::HashSet, iter};
 
@@ -18,33 +18,32 @@ use crate::{
     process::Process,
 };
 
-/// The code of the followed processes.
+/// Executables of the targets and their unwind tables.
 #[derive(Default)]
 pub(super) struct UnwindTables {
     code: Executables,
     tables: Tables,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
-    /// Processes whose mappings found no room in the kernel half.
+    /// Processes whose mappings found no room in the map.
     left_out: HashSet<u32>,
 }
 
-/// What has been done to tables where nobody waited for it.
+/// The result of a background job.
 pub(super) enum TableJob {
     Compiled(Compilation),
     Loaded(Result<LoadedTables, bpf::Error>),
 }
 
 impl UnwindTables {
-    /// The files that have been seen.
+    /// The executables of all targets.
     pub(super) fn executables(&self) -> &Executables {
         &self.code
     }
 
-    /// Looks at what a process has mapped, and begins to make the smaller of the tables that are
-    /// new.
+    /// Reads the mappings of a process and starts to compile the smaller ones of its new tables.
     pub(super) fn add_process(&mut self, kernel: &mut Bpf, process: &Process) -> Result<()> {
-        // One that is gone keeps what was known of it.
+        // One that has exited keeps what it had.
         let Ok(mappings) = self.code.look(process) else {
             return Ok(());
         };
@@ -61,7 +60,7 @@ impl UnwindTables {
         Ok(())
     }
 
-    /// Waits for the smaller tables that are being made, so that the first samples are whole.
+    /// Waits for the tables that are being compiled, so that the first stacks are complete.
     pub(super) async fn prepare(&mut self, kernel: &mut Bpf) -> Result<()> {
         while !self.jobs.is_empty() {
             let mut done = Vec::new();
@@ -73,7 +72,7 @@ impl UnwindTables {
         Ok(())
     }
 
-    /// Begins to make a table that was missed.
+    /// Starts to compile a table that a sample missed.
     pub(super) fn request(&mut self, wanted: &WantedTable) {
         let job = self
             .code
@@ -85,9 +84,9 @@ impl UnwindTables {
         }
     }
 
-    /// Waits until something has been done, and gives all that has.
+    /// Waits for a job to finish, and returns all that have.
     ///
-    /// It may be dropped at any time and called again.
+    /// Cancel safe.
     pub(super) async fn next(&mut self) -> Vec<TableJob> {
         let Some(first) = self.jobs.join_next().await else {
             return std::future::pending().await;
@@ -96,7 +95,7 @@ impl UnwindTables {
         iter::once(first).chain(others).flatten().collect()
     }
 
-    /// Does what comes next: what has been compiled is loaded, what has been loaded is used.
+    /// Continues finished jobs: compiled tables are loaded, loaded tables are put to use.
     pub(super) fn advance(&mut self, kernel: &mut Bpf, done: Vec<TableJob>) -> Result<()> {
         let mut compiled = Vec::new();
         for done in done {
@@ -122,7 +121,7 @@ impl UnwindTables {
         Ok(())
     }
 
-    /// Takes notice of what happened to a process.
+    /// Acts on a process event.
     pub(super) fn on_event(&mut self, kernel: &mut Bpf, event: &ProcessEvent) {
         match event.kind {
             ProcessEventKind::FORKED => {
@@ -138,7 +137,7 @@ impl UnwindTables {
     }
 }
 
-/// Loads tables, each with its index.
+/// Loads tables into maps of their own.
 fn load(loader: &TableLoader, tables: &[(u32, Table)]) -> Result<LoadedTables, bpf::Error> {
     let tables: Vec<_> = tables
         .iter()

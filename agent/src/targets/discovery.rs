@@ -1,11 +1,10 @@
-//! What the followed processes run: found once, and again when something happened to them.
+//! Examines the targets: which program, which interpreter.
 //!
-//! Events come in, findings go out; where they go is for others to say. Nothing is polled: a
-//! process is looked at when it is new, when it runs another program, and when it has mapped more
-//! code or less. The last may happen often (a compiler at run time maps code all the time), so
-//! looks at one process come ever more seldom until there was a time without. On a host most
-//! programs end within milliseconds: there a program is looked at when it is sampled, or when it
-//! has run for a moment.
+//! Process events come in, findings go out. Nothing is polled: a process is examined when it is new,
+//! after exec, and when its executable mappings change. The last may happen often (JITs map code all
+//! the time), so the pauses between examinations of one process double until it was quiet for a
+//! while. On a host most programs exit within milliseconds: there a program is examined when it is
+//! sampled, or some time after exec.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,13 +21,13 @@ use crate::{
     python::{self, Detector, Interpreter},
 };
 
-/// Time between the first two looks at a process.
+/// Pause after the first examination of a process.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// Longest time between two looks at a process that maps more code.
+/// Longest pause between two examinations.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time without a look after which the next pause is the first again.
+/// Time without examinations after which the next pause is the first one again.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// What was found out about a process.
@@ -36,83 +35,81 @@ const QUIET: Duration = Duration::from_secs(1);
 pub struct Finding {
     /// The process.
     pub process: profile::Process,
-    /// Its interpreter, if it runs Python and that was not known before.
+    /// Its interpreter, if it runs Python.
     pub interpreter: Option<Box<Interpreter>>,
-    /// The process as it was looked at; [`None`] if it has just been forked, and is all that its
-    /// parent is.
+    /// The examined process; [`None`] if it was just forked and is a copy of its parent.
     pub opened: Option<Process>,
 }
 
-/// The processes that are followed.
+/// The examined processes.
 #[derive(Debug, Default)]
 pub struct Discovery {
     known: HashMap<u32, Known>,
-    /// Processes at which to look without another event, by when; see [`Known::due`].
+    /// Processes to examine without another event, by time; see [`Known::due`].
     due: BTreeSet<(Instant, u32)>,
     detector: Detector,
-    /// How long a program runs before it is looked at if it is not sampled.
-    patience: Duration,
+    /// Time after exec until a program is examined if it is not sampled before.
+    delay: Duration,
 }
 
-/// What is known of a process.
+/// An examined process.
 #[derive(Debug)]
 struct Known {
     process: profile::Process,
-    /// Looks in short succession.
-    looks: u32,
-    /// When the last one was.
-    looked: Instant,
-    /// When the next one is due, if there is to be one.
+    /// Examinations in short succession.
+    examinations: u32,
+    /// Time of the last one.
+    examined: Instant,
+    /// Time of the next one, if one is scheduled.
     due: Option<Instant>,
-    /// Whether its program has not been looked at yet.
+    /// Whether its program was not examined yet.
     is_new: bool,
 }
 
 impl Known {
-    /// How long to wait after the last look.
+    /// The pause after the last examination.
     fn pause(&self) -> Duration {
         FIRST_PAUSE
-            .saturating_mul(1 << self.looks.min(16))
+            .saturating_mul(1 << self.examinations.min(16))
             .min(LONGEST_PAUSE)
     }
 }
 
 impl Discovery {
-    /// One for a host, where a new program is not looked at before it is sampled or has run for
-    /// `patience`.
+    /// For a host: a program is examined when it is sampled, or `delay` after exec.
     #[must_use]
-    pub fn patient(patience: Duration) -> Self {
+    pub fn delayed(delay: Duration) -> Self {
         Self {
-            patience,
+            delay,
             ..Self::default()
         }
     }
 
-    /// Begins with a process, whatever it runs; tells why it has no Python frames if it has none.
+    /// Adds a process; also returns why it has no Python frames, if it has none.
     ///
     /// # Errors
     ///
-    /// When it is gone or cannot be looked at.
+    /// When it has exited or cannot be opened.
     pub fn add(&mut self, pid: u32) -> Result<(Finding, Option<python::Error>), process::Error> {
         let process = Process::open(pid)?;
         Ok(self.examine(process, None))
     }
 
-    /// Begins with a process that is going to run something, nobody knows yet what.
-    pub fn add_unknown(&mut self, pid: u32) {
+    /// Adds a process that has not executed its program yet.
+    pub fn add_unstarted(&mut self, pid: u32) {
         let process = profile::Process {
             pid,
             ..profile::Process::default()
         };
-        self.learn(&process);
+        self.insert(&process);
     }
 
-    /// Begins with a process that another one has started, whatever it runs.
+    /// Adds a process that was started by a target.
     pub fn add_descendant(&mut self, descendant: Descendant) -> Option<Finding> {
-        self.look(descendant.pid, Some(descendant.parent))
+        self.open_and_examine(descendant.pid, Some(descendant.parent))
     }
 
-    /// Takes notice of what happened to a process.
+    /// Acts on a process event.
     pub fn on_event(&mut self, event: &ProcessEvent) -> Option<Finding> {
         match event.kind {
             ProcessEventKind::FORKED => self.on_fork(event.tgid, event.parent),
@@ -127,28 +124,28 @@ impl Discovery {
         }
     }
 
-    /// When a process has to be looked at without another event.
+    /// Time of the next scheduled examination.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Looks at a process for which it is time, if there is one.
-    pub fn look_when_due(&mut self, now: Instant) -> Option<Finding> {
+    /// Examines a process whose time has come, if there is one.
+    pub fn examine_due(&mut self, now: Instant) -> Option<Finding> {
         loop {
             let (_, pid) = *self.due.first().filter(|(due, _)| *due <= now)?;
             self.set_due(pid, None);
-            // One that is gone meanwhile is passed over.
-            if let Some(finding) = self.look_again(pid) {
+            // One that has exited is skipped.
+            if let Some(finding) = self.reexamine(pid) {
                 return Some(finding);
             }
         }
     }
 
-    /// A new process is a copy of its parent, in the kernel half too.
+    /// A forked process is a copy of its parent, in the BPF maps too.
     fn on_fork(&mut self, pid: u32, parent: u32) -> Option<Finding> {
         let Some(original) = self.known.get(&parent) else {
-            return self.look_again(pid);
+            return self.reexamine(pid);
         };
         let finding = Finding {
             process: profile::Process {
@@ -161,7 +158,7 @@ impl Discovery {
         };
         let due = original.due;
         let is_new = original.is_new;
-        self.learn(&finding.process);
+        self.insert(&finding.process);
         if let Some(known) = self.known.get_mut(&pid) {
             known.is_new = is_new;
         }
@@ -169,39 +166,39 @@ impl Discovery {
         Some(finding)
     }
 
-    /// It runs another program.
+    /// After exec.
     fn on_execution(&mut self, pid: u32) -> Option<Finding> {
-        if self.patience.is_zero() {
+        if self.delay.is_zero() {
             if let Some(known) = self.known.get_mut(&pid) {
-                known.looks = 0;
+                known.examinations = 0;
             }
-            return self.look_again(pid);
+            return self.reexamine(pid);
         }
         if !self.known.contains_key(&pid) {
-            self.add_unknown(pid);
+            self.add_unstarted(pid);
         }
         if let Some(known) = self.known.get_mut(&pid) {
-            known.looks = 0;
+            known.examinations = 0;
             known.is_new = true;
-            self.set_due(pid, Some(Instant::now() + self.patience));
+            self.set_due(pid, Some(Instant::now() + self.delay));
         }
         None
     }
 
-    /// More code is mapped, or less.
+    /// After a change of its executable mappings.
     fn on_mapping(&mut self, pid: u32) -> Option<Finding> {
         let Some(known) = self.known.get_mut(&pid) else {
-            return self.look_again(pid);
+            return self.reexamine(pid);
         };
-        let due = known.looked + known.pause();
+        let due = known.examined + known.pause();
         if due > Instant::now() && !known.is_new {
             self.set_due(pid, Some(due));
             return None;
         }
-        self.look_again(pid)
+        self.reexamine(pid)
     }
 
-    /// Says when a process that is known is to be looked at without another event.
+    /// Schedules the next examination of a process, or none.
     fn set_due(&mut self, pid: u32, due: Option<Instant>) {
         if let Some(known) = self.known.get_mut(&pid) {
             if let Some(before) = known.due.take() {
@@ -212,18 +209,18 @@ impl Discovery {
         }
     }
 
-    fn look_again(&mut self, pid: u32) -> Option<Finding> {
+    fn reexamine(&mut self, pid: u32) -> Option<Finding> {
         let parent = self.known.get(&pid).and_then(|known| known.process.parent);
-        self.look(pid, parent)
+        self.open_and_examine(pid, parent)
     }
 
-    fn look(&mut self, pid: u32, parent: Option<u32>) -> Option<Finding> {
-        // A process that is gone keeps the name that it had.
+    fn open_and_examine(&mut self, pid: u32, parent: Option<u32>) -> Option<Finding> {
+        // A process that has exited keeps its name.
         let process = Process::open(pid).ok()?;
         Some(self.examine(process, parent).0)
     }
 
-    /// Looks for Python in a process and learns what it is; if that is none, also why.
+    /// Detects the interpreter of a process; also returns why there is none.
     fn examine(
         &mut self,
         opened: Process,
@@ -245,11 +242,11 @@ impl Discovery {
             }
             Err(error) => (None, Some(error)),
         };
-        self.learn(&process);
+        self.insert(&process);
         if obstacle.as_ref().is_some_and(is_early)
             && let Some(known) = self.known.get(&process.pid)
         {
-            let due = known.looked + known.pause();
+            let due = known.examined + known.pause();
             self.set_due(process.pid, Some(due));
         }
         let finding = Finding {
@@ -260,22 +257,22 @@ impl Discovery {
         (finding, obstacle)
     }
 
-    fn learn(&mut self, process: &profile::Process) {
+    fn insert(&mut self, process: &profile::Process) {
         let pid = process.pid;
         let now = Instant::now();
-        let looks = match self.known.get(&pid) {
-            Some(known) if now.duration_since(known.looked) < QUIET => known.looks + 1,
+        let examinations = match self.known.get(&pid) {
+            Some(known) if now.duration_since(known.examined) < QUIET => known.examinations + 1,
             _ => 0,
         };
-        // More are sampled without a name.
+        // Processes beyond are sampled without a name.
         if self.known.len() >= MAX_PROCESSES && !self.known.contains_key(&pid) {
             return;
         }
         self.set_due(pid, None);
         let known = Known {
             process: process.clone(),
-            looks,
-            looked: now,
+            examinations,
+            examined: now,
             due: None,
             is_new: false,
         };
@@ -283,7 +280,7 @@ impl Discovery {
     }
 }
 
-/// Whether a process may just be about to map its interpreter.
+/// Whether a process may be about to map its interpreter.
 fn is_early(error: &python::Error) -> bool {
     matches!(
         error,
@@ -337,7 +334,7 @@ mod tests {
         for _ in 0..12 {
             if discovery.on_event(&mapped).is_none() {
                 let due = discovery.next_due().unwrap();
-                assert!(discovery.look_when_due(due).is_some());
+                assert!(discovery.examine_due(due).is_some());
             }
         }
         assert!(discovery.on_event(&mapped).is_none());
@@ -348,12 +345,12 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_is_not_waited_for() {
         let mut discovery = Discovery::default();
-        discovery.learn(&profile::Process {
+        discovery.insert(&profile::Process {
             pid: u32::MAX,
             ..profile::Process::default()
         });
         discovery.set_due(u32::MAX, Some(Instant::now()));
-        assert!(discovery.look_when_due(Instant::now()).is_none());
+        assert!(discovery.examine_due(Instant::now()).is_none());
         assert_eq!(discovery.next_due(), None);
         let exited = event(ProcessEventKind::EXITED, u32::MAX, 0);
         assert!(discovery.on_event(&exited).is_none());
@@ -361,13 +358,13 @@ mod tests {
     }
 
     #[test]
-    fn with_patience_a_program_is_looked_at_when_it_is_sampled_or_has_run_for_a_while() {
-        let mut discovery = Discovery::patient(Duration::from_secs(60));
+    fn with_delay_a_program_is_looked_at_when_it_is_sampled_or_has_run_for_a_while() {
+        let mut discovery = Discovery::delayed(Duration::from_secs(60));
         let executed = event(ProcessEventKind::EXECUTED, id(), 0);
         assert!(discovery.on_event(&executed).is_none());
-        assert!(discovery.look_when_due(Instant::now()).is_none());
+        assert!(discovery.examine_due(Instant::now()).is_none());
         let due = discovery.next_due().unwrap();
-        assert!(discovery.look_when_due(due).is_some());
+        assert!(discovery.examine_due(due).is_some());
         assert!(discovery.on_event(&executed).is_none());
         let mapped = event(ProcessEventKind::MAPPED, id(), 0);
         assert!(discovery.on_event(&mapped).is_some());

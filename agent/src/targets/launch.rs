@@ -1,7 +1,7 @@
-//! Starts a program that waits, before its first instruction, until it is sampled.
+//! Starts a program paused before its exec, so that it is sampled from its first instruction.
 //!
-//! Invariants: the program's standard input, output and error are the agent's own; it never runs
-//! without the agent: when that gives up before, the program is not started at all.
+//! Invariants: the program's standard input, output and error are the agent's own; if the agent
+//! fails before it releases the program, the program is never executed.
 
 use std::{
     ffi::OsString,
@@ -19,12 +19,12 @@ use rustix::process::{Pid, Signal, getpgrp, kill_process};
 /// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no such program, or it may not be run.
+    /// The program does not exist or may not be executed.
     #[error("cannot run '{}'", program.display())]
     Run {
-        /// What was asked for.
+        /// The program.
         program: OsString,
-        /// What the system said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// Processes or pipes ran out.
@@ -32,7 +32,7 @@ pub enum Error {
     Start(#[source] io::Error),
 }
 
-/// A process that is about to run a program.
+/// A child process that is paused before exec.
 #[derive(Debug)]
 pub struct PausedChild {
     pid: u32,
@@ -41,27 +41,26 @@ pub struct PausedChild {
     started: JoinHandle<io::Result<Child>>,
 }
 
-/// What the process writes to say which it is, and what it reads to go on.
+/// The byte that releases the child.
 const GO: u8 = 1;
 
 impl PausedChild {
-    /// Makes the process.
+    /// Forks the child.
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn new(program: &OsString, arguments: &[OsString]) -> Result<Self, Error> {
         let (mut told, tell) = io::pipe().map_err(Error::Start)?;
         let (wait, go) = io::pipe().map_err(Error::Start)?;
         let mut command = Command::new(program);
         command.args(arguments);
         let (tell_fd, wait_fd, go_fd) = (tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
-        // SAFETY: only calls that may follow a fork are made, on descriptors that are open until
-        // the program is run.
+        // SAFETY: only async-signal-safe calls are made, on descriptors that stay open until exec.
         unsafe {
             command.pre_exec(move || announce_and_wait(tell_fd, wait_fd, go_fd));
         }
-        // Starting a process returns when its program runs, which it does not until told.
+        // `spawn` returns after exec, which waits for the release.
         let started = thread::spawn(move || {
             let child = command.spawn();
             drop((tell, wait));
@@ -82,19 +81,19 @@ impl PausedChild {
         }
     }
 
-    /// Its id.
+    /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Lets it run its program.
+    /// Lets it execute its program.
     ///
     /// # Errors
     ///
-    /// When there is no such program.
+    /// When the program cannot be executed.
     pub fn release(mut self) -> Result<Program, Error> {
-        // If nobody reads it the process is gone, which is told below.
+        // If the child is gone, joining it below returns the error.
         let _ = self.go.write_all(&[GO]);
         let child = self
             .started
@@ -110,13 +109,13 @@ impl PausedChild {
     }
 }
 
-/// Says which process this is, and waits for the word to go on.
+/// In the child: sends its id and waits for the release.
 fn announce_and_wait(tell: RawFd, wait: RawFd, go: RawFd) -> io::Result<()> {
     use rustix::{fd::BorrowedFd, io};
 
-    // SAFETY: all three are open: this process is a copy of the one that opened them.
+    // SAFETY: all three are open: the child inherited them.
     let (tell, wait) = unsafe {
-        // With its own copy of the other end open it would wait for itself.
+        // With its own copy of the write end open it would never see the end of the pipe.
         io::close(go);
         (BorrowedFd::borrow_raw(tell), BorrowedFd::borrow_raw(wait))
     };
@@ -128,33 +127,33 @@ fn announce_and_wait(tell: RawFd, wait: RawFd, go: RawFd) -> io::Result<()> {
     }
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct Program(Child);
 
 impl Program {
-    /// Waits for its end, and gives the status with which a shell would report it.
+    /// Waits for its exit, and returns its status as a shell does.
     ///
     /// # Errors
     ///
-    /// When somebody else has waited for it.
+    /// When it was already waited for.
     pub fn wait(&mut self) -> io::Result<ExitCode> {
         self.0.wait().map(shell_status)
     }
 
-    /// Passes a signal on, unless it came from a terminal, which has sent it to the program too.
+    /// Forwards a signal, unless a terminal has sent it to the program too.
     pub fn pass_on(&self, signal: Signal) {
         if is_from_terminal(signal) {
             return;
         }
         if let Some(pid) = Pid::from_raw(self.0.id().cast_signed()) {
-            // It may have ended, and nobody has waited for it yet: the id is still its own.
+            // It was not waited for yet, so the id is still its own.
             let _ = kill_process(pid, signal);
         }
     }
 }
 
-/// Whether a terminal sends this signal, and to this process as well.
+/// Whether a terminal sends this signal to the whole process group.
 fn is_from_terminal(signal: Signal) -> bool {
     let is_key = [Signal::INT, Signal::QUIT, Signal::TSTP].contains(&signal);
     is_key
@@ -164,7 +163,7 @@ fn is_from_terminal(signal: Signal) -> bool {
             .is_some_and(|foreground| foreground == getpgrp())
 }
 
-/// 128 and the number of the signal that ended it, else its own status.
+/// Its exit status, or 128 plus the number of the signal that ended it.
 fn shell_status(status: ExitStatus) -> ExitCode {
     let code = status
         .code()

@@ -1,4 +1,4 @@
-//! How native walks of a process end, as the samples of a moment show it.
+//! Where unwinding of native stacks ends, in a second of samples.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,18 +7,18 @@ use crate::{
     profile::{Profile, Reached},
 };
 
-/// What the samples of a moment show.
+/// What the samples show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// How long the moment was.
+    /// Time sampled.
     pub duration: Duration,
-    /// Samples whose native frames were looked for.
+    /// Samples whose native stack was unwound.
     pub walked: u64,
-    /// Those of them whose frames lead to the process's entry or the thread's start.
+    /// Those with complete native stacks.
     pub whole: u64,
-    /// Where the others end, in samples, the most frequent first.
+    /// Where the others end, with their samples, most first.
     pub ends: Vec<(String, u64)>,
-    /// What else the profile lacks, in sentences.
+    /// Other losses, in sentences.
     pub losses: Vec<String>,
 }
 

@@ -1,10 +1,10 @@
-//! Whether a process can be profiled, how that is known, and what to do if it cannot.
+//! `agent doctor`: whether a process can be profiled, why not, and what to do.
 //!
-//! It is first looked at from the outside, then sampled for a moment as a capture would.
+//! The process is first examined from outside, then sampled for a second as a capture would.
 //!
-//! Invariants: to look at a process loads nothing into the kernel; to sample it loads the kernel
-//! half, which is gone a moment later; the process is never stopped and nothing in it changes;
-//! whatever is wrong is part of the report, which is always made.
+//! Invariants: the examination loads nothing into the kernel; sampling loads the BPF programs for
+//! that second; the process is never stopped and nothing in it changes; whatever is wrong is part of
+//! the report, which is always complete.
 
 mod measured;
 mod native;
@@ -37,7 +37,7 @@ use crate::{
 pub use measured::Measured;
 pub use native::{Contents, NativeCode, NativeFile, RunTime, Symbols};
 
-/// `agent doctor`: says how a process is seen; fails when it cannot be profiled.
+/// Examines a process and prints the report; the status is 1 when it cannot be profiled.
 ///
 /// # Errors
 ///
@@ -56,80 +56,79 @@ pub async fn run(pid: u32) -> anyhow::Result<ExitCode> {
 /// Samples per second, in hertz, as of a capture without options.
 const RATE: u32 = 99;
 
-/// For how long a process is sampled.
+/// Time that a process is sampled.
 const SAMPLED: Duration = Duration::from_secs(1);
 
-/// Most processes below one that does not run Python that are looked at.
+/// Most descendants of a process without Python that are examined.
 const MAX_DESCENDANTS: usize = 64;
 
-/// What was found out about a process.
+/// The report on a process.
 #[derive(Debug)]
 pub struct Report {
-    /// What was asked for.
+    /// Its id.
     pub pid: u32,
-    /// What agent needs of the system.
+    /// Requirements on the system.
     pub requirements: Vec<Requirement>,
     /// The process.
     pub process: Result<About, process::Error>,
-    /// Its interpreter; [`None`] when there is no process to look at.
+    /// Its interpreter; [`None`] when there is no such process.
     pub python: Option<Result<Interpreter, python::Error>>,
-    /// Its threads, if it has an interpreter that could be read from the outside.
+    /// Its threads, if its interpreter could be read from outside.
     pub threads: Option<Result<Threads, remote::Error>>,
-    /// If it does not run Python, the processes below it that do, and their versions: what starts
-    /// a program is often something else.
+    /// If it does not run Python, its descendants that do, with their versions: programs are often
+    /// started by wrappers.
     pub descendants: Vec<(u32, Version)>,
-    /// Its code; [`None`] when there is no process to look at.
+    /// Its native code; [`None`] when there is no such process.
     pub native: Option<Result<NativeCode, process::Error>>,
-    /// What samples of it have shown, or why there could be none; [`None`] as long as it was not
-    /// sampled.
+    /// What its samples show, or why there are none; [`None`] until it was sampled.
     pub measured: Option<Result<Measured, String>>,
 }
 
-/// A process that was found.
+/// A running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// The kernel's name of it.
+    /// Its comm.
     pub name: String,
-    /// What it runs.
+    /// Its executable.
     pub executable: PathBuf,
     /// Its id in each PID namespace, that of the agent's `/proc` first.
     pub namespace_pids: Vec<u32>,
-    /// Whether it sees other files than the agent; [`None`] when that may not be known.
+    /// Whether it has another mount namespace than the agent; [`None`] when that may not be read.
     pub has_own_mounts: Option<bool>,
 }
 
-/// How the threads of an interpreter look from the outside, which is a proof of its layout.
+/// Threads of an interpreter as read from outside, which verifies its layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
-    /// Threads that run Python, or wait in it.
-    pub whole: usize,
-    /// Threads whose stack did not lead to its root, which may happen to one that runs.
-    pub broken: usize,
-    /// Frames in all of them.
+    /// Threads with complete stacks.
+    pub complete: usize,
+    /// Threads with truncated stacks, which happens to threads that run meanwhile.
+    pub truncated: usize,
+    /// Frames of all threads.
     pub frames: usize,
 }
 
 impl Threads {
     fn of(stacks: &[ThreadStack]) -> Self {
-        let is_broken =
+        let is_truncated =
             |stack: &&ThreadStack| !matches!(stack.end, WalkEnd::ROOT | WalkEnd::NO_FRAME);
-        let broken = stacks.iter().filter(is_broken).count();
+        let truncated = stacks.iter().filter(is_truncated).count();
         Self {
-            whole: stacks.len() - broken,
-            broken,
+            complete: stacks.len() - truncated,
+            truncated,
             frames: stacks.iter().map(|stack| stack.frames.len()).sum(),
         }
     }
 }
 
-/// Finds out all that is known about a process before it is sampled.
+/// Examines a process from outside.
 #[must_use]
 pub fn examine(pid: u32) -> Report {
     let found = Process::open(pid);
     let mut detector = Detector::default();
     let python = found.as_ref().ok().map(|process| detector.detect(process));
     let descendants = match &python {
-        Some(Err(python::Error::NotPython { .. })) => pythons_below(pid, &mut detector),
+        Some(Err(python::Error::NotPython { .. })) => python_descendants(pid, &mut detector),
         _ => Vec::new(),
     };
     let threads = match (&found, &python) {
@@ -151,7 +150,7 @@ pub fn examine(pid: u32) -> Report {
     }
 }
 
-fn pythons_below(pid: u32, detector: &mut Detector) -> Vec<(u32, Version)> {
+fn python_descendants(pid: u32, detector: &mut Detector) -> Vec<(u32, Version)> {
     process::descendants(pid)
         .into_iter()
         .take(MAX_DESCENDANTS)
@@ -192,9 +191,9 @@ impl Report {
         self.obstacles().is_empty()
     }
 
-    /// What is in the way of a capture; each says what to do.
+    /// What prevents a capture, each with what to do.
     ///
-    /// A process without Python is none: it has native frames.
+    /// A missing interpreter does not: there are native frames.
     #[must_use]
     pub fn obstacles(&self) -> Vec<String> {
         let unmet = self

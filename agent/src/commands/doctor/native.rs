@@ -1,5 +1,4 @@
-//! What native frames of a process can be made of: how its files say that their code is unwound,
-//! and which of their functions have names.
+//! Native code of a process: which files have unwind tables, and which have symbols.
 
 use std::{
     collections::HashSet,
@@ -20,69 +19,69 @@ use crate::{
     symbolize::perf_map::PerfMap,
 };
 
-/// First address that no process has: from here on the kernel has code of its own.
+/// First address of the kernel's half of the address space.
 const KERNEL: u64 = 1 << 63;
 
-/// The code of a process.
+/// Native code of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NativeCode {
-    /// The files that are mapped executable.
+    /// Files that are mapped executable.
     pub files: Vec<NativeFile>,
-    /// The code that was made at run time, if there is any.
+    /// Code generated at run time, if there is any.
     pub run_time: Option<RunTime>,
 }
 
-/// Code that was made at run time.
+/// Code generated at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTime {
-    /// Where the map with its names would be, as the process sees it.
+    /// Path of its perf map, as the process sees it.
     pub map: PathBuf,
-    /// Whether there is one.
+    /// Whether the perf map exists.
     pub has_map: bool,
 }
 
 /// A file that is mapped executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeFile {
-    /// Its name, without folders.
+    /// Its file name.
     pub name: String,
-    /// What is in it; [`None`] if it could not be read.
+    /// Its contents; [`None`] if it could not be read.
     pub contents: Option<Contents>,
 }
 
-/// What a file tells of its code.
+/// Unwind tables and symbols of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Whether it has call-frame information that rules could be made of.
+    /// Whether it has call-frame information that compiles to unwind rows.
     pub has_unwind_table: bool,
-    /// Which of its functions have names.
+    /// Its symbols.
     pub symbols: Symbols,
-    /// Whether there is debugging information, in it or for it: lines and inlined functions.
+    /// Whether it has DWARF, in it or in a debug file: lines and inlined functions.
     pub has_debug_info: bool,
 }
 
-/// Which functions of a file have names.
+/// Symbols of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbols {
-    /// All.
+    /// A full symbol table.
     All,
-    /// Those that other files can use.
+    /// Only exported symbols.
     Exported,
     /// None.
     None,
 }
 
 impl NativeCode {
-    /// Looks at all that a process has mapped executable.
+    /// Examines all executable mappings of a process.
     ///
     /// # Errors
     ///
-    /// When the process has gone or may not be looked at.
+    /// When the process has exited or may not be read.
     pub(crate) fn of(process: &Process) -> Result<Self, process::Error> {
         let mut code = Executables::default();
         let mappings = code.look(process)?;
         let is_file = |mapping: &&Mapping| mapping.executable != Mapping::ANONYMOUS;
-        // Of a file several parts may be mapped.
+        // Several parts of a file may be mapped.
         let files: HashSet<u32> = mappings
             .iter()
             .filter(is_file)
@@ -151,7 +150,7 @@ impl Symbols {
     }
 }
 
-/// Whether a table of symbols is there and has functions.
+/// Whether a symbol table exists and has functions.
 fn has_functions<S: Source>(elf: &Elf<S>, which: Which) -> bool {
     let mut is_any = false;
     elf.symbol_table(which)

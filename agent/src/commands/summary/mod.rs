@@ -1,7 +1,7 @@
-//! What the user sees on standard error: a line of progress, then a summary.
+//! The summary of a profile, printed on standard error.
 //!
-//! Invariants: nothing that is not a terminal sees progress; a name from another process cannot
-//! steer the terminal; a line of progress or of a table is no wider than the terminal.
+//! Invariants: a name from another process cannot control the terminal; no row of a table is wider
+//! than the terminal.
 
 mod rank;
 mod summary;

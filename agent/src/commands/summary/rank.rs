@@ -1,4 +1,4 @@
-//! What used the most: the rows of the tables.
+//! The rows of the tables: functions and processes with the most samples.
 
 use std::{
     cmp::Reverse,
@@ -7,20 +7,20 @@ use std::{
 
 use crate::profile::{FrameKind, Line, Location, ProcessIndex, Profile};
 
-/// Stands for all functions of an executable that could not be told.
+/// Stands for all functions of an executable without symbols.
 const UNNAMED: &str = "[no symbol]";
 
-/// What a function used.
+/// Samples of a function.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FunctionRow {
     pub(crate) function: Named,
-    /// Samples in which it ran itself.
+    /// Samples with the function as the leaf.
     pub(crate) own: u64,
-    /// Samples in which it was anywhere on the stack, once however often it was there.
+    /// Samples with the function anywhere on the stack, each counted once.
     pub(crate) total: u64,
 }
 
-/// A function as people know it; what reads the same is one.
+/// A function as it is shown; what reads the same is one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -55,7 +55,7 @@ impl Named {
         }
     }
 
-    /// Those of a location, the innermost first.
+    /// The functions of a location, the innermost first.
     fn of(profile: &Profile, location: &Location) -> Vec<Self> {
         if location.lines.is_empty() {
             return vec![Self::new(profile, location, None)];
@@ -67,7 +67,7 @@ impl Named {
     }
 }
 
-/// All functions that were seen, the hottest first.
+/// All functions, most samples first.
 pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
     let mut rows = Vec::new();
     let mut indices = HashMap::new();
@@ -104,12 +104,12 @@ pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
         }
     }
     rows.retain(|row| row.total != 0);
-    // Of equals, the one that was seen first stays first.
+    // The sort is stable: of equals the first one stays first.
     rows.sort_by_key(|row| Reverse((row.own, row.total)));
     rows
 }
 
-/// All processes that were sampled and their samples, the busiest first.
+/// All sampled processes with their samples, most first.
 pub(crate) fn busiest_processes(profile: &Profile) -> Vec<(ProcessIndex, u64)> {
     let ids = 0..u32::try_from(profile.processes.len()).unwrap_or(u32::MAX);
     let mut rows: Vec<_> = ids.map(|id| (ProcessIndex(id), 0)).collect();

@@ -1,4 +1,4 @@
-//! The result in a few lines.
+//! The summary of a profile.
 
 use std::{fmt, time::Duration};
 
@@ -13,17 +13,16 @@ use crate::{
     text::printable,
 };
 
-/// Processes in their table, which is there when there are several.
+/// Rows of the table of processes, which is shown for several.
 const PROCESS_ROWS: usize = 5;
-/// Functions in the table.
+/// Rows of the table of functions.
 const FUNCTION_ROWS: usize = 10;
-/// Columns that are assumed where standard error is not a terminal.
+/// Columns where standard error is not a terminal.
 const DEFAULT_WIDTH: usize = 100;
-/// Fewest columns that a function or a process gets, however narrow the terminal is.
+/// Least columns of a function or a process.
 const MIN_NAME_WIDTH: usize = 20;
 
-/// The result in a few lines: the process, or the busiest ones, the hottest functions, what is not
-/// there.
+/// The process or the busiest ones, the hottest functions, and what was lost.
 #[derive(Debug)]
 pub struct Summary<'a> {
     profile: &'a Profile,
@@ -31,13 +30,13 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// The summary of a profile, as wide as standard error.
+    /// A summary as wide as standard error.
     #[must_use]
     pub fn new(profile: &'a Profile) -> Self {
         let columns = Term::stderr().size_checked().map(|(_, columns)| columns);
         Self {
             profile,
-            // Serial lines and some containers' terminals say that they have none.
+            // Serial lines and terminals of some containers report a width of 0.
             width: columns
                 .filter(|&columns| columns != 0)
                 .map_or(DEFAULT_WIDTH, usize::from),
@@ -217,7 +216,7 @@ fn function_text(function: &Named, width: usize) -> String {
     }
 }
 
-/// The id of a process; nothing for several of a service.
+/// The id of a process; empty for several processes of a service.
 fn pid_text(process: &Process) -> String {
     match process.pid {
         0 => String::new(),

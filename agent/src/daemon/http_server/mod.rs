@@ -1,15 +1,14 @@
-//! Answers whoever asks over HTTP how the agent is doing, or for a profile.
+//! The HTTP server: metrics, health, and profiles on demand.
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/metrics` | metrics, as Prometheus takes them: as `OpenMetrics` for those who ask for it |
-//! | `/healthz` | whether the agent goes on |
+//! | `/metrics` | metrics in the text format of Prometheus, or of `OpenMetrics` if the client accepts it |
+//! | `/healthz` | whether the main loop responds |
 //! | `/readyz` | whether it samples |
-//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `pid=` or any label, as in `service_name=web`, chooses processes |
+//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `pid=` or any label, as in `service_name=web`, selects processes |
 //!
-//! Invariants: whoever asks waits, and the agent never does; what is asked for is bounded. There
-//! are no secrets in what is answered but names of functions, files and processes: the address is
-//! one of this machine alone unless it is said otherwise.
+//! Invariants: clients wait for the main loop, which never waits for them; requests are bounded.
+//! Responses have names of functions, files and processes: the default address is loopback.
 
 #[cfg(test)]
 mod tests;
@@ -37,68 +36,68 @@ use tokio::{
 
 use crate::daemon::telemetry::classic;
 
-/// How long the loop may take to answer before it is not healthy.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time in which the main loop must respond to be healthy.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Requests that may wait.
-const WAITING: usize = 64;
+/// Capacity of the request queue.
+const QUEUE_LENGTH: usize = 64;
 
-/// Seconds of a profile for which none are given, and the most.
+/// Default and greatest duration of a profile, in seconds.
 const SECONDS: f64 = 30.0;
 const MAX_SECONDS: f64 = 300.0;
 
-/// What somebody asks for.
+/// A request to the main loop.
 #[derive(Debug)]
 pub enum Request {
     /// The metrics.
     Metrics(oneshot::Sender<String>),
-    /// A sign of life.
+    /// A health check.
     Health(oneshot::Sender<()>),
     /// A profile.
     Profile(ProfileRequest),
 }
 
-/// A profile that somebody asks for.
+/// A request for a profile.
 #[derive(Debug)]
 pub struct ProfileRequest {
-    /// Of so long, from now on.
+    /// Its duration from now on.
     pub duration: Duration,
-    /// Of this process alone.
+    /// Only this process.
     pub pid: Option<u32>,
-    /// Of processes with these labels alone.
+    /// Only processes with these labels.
     pub labels: Vec<(String, String)>,
-    /// Who waits for it.
+    /// Receives the profile.
     pub reply: oneshot::Sender<Vec<u8>>,
 }
 
-/// Why nobody can ask.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen at {address} ({source}): choose another address with `listen`, or `off`")]
 pub struct Error {
     /// The address.
     pub address: SocketAddr,
-    /// What the kernel said.
+    /// The error of the kernel.
     pub source: io::Error,
 }
 
-/// Hears what is asked.
+/// The server, seen from the main loop.
 #[derive(Debug)]
 pub struct Listener {
     requests: mpsc::Receiver<Request>,
-    /// Kept, so that the channel stays open when nobody listens.
+    /// Keeps the channel open where there is no server.
     _requests: mpsc::Sender<Request>,
     address: Option<SocketAddr>,
     server: Option<JoinHandle<()>>,
 }
 
 impl Listener {
-    /// Listens at an address, if there is one.
+    /// Starts the server, if an address is given.
     ///
     /// # Errors
     ///
-    /// When the address cannot be had.
+    /// When the address cannot be bound.
     pub async fn start(address: Option<SocketAddr>) -> Result<Self, Error> {
-        let (sender, requests) = mpsc::channel(WAITING);
+        let (sender, requests) = mpsc::channel(QUEUE_LENGTH);
         let mut listener = Self {
             requests,
             _requests: sender.clone(),
@@ -111,20 +110,20 @@ impl Listener {
             listener.address = Some(socket.local_addr().map_err(failed)?);
             let serve = axum::serve(socket, router(sender)).into_future();
             listener.server = Some(tokio::spawn(async {
-                // It never ends by itself.
+                // It serves until the task is dropped.
                 let _ = serve.await;
             }));
         }
         Ok(listener)
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// What is asked next. It may be dropped at any time and called again.
+    /// The next request. Cancel safe.
     pub async fn next(&mut self) -> Request {
         match self.requests.recv().await {
             Some(request) => request,
@@ -153,7 +152,7 @@ fn router(requests: mpsc::Sender<Request>) -> Router {
 }
 
 async fn metrics(State(requests): Requests, headers: HeaderMap) -> Response {
-    let Some(text) = ask(&requests, Request::Metrics, PATIENCE).await else {
+    let Some(text) = ask(&requests, Request::Metrics, RESPONSE_TIMEOUT).await else {
         return busy();
     };
     let (kind, text) = if takes_openmetrics(&headers) {
@@ -165,7 +164,7 @@ async fn metrics(State(requests): Requests, headers: HeaderMap) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Whether who asks names the format, as Prometheus does.
+/// Whether the client accepts `OpenMetrics`, as Prometheus does.
 fn takes_openmetrics(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).into_iter();
     accepted
@@ -174,7 +173,7 @@ fn takes_openmetrics(headers: &HeaderMap) -> bool {
 }
 
 async fn health(State(requests): Requests) -> Response {
-    match ask(&requests, Request::Health, PATIENCE).await {
+    match ask(&requests, Request::Health, RESPONSE_TIMEOUT).await {
         Some(()) => "ok\n".into_response(),
         None => busy(),
     }
@@ -202,7 +201,7 @@ async fn profile(
         })
     };
     let began = Instant::now();
-    match ask(&requests, ask_for, duration + PATIENCE).await {
+    match ask(&requests, ask_for, duration + RESPONSE_TIMEOUT).await {
         Some(pprof) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/octet-stream"),
@@ -214,7 +213,7 @@ async fn profile(
             (headers, pprof).into_response()
         }
         None if began.elapsed() < duration => {
-            let message = "too many profiles are being made: try again later\n";
+            let message = "too many profiles are in progress: try again later\n";
             (StatusCode::TOO_MANY_REQUESTS, message).into_response()
         }
         None => busy(),
@@ -230,7 +229,7 @@ fn busy() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
 }
 
-/// Asks, and waits for the answer.
+/// Sends a request to the main loop and waits for its response.
 async fn ask<T>(
     requests: &mpsc::Sender<Request>,
     request: impl FnOnce(oneshot::Sender<T>) -> Request,

@@ -1,4 +1,4 @@
-//! The API server of the cluster: the pods of this node alone, page by page.
+//! The API server of the cluster: the pods of this node, page by page.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub(super) struct ApiServer {
 }
 
 impl ApiServer {
-    /// The one there is asked for the pods of this node.
+    /// A client for the pods of this node.
     pub(super) fn new(http: HttpConfig, node: &str) -> Result<Self, HttpConfigError> {
         let client = Client::new(http, Version::Http1)?.expecting(MAX_LIST_BYTES);
         let node = encoded(node);
@@ -34,12 +34,12 @@ impl ApiServer {
     async fn list(&self) -> Result<PodList, FetchError> {
         let mut list = PodList::default();
         let mut room = MAX_LIST_BYTES;
-        // What its cache has will do. What continues a page says itself of when that was.
+        // A list from its cache is enough; continuation tokens name their version themselves.
         let mut path = format!("{}&resourceVersion=0", self.path);
         for _ in 0..MAX_PAGES {
             let page = self.client.get(&path).await?;
             room = room.checked_sub(page.len()).ok_or(FetchError::TooLong)?;
-            // It takes milliseconds, which the thread that samples are read on has not.
+            // Parsing takes milliseconds, too long for the thread that drains the ring buffer.
             let read = spawn_blocking(move || list.read_page(&page).map(|next| (list, next)));
             let (read, next) = read.await??;
             list = read;
@@ -82,14 +82,14 @@ impl Fetch for ApiServer {
     }
 }
 
-/// A text as the value of a parameter of an address.
+/// Percent-encodes the value of a query parameter.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(byte.into());
         } else {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }

@@ -1,4 +1,4 @@
-//! What everybody who knows pods can do.
+//! The interface of sources of pod lists.
 
 use std::future::Future;
 
@@ -9,30 +9,30 @@ use crate::{
     targets::labels::pods::{Damaged, PodList},
 };
 
-/// Most bytes of a list; a pod takes some ten thousand.
+/// Most bytes of a list; a pod takes about ten thousand.
 pub const MAX_LIST_BYTES: usize = 32 << 20;
 
 /// The status of a list that cannot be continued.
 const GONE: Code = Code::Http(410);
 
-/// Somebody who knows the pods and containers of this node.
+/// A source of lists of the pods and containers of this node.
 pub trait Fetch: Send + Sync + 'static {
-    /// What it is called in metrics.
+    /// Its name in metrics.
     const NAME: &'static str;
 
-    /// Whether there is anybody to ask.
-    fn is_there(&self) -> bool {
+    /// Whether it exists on this node.
+    fn is_available(&self) -> bool {
         true
     }
 
-    /// Gives all that it knows now.
+    /// Requests the present list.
     fn fetch(&self) -> impl Future<Output = Result<PodList, FetchError>> + Send;
 
-    /// What somebody has to do about a failure of this kind, where that is known.
+    /// What the user can do about a failure of this kind.
     fn advice(kind: Kind) -> Option<&'static str>;
 }
 
-/// Why there is no list.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The request failed.
@@ -42,10 +42,10 @@ pub enum FetchError {
     #[error(transparent)]
     Document(#[from] Damaged),
     /// A message cannot be read.
-    #[error("the answer is damaged ({0})")]
+    #[error("the response is malformed ({0})")]
     Message(#[from] prost::DecodeError),
-    /// Nobody has read it.
-    #[error("the list of pods was not read ({0})")]
+    /// The task that parses it has failed.
+    #[error("the list of pods was not parsed ({0})")]
     Unread(#[from] JoinError),
     /// It is too long.
     #[error("the list of pods is longer than {MAX_LIST_BYTES} bytes")]
@@ -53,7 +53,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// The kind of failure; what cannot be read is like what is cut.
+    /// The kind of failure; malformed responses count as closed connections.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -63,7 +63,7 @@ impl FetchError {
         }
     }
 
-    /// Whether the list has changed so much since it was begun that it cannot be continued.
+    /// Whether the list has expired between its pages.
     pub(super) fn is_expired(&self) -> bool {
         matches!(self, Self::Request(Failure::Answered { code, .. }) if *code == GONE)
     }

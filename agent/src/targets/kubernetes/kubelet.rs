@@ -1,6 +1,6 @@
-//! The node's kubelet: all its pods at once, also those that the API server does not know.
+//! The node's kubelet: all its pods at once, static pods included.
 //!
-//! Its port 10250 wants a token and TLS; its read-only port 10255, where it still has one, nothing.
+//! Its port 10250 needs a token and TLS; its read-only port 10255, where enabled, neither.
 
 use tokio::task::spawn_blocking;
 

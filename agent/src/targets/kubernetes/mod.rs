@@ -1,19 +1,19 @@
-//! Asks what the pods and containers of this node are called.
+//! Requests metadata of the pods and containers of this node.
 //!
 //! ```text
 //! UnknownContainers ─► API server or kubelet ─► runtime, if need be ─► PodLists
 //! ```
 //!
-//! The API server or the kubelet lists pods with their labels, for those who may ask. What neither
-//! knows is asked of the container runtime, by the interface that the kubelet itself uses: root on
-//! the node may. All of this is done by a task of its own, which [`Names`] stands for.
+//! The API server or the kubelet lists pods with their labels, given credentials. Containers in
+//! neither list are requested from the container runtime, by the interface that the kubelet uses,
+//! which only root may. A task of its own does this; [`PodMetadata`] is its handle.
 //!
-//! The list of the API server is of its cache, however old: many agents that each ask for a few
-//! pods cost it little that way.
+//! The API server's list comes from its cache, however old: so many agents with a few pods each cost
+//! it little.
 //!
-//! Invariants: whoever asks never waits; what is asked is bounded in time, and what is answered in
-//! size; who fails is left alone for longer and longer, and told of once, with what to do; files
-//! with tokens and certificates are read again when they change.
+//! Invariants: no caller waits; requests have timeouts, responses a bounded size; a source that fails
+//! is retried with back-off and logged once, with what to do; files with tokens and certificates are
+//! read again when they change.
 
 mod api_server;
 mod fetch;
@@ -43,12 +43,12 @@ use crate::{
     targets::labels::pods::{PodLists, UnknownContainers},
 };
 
-/// Where the token and the certificates of a pod's service account are.
+/// The token and the certificates of a pod's service account.
 pub const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// See [`TOKEN_FILE`].
 pub const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
-/// Where container runtimes listen, below the host's root: containerd, also that of k3s, k0s and
+/// Sockets of container runtimes, below the host's root: containerd, also that of k3s, k0s and
 /// `MicroK8s`; CRI-O; Docker's.
 pub const SOCKETS: [&str; 6] = [
     "run/containerd/containerd.sock",
@@ -59,60 +59,60 @@ pub const SOCKETS: [&str; 6] = [
     "run/cri-dockerd.sock",
 ];
 
-/// For how long a connection is waited for, unless it is said.
+/// Default timeout of connecting.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// For how long an answer is waited for, unless it is said.
+/// Default timeout of a request.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who is asked.
+/// Sources of pod metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Who lists the pods of this node, if anybody.
+    /// The list of the pods of this node, if it is requested.
     pub lists: Option<Lists>,
-    /// Where the container runtime may listen: the first that answers is asked.
+    /// Where the container runtime may listen: the first that responses is pending.
     pub sockets: Vec<PathBuf>,
 }
 
-/// Who lists the pods of this node.
+/// A list of the pods of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists {
-    /// What it is.
+    /// Its source.
     pub by: By,
-    /// Where it is, and who we are.
+    /// Its address and the credentials.
     pub http: HttpConfig,
 }
 
-/// What can list the pods of a node.
+/// A source of lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     /// The API server of the cluster.
     ApiServer {
-        /// What it calls this node.
+        /// The name of this node.
         node: String,
     },
-    /// The node's own kubelet.
+    /// The kubelet of this node.
     Kubelet,
 }
 
-/// The task that asks; it ends when this is dropped.
-pub struct Names {
-    questions: mpsc::Sender<UnknownContainers>,
-    answers: mpsc::Receiver<PodLists>,
+/// Handle of the task that requests lists, which ends when this is dropped.
+pub struct PodMetadata {
+    requests: mpsc::Sender<UnknownContainers>,
+    responses: mpsc::Receiver<PodLists>,
     shared: Shared,
     task: JoinHandle<()>,
 }
 
 impl Config {
-    /// Whether anybody is asked.
+    /// Whether there is any source.
     #[must_use]
     pub fn asks(&self) -> bool {
         self.lists.is_some() || !self.sockets.is_empty()
     }
 }
 
-impl Names {
-    /// Begins, without asking anybody yet.
+impl PodMetadata {
+    /// Starts the task, which sends no request yet.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ impl Names {
     /// Outside of a runtime of tokio.
     pub fn start(config: &Config) -> Result<Self, HttpConfigError> {
         let shared = Shared::default();
-        let (questions, asked) = mpsc::channel(1);
-        let (told, answers) = mpsc::channel(1);
+        let (requests, pending) = mpsc::channel(1);
+        let (sender, responses) = mpsc::channel(1);
         let runtime = || {
             let sockets = config.sockets.clone();
             (!sockets.is_empty()).then(|| Source::new(Runtime::new(sockets), &shared))
@@ -136,46 +136,46 @@ impl Names {
                 http,
             }) => {
                 let lists = Source::new(ApiServer::new(http, &node)?, &shared);
-                tokio::spawn(Worker::new(Some(lists), runtime()).run(asked, told))
+                tokio::spawn(Worker::new(Some(lists), runtime()).run(pending, sender))
             }
             Some(Lists {
                 by: By::Kubelet,
                 http,
             }) => {
                 let lists = Source::new(Kubelet::new(http)?, &shared);
-                tokio::spawn(Worker::new(Some(lists), runtime()).run(asked, told))
+                tokio::spawn(Worker::new(Some(lists), runtime()).run(pending, sender))
             }
-            None => tokio::spawn(Worker::<Kubelet>::new(None, runtime()).run(asked, told)),
+            None => tokio::spawn(Worker::<Kubelet>::new(None, runtime()).run(pending, sender)),
         };
         Ok(Self {
-            questions,
-            answers,
+            requests,
+            responses,
             shared,
             task,
         })
     }
 
-    /// Asks, unless a question is still waiting. Never waits.
-    pub fn ask(&self, question: UnknownContainers) {
-        let _ = self.questions.try_send(question);
+    /// Requests lists, unless a request is pending. Never waits.
+    pub fn request(&self, containers: UnknownContainers) {
+        let _ = self.requests.try_send(containers);
     }
 
-    /// The next answer; it may never come.
+    /// The next lists, which may never come. Cancel safe.
     pub async fn next(&mut self) -> PodLists {
-        match self.answers.recv().await {
-            Some(answer) => answer,
+        match self.responses.recv().await {
+            Some(lists) => lists,
             None => std::future::pending().await,
         }
     }
 
-    /// How those who are asked are doing.
+    /// The counters of all sources.
     #[must_use]
     pub fn status(&self) -> Vec<Status> {
         self.shared.status()
     }
 }
 
-impl Drop for Names {
+impl Drop for PodMetadata {
     fn drop(&mut self) {
         self.task.abort();
     }

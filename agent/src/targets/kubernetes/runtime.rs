@@ -1,7 +1,6 @@
-//! The container runtime, asked as the kubelet asks it: over a socket, by the Container Runtime
-//! Interface.
+//! The container runtime, over its socket, by the Container Runtime Interface of Kubernetes.
 //!
-//! It knows a container from its start on, and labels of pods as the kubelet has told them to it.
+//! It has containers from their start on, with the labels of their pods.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,17 +17,17 @@ use crate::{
     targets::labels::pods::{Pod, PodList, bounded},
 };
 
-/// What is called; `runtime.v1` is what Kubernetes wants from 1.26 on.
+/// gRPC methods; Kubernetes requires `runtime.v1` from 1.26 on.
 const SANDBOXES: &str = "/runtime.v1.RuntimeService/ListPodSandbox";
 const CONTAINERS: &str = "/runtime.v1.RuntimeService/ListContainers";
 
-/// For how long an answer is waited for; it comes from this machine's memory.
+/// Timeout of a request, which is served from memory on this host.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most bytes of an answer; a container takes some thousand.
+/// Most bytes of a response; a container takes about a thousand.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 
-/// Most pods and most containers that are looked at.
+/// Most pods and most containers of a list.
 const MAX_ITEMS: usize = 16 << 10;
 
 /// Labels that the kubelet adds to those of a pod.
@@ -48,7 +47,7 @@ impl Runtime {
 impl Fetch for Runtime {
     const NAME: &'static str = "runtime";
 
-    fn is_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         self.sockets.iter().any(|socket| socket.exists())
     }
 
@@ -56,8 +55,8 @@ impl Fetch for Runtime {
         let mut result = Ok(PodList::default());
         for socket in self.sockets.iter().filter(|socket| socket.exists()) {
             let client = Client::on_socket(socket, Version::Http2, TIMEOUT);
-            result = ask(&client.expecting(MAX_ANSWER_BYTES)).await;
-            // Who listens there may be no runtime of Kubernetes, as Docker's own containerd is not.
+            result = request(&client.expecting(MAX_ANSWER_BYTES)).await;
+            // The service at a socket may not implement the interface, as Docker's own containerd.
             let is_another = |error: &FetchError| error.kind() == Kind::Unsupported;
             if !result.as_ref().is_err_and(is_another) {
                 break;
@@ -69,25 +68,24 @@ impl Fetch for Runtime {
     fn advice(kind: Kind) -> Option<&'static str> {
         match kind {
             Kind::Unreachable => Some(
-                "only root may ask the container runtime: name another socket as `runtime` in \
+                "only root may connect to the container runtime: name another socket as `runtime` in \
                  `kubernetes`, or `off`",
             ),
-            Kind::Unsupported => Some("it must speak runtime.v1, as containerd from 1.6 on does"),
+            Kind::Unsupported => Some("it must support runtime.v1, as containerd does from 1.6 on"),
             _ => None,
         }
     }
 }
 
-async fn ask(client: &Client) -> Result<PodList, FetchError> {
-    // A request without a filter is a message without a field. Containers first: their pods are
-    // there by then.
+async fn request(client: &Client) -> Result<PodList, FetchError> {
+    // A request without a filter is an empty message. Containers first: their pods exist by then.
     let nothing = grpc::frame(&[], false).unwrap_or_default();
     let containers = grpc::call(client, CONTAINERS, &nothing).await?;
     let sandboxes = grpc::call(client, SANDBOXES, &nothing).await?;
     spawn_blocking(move || read(&sandboxes, &containers)).await?
 }
 
-/// Reads both answers; what is odd in a single item costs that item.
+/// Parses both responses; a malformed item costs that item only.
 pub(super) fn read(sandboxes: &Bytes, containers: &Bytes) -> Result<PodList, FetchError> {
     let sandboxes = ListPodSandboxResponse::decode(sandboxes.clone())?.items;
     let containers = ListContainersResponse::decode(containers.clone())?.containers;

@@ -1,7 +1,7 @@
-//! The messages of `runtime.v1` of the Container Runtime Interface, as far as they are needed.
+//! The messages of `runtime.v1` of the Container Runtime Interface, as far as they are used.
 //!
-//! What there are many of is left undecoded, so that neither a long answer takes more memory than
-//! it has bytes, nor an odd container costs the others.
+//! Repeated messages are left undecoded, so that a long response takes no more memory than it has
+//! bytes, and a malformed container does not cost the others.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Somebody who is asked, and left alone after failures.
+//! A source of lists, with back-off after failures.
 
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -12,16 +12,16 @@ use crate::{
     targets::labels::pods::PodList,
 };
 
-/// Somebody who is asked.
+/// A source of lists.
 pub(super) struct Source<F> {
     fetch: F,
     back_off: BackOff,
-    /// Before when it is not asked again.
+    /// Earliest time of the next request.
     not_before: Option<Instant>,
-    /// How it failed the last time, if it did; told of only when that changes.
+    /// The kind of the last failure, if the last request failed; logged only when it changes.
     trouble: Option<Kind>,
-    /// Whether it has ever answered.
-    is_known: bool,
+    /// Whether a request has ever succeeded.
+    has_succeeded: bool,
     shared: Shared,
 }
 
@@ -33,16 +33,15 @@ impl<F: Fetch> Source<F> {
             back_off: BackOff::new(Retry::default()),
             not_before: None,
             trouble: None,
-            is_known: false,
+            has_succeeded: false,
             shared: shared.clone(),
         }
     }
 
-    /// Its list; [`None`] if it is not there, failed, or has failed so lately that it is left
-    /// alone.
-    pub(super) async fn ask(&mut self) -> Option<PodList> {
-        let is_left_alone = self.not_before.is_some_and(|time| Instant::now() < time);
-        if is_left_alone || !self.fetch.is_there() {
+    /// Requests its list; [`None`] if it is absent, fails, or is in back-off.
+    pub(super) async fn list(&mut self) -> Option<PodList> {
+        let is_in_back_off = self.not_before.is_some_and(|time| Instant::now() < time);
+        if is_in_back_off || !self.fetch.is_available() {
             return None;
         }
         let result = self.fetch.fetch().await;
@@ -66,24 +65,24 @@ impl<F: Fetch> Source<F> {
     fn recover(&mut self, pods: usize) {
         self.back_off.reset();
         self.not_before = None;
-        if self.trouble.take().is_some() || !self.is_known {
-            info!(source = F::NAME, pods, "pods are named");
+        if self.trouble.take().is_some() || !self.has_succeeded {
+            info!(source = F::NAME, pods, "metadata of pods received");
         }
-        self.is_known = true;
+        self.has_succeeded = true;
     }
 
     fn fail(&mut self, error: &FetchError) {
         let kind = error.kind();
-        let asked_to_wait = match error {
+        let retry_after = match error {
             FetchError::Request(failure) => failure.retry_after(),
             _ => None,
         };
-        self.not_before = Some(Instant::now() + self.back_off.wait(asked_to_wait));
+        self.not_before = Some(Instant::now() + self.back_off.wait(retry_after));
         if self.trouble.replace(kind) == Some(kind) {
             return;
         }
         let advice = F::advice(kind).map(|advice| format!("; {advice}"));
         let advice = advice.unwrap_or_default();
-        warn!(source = F::NAME, "pods are not named: {error}{advice}");
+        warn!(source = F::NAME, "no metadata of pods: {error}{advice}");
     }
 }

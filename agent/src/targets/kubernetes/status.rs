@@ -1,4 +1,4 @@
-//! How those who are asked are doing, for whoever publishes metrics.
+//! Counters of the sources, for metrics.
 
 use std::{
     collections::BTreeMap,
@@ -7,20 +7,20 @@ use std::{
 
 use crate::http_client::Kind;
 
-/// How one of those who are asked is doing.
+/// Counters of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// What it is called: `api_server`, `kubelet` or `runtime`.
+    /// `api_server`, `kubelet` or `runtime`.
     pub source: &'static str,
-    /// How often it was asked.
+    /// Requests sent.
     pub requests: u64,
-    /// How often that failed, by the name of the kind of failure.
+    /// Failed requests, by kind.
     pub failures: BTreeMap<&'static str, u64>,
     /// Pods of its last list.
     pub pods: usize,
 }
 
-/// What the task tells.
+/// Counters shared with the task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared(Arc<Mutex<Vec<Status>>>);
 
@@ -32,7 +32,7 @@ impl Shared {
             .clone()
     }
 
-    /// Somebody will be asked.
+    /// Adds a source.
     pub(super) fn add(&self, source: &'static str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(Status {
@@ -41,7 +41,7 @@ impl Shared {
         });
     }
 
-    /// Somebody was asked, and gave so many pods or failed.
+    /// Counts a request.
     pub(super) fn count(&self, source: &'static str, result: Result<usize, Kind>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(status) = all.iter_mut().find(|status| status.source == source) else {

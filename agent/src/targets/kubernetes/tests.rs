@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
-    By, Config, Lists, Names,
+    By, Config, Lists, PodMetadata,
     runtime::read,
     schema::{
         Container, ContainerMetadata, ListContainersResponse, ListPodSandboxResponse, PodSandbox,
@@ -120,7 +120,7 @@ fn strict_kubelet(received: &Received) -> Reply {
 /// Somebody who lists pods, behind TLS, and those who ask for them.
 struct Asked {
     server: Server,
-    names: Names,
+    names: PodMetadata,
     folder: TempDir,
 }
 
@@ -137,7 +137,7 @@ impl Asked {
         http.authentication = Authentication::Bearer(SecretSource::File(file));
         let lists = Some(Lists { by, http });
         let sockets = vec![folder.path().join("runtime.sock")];
-        let names = Names::start(&Config { lists, sockets }).unwrap();
+        let names = PodMetadata::start(&Config { lists, sockets }).unwrap();
         Self {
             server,
             names,
@@ -171,8 +171,8 @@ impl Asked {
     }
 }
 
-async fn ask(names: &mut Names, id: &str) -> PodLists {
-    names.ask(UnknownContainers::from([id.to_owned()]));
+async fn ask(names: &mut PodMetadata, id: &str) -> PodLists {
+    names.request(UnknownContainers::from([id.to_owned()]));
     names.next().await
 }
 
@@ -318,12 +318,12 @@ fn strict_runtime(received: &Received) -> Reply {
     }
 }
 
-fn runtimes(sockets: &[&Path]) -> Names {
+fn runtimes(sockets: &[&Path]) -> PodMetadata {
     let config = Config {
         lists: None,
         sockets: sockets.iter().map(|path| path.to_path_buf()).collect(),
     };
-    Names::start(&config).unwrap()
+    PodMetadata::start(&config).unwrap()
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The task that asks.
+//! The task that requests lists.
 
 use tokio::sync::mpsc;
 
@@ -16,35 +16,35 @@ impl<F: Fetch> Worker<F> {
         Self { lists, runtime }
     }
 
-    /// Answers questions until nobody has any.
+    /// Serves requests until the handle is dropped.
     pub(super) async fn run(
         mut self,
-        mut questions: mpsc::Receiver<UnknownContainers>,
-        answers: mpsc::Sender<PodLists>,
+        mut requests: mpsc::Receiver<UnknownContainers>,
+        responses: mpsc::Sender<PodLists>,
     ) {
-        while let Some(question) = questions.recv().await {
-            let answer = self.answer(&question).await;
-            if answers.send(answer).await.is_err() {
+        while let Some(containers) = requests.recv().await {
+            let lists = self.lists_for(&containers).await;
+            if responses.send(lists).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Asks Kubernetes, and if that does not know all the runtime.
-    async fn answer(&mut self, question: &UnknownContainers) -> PodLists {
-        let mut answer = PodLists::default();
+    /// Requests the list of Kubernetes, and that of the runtime if containers are missing in it.
+    async fn lists_for(&mut self, containers: &UnknownContainers) -> PodLists {
+        let mut lists_found = PodLists::default();
         if let Some(lists) = &mut self.lists {
-            answer.listed = lists.ask().await;
+            lists_found.listed = lists.list().await;
         }
-        let is_complete = answer
+        let is_complete = lists_found
             .listed
             .as_ref()
-            .is_some_and(|list| question.iter().all(|id| list.has(id)));
+            .is_some_and(|list| containers.iter().all(|id| list.has(id)));
         if let Some(runtime) = &mut self.runtime
             && !is_complete
         {
-            answer.running = runtime.ask().await;
+            lists_found.running = runtime.list().await;
         }
-        answer
+        lists_found
     }
 }

@@ -1,4 +1,4 @@
-//! The report as its reader sees it.
+//! The report as text.
 //!
 //! Invariant: names and paths of another process cannot steer the terminal.
 
@@ -79,8 +79,8 @@ impl Report {
             if is_idle {
                 writeln!(
                     formatter,
-                    "But it does not run Python yet, or no more: samples will have no Python \
-                     frames until it does."
+                    "But it does not run Python at present: samples have no Python frames until \
+                     it does."
                 )?;
             }
             if let Some(Err(error)) = &self.python {
@@ -111,13 +111,19 @@ fn write_threads(
 ) -> fmt::Result {
     let text = match threads {
         Ok(Threads {
-            whole,
-            broken: 0,
+            complete,
+            truncated: 0,
             frames,
-        }) => format!("{whole} with {frames} frames in all, read from the outside: all are whole"),
-        Ok(Threads { whole, broken, .. }) => format!(
-            "{whole} with whole stacks, {broken} without, read from the outside (one that runs may \
-             change meanwhile)"
+        }) => {
+            format!("{complete} with {frames} frames, read from outside: all stacks are complete")
+        }
+        Ok(Threads {
+            complete,
+            truncated,
+            ..
+        }) => format!(
+            "{complete} with complete stacks, {truncated} truncated, read from outside (a running \
+             thread may change meanwhile)"
         ),
         Err(error) => error.to_string(),
     };

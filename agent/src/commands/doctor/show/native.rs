@@ -1,4 +1,4 @@
-//! What the report says of native frames.
+//! Native frames in the report.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::{
     text::plural,
 };
 
-/// Most files of a kind that are listed.
+/// Most files listed per finding.
 const MOST_LISTED: usize = 5;
 
-/// Says how native code is unwound, and what has names.
+/// Writes which files have unwind tables and symbols.
 pub(crate) fn write_code(formatter: &mut fmt::Formatter<'_>, code: &NativeCode) -> fmt::Result {
     let files = &*code.files;
     let is_readable = |file: &&NativeFile| file.contents.is_some();
@@ -51,7 +51,7 @@ pub(crate) fn write_code(formatter: &mut fmt::Formatter<'_>, code: &NativeCode) 
     }
 }
 
-/// Says what the samples of a moment have shown.
+/// Writes what the samples show.
 pub(crate) fn write_measured(
     formatter: &mut fmt::Formatter<'_>,
     measured: &Measured,
@@ -69,15 +69,14 @@ pub(crate) fn write_measured(
         return line(formatter, "stacks", &text);
     }
     let samples = plural(*walked, "sample", "samples");
-    let lead = plural(*whole, "leads to its entry", "lead to their entry");
-    let text = format!("{whole} of {walked} {samples} in {seconds:.1} s {lead}");
+    let text = format!("{whole} of {walked} {samples} in {seconds:.1} s have complete stacks");
     line(formatter, "stacks", &text)?;
     if !ends.is_empty() {
         let ends: Vec<_> = ends
             .iter()
             .map(|(name, count)| format!("{name} ({count})"))
             .collect();
-        line(formatter, "", &format!("others end in {}", ends.join(", ")))?;
+        line(formatter, "", &format!("truncated in {}", ends.join(", ")))?;
     }
     for sentence in losses {
         line(formatter, "", sentence)?;
@@ -115,7 +114,7 @@ fn write_names(formatter: &mut fmt::Formatter<'_>, files: &[NativeFile]) -> fmt:
     line(formatter, "lines", &text)
 }
 
-/// A line for each of some files, or for the first of them.
+/// A row for each file, up to a limit.
 fn write_files<'a>(
     formatter: &mut fmt::Formatter<'_>,
     files: impl Iterator<Item = &'a NativeFile>,

@@ -1,4 +1,4 @@
-//! What is known of containers, remembered.
+//! Cache of metadata of containers and pods.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,70 +8,68 @@ use std::{
 use super::{container::ContainerInfo, host_files::HostFiles, list::PodList};
 use crate::process::cgroup::Cgroup;
 
-/// How long lists are taken for new: an unknown container does not make them be asked for again
-/// before.
+/// Least time between two requests.
 pub const REFRESH: Duration = Duration::from_secs(5);
 
-/// Longest time between two questions for a container that nobody has known so far.
+/// Longest time between two requests for a container that was in no list so far.
 pub const LONGEST_REFRESH: Duration = Duration::from_secs(300);
 
-/// Most containers of which something is remembered; then all are forgotten.
-const MAX_REMEMBERED: usize = 4096;
+/// Most entries; then all are evicted.
+const MAX_ENTRIES: usize = 4096;
 
-/// How long it is remembered that the host's files do not know a container, which may be older
-/// than they are.
+/// How long absence in the host's files is cached: a container may be older than its files.
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);
 
-/// Containers that no list knows, by their ids.
+/// Ids of containers that are in no list.
 pub type UnknownContainers = HashSet<String>;
 
 /// New lists; [`None`] where there is none.
 #[derive(Clone, Debug, Default)]
 pub struct PodLists {
-    /// What Kubernetes says.
+    /// The list of Kubernetes.
     pub listed: Option<PodList>,
-    /// What the container runtime says.
+    /// The list of the container runtime.
     pub running: Option<PodList>,
 }
 
-/// What was found of a container.
+/// The metadata found for a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolution {
-    /// What is known.
+    /// The metadata.
     pub container_info: Option<ContainerInfo>,
-    /// Whether no list can say more.
+    /// Whether no list can add to it.
     pub is_complete: bool,
 }
 
-/// What is known of containers and pods.
+/// Cache of metadata of containers and pods.
 #[derive(Debug)]
 pub struct Pods {
     listed: PodList,
     running: PodList,
     host: HostFiles,
-    /// Whether there is anybody who gives lists.
+    /// Whether there is a source of lists.
     has_lists: bool,
-    /// When lists were last asked for.
-    asked: Option<Instant>,
-    /// What was looked for and was in no list.
+    /// Time of the last request.
+    requested: Option<Instant>,
+    /// Containers that were looked up and are in no list.
     unknown: HashMap<String, Unknown>,
-    /// What the host's files say, by the container's id or the pod's UID, and when.
-    remembered: HashMap<String, (Instant, Option<ContainerInfo>)>,
+    /// Results from the host's files, by container id or pod UID, with their time.
+    from_files: HashMap<String, (Instant, Option<ContainerInfo>)>,
 }
 
-/// A container that no list knows.
+/// A container that is in no list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unknown {
-    /// How many lists did not know it.
+    /// Lists that did not have it.
     lists: u32,
-    /// Before when it is not asked for again.
+    /// Earliest time of the next request.
     not_before: Option<Instant>,
-    /// Whether it was looked for since the last answer.
-    is_wanted: bool,
+    /// Whether it was looked up since the last list.
+    was_looked_up: bool,
 }
 
 impl Pods {
-    /// One that knows nothing yet, and knows whether it will be given lists.
+    /// An empty cache; `has_lists` is whether there is a source of lists.
     #[must_use]
     pub fn new(host: HostFiles, has_lists: bool) -> Self {
         Self {
@@ -79,16 +77,16 @@ impl Pods {
             running: PodList::default(),
             host,
             has_lists,
-            asked: None,
+            requested: None,
             unknown: HashMap::new(),
-            remembered: HashMap::new(),
+            from_files: HashMap::new(),
         }
     }
 
-    /// What is known of the container that a process is in.
+    /// The metadata of the container of a process.
     ///
-    /// The innermost container that somebody knows counts: a container that was started in a
-    /// container of a pod is not known to Kubernetes, but belongs to the pod.
+    /// The innermost container with metadata counts: one that was started inside a container of a pod
+    /// is in no list of Kubernetes, but belongs to the pod.
     pub fn find(&mut self, cgroup: &Cgroup) -> Resolution {
         let containers = cgroup.containers.iter().rev();
         let pods = cgroup.pods.iter().rev();
@@ -102,7 +100,7 @@ impl Pods {
             .find_map(|list| pods.clone().find_map(|pod| list.pod(&pod.uid)));
         let is_complete = container.is_some() || (cgroup.containers.is_empty() && pod.is_some());
         let listed = match container {
-            // The list of Kubernetes may have the pod, and not yet that it runs.
+            // The list of Kubernetes may have the pod but not yet its running containers.
             Some(container_info) => ContainerInfo {
                 pod: pod.or(container_info.pod),
                 ..container_info
@@ -120,20 +118,20 @@ impl Pods {
         }
         let may_be_listed = self.has_lists && !cgroup.pods.is_empty();
         if may_be_listed {
-            self.want(cgroup);
+            self.note_unknown(cgroup);
         }
         let now = Instant::now();
         let found = containers
             .clone()
             .find_map(|container| {
-                self.remember(&container.id, now, |host| host.container(container))
+                self.from_host_files(&container.id, now, |host| host.container(container))
             })
             .or_else(|| {
                 pods.clone()
-                    .find_map(|pod| self.remember(&pod.uid, now, |host| host.pod(&pod.uid)))
+                    .find_map(|pod| self.from_host_files(&pod.uid, now, |host| host.pod(&pod.uid)))
             });
         let container_info = match (listed.pod, found) {
-            // The list knows the pod better.
+            // The list has more of the pod.
             (Some(pod), found) => Some(ContainerInfo {
                 pod: Some(pod),
                 ..found.unwrap_or_default()
@@ -146,29 +144,28 @@ impl Pods {
         }
     }
 
-    /// What lists are to be asked for, if anything now: something is unknown, and the last time is
-    /// long enough ago. Whether there comes an answer or not, nothing is asked again before
-    /// [`REFRESH`].
-    pub fn question(&mut self, now: Instant) -> Option<UnknownContainers> {
-        let is_late = |asked| now.saturating_duration_since(asked) >= REFRESH;
-        if !self.asked.is_none_or(is_late) {
+    /// The containers for which to request lists now, if any: at most once per [`REFRESH`], whether
+    /// the request succeeds or not.
+    pub fn to_request(&mut self, now: Instant) -> Option<UnknownContainers> {
+        let is_late = |time| now.saturating_duration_since(time) >= REFRESH;
+        if !self.requested.is_none_or(is_late) {
             return None;
         }
         let due = self.unknown.iter().filter(|(_, unknown)| {
-            unknown.is_wanted && unknown.not_before.is_none_or(|time| time <= now)
+            unknown.was_looked_up && unknown.not_before.is_none_or(|time| time <= now)
         });
-        let question: UnknownContainers = due.map(|(id, _)| id.clone()).collect();
-        if question.is_empty() {
+        let containers: UnknownContainers = due.map(|(id, _)| id.clone()).collect();
+        if containers.is_empty() {
             return None;
         }
-        self.asked = Some(now);
-        Some(question)
+        self.requested = Some(now);
+        Some(containers)
     }
 
-    /// Takes new lists, and says whether there are any; where there are none the old ones stay. What
-    /// they do not know is asked for less and less often.
-    pub fn learn(&mut self, answer: PodLists, now: Instant) -> bool {
-        let PodLists { listed, running } = answer;
+    /// Replaces the lists by new ones; returns whether there are any. Containers that they do not have
+    /// are requested with growing intervals.
+    pub fn update(&mut self, lists: PodLists, now: Instant) -> bool {
+        let PodLists { listed, running } = lists;
         let is_new = listed.is_some() || running.is_some();
         self.listed = listed.unwrap_or_else(|| std::mem::take(&mut self.listed));
         self.running = running.unwrap_or_else(|| std::mem::take(&mut self.running));
@@ -179,44 +176,44 @@ impl Pods {
         self.unknown
             .retain(|id, _| lists.iter().all(|list| !list.has(id)));
         for unknown in self.unknown.values_mut() {
-            if unknown.is_wanted {
+            if unknown.was_looked_up {
                 let wait = REFRESH * 2_u32.saturating_pow(unknown.lists.min(16));
                 unknown.not_before = Some(now + wait.min(LONGEST_REFRESH));
                 unknown.lists = unknown.lists.saturating_add(1);
-                unknown.is_wanted = false;
+                unknown.was_looked_up = false;
             }
         }
         true
     }
 
-    /// Takes notice that no list knows what a process is in.
-    fn want(&mut self, cgroup: &Cgroup) {
+    /// Notes that the container of a process is in no list.
+    fn note_unknown(&mut self, cgroup: &Cgroup) {
         let container = cgroup.container().map(|container| &container.id);
         let Some(id) = container.or_else(|| cgroup.pod().map(|pod| &pod.uid)) else {
             return;
         };
-        if self.unknown.len() >= MAX_REMEMBERED && !self.unknown.contains_key(id) {
+        if self.unknown.len() >= MAX_ENTRIES && !self.unknown.contains_key(id) {
             self.unknown.clear();
         }
-        self.unknown.entry(id.clone()).or_default().is_wanted = true;
+        self.unknown.entry(id.clone()).or_default().was_looked_up = true;
     }
 
-    fn remember(
+    fn from_host_files(
         &mut self,
         key: &str,
         now: Instant,
         look: impl FnOnce(&HostFiles) -> Option<ContainerInfo>,
     ) -> Option<ContainerInfo> {
-        if let Some((since, container_info)) = self.remembered.get(key)
+        if let Some((since, container_info)) = self.from_files.get(key)
             && (container_info.is_some() || now.saturating_duration_since(*since) < UNKNOWN_FOR)
         {
             return container_info.clone();
         }
         let container_info = look(&self.host);
-        if self.remembered.len() >= MAX_REMEMBERED {
-            self.remembered.clear();
+        if self.from_files.len() >= MAX_ENTRIES {
+            self.from_files.clear();
         }
-        self.remembered
+        self.from_files
             .insert(key.to_owned(), (now, container_info.clone()));
         container_info
     }

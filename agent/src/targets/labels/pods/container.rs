@@ -11,27 +11,27 @@ pub(super) const MAX_TEXT: usize = 512;
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// What tells it from all others, as the names of control groups have it.
+    /// Its UID, as in the names of control groups.
     pub uid: String,
     /// Its name in its namespace.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// The node that it runs on, where the source says it.
+    /// Its node, where the source has it.
     pub node: Option<String>,
-    /// Its labels, as Kubernetes has them; none where the source does not say them.
+    /// Its labels; none where the source does not have them.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What a container is called and where it belongs.
+/// A container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerInfo {
-    /// Its name: in its pod, or as its runtime has it; [`None`] for a process of a pod that is in
+    /// Its name in its pod, or in its runtime; [`None`] for a process of a pod that is in
     /// no named container.
     pub container: Option<String>,
     /// Its pod.
     pub pod: Option<Arc<Pod>>,
-    /// The labels that its runtime keeps, where it is in no pod.
+    /// Its labels in its runtime, where it is in no pod.
     pub labels: BTreeMap<String, String>,
 }
 

@@ -273,23 +273,23 @@ fn nothing_on_the_host(has_lists: bool) -> Pods {
 fn what_is_unknown_is_asked_for() {
     let mut pods = nothing_on_the_host(true);
     let now = Instant::now();
-    assert_eq!(pods.question(now), None);
+    assert_eq!(pods.to_request(now), None);
     assert_eq!(found_nested(&mut pods), ("- - - -".to_owned(), false));
     assert_eq!(
-        pods.question(now),
+        pods.to_request(now),
         Some(UnknownContainers::from([OTHER.to_owned()]))
     );
     // Not so soon again, whether somebody answers or not.
-    assert_eq!(pods.question(now), None);
-    pods.learn(PodLists::default(), now);
-    assert_eq!(pods.question(now), None);
-    assert!(pods.question(now + REFRESH).is_some());
+    assert_eq!(pods.to_request(now), None);
+    pods.update(PodLists::default(), now);
+    assert_eq!(pods.to_request(now), None);
+    assert!(pods.to_request(now + REFRESH).is_some());
 
     // The outer container is the one that Kubernetes knows.
-    pods.learn(listed(&document()), now);
+    pods.update(listed(&document()), now);
     let full = format!("prod shop-7d9f {UID} web");
     assert_eq!(found_nested(&mut pods), (full, true));
-    assert_eq!(pods.question(now + LONGEST_REFRESH), None);
+    assert_eq!(pods.to_request(now + LONGEST_REFRESH), None);
     let in_no_container = Cgroup::parse(format!("0::/kubepods/pod{UID}").as_bytes());
     let found = pods.find(&in_no_container);
     assert_eq!(
@@ -299,7 +299,7 @@ fn what_is_unknown_is_asked_for() {
     assert!(found.is_complete);
 
     // No answer leaves the old one.
-    pods.learn(PodLists::default(), now);
+    pods.update(PodLists::default(), now);
     assert!(pods.find(&nested()).is_complete);
 }
 
@@ -311,11 +311,11 @@ fn what_nobody_knows_is_asked_for_less_and_less_often() {
     for _ in 0..9 {
         assert!(!found_nested(&mut pods).1);
         let before = now;
-        while pods.question(now).is_none() {
+        while pods.to_request(now).is_none() {
             now += REFRESH;
         }
         waits.push((now - before).as_secs());
-        pods.learn(listed(&json!({"items": []})), now);
+        pods.update(listed(&json!({"items": []})), now);
     }
     assert_eq!(waits, [0, 5, 10, 20, 40, 80, 160, 300, 300]);
     // Another one does not wait for it.
@@ -323,7 +323,7 @@ fn what_nobody_knows_is_asked_for_less_and_less_often() {
     let another = format!("0::/kubepods/pod{UID}/{}", OTHER.replace('7', "0"));
     pods.find(&Cgroup::parse(another.as_bytes()));
     assert!(
-        pods.question(now)
+        pods.to_request(now)
             .is_some_and(|question| question.len() == 1)
     );
 }
@@ -333,10 +333,10 @@ fn what_is_in_no_pod_or_cannot_be_asked_for_is_not() {
     let now = Instant::now();
     let mut pods = nothing_on_the_host(true);
     pods.find(&Cgroup::parse(format!("0::/docker/{ID}").as_bytes()));
-    assert_eq!(pods.question(now), None);
+    assert_eq!(pods.to_request(now), None);
     let mut pods = nothing_on_the_host(false);
     pods.find(&nested());
-    assert_eq!(pods.question(now), None);
+    assert_eq!(pods.to_request(now), None);
 }
 
 #[test]
@@ -346,10 +346,10 @@ fn the_runtime_knows_what_kubernetes_does_not_know_yet() {
     // The pod, but not yet that its container runs.
     let mut document = document();
     document["items"][0]["status"] = json!({"phase": "Pending"});
-    pods.learn(listed(&document), now);
+    pods.update(listed(&document), now);
     let pod_alone = format!("prod shop-7d9f {UID} -");
     assert_eq!(found_nested(&mut pods), (pod_alone.clone(), false));
-    pods.learn(running(ID, Some("web")), now);
+    pods.update(running(ID, Some("web")), now);
     let full = format!("prod shop-7d9f {UID} web");
     assert_eq!(found_nested(&mut pods), (full.clone(), true));
     // Labels are still those of Kubernetes.
@@ -358,9 +358,9 @@ fn the_runtime_knows_what_kubernetes_does_not_know_yet() {
 
     // By itself, and of the container that only holds the namespaces of its pod.
     let mut pods = nothing_on_the_host(true);
-    pods.learn(running(ID, Some("web")), now);
+    pods.update(running(ID, Some("web")), now);
     assert_eq!(found_nested(&mut pods), (full, true));
-    pods.learn(running(ID, None), now);
+    pods.update(running(ID, None), now);
     assert_eq!(found_nested(&mut pods), (pod_alone, true));
 }
 
@@ -373,7 +373,7 @@ fn lists_come_before_files_of_the_host() {
     let by_files = format!("prod shop-7d9f {UID} old");
     // A list may still say more.
     assert_eq!(found_nested(&mut pods), (by_files.clone(), false));
-    pods.learn(listed(&document()), Instant::now());
+    pods.update(listed(&document()), Instant::now());
     let by_list = format!("prod shop-7d9f {UID} web");
     assert_eq!(found_nested(&mut pods), (by_list, true));
     let mut pods = Pods::new(HostFiles::new(root.path()), false);
