@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail};
+use build_bpf::Tools;
 
 use crate::interpreters;
-use crate::kernel_half::Tools;
 use crate::paths;
 use crate::process::{cargo, find_program, is_root, run};
 use crate::setup;

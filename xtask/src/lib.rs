@@ -1,11 +1,9 @@
-//! The habits of the project as a library: the binary `xtask` is its command line, and
-//! `agent/build.rs` shares its discovery of the toolchain.
+//! What the commands of `cargo xtask` and the agent's tests share.
 //!
-//! Invariants: the machine is changed only through `packages`, through rustup's components and
-//! in the cache directory; `toolchain` and `kernel_half`, which a build script uses, only look.
+//! Invariant: the machine is changed only through `packages`, through rustup's components and in
+//! the cache directory.
 
 mod apt;
-#[cfg(feature = "cli")]
 pub mod bench;
 pub mod check;
 pub mod cluster;
@@ -13,9 +11,7 @@ pub mod consumers;
 pub mod demo;
 pub mod image;
 pub mod interpreters;
-pub mod kernel_half;
 pub mod libraries;
-pub mod linker;
 mod once;
 pub mod package;
 pub mod packages;
@@ -24,9 +20,5 @@ pub mod pip;
 pub mod process;
 pub mod setup;
 pub mod tally;
-pub mod toolchain;
 pub mod unpacked;
 pub mod vm;
-
-/// The errors of this library, for its callers.
-pub use anyhow;

@@ -6,14 +6,13 @@
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use build_bpf::toolchain::{self, Provider, Toolchain};
+use build_bpf::{Tools, linker};
 
 use crate::cluster;
 use crate::consumers;
-use crate::kernel_half::Tools;
-use crate::linker;
 use crate::packages;
 use crate::process::{cargo, find_program, succeeds};
-use crate::toolchain::{self, Provider, Toolchain};
 
 /// The distribution's compiler with the source of `core`.
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];

@@ -1,4 +1,4 @@
-//! Finds the Rust toolchains that can build the kernel half: those with the source of `core`.
+//! Finds the Rust toolchains that can build the BPF programs: those with the source of `core`.
 //!
 //! Invariants: programs of a toolchain are called by absolute path, never through a proxy in
 //! `PATH`, so that a distribution's toolchain works where rustup is installed too. Nothing here
@@ -101,7 +101,7 @@ fn rustup_places(list: &str) -> Vec<Place> {
     places.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The toolchains among `places` that can build the kernel half; `verbose_version` runs
+/// The toolchains among `places` that can build the BPF programs; `verbose_version` runs
 /// `rustc -vV`.
 fn usable(places: Vec<Place>, verbose_version: impl Fn(&Path) -> Option<String>) -> Vec<Toolchain> {
     places

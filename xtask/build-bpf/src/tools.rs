@@ -1,6 +1,6 @@
-//! Builds the kernel half, `agent-ebpf`, for the BPF target.
+//! The tools that build and lint `agent-ebpf` for the BPF target.
 //!
-//! Invariants: the inner cargo sees nothing of an outer cargo's toolchain, flags or target
+//! Invariants: the inner cargo gets nothing of an outer cargo's toolchain, flags or target
 //! directory, only the user's settings of network, registries and terminal; tools are called by
 //! absolute path.
 
@@ -15,7 +15,7 @@ use crate::paths;
 use crate::process;
 use crate::toolchain::{self, Toolchain};
 
-/// The target of the kernel half on little-endian machines, the only ones supported.
+/// The target of BPF programs on little-endian machines, the only ones supported.
 const TARGET: &str = "bpfel-unknown-none";
 
 /// What is built, and how.
@@ -29,7 +29,7 @@ const SELECTION: [&str; 7] = [
     "build-std=core",
 ];
 
-/// What builds the kernel half.
+/// What builds the BPF programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tools {
     /// The compiler.
@@ -38,21 +38,21 @@ pub struct Tools {
     pub linker: Linker,
 }
 
-/// A successful build.
+/// The built BPF programs.
 #[derive(Debug)]
-pub struct Built {
+pub struct BpfObject {
     /// The object to load into the kernel.
-    pub object: PathBuf,
-    /// What the compiler warned of; empty if it did not.
+    pub path: PathBuf,
+    /// The warnings of the compiler, or nothing.
     pub warnings: String,
 }
 
 impl Tools {
-    /// Finds the tools that `cargo xtask setup` has left on this machine.
+    /// Finds the tools that `cargo xtask setup` has installed on this machine.
     ///
     /// # Errors
     ///
-    /// When there is no toolchain with a linker that fits.
+    /// When there is no toolchain with a linker that reads its bitcode.
     pub fn discover() -> Result<Self> {
         Self::among(&toolchain::find_all(), &linker::find_all()?)
     }
@@ -60,7 +60,7 @@ impl Tools {
     fn among(toolchains: &[Toolchain], linkers: &[Linker]) -> Result<Self> {
         let Some((toolchain, linker)) = linker::choose(toolchains, linkers) else {
             bail!(
-                "the kernel half needs a Rust toolchain with rust-src and bpf-linker {}: \
+                "the BPF programs need a Rust toolchain with rust-src and bpf-linker {}: \
                  run `cargo xtask setup` once on this machine",
                 linker::VERSION
             );
@@ -71,27 +71,27 @@ impl Tools {
         })
     }
 
-    /// Builds the kernel half below `target_directory` for machines of `architecture`
+    /// Builds the BPF programs below `target_directory` for machines of `architecture`
     /// (`x86_64`, `aarch64`).
     ///
     /// # Errors
     ///
     /// With the compiler's output when it fails.
-    pub fn build(&self, architecture: &str, target_directory: &Path) -> Result<Built> {
+    pub fn build(&self, architecture: &str, target_directory: &Path) -> Result<BpfObject> {
         let mut cargo = self.cargo("cargo", architecture, target_directory);
         cargo.args(["build", "--quiet"]).args(SELECTION);
         let output = process::output(&mut cargo)?;
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
-            bail!("the kernel half does not build:\n{messages}");
+            bail!("the BPF programs do not build:\n{messages}");
         }
-        Ok(Built {
-            object: target_directory.join(TARGET).join("release/agent"),
+        Ok(BpfObject {
+            path: target_directory.join(TARGET).join("release/agent"),
             warnings: messages,
         })
     }
 
-    /// The command that lints the kernel half, all warnings being errors.
+    /// The command that lints the BPF programs; warnings are errors.
     #[must_use]
     pub fn clippy(&self, architecture: &str, target_directory: &Path) -> Command {
         let mut clippy = self.cargo("cargo-clippy", architecture, target_directory);
@@ -106,7 +106,7 @@ impl Tools {
     fn cargo(&self, program: &str, architecture: &str, target_directory: &Path) -> Command {
         let mut command = Command::new(self.toolchain.program(program));
         for (name, _) in env::vars_os() {
-            if name.to_str().is_some_and(is_outer_cargos) {
+            if name.to_str().is_some_and(is_of_outer_cargo) {
                 command.env_remove(name);
             }
         }
@@ -128,8 +128,8 @@ impl Tools {
     }
 }
 
-/// Whether a variable is set by an outer cargo or would bend the inner build to the host's needs.
-fn is_outer_cargos(name: &str) -> bool {
+/// Whether a variable is set by an outer cargo or is meant for the build of the host's programs.
+fn is_of_outer_cargo(name: &str) -> bool {
     const KEPT: [&str; 6] = [
         "CARGO_HOME",
         "CARGO_HTTP_",
@@ -163,7 +163,7 @@ mod tests {
         let error = Tools::among(&[], &[]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the kernel half needs a Rust toolchain with rust-src and bpf-linker 0.13.0: \
+            "the BPF programs need a Rust toolchain with rust-src and bpf-linker 0.13.0: \
              run `cargo xtask setup` once on this machine"
         );
     }
@@ -179,7 +179,7 @@ mod tests {
             "RUSTC_WORKSPACE_WRAPPER",
             "RUSTFLAGS",
         ] {
-            assert!(is_outer_cargos(name), "{name}");
+            assert!(is_of_outer_cargo(name), "{name}");
         }
         for name in [
             "CARGO_HOME",
@@ -189,7 +189,7 @@ mod tests {
             "HOME",
             "PATH",
         ] {
-            assert!(!is_outer_cargos(name), "{name}");
+            assert!(!is_of_outer_cargo(name), "{name}");
         }
     }
 }
