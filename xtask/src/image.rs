@@ -8,7 +8,6 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::check;
 use crate::libraries;
 use crate::packages;
 use crate::paths;
@@ -19,15 +18,6 @@ const NAME: &str = concat!("agent:", env!("CARGO_PKG_VERSION"));
 
 /// Where the certificates are that are trusted, on Debian and its kin.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-
-/// Builds the agent and its image, and returns what that is called.
-///
-/// # Errors
-///
-/// When one of them cannot be built.
-pub fn build() -> Result<&'static str> {
-    make(&check::build()?, None)
-}
 
 /// Makes the image of an agent that is built already, and returns what it is called; `storage` is
 /// where images are kept instead of the usual place.

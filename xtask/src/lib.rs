@@ -4,11 +4,8 @@
 //! the cache directory.
 
 mod apt;
-pub mod bench;
-pub mod check;
 pub mod cluster;
 pub mod consumers;
-pub mod demo;
 pub mod image;
 pub mod interpreters;
 pub mod libraries;
@@ -18,7 +15,5 @@ pub mod packages;
 pub mod paths;
 pub mod pip;
 pub mod process;
-pub mod setup;
-pub mod tally;
 pub mod unpacked;
 pub mod vm;

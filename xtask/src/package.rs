@@ -8,23 +8,11 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::check;
 use crate::paths;
 use crate::process::{capture, cargo, run};
 
 /// The version of cargo-deb that makes the package.
 pub const VERSION: &str = "3.8.0";
-
-/// Builds the agent and its package, and returns where that is; `version` is another one for it
-/// than that of the crate.
-///
-/// # Errors
-///
-/// When the agent or its package cannot be built.
-pub fn build(version: Option<&str>) -> Result<PathBuf> {
-    check::build()?;
-    make(version)
-}
 
 /// Makes the package of an agent that is built already, at [`paths::agent_binary`].
 ///

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use xtask::interpreters::{Interpreter, pyenv};
+use xtask::process::{capture, is_executable};
 
 use super::agent::{Capture, Stacks};
 use super::workload::{Workload, directory};
-use crate::interpreters::{Interpreter, pyenv};
-use crate::process::{capture, is_executable};
 
 /// Minor versions of Python 3 that are looked for, the newest first.
 const LOOKED_FOR: std::ops::RangeInclusive<u32> = 6..=30;

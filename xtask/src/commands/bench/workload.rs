@@ -6,12 +6,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use xtask::interpreters::Interpreter;
+use xtask::paths;
 
 use super::child::Running;
 use super::proc;
 use super::stats::float;
-use crate::interpreters::Interpreter;
-use crate::paths;
 
 /// A workload counts its units in so many numbers of eight bytes.
 const SLOTS: usize = 64;
@@ -25,7 +25,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// What a program does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// One thread, 30 frames of pure Python
     DeepSingle,
     /// Ten threads of 30 frames that contend for the interpreter's lock

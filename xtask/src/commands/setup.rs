@@ -8,11 +8,10 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use build_bpf::toolchain::{self, Provider, Toolchain};
 use build_bpf::{Tools, linker};
-
-use crate::cluster;
-use crate::consumers;
-use crate::packages;
-use crate::process::{cargo, find_program, succeeds};
+use xtask::cluster;
+use xtask::consumers;
+use xtask::packages;
+use xtask::process::{cargo, find_program, succeeds};
 
 /// The distribution's compiler with the source of `core`.
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
@@ -40,10 +39,10 @@ const TEST_PROGRAMS: [(&str, &str); 8] = [
 /// # Errors
 ///
 /// With the commands to run by hand when something is missing and cannot be installed.
-pub fn kernel_half() -> Result<Tools> {
+pub(crate) fn bpf() -> Result<Tools> {
     let tools = match Tools::discover() {
         Ok(tools) => tools,
-        Err(_) => install_kernel_half()?,
+        Err(_) => install_bpf()?,
     };
     let Tools { toolchain, linker } = &tools;
     let (major, minor) = toolchain.version;
@@ -68,7 +67,7 @@ pub fn kernel_half() -> Result<Tools> {
 /// # Errors
 ///
 /// Naming the first that cannot be made.
-pub fn programs_of_others() -> Result<()> {
+pub(crate) fn programs_of_others() -> Result<()> {
     consumers::ensure_all()?;
     cluster::ensure_programs()
 }
@@ -78,7 +77,7 @@ pub fn programs_of_others() -> Result<()> {
 /// # Errors
 ///
 /// When one of them is missing and cannot be installed, naming its package.
-pub fn test_programs() -> Result<()> {
+pub(crate) fn test_programs() -> Result<()> {
     let missing: Vec<_> = TEST_PROGRAMS
         .iter()
         .filter(|(program, _)| find_program(program).is_none())
@@ -100,7 +99,7 @@ pub fn test_programs() -> Result<()> {
 /// # Errors
 ///
 /// When one of them is missing and cannot be installed.
-pub fn linters(tools: &Tools) -> Result<()> {
+pub(crate) fn linters(tools: &Tools) -> Result<()> {
     for (command, component, package) in [
         ("fmt", "rustfmt", "rustfmt-web"),
         ("clippy", "clippy", "rust-web-clippy"),
@@ -132,13 +131,13 @@ pub fn linters(tools: &Tools) -> Result<()> {
 
 /// Asks rustup for the standard library of a target, and says whether cargo can now compile for it.
 #[must_use]
-pub fn standard_library(target: &str) -> bool {
+pub(crate) fn standard_library(target: &str) -> bool {
     find_program("rustup")
         .is_some_and(|rustup| succeeds(Command::new(rustup).args(["target", "add", target])))
 }
 
 /// Installs what is missing: first to what is there already, then the distribution's toolchain.
-fn install_kernel_half() -> Result<Tools> {
+fn install_bpf() -> Result<Tools> {
     let mut toolchains = toolchain::find_all();
     if toolchains.is_empty() && add_component("rust-src", None) {
         println!("added rust-src to rustup's active toolchain");

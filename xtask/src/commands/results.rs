@@ -7,19 +7,18 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow};
-
-use crate::process;
+use xtask::process;
 
 /// How many tests and checks have passed and failed so far.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Results {
     passed: u64,
     failed: u64,
 }
 
-impl Tally {
+impl Results {
     /// Counts one check of ours, and prints its outcome as `cargo test` would.
-    pub fn check(&mut self, name: &str, outcome: Result<()>) {
+    pub(crate) fn check(&mut self, name: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => {
                 self.passed += 1;
@@ -37,7 +36,7 @@ impl Tally {
     /// # Errors
     ///
     /// When the command cannot be started; failing tests are counted instead.
-    pub fn cargo_test(&mut self, command: &mut Command) -> Result<()> {
+    pub(crate) fn cargo_test(&mut self, command: &mut Command) -> Result<()> {
         let line = process::line(command);
         let mut child = command
             .stdout(Stdio::piped())
@@ -78,7 +77,7 @@ impl Tally {
 
     /// Prints the last line, and returns whether something ran and all of it passed.
     #[must_use]
-    pub fn finish(self) -> bool {
+    pub(crate) fn finish(self) -> bool {
         let Self { passed, failed } = self;
         println!("{passed} passed, {failed} failed");
         passed != 0 && failed == 0
@@ -91,18 +90,18 @@ mod tests {
 
     #[test]
     fn the_results_of_all_test_programs_add_up() {
-        let mut tally = Tally::default();
+        let mut results = Results::default();
         for line in [
             "running 3 tests",
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
             "test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out",
             "9 passed; 9 failed",
         ] {
-            tally.count(line);
+            results.count(line);
         }
         assert_eq!(
-            tally,
-            Tally {
+            results,
+            Results {
                 passed: 5,
                 failed: 4
             }
@@ -111,13 +110,13 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_without_a_failed_test_is_one_failure() {
-        let mut tally = Tally::default();
+        let mut results = Results::default();
         let mut compiles_not = Command::new("sh");
         compiles_not.args(["-c", "exit 101"]);
-        tally.cargo_test(&mut compiles_not).unwrap();
+        results.cargo_test(&mut compiles_not).unwrap();
         assert_eq!(
-            tally,
-            Tally {
+            results,
+            Results {
                 passed: 0,
                 failed: 1
             }
@@ -128,10 +127,10 @@ mod tests {
             "-c",
             "echo 'test result: FAILED. 1 passed; 1 failed'; exit 101",
         ]);
-        tally.cargo_test(&mut fails).unwrap();
+        results.cargo_test(&mut fails).unwrap();
         assert_eq!(
-            tally,
-            Tally {
+            results,
+            Results {
                 passed: 1,
                 failed: 2
             }
@@ -140,7 +139,7 @@ mod tests {
 
     #[test]
     fn nothing_that_ran_is_no_success() {
-        let finish = |passed, failed| Tally { passed, failed }.finish();
+        let finish = |passed, failed| Results { passed, failed }.finish();
         assert!(finish(1, 0));
         assert!(!finish(1, 1));
         assert!(!finish(0, 0));

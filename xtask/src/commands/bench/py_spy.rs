@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-
-use crate::pip;
+use xtask::pip;
 
 /// The version that is compared.
 pub(super) const VERSION: &str = "0.4.3";

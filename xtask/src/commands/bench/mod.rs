@@ -35,21 +35,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use xtask::interpreters::Interpreter;
+use xtask::process::is_root;
 
-use crate::check;
-use crate::interpreters::Interpreter;
-use crate::process::is_root;
+use super::build;
 use bpf::Accounting;
 use figure::{Figure, Figures};
 use machine::Machine;
 use plan::Plan;
 use session::Session;
 use table::Table;
-pub use workload::Kind;
+pub(crate) use workload::Kind;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Only the most important, in about a minute instead of about ten
     #[arg(long)]
     quick: bool,
@@ -83,11 +83,11 @@ pub struct Options {
 /// # Errors
 ///
 /// When something could not be measured; the rest is printed first.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     if !is_root() {
         bail!("measuring needs root: run it as root");
     }
-    let agent = options.agent.clone().map_or_else(check::build, Ok)?;
+    let agent = options.agent.clone().map_or_else(build::agent, Ok)?;
     let pythons = pythons(options, &agent)?;
     let py_spy = match py_spy::ensure(&pythons[0].path) {
         Ok(program) => Some(program),

@@ -11,14 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use xtask::interpreters::Interpreter;
+use xtask::paths;
 
 use super::child::Running;
 use super::figure::{Figures, Topic};
 use super::stats::float;
 use super::workload::directory;
 use super::{budget, proc};
-use crate::interpreters::Interpreter;
-use crate::paths;
 
 /// Within which the agent samples.
 const START_LIMIT: Duration = Duration::from_secs(60);

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
+use xtask::paths;
+use xtask::process::{as_root, find_program, run};
 
-use crate::check;
-use crate::paths;
-use crate::process::{as_root, find_program, run};
+use super::build;
 
 /// The files to write, by what each is.
 const RESULTS: [(&str, &str); 3] = [
@@ -25,8 +25,8 @@ const RESULTS: [(&str, &str); 3] = [
 /// # Errors
 ///
 /// When the agent cannot be built or fails, or there is no Python.
-pub fn run_demo() -> Result<()> {
-    let agent = check::build()?;
+pub(crate) fn profile_workload() -> Result<()> {
+    let agent = build::agent()?;
     // Fails here if we are not root and cannot become it, before anything else is started.
     as_root(&agent, false)?;
     let python = find_program("python3").context("the demonstration needs python3: install it")?;

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use xtask::process::line;
 
 use super::proc;
-use crate::process::line;
 
 /// A running process whose messages are kept for the case that it fails.
 #[derive(Debug)]

@@ -19,12 +19,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use xtask::interpreters::Interpreter;
 
 use super::agent::{Capture, Reading, Stacks};
 use super::profiler::Folded;
 use super::stats::float;
 use super::workload::{Workload, directory};
-use crate::interpreters::Interpreter;
 
 /// Long enough for a few hundred samples, short enough that some are not disturbed by others.
 const WINDOW: Duration = Duration::from_millis(500);

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use xtask::interpreters::Interpreter;
 
 use super::accuracy;
 use super::agent::{Capture, Stacks};
@@ -20,7 +21,6 @@ use super::slowdown::{self, Contender};
 use super::stats::float;
 use super::windows;
 use super::workload::{Kind, Workload, directory};
-use crate::interpreters::Interpreter;
 
 /// What is measured with, and what came of it.
 #[derive(Debug)]
