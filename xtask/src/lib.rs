@@ -3,17 +3,16 @@
 //! Invariant: the machine is changed only through `packages`, through rustup's components and in
 //! the cache directory.
 
-mod apt;
+mod cache;
 pub mod cluster;
 pub mod consumers;
+pub mod debian;
 pub mod image;
 pub mod interpreters;
 pub mod libraries;
-mod once;
 pub mod package;
 pub mod packages;
 pub mod paths;
 pub mod pip;
 pub mod process;
-pub mod unpacked;
 pub mod vm;

@@ -11,11 +11,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::apt;
-use crate::once::Site;
+use crate::cache::{Shelf, Site};
+use crate::debian::{self, BOOKWORM};
 use crate::packages;
 use crate::process::find_program;
-use crate::unpacked::{self, SHELF};
 
 /// The last source package that has all of Kubernetes, and the SHA-256 of its archive.
 const VERSION: &str = "1.20.2";
@@ -34,8 +33,8 @@ const EXAMPLES: [&str; 3] = ["code-generator", "sample-apiserver", "testdata"];
 /// What the names of packages begin with that Kubernetes has copies of.
 const VENDORED: &str = "k8s.io/kubernetes/vendor";
 
-/// The release that etcd is of.
-const SUITE: &str = "bookworm";
+/// The built programs in the cache.
+const SHELF: Shelf = Shelf("programs");
 
 /// Where the programs are.
 pub(super) struct Programs {
@@ -53,7 +52,7 @@ impl Programs {
             }
         }
         Ok(Self {
-            etcd: unpacked::program(SUITE, "etcd-server", "etcd")?,
+            etcd: debian::program(BOOKWORM, "etcd-server", "etcd")?,
             api_server: api_server()?,
             kubectl: find_program("kubectl").context("there is no kubectl")?,
         })
@@ -109,8 +108,8 @@ fn build(site: &Site) -> Result<()> {
 /// The source, where Go looks for it.
 fn fetch(site: &Site) -> Result<PathBuf> {
     let archive = site.scratch.join("kubernetes.tar.gz");
-    let fetch = |mirror| apt::fetch(site, &format!("{mirror}/{ARCHIVE}"), SHA256, &archive);
-    fetch(apt::MIRROR).or_else(|error| fetch(apt::ARCHIVE).map_err(|_| error))?;
+    let download = |mirror| site.download(&format!("{mirror}/{ARCHIVE}"), SHA256, &archive);
+    download(debian::MIRROR).or_else(|error| download(debian::ARCHIVE).map_err(|_| error))?;
     let source = site.scratch.join("src/k8s.io/kubernetes");
     fs::create_dir_all(&source)?;
     site.run(

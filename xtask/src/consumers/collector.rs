@@ -11,9 +11,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{RELEASE, SHELF};
-use crate::apt::{self, Apt};
-use crate::once::Site;
+use super::SHELF;
+use crate::cache::Site;
+use crate::debian::{self, Apt, SID};
 
 /// What the collector is called.
 const PROGRAM: &str = "otelcol";
@@ -37,20 +37,18 @@ const NOT_IMPORTED: [&str; 4] = [
 ];
 
 pub(super) fn ensure() -> Result<PathBuf> {
-    let directory = SHELF.ensure("opentelemetry-collector", build)?;
+    let directory = SHELF.ensure(&SID.cache_name("opentelemetry-collector"), build)?;
     Ok(directory.join(PROGRAM))
 }
 
 fn build(site: &Site) -> Result<()> {
-    let packages = site.scratch.join("packages");
-    Apt::updated(site, RELEASE)?.download(site, &PACKAGES, &packages)?;
-    let mut packages = apt::downloaded(&packages)?;
+    let mut packages = Apt::update(site, SID)?.download_closure(site, &PACKAGES)?;
     packages.retain(|package| {
-        let name = apt::name_of(package);
+        let name = package.name();
         name.starts_with(SOURCES) && !NOT_IMPORTED.contains(&name)
     });
     let root = site.scratch.join("root");
-    apt::unpack(site, &packages, &root)?;
+    debian::unpack(site, &packages, &root)?;
     let source = site.scratch.join("source");
     fs::create_dir(&source)?;
     fs::write(source.join("main.go"), MAIN)?;

@@ -11,15 +11,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-use crate::once::Shelf;
+use crate::cache::Shelf;
 
 pub use prometheus::Prometheus;
 
 /// Where they are.
 const SHELF: Shelf = Shelf("consumers");
-
-/// The release of Debian that they are of.
-const RELEASE: &str = "sid";
 
 /// Makes those that are missing.
 ///

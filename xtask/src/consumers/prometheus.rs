@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::{RELEASE, SHELF};
-use crate::apt::{self, Apt};
-use crate::once::Site;
+use super::SHELF;
+use crate::cache::Site;
+use crate::debian::{self, Apt, SID};
 
 /// Its packages, which are called like the programs in them.
 const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
@@ -21,15 +21,14 @@ pub struct Prometheus {
 }
 
 pub(super) fn ensure() -> Result<Prometheus> {
-    let programs = SHELF.ensure("prometheus", unpack)?.join("usr/bin");
+    let programs = SHELF
+        .ensure(&SID.cache_name("prometheus"), unpack)?
+        .join("usr/bin");
     let [server, tool] = PROGRAMS.map(|name| programs.join(name));
     Ok(Prometheus { server, tool })
 }
 
 fn unpack(site: &Site) -> Result<()> {
-    let packages = site.scratch.join("packages");
-    Apt::updated(site, RELEASE)?.download(site, &PROGRAMS, &packages)?;
-    let mut packages = apt::downloaded(&packages)?;
-    packages.retain(|package| PROGRAMS.contains(&apt::name_of(package)));
-    apt::unpack(site, &packages, &site.unfinished)
+    let packages = Apt::update(site, SID)?.download(site, &PROGRAMS)?;
+    debian::unpack(site, &packages, &site.unfinished)
 }

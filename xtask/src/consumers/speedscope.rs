@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 
 use super::SHELF;
-use crate::apt;
-use crate::once::Site;
+use crate::cache::Site;
 
 const VERSION: &str = "1.25.0";
 const SHA256: &str = "2831f1e0d26df914b477e522d78b8485511495a6af81a0b88158f8b48f9e0d03";
@@ -32,6 +31,6 @@ pub(super) fn ensure() -> Result<PathBuf> {
 fn fetch(site: &Site) -> Result<()> {
     let address = format!("https://registry.npmjs.org/speedscope/-/speedscope-{VERSION}.tgz");
     let archive = site.scratch.join("speedscope.tgz");
-    apt::fetch(site, &address, SHA256, &archive)?;
+    site.download(&address, SHA256, &archive)?;
     site.extract(&archive, &site.unfinished)
 }

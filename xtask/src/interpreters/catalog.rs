@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use super::source::{Compiler, Recipe, Source};
 use super::{pyenv, roots};
+use crate::debian::{BOOKWORM, BULLSEYE, Release, SID, TRIXIE};
 use crate::packages;
 use crate::process::is_executable;
 
@@ -23,13 +24,13 @@ pub(super) const ALL: &[(&str, Origin)] = &[
     ("3.12", Origin::Pyenv(3, 12)),
     ("3.13", Origin::Pyenv(3, 13)),
     // Static, stripped, and optimized by compilers of other times.
-    ("3.9-bullseye", Origin::Debian("bullseye", "python3.9")),
-    ("3.13-trixie", Origin::Debian("trixie", "python3.13")),
-    ("3.13-sid", Origin::Debian("sid", "python3.13")),
-    ("3.14-sid", Origin::Debian("sid", "python3.14")),
-    ("3.15-sid", Origin::Debian("sid", "python3.15")),
+    ("3.9-bullseye", Origin::Debian(BULLSEYE, "python3.9")),
+    ("3.13-trixie", Origin::Debian(TRIXIE, "python3.13")),
+    ("3.13-sid", Origin::Debian(SID, "python3.13")),
+    ("3.14-sid", Origin::Debian(SID, "python3.14")),
+    ("3.15-sid", Origin::Debian(SID, "python3.15")),
     // Brings the ordinary build as well, with the debug information that is stripped off it.
-    ("3.13-debug", Origin::Debian("trixie", "python3.13-dbg")),
+    ("3.13-debug", Origin::Debian(TRIXIE, "python3.13-dbg")),
     (
         "3.13t",
         Origin::Source(Recipe {
@@ -68,24 +69,21 @@ pub(super) const ALL: &[(&str, Origin)] = &[
             arguments: &["--disable-gil"],
         }),
     ),
-    (
-        DISTRIBUTION.0,
-        Origin::Distribution("bookworm", "python3.11"),
-    ),
+    (DISTRIBUTION.0, Origin::Distribution(BOOKWORM, "python3.11")),
 ];
 
 /// What Debian 12 calls Python, linked statically and with its own compiler flags.
 const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
 
 const PYTHON_3_13: Source = Source {
-    suite: "trixie",
+    release: TRIXIE,
     package: "python3.13",
     pinned: None,
 };
 
 /// Pinned, because sid moves on, and its mirrors do not always have the source of its day.
 const PYTHON_3_14: Source = Source {
-    suite: "sid",
+    release: SID,
     package: "python3.14",
     pinned: Some((
         "3.14.7",
@@ -99,9 +97,9 @@ pub(super) enum Origin {
     Pyenv(u32, u32),
     /// The release of Debian that has the program, and the program, whose package is called
     /// alike.
-    Debian(&'static str, &'static str),
+    Debian(Release, &'static str),
     /// This machine's own if it runs that release of Debian; else as [`Origin::Debian`].
-    Distribution(&'static str, &'static str),
+    Distribution(Release, &'static str),
     /// Built here.
     Source(Recipe),
 }
@@ -111,13 +109,13 @@ impl Origin {
     pub(super) fn ensure(&self, name: &str) -> Result<PathBuf> {
         match self {
             Self::Pyenv(major, minor) => pyenv::ensure(*major, *minor),
-            Self::Debian(suite, program) => roots::ensure(name, suite, program),
+            Self::Debian(release, program) => roots::ensure(name, *release, program),
             Self::Source(recipe) => recipe.ensure(name),
-            Self::Distribution(suite, program) => {
+            Self::Distribution(release, program) => {
                 let path = PathBuf::from(DISTRIBUTION.1);
                 if !is_executable(&path) {
                     if !packages::is_available(program) {
-                        return roots::ensure(name, suite, program);
+                        return roots::ensure(name, *release, program);
                     }
                     packages::install(&[program])?;
                 }

@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, bail};
 
 pub use interpreter::{Interpreter, Linkage};
 
-use crate::once::Shelf;
+use crate::cache::Shelf;
 
 /// Lists explicitly what to test: paths of interpreters, separated by colons. `cargo xtask test`
 /// sets it for the tests that it runs.

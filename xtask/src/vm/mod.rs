@@ -5,8 +5,8 @@
 //! that whatever was built here runs there. Only `x86_64`: both kernel and programs are the host's
 //! architecture.
 
-mod debian;
 mod guest;
+mod host;
 mod kernel;
 mod machine;
 mod report;
@@ -59,8 +59,8 @@ pub fn run(
 /// When the agent fails on this kernel, or its profile is not what the program does.
 pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
     let guest = guest(agent, interpreters)?;
-    guest.write("command", include_str!("../vm/check"))?;
-    guest.write("workload.py", include_str!("../vm/workload.py"))?;
+    guest.write("command", include_str!("../../vm/check"))?;
+    guest.write("workload.py", include_str!("../../vm/workload.py"))?;
     let machine = Machine::new(kernel)?;
     let (status, output) = command(&machine, &guest, CHECK_LIMIT)?;
     let report = Report::parse(&output)
@@ -84,8 +84,8 @@ pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Resu
 /// When it does not.
 pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
     let guest = guest(agent, interpreters)?;
-    guest.write("command", include_str!("../vm/processors"))?;
-    guest.write("hotplug.py", include_str!("../vm/hotplug.py"))?;
+    guest.write("command", include_str!("../../vm/processors"))?;
+    guest.write("hotplug.py", include_str!("../../vm/hotplug.py"))?;
     prove(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
 }
 
@@ -96,13 +96,13 @@ pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interprete
 ///
 /// With what is not as it should be.
 pub fn check_packages(first: &Path, second: &Path) -> Result<()> {
-    let guest = Guest::debian(&debian::image()?)?;
+    let guest = Guest::debian(&host::image()?)?;
     guest.copy(first, Path::new("packages/first.deb"))?;
     guest.copy(second, Path::new("packages/second.deb"))?;
     let unit = "etc/systemd/system/workload.service";
-    guest.write(unit, include_str!("../vm/workload.service"))?;
-    guest.write("workload.py", include_str!("../vm/workload.py"))?;
-    guest.write("command", include_str!("../vm/service"))?;
+    guest.write(unit, include_str!("../../vm/workload.service"))?;
+    guest.write("workload.py", include_str!("../../vm/workload.py"))?;
+    guest.write("command", include_str!("../../vm/service"))?;
     prove(&Machine::new(KERNEL_OF_HOST)?, &guest, PACKAGES_LIMIT)
 }
 
