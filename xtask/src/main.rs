@@ -44,7 +44,13 @@ enum Task {
     /// Run all tests, on this kernel and on others in virtual machines
     Test(Kernels),
     /// Check formatting and lints, and run all tests
-    Ci(Kernels),
+    Ci {
+        /// Run only unit tests and one capture, in a few minutes
+        #[arg(long, conflicts_with = "all_kernels")]
+        fast: bool,
+        #[command(flatten)]
+        kernels: Kernels,
+    },
     /// Format all crates
     Fmt {
         /// Check the formatting and change nothing
@@ -111,7 +117,10 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Demo => demo::profile_workload()?,
         Task::Bench(options) => bench::run(&options)?,
         Task::Test(kernels) => return Ok(counted(|results| test::all(results, kernels.list()))),
-        Task::Ci(kernels) => return Ok(counted(|results| ci::run(results, kernels.list()))),
+        Task::Ci { fast: true, .. } => return Ok(counted(ci::run_fast)),
+        Task::Ci { kernels, .. } => {
+            return Ok(counted(|results| ci::run(results, kernels.list())));
+        }
         Task::Fmt { check } => lint::format(check)?,
         Task::Clippy => lint::clippy()?,
         Task::Interpreters => print_interpreters()?,
@@ -136,7 +145,7 @@ fn run(task: Task) -> Result<ExitCode> {
 fn counted(checks: impl FnOnce(&mut Results) -> Result<()>) -> ExitCode {
     let mut results = Results::default();
     if let Err(error) = checks(&mut results) {
-        results.check("setup", Err(error));
+        results.fail("setup", error);
     }
     if results.finish() {
         ExitCode::SUCCESS

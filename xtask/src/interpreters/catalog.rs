@@ -73,7 +73,7 @@ pub(super) const ALL: &[(&str, Origin)] = &[
 ];
 
 /// What Debian 12 calls Python, linked statically and with its own compiler flags.
-const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
+pub(super) const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
 
 const PYTHON_3_13: Source = Source {
     release: TRIXIE,

@@ -66,6 +66,15 @@ pub fn representatives() -> Result<Vec<Interpreter>> {
     Ok(one_per_version(all()?))
 }
 
+/// The distribution's own, which most hosts have; no other is made for it.
+///
+/// # Errors
+///
+/// As [`named`].
+pub fn distribution() -> Result<Interpreter> {
+    named(catalog::DISTRIBUTION.0)
+}
+
 /// The one with this name, for example `3.13t`; no other is made for it.
 ///
 /// # Errors
