@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use xtask::packaging::{deb, image};
+use xtask::paths;
 use xtask::process::{cargo, run};
-use xtask::{image, package, paths};
 
 use super::setup;
 
@@ -19,7 +20,7 @@ pub(crate) fn agent() -> Result<PathBuf> {
 /// version of the crate.
 pub(crate) fn package(version: Option<&str>) -> Result<PathBuf> {
     agent()?;
-    package::make(version)
+    deb::make(version)
 }
 
 /// Builds the agent and its container image, and returns the image's name.

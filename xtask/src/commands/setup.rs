@@ -9,9 +9,9 @@ use anyhow::{Result, bail};
 use build_bpf::toolchain::{self, Provider, Toolchain};
 use build_bpf::{Tools, linker};
 use xtask::cluster;
-use xtask::consumers;
 use xtask::packages;
 use xtask::process::{cargo, find_program, succeeds};
+use xtask::reference_tools;
 
 /// The distribution's compiler with the source of `core`.
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
@@ -68,7 +68,7 @@ pub(crate) fn bpf() -> Result<Tools> {
 ///
 /// Naming the first that cannot be made.
 pub(crate) fn programs_of_others() -> Result<()> {
-    consumers::ensure_all()?;
+    reference_tools::ensure_all()?;
     cluster::ensure_programs()
 }
 

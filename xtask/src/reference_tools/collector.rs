@@ -19,7 +19,7 @@ use crate::debian::{self, Apt, SID};
 const PROGRAM: &str = "otelcol";
 
 /// The main program.
-const MAIN: &str = include_str!("../../consumers/collector.go");
+const MAIN: &str = include_str!("../../reference_tools/collector.go");
 
 /// The compiler, and the collector's own packages, which depend on all others.
 const PACKAGES: [&str; 2] = ["golang-go", "golang-opentelemetry-collector-dev"];
