@@ -23,11 +23,11 @@ pub fn cargo() -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(paths::workspace());
-    // What it tells the programs that it runs, as this one is. Some dependencies look at it when
-    // they are built, and would be built again for everybody who asks in another way.
+    // The outer cargo sets these for this program. The build scripts of some dependencies read them,
+    // and would run again after each build that was started in another way.
     for (name, _) in env::vars_os() {
-        let is_told = |start| name.to_string_lossy().starts_with(start);
-        if is_told("CARGO_PKG_") || is_told("CARGO_MANIFEST_") {
+        let begins_with = |start| name.to_string_lossy().starts_with(start);
+        if begins_with("CARGO_PKG_") || begins_with("CARGO_MANIFEST_") {
             command.env_remove(name);
         }
     }
@@ -40,7 +40,7 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
-/// A command that runs `program` as root: directly, else through `sudo`, which may ask for a
+/// A command that runs `program` as root: directly, else through `sudo`, which may prompt for a
 /// password unless `batch` is set.
 ///
 /// # Errors
@@ -51,7 +51,12 @@ pub fn as_root(program: impl AsRef<Path>, batch: bool) -> Result<Command> {
     if is_root() {
         return Ok(Command::new(program));
     }
-    let denied = || format!("`{}` needs root: run it as root", program.display());
+    let denied = || {
+        format!(
+            "`{}` needs root: run this as root, or install sudo",
+            program.display()
+        )
+    };
     let sudo = find_program("sudo").with_context(denied)?;
     if batch && !succeeds(Command::new(&sudo).args(["-n", "true"])) {
         bail!(denied());

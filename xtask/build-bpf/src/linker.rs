@@ -1,7 +1,7 @@
 //! The pinned bpf-linker: which LLVM it must be built with, where it is kept, how it is built.
 //!
 //! Invariants: one build per LLVM version and machine, in the cache directory, whose name holds
-//! both versions; a linker is only used when it starts and says that it is the pinned version.
+//! both versions; a linker is only used when it starts and prints the pinned version.
 //! LLVM reads the bitcode of older versions, so a linker fits every compiler whose LLVM is not
 //! newer than its own.
 
@@ -44,7 +44,7 @@ impl Linker {
     /// Whether the program starts, which needs its LLVM, and is the pinned version.
     fn works(&self) -> bool {
         capture(Command::new(&self.path).arg("--version"))
-            .is_ok_and(|answer| answer == format!("bpf-linker {VERSION}"))
+            .is_ok_and(|output| output == format!("bpf-linker {VERSION}"))
     }
 }
 
@@ -115,8 +115,7 @@ pub fn install(toolchain: &Toolchain, llvm: u32, prefix: &Path) -> Result<Linker
     let cache = paths::cache()?;
     let root = root(&cache, llvm);
     fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
-    // Compiled anew even if cargo believes that it is installed: it is only called for a linker
-    // that is missing or does not start.
+    // `--force`, because this is only called for a linker that is missing or does not start.
     let mut cargo = Command::new(toolchain.program("cargo"));
     cargo
         .args(["install", "bpf-linker", "--version", VERSION, "--locked"])

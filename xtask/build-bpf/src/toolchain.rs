@@ -13,7 +13,7 @@ use crate::process::{capture, find_program, is_executable};
 /// The least `(major, minor)` version of the compiler, as declared by the workspace.
 const MINIMUM_VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Who installs and updates a toolchain.
+/// The installer of a toolchain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provider {
     /// rustup, under this name.
@@ -34,7 +34,7 @@ impl fmt::Display for Provider {
 /// A directory where a toolchain may be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Who has put it there.
+    /// What installed it.
     pub provider: Provider,
     /// The compiler's sysroot; its programs are in `bin/` below it.
     pub sysroot: PathBuf,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_is_too_old_or_mute_is_passed_over() {
+    fn a_compiler_that_is_too_old_or_does_not_run_is_skipped() {
         let directory = sysroot(&[SOURCE, "bin/rustc", "bin/cargo"]);
         let with = |answer: Option<&str>| {
             usable(vec![place("one", directory.path())], |_| {

@@ -1,6 +1,6 @@
-//! Shows the agent at work: profiles a small Python program and says where the results are.
+//! Profiles a small Python program, and prints where the results are.
 //!
-//! Invariant: the workload ends with the demonstration, however that ends.
+//! Invariant: the workload ends when the command does, also after an error.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,30 +13,30 @@ use xtask::process::{as_root, find_program, run};
 
 use super::build;
 
-/// The files to write, by what each is.
+/// The files to write, and their formats.
 const RESULTS: [(&str, &str); 3] = [
     ("profile.pb.gz", "pprof"),
     ("flame.svg", "flame graph"),
     ("profile.folded", "folded stacks"),
 ];
 
-/// Builds the agent, profiles a workload for five seconds, and prints where the time went.
+/// Builds the agent, profiles a workload three times for five seconds, and prints the results.
 ///
 /// # Errors
 ///
 /// When the agent cannot be built or fails, or there is no Python.
 pub(crate) fn profile_workload() -> Result<()> {
     let agent = build::agent()?;
-    // Fails here if we are not root and cannot become it, before anything else is started.
+    // Without root it fails here, before anything is started.
     as_root(&agent, false)?;
-    let python = find_program("python3").context("the demonstration needs python3: install it")?;
+    let python = find_program("python3").context("python3 is missing: install it")?;
     let workload = Workload::start(&python)?;
     let directory = paths::target().join("demo");
     fs::create_dir_all(&directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
 
     println!(
-        "sampling process {} for 5 seconds, thrice",
+        "profiling process {} three times, for 5 seconds each",
         workload.child.id()
     );
     for (nth, (file, _)) in RESULTS.into_iter().enumerate() {
@@ -46,7 +46,7 @@ pub(crate) fn profile_workload() -> Result<()> {
             .args(["--duration", "5s", "-o"])
             .arg(directory.join(file));
         if nth > 0 {
-            // The summary is the same as that of the first.
+            // The summary would be the same.
             command.stderr(Stdio::null());
         }
         run(&mut command)?;
@@ -85,7 +85,7 @@ impl Workload {
             BufReader::new(stdout).read_line(&mut line)?;
         }
         if line.trim() != "ready" {
-            bail!("the workload of the demonstration does not start");
+            bail!("the workload does not start: run xtask/demo/workload.py to see why");
         }
         Ok(workload)
     }

@@ -55,8 +55,8 @@ impl Results {
     /// When the command cannot be started; failing tests are counted instead.
     pub(crate) fn cargo_test(&mut self, command: &mut Command) -> Result<()> {
         let line = process::line(command);
-        // Both streams in one, because cargo names the programs in the one and they print their
-        // results to the other.
+        // Both streams in one, because cargo prints the names of the programs to the one, and they
+        // print their results to the other.
         let (output, input) = io::pipe()?;
         let mut child = command
             .stdout(input.try_clone()?)
@@ -158,7 +158,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// The test program that cargo says it starts now: `Running tests/pprof.rs (target/…/pprof-1f0a)`,
+/// The test program that cargo starts, by a line of its messages: `Running tests/pprof.rs (target/…/pprof-1f0a)`,
 /// `Running unittests src/lib.rs (target/…/agent-2e9b)` or `Doc-tests agent`.
 fn test_program(line: &str) -> Option<String> {
     let line = line.trim_start();

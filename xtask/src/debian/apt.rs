@@ -112,8 +112,8 @@ impl Apt {
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Fetches the lists of a snapshot, or the mirror's if they cannot be had, and says so unless
-    /// they are the same.
+    /// Fetches the lists of a snapshot, or those of the mirror if that fails, with a warning if they
+    /// differ.
     fn fetch_snapshot(&self, site: &Site, release: Release, snapshot: Snapshot) -> Result<()> {
         let address = format!("{SNAPSHOTS}/{}", snapshot.timestamp);
         let pinned = Source::new(&address, release.suite);

@@ -1,6 +1,6 @@
-//! Which interpreters there are, and where each comes from.
+//! The table of interpreters: where each comes from.
 //!
-//! Invariant: one more interpreter is one more row.
+//! Invariant: a new interpreter is a new row.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(super) const ALL: &[(&str, Origin)] = &[
     ("3.11", Origin::Pyenv(3, 11)),
     ("3.12", Origin::Pyenv(3, 12)),
     ("3.13", Origin::Pyenv(3, 13)),
-    // Static, stripped, and optimized by compilers of other times.
+    // Static, stripped, and optimized by other versions of compilers.
     ("3.9-bullseye", Origin::Debian(BULLSEYE, "python3.9")),
     ("3.13-trixie", Origin::Debian(TRIXIE, "python3.13")),
     ("3.13-sid", Origin::Debian(SID, "python3.13")),
@@ -46,8 +46,8 @@ pub(super) const ALL: &[(&str, Origin)] = &[
             source: PYTHON_3_13,
             program: "python3.13",
             compiler: Compiler::Musl,
-            // What it would be asked for, reading of gzip files, is the part of zlib that needs
-            // glibc; Python has its own.
+            // `configure` checks for reading gzip files, the part of zlib that needs glibc; Python
+            // does not use it.
             arguments: &["ac_cv_lib_z_gzread=yes"],
         }),
     ),
@@ -72,7 +72,7 @@ pub(super) const ALL: &[(&str, Origin)] = &[
     (DISTRIBUTION.0, Origin::Distribution(BOOKWORM, "python3.11")),
 ];
 
-/// What Debian 12 calls Python, linked statically and with its own compiler flags.
+/// The Python of Debian 12, linked statically and built with its own compiler flags.
 pub(super) const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
 
 const PYTHON_3_13: Source = Source {
@@ -93,10 +93,10 @@ const PYTHON_3_14: Source = Source {
 
 /// Where an interpreter comes from.
 pub(super) enum Origin {
-    /// A build of pyenv's, of this major and minor version.
+    /// A build by pyenv of this major and minor version.
     Pyenv(u32, u32),
-    /// The release of Debian that has the program, and the program, whose package is called
-    /// alike.
+    /// The release of Debian that has the program, and the program, whose package has the same
+    /// name.
     Debian(Release, &'static str),
     /// This machine's own if it runs that release of Debian; else as [`Origin::Debian`].
     Distribution(Release, &'static str),

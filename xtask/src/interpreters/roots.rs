@@ -15,11 +15,11 @@ use super::SHELF;
 use crate::cache::Site;
 use crate::debian::{self, Apt, Package, Release};
 
-/// What every root has; the first must be unpacked before the others, since it makes the links
+/// The packages of every root; the first must be unpacked before the others, since it makes the links
 /// from `/bin` and `/lib` to where they put their files.
 const BASE: [&str; 4] = ["base-files", "dash", "coreutils", "mount"];
 
-/// Where a container mounts something.
+/// Where a container has mounts.
 const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
 
 /// The root file system that the program at `path` runs in, unless that is this machine's.
@@ -66,7 +66,7 @@ fn unpack(site: &Site, release: Release, program: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same packages, that of [`BASE`] first.
+/// The same packages, the first of [`BASE`] first.
 fn in_order(mut packages: Vec<Package>) -> Vec<Package> {
     packages.sort_by_key(|package| package.name() != BASE[0]);
     packages

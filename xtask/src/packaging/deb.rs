@@ -1,7 +1,7 @@
-//! Makes the package for Debian and its kin, as `agent/Cargo.toml` describes it.
+//! Makes the Debian package, as `agent/Cargo.toml` describes it.
 //!
 //! Invariant: the pinned cargo-deb is built once per machine, in the cache directory, and is only
-//! used when it starts and says that it is the pinned version.
+//! used when it starts and prints the pinned version.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +14,8 @@ use crate::process::{capture, cargo, run};
 /// The version of cargo-deb that makes the package.
 pub const VERSION: &str = "3.8.0";
 
-/// Makes the package of an agent that is built already, at [`paths::agent_binary`].
+/// Makes the package of an agent that is already built, at [`paths::agent_binary`], and returns its
+/// path; `version` replaces the version of the crate.
 ///
 /// # Errors
 ///
@@ -28,7 +29,7 @@ pub fn make(version: Option<&str>) -> Result<PathBuf> {
     if let Some(version) = version {
         command.args(["--deb-version", version]);
     }
-    // It says where the package is.
+    // It prints the path of the package.
     Ok(paths::workspace().join(capture(&mut command)?))
 }
 

@@ -1,6 +1,6 @@
 //! Makes the container image, as `deploy/Containerfile` describes it.
 //!
-//! Invariant: nothing is fetched: all that is in it is on this machine.
+//! Invariant: no base image is pulled: all files of the image are from this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::packages;
 use crate::paths;
 use crate::process::{capture, run};
 
-/// What the image is called.
+/// The name of the image.
 const NAME: &str = concat!("agent:", env!("CARGO_PKG_VERSION"));
 
-/// Where the certificates are that are trusted, on Debian and its kin.
+/// The trusted certificates, on Debian and its derivatives.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Makes the image of an agent that is built already, and returns what it is called; `storage` is
-/// where images are kept instead of the usual place.
+/// Makes the image of an agent that is already built, and returns its name; `storage` replaces the
+/// usual directory of images.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn make(agent: &Path, storage: Option<&Path>) -> Result<&'static str> {
     if let Some(storage) = storage {
         in_storage(&mut buildah, storage);
     }
-    // Left from another build, or not there.
+    // A remainder of another build, or missing.
     drop(fs::remove_dir_all(&root));
     fill(&root, agent)?;
     run(buildah
@@ -42,17 +42,17 @@ pub fn make(agent: &Path, storage: Option<&Path>) -> Result<&'static str> {
     Ok(NAME)
 }
 
-/// Lets buildah or Podman keep their images and containers in a directory.
+/// Makes buildah or Podman keep images and containers in a directory.
 pub fn in_storage(command: &mut Command, directory: &Path) {
     command.arg("--root").arg(directory.join("images"));
     command.arg("--runroot").arg(directory.join("running"));
 }
 
-/// Puts everything in its place.
+/// Copies the files of the image below `root`.
 fn fill(root: &Path, agent: &Path) -> Result<()> {
     let program = root.join("usr/bin/agent");
     copy(agent, &program)?;
-    // Lines of the agent's own code are two thirds of it.
+    // Line tables are two thirds of it.
     capture(Command::new("strip").arg("--strip-debug").arg(&program))?;
     for library in libraries::of(agent) {
         copy(&library, &inside(root, &library))?;
@@ -65,7 +65,7 @@ fn fill(root: &Path, agent: &Path) -> Result<()> {
     fs::create_dir_all(root.join("var/lib/agent")).context("cannot make a directory")
 }
 
-/// Where a file of this machine is in the image.
+/// The path in the image of a file of this machine.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }

@@ -1,7 +1,7 @@
-//! An OpenTelemetry Collector, built from what Debian has of its source.
+//! An OpenTelemetry Collector, built from Debian's packages of its source.
 //!
-//! Distributions have no binary of it, only its packages for Go, so that a main program of ours
-//! chooses what is in it. Building takes about 100 s of CPU time, on as many processors as there
+//! Debian has no binary of it, only its Go packages, so that a main program in this directory selects
+//! its components. Building takes about 100 s of CPU time, on as many processors as there
 //! are, most of it for what the collector's own service imports; no option of the compiler makes a
 //! difference.
 
@@ -15,7 +15,7 @@ use super::SHELF;
 use crate::cache::Site;
 use crate::debian::{self, Apt, SID};
 
-/// What the collector is called.
+/// The name of the collector.
 const PROGRAM: &str = "otelcol";
 
 /// The main program.
@@ -24,11 +24,11 @@ const MAIN: &str = include_str!("../../reference_tools/collector.go");
 /// The compiler, and the collector's own packages, which depend on all others.
 const PACKAGES: [&str; 2] = ["golang-go", "golang-opentelemetry-collector-dev"];
 
-/// How packages begin that the compiler may need.
+/// How the names of packages begin that the compiler may need.
 const SOURCES: &str = "golang-";
 
-/// Those among them that are more than half of all that would be unpacked, and nothing imports them:
-/// tools, and what clouds offer.
+/// Packages that nothing imports and that are more than half of the size of all: tools and clients
+/// of clouds.
 const NOT_IMPORTED: [&str; 4] = [
     "golang-github-aws-aws-sdk-go-v2-dev",
     "golang-golang-x-tools",
@@ -62,7 +62,7 @@ fn build(site: &Site) -> Result<()> {
             .env("GOPATH", root.join("usr/share/gocode"))
             .env("GOCACHE", site.scratch.join("cache"))
             .env("GOTMPDIR", &site.scratch)
-            // All that it is made of is there, and nothing is fetched.
+            // All packages are there, and nothing is fetched.
             .env("GO111MODULE", "off")
             .env("GOTOOLCHAIN", "local")
             .env("GOENV", "off")

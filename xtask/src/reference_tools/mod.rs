@@ -1,7 +1,8 @@
-//! Programs of others that take what the agent gives, for the tests.
+//! Reference tools: the programs that read what the agent writes or receive what it sends, for the
+//! tests.
 //!
-//! Invariants: each is made once per machine, in the cache, and none is installed, so that nothing
-//! of theirs runs but what a test starts; one that cannot be made is an error that names it.
+//! Invariants: each is made once per machine, in the cache, and none is installed, so that only what
+//! a test starts runs; one that cannot be made is an error with its name.
 
 mod collector;
 mod prometheus;
@@ -15,10 +16,10 @@ use crate::cache::Shelf;
 
 pub use prometheus::Prometheus;
 
-/// Where they are.
+/// The tools in the cache.
 const SHELF: Shelf = Shelf("consumers");
 
-/// Makes those that are missing.
+/// Makes the tools that are missing.
 ///
 /// # Errors
 ///
@@ -39,7 +40,7 @@ pub fn collector() -> Result<PathBuf> {
     collector::ensure().context("the tests need an OpenTelemetry Collector")
 }
 
-/// Prometheus and its tool.
+/// Prometheus and promtool.
 ///
 /// # Errors
 ///
@@ -48,7 +49,7 @@ pub fn prometheus() -> Result<Prometheus> {
     prometheus::ensure().context("the tests need Prometheus")
 }
 
-/// The program of the page that speedscope is, with its importers, in one file.
+/// The JavaScript file of speedscope, with its importers.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Prometheus, from a package of Debian's that is unpacked, since one that is installed would run.
+//! Prometheus, from unpacked packages of Debian: an installed one would start a service.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use super::SHELF;
 use crate::cache::Site;
 use crate::debian::{self, Apt, SID};
 
-/// Its packages, which are called like the programs in them.
+/// Its packages, each of which has a program of the same name.
 const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
 
 /// The programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prometheus {
-    /// Asks for metrics and answers questions about them.
+    /// Scrapes metrics and evaluates queries.
     pub server: PathBuf,
-    /// Says what is wrong with metrics.
+    /// Validates metrics and rules.
     pub tool: PathBuf,
 }
 

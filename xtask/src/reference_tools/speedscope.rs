@@ -1,6 +1,6 @@
-//! speedscope, from the registry of npm.
+//! speedscope, from the npm registry.
 //!
-//! Invariant: one version for everybody, since what runs its importers looks into it.
+//! Invariant: the version is pinned, because the test that runs its importers uses its internals.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(super) fn ensure() -> Result<PathBuf> {
     files
         .find(|file| {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
-            // Between them stands a hash.
+            // With a hash in between.
             name.starts_with("speedscope-") && name.ends_with(".js")
         })
         .with_context(|| format!("it is not in {}", release.display()))

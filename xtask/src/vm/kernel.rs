@@ -46,7 +46,7 @@ impl Kernel {
         Self::Newest,
     ];
 
-    /// The two ends, between which most of what differs between kernels lies.
+    /// The oldest and the newest: most differences between kernels are between these.
     pub const ENDS: [Self; 2] = [Self::Linux5_10, Self::Newest];
 
     /// The release of Debian that has it, and what the name of its package begins with.

@@ -1,9 +1,9 @@
-//! Runs the agent on other Linux kernels: Debian's, in qemu, under software emulation.
+//! Runs the agent on other Linux kernels: Debian's, in QEMU, under software emulation.
 //!
 //! Invariants: needs neither root nor KVM, but root once to make the host on which packages are
 //! installed; the guest's file system is made anew for each run, with this machine's own files, so
-//! that whatever was built here runs there. Only `x86_64`: both kernel and programs are the host's
-//! architecture.
+//! that programs that were built here run there. Only on `x86_64`: kernel and programs have the
+//! architecture of this machine.
 
 mod guest;
 mod host;
@@ -23,16 +23,16 @@ pub use kernel::Kernel;
 use machine::Machine;
 use report::Report;
 
-/// How long a command may take, with the boot, which takes about five seconds.
+/// Time limit of a command, including the boot, which takes about five seconds.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
 
-/// How long a check may take, as long as it likes to load what takes no second elsewhere.
+/// Time limit of a check. Emulated, loading the BPF programs takes much longer than on a real machine.
 const CHECK_LIMIT: Duration = Duration::from_secs(300);
 
-/// How long it may take to install packages and to see what their service does.
+/// Time limit of installing packages and checking their service.
 const PACKAGES_LIMIT: Duration = Duration::from_secs(1200);
 
-/// The kernel under systemd and a package.
+/// The kernel of the host on which packages are installed.
 const KERNEL_OF_HOST: Kernel = Kernel::Newest;
 
 /// Boots `kernel` with `program` and Python in place, runs the shell command `command` in it with
@@ -40,7 +40,7 @@ const KERNEL_OF_HOST: Kernel = Kernel::Newest;
 ///
 /// # Errors
 ///
-/// When the kernel cannot be fetched or the guest does not get to the end of the command.
+/// When the kernel cannot be downloaded or the guest does not finish the command.
 pub fn run(
     kernel: Kernel,
     program: &Path,
@@ -56,18 +56,22 @@ pub fn run(
 ///
 /// # Errors
 ///
-/// When the agent fails on this kernel, or its profile is not what the program does.
+/// When the agent fails on this kernel, or its profile does not have the call chain.
 pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Result<()> {
     let guest = guest(agent, interpreters)?;
     guest.write("command", include_str!("../../vm/check"))?;
     guest.write("workload.py", include_str!("../../vm/workload.py"))?;
     let machine = Machine::new(kernel)?;
     let (status, output) = command(&machine, &guest, CHECK_LIMIT)?;
-    let report = Report::parse(&output)
-        .with_context(|| format!("on {} the guest only said:\n{output}", machine.release()))?;
+    let report = Report::parse(&output).with_context(|| {
+        format!(
+            "on {} the output of the guest is incomplete:\n{output}",
+            machine.release()
+        )
+    })?;
     if status != 0 {
         bail!(
-            "on {} the agent ended with {status}:\n{}",
+            "on {} the agent exited with status {status}:\n{}",
             machine.release(),
             report.messages
         );
@@ -77,7 +81,7 @@ pub fn check(kernel: Kernel, agent: &Path, interpreters: &[Interpreter]) -> Resu
     Ok(())
 }
 
-/// Checks that the agent of a host samples processors that come, go and return, on `kernel`.
+/// Checks on `kernel` that `agent run` samples processors that go offline and come online.
 ///
 /// # Errors
 ///
@@ -86,15 +90,15 @@ pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interprete
     let guest = guest(agent, interpreters)?;
     guest.write("command", include_str!("../../vm/processors"))?;
     guest.write("hotplug.py", include_str!("../../vm/hotplug.py"))?;
-    prove(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
+    run_check(&Machine::new(kernel)?, &guest, CHECK_LIMIT)
 }
 
-/// Installs a package of the agent on a host that systemd runs, upgrades it to another one and
-/// removes it again; checks that its service does what it should all that while.
+/// Installs a package of the agent on a host with systemd, upgrades it to another one and removes
+/// it, and checks its service after each step.
 ///
 /// # Errors
 ///
-/// With what is not as it should be.
+/// With the output of the check that failed.
 pub fn check_packages(first: &Path, second: &Path) -> Result<()> {
     let guest = Guest::debian(&host::image()?)?;
     guest.copy(first, Path::new("packages/first.deb"))?;
@@ -103,11 +107,11 @@ pub fn check_packages(first: &Path, second: &Path) -> Result<()> {
     guest.write(unit, include_str!("../../vm/workload.service"))?;
     guest.write("workload.py", include_str!("../../vm/workload.py"))?;
     guest.write("command", include_str!("../../vm/service"))?;
-    prove(&Machine::new(KERNEL_OF_HOST)?, &guest, PACKAGES_LIMIT)
+    run_check(&Machine::new(KERNEL_OF_HOST)?, &guest, PACKAGES_LIMIT)
 }
 
-/// Runs a command that ends with 0 when all is as it should be, and says what it has proved.
-fn prove(machine: &Machine, guest: &Guest, limit: Duration) -> Result<()> {
+/// Runs the guest's command, which prints what it has checked and exits with 0 if all is right.
+fn run_check(machine: &Machine, guest: &Guest, limit: Duration) -> Result<()> {
     let (status, output) = command(machine, guest, limit)?;
     if status != 0 {
         bail!("on {}:\n{output}", machine.release());
@@ -132,7 +136,7 @@ fn guest(program: &Path, interpreters: &[Interpreter]) -> Result<Guest> {
     let interpreter = interpreters
         .iter()
         .rfind(|interpreter| interpreter.root().is_none())
-        .context("the guest needs an interpreter of this machine: install python3")?;
+        .context("the guest needs a Python interpreter of this machine: install python3")?;
     guest.add_python(&interpreter.path)?;
     Ok(guest)
 }

@@ -1,7 +1,7 @@
-//! Whether a profile tells what has happened: the split of the CPU time, and its amount.
+//! How accurate a profile is: the split of the CPU time, and its amount.
 //!
-//! The workload keeps its own account of what each function used, so that the truth is known of the
-//! very stretch of time that was profiled.
+//! The workload measures the CPU time of each of its functions, so that the true values are known
+//! for exactly the time that was profiled.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::workload::{Workload, directory};
 /// The functions of the workload in the order in which it counts their time.
 const FUNCTIONS: [&str; 3] = ["seventy", "twenty", "ten"];
 
-/// By how much a profile was wrong.
+/// The errors of a profile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Error {
     /// The largest error of a function's share of the CPU time, in percent of all.
@@ -24,8 +24,7 @@ pub(super) struct Error {
     pub(super) cpu: f64,
 }
 
-/// Profiles the workload of the known split, that sleeps besides for so many percent of its time on
-/// the CPU.
+/// Profiles the workload of the known split, which also sleeps for `sleep_percent` of its CPU time.
 pub(super) fn measure(
     profiler: &Profiler,
     python: &Interpreter,
@@ -51,7 +50,7 @@ pub(super) fn measure(
         Attached::PySpy { .. } => {
             attached.finish()?;
             let end = Truth::now(&workload)?;
-            // When it began and stopped is not known to the millisecond, but for how long.
+            // The duration is known to the millisecond, but not when it began.
             let sampled = duration.as_secs_f64() / (end.at - start.at).as_secs_f64();
             (end, end.cpu.saturating_sub(start.cpu).mul_f64(sampled))
         }
@@ -78,7 +77,7 @@ impl Truth {
     }
 }
 
-/// `cpu` is the CPU time that should be told.
+/// `cpu` is the true CPU time.
 fn compare(
     folded: &Folded,
     rate_hz: u32,
@@ -96,14 +95,14 @@ fn compare(
         .collect();
     let used_in_all = used.iter().sum();
     let errors = counts.iter().zip(&used).map(|(&count, &used)| {
-        let told = float(count) / float(samples);
-        100.0 * (told - float(used) / float(used_in_all)).abs()
+        let profiled = float(count) / float(samples);
+        100.0 * (profiled - float(used) / float(used_in_all)).abs()
     });
     let split = largest(errors).filter(|error| error.is_finite());
-    let told = float(folded.total()) / f64::from(rate_hz);
+    let profiled = float(folded.total()) / f64::from(rate_hz);
     Ok(Error {
-        split: split.context("the profile does not show the workload's functions")?,
-        cpu: 100.0 * (told / cpu.as_secs_f64() - 1.0),
+        split: split.context("the profile has none of the workload's functions")?,
+        cpu: 100.0 * (profiled / cpu.as_secs_f64() - 1.0),
     })
 }
 

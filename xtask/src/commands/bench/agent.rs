@@ -1,7 +1,7 @@
-//! A capture by our agent, watched from outside: what its kernel half costs and counts.
+//! A capture by the agent, observed from outside: what its BPF programs cost and count.
 //!
-//! Invariant: the agent is an ordinary release build that knows nothing of this; all is read from
-//! `/proc` and from the kernel.
+//! Invariant: the agent is an ordinary release build with nothing for the benchmark in it; everything
+//! is read from `/proc` and from the kernel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,13 +15,13 @@ use super::bpf::PerCpuNumbers;
 use super::child::{Running, Usage};
 use super::proc::{self, ProgramRuns};
 
-/// Within which the first sample has been taken.
+/// Time limit of the first sample.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// Within which the agent has ended after its time is over.
+/// Time limit of the agent's end after the capture.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// A capture whose clock ticks.
+/// A capture that has taken its first sample.
 #[derive(Debug)]
 pub(super) struct Capture {
     running: Running,
@@ -33,17 +33,17 @@ pub(super) struct Capture {
     map_bytes: u64,
 }
 
-/// What the kernel half has done so far.
+/// What the BPF programs have done so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) runs: ProgramRuns,
     /// Runs that were for a thread of the target.
     pub(super) samples: u64,
-    /// Samples that found no room on their way to the user half.
+    /// Samples that were lost because the ring buffer was full.
     pub(super) lost: u64,
 }
 
-/// What the agent was in the end.
+/// What the agent used until its end.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) usage: Usage,
@@ -54,9 +54,9 @@ pub(super) struct Ended {
 /// Which frames the agent takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stacks {
-    /// Those of Python alone.
+    /// Python frames only.
     Python,
-    /// Native ones and those of the kernel too.
+    /// Python, native and kernel frames.
     Whole,
 }
 
@@ -128,12 +128,12 @@ impl Capture {
         self.target_cpu
     }
 
-    /// Memory of the kernel half's maps.
+    /// Memory of the BPF maps.
     pub(super) fn map_bytes(&self) -> u64 {
         self.map_bytes
     }
 
-    /// What the kernel half has done so far; nothing when the sampling is over.
+    /// What the BPF programs have done so far; nothing when the sampling is over.
     pub(super) fn reading(&mut self) -> Result<Option<Reading>> {
         let Some(runs) = proc::program_runs(&self.program) else {
             return Ok(None);

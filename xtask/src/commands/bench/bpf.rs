@@ -1,8 +1,8 @@
-//! The few calls of `bpf(2)` that tell what another process's kernel half costs and counts.
+//! The calls of `bpf(2)` that read what the BPF programs of another process cost and count.
 //!
-//! Invariants: every call goes through [`call`]; nothing is changed in the kernel but that it keeps
-//! account of run times, and that only for as long as [`Accounting`] lives: the kernel itself ends
-//! it when the process dies, however it dies, which a restored sysctl could not promise.
+//! Invariants: every call goes through [`call`]; the only change in the kernel is that it measures
+//! run times, while [`Accounting`] lives: the kernel itself ends that when the process dies, however
+//! it dies, unlike a sysctl that has to be restored.
 
 use std::fs;
 use std::io;
@@ -30,13 +30,14 @@ pub(super) struct Accounting {
 
 impl Accounting {
     pub(super) fn enable() -> Result<Self> {
-        let enabled = descriptor(command::ENABLE_STATS, &mut [RUN_TIME])
-            .context("the kernel does not keep account of its BPF programs: is this root?")?;
+        let enabled = descriptor(command::ENABLE_STATS, &mut [RUN_TIME]).context(
+            "the kernel does not measure the run times of BPF programs: run this as root",
+        )?;
         Ok(Self { _enabled: enabled })
     }
 }
 
-/// A map of numbers, one per processor and key, that somebody else has made.
+/// A map of numbers, one per processor and key, of another process.
 #[derive(Debug)]
 pub(super) struct PerCpuNumbers {
     map: OwnedFd,
@@ -57,7 +58,7 @@ impl PerCpuNumbers {
                 });
             }
         }
-        anyhow::bail!("the kernel half has no map `{name}`");
+        anyhow::bail!("the BPF programs have no map `{name}`");
     }
 
     /// The sum over the processors.
@@ -81,7 +82,7 @@ impl PerCpuNumbers {
         // SAFETY: `key` has the four bytes of an array's key; `values` has eight for each possible
         // processor, which is what the kernel writes for a per-processor map of eight-byte values.
         unsafe { call(command::MAP_LOOKUP_ELEM, &mut lookup) }
-            .context("the kernel half's counters cannot be read")?;
+            .context("the counters of the BPF programs cannot be read")?;
         Ok(self.values.iter().sum())
     }
 }
@@ -94,22 +95,22 @@ fn map_name(map: &OwnedFd) -> Result<String> {
         numbers: [u32; 6],
         name: [u8; 16],
     }
-    /// The part of `union bpf_attr` that asks for it.
+    /// The part of `union bpf_attr` that requests it.
     #[repr(C)]
-    struct Ask {
+    struct Request {
         map: RawFd,
         bytes: u32,
         info: *mut Info,
     }
     let mut info = Info::default();
-    let mut ask = Ask {
+    let mut request = Request {
         map: map.as_raw_fd(),
         bytes: u32::try_from(size_of::<Info>())?,
         info: &raw mut info,
     };
     // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has as many.
-    unsafe { call(command::OBJ_GET_INFO_BY_FD, &mut ask) }
-        .context("a map does not tell its name")?;
+    unsafe { call(command::OBJ_GET_INFO_BY_FD, &mut request) }
+        .context("the name of a map cannot be read")?;
     let name = info.name.split(|&byte| byte == 0).next().unwrap_or(&[]);
     Ok(String::from_utf8_lossy(name).into_owned())
 }
@@ -118,7 +119,7 @@ fn map_name(map: &OwnedFd) -> Result<String> {
 fn descriptor<const N: usize>(command: u32, numbers: &mut [u32; N]) -> io::Result<OwnedFd> {
     // SAFETY: there is no pointer in it.
     let descriptor = unsafe { call(command, numbers) }?;
-    // SAFETY: the kernel has just made the descriptor and nobody else knows it.
+    // SAFETY: the kernel has just made the descriptor and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -128,8 +129,8 @@ fn descriptor<const N: usize>(command: u32, numbers: &mut [u32; N]) -> io::Resul
 ///
 /// What `attributes` points to must be valid for what the kernel reads and writes for `command`.
 unsafe fn call<T>(command: u32, attributes: &mut T) -> io::Result<RawFd> {
-    // SAFETY: the kernel reads and writes `size_of::<T>()` bytes of the attributes, and their
-    // pointers are the caller's business.
+    // SAFETY: the kernel reads and writes `size_of::<T>()` bytes of the attributes, and the
+    // caller guarantees what their pointers point to.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -1,7 +1,7 @@
-//! What the agent may cost: the figures that it is built for.
+//! What the agent may cost.
 
 /// Kernel time of a sample with 30 frames, in microseconds, on a machine like the one where the
-/// limits of such a program were found: 1.3 µs with frames side by side.
+/// least for such a program was measured: 1.3 µs with frames side by side.
 pub(super) fn kernel_time_us(python_minor: u32) -> f64 {
     // From 3.11 on frames lie side by side in memory; before, each is read by itself.
     if python_minor >= 11 { 2.5 } else { 4.5 }
@@ -24,7 +24,7 @@ pub(super) const MEMORY_MB: f64 = 30.0;
 /// The same when it samples a host, in megabytes.
 pub(super) const HOST_MEMORY_MB: f64 = 100.0;
 
-/// Memory of the kernel half's maps, in megabytes.
+/// Memory of the BPF maps, in megabytes.
 pub(super) const MAPS_MB: f64 = 64.0;
 
 /// From the start of the agent to its first sample, in milliseconds.

@@ -1,6 +1,6 @@
-//! A process that we have started, and what it cost in the end.
+//! A child process, and what it used until its end.
 //!
-//! Invariant: it ends with its value, however that ends, and with us, should we be killed.
+//! Invariant: it ends when its value is dropped and when this process dies.
 
 use std::io::{self, Read as _};
 use std::mem;
@@ -14,7 +14,7 @@ use xtask::process::line;
 
 use super::proc;
 
-/// A running process whose messages are kept for the case that it fails.
+/// A running process; its messages are kept for the error of a failure.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
@@ -59,7 +59,7 @@ impl Running {
         self.started
     }
 
-    /// Asks `ready` again and again until it gives something.
+    /// Polls `ready` until it returns a value.
     pub(super) fn wait_until<T>(
         &mut self,
         what: &str,
@@ -123,7 +123,7 @@ impl Running {
         Ok((ExitStatus::from_raw(status), usage))
     }
 
-    /// Ends it, and tells why with its own last words.
+    /// Ends it, and returns an error text with its last messages.
     fn failure(&mut self, why: &str) -> String {
         self.kill();
         let mut messages = String::new();
@@ -171,14 +171,14 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn an_end_is_told_with_what_it_cost() {
+    fn an_end_has_its_usage() {
         let usage = shell("true").finish(LONG).unwrap();
         assert!(usage.wall < LONG);
         assert!(usage.peak_memory_bytes > 4096);
     }
 
     #[test]
-    fn a_failure_is_told_in_its_own_words() {
+    fn a_failure_has_its_messages() {
         let error = shell("echo no such thing >&2; exit 3")
             .finish(LONG)
             .unwrap_err();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_takes_too_long_is_ended() {
+    fn a_process_that_takes_too_long_is_ended() {
         let slow = shell("exec sleep 60");
         let pid = slow.pid();
         assert!(slow.finish(Duration::from_millis(50)).is_err());

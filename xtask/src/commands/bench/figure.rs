@@ -1,8 +1,8 @@
-//! What was found out, one figure at a time, and whether it is within its budget.
+//! The measured figures and their budgets.
 
 use super::stats::{least, median};
 
-/// What a figure tells.
+/// What a figure measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topic {
     KernelTime,
@@ -53,24 +53,26 @@ impl Topic {
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::KernelTime => "Kernel time of a sample of the target",
-            Self::Frames => "The same by depth of the stack, 4999 Hz",
+            Self::Frames => "Kernel time of a sample by depth of the stack, 4999 Hz",
             Self::FrameTime => "Kernel time of each further frame",
-            Self::KernelCpu => "CPU of the kernel half on all processors, of one",
+            Self::KernelCpu => "CPU of the BPF programs on all processors, of one",
             Self::OwnCpu => "CPU of the profiler while it samples, of one processor",
             Self::TotalCpu => "CPU of the profiler from its start to its end",
-            Self::SlowdownByCpu => "Target slower, by CPU time (pauses do not show)",
-            Self::SlowdownByWall => "Target slower, by wall time less the wait for a processor",
-            Self::ClockAlone => "The same by CPU time while the agent samples a sleeping process",
+            Self::SlowdownByCpu => "Slowdown of the target, by CPU time (without pauses)",
+            Self::SlowdownByWall => {
+                "Slowdown of the target, by wall time less the wait for a processor"
+            }
+            Self::ClockAlone => "Slowdown by CPU time while the agent samples a sleeping process",
             Self::FirstSample => "First sample after start",
             Self::Finish => "End after last sample",
             Self::Memory => "Peak memory of the profiler",
-            Self::Maps => "Memory of the kernel half's maps",
+            Self::Maps => "Memory of the BPF maps",
             Self::ProfileSize => "Size of the pprof file, short_calls at 99 Hz",
             Self::Lost => "Samples lost",
             Self::Starts => "Processes and threads that started, per second",
             Self::HostProfileSize => "Size of all pprof files of a minute of a host",
             Self::Split => "Error of the CPU split, of all CPU time",
-            Self::CpuSeconds => "CPU seconds told, against the scheduler's account",
+            Self::CpuSeconds => "Error of the CPU seconds, against the scheduler's account",
         }
     }
 
@@ -98,7 +100,7 @@ impl Topic {
 pub(super) struct Figures(pub(super) Vec<Figure>);
 
 impl Figures {
-    /// The figure of this topic and case, made where it is missing.
+    /// The figure of this topic and case, inserted if it is missing.
     pub(super) fn of(&mut self, topic: Topic, case: &str) -> &mut Figure {
         let is_it = |figure: &Figure| figure.topic == topic && figure.case == case;
         let index = self.0.iter().position(is_it).unwrap_or_else(|| {
@@ -115,9 +117,9 @@ pub(super) struct Figure {
     pub(super) topic: Topic,
     /// Workload, rate and whatever else it depends on.
     pub(super) case: String,
-    /// The agent's; of several the middle one.
+    /// The agent's value; the median of several.
     pub(super) agent: Option<f64>,
-    /// The best of several, where others on the machine can only make it worse.
+    /// The agent's best of several values, where other load can only make them worse.
     pub(super) best: Option<f64>,
     pub(super) budget: Option<f64>,
     /// What the figure may be off by on this machine, about a standard deviation.
@@ -138,14 +140,14 @@ impl Figure {
         }
     }
 
-    /// Sets the agent's from several that others on the machine can only make worse.
+    /// Sets the agent's value from several that other load can only make worse.
     pub(super) fn agent_of(&mut self, values: impl Iterator<Item = f64> + Clone) -> &mut Self {
         self.agent = median(values.clone());
         self.best = least(values);
         self
     }
 
-    /// Sets the agent's to this one if it is farther from zero.
+    /// Sets the agent's value if this one is farther from zero.
     pub(super) fn agent_worst(&mut self, value: f64) {
         let is_worse = self.agent.is_none_or(|agent| agent.abs() < value.abs());
         if is_worse {
@@ -153,12 +155,12 @@ impl Figure {
         }
     }
 
-    /// Whether there is anything to show.
+    /// Whether it has a value.
     pub(super) fn is_known(&self) -> bool {
         self.agent.is_some() || self.py_spy.is_some()
     }
 
-    /// Whether it is within its budget, where there is one.
+    /// How it compares to its budget, if it has one.
     pub(super) fn verdict(&self) -> Option<Verdict> {
         let is_within = |value: f64, budget: f64| value.abs() <= budget;
         let (agent, budget) = (self.agent?, self.budget?);
@@ -176,14 +178,14 @@ impl Figure {
     }
 }
 
-/// How a figure stands to its budget.
+/// How a figure compares to its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Within.
     Met,
-    /// Only the best of several is within.
+    /// Only the best of several values is within.
     MetAtBest,
-    /// Cannot be told on a machine that does so much else.
+    /// The difference is within the noise of this machine.
     Noise,
     /// Beyond.
     Missed,
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_stands_to_its_budget_in_one_of_four_ways() {
+    fn a_figure_compares_to_its_budget_in_one_of_four_ways() {
         assert_eq!(verdict(2.0, None, None), Some(Verdict::Met));
         assert_eq!(verdict(2.1, Some(1.9), None), Some(Verdict::MetAtBest));
         assert_eq!(verdict(2.1, Some(2.1), None), Some(Verdict::Missed));

@@ -1,7 +1,7 @@
-//! What the agent of a host costs: beside many processes, and while programs start all the time.
+//! What `agent run` costs with many processes, and while programs start all the time.
 //!
-//! Figures come from the agent's own metrics and from `/proc`. Nothing of a figure is in the
-//! agent's start: it has looked at all processes before the time begins that is measured.
+//! Figures come from the agent's own metrics and from `/proc`. They do not include the start of the
+//! agent: it has inspected all processes before the measured time begins.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,10 +20,10 @@ use super::stats::float;
 use super::workload::directory;
 use super::{budget, proc};
 
-/// Within which the agent samples.
+/// Time limit of the agent's start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// For how long the agent runs before anything is measured: what the processes run is known then,
+/// How long the agent runs before anything is measured: by then it has read what the processes run,
 /// and the first window is over.
 const WARM_UP: Duration = Duration::from_secs(16);
 
@@ -39,9 +39,9 @@ const LOSSES: [&str; 5] = [
 /// What happens on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scene {
-    /// So many processes, of which so many are busy Python.
+    /// Processes that sleep, and Python processes that are busy.
     Crowd { processes: u32, busy: u32 },
-    /// So many programs start in a second, each of which ends at once.
+    /// Programs that start and end at once.
     Starts { per_second: u32 },
 }
 
@@ -49,7 +49,7 @@ impl Scene {
     pub(super) fn name(self) -> String {
         match self {
             Self::Crowd { processes, busy } => {
-                format!("{processes} processes, {busy} busy with Python")
+                format!("{processes} processes, {busy} of them busy with Python")
             }
             Self::Starts { per_second } => format!("{per_second} starts per second"),
         }
@@ -72,17 +72,17 @@ impl Host {
             .args(["run", "--exporters", &exporters])
             .args(["--listen", &address.to_string()]);
         let mut running = Running::start(&mut command)?;
-        running.wait_until("answer", START_LIMIT, || get(address, "/readyz").ok())?;
+        running.wait_until("response", START_LIMIT, || get(address, "/readyz").ok())?;
         Ok(Self { running, address })
     }
 
-    /// What it tells of itself.
+    /// Its metrics.
     fn metrics(&self) -> Result<Metrics> {
         get(self.address, "/metrics").map(Metrics)
     }
 }
 
-/// Asks the agent for something.
+/// The response of the agent to a request of `path`.
 fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(
@@ -92,7 +92,7 @@ fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     if !answer.starts_with("HTTP/1.1 200 ") {
-        bail!("{path} is answered with {answer:?}");
+        bail!("unexpected response to {path}: {answer:?}");
     }
     Ok(answer)
 }
@@ -109,12 +109,12 @@ impl Metrics {
     }
 }
 
-/// The processes of a scene; they end with it.
-struct Population {
+/// The processes of a scene, which end when it is dropped.
+struct Processes {
     _processes: Vec<Running>,
 }
 
-impl Population {
+impl Processes {
     fn start(scene: Scene, python: &Interpreter) -> Result<Self> {
         let workload = |name: &str, argument: Option<u32>| {
             let mut command = Command::new(&python.path);
@@ -156,7 +156,7 @@ pub(super) fn measure(
     duration: Duration,
     figures: &mut Figures,
 ) -> Result<()> {
-    let population = Population::start(scene, python)?;
+    let processes = Processes::start(scene, python)?;
     let host = Host::start(agent)?;
     thread::sleep(WARM_UP);
     let pid = host.running.pid();
@@ -165,7 +165,7 @@ pub(super) fn measure(
     thread::sleep(duration);
     let (starts_after, (ended, cpu_after, after)) = (proc::forks()?, reading()?);
     let memory = proc::peak_memory_bytes(pid)?;
-    drop(population);
+    drop(processes);
 
     let wall = (ended - began).as_secs_f64();
     let gained = |name: &str| after.value(name) - before.value(name);

@@ -1,4 +1,4 @@
-//! The figures as JSON for programs: an object of the machine, the versions and a flat list.
+//! The figures as JSON: an object with the machine, the versions and a flat list.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ fn object(members: &[(&str, String)]) -> String {
     format!("{{{}}}", members.join(", "))
 }
 
-/// What is no number to JSON is no figure either.
+/// JSON has no infinities and no NaN.
 fn number(value: Option<f64>) -> String {
     value
         .filter(|value| value.is_finite())

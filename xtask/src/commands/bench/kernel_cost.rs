@@ -1,18 +1,18 @@
 //! What a sample costs in the kernel, and what a frame of it costs.
 //!
-//! The kernel's own account has one sum for all runs of the program, but most runs may have been for
-//! idle processors or other processes: they end early. What such a run costs is measured beforehand,
-//! under the same load, with the agent attached to a process that sleeps, so that every run is of
-//! that kind. Then
+//! The kernel counts the time of all runs of a program together, but most runs may be for idle
+//! processors or other processes and end early. The cost of such a run is measured first, under the
+//! same load, with the agent attached to a process that sleeps, so that every run is one of these.
+//! Then
 //!
 //! ```text
 //! run time = samples of the target × their cost + other runs × cost of those
 //! ```
 //!
-//! has one unknown, because the kernel half counts the samples of the target.
+//! has one unknown, because the BPF program counts the samples of the target.
 //!
-//! Invariants: what is subtracted was measured at the same rate; the first moments, when the kernel
-//! half describes code objects for the first time, are left out.
+//! Invariants: what is subtracted was measured at the same rate; the first moments, when the BPF
+//! program sends new code objects, are left out.
 
 use std::path::Path;
 use std::thread;
@@ -32,25 +32,24 @@ const WINDOW: Duration = Duration::from_millis(500);
 /// What precedes the first window.
 const SETTLE: Duration = Duration::from_millis(400);
 
-/// How long what is none of ours is measured.
+/// How long the runs for other processes are measured.
 const OTHERS: Duration = Duration::from_millis(700);
 
-/// How much longer captures are than what is looked at: they must not end before it does.
+/// How much longer a capture is than its windows: it must not end before they do.
 const MARGIN: Duration = Duration::from_millis(300);
 
-/// What one capture told.
+/// What one capture measured.
 #[derive(Debug, Clone)]
 pub(super) struct Sampled {
     /// Average cost of a sample in each of the windows.
     pub(super) costs_ns: Vec<f64>,
     /// Samples that were lost.
     pub(super) lost: u64,
-    /// By how much the CPU time that the profile tells differs from that of the scheduler, in
-    /// percent of the latter.
+    /// Error of the profile's CPU time against the scheduler's account, in percent.
     pub(super) cpu_error: f64,
 }
 
-/// What a run costs that is none of the target's.
+/// The cost of a run that is not for the target.
 pub(super) fn other_run_ns(
     agent: &Path,
     python: &Interpreter,
@@ -101,21 +100,19 @@ pub(super) fn sample(
         .filter_map(|pair| sample_ns(&pair[0], &pair[1], other_run_ns))
         .collect();
     if costs_ns.is_empty() {
-        bail!("the kernel half took no samples of the workload");
+        bail!("the BPF program took no samples of the workload");
     }
-    let told = float(Folded::read(&output)?.total()) / f64::from(rate_hz);
+    let profiled = float(Folded::read(&output)?.total()) / f64::from(rate_hz);
     let used = cpu_at_end.saturating_sub(cpu_at_start).as_secs_f64();
     Ok(Sampled {
         costs_ns,
         lost: readings.last().map_or(0, |reading| reading.lost),
-        cpu_error: 100.0 * (told / used - 1.0),
+        cpu_error: 100.0 * (profiled / used - 1.0),
     })
 }
 
 fn reading(capture: &mut Capture) -> Result<Reading> {
-    capture
-        .reading()?
-        .context("the agent has ended its capture too early")
+    capture.reading()?.context("the capture ended too early")
 }
 
 /// Average cost of the target's samples between two readings.
@@ -133,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_runs_are_not_the_targets() {
+    fn runs_for_other_processes_are_subtracted() {
         let start = Reading {
             runs: ProgramRuns {
                 time_ns: 1_000,

@@ -1,4 +1,4 @@
-//! On what is measured, and how much else it does.
+//! The machine of a measurement, and its load.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use super::proc;
 use super::stats::float;
 
-/// What figures depend on.
+/// What the figures depend on.
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     pub(super) kernel: String,
@@ -25,7 +25,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn look() -> Result<Self> {
+    pub(super) fn before() -> Result<Self> {
         let cpus = thread::available_parallelism().context("the processors cannot be counted")?;
         let load = load()?;
         Ok(Self {
@@ -41,8 +41,8 @@ impl Machine {
         })
     }
 
-    /// To be called when the measurements are over.
-    pub(super) fn look_again(&mut self) -> Result<()> {
+    /// Adds what is known when the measurements have ended.
+    pub(super) fn after(&mut self) -> Result<()> {
         self.load_at_end = load()?;
         let (all, stolen) = proc::ticks()?;
         let (all_before, stolen_before) = self.ticks_at_start;
@@ -69,10 +69,10 @@ fn read(path: &str) -> Result<String> {
 fn load() -> Result<f64> {
     let text = read("/proc/loadavg")?;
     let first = text.split(' ').next().unwrap_or_default();
-    first.parse().context("/proc/loadavg makes no sense")
+    first.parse().context("/proc/loadavg is malformed")
 }
 
-/// What the processor calls itself; not every architecture tells.
+/// The processor's name for itself, which not every architecture has.
 fn cpu_model(cpuinfo: &str) -> Option<&str> {
     cpuinfo
         .lines()

@@ -1,9 +1,9 @@
-//! What the agent costs and how right it is, beside a peer, against the budgets that it is built
-//! for.
+//! The benchmark: overhead and accuracy of the agent, beside py-spy and against the budgets of
+//! [`budget`].
 //!
-//! Invariants: figures are told, never asserted, because they depend on the machine and on what
-//! else it does; only what could not be measured is a failure. The agent is an ordinary release
-//! build that is watched from outside.
+//! Invariants: figures are printed, never asserted, because they depend on the machine and its
+//! load; only a failed measurement is an error. The agent is an ordinary release build that is
+//! observed from outside.
 //!
 //! ```text
 //! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
@@ -50,19 +50,19 @@ pub(crate) use workload::Kind;
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Only the most important, in about a minute instead of about ten
+    /// Measure only the most important figures, in about one minute instead of ten
     #[arg(long)]
     quick: bool,
     /// Run the workloads with this interpreter instead of the newest and an old one
     #[arg(long = "python", value_name = "PATH")]
     pythons: Vec<PathBuf>,
-    /// Only this workload, besides what needs one of its own
+    /// Measure only this workload, and what needs a workload of its own; repeatable
     #[arg(long = "workload", value_name = "NAME")]
     workloads: Vec<Kind>,
-    /// Only the agent of a host, beside many processes and many that start
+    /// Measure only `agent run`, with many processes and with many that start
     #[arg(long, conflicts_with = "workloads")]
     host: bool,
-    /// How often windows with each profiler are repeated
+    /// Number of windows with each profiler
     #[arg(
         long,
         value_name = "NUMBER",
@@ -70,7 +70,7 @@ pub(crate) struct Options {
         conflicts_with = "quick"
     )]
     rounds: u32,
-    /// Measure this build of the agent
+    /// Measure this agent instead of building one
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
     /// Also write the figures as JSON
@@ -92,14 +92,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let py_spy = match py_spy::ensure(&pythons[0].path) {
         Ok(program) => Some(program),
         Err(error) => {
-            eprintln!("going on without py-spy: {error:#}");
+            eprintln!("measuring without py-spy: {error:#}");
             None
         }
     };
     let plan = plan(options);
     let _accounting = Accounting::enable()?;
 
-    let mut machine = Machine::look()?;
+    let mut machine = Machine::before()?;
     let mut all = Vec::new();
     let mut failures = Vec::new();
     for (index, python) in pythons.iter().enumerate() {
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let figures = session.figures.0;
         all.push((version, figures));
     }
-    machine.look_again()?;
+    machine.after()?;
 
     print(&machine, &pythons, py_spy.is_some(), &all);
     if let Some(path) = &options.json {
@@ -173,7 +173,7 @@ fn print(
 ) {
     println!("{machine}");
     if has_py_spy {
-        println!("beside py-spy {}", py_spy::VERSION);
+        println!("compared with py-spy {}", py_spy::VERSION);
     }
     for (python, (version, figures)) in pythons.iter().zip(all) {
         println!("\nCPython {version}, {}\n", python.path.display());

@@ -1,4 +1,4 @@
-//! How much is measured: everything in some minutes, or the most important in one.
+//! What is measured: everything in some minutes, or the most important figures in one.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use super::workload::Kind;
 pub(super) struct Plan {
     pub(super) workloads: Vec<Kind>,
     /// Rates at which the kernel time of samples is measured: a usual one, and higher ones, which
-    /// give many samples in short time. They are primes, to fall into step with nothing.
+    /// give many samples in a short time. They are primes, so that no period of the workload matches.
     pub(super) kernel_rates_hz: &'static [u32],
     /// How many windows of such a capture are averaged, each by itself.
     pub(super) kernel_windows: u32,
-    /// Frames of the stacks that tell what one of them costs.
+    /// Depths of the stacks from which the cost of one frame is computed.
     pub(super) depths: &'static [u32],
     /// Rates at which the slowdown is measured.
     pub(super) slowdown_rates_hz: &'static [u32],
     pub(super) slowdown: Windows,
-    /// What the profile of the known split covers.
+    /// Seconds of the profile of the known split.
     pub(super) split: Duration,
-    /// Seconds that the profiles cover whose size is told.
+    /// Seconds of the profiles whose size is measured.
     pub(super) profile_seconds: &'static [u32],
-    /// Waiting threads in a process that shall not cost more than one with few; 0 for no such.
+    /// Waiting threads of a process that must not cost more than one with few; 0 for none.
     pub(super) many_threads: u32,
-    /// What the agent of a host is measured in, and for how long each.
+    /// The scenes of `agent run`, and how long each is measured.
     pub(super) scenes: Vec<Scene>,
     pub(super) scene: Duration,
     /// Whether nothing else is measured.
@@ -40,10 +40,10 @@ pub(super) const DEPTH_RATE_HZ: u32 = 4999;
 /// samples.
 pub(super) const ACCURACY_RATE_HZ: u32 = 997;
 
-/// The rate of the profiles whose size is told, the agent's own default.
+/// The rate of the profiles whose size is measured: the agent's default.
 pub(super) const PROFILE_RATE_HZ: u32 = 99;
 
-/// The rate of the peers.
+/// The rate of other profilers.
 pub(super) const PEER_RATE_HZ: u32 = 100;
 
 /// What may happen on a host.
@@ -83,7 +83,7 @@ impl Plan {
         }
     }
 
-    /// The same for another interpreter: without what takes long and is like that of the first.
+    /// The plan for a second interpreter: without what takes long and differs little from the first.
     pub(super) fn further(self) -> Self {
         Self {
             kernel_rates_hz: &[997, DEPTH_RATE_HZ],

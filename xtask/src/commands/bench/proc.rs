@@ -1,4 +1,4 @@
-//! What the kernel tells of other processes and of the machine.
+//! What the kernel counts for other processes and for the machine.
 //!
 //! Invariant: a process that is gone is [`None`] or an error, never zero.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-/// How long a kernel program has run in all, and how often.
+/// The total run time of a BPF program, and the number of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProgramRuns {
     pub(super) time_ns: u64,
@@ -18,8 +18,8 @@ pub(super) struct ProgramRuns {
 
 /// CPU time of all threads of a process so far, those that have ended too.
 ///
-/// Unlike the files in `/proc` it is exact while the process runs; those lag behind by up to a tick
-/// of the scheduler.
+/// Unlike the files in `/proc` it is exact while the process runs; those are up to a tick of the
+/// scheduler late.
 pub(super) fn cpu_time(pid: u32) -> Result<Duration> {
     // As clock_getcpuclockid(3) makes it: the complement of the process id, and what to count.
     const SCHEDULER_TIME: libc::clockid_t = 2;
@@ -46,7 +46,7 @@ pub(super) fn run_queue_wait(pid: u32) -> Result<Duration> {
     let tasks = fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))?;
     let mut wait_ns = 0;
     for task in tasks.flatten() {
-        // A thread may end while we look.
+        // A thread may end meanwhile.
         let Ok(schedule) = fs::read_to_string(task.path().join("schedstat")) else {
             continue;
         };
@@ -78,7 +78,7 @@ pub(super) fn forks() -> Result<u64> {
         .with_context(|| format!("no number of processes in {path}"))
 }
 
-/// Whether the process has ended, be it that nobody has asked for its status yet.
+/// Whether the process has ended, even if its status was not read yet.
 pub(super) fn has_ended(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
@@ -88,9 +88,9 @@ pub(super) fn has_ended(pid: u32) -> bool {
         .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// Where the accounts of the kernel programs can be read that a process has open.
+/// The files with the run times of the BPF programs that a process has open.
 ///
-/// Looks at what descriptors lead to, which is cheap enough to be done often.
+/// Only reads links, which is cheap enough to be done often.
 pub(super) fn programs(pid: u32) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return Vec::new();
@@ -111,7 +111,7 @@ pub(super) fn maps(pid: u32) -> Result<(Vec<u32>, u64)> {
     let mut ids = Vec::new();
     let mut bytes = 0;
     for entry in fs::read_dir(&path).with_context(|| format!("cannot read {path}"))? {
-        // A descriptor may be closed while we look.
+        // A descriptor may be closed meanwhile.
         let Ok(text) = entry.and_then(|entry| fs::read_to_string(entry.path())) else {
             continue;
         };
@@ -126,8 +126,7 @@ pub(super) fn maps(pid: u32) -> Result<(Vec<u32>, u64)> {
 /// `BPF_PROG_TYPE_PERF_EVENT`: a program that a clock runs.
 const OF_A_CLOCK: u64 = 7;
 
-/// The account of the program at this path of [`programs`], while it is loaded, if it is one that a
-/// clock runs.
+/// The runs of the program at this path of [`programs`], if it is still loaded and a clock runs it.
 pub(super) fn program_runs(path: impl AsRef<Path>) -> Option<ProgramRuns> {
     let text = fs::read_to_string(path).ok()?;
     if field(&text, "prog_type")? != OF_A_CLOCK {
@@ -148,8 +147,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
         .ok()
 }
 
-/// Processor time of the whole machine since it was started, in ticks: all of it, and what the
-/// hypervisor gave to others.
+/// Processor time of the whole machine since it was started, in ticks: all of it, and the
+/// part that the hypervisor gave to others.
 pub(super) fn ticks() -> Result<(u64, u64)> {
     let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
     let Some(line) = stat.lines().next() else {
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_no_zero() {
+    fn a_missing_process_is_an_error() {
         // Above the highest process id there can be.
         let pid = 1 << 23;
         assert!(cpu_time(pid).is_err());

@@ -42,7 +42,7 @@ impl Profiler {
                     .arg("--output")
                     .arg(output);
                 let running = Running::start(&mut command)?;
-                // It does not tell when it begins; reading the target's symbols takes it less.
+                // It does not report when it begins; it reads the symbols of the target in less time.
                 thread::sleep(Duration::from_millis(300));
                 Ok(Attached::PySpy { running, seconds })
             }
@@ -54,7 +54,7 @@ impl Profiler {
 #[derive(Debug)]
 pub(super) enum Attached {
     Agent(Capture),
-    /// It knows whole seconds only.
+    /// Its duration is in whole seconds.
     PySpy {
         running: Running,
         seconds: u32,
@@ -106,7 +106,7 @@ impl Folded {
             })
             .collect::<Result<_>>()
             .map(Self)
-            .context("the folded stacks make no sense")
+            .context("the folded stacks are malformed")
     }
 
     /// All samples.

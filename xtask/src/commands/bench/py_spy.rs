@@ -1,4 +1,4 @@
-//! The peer that is compared: py-spy, from the Python Package Index.
+//! py-spy, from the Python Package Index, for comparison.
 
 use std::path::{Path, PathBuf};
 

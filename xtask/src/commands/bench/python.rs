@@ -14,7 +14,7 @@ use super::workload::{Workload, directory};
 /// Minor versions of Python 3 that are looked for, the newest first.
 const LOOKED_FOR: std::ops::RangeInclusive<u32> = 6..=30;
 
-/// Those that stand for the old ones, from before frames lay side by side, the best first.
+/// Candidates for an old version, from before frames lay side by side, the best first.
 const OLD: [u32; 2] = [8, 10];
 
 /// For example `3.13.0`.
@@ -23,21 +23,21 @@ pub(super) fn full_version(python: &Interpreter) -> Result<String> {
     capture(Command::new(&python.path).args(["-c", script]))
 }
 
-/// The newest one on this machine that the agent gets along with.
+/// The newest interpreter on this machine that the agent supports.
 pub(super) fn newest(agent: &Path) -> Result<Interpreter> {
     LOOKED_FOR
         .rev()
         .filter_map(find)
         .find(|python| is_supported(agent, python))
-        .context("the agent gets along with no Python 3 of this machine: install one")
+        .context("the agent supports no Python 3 of this machine: install python3")
 }
 
-/// The one that stands for the old ones, if this machine has one.
+/// An old version, if this machine has one.
 pub(super) fn old() -> Option<Interpreter> {
     OLD.into_iter().find_map(find)
 }
 
-/// Of pyenv's builds or in `PATH`.
+/// Python 3 of this minor version in pyenv or in `PATH`.
 fn find(minor: u32) -> Option<Interpreter> {
     let path = env::var_os("PATH").unwrap_or_default();
     let in_path =
@@ -48,7 +48,7 @@ fn find(minor: u32) -> Option<Interpreter> {
         .map(|build| build.path)
         .chain(in_path)
         .filter(|program| is_executable(program))
-        // Stand-ins for what is not there do not run.
+        // A shim of a version that is not installed does not run.
         .find_map(|program| Interpreter::at(&program).ok())
 }
 

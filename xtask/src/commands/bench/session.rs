@@ -1,6 +1,6 @@
 //! All measurements with one interpreter.
 //!
-//! Invariant: what fails is noted, and the next measurement is made.
+//! Invariant: a failure is recorded, and the next measurement is made.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use super::stats::float;
 use super::windows;
 use super::workload::{Kind, Workload, directory};
 
-/// What is measured with, and what came of it.
+/// What is measured with, and the results.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
     pub(super) agent: &'a Path,
@@ -81,7 +81,7 @@ impl Session<'_> {
         self.failures.push(failure);
     }
 
-    /// The agent and its peer, with the rates that they are accurate enough at.
+    /// The profilers, with rates at which they are accurate enough.
     fn profilers(&self) -> Vec<(Profiler, u32)> {
         let agent = Profiler::Agent(self.agent.to_owned());
         let py_spy = self.py_spy.map(|path| Profiler::PySpy(path.to_owned()));
@@ -137,7 +137,7 @@ impl Session<'_> {
     fn depths(&mut self) -> Result<()> {
         let plan = self.plan;
         let mut costs_ns = Vec::new();
-        // What is none of the target's does not depend on its stack.
+        // A run that is not for the target does not depend on its stack.
         let mut others = None;
         for &frames in plan.depths {
             let workload = Workload::start(self.python, "deep_single", Some(frames))?;

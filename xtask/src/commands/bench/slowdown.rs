@@ -1,4 +1,4 @@
-//! What a profiler takes from its target, and what it uses itself.
+//! How much a profiler slows its target down, and what it uses itself.
 //!
 //! Windows without and with a profiler alternate on one running workload:
 //!
@@ -6,13 +6,13 @@
 //! OFF  agent 100 Hz  OFF  agent 1000 Hz  OFF  its clock alone  OFF  py-spy 100 Hz  OFF  …
 //! ```
 //!
-//! Each window with a profiler is compared with the mean of the two beside it, which takes the
-//! slow changes of the machine out of it. What remains of the fast ones shows in the *noise*: the
-//! same comparison for windows without a profiler, each with those before and after it.
+//! Each window with a profiler is compared with the mean of the two beside it, which cancels
+//! slow changes of the machine. The *noise* measures the fast ones: the same comparison for windows
+//! without a profiler, each with the windows before and after it.
 //!
-//! The kernel half runs in the interrupt of the thread's own clock. Where the kernel does not keep
-//! the time of interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`) it is the thread's CPU time, so that
-//! the speed by CPU time tells of it; the speed by wall time tells of it everywhere.
+//! The BPF program runs in the interrupt of the thread's own clock. Where the kernel does not account
+//! for interrupts separately (`CONFIG_IRQ_TIME_ACCOUNTING`) that is CPU time of the thread, which the
+//! speed by CPU time includes; the speed by wall time includes it everywhere.
 
 use std::thread;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use super::profiler::{Attached, Folded, Profiler};
 use super::stats::{deviation, float, largest, least, median};
 use super::workload::{Progress, Speed, Workload, directory};
 
-/// What a profiler does before it is measured: reading symbols, describing what it sees first.
+/// Time before a profiler is measured: it reads symbols and sends new code objects.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// How much longer than the window it is attached: it must not end before the window does.
+/// How much longer than its window a profiler is attached: it must not end before the window does.
 const MARGIN: Duration = Duration::from_millis(300);
 
 /// A profiler at a rate.
@@ -35,8 +35,8 @@ const MARGIN: Duration = Duration::from_millis(300);
 pub(super) struct Contender {
     pub(super) profiler: Profiler,
     pub(super) rate_hz: u32,
-    /// Whom it profiles instead of the workload: a process that sleeps shows what the interrupts of
-    /// the clock take alone, which is up to the machine.
+    /// The process to profile instead of the workload: with one that sleeps only the interrupts of
+    /// the clock are measured, which depend on the machine.
     pub(super) instead: Option<u32>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Windows {
     pub(super) rounds: u32,
 }
 
-/// What one window with a profiler told.
+/// What one window with a profiler measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     speed: Speed,
@@ -57,13 +57,13 @@ pub(super) struct Window {
     /// From its start to its end.
     pub(super) total_cpu: Duration,
     pub(super) peak_memory_bytes: u64,
-    /// By how much the CPU time that it tells differs from the scheduler's, in percent; of py-spy,
-    /// which says nothing of its losses.
+    /// Error of its CPU time against the scheduler's account, in percent; only of py-spy, which does
+    /// not count its losses.
     pub(super) cpu_error: Option<f64>,
     pub(super) kernel: Option<Kernel>,
 }
 
-/// What the kernel half did in a window.
+/// What the BPF program did in a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
     pub(super) first_sample_after: Duration,
@@ -209,9 +209,9 @@ fn profiled(workload: &Workload, contender: &Contender, duration: Duration) -> R
     let cpu_error = match contender.profiler {
         Profiler::Agent(_) => None,
         Profiler::PySpy(_) => {
-            let told = float(Folded::read(&output)?.total()) / f64::from(rate_hz);
+            let profiled = float(Folded::read(&output)?.total()) / f64::from(rate_hz);
             let share = end.progress.cpu_since(&start.progress).as_secs_f64() / wall;
-            Some(100.0 * (told / (share * attached_for.as_secs_f64()) - 1.0))
+            Some(100.0 * (profiled / (share * attached_for.as_secs_f64()) - 1.0))
         }
     };
     Ok(Window {

@@ -1,6 +1,6 @@
-//! What becomes of many values.
+//! Statistics.
 
-/// The middle one; of an even number the mean of the middle two. Nothing of no values.
+/// The middle one; of an even number the mean of the middle two. [`None`] without values.
 pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -19,14 +19,14 @@ pub(super) fn largest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().max_by(f64::total_cmp)
 }
 
-/// The standard deviation of values whose true mean is zero. Nothing of no values.
+/// The standard deviation of values whose true mean is zero. [`None`] without values.
 pub(super) fn deviation(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let squares: Vec<_> = values.into_iter().map(|value| value * value).collect();
     let sum: f64 = squares.iter().sum();
     (!squares.is_empty()).then(|| (sum / float(squares.len() as u64)).sqrt())
 }
 
-/// A number of things, to be reckoned with.
+/// A count as a floating-point number.
 #[expect(
     clippy::cast_precision_loss,
     reason = "nothing that is measured here has more than three digits that count"

@@ -1,4 +1,4 @@
-//! What the windows of a comparison tell, as figures.
+//! The windows of a comparison, as figures.
 
 use super::budget;
 use super::figure::{Figures, Topic};
@@ -6,7 +6,7 @@ use super::plan::PEER_RATE_HZ;
 use super::slowdown::{Compared, Noise, Window};
 use super::stats::{float, largest, median};
 
-/// Notes the windows with the agent.
+/// Adds the windows with the agent.
 pub(super) fn of_agent(
     figures: &mut Figures,
     case: &str,
@@ -50,7 +50,7 @@ pub(super) fn of_agent(
     memory.budget = Some(budget::MEMORY_MB);
 }
 
-/// Notes the windows with the agent's clock alone.
+/// Adds the windows with the agent's clock alone.
 pub(super) fn of_clock(figures: &mut Figures, case: &str, compared: &Compared, noise: Noise) {
     let [(_, slower, noise), _] = slower(compared, noise);
     let figure = figures.of(Topic::ClockAlone, case);
@@ -58,7 +58,7 @@ pub(super) fn of_clock(figures: &mut Figures, case: &str, compared: &Compared, n
     figure.noise = noise;
 }
 
-/// Notes the windows with py-spy beside those.
+/// Adds the windows with py-spy beside those.
 pub(super) fn of_py_spy(
     figures: &mut Figures,
     workload: &str,
@@ -84,8 +84,8 @@ pub(super) fn of_py_spy(
     figures.of(Topic::CpuSeconds, workload).py_spy = median(errors);
 }
 
-/// By how much the target was slower, and what of it may be noise: that without a profiler, or what
-/// the windows themselves differ, if more.
+/// By how much the target was slower, and its noise: of the windows without a profiler, or the spread
+/// of the windows with it, if that is larger.
 fn slower(compared: &Compared, noise: Noise) -> [(Topic, Option<f64>, Option<f64>); 2] {
     [
         (Topic::SlowdownByCpu, compared.slower_by_cpu, noise.by_cpu),

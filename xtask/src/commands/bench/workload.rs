@@ -1,4 +1,4 @@
-//! The programs that are profiled, and how far they have come.
+//! The programs that are profiled, and their progress.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::child::Running;
 use super::proc;
 use super::stats::float;
 
-/// A workload counts its units in so many numbers of eight bytes.
+/// The number of eight-byte counters of a workload.
 const SLOTS: usize = 64;
 
 /// When a workload ends by itself.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Within which a workload has finished its first unit.
+/// Time limit of the first unit of a workload.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a program does.
+/// The kind of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -134,7 +134,7 @@ pub(super) fn directory() -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// How far a workload has come.
+/// The progress of a workload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     units: u64,
@@ -153,7 +153,7 @@ impl Progress {
     }
 }
 
-/// How fast it was in between.
+/// The speed between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Speed {
     /// Units per second of CPU time: other load on the machine hardly matters, but neither do
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_processor_is_nobodys_fault() {
+    fn waiting_for_a_processor_is_not_slowness() {
         let at = Instant::now();
         let second = Duration::from_secs(1);
         let start = Progress {
