@@ -1,4 +1,4 @@
-// An OpenTelemetry Collector that takes OTLP and hands on what it has understood.
+// An OpenTelemetry Collector that receives OTLP and exports what it has decoded.
 package main
 
 import (
@@ -16,10 +16,10 @@ import (
 )
 
 func factories() (otelcol.Factories, error) {
-	take, give := otlpreceiver.NewFactory(), otlphttpexporter.NewFactory()
+	input, output := otlpreceiver.NewFactory(), otlphttpexporter.NewFactory()
 	return otelcol.Factories{
-		Receivers: map[component.Type]receiver.Factory{take.Type(): take},
-		Exporters: map[component.Type]exporter.Factory{give.Type(): give},
+		Receivers: map[component.Type]receiver.Factory{input.Type(): input},
+		Exporters: map[component.Type]exporter.Factory{output.Type(): output},
 		Telemetry: otelconftelemetry.NewFactory(),
 	}, nil
 }

@@ -109,7 +109,7 @@ Kernel time of a sample of the target
   threads, 997 Hz                      2.71 µs     2.40 µs    ≤ 2.50 µs  met at best
 Samples lost
   threads, 997 Hz                            0                        0  met
-Target slower, by CPU time (pauses do not show)
+Slowdown of the target, by CPU time (without pauses)
   threads, 100 Hz                       0.40 %                 ≤ 0.20 %  within noise      7.00 %   ± 1.26 %
 "
         );
