@@ -45,7 +45,7 @@ enum Task {
     Test(Kernels),
     /// Check formatting and lints, and run all tests
     Ci {
-        /// Run only unit tests and one capture, in a few minutes
+        /// Lint only for this architecture; run only unit tests and one capture
         #[arg(long, conflicts_with = "all_kernels")]
         fast: bool,
         #[command(flatten)]
@@ -59,12 +59,14 @@ enum Task {
     },
     /// Lint all crates, the BPF programs for their own target
     Clippy,
-    /// List the Python interpreters that the tests profile, as NAME<TAB>PATH, and build missing ones
+    /// List the Python interpreters that the tests profile, and make missing ones
+    ///
+    /// Prints a line NAME<TAB>PATH for each.
     Interpreters,
     /// Run a command in virtual machines that have the agent and Python
     Vm {
         /// Boot only this kernel: 5.10, 6.1, 6.12 or newest; repeatable
-        #[arg(long = "kernel")]
+        #[arg(long = "kernel", value_name = "KERNEL")]
         kernels: Vec<Kernel>,
         /// Install this program instead of the agent
         #[arg(long)]
