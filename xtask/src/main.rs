@@ -109,7 +109,7 @@ fn run(task: Task) -> Result<ExitCode> {
             setup::bpf()?;
             if tests {
                 setup::test_programs()?;
-                setup::programs_of_others()?;
+                setup::reference_tools()?;
                 print_interpreters()?;
             }
         }

@@ -1,7 +1,6 @@
-//! Finds or installs what the project is built and tested with, and says what it found or did.
+//! Finds or installs what the project is built and tested with, and prints what it uses.
 //!
-//! Invariants: whatever is there is used as it is; each thing gives one line; a second run
-//! changes nothing.
+//! Invariants: what is there is used as it is; a second run changes nothing.
 
 use std::process::Command;
 
@@ -34,7 +33,7 @@ const TEST_PROGRAMS: [(&str, &str); 8] = [
     ("cpio", "cpio"),
 ];
 
-/// Finds or installs the toolchain and the linker of the kernel half.
+/// Finds or installs the toolchain and the linker of the BPF programs.
 ///
 /// # Errors
 ///
@@ -61,13 +60,13 @@ pub(crate) fn bpf() -> Result<Tools> {
     Ok(tools)
 }
 
-/// Makes the programs that the tests start and that no package has as they need it: collectors, and
-/// the API server of a cluster.
+/// Makes the programs that the tests start and that no package has as they need them: reference
+/// tools, and the API server of a cluster.
 ///
 /// # Errors
 ///
 /// Naming the first that cannot be made.
-pub(crate) fn programs_of_others() -> Result<()> {
+pub(crate) fn reference_tools() -> Result<()> {
     reference_tools::ensure_all()?;
     cluster::ensure_programs()
 }
@@ -93,8 +92,8 @@ pub(crate) fn test_programs() -> Result<()> {
     Ok(())
 }
 
-/// Finds or installs the formatter and the linters: cargo's own for the host's half, the
-/// toolchain's own for the kernel half.
+/// Finds or installs the formatter and the linters: those of cargo's toolchain, and those of the
+/// toolchain of the BPF programs.
 ///
 /// # Errors
 ///
@@ -104,7 +103,7 @@ pub(crate) fn linters(tools: &Tools) -> Result<()> {
         ("fmt", "rustfmt", "rustfmt-web"),
         ("clippy", "clippy", "rust-web-clippy"),
     ] {
-        // It is not enough that the program is there: rustup's stand-in for it always is.
+        // The existence of the program is not enough: rustup's proxy for it always exists.
         if !succeeds(cargo().args([command, "--version"])) && !add_component(component, None) {
             packages::install(&[package])?;
         }
@@ -121,22 +120,22 @@ pub(crate) fn linters(tools: &Tools) -> Result<()> {
     }
     if !clippy.exists() {
         bail!(
-            "linting the kernel half needs {}: install clippy for {provider}",
+            "linting the BPF programs needs {}: install clippy for {provider}",
             clippy.display()
         );
     }
-    println!("linter of the kernel half: {}", clippy.display());
+    println!("linter of the BPF programs: {}", clippy.display());
     Ok(())
 }
 
-/// Asks rustup for the standard library of a target, and says whether cargo can now compile for it.
+/// Installs the standard library of a target with rustup; whether cargo can now compile for it.
 #[must_use]
 pub(crate) fn standard_library(target: &str) -> bool {
     find_program("rustup")
         .is_some_and(|rustup| succeeds(Command::new(rustup).args(["target", "add", target])))
 }
 
-/// Installs what is missing: first to what is there already, then the distribution's toolchain.
+/// Installs what is missing: first for the toolchains that are there, then the distribution's.
 fn install_bpf() -> Result<Tools> {
     let mut toolchains = toolchain::find_all();
     if toolchains.is_empty() && add_component("rust-src", None) {
@@ -163,8 +162,8 @@ fn install_bpf() -> Result<Tools> {
     }
 }
 
-/// Finds or builds the linker for one of the toolchains; nothing if there is no LLVM for any of
-/// them, nor a package of one.
+/// Finds or builds the linker for one of the toolchains; [`None`] if there is neither an LLVM for any
+/// of them nor a package of one.
 fn complete(toolchains: &[Toolchain]) -> Result<Option<Tools>> {
     let linkers = linker::find_all()?;
     if let Some((toolchain, linker)) = linker::choose(toolchains, &linkers) {
@@ -207,7 +206,7 @@ fn complete(toolchains: &[Toolchain]) -> Result<Option<Tools>> {
     }))
 }
 
-/// Asks rustup for a component of a toolchain, else of the active one; fails offline.
+/// Installs a component of a toolchain with rustup, by default of the active one; fails offline.
 fn add_component(component: &str, toolchain: Option<&str>) -> bool {
     let Some(rustup) = find_program("rustup") else {
         return false;

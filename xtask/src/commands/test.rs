@@ -28,7 +28,7 @@ const CAPTURE: (&str, &str) = (
 pub(crate) fn all(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
     let interpreters = results.step("setup of the tests", || {
         setup::test_programs()?;
-        beside(setup::programs_of_others, interpreters::all)
+        beside(setup::reference_tools, interpreters::all)
     })?;
     let agent = results.step("build", build::agent)?;
     let mut tests = on_host(&interpreters)?;
