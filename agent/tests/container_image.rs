@@ -19,7 +19,7 @@ use std::{
 
 use containerfile::{told_capabilities, told_options};
 use tempfile::TempDir;
-use xtask::{image, interpreters, packages};
+use xtask::{interpreters, packages, packaging::image};
 
 /// How long something may take to be seen, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(120);

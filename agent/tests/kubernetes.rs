@@ -23,7 +23,7 @@ use agent::testing::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use xtask::{cluster::Cluster, unpacked};
+use xtask::{cluster::Cluster, debian};
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
@@ -152,7 +152,7 @@ struct Containerd(Child);
 
 impl Containerd {
     fn start(directory: &Path) -> Self {
-        let program = unpacked::program("bookworm", "containerd", "containerd").unwrap();
+        let program = debian::program(debian::BOOKWORM, "containerd", "containerd").unwrap();
         let folder = |name: &str| directory.join(name).display().to_string();
         let (root, state, socket) = (folder("root"), folder("state"), folder("containerd.sock"));
         let file = directory.join("config.toml");

@@ -8,14 +8,14 @@ use std::{
     process::Command,
 };
 
-use xtask::{package, packages, paths, vm};
+use xtask::{packages, packaging::deb, paths, vm};
 
 /// A version that comes after all others.
 const NEWER: &str = "9999";
 
 /// Builds a package of this version, in a folder: in its usual place the next one replaces it.
 fn build(version: Option<&str>, folder: &Path) -> PathBuf {
-    let package = package::make(version).unwrap();
+    let package = deb::make(version).unwrap();
     let copy = folder.join(package.file_name().unwrap());
     fs::copy(package, &copy).unwrap();
     copy

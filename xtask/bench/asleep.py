@@ -1,4 +1,4 @@
-"""Sleeps: whoever profiles it pays only for what it looks at in vain.
+"""Sleeps: profiling it costs only the runs that find nothing to sample.
 
 Arguments: SECONDS
 """

@@ -1,7 +1,7 @@
-"""Counts finished units of work where a driver can see them: in a file of numbers in memory.
+"""Counts finished units of work where a driver can read them: in a file of numbers in memory.
 
 Each thread has a number of its own in the file that the variable WORK_UNITS_FILE names; without it
-nobody looks. A driver so reads the progress and the workload does no input or output for it. Runs
+the counts are only in memory. The workload does no input or output to report its progress. Runs
 on CPython 3.6 and later.
 """
 
@@ -12,7 +12,7 @@ import sys
 
 SLOTS = 64
 
-# An interrupt at the terminal is for the driver too, which has more to say about it.
+# An interrupt at the terminal also ends the driver, which prints the message.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -1,6 +1,7 @@
-"""A small service's work without its network: reads records, sums them up, packs the answer.
+"""The work of a small service without its network: parses records, sums them up, compresses the
+response.
 
-The demonstration profiles it; it runs until it is ended.
+`cargo xtask demo` profiles it; it runs until it is killed.
 """
 
 import json

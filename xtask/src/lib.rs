@@ -1,32 +1,34 @@
-//! The habits of the project as a library: the binary `xtask` is its command line, and
-//! `agent/build.rs` shares its discovery of the toolchain.
+//! What the commands of `cargo xtask` and the agent's tests share.
 //!
-//! Invariants: the machine is changed only through `packages`, through rustup's components and
-//! in the cache directory; `toolchain` and `kernel_half`, which a build script uses, only look.
+//! | modules | what |
+//! |---|---|
+//! | [`interpreters`] | the Python interpreters that tests profile |
+//! | [`reference_tools`], [`cluster`] | programs that tests send profiles to or run the agent beside |
+//! | [`vm`] | other kernels, in virtual machines |
+//! | [`packaging`] | the Debian package and the container image |
+//! | [`debian`], [`packages`], [`pip`] | where programs come from: packages that are unpacked in the cache, packages that are installed, the Python Package Index |
+//! | [`paths`], [`process`], [`libraries`] | helpers |
+//!
+//! The crate `build-bpf` beside this one builds the BPF programs, and the binary has the commands.
+//!
+//! There is no `rust-toolchain.toml`: everything builds with each toolchain from the version that
+//! `Cargo.toml` declares, rustup's or the distribution's. A pinned one would make rustup download
+//! it although a toolchain is there that does, and has no meaning where Rust is a package of the
+//! distribution. What does depend on the toolchain, bpf-linker and its LLVM, is chosen to fit it
+//! and pinned by `build-bpf`.
+//!
+//! Invariant: the machine is changed only through `packages`, through rustup's components and in
+//! the cache directory.
 
-mod apt;
-#[cfg(feature = "cli")]
-pub mod bench;
-pub mod check;
+mod cache;
 pub mod cluster;
-pub mod consumers;
-pub mod demo;
-pub mod image;
+pub mod debian;
 pub mod interpreters;
-pub mod kernel_half;
 pub mod libraries;
-pub mod linker;
-mod once;
-pub mod package;
 pub mod packages;
+pub mod packaging;
 pub mod paths;
 pub mod pip;
 pub mod process;
-pub mod setup;
-pub mod tally;
-pub mod toolchain;
-pub mod unpacked;
+pub mod reference_tools;
 pub mod vm;
-
-/// The errors of this library, for its callers.
-pub use anyhow;

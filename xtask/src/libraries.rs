@@ -5,10 +5,10 @@ use std::process::Command;
 
 use crate::process::capture;
 
-/// Those that it is linked with, and the loader; none for a program that needs none.
+/// The libraries that it is linked with, and the loader; none for a static program.
 #[must_use]
 pub fn of(program: &Path) -> Vec<PathBuf> {
-    // It fails for programs without any, which are welcome.
+    // `ldd` fails for static programs.
     let libraries = capture(Command::new("ldd").arg(program)).unwrap_or_default();
     linked(&libraries).map(Path::to_owned).collect()
 }

@@ -1,64 +1,74 @@
-//! The command line of the project's habits; see `cargo xtask --help`.
+//! The command line of `cargo xtask`; see `cargo xtask --help`.
+
+mod commands;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::tally::Tally;
-use xtask::vm::{self, Kernel};
-use xtask::{bench, check, demo, image, interpreters, package, setup};
+use commands::{Results, bench, build, ci, demo, lint, setup, test, vm};
+use xtask::interpreters;
+use xtask::vm::Kernel;
 
-/// Builds, tests and shows the project.
+/// Build, test, measure and package the project
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    habit: Habit,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Habit {
-    /// Find or install what the project is built with
+enum Task {
+    /// Install the tools that build the project, once per machine
     Setup {
-        /// Also what it is tested with
+        /// Also install what the tests run
         #[arg(long)]
         tests: bool,
     },
-    /// Build the agent's release binary
+    /// Build the agent in release mode
     Build,
-    /// Build the agent's package for Debian and its kin
+    /// Build the agent's Debian package
     Package {
-        /// Give it this version instead of the agent's
+        /// Version of the package [default: the agent's]
         #[arg(long)]
         version: Option<String>,
     },
-    /// Build the agent's container image, with buildah
+    /// Build the agent's container image with buildah
     Image,
-    /// Build the agent and profile a small Python program with it
+    /// Build the agent and profile a small Python program
     Demo,
-    /// Measure what the agent costs and how right it is, beside py-spy; needs root
+    /// Measure overhead and accuracy of the agent and of py-spy, as root
     Bench(bench::Options),
-    /// Run all tests, on this kernel and in virtual machines on others
+    /// Run all tests, on this kernel and on others in virtual machines
     Test(Kernels),
     /// Check formatting and lints, and run all tests
-    Ci(Kernels),
+    Ci {
+        /// Lint only for this architecture; run only unit tests and one capture
+        #[arg(long, conflicts_with = "all_kernels")]
+        fast: bool,
+        #[command(flatten)]
+        kernels: Kernels,
+    },
     /// Format all crates
     Fmt {
-        /// Only say whether they are formatted
+        /// Check the formatting and change nothing
         #[arg(long)]
         check: bool,
     },
-    /// Lint the crates of the host and the kernel half, each for its target
+    /// Lint all crates, the BPF programs for their own target
     Clippy,
-    /// Make and list all Python interpreters that the tests run, as NAME<TAB>PATH
+    /// List the Python interpreters that the tests profile, and make missing ones
+    ///
+    /// Prints a line NAME<TAB>PATH for each.
     Interpreters,
     /// Run a command in virtual machines that have the agent and Python
     Vm {
-        /// On this kernel (5.10, 6.1, 6.12, newest) instead of all of them
-        #[arg(long = "kernel")]
+        /// Boot only this kernel: 5.10, 6.1, 6.12 or newest; repeatable
+        #[arg(long = "kernel", value_name = "KERNEL")]
         kernels: Vec<Kernel>,
-        /// Put this program into the machine instead of the agent
+        /// Install this program instead of the agent
         #[arg(long)]
         program: Option<PathBuf>,
         /// A program with its arguments, or one shell command
@@ -67,10 +77,10 @@ enum Habit {
     },
 }
 
-/// On which kernels besides this machine's.
+/// The kernels of the virtual machines.
 #[derive(clap::Args)]
 struct Kernels {
-    /// Test on all kernels instead of the oldest and the newest
+    /// Test on all supported kernels instead of the oldest and the newest
     #[arg(long)]
     all_kernels: bool,
 }
@@ -86,62 +96,60 @@ impl Kernels {
 }
 
 fn main() -> ExitCode {
-    // Printed here, because a backtrace says nothing to whom the sentence tells what to do.
-    run(Arguments::parse().habit).unwrap_or_else(|error| {
+    // Printed here, because a backtrace is of no use to the reader of these messages.
+    run(Arguments::parse().task).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })
 }
 
-fn run(habit: Habit) -> Result<ExitCode> {
-    match habit {
-        Habit::Setup { tests } => {
-            setup::kernel_half()?;
+fn run(task: Task) -> Result<ExitCode> {
+    match task {
+        Task::Setup { tests } => {
+            setup::bpf()?;
             if tests {
                 setup::test_programs()?;
-                setup::programs_of_others()?;
+                setup::reference_tools()?;
                 print_interpreters()?;
             }
         }
-        Habit::Build => println!("{}", check::build()?.display()),
-        Habit::Package { version } => {
-            println!("{}", package::build(version.as_deref())?.display());
+        Task::Build => println!("{}", build::agent()?.display()),
+        Task::Package { version } => println!("{}", build::package(version.as_deref())?.display()),
+        Task::Image => println!("{}", build::image()?),
+        Task::Demo => demo::profile_workload()?,
+        Task::Bench(options) => bench::run(&options)?,
+        Task::Test(kernels) => return Ok(counted(|results| test::all(results, kernels.list()))),
+        Task::Ci { fast: true, .. } => return Ok(counted(ci::run_fast)),
+        Task::Ci { kernels, .. } => {
+            return Ok(counted(|results| ci::run(results, kernels.list())));
         }
-        Habit::Image => println!("{}", image::build()?),
-        Habit::Demo => demo::run_demo()?,
-        Habit::Bench(options) => bench::run(&options)?,
-        Habit::Test(kernels) => {
-            return Ok(counted(|tally| check::test(tally, kernels.list())));
-        }
-        Habit::Ci(kernels) => {
-            return Ok(counted(|tally| {
-                check::continuous_integration(tally, kernels.list())
-            }));
-        }
-        Habit::Fmt { check } => check::format(check)?,
-        Habit::Clippy => {
-            let tools = setup::kernel_half()?;
-            setup::linters(&tools)?;
-            check::lint_host()?;
-            check::lint_kernel_half(&tools)?;
-        }
-        Habit::Interpreters => print_interpreters()?,
-        Habit::Vm {
+        Task::Fmt { check } => lint::format(check)?,
+        Task::Clippy => lint::clippy()?,
+        Task::Interpreters => print_interpreters()?,
+        Task::Vm {
             kernels,
             program,
             command,
-        } => return run_in_machines(&kernels, program, &command),
+        } => {
+            let program = program.map_or_else(build::agent, Ok)?;
+            let kernels = if kernels.is_empty() {
+                &Kernel::ALL
+            } else {
+                &kernels[..]
+            };
+            return Ok(ExitCode::from(vm::run(kernels, &program, &command)?));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs checks; what keeps them from running at all is counted as one that failed.
-fn counted(checks: impl FnOnce(&mut Tally) -> Result<()>) -> ExitCode {
-    let mut tally = Tally::default();
-    if let Err(error) = checks(&mut tally) {
-        tally.check("setup", Err(error));
+/// Runs checks; an error that keeps them from running is counted as a failure.
+fn counted(checks: impl FnOnce(&mut Results) -> Result<()>) -> ExitCode {
+    let mut results = Results::default();
+    if let Err(error) = checks(&mut results) {
+        results.fail("setup", error);
     }
-    if tally.finish() {
+    if results.finish() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -153,41 +161,4 @@ fn print_interpreters() -> Result<()> {
         println!("{interpreter}");
     }
     Ok(())
-}
-
-/// Ends with the first exit status that is not 0.
-fn run_in_machines(
-    kernels: &[Kernel],
-    program: Option<PathBuf>,
-    command: &[String],
-) -> Result<ExitCode> {
-    let program = program.map_or_else(check::build, Ok)?;
-    let interpreters = interpreters::all()?;
-    let kernels = if kernels.is_empty() {
-        &Kernel::ALL
-    } else {
-        kernels
-    };
-    let command = match command {
-        [shell_command] => shell_command.clone(),
-        words => words
-            .iter()
-            .map(|word| quoted(word))
-            .collect::<Vec<_>>()
-            .join(" "),
-    };
-    for &kernel in kernels {
-        println!("linux {kernel}:");
-        let status = vm::run(kernel, &program, &interpreters, &command)?;
-        if status != 0 {
-            println!("linux {kernel}: ended with {status}");
-            return Ok(ExitCode::from(status));
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The word as a shell takes it literally.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,6 +1,6 @@
-//! Installs packages of Debian and its kin, only those that are missing.
+//! Installs packages of the distribution, on Debian and its derivatives.
 //!
-//! Invariant: the lists of packages are only updated when something is to be installed, once.
+//! Invariants: only missing packages are installed; the lists of packages are only updated when something is to be installed, once.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 
 use crate::process::{as_root, capture, find_program, succeeds};
 
-/// Installs those of `names` that are missing, and says so.
+/// Installs the packages of `names` that are missing, and prints their names.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ pub fn install(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether apt knows a package of this name, with fresh lists.
+/// Whether apt has a package of this name, with updated lists.
 #[must_use]
 pub fn is_available(name: &str) -> bool {
     update().is_ok()
@@ -56,9 +56,9 @@ fn update() -> Result<()> {
     static UPDATED: OnceLock<bool> = OnceLock::new();
     let mut apt = apt_get()?;
     let is_updated = *UPDATED.get_or_init(|| succeeds(apt.args(["update", "-q"])));
-    // Old lists may do, as on a machine where one of many sources is out of reach.
+    // Old lists may suffice, as on a machine where one of many sources is out of reach.
     if !is_updated {
-        println!("`apt-get update` failed, going on with the lists that are there");
+        println!("warning: `apt-get update` failed; using the lists of its last run");
     }
     Ok(())
 }

@@ -1,18 +1,9 @@
 //! Where things are kept.
-//!
-//! Invariant: what is made once per machine lives in the cache directory, never in a checkout.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
-
-/// The root of this checkout.
-#[must_use]
-pub fn workspace() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_owned()
-}
+pub use build_bpf::paths::{cache, workspace};
 
 /// Cargo's target directory for this checkout.
 #[must_use]
@@ -27,21 +18,4 @@ pub fn target() -> PathBuf {
 #[must_use]
 pub fn agent_binary() -> PathBuf {
     target().join("release/agent")
-}
-
-/// What is made once per machine: `$XDG_CACHE_HOME/agent-build` or `~/.cache/agent-build`.
-///
-/// # Errors
-///
-/// When neither `XDG_CACHE_HOME` nor `HOME` is set.
-pub fn cache() -> Result<PathBuf> {
-    let absolute = |name| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let base = absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .context("set HOME or XDG_CACHE_HOME to an absolute path")?;
-    Ok(base.join("agent-build"))
 }

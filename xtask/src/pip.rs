@@ -1,7 +1,7 @@
 //! Programs from the Python Package Index.
 //!
-//! Invariants: one version for everybody; each is installed once per machine, in the cache, and
-//! only ever seen whole.
+//! Invariants: versions are pinned; each program is installed once per machine, in a virtual
+//! environment in the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub fn ensure(python: &Path, package: &str, version: &str) -> Result<PathBuf> {
         return Ok(directory);
     }
     let unfinished = cache.join(format!("{package}-{version}.unfinished"));
-    // Left from an attempt that was ended, or not there.
+    // A remainder of an interrupted attempt, or missing.
     drop(fs::remove_dir_all(&unfinished));
     capture(Command::new(python).args(["-m", "venv"]).arg(&unfinished))?;
     capture(

@@ -1,4 +1,4 @@
-"""Keeps one processor busy in a function that has the name that is asked for."""
+"""Keeps one processor busy in a function with the given name."""
 
 import os
 import sys

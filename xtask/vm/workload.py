@@ -1,4 +1,4 @@
-"""Keeps one processor busy in a call chain whose names the check looks for."""
+"""Keeps one processor busy in a call chain that the check expects."""
 
 
 def outermost_call():

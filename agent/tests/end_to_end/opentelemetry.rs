@@ -7,7 +7,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use xtask::consumers;
+use xtask::reference_tools;
 
 use super::{
     host::{Host, PROFILES, SECOND, free_address, service, wait_for_cpu},
@@ -64,7 +64,7 @@ service:
         );
         let [file, log] = ["collector.yaml", "log"].map(|name| folder.path().join(name));
         fs::write(&file, configuration).unwrap();
-        let program = consumers::collector().unwrap_or_else(|error| panic!("{error:#}"));
+        let program = reference_tools::collector().unwrap_or_else(|error| panic!("{error:#}"));
         let output = File::create(&log).unwrap();
         let mut command = mortal(program);
         command

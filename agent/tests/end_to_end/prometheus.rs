@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
-use xtask::consumers::{self, Prometheus};
+use xtask::reference_tools::{self, Prometheus};
 
 use super::{
     dashboard,
@@ -22,7 +22,7 @@ use super::{
 };
 
 fn programs() -> Prometheus {
-    consumers::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
+    reference_tools::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// A server that asks one agent each second.

@@ -1,8 +1,8 @@
-//! A cluster that is nothing but an API server, for tests: it knows who may do what, and takes
-//! manifests, and runs nothing.
+//! A Kubernetes cluster without nodes, for tests: an API server and etcd, which authorize requests and
+//! store manifests, and run nothing.
 //!
-//! Invariants: it is the real one, on this machine alone and with all its files in a directory of
-//! its own; it ends when it is dropped.
+//! Invariants: both are the real programs, on the loopback interface, with all files in a directory
+//! of their own; they end when the cluster is dropped.
 
 mod programs;
 
@@ -19,13 +19,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::process::{self, succeeds};
 use programs::Programs;
 
-/// The token of whoever may do everything.
+/// The token of an administrator.
 const ADMINISTRATOR: &str = "administrator";
 
-/// Who accounts' tokens are of and for.
+/// The issuer and audience of the tokens of service accounts.
 const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// Makes the programs of a cluster, if they are missing.
+/// Makes the programs of a cluster that are missing.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one with its files in `directory`, and waits until it answers.
+    /// Starts one with its files in `directory`, and waits until it is ready.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Cluster {
         let programs = Programs::ensure()?;
         let [clients, peers, port] = free_ports()?;
         let address = |port| format!("http://127.0.0.1:{port}");
-        let etcd = ended_with_us(&programs.etcd)
+        let etcd = with_parent_death_signal(&programs.etcd)
             .arg("--data-dir")
             .arg(directory.join("etcd"))
             .args(["--listen-client-urls", &address(clients)])
@@ -74,7 +74,7 @@ impl Cluster {
         let administrator = format!("{ADMINISTRATOR},admin,admin,\"system:masters\"\n");
         fs::write(&tokens, administrator)?;
         let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
-        let api_server = ended_with_us(&programs.api_server)
+        let api_server = with_parent_death_signal(&programs.api_server)
             .arg(format!("--etcd-servers={}", address(clients)))
             .args(["--bind-address=127.0.0.1", "--insecure-port=0"])
             .arg(format!("--secure-port={port}"))
@@ -85,7 +85,7 @@ impl Cluster {
             .arg(format!("--api-audiences={ISSUER}"))
             .arg(option("token-auth-file", &tokens))
             .args(["--authorization-mode=RBAC", "--allow-privileged"])
-            // Nobody makes the accounts of namespaces here.
+            // No controller creates the service accounts of namespaces.
             .arg("--disable-admission-plugins=ServiceAccount")
             .arg("--service-cluster-ip-range=10.0.0.0/24")
             .stderr(File::create(directory.join("api-server.log"))?)
@@ -102,19 +102,19 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where it is.
+    /// The port of the API server.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The file with its certificate.
+    /// The file with the certificate of the API server.
     #[must_use]
     pub fn ca_file(&self) -> PathBuf {
         self.directory.join("certificates/apiserver.crt")
     }
 
-    /// `kubectl` as somebody who may do everything, with these arguments and this input; gives its
+    /// Runs `kubectl` as an administrator with these arguments and this input, and returns its
     /// output.
     ///
     /// # Errors
@@ -140,12 +140,12 @@ impl Cluster {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Makes a pod of a node, as its kubelet would have it: `document` is the pod with its status.
-    /// Gives its UID.
+    /// Creates a pod with the status that a kubelet would report: `document` has both. Returns its
+    /// UID.
     ///
     /// # Errors
     ///
-    /// When the API server does not take it.
+    /// When the API server rejects it.
     pub fn run_pod(&self, namespace: &str, name: &str, document: &str) -> Result<String> {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         self.kubectl(&["create", "--raw", &pods, "-f", "-"], document)?;
@@ -155,18 +155,20 @@ impl Cluster {
         self.kubectl(&[&what[..], &["jsonpath={.metadata.uid}"]].concat(), "")
     }
 
-    /// A token of a service account, as the kubelet gets one for a pod.
+    /// Requests a token of a service account, as a kubelet does for a pod.
     ///
     /// # Errors
     ///
-    /// When the API server does not give one.
+    /// When the API server denies it.
     pub fn token(&self, namespace: &str, account: &str) -> Result<String> {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let request =
             r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}"#;
-        let answer = self.kubectl(&["create", "--raw", &path, "-f", "-"], request)?;
-        let token = answer.split_once("\"token\":\"").context("there is none")?;
-        let (token, _) = token.1.split_once('"').context("it does not end")?;
+        let response = self.kubectl(&["create", "--raw", &path, "-f", "-"], request)?;
+        let token = response
+            .split_once("\"token\":\"")
+            .context("the response has no token")?;
+        let (token, _) = token.1.split_once('"').context("the token is truncated")?;
         Ok(token.to_owned())
     }
 
@@ -204,22 +206,22 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for child in [&mut self.api_server, &mut self.etcd] {
-            // An error means that it has ended already.
+            // An error means that it has already ended.
             drop(child.kill());
             drop(child.wait());
         }
     }
 }
 
-/// A command for a program that ends when whoever started it does.
-fn ended_with_us(program: &Path) -> Command {
+/// A command for a program that ends with this process.
+fn with_parent_death_signal(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
-/// Ports that nobody listens at.
+/// Ports on which nothing listens.
 fn free_ports() -> Result<[u16; 3]> {
     let listen = || TcpListener::bind("127.0.0.1:0");
     let listeners = [listen()?, listen()?, listen()?];

@@ -1,5 +1,5 @@
-//! The programs of a cluster: etcd as Debian has it, and the API server, which Debian only has the
-//! source of.
+//! The programs of a cluster: etcd from a package of Debian, and the API server, of which Debian only
+//! has the source.
 //!
 //! Invariants: the source is verified by a hash that is pinned here; what is built is for tests,
 //! with neither cloud providers nor optimization, which take most of the time.
@@ -11,33 +11,32 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::apt;
-use crate::once::Site;
+use crate::cache::{Shelf, Site};
+use crate::debian::{self, BOOKWORM};
 use crate::packages;
 use crate::process::find_program;
-use crate::unpacked::{self, SHELF};
 
 /// The last source package that has all of Kubernetes, and the SHA-256 of its archive.
 const VERSION: &str = "1.20.2";
 const ARCHIVE: &str = "pool/main/k/kubernetes/kubernetes_1.20.5+really1.20.2.orig.tar.gz";
 const SHA256: &str = "b83c0780efb182d928dc63d46488a847f161f04e40a94b96bf5247dd671ecdfc";
 
-/// What writes the descriptions of all types, which are not in the source.
+/// The generator of the descriptions of all types, which are not in the source.
 const GENERATOR: &str = "./vendor/k8s.io/kube-openapi/cmd/openapi-gen";
 
-/// What stands in a package that has such types.
+/// The marker in packages with such types.
 const DESCRIBED: &str = "+k8s:openapi-gen=";
 
-/// Packages with such types that are not part of it.
+/// Packages with such types that are not part of the API server.
 const EXAMPLES: [&str; 3] = ["code-generator", "sample-apiserver", "testdata"];
 
-/// What the names of packages begin with that Kubernetes has copies of.
+/// The prefix of packages that Kubernetes has copies of.
 const VENDORED: &str = "k8s.io/kubernetes/vendor";
 
-/// The release that etcd is of.
-const SUITE: &str = "bookworm";
+/// The built programs in the cache.
+const SHELF: Shelf = Shelf("programs");
 
-/// Where the programs are.
+/// The paths of the programs.
 pub(super) struct Programs {
     pub(super) etcd: PathBuf,
     pub(super) api_server: PathBuf,
@@ -45,7 +44,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Finds or makes them.
+    /// Finds or makes the programs.
     pub(super) fn ensure() -> Result<Self> {
         for (program, package) in [("kubectl", "kubernetes-client"), ("openssl", "openssl")] {
             if find_program(program).is_none() {
@@ -53,7 +52,7 @@ impl Programs {
             }
         }
         Ok(Self {
-            etcd: unpacked::program(SUITE, "etcd-server", "etcd")?,
+            etcd: debian::program(BOOKWORM, "etcd-server", "etcd")?,
             api_server: api_server()?,
             kubectl: find_program("kubectl").context("there is no kubectl")?,
         })
@@ -106,11 +105,11 @@ fn build(site: &Site) -> Result<()> {
     )
 }
 
-/// The source, where Go looks for it.
+/// The source, in the directory where Go expects it.
 fn fetch(site: &Site) -> Result<PathBuf> {
     let archive = site.scratch.join("kubernetes.tar.gz");
-    let fetch = |mirror| apt::fetch(site, &format!("{mirror}/{ARCHIVE}"), SHA256, &archive);
-    fetch(apt::MIRROR).or_else(|error| fetch(apt::ARCHIVE).map_err(|_| error))?;
+    let download = |mirror| site.download(&format!("{mirror}/{ARCHIVE}"), SHA256, &archive);
+    download(debian::MIRROR).or_else(|error| download(debian::ARCHIVE).map_err(|_| error))?;
     let source = site.scratch.join("src/k8s.io/kubernetes");
     fs::create_dir_all(&source)?;
     site.run(
@@ -123,7 +122,7 @@ fn fetch(site: &Site) -> Result<PathBuf> {
     Ok(source)
 }
 
-/// `go build` as it was done at the time.
+/// `go build` without modules, as this version was built.
 fn go(site: &Site, source: &Path) -> Command {
     let mut go = Command::new("go");
     environment(&mut go, site).arg("build").current_dir(source);
@@ -139,7 +138,7 @@ fn environment<'a>(command: &'a mut Command, site: &Site) -> &'a mut Command {
         .env("CGO_ENABLED", "0")
 }
 
-/// The packages whose types are described: any of their files may say so.
+/// The packages whose types are described: those with a marker in any file.
 fn described(source: &Path) -> Result<Vec<String>> {
     let mut packages = BTreeSet::new();
     let mut waiting = vec![source.join("pkg"), source.join("staging/src/k8s.io")];

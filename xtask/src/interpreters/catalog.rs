@@ -1,6 +1,6 @@
-//! Which interpreters there are, and where each comes from.
+//! The table of interpreters: where each comes from.
 //!
-//! Invariant: one more interpreter is one more row.
+//! Invariant: a new interpreter is a new row.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use super::source::{Compiler, Recipe, Source};
 use super::{pyenv, roots};
+use crate::debian::{BOOKWORM, BULLSEYE, Release, SID, TRIXIE};
 use crate::packages;
 use crate::process::is_executable;
 
@@ -22,14 +23,14 @@ pub(super) const ALL: &[(&str, Origin)] = &[
     ("3.11", Origin::Pyenv(3, 11)),
     ("3.12", Origin::Pyenv(3, 12)),
     ("3.13", Origin::Pyenv(3, 13)),
-    // Static, stripped, and optimized by compilers of other times.
-    ("3.9-bullseye", Origin::Debian("bullseye", "python3.9")),
-    ("3.13-trixie", Origin::Debian("trixie", "python3.13")),
-    ("3.13-sid", Origin::Debian("sid", "python3.13")),
-    ("3.14-sid", Origin::Debian("sid", "python3.14")),
-    ("3.15-sid", Origin::Debian("sid", "python3.15")),
+    // Static, stripped, and optimized by other versions of compilers.
+    ("3.9-bullseye", Origin::Debian(BULLSEYE, "python3.9")),
+    ("3.13-trixie", Origin::Debian(TRIXIE, "python3.13")),
+    ("3.13-sid", Origin::Debian(SID, "python3.13")),
+    ("3.14-sid", Origin::Debian(SID, "python3.14")),
+    ("3.15-sid", Origin::Debian(SID, "python3.15")),
     // Brings the ordinary build as well, with the debug information that is stripped off it.
-    ("3.13-debug", Origin::Debian("trixie", "python3.13-dbg")),
+    ("3.13-debug", Origin::Debian(TRIXIE, "python3.13-dbg")),
     (
         "3.13t",
         Origin::Source(Recipe {
@@ -45,8 +46,8 @@ pub(super) const ALL: &[(&str, Origin)] = &[
             source: PYTHON_3_13,
             program: "python3.13",
             compiler: Compiler::Musl,
-            // What it would be asked for, reading of gzip files, is the part of zlib that needs
-            // glibc; Python has its own.
+            // `configure` checks for reading gzip files, the part of zlib that needs glibc; Python
+            // does not use it.
             arguments: &["ac_cv_lib_z_gzread=yes"],
         }),
     ),
@@ -68,24 +69,21 @@ pub(super) const ALL: &[(&str, Origin)] = &[
             arguments: &["--disable-gil"],
         }),
     ),
-    (
-        DISTRIBUTION.0,
-        Origin::Distribution("bookworm", "python3.11"),
-    ),
+    (DISTRIBUTION.0, Origin::Distribution(BOOKWORM, "python3.11")),
 ];
 
-/// What Debian 12 calls Python, linked statically and with its own compiler flags.
-const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
+/// The Python of Debian 12, linked statically and built with its own compiler flags.
+pub(super) const DISTRIBUTION: (&str, &str) = ("3.11-bookworm", "/usr/bin/python3.11");
 
 const PYTHON_3_13: Source = Source {
-    suite: "trixie",
+    release: TRIXIE,
     package: "python3.13",
     pinned: None,
 };
 
 /// Pinned, because sid moves on, and its mirrors do not always have the source of its day.
 const PYTHON_3_14: Source = Source {
-    suite: "sid",
+    release: SID,
     package: "python3.14",
     pinned: Some((
         "3.14.7",
@@ -95,13 +93,13 @@ const PYTHON_3_14: Source = Source {
 
 /// Where an interpreter comes from.
 pub(super) enum Origin {
-    /// A build of pyenv's, of this major and minor version.
+    /// A build by pyenv of this major and minor version.
     Pyenv(u32, u32),
-    /// The release of Debian that has the program, and the program, whose package is called
-    /// alike.
-    Debian(&'static str, &'static str),
+    /// The release of Debian that has the program, and the program, whose package has the same
+    /// name.
+    Debian(Release, &'static str),
     /// This machine's own if it runs that release of Debian; else as [`Origin::Debian`].
-    Distribution(&'static str, &'static str),
+    Distribution(Release, &'static str),
     /// Built here.
     Source(Recipe),
 }
@@ -111,13 +109,13 @@ impl Origin {
     pub(super) fn ensure(&self, name: &str) -> Result<PathBuf> {
         match self {
             Self::Pyenv(major, minor) => pyenv::ensure(*major, *minor),
-            Self::Debian(suite, program) => roots::ensure(name, suite, program),
+            Self::Debian(release, program) => roots::ensure(name, *release, program),
             Self::Source(recipe) => recipe.ensure(name),
-            Self::Distribution(suite, program) => {
+            Self::Distribution(release, program) => {
                 let path = PathBuf::from(DISTRIBUTION.1);
                 if !is_executable(&path) {
                     if !packages::is_available(program) {
-                        return roots::ensure(name, suite, program);
+                        return roots::ensure(name, *release, program);
                     }
                     packages::install(&[program])?;
                 }

@@ -1,7 +1,7 @@
-//! An interpreter and what is to be known of it.
+//! An interpreter and its properties.
 //!
-//! Invariant: version and traits are what the program itself says, so that a name never promises
-//! what is not there.
+//! Invariant: version and kind of build are what the program itself prints, never derived from its
+//! path.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use anyhow::{Context as _, Result, bail};
 use super::{SHELF, catalog, roots};
 use crate::process::{as_root, capture};
 
-/// What every interpreter is asked, in words that Python 2 understands. It imports what the
-/// tests' programs import everywhere, as the proof that the interpreter is whole.
-const QUESTION: &str = "import json, sys, threading, time
+/// The script that every interpreter runs, also Python 2. It imports what the tests' programs
+/// import, to check that these modules are there.
+const SCRIPT: &str = "import json, sys, threading, time
 with open('/proc/self/maps') as maps:
     shared = 'libpython' in maps.read()
 flags = getattr(sys, 'abiflags', '') or '-'
@@ -24,7 +24,7 @@ print('%d %d %s %d %d' % (sys.version_info[:2] + (flags, debug, shared)))";
 /// A Python interpreter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreter {
-    /// What it is called: `3.12`, `3.13t`, `3.9-bullseye`.
+    /// Its name: `3.12`, `3.13t`, `3.9-bullseye`.
     pub name: String,
     /// 3 for Python 3.11.
     pub major: u32,
@@ -61,9 +61,9 @@ impl Interpreter {
         } else {
             Command::new(path)
         };
-        let answer = capture(python.args(["-c", QUESTION]))?;
-        Self::from_answer(path, &answer)
-            .with_context(|| format!("{} is no Python interpreter", path.display()))
+        let output = capture(python.args(["-c", SCRIPT]))?;
+        Self::from_output(path, &output)
+            .with_context(|| format!("{} is not a Python interpreter", path.display()))
     }
 
     /// The root file system that the program runs in, unless that is this machine's.
@@ -72,16 +72,16 @@ impl Interpreter {
         roots::of(&self.path)
     }
 
-    /// Whether it is a build as people run it: neither for debugging nor free-threaded.
+    /// Whether it is neither a debug build nor free-threaded.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
         !self.debug && !self.free_threaded
     }
 
-    fn from_answer(path: &Path, answer: &str) -> Result<Self> {
-        let words: Vec<_> = answer.split_whitespace().collect();
+    fn from_output(path: &Path, output: &str) -> Result<Self> {
+        let words: Vec<_> = output.split_whitespace().collect();
         let [major, minor, flags, debug, shared] = words[..] else {
-            bail!("it answers {answer:?}");
+            bail!("its output is {output:?}");
         };
         let (major, minor) = (major.parse()?, minor.parse()?);
         let name = SHELF
@@ -104,7 +104,7 @@ impl Interpreter {
     }
 }
 
-/// What `sys.abiflags` says of the kind of build; `m`, which old releases all have, says nothing.
+/// The letters of `sys.abiflags` for the kind of build; `m` has no meaning in old releases.
 fn suffix(flags: &str) -> String {
     flags.chars().filter(|flag| "dt".contains(*flag)).collect()
 }
@@ -119,40 +119,40 @@ impl fmt::Display for Interpreter {
 mod tests {
     use super::*;
 
-    fn understood(answer: &str) -> Interpreter {
-        Interpreter::from_answer(Path::new("/opt/bin/python"), answer).unwrap()
+    fn parsed(output: &str) -> Interpreter {
+        Interpreter::from_output(Path::new("/opt/bin/python"), output).unwrap()
     }
 
     #[test]
-    fn an_interpreter_is_what_it_says() {
-        let interpreter = understood("3 13 t 0 1");
+    fn properties_are_read_from_the_output() {
+        let interpreter = parsed("3 13 t 0 1");
         assert_eq!((interpreter.major, interpreter.minor), (3, 13));
         assert_eq!(interpreter.name, "3.13t");
         assert!(interpreter.free_threaded && !interpreter.debug);
         assert_eq!(interpreter.linkage, Linkage::Shared);
         assert!(!interpreter.is_ordinary());
 
-        let interpreter = understood("3 13 d 1 0");
+        let interpreter = parsed("3 13 d 1 0");
         assert_eq!(interpreter.name, "3.13d");
         assert!(interpreter.debug && !interpreter.free_threaded);
         assert_eq!(interpreter.linkage, Linkage::Static);
 
-        let interpreter = understood("3 7 m 0 1");
+        let interpreter = parsed("3 7 m 0 1");
         assert_eq!(interpreter.name, "3.7");
         assert!(interpreter.is_ordinary());
-        assert_eq!(understood("2 7 - 0 1").name, "2.7");
+        assert_eq!(parsed("2 7 - 0 1").name, "2.7");
     }
 
     #[test]
-    fn what_answers_otherwise_is_none() {
-        for answer in ["", "3 13", "three 13 - 0 0"] {
-            assert!(Interpreter::from_answer(Path::new("/bin/cat"), answer).is_err());
+    fn other_output_is_an_error() {
+        for output in ["", "3 13", "three 13 - 0 0"] {
+            assert!(Interpreter::from_output(Path::new("/bin/cat"), output).is_err());
         }
     }
 
     #[test]
     fn an_interpreter_is_printed_as_name_tab_path() {
-        let interpreter = understood("3 11 - 0 0");
+        let interpreter = parsed("3 11 - 0 0");
         assert_eq!(interpreter.to_string(), "3.11\t/opt/bin/python");
     }
 }

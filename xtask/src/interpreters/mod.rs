@@ -1,7 +1,7 @@
-//! The Python interpreters that the tests profile: every supported version, each way of building
-//! it that makes a difference to a profiler, and what the profiler must refuse.
+//! The Python interpreters that the tests profile: every supported version, each kind of build that
+//! differs for a profiler, and versions that the profiler must refuse.
 //!
-//! Invariants: none is left out silently; it is found, made, or an error names it. The variable
+//! Invariants: none is skipped silently; each is found, made, or named in an error. The variable
 //! [`VARIABLE`] replaces the whole list.
 
 mod catalog;
@@ -18,20 +18,20 @@ use anyhow::{Context as _, Result, bail};
 
 pub use interpreter::{Interpreter, Linkage};
 
-use crate::once::Shelf;
+use crate::cache::Shelf;
 
-/// Lists explicitly what to test: paths of interpreters, separated by colons. `cargo xtask test`
+/// Paths of the interpreters to test, separated by colons. `cargo xtask test`
 /// sets it for the tests that it runs.
 pub const VARIABLE: &str = "AGENT_TEST_INTERPRETERS";
 
-/// Where those are that are made.
+/// The interpreters that are made, in the cache.
 const SHELF: Shelf = Shelf("interpreters");
 
 /// Every interpreter, made where it is missing; the distribution's comes last.
 ///
 /// # Errors
 ///
-/// Naming those that can neither be found nor made.
+/// With the names of those that can neither be found nor made.
 pub fn all() -> Result<Vec<Interpreter>> {
     if let Some(paths) = env::var_os(VARIABLE) {
         return env::split_paths(&paths)
@@ -66,6 +66,15 @@ pub fn representatives() -> Result<Vec<Interpreter>> {
     Ok(one_per_version(all()?))
 }
 
+/// The distribution's own, which most hosts have; no other is made for it.
+///
+/// # Errors
+///
+/// As [`named`].
+pub fn distribution() -> Result<Interpreter> {
+    named(catalog::DISTRIBUTION.0)
+}
+
 /// The one with this name, for example `3.13t`; no other is made for it.
 ///
 /// # Errors
@@ -81,7 +90,9 @@ pub fn named(name: &str) -> Result<Interpreter> {
     let (name, origin) = catalog::ALL
         .iter()
         .find(|(known, _)| *known == name)
-        .with_context(|| format!("the tests know no interpreter {name}"))?;
+        .with_context(|| {
+            format!("there is no interpreter {name}: `cargo xtask interpreters` lists all")
+        })?;
     Interpreter::at(&origin.ensure(name)?).with_context(|| format!("the tests need {name}"))
 }
 

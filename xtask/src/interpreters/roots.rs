@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use super::SHELF;
-use crate::apt::{self, Apt};
-use crate::once::Site;
+use crate::cache::Site;
+use crate::debian::{self, Apt, Package, Release};
 
-/// What every root has; the first must be unpacked before the others, since it makes the links
+/// The packages of every root; the first must be unpacked before the others, since it makes the links
 /// from `/bin` and `/lib` to where they put their files.
 const BASE: [&str; 4] = ["base-files", "dash", "coreutils", "mount"];
 
-/// Where a container mounts something.
+/// Where a container has mounts.
 const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
 
 /// The root file system that the program at `path` runs in, unless that is this machine's.
@@ -35,12 +35,12 @@ pub fn contains(path: &Path) -> bool {
     of(path).is_some()
 }
 
-/// The path of a program on this machine that runs `program` of the Debian release `suite` in
-/// that release's root file system. It replaces itself, so it keeps its process ID. `program` is
-/// also the name of its package.
-pub(super) fn ensure(name: &str, suite: &str, program: &str) -> Result<PathBuf> {
-    let directory = SHELF.ensure(name, |site| {
-        unpack(site, suite, program)?;
+/// The path of a program on this machine that runs `program` of a Debian release in that release's
+/// root file system. It replaces itself, so it keeps its process ID. `program` is also the name of
+/// its package.
+pub(super) fn ensure(name: &str, release: Release, program: &str) -> Result<PathBuf> {
+    let directory = SHELF.ensure(&release.cache_name(name), |site| {
+        unpack(site, release, program)?;
         let wrapper = site.unfinished.join(program);
         let root = site.finished.join("root");
         fs::write(&wrapper, script(&root, program))
@@ -50,12 +50,11 @@ pub(super) fn ensure(name: &str, suite: &str, program: &str) -> Result<PathBuf> 
     Ok(directory.join(program))
 }
 
-fn unpack(site: &Site, release: &str, program: &str) -> Result<()> {
-    let packages = site.scratch.join("packages");
+fn unpack(site: &Site, release: Release, program: &str) -> Result<()> {
     let wanted: Vec<_> = BASE.into_iter().chain([program]).collect();
-    Apt::updated(site, release)?.download(site, &wanted, &packages)?;
+    let packages = Apt::update(site, release)?.download_closure(site, &wanted)?;
     let root = site.unfinished.join("root");
-    apt::unpack(site, &in_order(apt::downloaded(&packages)?), &root)?;
+    debian::unpack(site, &in_order(packages), &root)?;
     for directory in MOUNT_POINTS {
         fs::create_dir_all(root.join(directory))?;
     }
@@ -67,9 +66,9 @@ fn unpack(site: &Site, release: &str, program: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same packages, that of [`BASE`] first.
-fn in_order(mut packages: Vec<PathBuf>) -> Vec<PathBuf> {
-    packages.sort_by_key(|package| (apt::name_of(package) != BASE[0], package.clone()));
+/// The same packages, the first of [`BASE`] first.
+fn in_order(mut packages: Vec<Package>) -> Vec<Package> {
+    packages.sort_by_key(|package| package.name() != BASE[0]);
     packages
 }
 
@@ -106,12 +105,9 @@ mod tests {
 
     #[test]
     fn the_package_with_the_links_is_unpacked_first() {
-        let packages = in_order(
-            ["b/adduser_3.deb", "b/base-files_12.deb"]
-                .map(PathBuf::from)
-                .into(),
-        );
-        let expected = ["b/base-files_12.deb", "b/adduser_3.deb"].map(PathBuf::from);
-        assert_eq!(packages, expected);
+        let packages = ["b/adduser_3.deb", "b/base-files_12.deb", "b/dash_1.deb"].map(Package::at);
+        let packages = in_order(packages.into());
+        let names: Vec<_> = packages.iter().map(Package::name).collect();
+        assert_eq!(names, ["base-files", "adduser", "dash"]);
     }
 }

@@ -15,8 +15,8 @@ use std::thread;
 use anyhow::{Context as _, Result};
 
 use super::SHELF;
-use crate::apt::{self, Apt};
-use crate::once::Site;
+use crate::cache::Site;
+use crate::debian::{self, Apt, Release};
 use crate::packages;
 use crate::process::find_program;
 
@@ -73,7 +73,7 @@ const LEFT_OUT: [&str; 22] = [
 /// A source package of Debian's.
 pub(super) struct Source {
     /// The release that has it.
-    pub(super) suite: &'static str,
+    pub(super) release: Release,
     /// What it is called.
     pub(super) package: &'static str,
     /// The upstream version to take and the SHA-256 of its archive, as long as the mirror has
@@ -159,7 +159,7 @@ impl Source {
         if self.fetch_pinned(site, &directory)? {
             return Ok(directory);
         }
-        Apt::updated(site, self.suite)?.download_source(site, self.package, &site.scratch)?;
+        Apt::update(site, self.release)?.download_source(site, self.package, &site.scratch)?;
         let description = fs::read_dir(&site.scratch)?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|file| file.extension().is_some_and(|extension| extension == "dsc"))
@@ -179,7 +179,10 @@ impl Source {
             return Ok(false);
         };
         let archive = site.scratch.join("source.tar.xz");
-        if apt::fetch(site, &self.address(version), sha256, &archive).is_err() {
+        if site
+            .download(&self.address(version), sha256, &archive)
+            .is_err()
+        {
             return Ok(false);
         }
         fs::create_dir(directory)?;
@@ -191,7 +194,7 @@ impl Source {
         let Self { package, .. } = self;
         format!(
             "{}/pool/main/p/{package}/{package}_{version}.orig.tar.xz",
-            apt::MIRROR
+            debian::MIRROR
         )
     }
 }
@@ -259,12 +262,13 @@ fn wrap_musl(directory: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::debian::SID;
     use crate::process::capture;
 
     #[test]
     fn the_archive_of_a_version_is_in_the_pool() {
         let source = Source {
-            suite: "sid",
+            release: SID,
             package: "python3.14",
             pinned: None,
         };

@@ -1,7 +1,7 @@
 //! The guest's root file system, which the kernel unpacks into memory: no disk, no modules.
 //!
 //! Invariant: files stand at the paths that they have on this machine, so that programs find
-//! their libraries and Python its own modules without being told.
+//! their libraries and Python its modules without configuration.
 
 use std::fs;
 use std::io;
@@ -28,16 +28,16 @@ const LEFT_OUT: [&str; 9] = [
     "turtledemo",
 ];
 
-/// A root file system that is being put together; removed when dropped.
+/// A root file system under construction, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Guest {
     scratch: PathBuf,
-    /// An image that it is put on top of.
+    /// An image that it is unpacked on top of.
     base: Option<PathBuf>,
 }
 
 impl Guest {
-    /// One with the first process and the small programs of busybox.
+    /// One with an init process and busybox.
     pub(super) fn new() -> Result<Self> {
         let guest = Self::empty(None);
         for directory in ["bin", "dev", "proc", "sys", "tmp", "usr/bin"] {
@@ -52,7 +52,7 @@ impl Guest {
         Ok(guest)
     }
 
-    /// A host of Debian's whose first process is systemd, from its image.
+    /// A Debian host whose init process is systemd, from its image.
     pub(super) fn debian(image: &Path) -> Result<Self> {
         const WANTED: &str = "etc/systemd/system/multi-user.target.wants";
         let guest = Self::empty(Some(image.to_owned()));
@@ -106,7 +106,7 @@ impl Guest {
         let answer = capture(Command::new(interpreter).args(["-I", "-c", question]))?;
         let (program, library) = answer
             .split_once('\n')
-            .context("the interpreter does not say where it is")?;
+            .context("the interpreter does not print its path")?;
         let inside = Path::new(program.trim_start_matches('/'));
         self.add_program(Path::new(program), inside)?;
         self.copy_modules(Path::new(library))?;
@@ -118,7 +118,7 @@ impl Guest {
         let image = self.scratch.join("image");
         let mut file = fs::File::create(&image)?;
         if let Some(base) = &self.base {
-            // Of several images in one the kernel unpacks one after the other.
+            // The kernel unpacks concatenated images one after the other.
             io::copy(&mut fs::File::open(base)?, &mut file)
                 .with_context(|| format!("cannot copy {}", base.display()))?;
         }
@@ -163,7 +163,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // What cannot be removed is in the target directory, where `cargo clean` removes it.
+        // A remainder is in the target directory, where `cargo clean` removes it.
         drop(fs::remove_dir_all(&self.scratch));
     }
 }

@@ -1,21 +1,30 @@
 //! The kernels to test on, and how to get them.
 //!
-//! Invariant: a kernel is fetched once per machine, into the cache. The newest is thereby the
-//! newest at the time of its download; remove the cache directory to get another.
+//! Invariant: a kernel is downloaded once per machine, into the cache. The newest is the newest of
+//! the snapshot of sid; of the other releases the one with the latest fixes at that time.
 
 use std::env;
 use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{Context as _, Error, Result, bail};
 
+use crate::cache::{self, Site};
+use crate::debian::{self, Apt, BOOKWORM, BULLSEYE, Release, SID, TRIXIE};
 use crate::paths;
-use crate::process::run;
+use crate::process::capture;
 
-/// A kernel of Debian's, in its flavour for virtual machines.
+/// What the names of packages for virtual machines end with.
+const FLAVOUR: &str = "-cloud-amd64";
+
+/// The files in the cache: the image, and the name of the package that it is from.
+const IMAGE: &str = "vmlinuz";
+const PACKAGE: &str = "package";
+
+/// A kernel of Debian in its flavour for virtual machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// 5.10, the oldest that the agent supports.
@@ -37,44 +46,77 @@ impl Kernel {
         Self::Newest,
     ];
 
-    /// The two ends, between which most of what differs between kernels lies.
+    /// The oldest and the newest: most differences between kernels are between these.
     pub const ENDS: [Self; 2] = [Self::Linux5_10, Self::Newest];
 
-    /// The release of Debian that has it, and what its package is called there.
-    fn package(self) -> (&'static str, &'static str) {
+    /// The release of Debian that has it, and what the name of its package begins with.
+    fn package(self) -> (Release, &'static str) {
         match self {
-            Self::Linux5_10 => ("bullseye", r"linux-image-5\.10\.0-[0-9]+-cloud-amd64"),
-            Self::Linux6_1 => ("bookworm", r"linux-image-6\.1\.0-[0-9]+-cloud-amd64"),
-            Self::Linux6_12 => ("trixie", r"linux-image-6\.12\.[0-9]+\+deb13-cloud-amd64"),
-            // Debian has split the image off the package of that name by now.
-            Self::Newest => ("sid", r"linux-binary-[0-9.]+\+deb[0-9]+-cloud-amd64"),
+            Self::Linux5_10 => (BULLSEYE, "linux-image-5.10.0-"),
+            Self::Linux6_1 => (BOOKWORM, "linux-image-6.1.0-"),
+            Self::Linux6_12 => (TRIXIE, "linux-image-6.12."),
+            // There the image is no longer in `linux-image-…`.
+            Self::Newest => (SID, "linux-binary-"),
         }
     }
 
-    /// Its image and its release (as `uname -r` says), fetched if they are not in the cache.
+    /// Its image and its release (as `uname -r` prints it), downloaded if they are not in the cache.
     pub(super) fn fetch(self) -> Result<(PathBuf, String)> {
-        let directory = cache()?.join(self.to_string());
-        let image = directory.join("vmlinuz");
-        if !image.exists() {
-            println!("fetching the kernel {self}");
-            fs::create_dir_all(&directory)
-                .with_context(|| format!("cannot make {}", directory.display()))?;
-            let (suite, pattern) = self.package();
-            run(
-                Command::new(paths::workspace().join("xtask/vm/fetch-kernel"))
-                    .arg(&directory)
-                    .args([suite, pattern]),
-            )?;
-        }
-        let package = fs::read_to_string(directory.join("package"))
+        let (release, _) = self.package();
+        let name = release.cache_name(&self.to_string());
+        let directory = cache::ensure(&cache_directory()?, &name, |site| self.download(site))?;
+        let package = fs::read_to_string(directory.join(PACKAGE))
             .with_context(|| format!("remove {} and try again", directory.display()))?;
         let release = package.trim().splitn(3, '-').last().unwrap_or_default();
-        Ok((image, release.to_owned()))
+        Ok((directory.join(IMAGE), release.to_owned()))
+    }
+
+    fn download(self, site: &Site) -> Result<()> {
+        let (release, prefix) = self.package();
+        let packages = Apt::update(site, release)?;
+        let names = packages.names(prefix)?;
+        let package = newest(&names, prefix)
+            .with_context(|| format!("Debian {release} has no package {prefix}…{FLAVOUR}"))?;
+        let root = site.scratch.join("root");
+        debian::unpack(site, &packages.download(site, &[package])?, &root)?;
+        let image = image_in(&root)?;
+        fs::copy(&image, site.unfinished.join(IMAGE))
+            .with_context(|| format!("cannot copy {}", image.display()))?;
+        fs::write(site.unfinished.join(PACKAGE), package)?;
+        Ok(())
     }
 }
 
+/// The newest kernel for virtual machines among packages whose names begin with `prefix`.
+fn newest<'a>(names: &'a [String], prefix: &str) -> Option<&'a str> {
+    let version = |name: &'a String| -> Option<Vec<u64>> {
+        let version = name.strip_prefix(prefix)?.strip_suffix(FLAVOUR)?;
+        let is_separator = |character| matches!(character, '.' | '+' | '-');
+        let parts = version
+            .split(is_separator)
+            .map(|part| part.trim_start_matches("deb").parse());
+        parts.collect::<Result<_, _>>().ok()
+    };
+    let versions = names.iter().filter_map(|name| Some((version(name)?, name)));
+    versions.max().map(|(_, name)| name.as_str())
+}
+
+/// The image of the kernel below `root`, wherever its package has it.
+fn image_in(root: &Path) -> Result<PathBuf> {
+    let images = capture(
+        Command::new("find")
+            .arg(root)
+            .args(["-type", "f", "-name", "vmlinuz*"]),
+    )?;
+    let image = images
+        .lines()
+        .next()
+        .context("the package has no kernel image")?;
+    Ok(PathBuf::from(image))
+}
+
 /// Where kernels and hosts are kept: `$AGENT_VM_CACHE`, else below the project's cache.
-pub(super) fn cache() -> Result<PathBuf> {
+pub(super) fn cache_directory() -> Result<PathBuf> {
     match env::var_os("AGENT_VM_CACHE") {
         Some(directory) => Ok(PathBuf::from(directory)),
         None => Ok(paths::cache()?.join("vm")),
@@ -122,5 +164,31 @@ mod tests {
             "4.19".parse::<Kernel>().unwrap_err().to_string(),
             "the kernels are 5.10, 6.1, 6.12, newest"
         );
+    }
+
+    #[test]
+    fn the_newest_package_of_the_flavour_is_chosen() {
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let old = names(&[
+            "linux-image-5.10.0-9-cloud-amd64",
+            "linux-image-5.10.0-32-cloud-amd64",
+            "linux-image-5.10.0-33-amd64",
+            "linux-image-5.10.0-40-rt-amd64",
+        ]);
+        let chosen = newest(&old, "linux-image-5.10.0-");
+        assert_eq!(chosen, Some("linux-image-5.10.0-32-cloud-amd64"));
+        let new = names(&[
+            "linux-binary-unsigned-7.2.13+deb14-cloud-amd64",
+            "linux-binary-7.2.13+deb14-cloud-amd64",
+            "linux-binary-7.2.9+deb14-cloud-amd64",
+        ]);
+        let chosen = newest(&new, "linux-binary-");
+        assert_eq!(chosen, Some("linux-binary-7.2.13+deb14-cloud-amd64"));
+        assert_eq!(newest(&[], "linux-binary-"), None);
     }
 }

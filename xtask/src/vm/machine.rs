@@ -14,11 +14,11 @@ use super::guest::Guest;
 use super::kernel::Kernel;
 use crate::process::{capture, find_program};
 
-/// How often a guest that dies before its command starts is booted again: emulated processors
-/// now and then miss what a kernel expects of them while it boots.
+/// How often a guest that dies before its command starts is booted: emulated processors sometimes
+/// miss a deadline of the booting kernel.
 const ATTEMPTS: u32 = 3;
 
-/// Keeps systemd, where that is the first process, from waiting for somebody to log in.
+/// Keeps systemd from waiting for a login.
 const WITHOUT_TERMINALS: &str = "systemd.mask=getty.target systemd.mask=serial-getty@ttyS0.service";
 
 /// A machine with a kernel to boot.
@@ -64,7 +64,7 @@ impl Machine {
                 return status
                     .trim()
                     .parse()
-                    .context("the guest's report is garbled");
+                    .context("the guest's report is malformed");
             }
             let tail = last_lines(&fs::read_to_string(&console).unwrap_or_default());
             if !ended {
@@ -78,8 +78,8 @@ impl Machine {
     }
 
     fn command(&self, initial: &Path, console: &Path, report: &Path) -> Command {
-        // Calibrating the clock against other clocks goes wrong where all of them are emulated;
-        // the emulator's counter runs at the rate of the host's.
+        // Calibrating the clock against other emulated clocks fails; the emulated counter runs at
+        // the rate of this machine's.
         let rate = counter_kilohertz().map_or_else(String::new, |kilohertz| {
             format!("tsc_early_khz={kilohertz}")
         });
@@ -107,7 +107,7 @@ impl Machine {
     }
 }
 
-/// Runs the command until it ends, which is true, or the limit is reached, which is false.
+/// Runs the command until it ends (true) or the limit is reached (false).
 fn wait(mut command: Command, limit: Duration) -> Result<bool> {
     let mut child = command.spawn().context("cannot start the emulator")?;
     let start = Instant::now();
@@ -122,7 +122,7 @@ fn wait(mut command: Command, limit: Duration) -> Result<bool> {
     Ok(false)
 }
 
-/// The rate of this machine's time-stamp counter, as its kernel has found it.
+/// The rate of this machine's time-stamp counter, as measured by its kernel.
 fn counter_kilohertz() -> Option<u64> {
     let from_log = || {
         let log = capture(&mut Command::new("dmesg")).ok()?;

@@ -1,4 +1,4 @@
-//! What `xtask/vm/check` prints in the guest, and whether it is what the workload does.
+//! Parses and judges what `xtask/vm/check` prints in the guest.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -8,8 +8,8 @@ const CHAIN: [&str; 3] = ["outermost_call", "middle_call", "innermost_call"];
 /// For how long the agent samples, in seconds.
 const DURATION_SECONDS: f64 = 3.0;
 
-/// How many samples the profile has at least: a tenth of what a processor that is always there
-/// would give, because an emulated one is not.
+/// The least number of samples: a tenth of what a real processor would give, because an emulated one
+/// does not always run.
 const MINIMUM_SAMPLES: u64 = 30;
 
 /// The output of one check.
@@ -17,14 +17,14 @@ const MINIMUM_SAMPLES: u64 = 30;
 pub(super) struct Report<'output> {
     /// What the agent wrote to its standard error.
     pub(super) messages: &'output str,
-    /// How long it ran, in the guest's time.
+    /// How long it ran, by the guest's clock.
     pub(super) seconds: f64,
     /// The profile: a stack and a count per line.
     folded: &'output str,
 }
 
 impl<'output> Report<'output> {
-    /// Reads it; nothing if the agent did not end.
+    /// Parses it; [`None`] if the agent did not end.
     pub(super) fn parse(output: &'output str) -> Option<Self> {
         let marker = "agent ended with ";
         let at = output
@@ -54,7 +54,7 @@ impl<'output> Report<'output> {
             let (stack, count) = line
                 .rsplit_once(' ')
                 .and_then(|(stack, count)| Some((stack, count.parse::<u64>().ok()?)))
-                .with_context(|| format!("`{line}` is no folded stack"))?;
+                .with_context(|| format!("`{line}` is not a folded stack"))?;
             all += count;
             if has_chain(stack) {
                 in_chain += count;

@@ -1,0 +1,182 @@
+//! The benchmark: overhead and accuracy of the agent, beside py-spy and against the budgets of
+//! [`budget`].
+//!
+//! Invariants: figures are printed, never asserted, because they depend on the machine and its
+//! load; only a failed measurement is an error. The agent is an ordinary release build that is
+//! observed from outside.
+//!
+//! ```text
+//! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
+//! ```
+
+mod accuracy;
+mod agent;
+mod bpf;
+mod budget;
+mod child;
+mod figure;
+mod host;
+mod json;
+mod kernel_cost;
+mod machine;
+mod plan;
+mod proc;
+mod profiler;
+mod py_spy;
+mod python;
+mod session;
+mod slowdown;
+mod stats;
+mod table;
+mod windows;
+mod workload;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use xtask::interpreters::Interpreter;
+use xtask::process::is_root;
+
+use super::build;
+use bpf::Accounting;
+use figure::{Figure, Figures};
+use machine::Machine;
+use plan::Plan;
+use session::Session;
+use table::Table;
+pub(crate) use workload::Kind;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Measure only the most important figures, in about one minute instead of ten
+    #[arg(long)]
+    quick: bool,
+    /// Run the workloads with this interpreter instead of the newest and an old one
+    #[arg(long = "python", value_name = "PATH")]
+    pythons: Vec<PathBuf>,
+    /// Measure only this workload, and what needs a workload of its own; repeatable
+    #[arg(long = "workload", value_name = "NAME")]
+    workloads: Vec<Kind>,
+    /// Measure only `agent run`, with many processes and with many that start
+    #[arg(long, conflicts_with = "workloads")]
+    host: bool,
+    /// Number of windows with each profiler
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 2,
+        conflicts_with = "quick"
+    )]
+    rounds: u32,
+    /// Measure this agent instead of building one
+    #[arg(long, value_name = "PATH")]
+    agent: Option<PathBuf>,
+    /// Also write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Measures, and prints the figures.
+///
+/// # Errors
+///
+/// When something could not be measured; the rest is printed first.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if !is_root() {
+        bail!("measuring needs root: run it as root");
+    }
+    let agent = options.agent.clone().map_or_else(build::agent, Ok)?;
+    let pythons = pythons(options, &agent)?;
+    let py_spy = match py_spy::ensure(&pythons[0].path) {
+        Ok(program) => Some(program),
+        Err(error) => {
+            eprintln!("measuring without py-spy: {error:#}");
+            None
+        }
+    };
+    let plan = plan(options);
+    let _accounting = Accounting::enable()?;
+
+    let mut machine = Machine::before()?;
+    let mut all = Vec::new();
+    let mut failures = Vec::new();
+    for (index, python) in pythons.iter().enumerate() {
+        let version = python::full_version(python)?;
+        let plan = match index {
+            0 => plan.clone(),
+            _ => plan.clone().further(),
+        };
+        let mut session = Session {
+            agent: &agent,
+            py_spy: py_spy.as_deref(),
+            python,
+            version: &version,
+            plan: &plan,
+            figures: Figures::default(),
+            failures: Vec::new(),
+        };
+        session.run();
+        failures.append(&mut session.failures);
+        let figures = session.figures.0;
+        all.push((version, figures));
+    }
+    machine.after()?;
+
+    print(&machine, &pythons, py_spy.is_some(), &all);
+    if let Some(path) = &options.json {
+        let py_spy = py_spy.is_some().then_some(py_spy::VERSION);
+        fs::write(path, json::document(&machine, py_spy, &all))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if !failures.is_empty() {
+        bail!("not everything could be measured:\n{}", failures.join("\n"));
+    }
+    Ok(())
+}
+
+fn plan(options: &Options) -> Plan {
+    let mut plan = if options.quick {
+        Plan::quick()
+    } else {
+        Plan::whole(options.rounds)
+    };
+    plan.only_host = options.host;
+    if !options.workloads.is_empty() {
+        plan.workloads.clone_from(&options.workloads);
+    }
+    plan
+}
+
+/// The interpreters to measure with, at least one.
+fn pythons(options: &Options, agent: &Path) -> Result<Vec<Interpreter>> {
+    if !options.pythons.is_empty() {
+        return options
+            .pythons
+            .iter()
+            .map(|path| Interpreter::at(path))
+            .collect();
+    }
+    let mut pythons = vec![python::newest(agent)?];
+    if !options.quick && !options.host {
+        pythons.extend(python::old().filter(|old| old.minor != pythons[0].minor));
+    }
+    Ok(pythons)
+}
+
+fn print(
+    machine: &Machine,
+    pythons: &[Interpreter],
+    has_py_spy: bool,
+    all: &[(String, Vec<Figure>)],
+) {
+    println!("{machine}");
+    if has_py_spy {
+        println!("compared with py-spy {}", py_spy::VERSION);
+    }
+    for (python, (version, figures)) in pythons.iter().zip(all) {
+        println!("\nCPython {version}, {}\n", python.path.display());
+        print!("{}", Table(figures));
+    }
+}

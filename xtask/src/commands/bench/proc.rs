@@ -1,0 +1,197 @@
+//! What the kernel counts for other processes and for the machine.
+//!
+//! Invariant: a process that is gone is [`None`] or an error, never zero.
+
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+/// The total run time of a BPF program, and the number of its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ProgramRuns {
+    pub(super) time_ns: u64,
+    pub(super) count: u64,
+}
+
+/// CPU time of all threads of a process so far, those that have ended too.
+///
+/// Unlike the files in `/proc` it is exact while the process runs; those are up to a tick of the
+/// scheduler late.
+pub(super) fn cpu_time(pid: u32) -> Result<Duration> {
+    // As clock_getcpuclockid(3) makes it: the complement of the process id, and what to count.
+    const SCHEDULER_TIME: libc::clockid_t = 2;
+    let clock = (!libc::clockid_t::try_from(pid)? << 3) | SCHEDULER_TIME;
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    if result != 0 {
+        return Err(io::Error::last_os_error())
+            .with_context(|| format!("process {pid} has no CPU clock"));
+    }
+    Ok(Duration::new(
+        u64::try_from(time.tv_sec)?,
+        u32::try_from(time.tv_nsec)?,
+    ))
+}
+
+/// How long the threads of a process that are there now have waited for a processor.
+pub(super) fn run_queue_wait(pid: u32) -> Result<Duration> {
+    let tasks = format!("/proc/{pid}/task");
+    let tasks = fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))?;
+    let mut wait_ns = 0;
+    for task in tasks.flatten() {
+        // A thread may end meanwhile.
+        let Ok(schedule) = fs::read_to_string(task.path().join("schedstat")) else {
+            continue;
+        };
+        let wait = schedule.split_whitespace().nth(1);
+        wait_ns += wait.and_then(|wait| wait.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(wait_ns))
+}
+
+/// Most memory that a process has had in RAM so far, in bytes.
+pub(super) fn peak_memory_bytes(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<u64>().ok());
+    let kilobytes = kilobytes.with_context(|| format!("no peak of the memory in {path}"))?;
+    Ok(kilobytes * 1024)
+}
+
+/// Processes and threads that were started since the machine was.
+pub(super) fn forks() -> Result<u64> {
+    let path = "/proc/stat";
+    let stat = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let forks = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("processes "));
+    forks
+        .and_then(|forks| forks.trim().parse().ok())
+        .with_context(|| format!("no number of processes in {path}"))
+}
+
+/// Whether the process has ended, even if its status was not read yet.
+pub(super) fn has_ended(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    // The name before it may contain anything.
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// The files with the run times of the BPF programs that a process has open.
+///
+/// Only reads links, which is cheap enough to be done often.
+pub(super) fn programs(pid: u32) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    let is_program = |entry: &DirEntry| {
+        fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == "anon_inode:bpf-prog")
+    };
+    entries
+        .flatten()
+        .filter(is_program)
+        .map(|entry| Path::new(&format!("/proc/{pid}/fdinfo")).join(entry.file_name()))
+        .collect()
+}
+
+/// The ids of the kernel's maps that a process has open, and the memory of all of them.
+pub(super) fn maps(pid: u32) -> Result<(Vec<u32>, u64)> {
+    let path = format!("/proc/{pid}/fdinfo");
+    let mut ids = Vec::new();
+    let mut bytes = 0;
+    for entry in fs::read_dir(&path).with_context(|| format!("cannot read {path}"))? {
+        // A descriptor may be closed meanwhile.
+        let Ok(text) = entry.and_then(|entry| fs::read_to_string(entry.path())) else {
+            continue;
+        };
+        if let (Some(id), Some(memory)) = (field(&text, "map_id"), field(&text, "memlock")) {
+            ids.extend(u32::try_from(id));
+            bytes += memory;
+        }
+    }
+    Ok((ids, bytes))
+}
+
+/// `BPF_PROG_TYPE_PERF_EVENT`: a program that a clock runs.
+const OF_A_CLOCK: u64 = 7;
+
+/// The runs of the program at this path of [`programs`], if it is still loaded and a clock runs it.
+pub(super) fn program_runs(path: impl AsRef<Path>) -> Option<ProgramRuns> {
+    let text = fs::read_to_string(path).ok()?;
+    if field(&text, "prog_type")? != OF_A_CLOCK {
+        return None;
+    }
+    Some(ProgramRuns {
+        time_ns: field(&text, "run_time_ns")?,
+        count: field(&text, "run_cnt")?,
+    })
+}
+
+/// The number in a line like `run_cnt: 123`.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// Processor time of the whole machine since it was started, in ticks: all of it, and the
+/// part that the hypervisor gave to others.
+pub(super) fn ticks() -> Result<(u64, u64)> {
+    let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    let Some(line) = stat.lines().next() else {
+        bail!("/proc/stat is empty");
+    };
+    let numbers: Vec<u64> = line
+        .split_whitespace()
+        .skip(1)
+        // What guests used, after these, is in the first two already.
+        .take(8)
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let stolen = numbers.get(7).copied().unwrap_or(0);
+    Ok((numbers.iter().sum(), stolen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_a_whole_name() {
+        let text = "prog_id:\t574\nrun_time_ns:\t4797217\nrun_cnt:\t3564\n";
+        assert_eq!(field(text, "run_cnt"), Some(3564));
+        assert_eq!(field(text, "run"), None);
+    }
+
+    #[test]
+    fn this_process_has_used_cpu_time_and_has_not_ended() {
+        let pid = std::process::id();
+        assert!(!cpu_time(pid).unwrap().is_zero());
+        assert!(run_queue_wait(pid).is_ok());
+        assert!(!has_ended(pid));
+        assert!(programs(pid).is_empty());
+        assert_eq!(maps(pid).unwrap(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn a_missing_process_is_an_error() {
+        // Above the highest process id there can be.
+        let pid = 1 << 23;
+        assert!(cpu_time(pid).is_err());
+        assert!(run_queue_wait(pid).is_err());
+        assert!(has_ended(pid));
+    }
+}

@@ -1,0 +1,68 @@
+//! Formatting and lints.
+//!
+//! Invariant: no command for the host's target includes the BPF programs, which only build for the
+//! BPF target.
+
+use std::env::consts::ARCH;
+
+use anyhow::Result;
+use build_bpf::Tools;
+use xtask::paths;
+use xtask::process::{cargo, run};
+
+use super::setup;
+
+/// Formats all crates, or only checks whether they are formatted.
+pub(crate) fn format(only_check: bool) -> Result<()> {
+    let mut command = cargo();
+    command.args(["fmt", "--all"]);
+    if only_check {
+        command.arg("--check");
+    }
+    run(&mut command)
+}
+
+/// Lints everything for this machine's architecture.
+pub(crate) fn clippy() -> Result<()> {
+    let tools = setup::bpf()?;
+    setup::linters(&tools)?;
+    host()?;
+    bpf(&tools)
+}
+
+/// Lints the crates that are built for the host; warnings are errors.
+pub(crate) fn host() -> Result<()> {
+    run(cargo()
+        .args(["clippy", "--release", "--workspace", "--exclude=agent-ebpf"])
+        .args(["--all-targets", "--", "--deny", "warnings"]))
+}
+
+/// Lints the BPF programs for this machine's architecture.
+pub(crate) fn bpf(tools: &Tools) -> Result<()> {
+    bpf_for(tools, ARCH)
+}
+
+/// Lints the BPF programs for the architecture that this machine does not have, and the agent too
+/// if the toolchain has that architecture's standard library.
+pub(crate) fn other_architecture(tools: &Tools) -> Result<()> {
+    let other = if ARCH == "aarch64" {
+        "x86_64"
+    } else {
+        "aarch64"
+    };
+    bpf_for(tools, other)?;
+    let target = format!("{other}-unknown-linux-gnu");
+    if !setup::standard_library(&target) {
+        println!(
+            "the agent is not linted for {other}: the toolchain has no standard library for it"
+        );
+        return Ok(());
+    }
+    run(cargo()
+        .args(["clippy", "--release", "--package", "agent"])
+        .args(["--target", &target, "--", "--deny", "warnings"]))
+}
+
+fn bpf_for(tools: &Tools, architecture: &str) -> Result<()> {
+    run(&mut tools.clippy(architecture, &paths::target().join("bpf-clippy")))
+}

@@ -1,0 +1,13 @@
+//! The subcommands; the library has what they share with the agent's tests.
+
+pub(crate) mod bench;
+pub(crate) mod build;
+pub(crate) mod ci;
+pub(crate) mod demo;
+pub(crate) mod lint;
+mod results;
+pub(crate) mod setup;
+pub(crate) mod test;
+pub(crate) mod vm;
+
+pub(crate) use results::Results;

@@ -1,0 +1,277 @@
+//! The results of tests and checks, and how long each part took.
+//!
+//! Invariants: a failure is counted and the next check runs; the last line is always
+//! `N passed, N failed`.
+
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow};
+use xtask::process;
+
+/// How many tests and checks have passed and failed so far, and what took how long.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    passed: u64,
+    failed: u64,
+    parts: Vec<Part>,
+}
+
+/// A part of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    name: String,
+    duration: Duration,
+}
+
+impl Results {
+    /// Runs one check, counts it, and prints its outcome as `cargo test` would.
+    pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) {
+        let start = Instant::now();
+        let outcome = check();
+        self.took(name, start);
+        self.count_check(name, outcome);
+    }
+
+    /// Runs what checks need, which is not counted.
+    pub(crate) fn step<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
+        let start = Instant::now();
+        let result = step();
+        self.took(name, start);
+        result
+    }
+
+    /// Counts an error that keeps checks from running as a failure.
+    pub(crate) fn fail(&mut self, name: &str, error: anyhow::Error) {
+        self.count_check(name, Err(error));
+    }
+
+    /// Runs a `cargo test` command and counts its tests; each of its test programs is a part.
+    ///
+    /// # Errors
+    ///
+    /// When the command cannot be started; failing tests are counted instead.
+    pub(crate) fn cargo_test(&mut self, command: &mut Command) -> Result<()> {
+        let line = process::line(command);
+        // Both streams in one, because cargo prints the names of the programs to the one, and they
+        // print their results to the other.
+        let (output, input) = io::pipe()?;
+        let mut child = command
+            .stdout(input.try_clone()?)
+            .stderr(input)
+            .spawn()
+            .with_context(|| format!("cannot run `{line}`"))?;
+        // The command's own ends of the pipe would keep it open.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let before = (self.passed, self.failed);
+        let mut part = "compilation of the tests".to_owned();
+        let mut start = Instant::now();
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            self.count(&line);
+            if let Some(program) = test_program(&line) {
+                self.took(&part, start);
+                part = program;
+                start = Instant::now();
+            }
+        }
+        self.took(&part, start);
+        let status = child.wait()?;
+        if !status.success() && self.failed == before.1 {
+            // It failed outside of any test, as when something does not compile.
+            self.fail(&line, anyhow!("{status}"));
+        } else if before == (self.passed, self.failed) {
+            self.fail(&line, anyhow!("there is no such test"));
+        }
+        Ok(())
+    }
+
+    fn took(&mut self, name: &str, start: Instant) {
+        self.parts.push(Part {
+            name: name.to_owned(),
+            duration: start.elapsed(),
+        });
+    }
+
+    fn count_check(&mut self, name: &str, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => {
+                self.passed += 1;
+                println!("test {name} ... ok");
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("test {name} ... FAILED: {error:#}");
+            }
+        }
+    }
+
+    /// Adds a line like `test result: ok. 3 passed; 0 failed; 0 ignored; …`; others are nothing.
+    fn count(&mut self, line: &str) {
+        let Some((_, counts)) = line
+            .strip_prefix("test result: ")
+            .and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for count in counts.split("; ") {
+            match count.split_once(' ') {
+                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
+                Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+    }
+
+    /// Prints how long each part took and the counts, and returns whether something ran and all of
+    /// it passed.
+    #[must_use]
+    pub(crate) fn finish(self) -> bool {
+        let total = self.parts.iter().map(|part| part.duration).sum();
+        println!();
+        for part in &self.parts {
+            println!("{part}");
+        }
+        let name = "total".to_owned();
+        println!(
+            "{}",
+            Part {
+                name,
+                duration: total
+            }
+        );
+        let Self { passed, failed, .. } = self;
+        println!("{passed} passed, {failed} failed");
+        passed != 0 && failed == 0
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.duration.as_secs();
+        let (minutes, seconds) = (seconds / 60, seconds % 60);
+        write!(formatter, "{minutes:>4}:{seconds:02}  {}", self.name)
+    }
+}
+
+/// The test program that cargo starts, by a line of its messages: `Running tests/pprof.rs (target/…/pprof-1f0a)`,
+/// `Running unittests src/lib.rs (target/…/agent-2e9b)` or `Doc-tests agent`.
+fn test_program(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(name) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{name}: documentation"));
+    }
+    let (source, program) = line.strip_prefix("Running ")?.split_once(" (")?;
+    let program = program.rsplit('/').next()?.trim_end_matches(')');
+    let (name, _) = program.rsplit_once('-')?;
+    let source = source.trim_start_matches("unittests ");
+    Some(format!("{name}: {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(results: &Results) -> (u64, u64) {
+        (results.passed, results.failed)
+    }
+
+    fn names(results: &Results) -> Vec<&str> {
+        results.parts.iter().map(|part| &*part.name).collect()
+    }
+
+    #[test]
+    fn the_results_of_all_test_programs_add_up() {
+        let mut results = Results::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
+            "test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out",
+            "9 passed; 9 failed",
+        ] {
+            results.count(line);
+        }
+        assert_eq!(counts(&results), (5, 4));
+    }
+
+    #[test]
+    fn a_command_that_fails_or_runs_nothing_without_a_failed_test_is_one_failure() {
+        let mut results = Results::default();
+        let mut compiles_not = Command::new("sh");
+        compiles_not.args(["-c", "exit 101"]);
+        results.cargo_test(&mut compiles_not).unwrap();
+        assert_eq!(counts(&results), (0, 1));
+
+        let mut runs_nothing = Command::new("sh");
+        runs_nothing.args(["-c", "echo 'test result: ok. 0 passed; 0 failed'"]);
+        results.cargo_test(&mut runs_nothing).unwrap();
+        assert_eq!(counts(&results), (0, 2));
+
+        let mut fails = Command::new("sh");
+        fails.args([
+            "-c",
+            "echo 'test result: FAILED. 1 passed; 1 failed'; exit 101",
+        ]);
+        results.cargo_test(&mut fails).unwrap();
+        assert_eq!(counts(&results), (1, 3));
+    }
+
+    #[test]
+    fn every_test_program_is_a_part() {
+        let mut results = Results::default();
+        let mut tests = Command::new("sh");
+        tests.args([
+            "-c",
+            "echo '     Running tests/pprof.rs (target/release/deps/pprof-1f0a)' >&2
+             echo 'test result: ok. 3 passed; 0 failed'
+             echo '   Doc-tests agent' >&2",
+        ]);
+        results.cargo_test(&mut tests).unwrap();
+        assert_eq!(counts(&results), (3, 0));
+        assert_eq!(
+            names(&results),
+            [
+                "compilation of the tests",
+                "pprof: tests/pprof.rs",
+                "agent: documentation"
+            ]
+        );
+    }
+
+    #[test]
+    fn cargos_lines_name_the_test_programs() {
+        let unit = "     Running unittests src/lib.rs (target/release/deps/build_bpf-0a1b)";
+        assert_eq!(test_program(unit).as_deref(), Some("build_bpf: src/lib.rs"));
+        assert_eq!(test_program("running 3 tests"), None);
+        assert_eq!(test_program("Running late"), None);
+    }
+
+    #[test]
+    fn a_part_is_printed_with_minutes_and_seconds() {
+        let part = Part {
+            name: "formatting".to_owned(),
+            duration: Duration::from_millis(65_900),
+        };
+        assert_eq!(part.to_string(), "   1:05  formatting");
+    }
+
+    #[test]
+    fn nothing_that_ran_is_no_success() {
+        let finish = |passed, failed| {
+            let parts = Vec::new();
+            Results {
+                passed,
+                failed,
+                parts,
+            }
+            .finish()
+        };
+        assert!(finish(1, 0));
+        assert!(!finish(1, 1));
+        assert!(!finish(0, 0));
+    }
+}

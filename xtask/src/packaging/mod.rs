@@ -1,0 +1,4 @@
+//! The agent as it is distributed.
+
+pub mod deb;
+pub mod image;

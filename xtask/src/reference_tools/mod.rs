@@ -1,0 +1,59 @@
+//! Reference tools: the programs that read what the agent writes or receive what it sends, for the
+//! tests.
+//!
+//! Invariants: each is made once per machine, in the cache, and none is installed, so that only what
+//! a test starts runs; one that cannot be made is an error with its name.
+
+mod collector;
+mod prometheus;
+mod speedscope;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use crate::cache::Shelf;
+
+pub use prometheus::Prometheus;
+
+/// The tools in the cache.
+const SHELF: Shelf = Shelf("consumers");
+
+/// Makes the tools that are missing.
+///
+/// # Errors
+///
+/// Naming the first that cannot be made.
+pub fn ensure_all() -> Result<()> {
+    speedscope()?;
+    prometheus()?;
+    collector()?;
+    Ok(())
+}
+
+/// An OpenTelemetry Collector with the receiver `otlp` and the exporter `otlp_http`.
+///
+/// # Errors
+///
+/// When it is not there and cannot be built.
+pub fn collector() -> Result<PathBuf> {
+    collector::ensure().context("the tests need an OpenTelemetry Collector")
+}
+
+/// Prometheus and promtool.
+///
+/// # Errors
+///
+/// When it is not there and cannot be fetched.
+pub fn prometheus() -> Result<Prometheus> {
+    prometheus::ensure().context("the tests need Prometheus")
+}
+
+/// The JavaScript file of speedscope, with its importers.
+///
+/// # Errors
+///
+/// When it is not there and cannot be fetched.
+pub fn speedscope() -> Result<PathBuf> {
+    speedscope::ensure().context("the tests need speedscope")
+}
