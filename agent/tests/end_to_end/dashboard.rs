@@ -35,14 +35,19 @@ pub(super) fn expressions() -> Vec<String> {
 /// Those in an expression.
 fn names(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    words.filter(|word| word.starts_with("agent_"))
+    words.filter(|word| {
+        ["profiling_agent_", "process_"]
+            .iter()
+            .any(|prefix| word.starts_with(prefix))
+    })
 }
 
 #[test]
 fn the_metrics_of_an_expression_are_found() {
-    let expression = "topk(10, sum by (x) (rate(agent_a_total{i=~\"$i\"}[1m]))) / min(agent_b)";
+    let expression =
+        "topk(10, sum by (x) (rate(profiling_agent_a_total{i=~\"$i\"}[1m]))) / min(process_b)";
     assert_eq!(
         names(expression).collect::<Vec<_>>(),
-        ["agent_a_total", "agent_b"]
+        ["profiling_agent_a_total", "process_b"]
     );
 }

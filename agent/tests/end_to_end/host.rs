@@ -372,7 +372,7 @@ fn another_configuration_takes_effect_without_a_gap() {
     host.agent.signal(Signal::TERM);
     let capture = host.agent.finish();
     assert!(capture.status.success(), "{}", capture.messages);
-    let refused = "the configuration stays as it was";
+    let refused = "the configuration is unchanged";
     assert!(capture.messages.contains(refused), "{}", capture.messages);
     let first = profiles(&host.folder.path().join(PROFILES));
     let second = profiles(second.path());

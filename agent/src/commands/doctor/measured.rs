@@ -15,7 +15,7 @@ pub struct Measured {
     /// Samples whose native stack was unwound.
     pub walked: u64,
     /// Those with complete native stacks.
-    pub whole: u64,
+    pub complete: u64,
     /// Where the others end, with their samples, most first.
     pub ends: Vec<(String, u64)>,
     /// Other losses, in sentences.
@@ -35,7 +35,7 @@ impl Measured {
         Self {
             duration: profile.duration,
             walked: unwinding.map_or(0, |it| it.walked),
-            whole: unwinding.map_or(0, |it| it.whole),
+            complete: unwinding.map_or(0, |it| it.whole),
             ends: ends
                 .map(|&(reached, count)| (name(reached).into_owned(), count))
                 .collect(),
@@ -58,7 +58,7 @@ mod tests {
         profile.unwinding = vec![Unwinding {
             process: ProcessIndex(0),
             walked: 9,
-            whole: 3,
+            complete: 3,
             ends: vec![
                 (Reached::Executable(ExecutableId(1)), 3),
                 (Reached::EvaluationLoop, 2),
@@ -66,7 +66,7 @@ mod tests {
             ],
         }];
         let measured = Measured::of(&profile);
-        assert_eq!((measured.walked, measured.whole), (9, 3));
+        assert_eq!((measured.walked, measured.complete), (9, 3));
         let ends: Vec<_> = measured.ends.iter().map(|(name, _)| &**name).collect();
         assert_eq!(
             ends,

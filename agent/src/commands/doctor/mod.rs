@@ -21,6 +21,7 @@ use anyhow::Context as _;
 
 use agent_common::record::WalkEnd;
 
+pub use self::{measured::Measured, native::NativeCode};
 use super::record::SYMBOL_BYTES;
 use crate::{
     aggregate::Filter,
@@ -34,8 +35,6 @@ use crate::{
     session::{End, Scope, Session, Settings, Signals},
     targets::discovery::Discovery,
 };
-pub use measured::Measured;
-pub use native::{Contents, NativeCode, NativeFile, RunTime, Symbols};
 
 /// Examines a process and prints the report; the status is 1 when it cannot be profiled.
 ///

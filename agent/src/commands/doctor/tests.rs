@@ -138,7 +138,7 @@ fn all_is_well_in_few_lines() {
     let measured = Measured {
         duration: Duration::from_millis(1003),
         walked: 97,
-        whole: 97,
+        complete: 97,
         ..Measured::default()
     };
     assert_eq!(
@@ -146,7 +146,7 @@ fn all_is_well_in_few_lines() {
         "\x20 unwinding   3 files, all with unwind tables\n\
          \x20 names       1 file with all symbols, 2 with exported symbols only\n\
          \x20 lines       1 file with debugging information\n\
-         \x20 stacks      97 of 97 samples in 1.0 s lead to their entry\n\
+         \x20 stacks      97 of 97 samples complete, in 1.0 s\n\
          It can be profiled: agent --pid 1234\n"
     );
 }
@@ -168,7 +168,7 @@ fn what_native_frames_lack_is_listed() {
     let measured = Measured {
         duration: Duration::from_secs(1),
         walked: 9,
-        whole: 1,
+        complete: 1,
         ends: vec![("libc.so".to_owned(), 7), ("[jit]".to_owned(), 1)],
         losses: vec![
             "8 stacks lack native frames: there was no rule to unwind the code (7), the stack \
@@ -191,8 +191,8 @@ fn what_native_frames_lack_is_listed() {
          \x20             and 2 more\n\
          \x20 lines       no file with debugging information\n\
          \x20 run time    code without names: there is no /tmp/perf-7.map\n\
-         \x20 stacks      1 of 9 samples in 1.0 s leads to its entry\n\
-         \x20             others end in libc.so (7), [jit] (1)\n\
+         \x20 stacks      1 of 9 samples complete, in 1.0 s\n\
+         \x20             truncated in libc.so (7), [jit] (1)\n\
          \x20             8 stacks lack native frames: there was no rule to unwind the code\n\
          \x20             (7), the stack led back to itself (1).\n\
          It can be profiled: agent --pid 1234\n"

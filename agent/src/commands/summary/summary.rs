@@ -43,7 +43,8 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// The same, in so many columns.
+    /// The summary in so many columns.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn with_width(self, width: usize) -> Self {
         Self { width, ..self }

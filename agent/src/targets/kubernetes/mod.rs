@@ -30,13 +30,10 @@ use std::{path::PathBuf, time::Duration};
 
 use tokio::{sync::mpsc, task::JoinHandle};
 
+pub use self::status::Status;
 use self::{
     api_server::ApiServer, kubelet::Kubelet, runtime::Runtime, source::Source, status::Shared,
     worker::Worker,
-};
-pub use self::{
-    fetch::{Fetch, FetchError, MAX_LIST_BYTES},
-    status::Status,
 };
 use crate::{
     http_client::{HttpConfig, HttpConfigError},

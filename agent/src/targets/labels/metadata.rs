@@ -46,17 +46,6 @@ pub struct Runtime {
     pub version: String,
 }
 
-impl Runtime {
-    /// CPython of this version.
-    #[must_use]
-    pub fn cpython(version: crate::python::version::Version) -> Self {
-        Self {
-            name: "cpython",
-            version: version.to_string(),
-        }
-    }
-}
-
 impl ProcessMetadata {
     /// Reads it: three small files besides what [`Process::open`] has read.
     ///

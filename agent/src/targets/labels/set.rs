@@ -30,13 +30,6 @@ impl Labels {
     pub fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
-
-    /// Names and values, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-    }
 }
 
 /// Labels before relabeling, hidden ones included.

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{
     process::{self, cgroup::Cgroup},
-    python::version::Version,
     targets::labels::attributes::Attributes,
 };
 use serde_json::json;
@@ -34,7 +33,10 @@ fn in_pod() -> (ProcessMetadata, ContainerInfo) {
         user: Some(33),
         cgroup: Cgroup::parse(format!("0::/kubepods/burstable/pod{UID}/crio-{ID}").as_bytes()),
         attributes: Attributes::new(None, Some(list)),
-        runtime: Some(Runtime::cpython(Version::from_literal("3.12.1").unwrap())),
+        runtime: Some(Runtime {
+            name: "cpython",
+            version: "3.12.1".to_owned(),
+        }),
         command_line: None,
     };
     let labels = [("app.kubernetes.io/name", "shop"), ("tier", "")];

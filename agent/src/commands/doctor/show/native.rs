@@ -59,7 +59,7 @@ pub(crate) fn write_measured(
     let Measured {
         duration,
         walked,
-        whole,
+        complete,
         ends,
         losses,
     } = measured;
@@ -69,7 +69,7 @@ pub(crate) fn write_measured(
         return line(formatter, "stacks", &text);
     }
     let samples = plural(*walked, "sample", "samples");
-    let text = format!("{whole} of {walked} {samples} in {seconds:.1} s have complete stacks");
+    let text = format!("{complete} of {walked} {samples} complete, in {seconds:.1} s");
     line(formatter, "stacks", &text)?;
     if !ends.is_empty() {
         let ends: Vec<_> = ends

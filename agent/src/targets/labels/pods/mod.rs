@@ -19,7 +19,7 @@ mod runtimes;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{LONGEST_REFRESH, PodLists, Pods, REFRESH, Resolution, UnknownContainers};
+pub use cache::{PodLists, Pods, Resolution, UnknownContainers};
 pub(crate) use container::bounded;
 pub use container::{ContainerInfo, Pod};
 pub use host_files::HostFiles;

@@ -18,4 +18,4 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use self::{rule::Rule, rules::Rules};
+pub use self::rules::Rules;

@@ -23,8 +23,6 @@
 mod pattern;
 mod read;
 
-pub use read::Invalid;
-
 use pattern::Pattern;
 use serde::Deserialize;
 
@@ -64,17 +62,6 @@ impl Selector {
     pub fn depends_on_ids(&self) -> bool {
         let mut conditions = self.include.iter().chain(&self.exclude);
         conditions.any(|it| !it.pids.is_empty())
-    }
-
-    /// Whether it depends on names of containers and pods, so that a process is to be looked at
-    /// again when these become known.
-    #[must_use]
-    pub fn depends_on_pods(&self) -> bool {
-        let mut conditions = self.include.iter().chain(&self.exclude);
-        conditions.any(|it| {
-            let names = [&it.containers, &it.pods, &it.namespaces];
-            names.iter().any(|patterns| !patterns.is_empty())
-        })
     }
 }
 
