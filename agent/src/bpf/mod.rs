@@ -29,6 +29,8 @@ use log::Log;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{Interest, unix::AsyncFd};
 
+use crate::targets::MAX_PROCESSES;
+
 use code::{CodeMaps, TABLE_MAPS};
 pub use code::{LoadedTables, NewTable, TableLoader};
 pub use counters::Counters;
@@ -47,10 +49,7 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_processor", "cpuhp_exit"),
 ];
 
-/// Most processes that can be known at the same time.
-pub const MAX_PROCESSES: usize = 32_768;
-
-/// The same where there are only a program and its children.
+/// Most processes in the map where there are only a program and its children.
 const MAX_PROCESSES_OF_PROGRAM: usize = 4096;
 
 /// Where the interpreter of a process is.

@@ -9,16 +9,18 @@ use std::{
 use agent_common::maps::KERNEL_THREADS;
 
 use crate::{
-    bpf::MAX_PROCESSES,
     config,
     process::Process,
     profile,
     session::{KERNEL_THREADS_NAME, Observer},
-    targets::labels::{
-        Labeller, Labels, Selector, Subject,
-        host::Host,
-        metadata::{ProcessMetadata, Runtime, Wanted},
-        pods::{Answer, Found, HostFiles, Pods, Question},
+    targets::{
+        MAX_PROCESSES,
+        labels::{
+            Labeller, Labels, Selector, Subject,
+            host::Host,
+            metadata::{ProcessMetadata, Runtime, Wanted},
+            pods::{Answer, Found, HostFiles, Pods, Question},
+        },
     },
 };
 

@@ -16,10 +16,10 @@ use std::{
 use agent_common::record::{ProcessEvent, ProcessEventKind};
 
 use crate::{
-    bpf::MAX_PROCESSES,
     process::{self, Descendant, Process},
     profile,
     python::{self, Detector, Interpreter},
+    targets::MAX_PROCESSES,
 };
 
 /// Time between the first two looks at a process.
