@@ -5,8 +5,7 @@ use std::{collections::HashMap, ops::Range};
 use agent_common::unwind::Rule;
 use gimli::{
     BaseAddresses, CommonInformationEntry, DebugFrame, EhFrame, FrameDescriptionEntry,
-    LittleEndian, Register, RegisterRule, UnwindContext, UnwindContextStorage, UnwindOffset,
-    UnwindSection, UnwindTable, UnwindTableRow,
+    LittleEndian, UnwindContext, UnwindOffset, UnwindSection, UnwindTable,
 };
 
 use super::{
@@ -19,6 +18,7 @@ use super::{
     rule::Translator,
     rules::Rules,
     sections::Loaded,
+    storage::Storage,
 };
 
 /// Bytes of an address in a file of 64 bits.
@@ -41,16 +41,6 @@ const MAX_EVALUATED: u64 = 128 << 20;
 
 /// Most of those that are remembered.
 const MAX_REMEMBERED: usize = 1 << 10;
-
-/// Where the rules of registers are kept while a function is evaluated.
-pub(super) struct Storage;
-
-impl UnwindContextStorage<usize> for Storage {
-    /// Functions save twenty registers at most, code that handles signals all of them.
-    type Rules = [(Register, RegisterRule<usize>); 64];
-    /// Compilers never remember more than one state.
-    type Stack = Box<[UnwindTableRow<usize, Self>; 8]>;
-}
 
 /// What a file may still cost.
 #[derive(Debug)]

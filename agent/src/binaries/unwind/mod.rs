@@ -25,6 +25,7 @@ mod rows;
 mod rule;
 mod rules;
 mod sections;
+mod storage;
 mod table;
 
 use std::ops::Range;

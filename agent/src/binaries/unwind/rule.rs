@@ -6,10 +6,10 @@ use gimli::{
 };
 
 use super::{
-    evaluate::Storage,
     expression::{self, Bytes, Value},
     machine::Machine,
     reason::{Reason, Unknown},
+    storage::Storage,
 };
 
 /// What a row is to be understood with.
