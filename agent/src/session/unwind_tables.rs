@@ -16,10 +16,10 @@ use crate::{
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
     process::Process,
+    python::evaluation_loop,
 };
 
 /// The code of the followed processes.
-#[derive(Default)]
 pub(super) struct UnwindTables {
     code: Executables,
     tables: Tables,
@@ -33,6 +33,17 @@ pub(super) struct UnwindTables {
 pub(super) enum TableJob {
     Compiled(Compilation),
     Loaded(Result<LoadedTables, bpf::Error>),
+}
+
+impl Default for UnwindTables {
+    fn default() -> Self {
+        Self {
+            code: Executables::default(),
+            tables: Tables::new(evaluation_loop::ranges),
+            jobs: JoinSet::new(),
+            left_out: HashSet::new(),
+        }
+    }
 }
 
 impl UnwindTables {

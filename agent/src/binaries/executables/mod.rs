@@ -26,7 +26,7 @@ use agent_common::{
 pub use bytes::Bytes;
 pub use executable::Executable;
 use executable::Identity;
-pub use tables::{Compilation, Job, Loading, Tables};
+pub use tables::{Compilation, Tables};
 
 use crate::process::{self, Process, maps};
 

@@ -1,24 +1,26 @@
 //! The unwind tables of files: compiled where nobody waits for them, then told to the kernel half.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use agent_common::unwind::Rule;
 
 use super::{Bytes, Executable, Executables, MAX_TABLE_BYTES};
-use crate::{
-    binaries::{
-        elf::Elf,
-        unwind::{self, Compiled, Rules, Table, compile, pack},
-    },
-    python::evaluation_loop,
+use crate::binaries::{
+    elf::{self, Elf},
+    unwind::{self, Compiled, Rules, Table, compile, pack},
 };
 
 /// Most bytes of call-frame information of a file that is compiled before anybody asks for it.
 const MAX_SMALL: u64 = 4 << 20;
 
+/// Finds the addresses of the interpreter's evaluation loop in a file, before the load bias is
+/// added; none where it has no such loop.
+pub type EvaluationLoops = fn(&Elf<Arc<Bytes>>) -> Result<Vec<Range<u64>>, elf::Error>;
+
 /// The unwind tables of all files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tables {
+    evaluation_loops: EvaluationLoops,
     rules: Rules,
     /// By the numbers of the files.
     states: HashMap<u32, State>,
@@ -42,6 +44,7 @@ pub struct Job {
     number: u32,
     table: u32,
     bytes: Arc<Bytes>,
+    evaluation_loops: EvaluationLoops,
 }
 
 /// A table that has been compiled, or could not be.
@@ -74,18 +77,33 @@ impl Job {
         Compilation {
             number: self.number,
             table: self.table,
-            result: compile_file(self.bytes),
+            result: compile_file(self.bytes, self.evaluation_loops),
         }
     }
 }
 
-fn compile_file(bytes: Arc<Bytes>) -> Result<Compiled, unwind::Error> {
+fn compile_file(
+    bytes: Arc<Bytes>,
+    evaluation_loops: EvaluationLoops,
+) -> Result<Compiled, unwind::Error> {
     let elf = Elf::read(bytes)?;
-    let loops = evaluation_loop::ranges(&elf)?;
+    let loops = evaluation_loops(&elf)?;
     compile(&elf, &loops)
 }
 
 impl Tables {
+    /// No tables. Rows in the evaluation loops that `evaluation_loops` finds are marked.
+    #[must_use]
+    pub fn new(evaluation_loops: EvaluationLoops) -> Self {
+        Self {
+            evaluation_loops,
+            rules: Rules::default(),
+            states: HashMap::new(),
+            bytes: 0,
+            refused: 0,
+        }
+    }
+
     /// What is to be done to have the table of a file, unless that is under way or done.
     pub fn want(&mut self, executable: &Executable) -> Option<Job> {
         let number = executable.number();
@@ -101,6 +119,7 @@ impl Tables {
             number,
             table: executable.table(),
             bytes: Arc::clone(bytes),
+            evaluation_loops: self.evaluation_loops,
         })
     }
 
