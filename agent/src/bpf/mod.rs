@@ -34,7 +34,9 @@ use crate::targets::MAX_PROCESSES;
 use code::{CodeMaps, TABLE_MAPS};
 pub use code::{LoadedTables, NewTable, TableLoader};
 pub use counters::Counters;
-pub use requirements::{Requirement, Unmet, check as check_requirements, requirements};
+#[cfg(test)]
+pub use requirements::Unmet;
+pub use requirements::{Requirement, check as check_requirements, requirements};
 use sampling_events::SamplingEvents;
 
 /// The program that the clock runs.

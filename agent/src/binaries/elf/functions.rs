@@ -61,14 +61,6 @@ pub struct Function {
     pub is_label: bool,
 }
 
-impl SymbolTable {
-    /// How many symbols it has.
-    #[must_use]
-    pub fn symbols(&self) -> u64 {
-        self.bytes / SYMBOL_BYTES as u64
-    }
-}
-
 impl<S: Source> Elf<S> {
     /// The table of symbols of this kind, if the file has it.
     #[must_use]

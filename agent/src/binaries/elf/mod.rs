@@ -31,11 +31,11 @@ use segments::Segment;
 
 pub use debug_files::DebugFiles;
 pub use functions::{Binding, Function, SymbolTable, Which};
-pub use go::{GoFunction, GoTable, StackSize, StackSizes};
+pub use go::{GoFunction, GoTable, StackSize};
 pub use notes::build_id_in;
 pub use segments::{Placement, Segments};
 pub use source::{Shared, Source};
-pub use symbols::{MAX_PREFIXED, Symbol};
+pub use symbols::Symbol;
 
 /// All files that are read have this shape.
 const CONTEXT: Ctx = Ctx {

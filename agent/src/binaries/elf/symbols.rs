@@ -21,7 +21,7 @@ const MAX_TABLE: u64 = 256 << 20;
 const MAX_PLACES: usize = 64;
 
 /// Most symbols that are found by how their names start.
-pub const MAX_PREFIXED: usize = 1 << 10;
+const MAX_PREFIXED: usize = 1 << 10;
 
 /// A symbol that the file defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl<S: Source> Elf<S> {
     }
 
     /// The symbols whose names start with `prefix`, exported or not, of a file that was not
-    /// stripped; at most [`MAX_PREFIXED`].
+    /// stripped; at most 1024.
     ///
     /// # Errors
     ///

@@ -108,10 +108,6 @@ impl Executable {
         self.table
     }
 
-    pub(super) fn identity(&self) -> Identity {
-        self.identity
-    }
-
     /// The process in which it was first seen.
     #[must_use]
     pub fn first_user(&self) -> u32 {

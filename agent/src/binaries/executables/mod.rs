@@ -48,7 +48,6 @@ pub struct Executables {
     /// What each process has mapped.
     processes: HashMap<u32, Vec<u32>>,
     last_number: u32,
-    free_tables: Vec<u32>,
     last_table: u32,
 }
 
@@ -159,37 +158,9 @@ impl Executables {
 
     /// The index of a table that nobody uses.
     fn free_table(&mut self) -> Option<u32> {
-        if let Some(table) = self.free_tables.pop() {
-            return Some(table);
-        }
         (self.last_table < MAX_EXECUTABLES - 1).then(|| {
             self.last_table += 1;
             self.last_table
         })
-    }
-
-    /// Forgets the files that no process has mapped since `before`; gives the indices of their
-    /// tables.
-    pub fn forget_unused(&mut self, before: Instant) -> Vec<u32> {
-        let is_unused = |executable: &Executable| {
-            executable
-                .unused_since()
-                .is_some_and(|since| since < before)
-        };
-        let unused: Vec<u32> = self
-            .executables
-            .values()
-            .filter(|executable| is_unused(executable))
-            .map(Executable::number)
-            .collect();
-        let mut tables = Vec::new();
-        for number in unused {
-            if let Some(executable) = self.executables.remove(&number) {
-                self.numbers.remove(&executable.identity());
-                tables.push(executable.table());
-            }
-        }
-        self.free_tables.extend(&tables);
-        tables
     }
 }

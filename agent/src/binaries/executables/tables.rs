@@ -26,8 +26,6 @@ pub struct Tables {
     states: HashMap<u32, State>,
     /// What those that are loaded take in the kernel, in bytes.
     bytes: usize,
-    /// Tables that found no room.
-    refused: u64,
 }
 
 /// How far the table of a file has come.
@@ -100,7 +98,6 @@ impl Tables {
             rules: Rules::default(),
             states: HashMap::new(),
             bytes: 0,
-            refused: 0,
         }
     }
 
@@ -158,9 +155,8 @@ impl Tables {
                 }
                 table => {
                     // Without a table frame pointers are tried; without room that would be wrong.
-                    match table {
-                        Some(_) => self.refused += 1,
-                        None => loading.without_table.push(compilation.table),
+                    if table.is_none() {
+                        loading.without_table.push(compilation.table);
                     }
                     self.states.insert(compilation.number, State::Done(0));
                 }
@@ -198,21 +194,9 @@ impl Tables {
     }
 
     /// Forgets the table of a file.
-    pub fn forget(&mut self, number: u32) {
+    fn forget(&mut self, number: u32) {
         if let Some(State::Done(bytes)) = self.states.remove(&number) {
             self.bytes -= bytes;
         }
-    }
-
-    /// Tables that found no room in the kernel.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// What tables take in the kernel, in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 }

@@ -38,7 +38,7 @@ use code::Code;
 use evaluate::{Budget, Evaluation};
 use go::Functions;
 use machine::Machine;
-pub use reason::{Reason, Unknown};
+use reason::{Reason, Unknown};
 use rows::{GAP, Row, Rows, merge};
 pub use rules::Rules;
 use sections::{Loaded, debugging, go_table};
@@ -66,6 +66,10 @@ pub struct Compiled {
     /// The rules of the rows.
     rules: Rules,
     rows: Vec<Row>,
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the reasons are read by the tests of this module")
+    )]
     unknown: Unknown,
 }
 
@@ -82,6 +86,7 @@ impl Compiled {
     }
 
     /// The rule that holds at an address.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn find(&self, address: u64) -> Rule {
         let after = self
@@ -94,6 +99,7 @@ impl Compiled {
     }
 
     /// What is not known, and why.
+    #[cfg(test)]
     #[must_use]
     pub fn unknown(&self) -> &Unknown {
         &self.unknown

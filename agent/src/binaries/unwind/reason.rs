@@ -48,6 +48,13 @@ impl Reason {
 pub struct Unknown([u64; Reason::ALL.len()]);
 
 impl Unknown {
+    pub(super) fn count(&mut self, reason: Reason) {
+        self.0[reason as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+impl Unknown {
     /// How many for this reason.
     #[must_use]
     pub fn get(&self, reason: Reason) -> u64 {
@@ -60,9 +67,5 @@ impl Unknown {
             .into_iter()
             .zip(self.0)
             .filter(|(_, count)| *count != 0)
-    }
-
-    pub(super) fn count(&mut self, reason: Reason) {
-        self.0[reason as usize] += 1;
     }
 }
