@@ -167,7 +167,7 @@ impl Host {
             Ok(false) => {}
             Ok(true) => {
                 self.totals.processor_changes += 1;
-                let processors = self.session.bpf.processors();
+                let processors = self.session.bpf.sampled_cpus();
                 info!(processors, "processors came or went");
             }
             Err(error) => warn!("processors came or went: {error}"),

@@ -29,7 +29,7 @@ impl State<'_> {
         if let Ok(counters) = self.session.bpf.counters() {
             metrics.kernel(&counters);
         }
-        if let Some((runs, nanoseconds)) = self.session.bpf.cost() {
+        if let Some((runs, nanoseconds)) = self.session.bpf.run_stats() {
             metrics.cost(runs, nanoseconds);
         }
         let totals = self.totals;
@@ -43,7 +43,7 @@ impl State<'_> {
             "agent_processors",
             "Processors that are sampled",
             &[],
-            self.session.bpf.processors(),
+            self.session.bpf.sampled_cpus(),
         );
         metrics.counter(
             "agent_processor_changes",

@@ -142,7 +142,7 @@ impl UnwindTables {
             }
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
                 self.code.forget(event.tgid);
-                kernel.forget_mappings(event.tgid);
+                kernel.remove_mappings(event.tgid);
             }
             _ => {}
         }
