@@ -6,7 +6,12 @@ use flate2::{Decompress, FlushDecompress, Status};
 use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS};
 use ruzstd::decoding::StreamingDecoder;
 
-use super::{Elf, Error, Source, half, word};
+use super::{
+    error::Error,
+    file::Elf,
+    numbers::{u32_at, u64_at},
+    source::Source,
+};
 
 /// Bytes of the head of a compressed section.
 const HEAD_BYTES: usize = 24;
@@ -47,13 +52,13 @@ impl<S: Source> Elf<S> {
 /// Decompresses a section; what it says of its size is only believed up to `limit`.
 fn decompress(what: &'static str, section: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
     let broken = || Error::Compressed { what };
-    let bytes = word(section, 8);
+    let bytes = u64_at(section, 8);
     if bytes > limit {
         return Err(Error::TooLarge { what, bytes, limit });
     }
     let data = section.get(HEAD_BYTES..).ok_or_else(broken)?;
     let length = usize::try_from(bytes).map_err(|_| broken())?;
-    let contents = match half(section, 0) {
+    let contents = match u32_at(section, 0) {
         ZLIB => inflate(data, length),
         ZSTD => unpack_zstd(data, length),
         _ => None,

@@ -14,8 +14,10 @@ use std::{
 use flate2::Crc;
 
 use super::{
-    Elf, Source, Which,
+    file::Elf,
+    functions::Which,
     notes::{MAX_BUILD_ID, hexadecimal},
+    source::Source,
 };
 use crate::process::{Process, open_on_host};
 

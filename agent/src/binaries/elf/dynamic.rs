@@ -10,9 +10,11 @@ use goblin::elf::{
 };
 
 use super::{
-    Elf, Error, Source, SymbolTable,
-    symbols::{SYMBOL_BYTES, Symbol, defined},
-    word,
+    error::Error,
+    file::Elf,
+    numbers::{u32_at, u64_at},
+    source::Source,
+    symbols::{SYMBOL_BYTES, Symbol, SymbolTable, defined},
 };
 
 /// Most bytes that a dynamic section may take.
@@ -117,8 +119,8 @@ impl<S: Source> Elf<S> {
         )?;
         let (entries, _) = entries.as_chunks::<16>();
         for entry in entries {
-            let value = Some(word(entry, 8));
-            match word(entry, 0) {
+            let value = Some(u64_at(entry, 8));
+            match u64_at(entry, 0) {
                 DT_NULL => break,
                 DT_SYMTAB => dynamic.symbols = value,
                 DT_STRTAB => dynamic.names = value,
@@ -247,7 +249,7 @@ impl<S: Source> Tables<'_, S> {
         {
             return Ok(None);
         }
-        let name_offset = super::half(&symbol, 0);
+        let name_offset = u32_at(&symbol, 0);
         let found = self
             .elf
             .name_in_memory(self.names.wrapping_add(name_offset.into()))?;

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use lzma_rust2::XzReader;
 
-use super::{Elf, Error, Source};
+use super::{error::Error, file::Elf, source::Source};
 
 /// Where it is.
 const SECTION: &str = ".gnu_debugdata";

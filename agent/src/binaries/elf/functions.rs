@@ -10,8 +10,11 @@ use goblin::elf::{
 };
 
 use super::{
-    Elf, Error, Source, at_most, half,
-    symbols::{SYMBOL_BYTES, defined},
+    error::Error,
+    file::Elf,
+    numbers::{at_most, u32_at},
+    source::Source,
+    symbols::{SYMBOL_BYTES, SymbolTable, defined},
 };
 
 /// Most bytes of a name of a symbol that are read; those of C++ templates can be that long.
@@ -24,15 +27,6 @@ pub enum Which {
     All,
     /// Those that other files can use (`.dynsym`).
     Exported,
-}
-
-/// Where a table of symbols and the names in it are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SymbolTable {
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-    pub(super) names_offset: u64,
-    pub(super) names_bytes: u64,
 }
 
 /// How a function's symbol can be seen; smaller is seen by more.
@@ -125,7 +119,7 @@ impl<S: Source> Elf<S> {
             STT_NOTYPE if u32::from(index) != SHN_ABS && section.is_some_and(is_code) => true,
             _ => return None,
         };
-        let name = half(entry, 0);
+        let name = u32_at(entry, 0);
         (name != 0).then(|| Function {
             address: symbol.address,
             bytes: symbol.bytes,

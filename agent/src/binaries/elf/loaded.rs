@@ -2,7 +2,7 @@
 
 use goblin::elf::program_header::PT_GNU_EH_FRAME;
 
-use super::{Elf, Error, Source};
+use super::{error::Error, file::Elf, source::Source};
 
 impl<S: Source> Elf<S> {
     /// The address of the search table of the call-frame information (`.eh_frame_hdr`), before the

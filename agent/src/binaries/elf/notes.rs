@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use goblin::elf::{note::NT_GNU_BUILD_ID, program_header::PT_NOTE, section_header::SHT_NOTE};
 
-use super::{Elf, Error, Source, half};
+use super::{error::Error, file::Elf, numbers::u32_at, source::Source};
 
 /// Most bytes of one segment or section of notes that are read.
 const MAX_NOTES: u64 = 64 << 10;
@@ -52,9 +52,9 @@ pub fn build_id_in(notes: &[u8]) -> Option<String> {
 fn find_build_id(notes: &[u8], alignment: usize) -> Option<&[u8]> {
     let mut rest = notes;
     while rest.len() >= 12 {
-        let name_bytes = half(rest, 0) as usize;
-        let content_bytes = half(rest, 4) as usize;
-        let kind = half(rest, 8);
+        let name_bytes = u32_at(rest, 0) as usize;
+        let content_bytes = u32_at(rest, 4) as usize;
+        let kind = u32_at(rest, 8);
         let name = rest.get(12..12_usize.checked_add(name_bytes)?)?;
         let start = 12_usize
             .checked_add(name_bytes)?

@@ -9,7 +9,12 @@ use goblin::elf::{
 
 use memchr::memmem;
 
-use super::{Elf, Error, MAX_NAME, Source, at_most, half, word};
+use super::{
+    error::Error,
+    file::{Elf, MAX_NAME},
+    numbers::{at_most, u32_at, u64_at},
+    source::Source,
+};
 
 /// Bytes of a symbol.
 pub(super) const SYMBOL_BYTES: usize = 24;
@@ -30,6 +35,15 @@ pub struct Symbol {
     pub address: u64,
     /// Its size.
     pub bytes: u64,
+}
+
+/// Where a table of symbols and the names in it are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolTable {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) names_offset: u64,
+    pub(super) names_bytes: u64,
 }
 
 impl<S: Source> Elf<S> {
@@ -128,7 +142,7 @@ impl<S: Source> Elf<S> {
                 carried = first + (entries.len() * SYMBOL_BYTES) as u64;
                 entries
                     .iter()
-                    .filter(|entry| places.contains(&half(*entry, 0).into()))
+                    .filter(|entry| places.contains(&u32_at(*entry, 0).into()))
                     .filter_map(defined)
                     .for_each(&mut look);
             },
@@ -140,7 +154,7 @@ impl<S: Source> Elf<S> {
 pub(super) fn defined(symbol: &[u8; SYMBOL_BYTES]) -> Option<Symbol> {
     let section = u16::from_le_bytes([symbol[6], symbol[7]]);
     (u32::from(section) != SHN_UNDEF).then(|| Symbol {
-        address: word(symbol, 8),
-        bytes: word(symbol, 16),
+        address: u64_at(symbol, 8),
+        bytes: u64_at(symbol, 16),
     })
 }

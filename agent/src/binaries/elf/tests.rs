@@ -1,6 +1,9 @@
 //! Tests with this very test program as the file, whole and broken.
 
-use super::{Elf, Error, Placement, Source, at_most, word};
+use super::{
+    Elf, Error, Placement, Source,
+    numbers::{at_most, u64_at},
+};
 use proptest::prelude::{any, prop, proptest};
 use std::{
     cell::Cell,
@@ -176,7 +179,7 @@ proptest! {
         near_headers in any::<bool>(),
     ) {
         let mut library = LIBRARY.clone();
-        let section_headers = at_most(word(&library, 40), library.len());
+        let section_headers = at_most(u64_at(&library, 40), library.len());
         for (place, bit) in flips {
             // Most of a file is code; the headers are what is parsed.
             let at = if near_headers {

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use super::{Bytes, vdso};
+use super::{bytes::Bytes, vdso};
 use crate::{
     binaries::elf::{Elf, Placement, Segments},
     process::{FileIdentity, Process, maps::Mapping},

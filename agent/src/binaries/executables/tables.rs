@@ -4,11 +4,14 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use agent_common::unwind::Rule;
 
-use super::{Bytes, Executable, Executables, MAX_TABLE_BYTES};
+use super::{bytes::Bytes, executable::Executable, registry::Executables};
 use crate::binaries::{
     elf::{self, Elf},
     unwind::{self, Compiled, Rules, Table, compile, pack},
 };
+
+/// Most bytes of kernel memory for unwind tables.
+const MAX_TABLE_BYTES: usize = 40 << 20;
 
 /// Most bytes of call-frame information of a file that is compiled before anybody asks for it.
 const MAX_SMALL: u64 = 4 << 20;

@@ -3,7 +3,7 @@
 
 use agent_common::unwind::{PAGE_BYTES, Words, row};
 
-use super::{Compiled, rows::Row, rules::Rules};
+use super::{compiled::Compiled, rows::Row, rules::Rules};
 
 /// What the kernel half gets of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

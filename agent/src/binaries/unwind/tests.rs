@@ -8,7 +8,7 @@ use std::{fs, os::unix::fs::FileExt as _, process::Command};
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved, Search};
 
-use super::{Compiled, Reason, Rules, compile, functions, pack};
+use super::{Compiled, Rules, compile, functions, pack, reason::Reason};
 use crate::binaries::elf::Elf;
 use image::{CODE, ENTRY, Image};
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::binaries::{
     elf::Elf,
-    unwind::{Reason, compile, functions},
+    unwind::{compile, functions, reason::Reason},
 };
 
 #[test]

@@ -8,7 +8,7 @@ use super::{
     image::{CODE, Image},
     rows,
 };
-use crate::binaries::{elf::Elf, unwind::Reason};
+use crate::binaries::{elf::Elf, unwind::reason::Reason};
 
 /// Flags of a function.
 const OUTERMOST: u8 = 1;

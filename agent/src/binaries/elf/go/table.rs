@@ -1,17 +1,12 @@
-//! The table that the Go linker leaves of its functions (`.gopclntab`): where each is, what it is
-//! called, and how much of the stack it has in use at each of its instructions.
-//!
-//! The running program needs it, so that `strip` and `-ldflags='-s -w'` leave it alone.
-//!
-//! Invariants: the bytes are untrusted: no value in them makes this panic, and what is looked
-//! through for one function is bounded by the function's size. What is not there reads as zero.
-//!
-//! Sources: "Go 1.2 Runtime Symbol Information" and, for what changed since, Go's
-//! `debug/gosym/pclntab.go`, `runtime/symtab.go` and `runtime/runtime2.go` of 1.16 to 1.26.
+//! Finding the table and reading its head.
 
-use std::ops::Range;
-
-use super::{Binding, Elf, Error, Function, Source, SymbolTable, half, word};
+use crate::binaries::elf::{
+    error::Error,
+    file::Elf,
+    numbers::{u32_at, u64_at},
+    source::Source,
+    symbols::SymbolTable,
+};
 
 /// The names of its section; the second where the program may be loaded anywhere.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
@@ -27,9 +22,6 @@ const MAX_BYTES: u64 = 96 << 20;
 /// Most bytes of data in which it is searched.
 const MAX_SEARCHED: u64 = 256 << 20;
 
-/// Most bytes of a name.
-const MAX_NAME: usize = 4096;
-
 /// Bytes of an address.
 const ADDRESS_BYTES: usize = 8;
 
@@ -39,15 +31,15 @@ const MODULE: [u64; 3] = [160, 168, 176];
 
 /// How the table is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
+pub(super) struct Layout {
     /// What it starts with.
     magic: u32,
     /// Whether functions are at distances of four bytes, not at addresses.
-    has_distances: bool,
+    pub(super) has_distances: bool,
     /// Where the offset of the names is in the head; [`None`] where all is counted from the head.
     offsets: Option<usize>,
     /// Where in a function's description its flags are, if there are any.
-    flags: Option<usize>,
+    pub(super) flags: Option<usize>,
 }
 
 /// The layouts, the newest first.
@@ -87,39 +79,18 @@ const LAYOUTS: [Layout; 4] = [
 pub struct GoTable {
     /// Where in the file it is.
     offset: u64,
-    bytes: Vec<u8>,
-    layout: Layout,
+    pub(super) bytes: Vec<u8>,
+    pub(super) layout: Layout,
     /// Bytes of the smallest instruction.
-    quantum: u32,
+    pub(super) quantum: u32,
     /// How many functions there are.
-    count: usize,
+    pub(super) count: usize,
     /// What distances are counted from.
-    text: u64,
+    pub(super) text: u64,
     /// Where names, stack sizes and the functions are.
-    names: usize,
-    sizes: usize,
+    pub(super) names: usize,
+    pub(super) sizes: usize,
     functions: usize,
-}
-
-/// A function of Go, or one written in its assembler.
-#[derive(Clone, Copy, Debug)]
-pub struct GoFunction<'a> {
-    table: &'a GoTable,
-    /// Its addresses before the load bias is added, with what lies between it and the next.
-    pub start: u64,
-    /// See [`start`](Self::start).
-    pub end: u64,
-    /// Where its description is.
-    at: usize,
-}
-
-/// How much of the stack a function has in use, return address not included.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StackSize {
-    /// At which addresses.
-    pub range: Range<u64>,
-    /// In bytes.
-    pub bytes: i32,
 }
 
 impl<S: Source> Elf<S> {
@@ -166,7 +137,7 @@ fn is_head(bytes: [u8; 8]) -> bool {
 }
 
 fn layout(head: &[u8]) -> Option<Layout> {
-    let magic = half(head, 0);
+    let magic = u32_at(head, 0);
     let layout = LAYOUTS.into_iter().find(|layout| layout.magic == magic)?;
     matches!(head.get(4..8)?, [0, 0, 1 | 2 | 4, 8]).then_some(layout)
 }
@@ -194,7 +165,7 @@ impl GoTable {
     fn parse(offset_in_file: u64, bytes: Vec<u8>) -> Option<Self> {
         let layout = layout(&bytes)?;
         let offset = |nth: usize| match layout.offsets {
-            Some(first) => usize::try_from(word(&bytes, first + nth * ADDRESS_BYTES)).ok(),
+            Some(first) => usize::try_from(u64_at(&bytes, first + nth * ADDRESS_BYTES)).ok(),
             None => Some(0),
         };
         let functions = match layout.offsets {
@@ -205,9 +176,9 @@ impl GoTable {
             offset: offset_in_file,
             layout,
             quantum: u32::from(*bytes.get(6)?),
-            count: usize::try_from(word(&bytes, 8)).ok()?,
+            count: usize::try_from(u64_at(&bytes, 8)).ok()?,
             text: if layout.has_distances {
-                word(&bytes, 24)
+                u64_at(&bytes, 24)
             } else {
                 0
             },
@@ -243,24 +214,7 @@ impl GoTable {
         Ok(None)
     }
 
-    /// The functions, in the order of their addresses if the table is as it should be.
-    pub fn functions(&self) -> impl Iterator<Item = GoFunction<'_>> {
-        (0..self.count).filter_map(|index| {
-            let (start, at) = self.entry(index);
-            let (end, _) = self.entry(index + 1);
-            let start = self.text.checked_add(start)?;
-            let end = self.text.checked_add(end)?;
-            let at = self.functions_base().checked_add(at)?;
-            (start < end).then_some(GoFunction {
-                table: self,
-                start,
-                end,
-                at,
-            })
-        })
-    }
-
-    /// Where the names are that [`GoFunction::symbol`] refers to.
+    /// Where the names are that [`GoFunction::symbol`](super::GoFunction::symbol) refers to.
     #[must_use]
     pub fn names(&self) -> SymbolTable {
         SymbolTable {
@@ -272,7 +226,7 @@ impl GoTable {
     }
 
     /// What the descriptions of functions are counted from.
-    fn functions_base(&self) -> usize {
+    pub(super) fn functions_base(&self) -> usize {
         match self.layout.offsets {
             Some(_) => self.functions,
             None => 0,
@@ -280,149 +234,19 @@ impl GoTable {
     }
 
     /// Bytes of an entry of the list of functions.
-    fn entry_bytes(&self) -> usize {
+    pub(super) fn entry_bytes(&self) -> usize {
         if self.layout.has_distances { 8 } else { 16 }
     }
 
     /// The start of a function and where its description is, both to be added to something.
-    fn entry(&self, index: usize) -> (u64, usize) {
+    pub(super) fn entry(&self, index: usize) -> (u64, usize) {
         let at = self.functions + index * self.entry_bytes();
         if self.layout.has_distances {
-            let offset = half(&self.bytes, at + 4) as usize;
-            (half(&self.bytes, at).into(), offset)
+            let offset = u32_at(&self.bytes, at + 4) as usize;
+            (u32_at(&self.bytes, at).into(), offset)
         } else {
-            let offset = usize::try_from(word(&self.bytes, at + 8));
-            (word(&self.bytes, at), offset.unwrap_or(usize::MAX))
+            let offset = usize::try_from(u64_at(&self.bytes, at + 8));
+            (u64_at(&self.bytes, at), offset.unwrap_or(usize::MAX))
         }
-    }
-}
-
-impl<'a> GoFunction<'a> {
-    /// Its name with its package, such as `runtime.mcall`; empty where it has none.
-    #[must_use]
-    pub fn name(&self) -> &'a [u8] {
-        let table = self.table;
-        let start = table.names.saturating_add(self.number(1) as usize);
-        let rest = table.bytes.get(start..).unwrap_or_default();
-        let rest = rest.get(..MAX_NAME).unwrap_or(rest);
-        rest.split(|&byte| byte == 0).next().unwrap_or_default()
-    }
-
-    /// What a symbol of it would be.
-    #[must_use]
-    pub fn symbol(&self) -> Function {
-        Function {
-            address: self.start,
-            bytes: self.end - self.start,
-            section_end: None,
-            name: self.number(1),
-            binding: Binding::Global,
-            is_label: false,
-        }
-    }
-
-    /// Whether nothing has called it: a stack ends with it.
-    #[must_use]
-    pub fn is_outermost(&self) -> bool {
-        self.flags() & 1 != 0
-    }
-
-    /// Whether it sets the stack pointer in a way that [`Self::stack_sizes`] does not tell.
-    #[must_use]
-    pub fn sets_stack_pointer(&self) -> bool {
-        self.flags() & 2 != 0
-    }
-
-    /// Whether it is written in assembler; [`None`] where the table does not tell.
-    #[must_use]
-    pub fn is_assembly(&self) -> Option<bool> {
-        let tells = self.table.layout.has_distances;
-        tells.then(|| self.flags() & 4 != 0)
-    }
-
-    /// How much of the stack it uses, in the order of addresses without a gap; nothing where that
-    /// is not known.
-    #[must_use]
-    pub fn stack_sizes(&self) -> StackSizes<'a> {
-        let table = self.table;
-        let start = match self.number(4) as usize {
-            0 => usize::MAX,
-            offset => table.sizes.saturating_add(offset),
-        };
-        StackSizes {
-            rest: table.bytes.get(start..).unwrap_or_default(),
-            quantum: table.quantum,
-            position: self.start,
-            end: self.end,
-            bytes: -1,
-            is_first: true,
-        }
-    }
-
-    fn flags(&self) -> u8 {
-        let at = self.table.layout.flags;
-        at.and_then(|at| self.table.bytes.get(self.at.checked_add(at)?))
-            .copied()
-            .unwrap_or(0)
-    }
-
-    /// The nth of the numbers of four bytes that follow its start.
-    fn number(&self, nth: usize) -> u32 {
-        let start = self.table.entry_bytes() / 2;
-        let at = self.at.saturating_add(start + (nth - 1) * 4);
-        half(&self.table.bytes, at)
-    }
-}
-
-/// See [`GoFunction::stack_sizes`].
-#[derive(Clone, Debug)]
-pub struct StackSizes<'a> {
-    /// Pairs of differences: of the value, then of the address up to which it holds.
-    rest: &'a [u8],
-    quantum: u32,
-    position: u64,
-    end: u64,
-    bytes: i32,
-    is_first: bool,
-}
-
-impl StackSizes<'_> {
-    fn number(&mut self) -> Option<u32> {
-        let mut number = 0;
-        for nth in 0..5 {
-            let (&byte, rest) = self.rest.split_first()?;
-            self.rest = rest;
-            number |= u32::from(byte & 0x7f) << (7 * nth);
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-}
-
-impl Iterator for StackSizes<'_> {
-    type Item = StackSize;
-
-    fn next(&mut self) -> Option<StackSize> {
-        if self.position >= self.end {
-            return None;
-        }
-        let value = self.number()?;
-        if value == 0 && !self.is_first {
-            return None;
-        }
-        self.is_first = false;
-        // The lowest bit is the sign.
-        let difference = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
-        self.bytes = self.bytes.checked_add(difference)?;
-        let instructions = self.number().filter(|count| *count > 0)?;
-        let start = self.position;
-        let length = u64::from(instructions) * u64::from(self.quantum);
-        self.position = start.saturating_add(length).min(self.end);
-        Some(StackSize {
-            range: start..self.position,
-            bytes: self.bytes,
-        })
     }
 }
