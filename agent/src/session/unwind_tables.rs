@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     binaries::{
-        executables::{Compilation, Executables, Tables},
+        executables::{Compilation, Executables, TableSet},
         unwind::Table,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
@@ -22,7 +22,7 @@ use crate::{
 /// The code of the followed processes.
 pub(super) struct UnwindTables {
     code: Executables,
-    tables: Tables,
+    tables: TableSet,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
     /// Processes whose mappings found no room in the kernel half.
@@ -39,7 +39,7 @@ impl Default for UnwindTables {
     fn default() -> Self {
         Self {
             code: Executables::default(),
-            tables: Tables::new(evaluation_loop::ranges),
+            tables: TableSet::new(evaluation_loop::ranges),
             jobs: JoinSet::new(),
             left_out: HashSet::new(),
         }
@@ -56,7 +56,7 @@ impl UnwindTables {
     /// new.
     pub(super) fn add_process(&mut self, kernel: &mut Bpf, process: &Process) -> Result<()> {
         // One that is gone keeps what was known of it.
-        let Ok(mappings) = self.code.look(process) else {
+        let Ok(mappings) = self.code.read_mappings(process) else {
             return Ok(());
         };
         let pid = process.pid();
@@ -64,7 +64,7 @@ impl UnwindTables {
             self.left_out.insert(pid);
         }
         for executable in self.code.of_process(pid) {
-            if let Some(job) = self.tables.want_if_small(executable) {
+            if let Some(job) = self.tables.request_if_small(executable) {
                 self.jobs
                     .spawn_blocking(move || TableJob::Compiled(job.run()));
             }
@@ -89,7 +89,7 @@ impl UnwindTables {
         let job = self
             .code
             .get(wanted.executable)
-            .and_then(|executable| self.tables.want(executable));
+            .and_then(|executable| self.tables.request(executable));
         if let Some(job) = job {
             self.jobs
                 .spawn_blocking(move || TableJob::Compiled(job.run()));
@@ -137,11 +137,11 @@ impl UnwindTables {
     pub(super) fn on_event(&mut self, kernel: &mut Bpf, event: &ProcessEvent) {
         match event.kind {
             ProcessEventKind::FORKED => {
-                self.code.share(event.tgid, event.parent);
+                self.code.add_forked(event.tgid, event.parent);
                 kernel.share_mappings(event.tgid, event.parent);
             }
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
-                self.code.forget(event.tgid);
+                self.code.remove_process(event.tgid);
                 kernel.remove_mappings(event.tgid);
             }
             _ => {}

@@ -58,7 +58,7 @@ pub(crate) struct Frame {
 impl Unwinder {
     /// Looks at what a process has mapped.
     pub(crate) fn look(&mut self, process: &Process) -> Vec<Mapping> {
-        let mappings = self.code.look(process).unwrap();
+        let mappings = self.code.read_mappings(process).unwrap();
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
                 let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;

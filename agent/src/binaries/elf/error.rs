@@ -7,44 +7,44 @@ use thiserror::Error;
 /// Why an ELF file could not be read.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The bytes could not be got.
+    /// The bytes could not be read.
     #[error("cannot read {bytes} bytes at {offset}")]
     Read {
-        /// From where.
+        /// Offset in the file.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// What the system said.
+        /// The error of the call.
         source: io::Error,
     },
-    /// It is something else.
+    /// The file is no ELF file.
     #[error("not an ELF file")]
     NotElf,
-    /// It is for another kind of machine.
+    /// The file is of another class or byte order.
     #[error("an ELF file, but not a 64-bit little-endian one")]
     OtherClass,
-    /// The headers make no sense.
+    /// The headers are malformed.
     #[error("malformed {what}")]
     Malformed {
-        /// Which.
+        /// Which headers.
         what: &'static str,
-        /// How.
+        /// The parser's error.
         source: goblin::error::Error,
     },
-    /// A section is compressed in another way than with zlib or zstd, or not as it says.
-    #[error("{what} is compressed in a way that is not understood")]
+    /// A section is compressed by another method than zlib or zstd, or its data are malformed.
+    #[error("{what} is compressed by an unsupported method, or malformed")]
     Compressed {
-        /// Which.
+        /// Name of the section.
         what: &'static str,
     },
-    /// Something is larger than what is read.
+    /// Something exceeds its limit.
     #[error("{what} of {bytes} bytes, more than {limit}")]
     TooLarge {
-        /// Which.
+        /// What it is.
         what: &'static str,
         /// Its size.
         bytes: u64,
-        /// The bound.
+        /// Its limit.
         limit: u64,
     },
 }

@@ -17,7 +17,7 @@ use super::{
     source::{Shared, Source},
 };
 
-/// All files that are read have this shape.
+/// Class and byte order of all supported files.
 const CONTEXT: Ctx = Ctx {
     container: Container::Big,
     le: Endian::Little,
@@ -32,16 +32,16 @@ const SECTION_BYTES: u64 = 64;
 /// Bytes of a program header.
 const SEGMENT_BYTES: u64 = 56;
 
-/// Most section headers that are read: what fits into the 16 bits of `e_shnum`.
+/// Most section headers: the range of `e_shnum`, of 16 bits.
 const MAX_SECTIONS: u64 = 0xffff;
 
-/// Most bytes that the names of the sections may take.
+/// Most bytes of the names of sections.
 const MAX_SECTION_NAMES: u64 = 4 << 20;
 
 /// Most bytes of a name.
 pub(super) const MAX_NAME: usize = 4096;
 
-/// An ELF file of 64 bits, least significant byte first.
+/// A 64-bit little-endian ELF file.
 #[derive(Debug)]
 pub struct Elf<S> {
     pub(super) source: S,
@@ -59,14 +59,14 @@ pub struct Section {
     pub address: u64,
     /// Its size.
     pub bytes: u64,
-    /// Where in the file it is, if the file holds its bytes.
+    /// Its offset in the file; [`None`] where the file does not hold its bytes.
     pub file_offset: Option<u64>,
     /// Whether the file holds them compressed.
     pub is_compressed: bool,
 }
 
 impl<S: Source + Send + Sync + 'static> Elf<S> {
-    /// The same file, whose source can be read by several.
+    /// The same file with a source that can be shared.
     #[must_use]
     pub fn share(self) -> Elf<Shared> {
         Elf {
@@ -93,7 +93,7 @@ impl<S: Source> Elf<S> {
     ///
     /// # Errors
     ///
-    /// When it is no ELF file of the supported kind or cannot be read.
+    /// When it is not a supported ELF file or cannot be read.
     pub fn read(source: S) -> Result<Self, Error> {
         let mut start = [0; HEADER_BYTES];
         source.fill(&mut start, 0).map_err(|error| {
@@ -161,7 +161,7 @@ impl<S: Source> Elf<S> {
         };
         match u64::from(self.header.e_shnum) {
             0 => {
-                // The first header then holds the count.
+                // The first header holds the count.
                 let first = read(1)?;
                 read(first.first().map_or(1, |header| header.sh_size.max(1)))
             }
@@ -190,7 +190,7 @@ impl<S: Source> Elf<S> {
         self.header.e_machine
     }
 
-    /// The parts that are loaded.
+    /// The loaded segments.
     #[must_use]
     pub fn segments(&self) -> &Segments {
         &self.segments
@@ -221,8 +221,8 @@ impl<S: Source> Elf<S> {
         name.split(|&byte| byte == 0).next()
     }
 
-    /// Fills `into` with what is at `address` when the file has just been loaded, without
-    /// relocations, and says whether the file holds that.
+    /// Fills `into` with the bytes at `address` as they are before relocation; returns whether the
+    /// file holds them.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl<S: Source> Elf<S> {
         }
     }
 
-    /// The text at `offset` up to a zero byte, cut to [`MAX_NAME`] bytes.
+    /// The bytes at `offset` up to a zero byte, at most [`MAX_NAME`].
     pub(super) fn name_at(&self, offset: u64) -> Result<Vec<u8>, Error> {
         let mut name = Vec::new();
         let size = self.size()?;
@@ -263,7 +263,7 @@ impl<S: Source> Elf<S> {
         })
     }
 
-    /// Reads `bytes` bytes at `offset`, at most `limit`.
+    /// The `bytes` bytes at `offset`, which must not be more than `limit`.
     pub(super) fn bytes_at(
         &self,
         what: &'static str,
@@ -278,7 +278,7 @@ impl<S: Source> Elf<S> {
         if bytes > limit {
             return Err(too_large);
         }
-        // No memory for what is not there.
+        // Memory is allocated only for bytes that exist.
         let available = self.size()?.saturating_sub(offset);
         if bytes > available {
             return Err(Error::Read {

@@ -1,4 +1,4 @@
-//! What is loaded, by its address, where its size is not known.
+//! Loaded bytes by address, where the size is not known.
 
 use goblin::elf::program_header::PT_GNU_EH_FRAME;
 
@@ -15,8 +15,8 @@ impl<S: Source> Elf<S> {
             .map(|header| header.p_vaddr)
     }
 
-    /// What the file holds from `address` to the end of its segment, at most `limit` bytes; nothing
-    /// where no segment has the address.
+    /// The bytes from `address` to the end of its segment, at most `limit`; none where no segment
+    /// contains the address.
     ///
     /// # Errors
     ///

@@ -2,12 +2,12 @@
 
 use super::{error::Error, file::Elf, numbers::at_most, segments::Segment, source::Source};
 
-/// Most places at which a word is found.
+/// Most addresses at which a word is found.
 const MAX_FOUND: usize = 16;
 
 impl<S: Source> Elf<S> {
-    /// Calls `look` with the contents of the section `name`, in pieces of `piece` bytes, each of
-    /// which starts with the last `overlap` bytes of the one before; stops after `limit` bytes.
+    /// Calls `look` with the contents of the section `name` in pieces, each of which starts with the
+    /// last `overlap` bytes of the one before; stops after `limit` bytes.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl<S: Source> Elf<S> {
         }
     }
 
-    /// Calls `look` with the pieces of the whole file.
+    /// Calls `look` with the whole file in pieces.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl<S: Source> Elf<S> {
         self.scan(0, bytes, 0, |_, piece| look(piece))
     }
 
-    /// Calls `look` in the same way with all that is loaded and cannot be written.
+    /// Calls `look` with the read-only segments in pieces, as [`Self::scan_section`] does.
     ///
     /// # Errors
     ///
@@ -63,8 +63,8 @@ impl<S: Source> Elf<S> {
         Ok(())
     }
 
-    /// The addresses, multiples of eight, at which `word` stands in data that can be written, as
-    /// it is when the file has just been loaded; looks through `limit` bytes.
+    /// The addresses, multiples of eight, of `word` in writable data before relocation; at most 16,
+    /// in the first `limit` bytes.
     ///
     /// # Errors
     ///
@@ -73,7 +73,8 @@ impl<S: Source> Elf<S> {
         self.find_words(limit, |segment| segment.is_writable, |it| it == word)
     }
 
-    /// The same of words that `is_wanted`, in all that is loaded and is not code.
+    /// The addresses, multiples of eight, of words that `is_wanted` outside of code; at most 16, in
+    /// the first `limit` bytes.
     ///
     /// # Errors
     ///

@@ -16,4 +16,4 @@ mod vdso;
 pub use bytes::Bytes;
 pub use executable::Executable;
 pub use registry::Executables;
-pub use tables::{Compilation, Tables};
+pub use tables::{Compilation, TableSet};

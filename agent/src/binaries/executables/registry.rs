@@ -13,37 +13,37 @@ use agent_common::{
 use super::executable::{Executable, Identity};
 use crate::process::{self, Process, maps};
 
-/// Most files that are open at the same time; of more only the addresses are known.
+/// Most open files; of further files only addresses are reported.
 const MAX_OPEN: usize = 2048;
 
-/// Most mappings of one process that are told to the kernel half.
+/// Most mappings of one process that are passed to the BPF programs.
 const MAX_MAPPINGS_OF_PROCESS: usize = MAX_MAPPINGS as usize / 8;
 
-/// All executable files that processes have mapped.
+/// The executables that processes have mapped.
 #[derive(Debug, Default)]
 pub struct Executables {
-    /// By their numbers, so the oldest first.
+    /// By number.
     executables: BTreeMap<u32, Executable>,
     numbers: HashMap<Identity, u32>,
-    /// What each process has mapped.
+    /// The numbers of the executables that each process maps.
     processes: HashMap<u32, Vec<u32>>,
     last_number: u32,
     last_table: u32,
 }
 
 impl Executables {
-    /// Looks at what a process has mapped executable, and gives that as the kernel half wants it.
+    /// Reads the executable mappings of a process, in the form that the BPF programs read.
     ///
     /// # Errors
     ///
-    /// When the process has gone or may not be looked at.
-    pub fn look(&mut self, process: &Process) -> Result<Vec<Mapping>, process::Error> {
+    /// When the process has ended or its mappings may not be read.
+    pub fn read_mappings(&mut self, process: &Process) -> Result<Vec<Mapping>, process::Error> {
         let mappings = process.mappings()?;
-        let mut known = Vec::new();
+        let mut found = Vec::new();
         let mut numbers = Vec::new();
-        let executable = |mapping: &&maps::Mapping| mapping.permissions.execute;
-        for mapping in mappings.iter().filter(executable) {
-            if known.len() == MAX_MAPPINGS_OF_PROCESS {
+        let is_executable = |mapping: &&maps::Mapping| mapping.permissions.execute;
+        for mapping in mappings.iter().filter(is_executable) {
+            if found.len() == MAX_MAPPINGS_OF_PROCESS {
                 break;
             }
             let number = self.number(process, mapping);
@@ -57,7 +57,7 @@ impl Executables {
                 executable: Mapping::ANONYMOUS,
                 table: 0,
             };
-            known.push(match executable {
+            found.push(match executable {
                 Some(executable) => Mapping {
                     bias: executable.bias(mapping),
                     executable: executable.number(),
@@ -71,28 +71,28 @@ impl Executables {
         numbers.sort_unstable();
         numbers.dedup();
         self.set_users(process.pid(), numbers);
-        Ok(known)
+        Ok(found)
     }
 
-    /// Takes notice of a process that was forked, and maps what its parent does.
-    pub fn share(&mut self, pid: u32, parent: u32) {
+    /// Adds a forked process, which maps the executables of its parent.
+    pub fn add_forked(&mut self, pid: u32, parent: u32) {
         if let Some(numbers) = self.processes.get(&parent).cloned() {
             self.set_users(pid, numbers);
         }
     }
 
-    /// Takes notice of a process that has ended or runs another program.
-    pub fn forget(&mut self, pid: u32) {
+    /// Removes a process that has ended or runs another program.
+    pub fn remove_process(&mut self, pid: u32) {
         self.set_users(pid, Vec::new());
     }
 
-    /// The file with this number.
+    /// The executable with this number.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&Executable> {
         self.executables.get(&number)
     }
 
-    /// The files that a process has mapped.
+    /// The executables that a process maps.
     pub fn of_process(&self, pid: u32) -> impl Iterator<Item = &Executable> {
         let numbers = self.processes.get(&pid).map_or(&[][..], Vec::as_slice);
         numbers
@@ -100,7 +100,7 @@ impl Executables {
             .filter_map(|number| self.executables.get(number))
     }
 
-    /// Says what a process maps.
+    /// Sets the executables that a process maps.
     fn set_users(&mut self, pid: u32, numbers: Vec<u32>) {
         let now = Instant::now();
         for number in &numbers {
@@ -120,7 +120,8 @@ impl Executables {
         }
     }
 
-    /// The number of the file of a mapping; [`None`] where there is no file, or too many are known.
+    /// The number of the executable of a mapping; [`None`] where it has no file, or the tables are
+    /// used up.
     fn number(&mut self, process: &Process, mapping: &maps::Mapping) -> Option<u32> {
         let identity = Identity::of(process, mapping)?;
         if let Some(number) = self.numbers.get(&identity) {
@@ -136,7 +137,7 @@ impl Executables {
         Some(number)
     }
 
-    /// The index of a table that nobody uses.
+    /// An unused index of a table.
     fn free_table(&mut self) -> Option<u32> {
         (self.last_table < MAX_EXECUTABLES - 1).then(|| {
             self.last_table += 1;

@@ -80,7 +80,7 @@ impl NativeCode {
     /// When the process has gone or may not be looked at.
     pub(crate) fn of(process: &Process) -> Result<Self, process::Error> {
         let mut code = Executables::default();
-        let mappings = code.look(process)?;
+        let mappings = code.read_mappings(process)?;
         let is_file = |mapping: &&Mapping| mapping.executable != Mapping::ANONYMOUS;
         // Of a file several parts may be mapped.
         let files: HashSet<u32> = mappings
