@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::{
     binaries::{
         executables::{Compilation, Executables, TableSet},
-        unwind::Table,
+        unwind::PackedTable,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
     process::Process,
@@ -150,7 +150,7 @@ impl UnwindTables {
 }
 
 /// Loads tables, each with its index.
-fn load(loader: &TableLoader, tables: &[(u32, Table)]) -> Result<LoadedTables, bpf::Error> {
+fn load(loader: &TableLoader, tables: &[(u32, PackedTable)]) -> Result<LoadedTables, bpf::Error> {
     let tables: Vec<_> = tables
         .iter()
         .map(|(index, table)| NewTable {

@@ -28,7 +28,7 @@ pub(crate) struct Unwinder {
     code: executables::Executables,
     rules: Rules,
     /// By the index of the table; [`None`] for a file that has none.
-    tables: HashMap<u32, Option<unwind::Table>>,
+    tables: HashMap<u32, Option<unwind::PackedTable>>,
     /// The functions of files, by the number of the file.
     functions: HashMap<u32, Vec<Range<u64>>>,
     walk: Box<NativeWalk>,
@@ -175,7 +175,7 @@ impl Unwinder {
 struct Known<'a> {
     mappings: &'a [Mapping],
     rules: &'a Rules,
-    tables: &'a HashMap<u32, Option<unwind::Table>>,
+    tables: &'a HashMap<u32, Option<unwind::PackedTable>>,
     /// The address that was looked up last, and what was found.
     address: u64,
     place: Place,

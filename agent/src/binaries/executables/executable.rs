@@ -96,6 +96,7 @@ impl Executable {
         }
     }
 
+    /// Its number, which is not reused.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number

@@ -7,7 +7,7 @@ use agent_common::unwind::Rule;
 use super::{bytes::Bytes, executable::Executable, registry::Executables};
 use crate::binaries::{
     elf::{self, Elf},
-    unwind::{self, Compiled, Rules, Table, compile, pack},
+    unwind::{self, Compiled, PackedTable, Rules, compile, pack},
 };
 
 /// Most bytes of kernel memory for unwind tables.
@@ -65,7 +65,7 @@ pub struct TableUpdate {
     /// New rules, with ascending indices.
     pub rules: Vec<Rule>,
     /// New tables, each with its index.
-    pub tables: Vec<(u32, Table)>,
+    pub tables: Vec<(u32, PackedTable)>,
     /// Indices of executables without a table.
     pub without_table: Vec<u32>,
     /// Indices of tables that were evicted.

@@ -1,4 +1,4 @@
-//! From the sections of a file to its compiled rows.
+//! The compiler: from the sections of a file to its rows.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use agent_common::unwind::{Rule, RuleFlags};
 use thiserror::Error;
 
 use super::{
-    code::Code,
+    arch::Arch,
+    code_ranges::CodeRanges,
     compiled::{Compiled, rule_at},
     evaluate::{Budget, Evaluation},
-    go::Functions,
-    machine::Machine,
-    reason::{Reason, Unknown},
+    go::GoFunctions,
+    reason::{UnknownCounts, UnknownReason},
     rows::{GAP, Row, Rows, merge},
     rules::Rules,
-    sections::{Loaded, debugging, go_table},
+    sections::{EhFrameSection, debug_frame, go_table},
 };
 use crate::binaries::elf::{self, Elf, Source};
 
@@ -24,54 +24,54 @@ pub enum Error {
     /// The file could not be read.
     #[error(transparent)]
     Elf(#[from] elf::Error),
-    /// Its machine is not known.
+    /// The file is for an unsupported architecture.
     #[error("call-frame information for the machine {machine}, which is not supported")]
     Machine {
-        /// The number in its header.
+        /// `e_machine` of its header.
         machine: u16,
     },
 }
 
-/// Compiles the call-frame information of a file: that in `.eh_frame`, where it has none what Go
-/// tells of its functions, and `.debug_frame` where there is neither: it does not say where the
-/// stacks of Go end.
+/// Compiles the call-frame information of a file: `.eh_frame`, then Go's table of functions for
+/// addresses that it does not cover, then `.debug_frame` for those that neither covers. Go's own
+/// `.debug_frame` comes last because it does not mark where goroutines' stacks end.
 ///
-/// `evaluation_loops` are the addresses whose rules get [`RuleFlags::EVALUATES`].
+/// Rules of the addresses in `evaluation_loops` get the flag [`RuleFlags::EVALUATES`].
 ///
 /// # Errors
 ///
-/// When a part of the file that is needed cannot be read, or it is for another kind of machine.
+/// When a part of the file cannot be read, or the file is for an unsupported architecture.
 pub fn compile<S: Source>(
     elf: &Elf<S>,
     evaluation_loops: &[Range<u64>],
 ) -> Result<Compiled, Error> {
     let machine = elf.machine();
-    let machine = Machine::of(machine).ok_or(Error::Machine { machine })?;
-    let code = Code::of(elf.segments());
+    let arch = Arch::of(machine).ok_or(Error::Machine { machine })?;
+    let code = CodeRanges::of(elf.segments());
     let mut rules = Rules::new();
-    let mut unknown = Unknown::default();
+    let mut unknown = UnknownCounts::default();
     let mut budget = Budget::default();
-    let loaded = Loaded::read(elf, &mut unknown)?;
-    let evaluation = Evaluation::loaded(&loaded, &machine, &code);
+    let eh_frame = EhFrameSection::read(elf, &mut unknown)?;
+    let evaluation = Evaluation::eh_frame(&eh_frame, &arch, &code);
     let mut rows = evaluation.rows(&mut budget, &mut rules, &mut unknown);
-    drop(loaded);
+    drop(eh_frame);
     if let Some(table) = go_table(elf, &mut unknown) {
-        let functions = Functions {
+        let functions = GoFunctions {
             elf,
             table: &table,
-            machine: &machine,
+            arch: &arch,
             code: &code,
         };
         let others = functions.rows(&mut budget, &mut rules, &mut unknown);
         rows = fill(&rows, &others);
     }
-    let debugging = debugging(elf, &mut unknown);
-    if !debugging.is_empty() {
-        let evaluation = Evaluation::debugging(&debugging, &machine, &code);
+    let debug_frame = debug_frame(elf, &mut unknown);
+    if !debug_frame.is_empty() {
+        let evaluation = Evaluation::debug_frame(&debug_frame, &arch, &code);
         let others = evaluation.rows(&mut budget, &mut rules, &mut unknown);
         rows = fill(&rows, &others);
     }
-    drop(debugging);
+    drop(debug_frame);
     let marks = marks(&code, evaluation_loops);
     if !marks.is_empty() {
         rows = merge(&rows, &marks, |rule, mark| {
@@ -94,7 +94,7 @@ pub fn compile<S: Source>(
     }
     rows.shrink_to_fit();
     for _ in 0..rules.left_out() {
-        unknown.count(Reason::TooMany);
+        unknown.count(UnknownReason::TooMany);
     }
     Ok(Compiled {
         base: code.base(),
@@ -104,22 +104,21 @@ pub fn compile<S: Source>(
     })
 }
 
-/// The extents of the functions that a file's call-frame information describes, in the order of
-/// their addresses, none of which lies in two of them. Parts of a function that the compiler put
-/// elsewhere count as functions.
+/// The extents of the functions in a file's call-frame information, sorted by address and disjoint.
+/// Parts of a function that the compiler placed elsewhere count as functions.
 ///
 /// # Errors
 ///
 /// As [`compile`].
 pub fn functions<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
     let machine = elf.machine();
-    let machine = Machine::of(machine).ok_or(Error::Machine { machine })?;
-    let code = Code::of(elf.segments());
-    let loaded = Loaded::read(elf, &mut Unknown::default())?;
-    let mut functions = Evaluation::loaded(&loaded, &machine, &code).extents();
+    let arch = Arch::of(machine).ok_or(Error::Machine { machine })?;
+    let code = CodeRanges::of(elf.segments());
+    let eh_frame = EhFrameSection::read(elf, &mut UnknownCounts::default())?;
+    let mut functions = Evaluation::eh_frame(&eh_frame, &arch, &code).extents();
     if functions.is_empty() {
-        let debugging = debugging(elf, &mut Unknown::default());
-        functions = Evaluation::debugging(&debugging, &machine, &code).extents();
+        let debug_frame = debug_frame(elf, &mut UnknownCounts::default());
+        functions = Evaluation::debug_frame(&debug_frame, &arch, &code).extents();
     }
     let base = code.base();
     let address = |distance| base + u64::from(distance);
@@ -129,7 +128,7 @@ pub fn functions<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
         .collect())
 }
 
-/// Rows, and others where those say nothing.
+/// `rows`, with `others` in their gaps.
 fn fill(rows: &[Row], others: &[Row]) -> Vec<Row> {
     merge(rows, others, |rule, other| match rule {
         GAP => other,
@@ -137,8 +136,8 @@ fn fill(rows: &[Row], others: &[Row]) -> Vec<Row> {
     })
 }
 
-/// Rows of the addresses of evaluation loops.
-fn marks(code: &Code, evaluation_loops: &[Range<u64>]) -> Vec<Row> {
+/// Rows that cover the evaluation loops, with the rule 0.
+fn marks(code: &CodeRanges, evaluation_loops: &[Range<u64>]) -> Vec<Row> {
     let mut loops: Vec<_> = evaluation_loops
         .iter()
         .filter_map(|range| Some((code.distance(range.start)?, code.distance(range.end)?)))

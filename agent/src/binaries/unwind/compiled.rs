@@ -2,12 +2,12 @@
 
 use agent_common::unwind::Rule;
 
-use super::{reason::Unknown, rows::Row, rules::Rules};
+use super::{reason::UnknownCounts, rows::Row, rules::Rules};
 
-/// The rules of a file, each from an address on.
+/// The rules of a file by address: each holds from its row's address to the next row's.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
-    /// What distances are counted from.
+    /// The address that distances are relative to.
     pub(super) base: u64,
     /// The rules of the rows.
     pub(super) rules: Rules,
@@ -16,12 +16,12 @@ pub struct Compiled {
         not(test),
         expect(dead_code, reason = "the reasons are read by the tests of this module")
     )]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownCounts,
 }
 
 impl Compiled {
-    /// The rows, in the order of their addresses, which are those before the load bias is added;
-    /// neighbours differ, and the last is unknown.
+    /// The rows with their addresses before the load bias is added, sorted; adjacent rules differ,
+    /// and the last is unknown.
     #[must_use]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = (u64, Rule)> {
         let base = self.base;
@@ -44,15 +44,15 @@ impl Compiled {
             .map_or(Rule::UNKNOWN, |row| rule_at(&self.rules, row.rule))
     }
 
-    /// What is not known, and why.
+    /// How many rows are unknown, by reason.
     #[cfg(test)]
     #[must_use]
-    pub fn unknown(&self) -> &Unknown {
+    pub fn unknown(&self) -> &UnknownCounts {
         &self.unknown
     }
 }
 
-/// The rule with an index of [`Rows`].
+/// The rule of a [`Row`].
 pub(super) fn rule_at(rules: &Rules, index: u32) -> Rule {
     u16::try_from(index)
         .ok()

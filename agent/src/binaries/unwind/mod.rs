@@ -1,5 +1,5 @@
-//! How the callers of native frames are found: the call-frame information of a file, compiled to
-//! the tables that the kernel half looks rules up in.
+//! Unwinding of native frames: the call-frame information of a file, compiled to the table in which
+//! the BPF programs look up rules.
 //!
 //! ```text
 //! sections ─► entries ─► evaluate ─► rule ─► rows ─► Compiled ─► table
@@ -7,21 +7,24 @@
 //!              └─► go ──────────────────────────────┘
 //! ```
 //!
-//! What a compiler's table says of an address in any words of DWARF becomes one of a few hundred
-//! [`Rule`]s; what a rule cannot say becomes [`Rule::UNKNOWN`] and is counted.
+//! Each row of a compiler's call-frame information becomes one of a few hundred [`Rule`]s; a row that
+//! a rule cannot express becomes [`Rule::UNKNOWN`] and is counted.
 //!
-//! Invariants: the bytes are untrusted: nothing in them makes this panic or loop without a bound;
-//! besides the section itself a file takes eight bytes for each function and each row, and never
-//! more than 150 MB; rows come out in the order of their addresses whatever goes in.
+//! Invariants: the bytes are untrusted: nothing in them causes a panic or an unbounded loop; in
+//! addition to the section a file takes eight bytes of memory for each function and each row, and
+//! never more than 150 MB; rows are sorted by address, whatever the input.
+//!
+//! [`Rule`]: agent_common::unwind::Rule
+//! [`Rule::UNKNOWN`]: agent_common::unwind::Rule::UNKNOWN
 
-mod code;
+mod arch;
+mod code_ranges;
 mod compile;
 mod compiled;
 mod entries;
 mod evaluate;
 mod expression;
 mod go;
-mod machine;
 mod reason;
 mod rows;
 mod rule;
@@ -33,7 +36,7 @@ mod table;
 pub use compile::{Error, compile, functions};
 pub use compiled::Compiled;
 pub use rules::Rules;
-pub use table::{Table, pack};
+pub use table::{PackedTable, pack};
 
 #[cfg(test)]
 mod tests;

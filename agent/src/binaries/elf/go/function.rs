@@ -9,24 +9,24 @@ use crate::binaries::elf::{
 /// Most bytes of a name.
 const MAX_NAME: usize = 4096;
 
-/// A function of Go, or one written in its assembler.
+/// A function in Go or in Go's assembler.
 #[derive(Clone, Copy, Debug)]
 pub struct GoFunction<'a> {
     table: &'a GoTable,
-    /// Its addresses before the load bias is added, with what lies between it and the next.
+    /// First address before the load bias is added.
     pub start: u64,
-    /// See [`start`](Self::start).
+    /// Start of the next function, or the end of the last one.
     pub end: u64,
-    /// Where its description is.
+    /// Offset of its entry (`_func`) in the table.
     at: usize,
 }
 
 impl GoTable {
-    /// The functions, in the order of their addresses if the table is as it should be.
+    /// The functions, sorted by address unless the table is malformed.
     pub fn functions(&self) -> impl Iterator<Item = GoFunction<'_>> {
         (0..self.count).filter_map(|index| {
-            let (start, at) = self.entry(index);
-            let (end, _) = self.entry(index + 1);
+            let (start, at) = self.item(index);
+            let (end, _) = self.item(index + 1);
             let start = self.text.checked_add(start)?;
             let end = self.text.checked_add(end)?;
             let at = self.functions_base().checked_add(at)?;
@@ -51,7 +51,7 @@ impl<'a> GoFunction<'a> {
         rest.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// What a symbol of it would be.
+    /// The function as a symbol, whose name is one of [`GoTable::names`].
     #[must_use]
     pub fn symbol(&self) -> Function {
         Function {
@@ -64,27 +64,27 @@ impl<'a> GoFunction<'a> {
         }
     }
 
-    /// Whether nothing has called it: a stack ends with it.
+    /// Whether it is the outermost frame of a stack.
     #[must_use]
     pub fn is_outermost(&self) -> bool {
         self.flags() & 1 != 0
     }
 
-    /// Whether it sets the stack pointer in a way that [`Self::stack_sizes`] does not tell.
+    /// Whether it sets the stack pointer, which [`Self::stack_sizes`] do not reflect.
     #[must_use]
     pub fn sets_stack_pointer(&self) -> bool {
         self.flags() & 2 != 0
     }
 
-    /// Whether it is written in assembler; [`None`] where the table does not tell.
+    /// Whether it is written in assembler; [`None`] where the table has no such flag.
     #[must_use]
     pub fn is_assembly(&self) -> Option<bool> {
-        let tells = self.table.layout.has_distances;
-        tells.then(|| self.flags() & 4 != 0)
+        let has_flag = self.table.format.has_distances;
+        has_flag.then(|| self.flags() & 4 != 0)
     }
 
-    /// How much of the stack it uses, in the order of addresses without a gap; nothing where that
-    /// is not known.
+    /// The sizes of its stack frame, sorted by address and without gaps; none where they are not
+    /// known.
     #[must_use]
     pub fn stack_sizes(&self) -> StackSizes<'a> {
         let table = self.table;
@@ -103,15 +103,15 @@ impl<'a> GoFunction<'a> {
     }
 
     fn flags(&self) -> u8 {
-        let at = self.table.layout.flags;
+        let at = self.table.format.flags;
         at.and_then(|at| self.table.bytes.get(self.at.checked_add(at)?))
             .copied()
             .unwrap_or(0)
     }
 
-    /// The nth of the numbers of four bytes that follow its start.
+    /// The nth 32-bit field behind its start.
     fn number(&self, nth: usize) -> u32 {
-        let start = self.table.entry_bytes() / 2;
+        let start = self.table.item_bytes() / 2;
         let at = self.at.saturating_add(start + (nth - 1) * 4);
         u32_at(&self.table.bytes, at)
     }

@@ -1,20 +1,20 @@
-//! How much of the stack a function uses, by instruction.
+//! The size of a function's stack frame, by instruction.
 
 use std::ops::Range;
 
-/// How much of the stack a function has in use, return address not included.
+/// The size of a function's stack frame, without the return address, at some of its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackSize {
-    /// At which addresses.
+    /// Addresses of the instructions.
     pub range: Range<u64>,
-    /// In bytes.
+    /// Size in bytes.
     pub bytes: i32,
 }
 
 /// See [`GoFunction::stack_sizes`].
 #[derive(Clone, Debug)]
 pub struct StackSizes<'a> {
-    /// Pairs of differences: of the value, then of the address up to which it holds.
+    /// Pairs of differences: of the size, then of the address at which it ends.
     pub(super) rest: &'a [u8],
     pub(super) quantum: u32,
     pub(super) position: u64,

@@ -1,4 +1,4 @@
-//! Finding the table and reading its head.
+//! Finding the table, and reading its header.
 
 use crate::binaries::elf::{
     error::Error,
@@ -8,65 +8,64 @@ use crate::binaries::elf::{
     symbols::SymbolTable,
 };
 
-/// The names of its section; the second where the program may be loaded anywhere.
+/// Names of its section; the second in position-independent executables.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 
-/// Sections that tell that the Go linker has made a file, where another one has merged the above
-/// with others.
+/// Sections of every Go program, also where another linker has merged the sections above with others.
 const MARKS: [&str; 2] = [".note.go.buildid", ".go.buildinfo"];
 
-/// Most bytes of the table that are read, since it is kept in memory for that time; that of a
-/// program of 100 MB has 30 MB.
+/// Most bytes of the table, which is read into memory; in a program of 100 MB it has 30 MB.
 const MAX_BYTES: u64 = 96 << 20;
 
-/// Most bytes of data in which it is searched.
+/// Most bytes of data that are searched for the table.
 const MAX_SEARCHED: u64 = 256 << 20;
 
 /// Bytes of an address.
 const ADDRESS_BYTES: usize = 8;
 
-/// Where in the description of a module, which starts with the address of its table, its first
-/// and last address plus one are, and that from which distances are counted.
-const MODULE: [u64; 3] = [160, 168, 176];
+/// Offsets of `minpc`, `maxpc` and `text` in `runtime.moduledata`, whose first field is the address
+/// of the table.
+const MODULE_DATA: [u64; 3] = [160, 168, 176];
 
-/// How the table is laid out.
+/// A version of the table's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    /// What it starts with.
+pub(super) struct TableFormat {
+    /// Its first four bytes.
     magic: u32,
-    /// Whether functions are at distances of four bytes, not at addresses.
+    /// Whether addresses of functions are 32-bit distances from a base.
     pub(super) has_distances: bool,
-    /// Where the offset of the names is in the head; [`None`] where all is counted from the head.
+    /// Where the offset of the names is in the header; [`None`] where all offsets are relative to the
+    /// header.
     offsets: Option<usize>,
-    /// Where in a function's description its flags are, if there are any.
+    /// Offset of a function's flags in its entry, if it has any.
     pub(super) flags: Option<usize>,
 }
 
-/// The layouts, the newest first.
-const LAYOUTS: [Layout; 4] = [
+/// The formats, the newest first.
+const FORMATS: [TableFormat; 4] = [
     // Since 1.20.
-    Layout {
+    TableFormat {
         magic: 0xffff_fff1,
         has_distances: true,
         offsets: Some(32),
         flags: Some(41),
     },
     // Since 1.18.
-    Layout {
+    TableFormat {
         magic: 0xffff_fff0,
         has_distances: true,
         offsets: Some(32),
         flags: Some(37),
     },
     // Since 1.16, which has zeros for the flags.
-    Layout {
+    TableFormat {
         magic: 0xffff_fffa,
         has_distances: false,
         offsets: Some(24),
         flags: Some(41),
     },
     // Since 1.2.
-    Layout {
+    TableFormat {
         magic: 0xffff_fffb,
         has_distances: false,
         offsets: None,
@@ -74,27 +73,27 @@ const LAYOUTS: [Layout; 4] = [
     },
 ];
 
-/// The table of a file.
+/// The table of functions of a Go program.
 #[derive(Debug)]
 pub struct GoTable {
-    /// Where in the file it is.
+    /// Its offset in the file.
     offset: u64,
     pub(super) bytes: Vec<u8>,
-    pub(super) layout: Layout,
+    pub(super) format: TableFormat,
     /// Bytes of the smallest instruction.
     pub(super) quantum: u32,
-    /// How many functions there are.
+    /// Number of functions.
     pub(super) count: usize,
-    /// What distances are counted from.
+    /// The base of distances.
     pub(super) text: u64,
-    /// Where names, stack sizes and the functions are.
+    /// Offsets of the names, the stack sizes and the list of functions.
     pub(super) names: usize,
     pub(super) sizes: usize,
     functions: usize,
 }
 
 impl<S: Source> Elf<S> {
-    /// The table that the Go linker leaves of its functions, if it has made the file.
+    /// The table of functions, if the Go linker has written one.
     ///
     /// # Errors
     ///
@@ -112,7 +111,7 @@ impl<S: Source> Elf<S> {
         if self.has_sections() && !is_marked {
             return Ok(None);
         }
-        for address in self.find_outside_code(MAX_SEARCHED, is_head)? {
+        for address in self.find_outside_code(MAX_SEARCHED, is_header)? {
             let bytes = self.loaded_from(address, MAX_BYTES)?;
             let offset = self.segments.file_offset(address, bytes.len() as u64);
             let place = (address, offset.unwrap_or(u64::MAX));
@@ -123,7 +122,7 @@ impl<S: Source> Elf<S> {
         Ok(None)
     }
 
-    /// How many bytes [`Self::go_table`] has to read, where that is known in advance.
+    /// Bytes that [`Self::go_table`] reads; 0 where that is not known in advance.
     #[must_use]
     pub fn go_table_bytes(&self) -> u64 {
         let sections = SECTIONS.into_iter().filter_map(|name| self.section(name));
@@ -131,20 +130,20 @@ impl<S: Source> Elf<S> {
     }
 }
 
-/// Whether a table may start with this.
-fn is_head(bytes: [u8; 8]) -> bool {
-    layout(&bytes).is_some()
+/// Whether a table may start with these bytes.
+fn is_header(bytes: [u8; 8]) -> bool {
+    format(&bytes).is_some()
 }
 
-fn layout(head: &[u8]) -> Option<Layout> {
-    let magic = u32_at(head, 0);
-    let layout = LAYOUTS.into_iter().find(|layout| layout.magic == magic)?;
-    matches!(head.get(4..8)?, [0, 0, 1 | 2 | 4, 8]).then_some(layout)
+fn format(header: &[u8]) -> Option<TableFormat> {
+    let magic = u32_at(header, 0);
+    let format = FORMATS.into_iter().find(|format| format.magic == magic)?;
+    matches!(header.get(4..8)?, [0, 0, 1 | 2 | 4, 8]).then_some(format)
 }
 
 impl GoTable {
-    /// Reads the head of a table at an address and an offset in the file; [`None`] if it makes no
-    /// sense.
+    /// Reads the header of a table at an address and an offset in the file; [`None`] where it is
+    /// malformed.
     fn read<S: Source>(
         elf: &Elf<S>,
         (address, offset): (u64, u64),
@@ -153,7 +152,7 @@ impl GoTable {
         let Some(mut table) = Self::parse(offset, bytes) else {
             return Ok(None);
         };
-        if table.layout.has_distances && table.text == 0 {
+        if table.format.has_distances && table.text == 0 {
             let Some(text) = table.find_text(elf, address)? else {
                 return Ok(None);
             };
@@ -163,21 +162,21 @@ impl GoTable {
     }
 
     fn parse(offset_in_file: u64, bytes: Vec<u8>) -> Option<Self> {
-        let layout = layout(&bytes)?;
-        let offset = |nth: usize| match layout.offsets {
+        let format = format(&bytes)?;
+        let offset = |nth: usize| match format.offsets {
             Some(first) => usize::try_from(u64_at(&bytes, first + nth * ADDRESS_BYTES)).ok(),
             None => Some(0),
         };
-        let functions = match layout.offsets {
+        let functions = match format.offsets {
             Some(_) => offset(4)?,
             None => 16,
         };
         let mut table = Self {
             offset: offset_in_file,
-            layout,
+            format,
             quantum: u32::from(*bytes.get(6)?),
             count: usize::try_from(u64_at(&bytes, 8)).ok()?,
-            text: if layout.has_distances {
+            text: if format.has_distances {
                 u64_at(&bytes, 24)
             } else {
                 0
@@ -187,20 +186,20 @@ impl GoTable {
             functions,
             bytes,
         };
-        // The end of the last one is behind it.
-        let room = table.bytes.len().checked_sub(functions)? / table.entry_bytes();
+        // The list ends with the end of the last function.
+        let room = table.bytes.len().checked_sub(functions)? / table.item_bytes();
         table.count = table.count.min(room.saturating_sub(1));
         (table.count > 0).then_some(table)
     }
 
-    /// What distances are counted from, where the head does not say: it stands in the description
-    /// of the module, with which it has to agree.
+    /// The base of distances where the header has none: the module data that refer to the table, and
+    /// agree with its first and last address, have it.
     fn find_text<S: Source>(&self, elf: &Elf<S>, address: u64) -> Result<Option<u64>, Error> {
-        let (first, _) = self.entry(0);
-        let (last, _) = self.entry(self.count);
+        let (first, _) = self.item(0);
+        let (last, _) = self.item(self.count);
         for module in elf.find_in_data(address.to_le_bytes(), MAX_SEARCHED)? {
             let mut values = [0; 3];
-            for (value, offset) in values.iter_mut().zip(MODULE) {
+            for (value, offset) in values.iter_mut().zip(MODULE_DATA) {
                 let mut bytes = [0; 8];
                 if elf.initial_bytes(module.wrapping_add(offset), &mut bytes)? {
                     *value = u64::from_le_bytes(bytes);
@@ -214,7 +213,8 @@ impl GoTable {
         Ok(None)
     }
 
-    /// Where the names are that [`GoFunction::symbol`](super::GoFunction::symbol) refers to.
+    /// The names to which [`GoFunction::symbol`](super::GoFunction::symbol) refers, as a symbol table
+    /// without symbols.
     #[must_use]
     pub fn names(&self) -> SymbolTable {
         SymbolTable {
@@ -225,23 +225,23 @@ impl GoTable {
         }
     }
 
-    /// What the descriptions of functions are counted from.
+    /// The base of the offsets of functions' entries.
     pub(super) fn functions_base(&self) -> usize {
-        match self.layout.offsets {
+        match self.format.offsets {
             Some(_) => self.functions,
             None => 0,
         }
     }
 
-    /// Bytes of an entry of the list of functions.
-    pub(super) fn entry_bytes(&self) -> usize {
-        if self.layout.has_distances { 8 } else { 16 }
+    /// Bytes of an item of the list of functions.
+    pub(super) fn item_bytes(&self) -> usize {
+        if self.format.has_distances { 8 } else { 16 }
     }
 
-    /// The start of a function and where its description is, both to be added to something.
-    pub(super) fn entry(&self, index: usize) -> (u64, usize) {
-        let at = self.functions + index * self.entry_bytes();
-        if self.layout.has_distances {
+    /// The start of a function and the offset of its entry, both relative to their bases.
+    pub(super) fn item(&self, index: usize) -> (u64, usize) {
+        let at = self.functions + index * self.item_bytes();
+        if self.format.has_distances {
             let offset = u32_at(&self.bytes, at + 4) as usize;
             (u32_at(&self.bytes, at).into(), offset)
         } else {
