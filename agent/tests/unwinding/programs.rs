@@ -126,7 +126,7 @@ fn exceptions_of_cpp() {
     for options in ["-O0", "-O2", "-O3 -s -fno-plt", "-O2 -static -s"] {
         program.compare(&mut comparison, options, usize::MAX, "stepi", STEPS);
     }
-    // Far enough to meet the runtime at all stages of its own unwinding.
+    // Enough steps to reach all stages of the runtime's own unwinding.
     program.compare(&mut comparison, "-O2", usize::MAX, "stepi 97", 150);
     comparison.finish(program.source);
 }

@@ -1,4 +1,4 @@
-//! MiniDebugInfo: an embedded ELF file with the symbols of a stripped file (`.gnu_debugdata`, as on
+//! `MiniDebugInfo`: an embedded ELF file with the symbols of a stripped file (`.gnu_debugdata`, as on
 //! Fedora).
 
 use std::io::Read as _;

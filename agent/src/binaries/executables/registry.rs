@@ -22,8 +22,8 @@ const MAX_MAPPINGS_OF_PROCESS: usize = MAX_MAPPINGS as usize / 8;
 /// The executables that processes have mapped.
 #[derive(Debug, Default)]
 pub struct Executables {
-    /// By number.
-    executables: BTreeMap<u32, Executable>,
+    /// The executables by number.
+    by_number: BTreeMap<u32, Executable>,
     numbers: HashMap<Identity, u32>,
     /// The numbers of the executables that each process maps.
     processes: HashMap<u32, Vec<u32>>,
@@ -48,7 +48,7 @@ impl Executables {
             }
             let number = self.number(process, mapping);
             let executable = number
-                .and_then(|number| self.executables.get(&number))
+                .and_then(|number| self.by_number.get(&number))
                 .filter(|executable| !executable.is_memory());
             let anonymous = Mapping {
                 start: mapping.start,
@@ -89,7 +89,7 @@ impl Executables {
     /// The executable with this number.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&Executable> {
-        self.executables.get(&number)
+        self.by_number.get(&number)
     }
 
     /// The executables that a process maps.
@@ -97,14 +97,14 @@ impl Executables {
         let numbers = self.processes.get(&pid).map_or(&[][..], Vec::as_slice);
         numbers
             .iter()
-            .filter_map(|number| self.executables.get(number))
+            .filter_map(|number| self.by_number.get(number))
     }
 
     /// Sets the executables that a process maps.
     fn set_users(&mut self, pid: u32, numbers: Vec<u32>) {
         let now = Instant::now();
         for number in &numbers {
-            if let Some(executable) = self.executables.get_mut(number) {
+            if let Some(executable) = self.by_number.get_mut(number) {
                 executable.add_user();
             }
         }
@@ -114,7 +114,7 @@ impl Executables {
             self.processes.insert(pid, numbers)
         };
         for number in before.unwrap_or_default() {
-            if let Some(executable) = self.executables.get_mut(&number) {
+            if let Some(executable) = self.by_number.get_mut(&number) {
                 executable.remove_user(now);
             }
         }
@@ -130,9 +130,9 @@ impl Executables {
         let table = self.free_table()?;
         self.last_number += 1;
         let number = self.last_number;
-        let may_open = self.executables.len() < MAX_OPEN;
+        let may_open = self.by_number.len() < MAX_OPEN;
         let executable = Executable::open(number, table, identity, process, mapping, may_open);
-        self.executables.insert(number, executable);
+        self.by_number.insert(number, executable);
         self.numbers.insert(identity, number);
         Some(number)
     }
