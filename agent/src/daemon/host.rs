@@ -165,7 +165,7 @@ impl Host {
             Ok(false) => {}
             Ok(true) => {
                 self.totals.cpu_changes += 1;
-                let cpus = self.session.bpf.processors();
+                let cpus = self.session.bpf.sampled_cpus();
                 info!(cpus, "online CPUs changed");
             }
             Err(error) => warn!("cannot sample the CPUs that went online: {error}"),

@@ -29,7 +29,7 @@ impl State<'_> {
         if let Ok(counters) = self.session.bpf.counters() {
             metrics.bpf_counters(&counters);
         }
-        if let Some((runs, nanoseconds)) = self.session.bpf.cost() {
+        if let Some((runs, nanoseconds)) = self.session.bpf.run_stats() {
             metrics.bpf_cost(runs, nanoseconds);
         }
         let totals = self.totals;
@@ -43,7 +43,7 @@ impl State<'_> {
             "profiling_agent_online_cpus",
             "CPUs that are sampled",
             &[],
-            self.session.bpf.processors(),
+            self.session.bpf.sampled_cpus(),
         );
         metrics.counter(
             "profiling_agent_cpu_hotplug_events",

@@ -39,7 +39,7 @@ use self::{
 };
 use crate::{
     aggregate::{About, Aggregator, Filter, Window},
-    bpf::{self, Bpf, Python, decode::decode, record::Record},
+    bpf::{Bpf, InterpreterLocation, LoadOptions, decode::decode, record::Record},
     process::{self, Descendant},
     profile::{self, Profile},
     symbolize::{FrameSymbolizer, NativeSymbolizer, PythonSymbolizer},
@@ -121,7 +121,7 @@ impl Session {
         observer: &mut O,
     ) -> Result<Self> {
         let is_host = matches!(scope, Scope::Host);
-        let bpf = Bpf::load(&bpf::Settings {
+        let bpf = Bpf::load(&LoadOptions {
             period: settings.period,
             hash_seed: random_seed(),
             with_native: settings.native,
@@ -331,7 +331,7 @@ impl Session {
     fn apply<O: Observer>(&mut self, finding: Finding, observer: &mut O) -> Result<()> {
         let pid = finding.process.pid;
         if let Some(interpreter) = finding.interpreter {
-            let python = Python {
+            let python = InterpreterLocation {
                 interpreters_head: interpreter.interpreters_head,
                 gil_holder: interpreter.gil_holder.filter(|_| self.gil),
                 thread_pointer_distance: interpreter.thread_pointer_distance,

@@ -11,18 +11,18 @@ use tokio::task::JoinSet;
 
 use crate::{
     binaries::{
-        executables::{Compilation, Executables, Tables},
-        unwind::Table,
+        executables::{Compilation, Executables, TableSet},
+        unwind::PackedTable,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
     process::Process,
+    python::evaluation_loop,
 };
 
 /// Executables of the targets and their unwind tables.
-#[derive(Default)]
 pub(super) struct UnwindTables {
     code: Executables,
-    tables: Tables,
+    tables: TableSet,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
     /// Processes whose mappings found no room in the map.
@@ -35,6 +35,17 @@ pub(super) enum TableJob {
     Loaded(Result<LoadedTables, bpf::Error>),
 }
 
+impl Default for UnwindTables {
+    fn default() -> Self {
+        Self {
+            code: Executables::default(),
+            tables: TableSet::new(evaluation_loop::ranges),
+            jobs: JoinSet::new(),
+            left_out: HashSet::new(),
+        }
+    }
+}
+
 impl UnwindTables {
     /// The executables of all targets.
     pub(super) fn executables(&self) -> &Executables {
@@ -44,7 +55,7 @@ impl UnwindTables {
     /// Reads the mappings of a process and starts to compile the smaller ones of its new tables.
     pub(super) fn add_process(&mut self, kernel: &mut Bpf, process: &Process) -> Result<()> {
         // One that has exited keeps what it had.
-        let Ok(mappings) = self.code.look(process) else {
+        let Ok(mappings) = self.code.read_mappings(process) else {
             return Ok(());
         };
         let pid = process.pid();
@@ -52,7 +63,7 @@ impl UnwindTables {
             self.left_out.insert(pid);
         }
         for executable in self.code.of_process(pid) {
-            if let Some(job) = self.tables.want_if_small(executable) {
+            if let Some(job) = self.tables.request_if_small(executable) {
                 self.jobs
                     .spawn_blocking(move || TableJob::Compiled(job.run()));
             }
@@ -77,7 +88,7 @@ impl UnwindTables {
         let job = self
             .code
             .get(wanted.executable)
-            .and_then(|executable| self.tables.want(executable));
+            .and_then(|executable| self.tables.request(executable));
         if let Some(job) = job {
             self.jobs
                 .spawn_blocking(move || TableJob::Compiled(job.run()));
@@ -125,12 +136,12 @@ impl UnwindTables {
     pub(super) fn on_event(&mut self, kernel: &mut Bpf, event: &ProcessEvent) {
         match event.kind {
             ProcessEventKind::FORKED => {
-                self.code.share(event.tgid, event.parent);
+                self.code.add_forked(event.tgid, event.parent);
                 kernel.share_mappings(event.tgid, event.parent);
             }
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
-                self.code.forget(event.tgid);
-                kernel.forget_mappings(event.tgid);
+                self.code.remove_process(event.tgid);
+                kernel.remove_mappings(event.tgid);
             }
             _ => {}
         }
@@ -138,7 +149,7 @@ impl UnwindTables {
 }
 
 /// Loads tables into maps of their own.
-fn load(loader: &TableLoader, tables: &[(u32, Table)]) -> Result<LoadedTables, bpf::Error> {
+fn load(loader: &TableLoader, tables: &[(u32, PackedTable)]) -> Result<LoadedTables, bpf::Error> {
     let tables: Vec<_> = tables
         .iter()
         .map(|(index, table)| NewTable {

@@ -15,10 +15,10 @@ use std::{
 use agent_common::record::{ProcessEvent, ProcessEventKind};
 
 use crate::{
-    bpf::MAX_PROCESSES,
     process::{self, Descendant, Process},
     profile,
     python::{self, Detector, Interpreter},
+    targets::MAX_PROCESSES,
 };
 
 /// Pause after the first examination of a process.

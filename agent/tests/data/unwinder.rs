@@ -28,7 +28,7 @@ pub(crate) struct Unwinder {
     code: executables::Executables,
     rules: Rules,
     /// By the index of the table; [`None`] for a file that has none.
-    tables: HashMap<u32, Option<unwind::Table>>,
+    tables: HashMap<u32, Option<unwind::PackedTable>>,
     /// The functions of files, by the number of the file.
     functions: HashMap<u32, Vec<Range<u64>>>,
     walk: Box<NativeWalk>,
@@ -58,7 +58,7 @@ pub(crate) struct Frame {
 impl Unwinder {
     /// Looks at what a process has mapped.
     pub(crate) fn look(&mut self, process: &Process) -> Vec<Mapping> {
-        let mappings = self.code.look(process).unwrap();
+        let mappings = self.code.read_mappings(process).unwrap();
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
                 let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
@@ -175,7 +175,7 @@ impl Unwinder {
 struct Known<'a> {
     mappings: &'a [Mapping],
     rules: &'a Rules,
-    tables: &'a HashMap<u32, Option<unwind::Table>>,
+    tables: &'a HashMap<u32, Option<unwind::PackedTable>>,
     /// The address that was looked up last, and what was found.
     address: u64,
     place: Place,

@@ -1,20 +1,21 @@
-//! The code that the kernel puts into every process (vDSO), as a file.
+//! The vDSO as a file.
 //!
-//! It is the same in all processes with the same instruction set, so that of the agent will do.
+//! The kernel maps the same vDSO into all processes of an instruction set: it is read from the
+//! agent's own memory.
 
 use std::{fs::File, io, os::unix::fs::FileExt as _};
 
-/// Its name among a process's mappings.
+/// Its name in `/proc/PID/maps`.
 const NAME: &[u8] = b"[vdso]";
 
-/// Most bytes of it; it has a few pages.
+/// Most bytes that are read; it has a few pages.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The bytes of it, an ELF file.
+/// Its bytes, an ELF file.
 ///
 /// # Errors
 ///
-/// When there is none or it cannot be read.
+/// When there is no vDSO or it cannot be read.
 pub(super) fn read() -> io::Result<Vec<u8>> {
     let maps = std::fs::read("/proc/self/maps")?;
     let line = maps

@@ -64,7 +64,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
          Interpreter\n\
          \x20 build       for debugging, with the global lock\n\
          It cannot be profiled:\n\
-         \x20 - agent runs in a PID namespace of its own and cannot tell which process is meant: \
+         \x20 - agent runs in a PID namespace of its own and cannot resolve the host's process ids: \
          run it on the host, or with `--pid=host` (Docker, podman) or `hostPID: true` \
          (Kubernetes)\n\
          But it has started process 1235, which runs CPython 3.9: try --pid 1235\n"

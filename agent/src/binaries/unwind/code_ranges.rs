@@ -1,4 +1,4 @@
-//! Where a file has code.
+//! The executable address ranges of a file.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use agent_common::unwind::PAGE_BYTES;
 
 use crate::binaries::elf::Segments;
 
-/// The parts of a file that may be executed, and from where addresses in them are counted.
+/// The executable address ranges of a file, and the base of distances.
 #[derive(Clone, Debug)]
-pub(super) struct Code {
+pub(super) struct CodeRanges {
     ranges: Vec<Range<u64>>,
     /// A multiple of [`PAGE_BYTES`].
     base: u64,
 }
 
-impl Code {
+impl CodeRanges {
     pub(super) fn of(segments: &Segments) -> Self {
         let ranges: Vec<_> = segments.code().filter(|range| !range.is_empty()).collect();
         let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
@@ -24,18 +24,19 @@ impl Code {
         }
     }
 
-    /// From where distances are counted.
+    /// The address that distances are relative to.
     pub(super) fn base(&self) -> u64 {
         self.base
     }
 
-    /// How far an address is from the base. Code does not reach further than 4 GiB, since
-    /// instructions cannot either.
+    /// The distance of an address from the base, less than 4 GiB: instructions do not reach
+    /// further either.
     pub(super) fn distance(&self, address: u64) -> Option<u32> {
         address.checked_sub(self.base)?.try_into().ok()
     }
 
-    /// The part of these addresses that is code, if the first is.
+    /// The distances of these addresses up to the end of the code range that contains the first;
+    /// [`None`] where none does.
     pub(super) fn distances(&self, start: u64, bytes: u64) -> Option<Range<u32>> {
         let code = self.ranges.iter().find(|range| range.contains(&start))?;
         let end = start.saturating_add(bytes).min(code.end);

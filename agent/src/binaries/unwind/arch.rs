@@ -1,27 +1,27 @@
-//! The registers that matter, by DWARF's numbers.
+//! Registers of the supported architectures, by their DWARF numbers.
 
 use gimli::{Register, Vendor};
 use goblin::elf::header::{EM_AARCH64, EM_X86_64};
 
-/// A kind of machine.
+/// What unwinding needs of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(super) struct Arch {
     pub(super) stack_pointer: Register,
     pub(super) frame_pointer: Register,
-    /// The one that counts as the base of frames besides, if any.
+    /// The second register that frames are relative to, if any.
     pub(super) base: Option<Register>,
     pub(super) return_address: Register,
-    /// What stands for the address of the instruction in procedure linkage tables, if any.
+    /// The instruction pointer in expressions of procedure linkage tables, if any.
     pub(super) instruction_pointer: Option<Register>,
-    /// The general registers are those below.
+    /// Numbers of general-purpose registers are less than this.
     general: u16,
-    /// Whether a call leaves the return address in its register, not on the stack.
+    /// Whether calls store the return address in a register, not on the stack.
     pub(super) has_link_register: bool,
-    /// Whose instructions are understood besides the common ones.
+    /// Vendor of additional call-frame instructions.
     pub(super) vendor: Vendor,
 }
 
-const X86_64: Machine = Machine {
+const X86_64: Arch = Arch {
     stack_pointer: gimli::X86_64::RSP,
     frame_pointer: gimli::X86_64::RBP,
     base: Some(gimli::X86_64::RBX),
@@ -32,7 +32,7 @@ const X86_64: Machine = Machine {
     vendor: Vendor::Default,
 };
 
-const AARCH64: Machine = Machine {
+const AARCH64: Arch = Arch {
     stack_pointer: gimli::AArch64::SP,
     frame_pointer: gimli::AArch64::X29,
     base: None,
@@ -43,8 +43,8 @@ const AARCH64: Machine = Machine {
     vendor: Vendor::AArch64,
 };
 
-impl Machine {
-    /// The machine of an ELF header, if it is one that is known.
+impl Arch {
+    /// The architecture of an ELF header's `e_machine`, if it is supported.
     pub(super) const fn of(machine: u16) -> Option<Self> {
         match machine {
             EM_X86_64 => Some(X86_64),
@@ -53,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// The number of a general register.
+    /// The number of a general-purpose register.
     pub(super) fn general(&self, register: Register) -> Option<u8> {
         u8::try_from(register.0)
             .ok()
