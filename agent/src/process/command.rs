@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::file_name;
+use super::path::file_name;
 
 /// Most bytes of a command line that are read.
 pub(super) const MAX_BYTES: usize = 64 << 10;

@@ -18,7 +18,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{OpenError, maps::Mapping};
+use super::{error::OpenError, maps::Mapping};
 
 /// Refers to a file without opening it.
 const REFERENCE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);

@@ -15,6 +15,7 @@ mod getter;
 mod image;
 pub mod inspect;
 mod jumps;
+mod layout_sizes;
 pub mod layouts;
 pub mod line_table;
 pub mod remote;

@@ -5,7 +5,7 @@
 //! `RUNTIME-ID`, and a pod `podUID`. A containerd that was told one driver by a kubelet that uses
 //! the other creates `SLICE:RUNTIME:ID`.
 
-use super::{Container, PodReference, QualityOfService, Runtime};
+use super::container::{Container, PodReference, QualityOfService, Runtime};
 
 /// Digits of a container's id.
 const ID_DIGITS: usize = 64;

@@ -1,4 +1,4 @@
-use super::{Cgroup, QualityOfService, Runtime};
+use super::{Cgroup, Runtime, container::QualityOfService};
 use proptest::prelude::{any, proptest};
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
@@ -265,6 +265,6 @@ proptest! {
         path in r"(/(\.\.|pod|lxc|docker-|machine.slice|machine-|systemd-nspawn@|kubepods-pod|[:.é\\x-]|[0-9a-f_]{36}|[0-9a-f]{64}|\.scope|\.service|\.slice){0,5}){0,6}",
     ) {
         let cgroup = unified(&path);
-        assert!(cgroup.containers.len() <= super::MAX_DEPTH);
+        assert!(cgroup.containers.len() <= super::membership::MAX_DEPTH);
     }
 }

@@ -14,7 +14,7 @@ use gimli::{
     DwarfSections, EndianSlice, LittleEndian, Reader as _, SectionId, Unit, UnitOffset,
 };
 
-use super::Error;
+use super::error::Error;
 use crate::binaries::elf::{self, Elf, Source};
 
 /// Most bytes of all sections together, decompressed; those of CPython have 40 MB.

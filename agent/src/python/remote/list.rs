@@ -8,7 +8,7 @@ use agent_common::{
     thread::ThreadState,
 };
 
-use super::{Target, Unreadable};
+use super::{error::Unreadable, target::Target};
 
 /// A thread's `pthread_self()` and its states, that in the newest interpreter first.
 pub(super) type Thread = (u64, Vec<ThreadState>);

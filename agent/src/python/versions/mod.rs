@@ -14,9 +14,10 @@
 //! 3. One row in `xtask/src/interpreters/catalog.rs`, which says where the tests get it from, and
 //!    one recorded image: `AGENT_BLESS=1 cargo test --test images` records it.
 //!
-//! What no version had before is a capability: a field of [`Layout`] that is absent in all
+//! What no version had before is a capability: a field of [`Layout`](agent_common::layout::Layout) that is absent in all
 //! others, never a version that the kernel half compares.
 
+mod series;
 mod v2_7;
 mod v3_10;
 mod v3_11;
@@ -29,26 +30,9 @@ mod v3_7;
 mod v3_8;
 mod v3_9;
 
-use agent_common::layout::{ABSENT, CodeLayout, FrameLayout, Layout, TextLayout, ThreadLayout};
+pub use series::Series;
 
-use super::{debug_offsets::Positions, version::Version};
-
-/// What is known about a series of CPython.
-#[derive(Debug)]
-pub struct Series {
-    /// The first number of its versions.
-    pub major: u8,
-    /// The second number.
-    pub minor: u8,
-    /// Where its fields are.
-    pub layout: Layout,
-    /// Where they are in builds without a global lock, where there are such.
-    pub free_threaded: Option<Layout>,
-    /// Sizes of `_PyRuntime` that were seen in its releases.
-    pub runtime_bytes: &'static [u64],
-    /// Where `_Py_DebugOffsets` has what, where there is one.
-    pub debug_offsets: Option<Positions>,
-}
+use super::version::Version;
 
 /// The supported series, oldest first.
 pub static SUPPORTED: &[Series] = &[
@@ -64,14 +48,6 @@ pub static SUPPORTED: &[Series] = &[
     v3_14::SERIES,
     v3_15::SERIES,
 ];
-
-impl Series {
-    /// Its version, as far as one is common to its releases.
-    #[must_use]
-    pub const fn version(&self) -> Version {
-        Version::of_series(self.major, self.minor)
-    }
-}
 
 /// The supported versions, for messages.
 #[must_use]
@@ -101,76 +77,13 @@ pub(super) fn nearest_series(version: Version) -> Option<&'static Series> {
     }
 }
 
-/// Multiple of eight bytes that holds pointers at `words` and smaller fields that end at `ends`.
-/// Absent fields take nothing.
-fn covering(words: &[u16], ends: &[u16]) -> u16 {
-    let words = words
-        .iter()
-        .filter(|&&offset| offset != ABSENT)
-        .map(|offset| offset.saturating_add(8));
-    let last = words.chain(ends.iter().copied()).max().unwrap_or(0);
-    last.saturating_add(7) & !7
-}
-
-/// The end of a field of `bytes` bytes; 0 when it is absent.
-fn end(offset: u16, bytes: u16) -> u16 {
-    if offset == ABSENT {
-        0
-    } else {
-        offset.saturating_add(bytes)
-    }
-}
-
-/// What [`ThreadLayout::bytes`] has to be.
-pub(super) fn thread_bytes(thread: &ThreadLayout) -> u16 {
-    let words = [
-        thread.previous,
-        thread.next,
-        thread.interpreter,
-        thread.thread_id,
-        thread.frame,
-        thread.datastack_chunk,
-        thread.datastack_top,
-    ];
-    covering(&words, &[end(thread.attached, 4)])
-}
-
-/// What [`FrameLayout::bytes`] has to be.
-pub(super) fn frame_bytes(frame: &FrameLayout) -> u16 {
-    use agent_common::layout::InstructionStyle;
-
-    let instruction = if frame.instruction_style == InstructionStyle::POINTER {
-        8
-    } else {
-        4
-    };
-    covering(
-        &[frame.previous, frame.code],
-        &[
-            end(frame.instruction, instruction),
-            end(frame.owner, 1),
-            end(frame.bytecode_copy, 4),
-        ],
-    )
-}
-
-/// What [`CodeLayout::bytes`] has to be.
-pub(super) fn code_bytes(code: &CodeLayout) -> u16 {
-    covering(
-        &[code.file, code.name, code.line_table],
-        &[end(code.first_line, 4), end(code.first_traceable, 4)],
-    )
-}
-
-/// What [`TextLayout::bytes`] has to be.
-pub(super) fn text_bytes(text: &TextLayout) -> u16 {
-    covering(&[text.length], &[end(text.state, 4)])
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{SUPPORTED, code_bytes, frame_bytes, series_of, text_bytes, thread_bytes};
-    use crate::python::version::Version;
+    use super::{SUPPORTED, series_of};
+    use crate::python::{
+        layout_sizes::{code_bytes, frame_bytes, text_bytes, thread_bytes},
+        version::Version,
+    };
     use agent_common::limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES};
 
     #[test]

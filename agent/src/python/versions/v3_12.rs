@@ -6,7 +6,7 @@ use agent_common::layout::{
     ThreadLayout,
 };
 
-use super::Series;
+use super::series::Series;
 
 /// The row of this series.
 pub(super) const SERIES: Series = Series {

@@ -6,7 +6,7 @@ use agent_common::layout::{
     ThreadLayout,
 };
 
-use super::Series;
+use super::series::Series;
 use crate::python::debug_offsets::{
     CodePositions, FramePositions, InterpreterPositions, Positions, RuntimePositions,
     TextPositions, ThreadPositions,
