@@ -77,11 +77,13 @@ pub struct Candidate {
 pub struct Detector {
     sources: Sources,
     files: Files,
+    #[cfg(feature = "testing")]
     files_read: u64,
 }
 
 impl Detector {
     /// One that only uses some of the sources of layouts.
+    #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_sources(sources: Sources) -> Self {
         Self {
@@ -91,6 +93,7 @@ impl Detector {
     }
 
     /// How many files it has looked into so far.
+    #[cfg(feature = "testing")]
     #[must_use]
     pub fn files_read(&self) -> u64 {
         self.files_read
@@ -162,7 +165,10 @@ impl Detector {
             path: file.path.to_owned(),
             source,
         })?;
-        self.files_read += 1;
+        #[cfg(feature = "testing")]
+        {
+            self.files_read += 1;
+        }
         let debug_files = DebugFiles::of(process, file.path);
         let facts = Facts::read(opened, file.path, effort, self.sources, debug_files)?;
         Ok(self.files.insert(identity, effort, facts))
