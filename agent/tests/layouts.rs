@@ -13,7 +13,7 @@ use agent::testing::{
     process::Process,
     python::{
         Detector, Error, Interpreter,
-        layouts::{LayoutSource, Sources},
+        layouts::{LayoutSource, LayoutSources},
         versions::series_of,
     },
 };
@@ -21,26 +21,26 @@ use agent_common::layout::Layout;
 use xtask::interpreters;
 
 /// Each source alone.
-const ALONE: [(LayoutSource, Sources); 3] = [
+const ALONE: [(LayoutSource, LayoutSources); 3] = [
     (
         LayoutSource::DebugOffsets,
-        Sources {
+        LayoutSources {
             debug_offsets: true,
-            ..Sources::NONE
+            ..LayoutSources::NONE
         },
     ),
     (
         LayoutSource::Table,
-        Sources {
+        LayoutSources {
             table: true,
-            ..Sources::NONE
+            ..LayoutSources::NONE
         },
     ),
     (
         LayoutSource::Dwarf,
-        Sources {
+        LayoutSources {
             dwarf: true,
-            ..Sources::NONE
+            ..LayoutSources::NONE
         },
     ),
 ];

@@ -23,20 +23,20 @@ pub enum Error {
         tgid: u32,
     },
     /// It has ended and waits for its parent.
-    #[error("process {pid} ({name}) has ended and only waits for its parent to notice")]
+    #[error("process {pid} ({comm}) has ended and only waits for its parent to notice")]
     Ended {
         /// What was asked for.
         pid: u32,
-        /// Its name.
-        name: String,
+        /// Its name in the kernel (`comm`).
+        comm: String,
     },
     /// It runs in the kernel only.
-    #[error("process {pid} ({name}) is a thread of the kernel and runs no program")]
+    #[error("process {pid} ({comm}) is a thread of the kernel and runs no program")]
     KernelThread {
         /// What was asked for.
         pid: u32,
-        /// Its name.
-        name: String,
+        /// Its name in the kernel (`comm`).
+        comm: String,
     },
     /// It has ended or started another program in the meantime.
     #[error("process {pid} has ended or started another program while it was looked at; try again")]

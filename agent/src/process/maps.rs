@@ -97,7 +97,7 @@ impl MappedFile {
         if id.inode == 0 || name.first() != Some(&b'/') {
             return None;
         }
-        let (path, is_deleted) = without_mark(name);
+        let (path, is_deleted) = strip_deleted(name);
         Some(Self {
             id,
             path: OsString::from_vec(unescape(path)).into(),
@@ -115,7 +115,7 @@ pub fn parse(text: &[u8]) -> Vec<Mapping> {
 }
 
 /// A path without the mark of a removed file, and whether it had one.
-pub(super) fn without_mark(path: &[u8]) -> (&[u8], bool) {
+pub(super) fn strip_deleted(path: &[u8]) -> (&[u8], bool) {
     path.strip_suffix(DELETED)
         .map_or((path, false), |path| (path, true))
 }

@@ -24,7 +24,7 @@ pub struct Memory(File);
 
 /// Why memory was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum MemoryReadError {
     /// The process has ended or runs another program.
     Gone,
     /// Nothing is there.
@@ -44,16 +44,16 @@ impl Memory {
     /// # Errors
     ///
     /// When not all of it could be read.
-    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Unread> {
+    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), MemoryReadError> {
         // Files end in the middle of what numbers can express.
         if i64::try_from(address.saturating_add(into.len() as u64)).is_err() {
-            return Err(Unread::Unmapped);
+            return Err(MemoryReadError::Unmapped);
         }
         self.0
             .read_exact_at(into, address)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof if !self.is_alive() => Unread::Gone,
-                _ => Unread::Unmapped,
+                io::ErrorKind::UnexpectedEof if !self.is_alive() => MemoryReadError::Gone,
+                _ => MemoryReadError::Unmapped,
             })
     }
 
@@ -62,7 +62,7 @@ impl Memory {
     /// # Errors
     ///
     /// When it could not be read.
-    pub fn word(&self, address: u64) -> Result<u64, Unread> {
+    pub fn word(&self, address: u64) -> Result<u64, MemoryReadError> {
         let mut word = [0; 8];
         self.read(address, &mut word)?;
         Ok(u64::from_le_bytes(word))
@@ -79,7 +79,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::Unread;
+    use super::MemoryReadError;
     use crate::process::Process;
     use std::process::{Command, Stdio, id};
 
@@ -90,7 +90,11 @@ mod tests {
         let value = std::hint::black_box(0x1234_5678_9abc_def0_u64);
         assert_eq!(memory.word((&raw const value) as u64), Ok(value));
         for address in [0, 8, u64::MAX, u64::MAX - 7, i64::MAX.cast_unsigned() - 7] {
-            assert_eq!(memory.word(address), Err(Unread::Unmapped), "{address:#x}");
+            assert_eq!(
+                memory.word(address),
+                Err(MemoryReadError::Unmapped),
+                "{address:#x}"
+            );
         }
         assert!(memory.is_alive());
     }
@@ -116,7 +120,7 @@ mod tests {
         while memory.is_alive() {
             std::thread::yield_now();
         }
-        assert_eq!(memory.word(start), Err(Unread::Gone));
+        assert_eq!(memory.word(start), Err(MemoryReadError::Gone));
         assert!(!process.is_same_program());
         child.kill().unwrap();
         child.wait().unwrap();

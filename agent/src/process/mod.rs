@@ -7,10 +7,10 @@
 //! reading; nothing is read without a bound.
 
 pub mod cgroup;
-mod command;
+mod command_line;
 mod environment;
 mod error;
-mod fetch;
+mod fault_in;
 mod files;
 pub mod maps;
 mod memory;
@@ -19,7 +19,7 @@ mod procfs;
 mod tree;
 
 pub use error::{Error, OpenError};
-pub use fetch::fetch;
+pub use fault_in::fault_in;
 pub use files::{FileIdentity, open_on_host};
 pub use memory::Memory;
 pub use path::file_name;

@@ -15,7 +15,7 @@ use rustix::{
 
 use super::{
     cgroup::Cgroup,
-    command::{self, CommandLine},
+    command_line::{self, CommandLine},
     environment,
     error::{Error, OpenError},
     files::{self, FileIdentity},
@@ -34,7 +34,7 @@ const SMALL_BYTES: usize = 64 << 10;
 pub struct Process {
     pid: u32,
     directory: OwnedFd,
-    name: String,
+    comm: String,
     executable: PathBuf,
     namespace_pids: Vec<u32>,
     parent: Option<u32>,
@@ -56,30 +56,30 @@ impl Process {
         // noticed.
         let memory = Memory::open(&directory);
         let status = read(&directory, pid, "status", SMALL_BYTES)?;
-        let name = read(&directory, pid, "comm", SMALL_BYTES)?;
-        let name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
+        let comm = read(&directory, pid, "comm", SMALL_BYTES)?;
+        let comm = String::from_utf8_lossy(comm.trim_ascii_end()).into_owned();
         match number(&status, "Tgid:") {
             Some(tgid) if tgid != pid => return Err(Error::Thread { pid, tgid }),
             _ => {}
         }
         let state = value(&status, "State:").and_then(<[u8]>::first);
         if matches!(state, Some(b'Z' | b'X')) {
-            return Err(Error::Ended { pid, name });
+            return Err(Error::Ended { pid, comm });
         }
         let link = match fs::readlinkat(&directory, "exe", Vec::new()) {
             Ok(link) => link.into_bytes(),
             Err(Errno::NOENT) if is_kernel_thread(&read(&directory, pid, "stat", SMALL_BYTES)?) => {
-                return Err(Error::KernelThread { pid, name });
+                return Err(Error::KernelThread { pid, comm });
             }
             // Its memory goes before its state changes.
-            Err(Errno::NOENT) => return Err(Error::Ended { pid, name }),
+            Err(Errno::NOENT) => return Err(Error::Ended { pid, comm }),
             Err(errno) => return Err(Error::new(pid, "exe", errno)),
         };
-        let (executable, _) = maps::without_mark(&link);
+        let (executable, _) = maps::strip_deleted(&link);
         Ok(Self {
             pid,
             directory,
-            name,
+            comm,
             executable: OsString::from_vec(executable.to_vec()).into(),
             namespace_pids: numbers(&status, "NSpid:"),
             parent: number(&status, "PPid:"),
@@ -115,8 +115,8 @@ impl Process {
 
     /// The kernel's name of it (`comm`), at most 15 bytes.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn comm(&self) -> &str {
+        &self.comm
     }
 
     /// Path of its executable when it was started.
@@ -143,7 +143,7 @@ impl Process {
     pub fn command_line(&self) -> Result<CommandLine, Error> {
         let mut text = Vec::new();
         let file = open(&self.directory, self.pid, "cmdline")?;
-        file.take(command::MAX_BYTES as u64)
+        file.take(command_line::MAX_BYTES as u64)
             .read_to_end(&mut text)
             .map_err(|source| Error::from_read(self.pid, "cmdline", source))?;
         Ok(CommandLine::new(text))
@@ -307,7 +307,7 @@ mod tests {
         let process = Process::open(id()).unwrap();
         assert_eq!(process.pid(), id());
         assert_eq!(process.executable(), std::env::current_exe().unwrap());
-        assert!(!process.name().is_empty());
+        assert!(!process.comm().is_empty());
         assert_eq!(process.namespace_pids().first(), Some(&id()));
         let mappings = process.mappings().unwrap();
         assert!(mappings.is_sorted_by_key(|mapping| mapping.start));

@@ -10,9 +10,9 @@ use agent_common::layout::Layout;
 
 use super::{
     error::Error,
-    files::{Contents, Facts, Files},
-    inspect::{Build, Effort, Flavour, Unsupported},
-    layouts::{LayoutSource, PassedOver, Sources},
+    file_cache::{FileCache, FileContents, InspectedFile},
+    inspect::{Flavour, InterpreterBuild, SymbolScope, UnsupportedInterpreter},
+    layouts::{LayoutSource, LayoutSources, RejectedSource},
     thread_pointer,
     version::Version,
 };
@@ -49,16 +49,16 @@ pub struct Interpreter {
     /// How that is known.
     pub layout_source: LayoutSource,
     /// Better sources that could not be used.
-    pub passed_over: Vec<PassedOver>,
+    pub rejected_sources: Vec<RejectedSource>,
     /// The files that are mapped executable, the executable first.
     pub images: Arc<[profile::Image]>,
     /// Other interpreters that are loaded, those that are in use first.
-    pub others: Vec<Candidate>,
+    pub others: Vec<OtherInterpreter>,
 }
 
 /// A loaded interpreter.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct OtherInterpreter {
     /// The file that contains it.
     pub image: PathBuf,
     /// Its version.
@@ -75,8 +75,8 @@ pub struct Candidate {
 /// identity.
 #[derive(Debug, Default)]
 pub struct Detector {
-    sources: Sources,
-    files: Files,
+    sources: LayoutSources,
+    files: FileCache,
     #[cfg(feature = "testing")]
     files_read: u64,
 }
@@ -85,7 +85,7 @@ impl Detector {
     /// One that only uses some of the sources of layouts.
     #[cfg(feature = "testing")]
     #[must_use]
-    pub fn with_sources(sources: Sources) -> Self {
+    pub fn with_sources(sources: LayoutSources) -> Self {
         Self {
             sources,
             ..Self::default()
@@ -149,14 +149,18 @@ impl Detector {
     }
 
     /// What a file says, remembered or read.
-    fn facts(&mut self, process: &Process, file: &File) -> Result<Arc<Facts>, OpenError> {
+    fn facts(
+        &mut self,
+        process: &Process,
+        file: &ExecutableFile,
+    ) -> Result<Arc<InspectedFile>, OpenError> {
         let mapping = file.mappings.first().ok_or(OpenError::Anonymous)?;
-        let effort = match file.rank {
-            Rank::Other => Effort::Exported,
-            Rank::Executable | Rank::PythonLibrary => Effort::All,
+        let scope = match file.rank {
+            Rank::Other => SymbolScope::Exported,
+            Rank::Executable | Rank::PythonLibrary => SymbolScope::All,
         };
         let identity = process.identify_mapped(mapping)?;
-        if let Some(facts) = self.files.get(identity, effort) {
+        if let Some(facts) = self.files.get(identity, scope) {
             return Ok(facts);
         }
         let opened = process.open_mapped(mapping)?;
@@ -170,8 +174,8 @@ impl Detector {
             self.files_read += 1;
         }
         let debug_files = DebugFiles::of(process, file.path);
-        let facts = Facts::read(opened, file.path, effort, self.sources, debug_files)?;
-        Ok(self.files.insert(identity, effort, facts))
+        let facts = InspectedFile::read(opened, file.path, scope, self.sources, debug_files)?;
+        Ok(self.files.insert(identity, scope, facts))
     }
 }
 
@@ -184,7 +188,7 @@ enum Rank {
 }
 
 /// A file that is mapped executable.
-struct File<'a> {
+struct ExecutableFile<'a> {
     id: FileId,
     path: &'a Path,
     rank: Rank,
@@ -193,8 +197,8 @@ struct File<'a> {
 }
 
 /// The files that are mapped executable, by ascending address.
-fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>> {
-    let mut files: Vec<File> = Vec::new();
+fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<ExecutableFile<'a>> {
+    let mut files: Vec<ExecutableFile> = Vec::new();
     for mapping in mappings {
         let Some(mapped) = &mapping.file else {
             continue;
@@ -213,7 +217,7 @@ fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>>
         } else {
             Rank::Other
         };
-        files.push(File {
+        files.push(ExecutableFile {
             id: mapped.id,
             path: &mapped.path,
             rank,
@@ -224,9 +228,9 @@ fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>>
 }
 
 /// A place at which an interpreter is loaded.
-struct Loaded {
+struct LoadedImage {
     image: PathBuf,
-    facts: Arc<Facts>,
+    facts: Arc<InspectedFile>,
     bias: u64,
     is_initialised: Option<bool>,
 }
@@ -235,8 +239,8 @@ struct Loaded {
 struct Search<'a> {
     process: &'a Process,
     mappings: &'a [Mapping],
-    candidates: Vec<Loaded>,
-    unsupported: Option<(PathBuf, Unsupported)>,
+    candidates: Vec<LoadedImage>,
+    unsupported: Option<(PathBuf, UnsupportedInterpreter)>,
     not_loaded: Option<PathBuf>,
     not_64_bit: Option<PathBuf>,
     /// Of the C library.
@@ -247,24 +251,24 @@ struct Search<'a> {
     first_unread: Option<OpenError>,
 }
 
-impl Loaded {
-    fn candidate(&self) -> Option<(Candidate, &Build, u64)> {
-        let Contents::Python { build, .. } = &self.facts.contents else {
+impl LoadedImage {
+    fn interpreter(&self) -> Option<(OtherInterpreter, &InterpreterBuild, u64)> {
+        let FileContents::Python { build, .. } = &self.facts.contents else {
             return None;
         };
-        let candidate = Candidate {
+        let interpreter = OtherInterpreter {
             image: self.image.clone(),
             version: build.version,
             interpreters_head: build.interpreters_head.wrapping_add(self.bias),
             is_initialised: self.is_initialised,
         };
-        Some((candidate, build, self.bias))
+        Some((interpreter, build, self.bias))
     }
 }
 
 impl Search<'_> {
     /// Takes what a file says.
-    fn take(&mut self, file: &File, facts: Result<Arc<Facts>, OpenError>) {
+    fn take(&mut self, file: &ExecutableFile, facts: Result<Arc<InspectedFile>, OpenError>) {
         let facts = match facts {
             Ok(facts) => facts,
             Err(why) => {
@@ -277,23 +281,29 @@ impl Search<'_> {
             .thread_descriptor_bytes
             .or(facts.thread_descriptor_bytes);
         match &facts.contents {
-            Contents::Other => {}
-            Contents::OtherClass => {
+            FileContents::Other => {}
+            FileContents::OtherClass => {
                 if file.rank == Rank::Executable {
                     self.not_64_bit = Some(file.path.to_owned());
                 }
             }
-            Contents::Unsupported(found) => {
+            FileContents::Unsupported(found) => {
                 self.unsupported
                     .get_or_insert_with(|| (file.path.to_owned(), found.clone()));
             }
-            Contents::Python { build, segments } => self.locate(file, &facts, build, segments),
+            FileContents::Python { build, segments } => self.locate(file, &facts, build, segments),
         }
     }
 
     /// Finds the places at which the file's interpreter is loaded; a library can be loaded more
     /// than once.
-    fn locate(&mut self, file: &File, facts: &Arc<Facts>, build: &Build, segments: &Segments) {
+    fn locate(
+        &mut self,
+        file: &ExecutableFile,
+        facts: &Arc<InspectedFile>,
+        build: &InterpreterBuild,
+        segments: &Segments,
+    ) {
         let biases: BTreeSet<u64> = file
             .mappings
             .iter()
@@ -314,7 +324,7 @@ impl Search<'_> {
             if is_loaded {
                 let memory = self.process.memory();
                 let newest = memory.ok().and_then(|memory| memory.word(head).ok());
-                self.candidates.push(Loaded {
+                self.candidates.push(LoadedImage {
                     image: file.path.to_owned(),
                     facts: Arc::clone(facts),
                     bias,
@@ -333,7 +343,7 @@ impl Search<'_> {
         let mut candidates = self.candidates;
         candidates.sort_by_key(|loaded| loaded.is_initialised != Some(true));
         let machine = candidates.first().map_or(0, |first| first.facts.machine);
-        let mut candidates = candidates.iter().filter_map(Loaded::candidate);
+        let mut candidates = candidates.iter().filter_map(LoadedImage::interpreter);
         if let Some((first, build, bias)) = candidates.next() {
             return Ok(Interpreter {
                 version: first.version,
@@ -348,9 +358,9 @@ impl Search<'_> {
                 is_initialised: first.is_initialised,
                 layout: build.layout,
                 layout_source: build.layout_source,
-                passed_over: build.passed_over.clone(),
+                rejected_sources: build.rejected_sources.clone(),
                 images: images.into(),
-                others: candidates.map(|(candidate, _, _)| candidate).collect(),
+                others: candidates.map(|(other, _, _)| other).collect(),
             });
         }
         Err(if let Some((image, found)) = self.unsupported {

@@ -8,7 +8,7 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    inspect::{Reason, Unsupported},
+    inspect::{UnsupportedInterpreter, UnsupportedReason},
     versions::supported_range,
 };
 use crate::process;
@@ -66,7 +66,7 @@ pub enum Error {
         /// The file that contains the interpreter.
         image: PathBuf,
         /// What it is.
-        found: Unsupported,
+        found: UnsupportedInterpreter,
     },
     /// It runs Python, but its data is not where the file says.
     #[error(
@@ -95,7 +95,7 @@ pub enum Error {
 
 impl Error {
     /// The process runs Python in `image` of a kind that is not supported.
-    pub(super) fn unsupported(pid: u32, image: &Path, found: Unsupported) -> Self {
+    pub(super) fn unsupported(pid: u32, image: &Path, found: UnsupportedInterpreter) -> Self {
         Self::Unsupported {
             pid,
             image: image.to_owned(),
@@ -105,19 +105,22 @@ impl Error {
 }
 
 /// What an interpreter is called.
-struct Described<'a>(&'a Unsupported);
+struct Described<'a>(&'a UnsupportedInterpreter);
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unsupported {
+        let UnsupportedInterpreter {
             version, reason, ..
         } = self.0;
         formatter.write_str(match reason {
-            Reason::FreeThreaded => "a free-threaded build of ",
-            Reason::Debug => "a debug build of ",
-            Reason::Preview => "a preview of ",
-            Reason::RuntimeSize { .. } => "an unusual build of ",
-            Reason::Version | Reason::NewVersion | Reason::Head | Reason::SwitchedOff => "",
+            UnsupportedReason::FreeThreaded => "a free-threaded build of ",
+            UnsupportedReason::Debug => "a debug build of ",
+            UnsupportedReason::Preview => "a preview of ",
+            UnsupportedReason::RuntimeSize { .. } => "an unusual build of ",
+            UnsupportedReason::Version
+            | UnsupportedReason::NewVersion
+            | UnsupportedReason::Head
+            | UnsupportedReason::SwitchedOff => "",
         })?;
         match version {
             Some(version) => write!(formatter, "Python {version}"),
@@ -127,27 +130,27 @@ impl fmt::Display for Described<'_> {
 }
 
 /// The end of the sentence about what is supported.
-struct Hint<'a>(&'a Unsupported);
+struct Hint<'a>(&'a UnsupportedInterpreter);
 
 impl fmt::Display for Hint<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.reason {
-            Reason::Version => formatter.write_str("are"),
-            Reason::NewVersion => write!(formatter, "are; {SYMBOLS}"),
-            Reason::FreeThreaded => formatter.write_str("with the global lock are"),
-            Reason::Debug => write!(formatter, "are when built for release; {SYMBOLS}"),
-            Reason::Preview => write!(
+            UnsupportedReason::Version => formatter.write_str("are"),
+            UnsupportedReason::NewVersion => write!(formatter, "are; {SYMBOLS}"),
+            UnsupportedReason::FreeThreaded => formatter.write_str("with the global lock are"),
+            UnsupportedReason::Debug => write!(formatter, "are when built for release; {SYMBOLS}"),
+            UnsupportedReason::Preview => write!(
                 formatter,
                 "are from the first release candidate on; {SYMBOLS}"
             ),
-            Reason::RuntimeSize { bytes } => write!(
+            UnsupportedReason::RuntimeSize { bytes } => write!(
                 formatter,
                 "are, but none has a _PyRuntime of {bytes} bytes; {SYMBOLS}"
             ),
-            Reason::Head => formatter.write_str(
+            UnsupportedReason::Head => formatter.write_str(
                 "are, but this one exports no PyInterpreterState_Head that is understood",
             ),
-            Reason::SwitchedOff => {
+            UnsupportedReason::SwitchedOff => {
                 formatter.write_str("are, but the sources of its layout are switched off")
             }
         }
@@ -164,7 +167,7 @@ mod tests {
     use crate::{
         process::OpenError,
         python::{
-            inspect::{Flavour, Reason, Unsupported},
+            inspect::{Flavour, UnsupportedInterpreter, UnsupportedReason},
             version::Version,
         },
     };
@@ -203,26 +206,26 @@ mod tests {
         );
         assert!(unreadable(2).to_string().ends_with("(os error 2)"));
         let unsupported = |literal: &str, reason| {
-            let found = Unsupported {
+            let found = UnsupportedInterpreter {
                 version: Version::from_literal(literal),
                 flavour: Flavour::default(),
                 reason,
-                passed_over: Vec::new(),
+                rejected_sources: Vec::new(),
             };
             Error::unsupported(12, Path::new("/opt/python"), found).to_string()
         };
         assert_eq!(
-            unsupported("3.5.10", Reason::Version),
+            unsupported("3.5.10", UnsupportedReason::Version),
             "process 12 runs Python 3.5.10 (/opt/python), which is not supported; CPython 2.7 and \
              3.6 to 3.15 are"
         );
         assert_eq!(
-            unsupported("3.13.0", Reason::FreeThreaded),
+            unsupported("3.13.0", UnsupportedReason::FreeThreaded),
             "process 12 runs a free-threaded build of Python 3.13.0 (/opt/python), which is not \
              supported; CPython 2.7 and 3.6 to 3.15 with the global lock are"
         );
         assert_eq!(
-            unsupported("", Reason::RuntimeSize { bytes: 5 }),
+            unsupported("", UnsupportedReason::RuntimeSize { bytes: 5 }),
             "process 12 runs an unusual build of Python of an unknown version (/opt/python), \
              which is not supported; CPython 2.7 and 3.6 to 3.15 are, but none has a _PyRuntime of 5 \
              bytes; with its debug symbols it is too: install them (packages end in -dbg, -dbgsym \

@@ -5,30 +5,30 @@
 use super::{
     debug_offsets::DebugOffsets,
     dwarf,
-    image::{Anchor, Image},
-    layouts::{Choice, Known, LayoutSource, PassedOver, Sources, choose},
+    interpreter_file::{InterpreterFile, StateLocation},
+    layouts::{ChosenLayout, LayoutInputs, LayoutSource, LayoutSources, RejectedSource, choose},
     version::Version,
-    versions::{Series, nearest_series, series_of},
+    versions::{VersionSeries, nearest_series, series_of},
 };
 use crate::binaries::elf::{Elf, Error, Source};
 use agent_common::layout::{ABSENT, GilStyle, Layout};
 
-pub use super::image::Effort;
+pub use super::interpreter_file::SymbolScope;
 
 /// What was found in a file.
 #[derive(Clone, Debug)]
-pub enum Finding {
+pub enum Inspection {
     /// No CPython.
     NotPython,
     /// CPython that can be profiled.
-    Supported(Build),
+    Supported(InterpreterBuild),
     /// CPython that cannot.
-    Unsupported(Unsupported),
+    Unsupported(UnsupportedInterpreter),
 }
 
 /// An interpreter in a file.
 #[derive(Clone, Debug)]
-pub struct Build {
+pub struct InterpreterBuild {
     /// Its version.
     pub version: Version,
     /// How it was built.
@@ -40,10 +40,10 @@ pub struct Build {
     pub gil_holder: Option<u64>,
     /// Where its fields are.
     pub layout: Layout,
-    /// How that is known.
+    /// How that is inputs.
     pub layout_source: LayoutSource,
     /// Better sources that could not be used.
-    pub passed_over: Vec<PassedOver>,
+    pub rejected_sources: Vec<RejectedSource>,
 }
 
 /// How an interpreter was built, as far as it makes other layouts.
@@ -57,20 +57,20 @@ pub struct Flavour {
 
 /// An interpreter that cannot be profiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// Its version, as far as it is known.
+pub struct UnsupportedInterpreter {
+    /// Its version, as far as it is inputs.
     pub version: Option<Version>,
     /// How it was built.
     pub flavour: Flavour,
     /// What is wrong with it.
-    pub reason: Reason,
+    pub reason: UnsupportedReason,
     /// The sources of its layout that could not be used.
-    pub passed_over: Vec<PassedOver>,
+    pub rejected_sources: Vec<RejectedSource>,
 }
 
 /// Why an interpreter cannot be profiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum UnsupportedReason {
     /// It is older than what is supported, or its version could not be learned.
     Version,
     /// It is newer than the tables, and has no debugging information.
@@ -103,53 +103,53 @@ pub enum Reason {
 pub fn inspect<S: Source, D: Source>(
     elf: &Elf<S>,
     name: &str,
-    effort: Effort,
-    sources: Sources,
+    scope: SymbolScope,
+    sources: LayoutSources,
     debug_file: impl FnOnce(&Elf<S>) -> Option<Elf<D>>,
-) -> Result<Finding, Error> {
-    let image = Image::new(elf, name, effort)?;
-    let Some(anchor) = image.anchor()? else {
-        return Ok(Finding::NotPython);
+) -> Result<Inspection, Error> {
+    let file = InterpreterFile::new(elf, name, scope)?;
+    let Some(location) = file.location()? else {
+        return Ok(Inspection::NotPython);
     };
-    let start = match anchor {
-        Anchor::Runtime(runtime) => image.start_of(runtime)?,
-        Anchor::Variables { .. } => Vec::new(),
+    let start = match location {
+        StateLocation::Runtime(runtime) => file.start_of(runtime)?,
+        StateLocation::Globals { .. } => Vec::new(),
     };
     let debug_offsets = DebugOffsets::new(&start);
-    let exact = image.exact_version(debug_offsets)?;
-    let version = match (exact, anchor) {
+    let exact = file.exact_version(debug_offsets)?;
+    let version = match (exact, location) {
         (Some(version), _) => Some(version),
-        (None, Anchor::Runtime(runtime)) => image.guess_version(runtime)?,
-        (None, Anchor::Variables { .. }) => image.guess_old_version()?,
+        (None, StateLocation::Runtime(runtime)) => file.guess_version(runtime)?,
+        (None, StateLocation::Globals { .. }) => file.guess_old_version()?,
     };
     let flavour = Flavour {
-        is_debug: image.is_debug()?,
-        is_free_threaded: image.is_named_free_threaded()
+        is_debug: file.is_debug()?,
+        is_free_threaded: file.is_named_free_threaded()
             || debug_offsets.is_some_and(|offsets| offsets.is_free_threaded()),
     };
-    let unsupported = |reason, passed_over| {
-        Ok(Finding::Unsupported(Unsupported {
+    let unsupported = |reason, rejected_sources| {
+        Ok(Inspection::Unsupported(UnsupportedInterpreter {
             version,
             flavour,
             reason,
-            passed_over,
+            rejected_sources,
         }))
     };
     let Some((version, series)) = version.and_then(|it| Some((it, nearest_series(it)?))) else {
-        return unsupported(Reason::Version, Vec::new());
+        return unsupported(UnsupportedReason::Version, Vec::new());
     };
     let Some(table) = table_of(series, flavour) else {
-        return unsupported(Reason::FreeThreaded, Vec::new());
+        return unsupported(UnsupportedReason::FreeThreaded, Vec::new());
     };
-    let runtime = match anchor {
-        Anchor::Runtime(runtime) => Some(runtime),
-        Anchor::Variables { .. } => None,
+    let runtime = match location {
+        StateLocation::Runtime(runtime) => Some(runtime),
+        StateLocation::Globals { .. } => None,
     };
     // What starts from `_PyRuntime` in one version does not in another.
     if runtime.is_some() != (table.interpreter.runtime_head != ABSENT) {
-        return unsupported(Reason::Version, Vec::new());
+        return unsupported(UnsupportedReason::Version, Vec::new());
     }
-    let known = Known {
+    let inputs = LayoutInputs {
         version,
         series,
         table,
@@ -161,35 +161,35 @@ pub fn inspect<S: Source, D: Source>(
     };
     let by_dwarf = |base: &Layout| {
         if elf.has_debug_info() {
-            return dwarf::layout(elf, base, known.runtime_bytes);
+            return dwarf::layout(elf, base, inputs.runtime_bytes);
         }
-        let file = debug_file(elf).ok_or(dwarf::Error::Absent)?;
-        dwarf::layout(&file, base, known.runtime_bytes)
+        let debug_file = debug_file(elf).ok_or(dwarf::Error::Absent)?;
+        dwarf::layout(&debug_file, base, inputs.runtime_bytes)
     };
-    let choice = match choose(&known, sources, by_dwarf) {
+    let choice = match choose(&inputs, sources, by_dwarf) {
         Ok(choice) => choice,
-        Err(passed_over) => return unsupported(reason_of(&known, sources), passed_over),
+        Err(rejected_sources) => return unsupported(reason_of(&inputs, sources), rejected_sources),
     };
-    let Some((interpreters_head, gil_holder)) = addresses(anchor, &choice.layout) else {
-        return unsupported(Reason::Head, Vec::new());
+    let Some((interpreters_head, gil_holder)) = addresses(location, &choice.layout) else {
+        return unsupported(UnsupportedReason::Head, Vec::new());
     };
-    let Choice {
+    let ChosenLayout {
         layout,
         source,
-        passed_over,
+        rejected_sources,
     } = choice;
-    Ok(Finding::Supported(Build {
+    Ok(Inspection::Supported(InterpreterBuild {
         version,
         flavour,
         interpreters_head,
         gil_holder,
         layout,
         layout_source: source,
-        passed_over,
+        rejected_sources,
     }))
 }
 
-fn table_of(series: &'static Series, flavour: Flavour) -> Option<&'static Layout> {
+fn table_of(series: &'static VersionSeries, flavour: Flavour) -> Option<&'static Layout> {
     if flavour.is_free_threaded {
         series.free_threaded.as_ref()
     } else {
@@ -198,32 +198,34 @@ fn table_of(series: &'static Series, flavour: Flavour) -> Option<&'static Layout
 }
 
 /// What keeps an interpreter from being supported whose layout no source tells.
-fn reason_of(known: &Known, sources: Sources) -> Reason {
-    if sources == Sources::NONE {
-        Reason::SwitchedOff
-    } else if known.version.is_before_candidate() {
-        Reason::Preview
-    } else if !known.has_table {
-        Reason::NewVersion
-    } else if known.is_debug {
-        Reason::Debug
+fn reason_of(inputs: &LayoutInputs, sources: LayoutSources) -> UnsupportedReason {
+    if sources == LayoutSources::NONE {
+        UnsupportedReason::SwitchedOff
+    } else if inputs.version.is_before_candidate() {
+        UnsupportedReason::Preview
+    } else if !inputs.has_table {
+        UnsupportedReason::NewVersion
+    } else if inputs.is_debug {
+        UnsupportedReason::Debug
     } else {
-        known
+        inputs
             .runtime_bytes
-            .map_or(Reason::SwitchedOff, |bytes| Reason::RuntimeSize { bytes })
+            .map_or(UnsupportedReason::SwitchedOff, |bytes| {
+                UnsupportedReason::RuntimeSize { bytes }
+            })
     }
 }
 
 /// Where the list of interpreters starts, and where it stands who holds the GIL.
-fn addresses(anchor: Anchor, layout: &Layout) -> Option<(u64, Option<u64>)> {
+fn addresses(location: StateLocation, layout: &Layout) -> Option<(u64, Option<u64>)> {
     let fields = &layout.interpreter;
-    match anchor {
-        Anchor::Runtime(runtime) => {
+    match location {
+        StateLocation::Runtime(runtime) => {
             let gil_holder = (fields.gil_style == GilStyle::LAST_HOLDER)
                 .then(|| runtime.field(fields.runtime_gil_holder));
             Some((runtime.field(fields.runtime_head), gil_holder))
         }
-        Anchor::Variables {
+        StateLocation::Globals {
             interpreters_head,
             gil_holder,
         } => Some((interpreters_head?, Some(gil_holder))),

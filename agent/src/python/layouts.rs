@@ -10,12 +10,12 @@ use super::{
     debug_offsets::{self, DebugOffsets},
     dwarf,
     version::Version,
-    versions::Series,
+    versions::VersionSeries,
 };
 
 /// The sources that may be used; all of them unless a test wants to know what one says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources {
+pub struct LayoutSources {
     /// The interpreter's own `_Py_DebugOffsets`.
     pub debug_offsets: bool,
     /// The table of its version.
@@ -24,7 +24,7 @@ pub struct Sources {
     pub dwarf: bool,
 }
 
-impl Sources {
+impl LayoutSources {
     /// None of them.
     pub const NONE: Self = Self {
         debug_offsets: false,
@@ -33,7 +33,7 @@ impl Sources {
     };
 }
 
-impl Default for Sources {
+impl Default for LayoutSources {
     fn default() -> Self {
         Self {
             debug_offsets: true,
@@ -56,22 +56,22 @@ pub enum LayoutSource {
 
 /// A source that was passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct RejectedSource {
     /// Which.
     pub source: LayoutSource,
     /// Why.
-    pub why: Rejection,
+    pub reason: RejectionReason,
 }
 
 /// Why a source was passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Rejection {
+pub enum RejectionReason {
     /// It was not asked for.
     #[error("it was not to be used")]
     SwitchedOff,
     /// The debug offsets are not good.
     #[error(transparent)]
-    DebugOffsets(#[from] debug_offsets::Rejection),
+    DebugOffsets(#[from] debug_offsets::DebugOffsetsError),
     /// There is no table for the version.
     #[error("there is no table for this version")]
     NoTable,
@@ -91,10 +91,10 @@ pub enum Rejection {
 
 /// What is known of an interpreter before its layout is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct LayoutInputs<'a> {
     pub(super) version: Version,
     /// The series that it belongs to, or that comes nearest.
-    pub(super) series: &'static Series,
+    pub(super) series: &'static VersionSeries,
     /// The table of the series for this kind of build, and whether it is meant for the version.
     pub(super) table: &'static Layout,
     pub(super) has_table: bool,
@@ -107,106 +107,109 @@ pub(super) struct Known<'a> {
 
 /// A layout that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct ChosenLayout {
     pub(super) layout: Layout,
     pub(super) source: LayoutSource,
-    pub(super) passed_over: Vec<PassedOver>,
+    pub(super) rejected_sources: Vec<RejectedSource>,
 }
 
 /// Chooses the layout; `dwarf` says what the debugging information gives, and is only asked when
 /// nothing better is there.
 pub(super) fn choose(
-    known: &Known,
-    sources: Sources,
+    inputs: &LayoutInputs,
+    sources: LayoutSources,
     dwarf: impl FnOnce(&Layout) -> Result<Layout, dwarf::Error>,
-) -> Result<Choice, Vec<PassedOver>> {
-    let mut passed_over = Vec::new();
-    let mut pass_over = |source, why| passed_over.push(PassedOver { source, why });
-    if known.series.debug_offsets.is_some() {
-        match by_debug_offsets(known, sources) {
+) -> Result<ChosenLayout, Vec<RejectedSource>> {
+    let mut rejected_sources = Vec::new();
+    let mut reject = |source, reason| rejected_sources.push(RejectedSource { source, reason });
+    if inputs.series.debug_offsets.is_some() {
+        match by_debug_offsets(inputs, sources) {
             Ok(layout) => {
                 let source = LayoutSource::DebugOffsets;
-                return Ok(Choice {
+                return Ok(ChosenLayout {
                     layout,
                     source,
-                    passed_over,
+                    rejected_sources,
                 });
             }
-            Err(why) => pass_over(LayoutSource::DebugOffsets, why),
+            Err(reason) => reject(LayoutSource::DebugOffsets, reason),
         }
     }
-    let by_table = || Choice {
-        layout: *known.table,
+    let by_table = || ChosenLayout {
+        layout: *inputs.table,
         source: LayoutSource::Table,
-        passed_over: Vec::new(),
+        rejected_sources: Vec::new(),
     };
-    let doubt = doubt_about_table(known, sources);
+    let doubt = doubt_about_table(inputs, sources);
     match doubt {
         None => {
-            return Ok(Choice {
-                passed_over,
+            return Ok(ChosenLayout {
+                rejected_sources,
                 ..by_table()
             });
         }
-        Some(why) => pass_over(LayoutSource::Table, why),
+        Some(reason) => reject(LayoutSource::Table, reason),
     }
     let by_dwarf = if sources.dwarf {
-        dwarf(known.table).map_err(Rejection::Dwarf)
+        dwarf(inputs.table).map_err(RejectionReason::Dwarf)
     } else {
-        Err(Rejection::SwitchedOff)
+        Err(RejectionReason::SwitchedOff)
     };
     match by_dwarf {
         Ok(layout) => {
-            return Ok(Choice {
+            return Ok(ChosenLayout {
                 layout,
                 source: LayoutSource::Dwarf,
-                passed_over,
+                rejected_sources,
             });
         }
-        Err(why) => pass_over(LayoutSource::Dwarf, why),
+        Err(reason) => reject(LayoutSource::Dwarf, reason),
     }
     // A release that is newer than the table may have a larger `_PyRuntime`; what layouts are
     // about does not move within a series.
-    let is_mere_size = matches!(doubt, Some(Rejection::RuntimeSize { .. }));
-    if is_mere_size && known.is_exact {
-        passed_over.retain(|it| it.source != LayoutSource::Table);
-        return Ok(Choice {
-            passed_over,
+    let is_mere_size = matches!(doubt, Some(RejectionReason::RuntimeSize { .. }));
+    if is_mere_size && inputs.is_exact {
+        rejected_sources.retain(|it| it.source != LayoutSource::Table);
+        return Ok(ChosenLayout {
+            rejected_sources,
             ..by_table()
         });
     }
-    Err(passed_over)
+    Err(rejected_sources)
 }
 
 /// What the interpreter says of itself.
-fn by_debug_offsets(known: &Known, sources: Sources) -> Result<Layout, Rejection> {
+fn by_debug_offsets(
+    inputs: &LayoutInputs,
+    sources: LayoutSources,
+) -> Result<Layout, RejectionReason> {
     if !sources.debug_offsets {
-        return Err(Rejection::SwitchedOff);
+        return Err(RejectionReason::SwitchedOff);
     }
-    if !known.has_table {
+    if !inputs.has_table {
         // Where it has what is only known of versions that have a table too.
-        return Err(Rejection::NoTable);
+        return Err(RejectionReason::NoTable);
     }
-    let positions = known.series.debug_offsets.as_ref();
-    let (Some(positions), Some(offsets)) = (positions, known.debug_offsets) else {
-        return Err(debug_offsets::Rejection::Absent.into());
+    let positions = inputs.series.debug_offsets.as_ref();
+    let (Some(positions), Some(offsets)) = (positions, inputs.debug_offsets) else {
+        return Err(debug_offsets::DebugOffsetsError::Absent.into());
     };
-    Ok(offsets.layout(known.version, positions, known.table)?)
+    Ok(offsets.layout(inputs.version, positions, inputs.table)?)
 }
 
 /// Why the table should not be used.
-fn doubt_about_table(known: &Known, sources: Sources) -> Option<Rejection> {
+fn doubt_about_table(inputs: &LayoutInputs, sources: LayoutSources) -> Option<RejectionReason> {
     if !sources.table {
-        return Some(Rejection::SwitchedOff);
+        return Some(RejectionReason::SwitchedOff);
     }
-    if !known.has_table {
-        return Some(Rejection::NoTable);
+    if !inputs.has_table {
+        return Some(RejectionReason::NoTable);
     }
-    if known.is_debug {
-        return Some(Rejection::Debug);
+    if inputs.is_debug {
+        return Some(RejectionReason::Debug);
     }
-    let bytes = known.runtime_bytes?;
+    let bytes = inputs.runtime_bytes?;
     // A name is a claim; the size of the structure that all addresses start from confirms it.
-    let is_known = known.series.runtime_bytes.contains(&bytes);
-    (!is_known).then_some(Rejection::RuntimeSize { bytes })
+    let is_known = inputs.series.runtime_bytes.contains(&bytes);
+    (!is_known).then_some(RejectionReason::RuntimeSize { bytes })
 }

@@ -4,16 +4,15 @@
 //! Invariants: detection reads no more of the memory of a process than whether an interpreter is
 //! initialised, all else is read in `outside/`; versions are known in `versions/` alone.
 
-mod clues;
 pub mod debug_offsets;
 pub mod detect;
 pub mod dwarf;
 pub mod error;
 pub mod evaluation_loop;
-mod files;
+mod file_cache;
 mod getter;
-mod image;
 pub mod inspect;
+mod interpreter_file;
 mod jumps;
 mod layout_sizes;
 pub mod layouts;
@@ -23,6 +22,7 @@ pub mod text;
 mod thread_pointer;
 pub mod threading;
 pub mod version;
+mod version_hints;
 pub mod versions;
 
 pub use detect::{Detector, Interpreter};

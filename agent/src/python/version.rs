@@ -19,12 +19,12 @@ pub struct Micro {
     /// The number.
     pub number: u8,
     /// How finished it is.
-    pub level: Level,
+    pub level: ReleaseLevel,
 }
 
 /// How finished a release is; the number counts the releases of this level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum ReleaseLevel {
     /// New features still come.
     Alpha(u8),
     /// Features are complete, layouts may change.
@@ -54,10 +54,10 @@ impl Version {
         };
         let serial = release & 0xf;
         let level = match release >> 4 {
-            0xa => Level::Alpha(serial),
-            0xb => Level::Beta(serial),
-            0xc => Level::Candidate(serial),
-            0xf => Level::Final,
+            0xa => ReleaseLevel::Alpha(serial),
+            0xb => ReleaseLevel::Beta(serial),
+            0xc => ReleaseLevel::Candidate(serial),
+            0xf => ReleaseLevel::Final,
             _ => return None,
         };
         matches!(major, 2 | 3).then_some(Self {
@@ -76,13 +76,13 @@ impl Version {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, rest) = rest.split_at(digits);
         let level = if rest.is_empty() {
-            Level::Final
+            ReleaseLevel::Final
         } else if let Some(serial) = rest.strip_prefix("rc") {
-            Level::Candidate(decimal(serial)?)
+            ReleaseLevel::Candidate(decimal(serial)?)
         } else if let Some(serial) = rest.strip_prefix('b') {
-            Level::Beta(decimal(serial)?)
+            ReleaseLevel::Beta(decimal(serial)?)
         } else {
-            Level::Alpha(decimal(rest.strip_prefix('a')?)?)
+            ReleaseLevel::Alpha(decimal(rest.strip_prefix('a')?)?)
         };
         let major = decimal(major)?;
         matches!(major, 2 | 3).then_some(Self {
@@ -107,7 +107,7 @@ impl Version {
         matches!(
             self.micro,
             Some(Micro {
-                level: Level::Alpha(_) | Level::Beta(_),
+                level: ReleaseLevel::Alpha(_) | ReleaseLevel::Beta(_),
                 ..
             })
         )
@@ -122,10 +122,10 @@ impl fmt::Display for Version {
         };
         write!(formatter, ".{number}")?;
         match level {
-            Level::Alpha(serial) => write!(formatter, "a{serial}"),
-            Level::Beta(serial) => write!(formatter, "b{serial}"),
-            Level::Candidate(serial) => write!(formatter, "rc{serial}"),
-            Level::Final => Ok(()),
+            ReleaseLevel::Alpha(serial) => write!(formatter, "a{serial}"),
+            ReleaseLevel::Beta(serial) => write!(formatter, "b{serial}"),
+            ReleaseLevel::Candidate(serial) => write!(formatter, "rc{serial}"),
+            ReleaseLevel::Final => Ok(()),
         }
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn decimal(digits: &str) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, Micro, Version};
+    use super::{Micro, ReleaseLevel, Version};
     use proptest::prelude::proptest;
 
     fn version(literal: &str) -> Version {
@@ -172,7 +172,7 @@ mod tests {
         }
         let micro = Micro {
             number: 0,
-            level: Level::Beta(4),
+            level: ReleaseLevel::Beta(4),
         };
         assert_eq!(version("3.13.0b4").micro, Some(micro));
     }

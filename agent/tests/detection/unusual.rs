@@ -11,8 +11,8 @@ use agent::testing::{
     process::Process,
     python::{
         Detector, Error, Interpreter,
-        inspect::Reason,
-        layouts::{LayoutSource, Rejection},
+        inspect::UnsupportedReason,
+        layouts::{LayoutSource, RejectionReason},
     },
 };
 use xtask::interpreters;
@@ -84,8 +84,8 @@ fn a_version_that_is_newer_than_all_tables_is_read_off_its_symbols() {
             let found = found.unwrap();
             assert_eq!(found.version.to_string(), "3.16.0");
             assert_eq!(found.layout_source, LayoutSource::Dwarf);
-            let why: Vec<_> = found.passed_over.iter().map(|it| it.why).collect();
-            assert_eq!(why, [Rejection::NoTable; 2]);
+            let why: Vec<_> = found.rejected_sources.iter().map(|it| it.reason).collect();
+            assert_eq!(why, [RejectionReason::NoTable; 2]);
             Memory::of(child, &found).check(answer);
         });
 
@@ -99,7 +99,7 @@ fn a_version_that_is_newer_than_all_tables_is_read_off_its_symbols() {
             let Error::Unsupported { found, .. } = error else {
                 unreachable!("{error}");
             };
-            assert_eq!(found.reason, Reason::NewVersion);
+            assert_eq!(found.reason, UnsupportedReason::NewVersion);
         });
         checked += 1;
     }
@@ -122,8 +122,8 @@ fn debug_offsets_that_lie_are_passed_over() {
                 assert_eq!(found.layout_source, LayoutSource::Table);
                 assert_eq!(found.layout, python.layout);
                 assert!(matches!(
-                    found.passed_over.first().unwrap().why,
-                    Rejection::DebugOffsets(_)
+                    found.rejected_sources.first().unwrap().reason,
+                    RejectionReason::DebugOffsets(_)
                 ));
                 Memory::of(child, &found).check(answer);
             });

@@ -6,12 +6,12 @@ pub struct Container {
     /// Its id; for LXC and systemd-nspawn its name.
     pub id: String,
     /// What runs it, where the name says it.
-    pub runtime: Option<Runtime>,
+    pub runtime: Option<ContainerRuntime>,
 }
 
 /// What runs a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runtime {
+pub enum ContainerRuntime {
     /// Docker.
     Docker,
     /// containerd without Docker.
@@ -32,12 +32,12 @@ pub struct PodReference {
     /// Its UID; for static pods the hash of their configuration.
     pub uid: String,
     /// How resources are shared out to it, where the path says it.
-    pub quality: Option<QualityOfService>,
+    pub qos_class: Option<QosClass>,
 }
 
 /// How Kubernetes shares out resources to a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QualityOfService {
+pub enum QosClass {
     /// It has what it asked for, and no more.
     Guaranteed,
     /// It has what it asked for, and more if there is any.
@@ -46,7 +46,7 @@ pub enum QualityOfService {
     BestEffort,
 }
 
-impl Runtime {
+impl ContainerRuntime {
     /// Its name in labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -61,7 +61,7 @@ impl Runtime {
     }
 }
 
-impl QualityOfService {
+impl QosClass {
     /// Kubernetes' name of it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use super::{
     container::{Container, PodReference},
-    names::{self, Name},
+    names::{self, GroupName},
 };
 
 /// Most lines that are looked at; there are some 15 hierarchies.
@@ -97,19 +97,19 @@ impl Cgroup {
         };
         for (index, part) in parts.iter().enumerate() {
             let before = &parts[..index];
-            match Name::of(part, before, parts.get(index + 1).copied()) {
-                Name::Container(container) => found.enter(container),
-                Name::Pod(pod) => found.pods.push(pod),
-                Name::PodAndContainer(pod, container) => {
+            match GroupName::of(part, before, parts.get(index + 1).copied()) {
+                GroupName::Container(container) => found.enter(container),
+                GroupName::Pod(pod) => found.pods.push(pod),
+                GroupName::PodAndContainer(pod, container) => {
                     found.pods.push(pod);
                     found.enter(container);
                 }
-                Name::Unit => {
+                GroupName::Unit => {
                     found.unit = Some((*part).to_owned());
                     found.unit_user = found.unit_user.or_else(|| names::manager_of_user(part));
                 }
-                Name::Slice => found.slice = Some((*part).to_owned()),
-                Name::Other => {}
+                GroupName::Slice => found.slice = Some((*part).to_owned()),
+                GroupName::Other => {}
             }
         }
         found

@@ -18,8 +18,8 @@ mod membership;
 mod names;
 
 #[cfg(feature = "testing")]
-pub use container::QualityOfService;
-pub use container::{Container, Runtime};
+pub use container::QosClass;
+pub use container::{Container, ContainerRuntime};
 pub use membership::Cgroup;
 
 #[cfg(test)]

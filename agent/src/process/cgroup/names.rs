@@ -5,7 +5,7 @@
 //! `RUNTIME-ID`, and a pod `podUID`. A containerd that was told one driver by a kubelet that uses
 //! the other creates `SLICE:RUNTIME:ID`.
 
-use super::container::{Container, PodReference, QualityOfService, Runtime};
+use super::container::{Container, ContainerRuntime, PodReference, QosClass};
 
 /// Digits of a container's id.
 const ID_DIGITS: usize = 64;
@@ -15,7 +15,7 @@ const TASK_DIGITS: usize = 32;
 
 /// What a name says.
 #[derive(Debug)]
-pub(super) enum Name {
+pub(super) enum GroupName {
     Container(Container),
     Pod(PodReference),
     PodAndContainer(PodReference, Container),
@@ -24,7 +24,7 @@ pub(super) enum Name {
     Other,
 }
 
-impl Name {
+impl GroupName {
     /// What `name` says of a group that lies in `before`, the outermost first, and in which the
     /// process is in `next`.
     pub(super) fn of(name: &str, before: &[&str], next: Option<&str>) -> Self {
@@ -74,29 +74,29 @@ fn unseparated(name: &str) -> Option<(Option<PodReference>, Container)> {
 
 /// Reads `podUID` and `kubepods-burstable-podUID.slice`, also with something before `kubepods`.
 fn pod(name: &str, parent: Option<&str>) -> Option<PodReference> {
-    let (uid, quality) = match name.strip_suffix(".slice") {
+    let (uid, qos_class) = match name.strip_suffix(".slice") {
         Some(slice) => {
             let (place, uid) = slice.rsplit_once("-pod")?;
             let last = place.rsplit('-').next();
-            (uid.replace('_', "-"), Some(quality(last?)?))
+            (uid.replace('_', "-"), Some(qos_class(last?)?))
         }
         None => (
             name.strip_prefix("pod")?.to_owned(),
-            parent.and_then(quality),
+            parent.and_then(qos_class),
         ),
     };
     // Static pods have the digits of a hash instead of a UUID.
     let is_uid =
         (32..=36).contains(&uid.len()) && uid.bytes().all(|byte| byte == b'-' || is_digit(byte));
-    is_uid.then_some(PodReference { uid, quality })
+    is_uid.then_some(PodReference { uid, qos_class })
 }
 
 /// What the group that pods lie in says of them.
-fn quality(place: &str) -> Option<QualityOfService> {
+fn qos_class(place: &str) -> Option<QosClass> {
     match place {
-        "kubepods" => Some(QualityOfService::Guaranteed),
-        "burstable" => Some(QualityOfService::Burstable),
-        "besteffort" => Some(QualityOfService::BestEffort),
+        "kubepods" => Some(QosClass::Guaranteed),
+        "burstable" => Some(QosClass::Burstable),
+        "besteffort" => Some(QosClass::BestEffort),
         _ => None,
     }
 }
@@ -136,7 +136,7 @@ fn lxc(name: &str, parent: Option<&str>) -> Option<Container> {
     };
     Some(Container {
         id: id.to_owned(),
-        runtime: Some(Runtime::Lxc),
+        runtime: Some(ContainerRuntime::Lxc),
     })
 }
 
@@ -157,26 +157,26 @@ fn machine(name: &str, parent: Option<&str>, next: Option<&str>) -> Option<Conta
     let is_libvirt = scope.is_some() && (id.starts_with("qemu-") || id.starts_with("lxc-"));
     (!is_libvirt).then_some(Container {
         id,
-        runtime: Some(Runtime::Nspawn),
+        runtime: Some(ContainerRuntime::Nspawn),
     })
 }
 
-fn runtime_of_prefix(prefix: &str) -> Option<Runtime> {
+fn runtime_of_prefix(prefix: &str) -> Option<ContainerRuntime> {
     match prefix {
-        "docker" => Some(Runtime::Docker),
-        "cri-containerd" | "nerdctl" => Some(Runtime::Containerd),
-        "crio" => Some(Runtime::CriO),
-        "libpod" | "libpod-payload" => Some(Runtime::Podman),
+        "docker" => Some(ContainerRuntime::Docker),
+        "cri-containerd" | "nerdctl" => Some(ContainerRuntime::Containerd),
+        "crio" => Some(ContainerRuntime::CriO),
+        "libpod" | "libpod-payload" => Some(ContainerRuntime::Podman),
         _ => None,
     }
 }
 
 /// What runs the containers that are directories of this group.
-fn runtime_of_parent(parent: &str) -> Option<Runtime> {
+fn runtime_of_parent(parent: &str) -> Option<ContainerRuntime> {
     match parent {
-        "docker" => Some(Runtime::Docker),
+        "docker" => Some(ContainerRuntime::Docker),
         // Namespaces of containerd.
-        "default" | "k8s.io" => Some(Runtime::Containerd),
+        "default" | "k8s.io" => Some(ContainerRuntime::Containerd),
         _ => None,
     }
 }

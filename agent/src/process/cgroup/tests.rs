@@ -1,4 +1,4 @@
-use super::{Cgroup, Runtime, container::QualityOfService};
+use super::{Cgroup, ContainerRuntime, container::QosClass};
 use proptest::prelude::{any, proptest};
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
@@ -17,7 +17,7 @@ fn unified(path: &str) -> Cgroup {
 }
 
 #[track_caller]
-fn check_container(path: &str, id: &str, runtime: Option<Runtime>) {
+fn check_container(path: &str, id: &str, runtime: Option<ContainerRuntime>) {
     let cgroup = unified(path);
     let container = cgroup.container();
     assert_eq!(container.map(|it| it.id.as_str()), Some(id), "{path}");
@@ -27,14 +27,14 @@ fn check_container(path: &str, id: &str, runtime: Option<Runtime>) {
 
 #[test]
 fn containers_of_all_runtimes_are_recognised() {
-    let docker = Some(Runtime::Docker);
+    let docker = Some(ContainerRuntime::Docker);
     check_container("/system.slice/docker-{id}.scope", ID, docker);
     check_container("/docker/{id}", ID, docker);
     check_container("/docker/{id}/init", ID, docker);
-    let containerd = Some(Runtime::Containerd);
+    let containerd = Some(ContainerRuntime::Containerd);
     check_container("/system.slice/nerdctl-{id}.scope", ID, containerd);
     check_container("/default/{id}", ID, containerd);
-    let podman = Some(Runtime::Podman);
+    let podman = Some(ContainerRuntime::Podman);
     check_container("/machine.slice/libpod-{id}.scope/container", ID, podman);
     check_container("/libpod_parent/libpod-{id}", ID, podman);
     check_container("/libpod_parent/{other}/libpod-{id}", ID, podman);
@@ -44,11 +44,11 @@ fn containers_of_all_runtimes_are_recognised() {
         podman,
     );
     check_container("/system.slice/x.service/libpod-payload-{id}", ID, podman);
-    let lxc = Some(Runtime::Lxc);
+    let lxc = Some(ContainerRuntime::Lxc);
     check_container("/lxc/web", "web", lxc);
     check_container("/lxc.payload/web", "web", lxc);
     check_container("/lxc.payload.web", "web", lxc);
-    let nspawn = Some(Runtime::Nspawn);
+    let nspawn = Some(ContainerRuntime::Nspawn);
     check_container(
         r"/machine.slice/machine-de\x2dbian.scope",
         "de-bian",
@@ -86,11 +86,11 @@ fn what_watches_over_a_container_is_not_in_it() {
 }
 
 #[track_caller]
-fn check_pod(path: &str, quality: QualityOfService, runtime: Option<Runtime>) {
+fn check_pod(path: &str, qos_class: QosClass, runtime: Option<ContainerRuntime>) {
     let cgroup = unified(path);
     let pod = cgroup.pod().unwrap_or_else(|| panic!("no pod in {path}"));
     assert_eq!(pod.uid, UID, "{path}");
-    assert_eq!(pod.quality, Some(quality), "{path}");
+    assert_eq!(pod.qos_class, Some(qos_class), "{path}");
     let container = cgroup.container();
     assert_eq!(container.map(|it| it.id.as_str()), Some(ID), "{path}");
     assert_eq!(container.and_then(|it| it.runtime), runtime, "{path}");
@@ -98,8 +98,8 @@ fn check_pod(path: &str, quality: QualityOfService, runtime: Option<Runtime>) {
 
 #[test]
 fn pods_are_recognised_under_both_drivers() {
-    use QualityOfService::{BestEffort, Burstable, Guaranteed};
-    let containerd = Some(Runtime::Containerd);
+    use QosClass::{BestEffort, Burstable, Guaranteed};
+    let containerd = Some(ContainerRuntime::Containerd);
     check_pod(
         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{escaped}.slice/cri-containerd-{id}.scope",
         Burstable,
@@ -108,14 +108,14 @@ fn pods_are_recognised_under_both_drivers() {
     check_pod(
         "/kubepods.slice/kubepods-pod{escaped}.slice/crio-{id}.scope",
         Guaranteed,
-        Some(Runtime::CriO),
+        Some(ContainerRuntime::CriO),
     );
     check_pod("/kubepods/besteffort/pod{uid}/{id}", BestEffort, None);
     check_pod("/kubepods/pod{uid}/{id}", Guaranteed, None);
     check_pod(
         "/kubepods/burstable/pod{uid}/crio-{id}",
         Burstable,
-        Some(Runtime::CriO),
+        Some(ContainerRuntime::CriO),
     );
     // A runtime that was not told the driver of the kubelet.
     check_pod(
@@ -149,9 +149,12 @@ fn the_innermost_container_counts_and_the_others_are_kept() {
     );
     let ids: Vec<&str> = kind.containers.iter().map(|it| it.id.as_str()).collect();
     assert_eq!(ids, [OTHER, ID]);
-    assert_eq!(kind.container().unwrap().runtime, Some(Runtime::Containerd));
+    assert_eq!(
+        kind.container().unwrap().runtime,
+        Some(ContainerRuntime::Containerd)
+    );
     let pod = kind.pod().unwrap();
-    assert_eq!(pod.quality, Some(QualityOfService::Burstable));
+    assert_eq!(pod.qos_class, Some(QosClass::Burstable));
 
     // A node of kind runs systemd, so that what is in no pod still has a unit.
     let kubelet = unified("/system.slice/docker-{id}.scope/system.slice/kubelet.service");

@@ -12,4 +12,4 @@ pub use positions::{
     TextPositions, ThreadPositions,
 };
 pub(super) use read::COOKIE;
-pub use read::{DebugOffsets, MAX_BYTES, Rejection};
+pub use read::{DebugOffsets, DebugOffsetsError, MAX_BYTES};

@@ -24,7 +24,7 @@ const MAX_STRUCTURE: u64 = 1 << 20;
 
 /// Why it was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Rejection {
+pub enum DebugOffsetsError {
     /// It is not there.
     #[error("there are no debug offsets")]
     Absent,
@@ -87,10 +87,10 @@ impl<'a> DebugOffsets<'a> {
         version: Version,
         positions: &Positions,
         table: &Layout,
-    ) -> Result<Layout, Rejection> {
+    ) -> Result<Layout, DebugOffsetsError> {
         let found = self.version_hex();
         if Version::from_hex(found) != Some(version) {
-            return Err(Rejection::OtherVersion { found });
+            return Err(DebugOffsetsError::OtherVersion { found });
         }
         let mut layout = *table;
         self.read_interpreter(positions, &mut layout)?;
@@ -102,7 +102,11 @@ impl<'a> DebugOffsets<'a> {
         Ok(layout)
     }
 
-    fn read_interpreter(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+    fn read_interpreter(
+        &self,
+        at: &Positions,
+        layout: &mut Layout,
+    ) -> Result<(), DebugOffsetsError> {
         let most = u64::from(u16::MAX);
         let runtime = self.structure("runtime_state", at.runtime.bytes, MAX_STRUCTURE)?;
         let state = self.structure("interpreter_state", at.interpreter.bytes, MAX_STRUCTURE)?;
@@ -115,7 +119,7 @@ impl<'a> DebugOffsets<'a> {
         Ok(())
     }
 
-    fn read_thread(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+    fn read_thread(&self, at: &Positions, layout: &mut Layout) -> Result<(), DebugOffsetsError> {
         let at = &at.thread;
         let state = self
             .structure("thread_state", at.bytes, MAX_STRUCTURE)?
@@ -135,7 +139,7 @@ impl<'a> DebugOffsets<'a> {
         Ok(())
     }
 
-    fn read_frame(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+    fn read_frame(&self, at: &Positions, layout: &mut Layout) -> Result<(), DebugOffsetsError> {
         let at = &at.frame;
         let frame = self.structure("interpreter_frame", at.bytes, FRAME_BYTES as u64)?;
         let to = &mut layout.frame;
@@ -149,7 +153,7 @@ impl<'a> DebugOffsets<'a> {
         Ok(())
     }
 
-    fn read_code(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+    fn read_code(&self, at: &Positions, layout: &mut Layout) -> Result<(), DebugOffsetsError> {
         let at = &at.code;
         let code = self.structure("code_object", at.bytes, CODE_BYTES as u64)?;
         let to = &mut layout.code;
@@ -164,7 +168,7 @@ impl<'a> DebugOffsets<'a> {
         Ok(())
     }
 
-    fn read_text(&self, at: &Positions, layout: &mut Layout) -> Result<(), Rejection> {
+    fn read_text(&self, at: &Positions, layout: &mut Layout) -> Result<(), DebugOffsetsError> {
         let at = &at.text;
         let most = 512;
         let bytes = self.structure("bytes_object", at.bytes_object, most)?;
@@ -193,10 +197,10 @@ impl<'a> DebugOffsets<'a> {
         name: &'static str,
         size_position: u16,
         most: u64,
-    ) -> Result<Structure<'a>, Rejection> {
+    ) -> Result<Structure<'a>, DebugOffsetsError> {
         let value = self.word(size_position).unwrap_or(0);
         if value == 0 || value > most {
-            return Err(Rejection::Implausible { field: name, value });
+            return Err(DebugOffsetsError::Implausible { field: name, value });
         }
         Ok(Structure {
             offsets: *self,
@@ -212,7 +216,7 @@ impl<'a> DebugOffsets<'a> {
 
 /// Moves what debug offsets do not tell with the head of all objects, which is longer in some
 /// builds (`--with-trace-refs`).
-fn move_objects(table: &Layout, layout: &mut Layout) -> Result<(), Rejection> {
+fn move_objects(table: &Layout, layout: &mut Layout) -> Result<(), DebugOffsetsError> {
     let file = layout.code.file;
     let Some(by) = file.checked_sub(table.code.file) else {
         return Ok(());
@@ -231,7 +235,7 @@ fn move_objects(table: &Layout, layout: &mut Layout) -> Result<(), Rejection> {
     }
     layout.code.bytes = code_bytes(&layout.code);
     if usize::from(layout.code.bytes) > CODE_BYTES {
-        return Err(Rejection::Implausible {
+        return Err(DebugOffsetsError::Implausible {
             field: "filename",
             value: file.into(),
         });
@@ -261,7 +265,7 @@ impl Structure<'_> {
     }
 
     /// The offset of a pointer-sized field.
-    fn word(self, name: &'static str, position: u16) -> Result<u16, Rejection> {
+    fn word(self, name: &'static str, position: u16) -> Result<u16, DebugOffsetsError> {
         self.field(name, position, 8)
     }
 
@@ -271,7 +275,7 @@ impl Structure<'_> {
         name: &'static str,
         position: Option<u16>,
         bytes: u64,
-    ) -> Result<u16, Rejection> {
+    ) -> Result<u16, DebugOffsetsError> {
         match position {
             // Such a field never comes first, so 0 stands for none.
             Some(position) if self.offsets.word(position) != Some(0) => {
@@ -282,9 +286,14 @@ impl Structure<'_> {
     }
 
     /// The offset of a field of this size, of which it is a multiple.
-    fn field(self, name: &'static str, position: u16, bytes: u64) -> Result<u16, Rejection> {
+    fn field(
+        self,
+        name: &'static str,
+        position: u16,
+        bytes: u64,
+    ) -> Result<u16, DebugOffsetsError> {
         let value = self.offsets.word(position).unwrap_or(u64::MAX);
-        let implausible = Rejection::Implausible { field: name, value };
+        let implausible = DebugOffsetsError::Implausible { field: name, value };
         if !value.is_multiple_of(bytes) || value.saturating_add(bytes) > self.end {
             return Err(implausible);
         }
@@ -294,7 +303,7 @@ impl Structure<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COOKIE, DebugOffsets, Positions, Rejection};
+    use super::{COOKIE, DebugOffsets, DebugOffsetsError, Positions};
     use crate::python::{version::Version, versions::series_of};
     use agent_common::{
         layout::Layout,
@@ -356,11 +365,11 @@ mod tests {
         words
     }
 
-    fn layout_of(words: &[u64]) -> Result<Layout, Rejection> {
+    fn layout_of(words: &[u64]) -> Result<Layout, DebugOffsetsError> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let (positions, table) = known();
         DebugOffsets::new(&bytes)
-            .ok_or(Rejection::Absent)?
+            .ok_or(DebugOffsetsError::Absent)?
             .layout(version(), &positions, &table)
     }
 
@@ -386,9 +395,12 @@ mod tests {
         let mut words = of_3_13_0();
         words[1] = 0x030e_00f0;
         let found = 0x030e_00f0;
-        assert_eq!(layout_of(&words), Err(Rejection::OtherVersion { found }));
+        assert_eq!(
+            layout_of(&words),
+            Err(DebugOffsetsError::OtherVersion { found })
+        );
         words[0] += 1;
-        assert_eq!(layout_of(&words), Err(Rejection::Absent));
+        assert_eq!(layout_of(&words), Err(DebugOffsetsError::Absent));
     }
 
     #[test]
@@ -400,7 +412,10 @@ mod tests {
             let mut words = of_3_13_0();
             words[position / 8] = u64::MAX - 7;
             assert!(
-                matches!(layout_of(&words), Err(Rejection::Implausible { .. })),
+                matches!(
+                    layout_of(&words),
+                    Err(DebugOffsetsError::Implausible { .. })
+                ),
                 "at {position}"
             );
         }

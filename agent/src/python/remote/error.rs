@@ -32,7 +32,7 @@ pub enum Error {
 
 /// Why no stacks could be read from a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
+pub enum ThreadListError {
     /// The list of threads cannot be followed further than this address.
     List(UserAddr),
     /// The list of threads has no end.

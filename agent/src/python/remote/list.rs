@@ -8,7 +8,7 @@ use agent_common::{
     thread::ThreadState,
 };
 
-use super::{error::Unreadable, target::Target};
+use super::{error::ThreadListError, target::Target};
 
 /// A thread's `pthread_self()` and its states, that in the newest interpreter first.
 pub(super) type Thread = (u64, Vec<ThreadState>);
@@ -20,13 +20,15 @@ pub(super) type Thread = (u64, Vec<ThreadState>);
 pub(super) fn threads<M: UserMemory>(
     memory: &M,
     target: &Target,
-) -> Result<Vec<Thread>, Unreadable> {
+) -> Result<Vec<Thread>, ThreadListError> {
     let fields = &target.layout.thread;
     let mut threads: Vec<Thread> = Vec::new();
     let mut places = HashMap::new();
     for state in states(memory, target)? {
         let place = state.address.field(fields.thread_id);
-        let thread_id = memory.word(place).map_err(|_| Unreadable::List(place))?;
+        let thread_id = memory
+            .word(place)
+            .map_err(|_| ThreadListError::List(place))?;
         if thread_id == 0 {
             // It was made for a thread that has not begun to run.
             continue;
@@ -47,17 +49,17 @@ pub(super) fn threads<M: UserMemory>(
 }
 
 /// All thread states in the order of the lists.
-fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>, Unreadable> {
+fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>, ThreadListError> {
     let layout = &target.layout;
     let follow = |pointer: UserAddr| match memory.word(pointer).map(UserAddr) {
         Ok(to) if to.is_null() || to.could_be_structure() => Ok(to),
-        _ => Err(Unreadable::List(pointer)),
+        _ => Err(ThreadListError::List(pointer)),
     };
     let mut visited = 0;
     let mut visit = || {
         visited += 1;
         if visited > MAX_THREADS {
-            return Err(Unreadable::TooManyThreads);
+            return Err(ThreadListError::TooManyThreads);
         }
         Ok(())
     };
@@ -71,7 +73,7 @@ fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>
             // A thread state that was freed meanwhile may belong to no interpreter.
             let owner = address.field(layout.thread.interpreter);
             if follow(owner)? != interpreter {
-                return Err(Unreadable::List(owner));
+                return Err(ThreadListError::List(owner));
             }
             found.push(ThreadState {
                 address,

@@ -17,7 +17,7 @@ mod thread_stack;
 
 use agent_common::memory::UserMemory;
 
-pub use error::{Error, Unreadable};
+pub use error::{Error, ThreadListError};
 pub use target::Target;
 pub use thread_stack::{Frame, Function, Run, ThreadStack};
 
@@ -36,8 +36,8 @@ pub fn threads(process: &Process, interpreter: &Interpreter) -> Result<Vec<Threa
     let memory = process.memory()?;
     let pid = process.pid();
     read(memory, &interpreter.into()).map_err(|why| match why {
-        Unreadable::List(address) => Error::List { pid, address },
-        Unreadable::TooManyThreads => Error::TooManyThreads { pid },
+        ThreadListError::List(address) => Error::List { pid, address },
+        ThreadListError::TooManyThreads => Error::TooManyThreads { pid },
     })
 }
 
@@ -46,7 +46,10 @@ pub fn threads(process: &Process, interpreter: &Interpreter) -> Result<Vec<Threa
 /// # Errors
 ///
 /// When the list of threads cannot be followed.
-pub fn read<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadStack>, Unreadable> {
+pub fn read<M: UserMemory>(
+    memory: &M,
+    target: &Target,
+) -> Result<Vec<ThreadStack>, ThreadListError> {
     let mut list = list::threads(memory, target);
     for _ in 1..ATTEMPTS {
         if list.is_ok() {

@@ -30,12 +30,12 @@ mod v3_7;
 mod v3_8;
 mod v3_9;
 
-pub use series::Series;
+pub use series::VersionSeries;
 
 use super::version::Version;
 
 /// The supported series, oldest first.
-pub static SUPPORTED: &[Series] = &[
+pub static SUPPORTED: &[VersionSeries] = &[
     v2_7::SERIES,
     v3_6::SERIES,
     v3_7::SERIES,
@@ -58,7 +58,7 @@ pub fn supported_range() -> String {
 
 /// The series that `version` belongs to, if it is supported.
 #[must_use]
-pub fn series_of(version: Version) -> Option<&'static Series> {
+pub fn series_of(version: Version) -> Option<&'static VersionSeries> {
     SUPPORTED
         .iter()
         .find(|series| version.is_same_series(series.version()))
@@ -67,7 +67,7 @@ pub fn series_of(version: Version) -> Option<&'static Series> {
 /// The series of `version`, or the newest one where `version` is newer than all: what comes next
 /// is most like it.
 #[must_use]
-pub(super) fn nearest_series(version: Version) -> Option<&'static Series> {
+pub(super) fn nearest_series(version: Version) -> Option<&'static VersionSeries> {
     let newest = SUPPORTED.last()?;
     let is_newer = (version.major, version.minor) > (newest.major, newest.minor);
     if is_newer {

@@ -6,7 +6,7 @@ use crate::python::{debug_offsets::Positions, version::Version};
 
 /// What is known about a series of CPython.
 #[derive(Debug)]
-pub struct Series {
+pub struct VersionSeries {
     /// The first number of its versions.
     pub major: u8,
     /// The second number.
@@ -21,7 +21,7 @@ pub struct Series {
     pub debug_offsets: Option<Positions>,
 }
 
-impl Series {
+impl VersionSeries {
     /// Its version, as far as one is common to its releases.
     #[must_use]
     pub const fn version(&self) -> Version {

@@ -5,7 +5,7 @@ use super::version::{Version, decimal};
 
 /// What the name of an executable or of a library says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct FileNameHints {
     /// The version.
     pub(super) version: Version,
     /// Whether it is a debug build (`d`, `-dbg`).
@@ -14,7 +14,7 @@ pub(super) struct Named {
     pub(super) is_free_threaded: bool,
 }
 
-impl Named {
+impl FileNameHints {
     /// Reads names like `python3.8`, `python3.9-dbg`, `libpython3.6m.so.1.0`.
     #[must_use]
     pub(super) fn parse(name: &str) -> Option<Self> {
@@ -40,12 +40,12 @@ const MAX_LITERAL: usize = 16;
 /// A linker lets one string be the end of another, so `3.8.18` may only exist as the end of
 /// `/opt/3.8.18`; a string of its own counts more.
 #[derive(Debug, Default)]
-pub(super) struct Literals {
+pub(super) struct VersionLiterals {
     whole: Vec<Version>,
     ends: Vec<Version>,
 }
 
-impl Literals {
+impl VersionLiterals {
     /// Bytes by which the pieces given to [`look`](Self::look) must overlap.
     pub(super) const OVERLAP: usize = MAX_LITERAL + 2;
 
@@ -108,29 +108,37 @@ impl Literals {
 
 #[cfg(test)]
 mod tests {
-    use super::{Literals, Named};
+    use super::{FileNameHints, VersionLiterals};
     use crate::python::version::Version;
     use proptest::prelude::{any, proptest};
 
     #[test]
     fn names_say_series_and_flavour() {
-        let series = |name| Named::parse(name).map(|named| named.version.to_string());
+        let series = |name| FileNameHints::parse(name).map(|named| named.version.to_string());
         assert_eq!(series("python3.8").as_deref(), Some("3.8"));
         assert_eq!(series("libpython3.6m.so.1.0").as_deref(), Some("3.6"));
         assert_eq!(series("libpython3.so"), None);
         assert_eq!(series("python3"), None);
         assert_eq!(series("bash"), None);
-        assert!(Named::parse("libpython3.12d.so.1.0").unwrap().is_debug);
-        assert!(Named::parse("python3.9-dbg").unwrap().is_debug);
-        assert!(Named::parse("python3.13t").unwrap().is_free_threaded);
-        assert!(!Named::parse("python3.13").unwrap().is_free_threaded);
+        assert!(
+            FileNameHints::parse("libpython3.12d.so.1.0")
+                .unwrap()
+                .is_debug
+        );
+        assert!(FileNameHints::parse("python3.9-dbg").unwrap().is_debug);
+        assert!(
+            FileNameHints::parse("python3.13t")
+                .unwrap()
+                .is_free_threaded
+        );
+        assert!(!FileNameHints::parse("python3.13").unwrap().is_free_threaded);
     }
 
     #[test]
     fn a_literal_is_found_also_as_the_end_of_a_path() {
         let fits = |version: Version| version.minor == 8;
         let found = |text: &[u8]| {
-            let mut literals = Literals::default();
+            let mut literals = VersionLiterals::default();
             literals.look(text);
             literals.only(fits).map(|version| version.to_string())
         };
@@ -148,12 +156,12 @@ mod tests {
     proptest! {
         #[test]
         fn no_constants_make_it_panic(piece in any::<Vec<u8>>()) {
-            Literals::default().look(&piece);
+            VersionLiterals::default().look(&piece);
         }
 
         #[test]
         fn no_name_makes_it_panic(name in "(lib)?(python)?[0-9.]{0,8}.*") {
-            let _ = Named::parse(&name);
+            let _ = FileNameHints::parse(&name);
         }
     }
 }

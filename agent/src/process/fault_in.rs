@@ -3,7 +3,7 @@
 use std::{fs::File, os::unix::fs::FileExt as _};
 
 /// Most bytes that are fetched at once.
-const MAX_FETCHED: u32 = 16 << 10;
+const MAX_BYTES: u32 = 16 << 10;
 
 /// Distance at which at least one byte of every page is read.
 const PAGE: usize = 4 << 10;
@@ -13,11 +13,11 @@ const PAGE: usize = 4 << 10;
 ///
 /// Reading the memory of another process waits for its pages as its own reading does. A process
 /// that is gone, or an address that it does not have, is nothing to worry about.
-pub fn fetch(pid: u32, address: u64, bytes: u32) {
+pub fn fault_in(pid: u32, address: u64, bytes: u32) {
     let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else {
         return;
     };
-    let last = u64::from(bytes.clamp(1, MAX_FETCHED) - 1);
+    let last = u64::from(bytes.clamp(1, MAX_BYTES) - 1);
     let pages = (address..=address.saturating_add(last)).step_by(PAGE);
     for at in pages.chain([address.saturating_add(last)]) {
         let _ = memory.read_at(&mut [0], at);
@@ -26,7 +26,7 @@ pub fn fetch(pid: u32, address: u64, bytes: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::fetch;
+    use super::fault_in;
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     use std::{fs, process::id};
 
@@ -58,7 +58,7 @@ mod tests {
             mmap(std::ptr::null_mut(), LENGTH, flags.0, flags.1, &file, 0).unwrap()
         };
         assert_eq!(resident(address as usize), 0);
-        fetch(id(), address as u64, BYTES);
+        fault_in(id(), address as u64, BYTES);
         assert_eq!(resident(address as usize), LENGTH);
         // SAFETY: mapped above, and nothing refers to it.
         unsafe { munmap(address, LENGTH).unwrap() };
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn what_is_not_there_does_no_harm() {
-        fetch(id(), 8, 64);
-        fetch(id(), u64::MAX - 3, 64);
-        fetch(u32::MAX, 4096, 64);
+        fault_in(id(), 8, 64);
+        fault_in(id(), u64::MAX - 3, 64);
+        fault_in(u32::MAX, 4096, 64);
     }
 }

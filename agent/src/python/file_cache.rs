@@ -8,8 +8,8 @@
 use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
 
 use super::{
-    inspect::{self, Build, Effort, Finding, Unsupported},
-    layouts::Sources,
+    inspect::{self, Inspection, InterpreterBuild, SymbolScope, UnsupportedInterpreter},
+    layouts::LayoutSources,
     thread_pointer,
 };
 use crate::{
@@ -22,11 +22,11 @@ const CAPACITY: usize = 8192;
 
 /// What a file says.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(super) struct InspectedFile {
     /// Its build ID.
     pub(super) build_id: Option<String>,
     /// Whether it contains CPython.
-    pub(super) contents: Contents,
+    pub(super) contents: FileContents,
     /// Which machine it is for (`EM_X86_64`, …); 0 for what is no program.
     pub(super) machine: u16,
     /// Bytes of a thread's descriptor, if it is the C library.
@@ -35,7 +35,7 @@ pub(super) struct Facts {
 
 /// What is in a file.
 #[derive(Debug)]
-pub(super) enum Contents {
+pub(super) enum FileContents {
     /// No CPython.
     Other,
     /// A program for another kind of machine.
@@ -43,21 +43,21 @@ pub(super) enum Contents {
     /// CPython.
     Python {
         /// Which, and where in the file.
-        build: Box<Build>,
+        build: Box<InterpreterBuild>,
         /// Where it is loaded.
         segments: Segments,
     },
     /// CPython that cannot be profiled.
-    Unsupported(Unsupported),
+    Unsupported(UnsupportedInterpreter),
 }
 
-impl Facts {
+impl InspectedFile {
     /// Reads a file that the process has at `path`.
     pub(super) fn read(
         file: File,
         path: &Path,
-        effort: Effort,
-        sources: Sources,
+        scope: SymbolScope,
+        sources: LayoutSources,
         debug_files: DebugFiles,
     ) -> Result<Self, OpenError> {
         let of = |contents| Self {
@@ -71,24 +71,24 @@ impl Facts {
         };
         let elf = match Elf::read(file) {
             Ok(elf) => elf,
-            Err(elf::Error::NotElf) => return Ok(of(Contents::Other)),
-            Err(elf::Error::OtherClass) => return Ok(of(Contents::OtherClass)),
+            Err(elf::Error::NotElf) => return Ok(of(FileContents::Other)),
+            Err(elf::Error::OtherClass) => return Ok(of(FileContents::OtherClass)),
             Err(error) => return Err(damaged(error)),
         };
         let name = String::from_utf8_lossy(file_name(path));
         let debug_file = |elf: &Elf<File>| debug_files.find(elf);
-        let found = inspect::inspect(&elf, &name, effort, sources, debug_file).map_err(damaged)?;
+        let found = inspect::inspect(&elf, &name, scope, sources, debug_file).map_err(damaged)?;
         Ok(Self {
             build_id: elf.build_id().ok().flatten(),
             machine: elf.machine(),
             thread_descriptor_bytes: thread_pointer::descriptor_bytes(&elf).map_err(damaged)?,
             contents: match found {
-                Finding::NotPython => Contents::Other,
-                Finding::Supported(build) => Contents::Python {
+                Inspection::NotPython => FileContents::Other,
+                Inspection::Supported(build) => FileContents::Python {
                     build: Box::new(build),
                     segments: elf.segments().clone(),
                 },
-                Finding::Unsupported(found) => Contents::Unsupported(found),
+                Inspection::Unsupported(found) => FileContents::Unsupported(found),
             },
         })
     }
@@ -96,85 +96,89 @@ impl Facts {
 
 /// The files that are remembered.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct FileCache {
     capacity: usize,
-    facts: HashMap<(FileIdentity, Effort), Entry>,
+    files: HashMap<(FileIdentity, SymbolScope), CacheEntry>,
     /// Counts what is asked for.
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
-    facts: Arc<Facts>,
+struct CacheEntry {
+    file: Arc<InspectedFile>,
     last_used: u64,
 }
 
-impl Default for Files {
+impl Default for FileCache {
     fn default() -> Self {
         Self::of_capacity(CAPACITY)
     }
 }
 
-impl Files {
+impl FileCache {
     fn of_capacity(capacity: usize) -> Self {
         Self {
             capacity,
-            facts: HashMap::new(),
+            files: HashMap::new(),
             clock: 0,
         }
     }
 
     /// What is remembered of a file.
-    pub(super) fn get(&mut self, identity: FileIdentity, effort: Effort) -> Option<Arc<Facts>> {
+    pub(super) fn get(
+        &mut self,
+        identity: FileIdentity,
+        scope: SymbolScope,
+    ) -> Option<Arc<InspectedFile>> {
         self.clock += 1;
-        let entry = self.facts.get_mut(&(identity, effort))?;
+        let entry = self.files.get_mut(&(identity, scope))?;
         entry.last_used = self.clock;
-        Some(Arc::clone(&entry.facts))
+        Some(Arc::clone(&entry.file))
     }
 
     /// Remembers a file.
     pub(super) fn insert(
         &mut self,
         identity: FileIdentity,
-        effort: Effort,
-        facts: Facts,
-    ) -> Arc<Facts> {
-        if self.facts.len() >= self.capacity {
-            self.forget_half();
+        scope: SymbolScope,
+        file: InspectedFile,
+    ) -> Arc<InspectedFile> {
+        if self.files.len() >= self.capacity {
+            self.evict_half();
         }
         self.clock += 1;
-        let facts = Arc::new(facts);
-        let entry = Entry {
-            facts: Arc::clone(&facts),
+        let file = Arc::new(file);
+        let entry = CacheEntry {
+            file: Arc::clone(&file),
             last_used: self.clock,
         };
-        self.facts.insert((identity, effort), entry);
-        facts
+        self.files.insert((identity, scope), entry);
+        file
     }
 
     /// Forgets the half that was not asked for the longest: one at a time would have all looked
     /// through for each.
-    fn forget_half(&mut self) {
-        let mut uses: Vec<u64> = self.facts.values().map(|entry| entry.last_used).collect();
+    fn evict_half(&mut self) {
+        let mut uses: Vec<u64> = self.files.values().map(|entry| entry.last_used).collect();
         let middle = uses.len() / 2;
         if middle < uses.len() {
             let (_, median, _) = uses.select_nth_unstable(middle);
             let median = *median;
-            self.facts.retain(|_, entry| entry.last_used > median);
+            self.files.retain(|_, entry| entry.last_used > median);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Contents, Effort, Facts, Files};
+    use super::{FileCache, FileContents, InspectedFile, SymbolScope};
     use crate::process::FileIdentity;
     use std::fs::File;
 
-    fn facts() -> Facts {
-        Facts {
+    fn not_python() -> InspectedFile {
+        InspectedFile {
             build_id: None,
-            contents: Contents::Other,
+            contents: FileContents::Other,
             machine: 0,
             thread_descriptor_bytes: None,
         }
@@ -188,16 +192,16 @@ mod tests {
         std::fs::write(&path, "one").unwrap();
         let first = identity();
         assert_eq!(first, identity());
-        let mut files = Files::default();
-        files.insert(first, Effort::All, facts());
-        assert!(files.get(first, Effort::All).is_some());
-        assert!(files.get(first, Effort::Exported).is_none());
+        let mut files = FileCache::default();
+        files.insert(first, SymbolScope::All, not_python());
+        assert!(files.get(first, SymbolScope::All).is_some());
+        assert!(files.get(first, SymbolScope::Exported).is_none());
         std::fs::write(&path, "other").unwrap();
-        assert!(files.get(identity(), Effort::All).is_none());
+        assert!(files.get(identity(), SymbolScope::All).is_none());
     }
 
     #[test]
-    fn what_is_used_is_not_forgotten() {
+    fn recently_used_files_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let identities: Vec<FileIdentity> = (0..100)
             .map(|number| {
@@ -205,13 +209,13 @@ mod tests {
                 FileIdentity::of(&file).unwrap()
             })
             .collect();
-        let mut files = Files::of_capacity(10);
+        let mut files = FileCache::of_capacity(10);
         for identity in &identities {
-            files.insert(*identity, Effort::All, facts());
-            assert!(files.facts.len() <= 10);
-            assert!(files.get(identities[0], Effort::All).is_some());
+            files.insert(*identity, SymbolScope::All, not_python());
+            assert!(files.files.len() <= 10);
+            assert!(files.get(identities[0], SymbolScope::All).is_some());
         }
-        assert!(files.get(identities[99], Effort::All).is_some());
-        assert!(files.get(identities[50], Effort::All).is_none());
+        assert!(files.get(identities[99], SymbolScope::All).is_some());
+        assert!(files.get(identities[50], SymbolScope::All).is_none());
     }
 }

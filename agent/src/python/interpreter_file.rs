@@ -4,10 +4,10 @@
 use goblin::elf::header::EM_X86_64;
 
 use super::{
-    clues::{Literals, Named},
     debug_offsets::{self, DebugOffsets},
     getter,
     version::Version,
+    version_hints::{FileNameHints, VersionLiterals},
     versions::SUPPORTED,
 };
 use crate::binaries::elf::{Elf, Error, Source};
@@ -26,7 +26,7 @@ const PYTHON_2_FUNCTION: &str = "PyString_FromString";
 
 /// How much work a file is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Effort {
+pub enum SymbolScope {
     /// Exported symbols and sections only: for the many libraries of a process.
     Exported,
     /// All symbols: for executables and for what is named after Python.
@@ -35,14 +35,14 @@ pub enum Effort {
 
 /// A place in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Region {
     /// Its address before the load bias is added.
     pub(super) address: u64,
     /// Its size.
     pub(super) bytes: u64,
 }
 
-impl Place {
+impl Region {
     /// The address of a field.
     pub(super) fn field(self, offset: u16) -> u64 {
         self.address.wrapping_add(offset.into())
@@ -51,11 +51,11 @@ impl Place {
 
 /// What the addresses of an interpreter start from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Anchor {
+pub(super) enum StateLocation {
     /// `_PyRuntime`, from 3.7 on.
-    Runtime(Place),
+    Runtime(Region),
     /// Variables of their own, up to 3.6.
-    Variables {
+    Globals {
         /// The address of `interp_head`, if it could be learned.
         interpreters_head: Option<u64>,
         /// The address of `_PyThreadState_Current`.
@@ -63,32 +63,32 @@ pub(super) enum Anchor {
     },
 }
 
-/// A file that is looked into with limited effort.
-pub(super) struct Image<'a, S> {
+/// A file that is looked into with limited scope.
+pub(super) struct InterpreterFile<'a, S> {
     elf: &'a Elf<S>,
-    effort: Effort,
-    named: Option<Named>,
+    scope: SymbolScope,
+    named: Option<FileNameHints>,
 }
 
-impl<'a, S: Source> Image<'a, S> {
+impl<'a, S: Source> InterpreterFile<'a, S> {
     /// Takes a file; `name` is that of the file, and its own (`DT_SONAME`) counts more.
-    pub(super) fn new(elf: &'a Elf<S>, name: &str, effort: Effort) -> Result<Self, Error> {
+    pub(super) fn new(elf: &'a Elf<S>, name: &str, scope: SymbolScope) -> Result<Self, Error> {
         let soname = elf.soname()?;
         let named = soname
-            .and_then(|soname| Named::parse(&soname))
-            .or_else(|| Named::parse(name));
-        Ok(Self { elf, effort, named })
+            .and_then(|soname| FileNameHints::parse(&soname))
+            .or_else(|| FileNameHints::parse(name));
+        Ok(Self { elf, scope, named })
     }
 
     /// Where the state of an interpreter starts, if there is one in the file.
-    pub(super) fn anchor(&self) -> Result<Option<Anchor>, Error> {
+    pub(super) fn location(&self) -> Result<Option<StateLocation>, Error> {
         if let Some(runtime) = self.runtime()? {
-            return Ok(Some(Anchor::Runtime(runtime)));
+            return Ok(Some(StateLocation::Runtime(runtime)));
         }
         let Some(gil_holder) = self.symbol("_PyThreadState_Current")? else {
             return Ok(None);
         };
-        Ok(Some(Anchor::Variables {
+        Ok(Some(StateLocation::Globals {
             interpreters_head: self.interpreters_head()?,
             gil_holder: gil_holder.address,
         }))
@@ -97,9 +97,9 @@ impl<'a, S: Source> Image<'a, S> {
     /// `_PyRuntime`: the section of this name is exactly that, and even a program that exports
     /// nothing and was stripped has it, from 3.10 on. Without section headers it is found by how
     /// it starts, from 3.13 on.
-    fn runtime(&self) -> Result<Option<Place>, Error> {
+    fn runtime(&self) -> Result<Option<Region>, Error> {
         if let Some(section) = self.elf.section(".PyRuntime") {
-            return Ok(Some(Place {
+            return Ok(Some(Region {
                 address: section.address,
                 bytes: section.bytes,
             }));
@@ -115,14 +115,14 @@ impl<'a, S: Source> Image<'a, S> {
 
     /// `_PyRuntime` by the debug offsets at its start; only when all of them make sense, since the
     /// file may be a program that reads those of others.
-    fn runtime_by_cookie(&self) -> Result<Option<Place>, Error> {
+    fn runtime_by_cookie(&self) -> Result<Option<Region>, Error> {
         let found = self.elf.find_in_data(debug_offsets::COOKIE, MAX_DATA)?;
         for address in found {
             let mut start = [0; debug_offsets::MAX_BYTES];
             if self.elf.initial_bytes(address, &mut start)?
                 && let Some(bytes) = DebugOffsets::new(&start).and_then(|it| it.runtime_bytes())
             {
-                return Ok(Some(Place { address, bytes }));
+                return Ok(Some(Region { address, bytes }));
             }
         }
         Ok(None)
@@ -147,19 +147,19 @@ impl<'a, S: Source> Image<'a, S> {
         })
     }
 
-    fn symbol(&self, name: &str) -> Result<Option<Place>, Error> {
-        let symbol = match self.effort {
-            Effort::Exported => self.elf.exported_symbol(name)?,
-            Effort::All => self.elf.symbol(name)?,
+    fn symbol(&self, name: &str) -> Result<Option<Region>, Error> {
+        let symbol = match self.scope {
+            SymbolScope::Exported => self.elf.exported_symbol(name)?,
+            SymbolScope::All => self.elf.symbol(name)?,
         };
-        Ok(symbol.map(|symbol| Place {
+        Ok(symbol.map(|symbol| Region {
             address: symbol.address,
             bytes: symbol.bytes,
         }))
     }
 
     /// The start of `_PyRuntime` in the file; empty where the file does not hold it.
-    pub(super) fn start_of(&self, runtime: Place) -> Result<Vec<u8>, Error> {
+    pub(super) fn start_of(&self, runtime: Region) -> Result<Vec<u8>, Error> {
         let most = debug_offsets::MAX_BYTES;
         let bytes = usize::try_from(runtime.bytes).map_or(most, |bytes| bytes.min(most));
         let mut start = vec![0; bytes];
@@ -200,7 +200,7 @@ impl<'a, S: Source> Image<'a, S> {
 
     /// The version by other signs: the name of the file, else the size of `_PyRuntime`, else the
     /// only version that is written somewhere in the file; and its last number from there.
-    pub(super) fn guess_version(&self, runtime: Place) -> Result<Option<Version>, Error> {
+    pub(super) fn guess_version(&self, runtime: Region) -> Result<Option<Version>, Error> {
         let literals = self.literals()?;
         let series = self
             .named
@@ -242,18 +242,18 @@ impl<'a, S: Source> Image<'a, S> {
         SUPPORTED
             .iter()
             .find(|series| series.runtime_bytes.first() == Some(&bytes))
-            .map(super::versions::Series::version)
+            .map(super::versions::VersionSeries::version)
     }
 
-    fn literals(&self) -> Result<Literals, Error> {
-        let mut literals = Literals::default();
+    fn literals(&self) -> Result<VersionLiterals, Error> {
+        let mut literals = VersionLiterals::default();
         let look = |piece: &[u8]| literals.look(piece);
         if self.elf.has_sections() {
             self.elf
-                .scan_section(".rodata", Literals::OVERLAP, MAX_CONSTANTS, look)?;
+                .scan_section(".rodata", VersionLiterals::OVERLAP, MAX_CONSTANTS, look)?;
         } else {
             self.elf
-                .scan_constants(Literals::OVERLAP, MAX_CONSTANTS, look)?;
+                .scan_constants(VersionLiterals::OVERLAP, MAX_CONSTANTS, look)?;
         }
         Ok(literals)
     }
