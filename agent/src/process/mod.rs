@@ -1,10 +1,10 @@
-//! What a running process is: its name, its executable, its mappings, its files, what it belongs
-//! to and how it was started.
+//! A running process from outside: `comm`, executable, command line, environment, mappings, mapped
+//! files, memory and control groups.
 //!
-//! Invariants: everything is read through one open directory `/proc/PID`, so that an id that is
-//! used again never mixes two processes; a program that the process starts later is noticed; no
-//! path leads out of the process's own root; nothing but a regular file is ever opened for
-//! reading; nothing is read without a bound.
+//! Invariants: a [`Process`] is read through one open directory `/proc/PID`, so that a reused PID
+//! never mixes two processes; an `exec` after it was opened is detected
+//! ([`Process::is_same_program`]); no path leads out of the root directory of the process; only
+//! regular files are opened for reading; every read has a limit.
 
 pub mod cgroup;
 mod command_line;

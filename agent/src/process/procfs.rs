@@ -1,4 +1,4 @@
-//! One process, read through its open directory `/proc/PID`.
+//! A process, read through its open directory `/proc/PID`.
 
 use std::{
     ffi::OsString,
@@ -43,17 +43,18 @@ pub struct Process {
 }
 
 impl Process {
-    /// Finds the process with this id.
+    /// Opens the process with this PID.
     ///
     /// # Errors
     ///
-    /// When there is none, when it runs no program, or when it may not be looked at.
+    /// When there is none, when it runs no program (a thread, a zombie, a kernel thread), or when
+    /// access is denied.
     pub fn open(pid: u32) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = fs::open(format!("/proc/{pid}"), flags, Mode::empty())
             .map_err(|errno| Error::new(pid, ".", errno))?;
-        // First, so that what is read below is of this program or of a later one, which is
-        // noticed.
+        // First: everything below is then read of this program or of a later one, and
+        // `is_same_program` detects the latter.
         let memory = Memory::open(&directory);
         let status = read(&directory, pid, "status", SMALL_BYTES)?;
         let comm = read(&directory, pid, "comm", SMALL_BYTES)?;
@@ -71,7 +72,7 @@ impl Process {
             Err(Errno::NOENT) if is_kernel_thread(&read(&directory, pid, "stat", SMALL_BYTES)?) => {
                 return Err(Error::KernelThread { pid, comm });
             }
-            // Its memory goes before its state changes.
+            // A process loses its memory before its state changes.
             Err(Errno::NOENT) => return Err(Error::Ended { pid, comm }),
             Err(errno) => return Err(Error::new(pid, "exe", errno)),
         };
@@ -83,63 +84,62 @@ impl Process {
             executable: OsString::from_vec(executable.to_vec()).into(),
             namespace_pids: numbers(&status, "NSpid:"),
             parent: number(&status, "PPid:"),
-            // The real, the effective, the saved one and that for files.
+            // In this order: real, effective, saved, file system.
             user: numbers(&status, "Uid:").get(1).copied(),
             memory,
         })
     }
 
-    /// Its id, as the agent sees it.
+    /// PID in the PID namespace of the agent's `/proc`.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Its id in each PID namespace from the agent's `/proc` inwards.
+    /// Its PID in each PID namespace, from that of the agent's `/proc` to its own.
     #[must_use]
     pub fn namespace_pids(&self) -> &[u32] {
         &self.namespace_pids
     }
 
-    /// The process that started it, or that took over for that one.
+    /// PID of its parent: the process that forked it, or the reaper that adopted it.
     #[must_use]
     pub fn parent(&self) -> Option<u32> {
         self.parent
     }
 
-    /// The user on whose behalf it acts (the effective user id), as the agent sees it.
+    /// Effective user ID, in the user namespace of the agent.
     #[must_use]
     pub fn user(&self) -> Option<u32> {
         self.user
     }
 
-    /// The kernel's name of it (`comm`), at most 15 bytes.
+    /// Name of its main thread in the kernel (`/proc/PID/comm`), at most 15 bytes.
     #[must_use]
     pub fn comm(&self) -> &str {
         &self.comm
     }
 
-    /// Path of its executable when it was started.
+    /// Path of its executable, in its mount namespace, when it was started.
     #[must_use]
     pub fn executable(&self) -> &Path {
         &self.executable
     }
 
-    /// The control groups that it is in.
+    /// Its control groups.
     ///
     /// # Errors
     ///
-    /// When it has gone, or may not be looked at.
+    /// When the process is gone or access is denied.
     pub fn cgroup(&self) -> Result<Cgroup, Error> {
         read(&self.directory, self.pid, "cgroup", SMALL_BYTES).map(|text| Cgroup::parse(&text))
     }
 
-    /// The command line that it was started with, or what it has written over it, as far as it is
-    /// read.
+    /// The first 64 KiB of its command line (`/proc/PID/cmdline`), which a process can overwrite.
     ///
     /// # Errors
     ///
-    /// When it has gone, or may not be looked at.
+    /// When the process is gone or access is denied.
     pub fn command_line(&self) -> Result<CommandLine, Error> {
         let mut text = Vec::new();
         let file = open(&self.directory, self.pid, "cmdline")?;
@@ -149,11 +149,11 @@ impl Process {
         Ok(CommandLine::new(text))
     }
 
-    /// The values of the variables `names` of the environment that it was started with.
+    /// The values of the variables `names` in its initial environment.
     ///
     /// # Errors
     ///
-    /// When it has gone, or may not be looked at.
+    /// When the process is gone or access is denied.
     pub fn variables<const N: usize>(
         &self,
         names: [&str; N],
@@ -163,11 +163,11 @@ impl Process {
             .map_err(|source| Error::from_read(self.pid, "environ", source))
     }
 
-    /// Its mappings, by ascending address.
+    /// Its memory mappings, by ascending address.
     ///
     /// # Errors
     ///
-    /// When it has gone, or may not be looked at.
+    /// When the process is gone or access is denied.
     pub fn mappings(&self) -> Result<Vec<Mapping>, Error> {
         read(&self.directory, self.pid, "maps", MAPS_BYTES).map(|text| maps::parse(&text))
     }
@@ -183,18 +183,18 @@ impl Process {
             .map_err(|errno| Error::new(self.pid, "mem", *errno))
     }
 
-    /// Whether it still runs the program that it ran when it was found; also said when that
-    /// cannot be told, because its memory may not be read.
+    /// Whether it still runs the program that it ran when it was opened; also `true` where this
+    /// cannot be determined because access to its memory is denied.
     #[must_use]
     pub fn is_same_program(&self) -> bool {
         self.memory.as_ref().map_or(true, Memory::is_alive)
     }
 
-    /// Whether it sees other files than the agent, as processes in containers do.
+    /// Whether its mount namespace differs from the agent's, as in containers.
     ///
     /// # Errors
     ///
-    /// When it has gone, or may not be looked at.
+    /// When the process is gone or access is denied.
     pub fn has_own_mounts(&self) -> Result<bool, Error> {
         let namespace = fs::readlinkat(&self.directory, "ns/mnt", Vec::new())
             .map_err(|errno| Error::new(self.pid, "ns/mnt", errno))?;
@@ -203,16 +203,17 @@ impl Process {
         Ok(namespace != own)
     }
 
-    /// What tells the file of a mapping from all others, without opening it.
+    /// The identity of the file of a mapping, without opening it.
     ///
     /// # Errors
     ///
-    /// When it cannot be found.
+    /// When the file cannot be found.
     pub fn identify_mapped(&self, mapping: &Mapping) -> Result<FileIdentity, OpenError> {
         files::identify_mapped(&self.directory, mapping)
     }
 
-    /// Opens the file that the process finds at an absolute path, if it is a regular one.
+    /// Opens a regular file for reading; `path` is absolute and resolved in the root directory of
+    /// the process.
     ///
     /// # Errors
     ///
@@ -256,7 +257,7 @@ fn read(directory: &OwnedFd, pid: u32, name: &'static str, limit: usize) -> Resu
     Ok(text)
 }
 
-/// What stands after `key` in a file `status`.
+/// The value of `key` in a file `status`.
 fn value<'a>(status: &'a [u8], key: &str) -> Option<&'a [u8]> {
     status
         .split(|&byte| byte == b'\n')
@@ -276,19 +277,19 @@ fn number(status: &[u8], key: &str) -> Option<u32> {
     numbers(status, key).first().copied()
 }
 
-/// Whether a file `stat` is that of a thread of the kernel.
+/// Whether a file `stat` belongs to a kernel thread.
 fn is_kernel_thread(stat: &[u8]) -> bool {
     /// Bit `PF_KTHREAD` of the field `flags`.
     const KERNEL_THREAD: u64 = 0x20_0000;
-    /// Fields between the name and `flags`.
+    /// Fields between `comm` and `flags`.
     const BEFORE_FLAGS: usize = 6;
 
-    // The name may contain anything, so fields are counted from its end.
-    let after_name = stat
+    // `comm` may contain any byte, so fields are counted from its closing parenthesis.
+    let after_comm = stat
         .iter()
         .rposition(|&byte| byte == b')')
         .map_or(&[][..], |end| &stat[end + 1..]);
-    after_name
+    after_comm
         .trim_ascii_start()
         .split(|&byte| byte == b' ')
         .nth(BEFORE_FLAGS)
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_profiled_is_named() {
+    fn threads_and_zombies_are_errors() {
         let absent = Process::open(u32::MAX).unwrap_err();
         assert!(matches!(absent, Error::NoSuchProcess { pid: u32::MAX }));
 
@@ -355,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_the_kernel_are_told_apart() {
+    fn kernel_threads_are_recognised() {
         assert!(is_kernel_thread(b"2 (a) b) S 0 0 0 0 -1 2129984 0 0 0 0 0"));
         assert!(!is_kernel_thread(b"9 (sh) S 1 9 9 0 -1 4194560 0 0 0 0 0"));
         assert!(!is_kernel_thread(b"9 (sh"));
     }
 
     #[test]
-    fn a_process_that_has_gone_is_not_another_one() {
+    fn a_process_that_is_gone_is_an_error() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::open(child.id()).unwrap();
         child.kill().unwrap();

@@ -1,15 +1,15 @@
-//! Containers and pods, as the names of control groups say.
+//! Containers and pods, as recognised by names of control groups.
 
-/// A container, as the name of a control group says.
+/// A container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Its id; for LXC and systemd-nspawn its name.
+    /// Its ID; for LXC and systemd-nspawn its name.
     pub id: String,
-    /// What runs it, where the name says it.
+    /// Its runtime, where the name implies it.
     pub runtime: Option<ContainerRuntime>,
 }
 
-/// What runs a container.
+/// A container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerRuntime {
     /// Docker.
@@ -20,29 +20,29 @@ pub enum ContainerRuntime {
     CriO,
     /// Podman.
     Podman,
-    /// LXC, also as LXD, Incus or Proxmox use it.
+    /// LXC, also as used by LXD, Incus and Proxmox.
     Lxc,
     /// systemd-nspawn.
     Nspawn,
 }
 
-/// A pod of Kubernetes, as the name of a control group says.
+/// A pod of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodReference {
     /// Its UID; for static pods the hash of their configuration.
     pub uid: String,
-    /// How resources are shared out to it, where the path says it.
+    /// Its QoS class, where the path implies it.
     pub qos_class: Option<QosClass>,
 }
 
-/// How Kubernetes shares out resources to a pod.
+/// The quality-of-service class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QosClass {
-    /// It has what it asked for, and no more.
+    /// Limits equal requests.
     Guaranteed,
-    /// It has what it asked for, and more if there is any.
+    /// Requests or limits are set, but not equal.
     Burstable,
-    /// It has what is left.
+    /// Neither requests nor limits are set.
     BestEffort,
 }
 
@@ -62,7 +62,7 @@ impl ContainerRuntime {
 }
 
 impl QosClass {
-    /// Kubernetes' name of it.
+    /// Its name in the API of Kubernetes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

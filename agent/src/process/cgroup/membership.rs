@@ -1,41 +1,41 @@
-//! A file `/proc/PID/cgroup`.
+//! Parses `/proc/PID/cgroup`.
 
 use super::{
     container::{Container, PodReference},
     names::{self, GroupName},
 };
 
-/// Most lines that are looked at; there are some 15 hierarchies.
+/// Most lines that are parsed; cgroup v1 has about 15 hierarchies.
 const MAX_LINES: usize = 64;
 
-/// Most groups within each other that are looked at.
+/// Most nested control groups that are parsed.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// What the kernel appends to the path of a group that has been removed.
+/// Suffix that the kernel appends to the path of a removed control group.
 const DELETED: &str = " (deleted)";
 
 /// The control groups of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cgroup {
-    /// Path of the group that says most.
+    /// The most specific of its paths.
     pub path: String,
     /// Its containers, the outermost first.
     pub containers: Vec<Container>,
-    /// The pods of Kubernetes that it lies in, the outermost first.
+    /// Its pods of Kubernetes, the outermost first.
     pub pods: Vec<PodReference>,
-    /// The innermost unit of systemd, `X.service` or `X.scope`, that is inside its container or,
-    /// without one, on the host; a container's own scope is none.
+    /// The innermost systemd unit, `X.service` or `X.scope`, inside its container or, without one,
+    /// on the host; the scope of a container itself is not a unit.
     pub unit: Option<String>,
-    /// The innermost slice of systemd there.
+    /// The innermost systemd slice inside its container or on the host.
     pub slice: Option<String>,
-    /// The user whose systemd runs the unit; [`None`] for the system's.
+    /// User ID of the user manager that runs the unit; [`None`] for the system manager.
     pub unit_user: Option<u32>,
-    /// All its paths, each once.
+    /// All its distinct paths.
     paths: Vec<String>,
 }
 
 impl Cgroup {
-    /// Reads a file `/proc/PID/cgroup`.
+    /// Parses the contents of a file `/proc/PID/cgroup`.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let mut lines: Vec<(Hierarchy, &[u8])> = text
@@ -48,14 +48,14 @@ impl Cgroup {
         for (_, path) in lines {
             let path = String::from_utf8_lossy(path);
             let path = path.strip_suffix(DELETED).unwrap_or(&path);
-            if !paths.iter().any(|known| known == path) {
+            if !paths.iter().any(|other| other == path) {
                 paths.push(path.to_owned());
             }
         }
         let mut best = Self::default();
         for path in &paths {
             let found = Self::of_path(path);
-            if best.path.is_empty() || found.says() > best.says() {
+            if best.path.is_empty() || found.specificity() > best.specificity() {
                 best = found;
             }
         }
@@ -63,13 +63,13 @@ impl Cgroup {
         best
     }
 
-    /// The container of the process, which is the innermost one.
+    /// The innermost container.
     #[must_use]
     pub fn container(&self) -> Option<&Container> {
         self.containers.last()
     }
 
-    /// The pod of the process, which is the innermost one.
+    /// The innermost pod.
     #[must_use]
     pub fn pod(&self) -> Option<&PodReference> {
         self.pods.last()
@@ -115,7 +115,7 @@ impl Cgroup {
         found
     }
 
-    /// Goes on inside a container, where units outside do not matter.
+    /// Adds a container; units and slices outside it no longer count.
     fn enter(&mut self, container: Container) {
         self.containers.push(container);
         self.unit = None;
@@ -123,14 +123,14 @@ impl Cgroup {
         self.unit_user = None;
     }
 
-    /// How much it says, for comparison.
-    fn says(&self) -> (usize, usize, bool, bool) {
+    /// Ranks paths: the greater, the more specific.
+    fn specificity(&self) -> (usize, usize, bool, bool) {
         let (containers, pods) = (self.containers.len(), self.pods.len());
         (containers, pods, self.unit.is_some(), self.slice.is_some())
     }
 }
 
-/// A hierarchy of control groups, the most telling first.
+/// A hierarchy of control groups, in the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hierarchy {
     Unified,
@@ -138,7 +138,7 @@ enum Hierarchy {
     Other,
 }
 
-/// Reads a line `ID:CONTROLLERS:PATH`; the path may contain anything but a newline.
+/// Parses a line `ID:CONTROLLERS:PATH`; the path may contain any byte but a newline.
 fn line(line: &[u8]) -> Option<(Hierarchy, &[u8])> {
     let mut fields = line.splitn(3, |&byte| byte == b':');
     let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);

@@ -1,17 +1,16 @@
-//! The control groups of a process, from `/proc/PID/cgroup`: which containers, pod and unit it
-//! belongs to.
+//! Control groups of a process, from `/proc/PID/cgroup`: its containers, pods and systemd unit.
 //!
-//! Hosts with version 1 or both versions have one line, and maybe another path, per hierarchy.
-//! What a process belongs to is taken from the path that says most; among equals from that of
-//! version 2, then systemd's own, then the others in the kernel's order.
+//! Hosts with cgroup v1 or with both versions have one line per hierarchy, possibly with different
+//! paths. The most specific path is used; among equals that of v2, then systemd's own hierarchy,
+//! then the others in the kernel's order.
 //!
-//! Containers lie in containers (Docker in Docker, kind), and all are kept, the outermost first;
-//! the innermost is *the* container of the process. Whoever may create groups below their own can
-//! choose names that look like containers: those are claims, and the outer ones cannot be faked.
+//! Containers nest (Docker in Docker, kind). All are kept, the outermost first; the innermost is
+//! the container of the process. A process that may create control groups below its own can give
+//! them names like those of containers: inner names are claims, outer ones cannot be forged.
 //!
-//! Invariants: a line or a name that is not understood is left out; an agent in a private
-//! namespace of control groups, whose view of others starts with `/..`, sees what is left of the
-//! path; names are the kernel's and at most 255 bytes long.
+//! Invariants: a malformed line or an unrecognised name is skipped; an agent in a cgroup namespace
+//! of its own sees paths outside it as `/..` and what follows; names are at most 255 bytes long,
+//! which the kernel guarantees.
 
 mod container;
 mod membership;

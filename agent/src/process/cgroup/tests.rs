@@ -6,7 +6,7 @@ const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff0011223344556
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 const ESCAPED: &str = "8c1f3a9e_7b2d_4f53_9a01_2b7cf2a1d9e4";
 
-/// That of a process on a host with version 2 alone.
+/// The control groups of a process on a host with cgroup v2 alone.
 fn unified(path: &str) -> Cgroup {
     let path = path
         .replace("{id}", ID)
@@ -70,7 +70,7 @@ fn containers_of_all_runtimes_are_recognised() {
 }
 
 #[test]
-fn what_watches_over_a_container_is_not_in_it() {
+fn monitors_of_containers_are_outside_them() {
     for path in [
         "/libpod_parent/conmon",
         "/machine.slice/libpod-conmon-{id}.scope",
@@ -117,7 +117,7 @@ fn pods_are_recognised_under_both_drivers() {
         Burstable,
         Some(ContainerRuntime::CriO),
     );
-    // A runtime that was not told the driver of the kubelet.
+    // kubelet and runtime are configured with different drivers.
     check_pod(
         "/system.slice/containerd.service/kubepods-besteffort-pod{escaped}.slice:cri-containerd:{id}",
         BestEffort,
@@ -156,7 +156,7 @@ fn the_innermost_container_counts_and_the_others_are_kept() {
     let pod = kind.pod().unwrap();
     assert_eq!(pod.qos_class, Some(QosClass::Burstable));
 
-    // A node of kind runs systemd, so that what is in no pod still has a unit.
+    // A node of kind runs systemd: a process outside all pods has a unit.
     let kubelet = unified("/system.slice/docker-{id}.scope/system.slice/kubelet.service");
     assert_eq!(kubelet.container().unwrap().id, ID);
     assert_eq!(kubelet.unit.as_deref(), Some("kubelet.service"));
@@ -223,7 +223,7 @@ fn a_private_namespace_leaves_the_rest_of_the_path() {
 }
 
 #[test]
-fn of_many_hierarchies_the_one_that_says_most_counts() {
+fn of_many_hierarchies_the_most_specific_path_counts() {
     let text = format!(
         "12:cpu,cpuacct:/docker/{ID}\n1:name=systemd:/system.slice/docker.service\n0::/init.scope\n"
     );
@@ -241,7 +241,7 @@ fn of_many_hierarchies_the_one_that_says_most_counts() {
 }
 
 #[test]
-fn a_broken_line_is_left_out() {
+fn a_malformed_line_is_skipped() {
     let text = b"x\n1:\n:a:/b\n1:a\n0::relative\n\xff::/\n0::/a:b.service (deleted)";
     let cgroup = Cgroup::parse(text);
     assert_eq!(cgroup.path, "/a:b.service");
