@@ -13,46 +13,46 @@ use super::{
 };
 use crate::process;
 
-/// Why a process cannot be profiled as Python; each says what was found.
+/// Why a process cannot be profiled as Python; each message says what was found.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The process could not be looked at.
+    /// The process could not be read.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// It runs something else.
+    /// It runs another program.
     #[error(
         "process {pid} runs {}, which is not Python (no CPython in any of its {files} mapped \
          files)",
         executable.display(),
     )]
     NotPython {
-        /// The process.
+        /// PID.
         pid: u32,
-        /// What it runs.
+        /// Its executable.
         executable: PathBuf,
-        /// How many files it has mapped executable.
+        /// Number of files that it has mapped executable.
         files: usize,
     },
     /// Files that could be the interpreter could not be read.
     #[error(
-        "cannot tell whether process {pid} ({}) runs Python: {unread} of its {files} mapped files \
-         could not be read, for example: {first}{}",
+        "cannot determine whether process {pid} ({}) runs Python: {unread} of its {files} mapped \
+         files could not be read, for example: {first}{}",
         executable.display(),
         if first.is_denied() { "; run as root" } else { "" }
     )]
     Unreadable {
-        /// The process.
+        /// PID.
         pid: u32,
-        /// What it runs.
+        /// Its executable.
         executable: PathBuf,
-        /// How many files it has mapped executable.
+        /// Number of files that it has mapped executable.
         files: usize,
-        /// How many of them could not be read.
+        /// Number of them that could not be read.
         unread: usize,
-        /// Why the first of them could not.
+        /// Why the first of them could not be read.
         first: process::OpenError,
     },
-    /// It runs Python, but none that is supported.
+    /// It runs an unsupported Python.
     #[error(
         "process {pid} runs {} ({}), which is not supported; {} {}",
         Described(found),
@@ -61,34 +61,34 @@ pub enum Error {
         Hint(found)
     )]
     Unsupported {
-        /// The process.
+        /// PID.
         pid: u32,
         /// The file that contains the interpreter.
         image: PathBuf,
-        /// What it is.
+        /// Version, build options and the reason.
         found: UnsupportedInterpreter,
     },
-    /// It runs Python, but its data is not where the file says.
+    /// It runs Python, but the data of the interpreter is not mapped at the expected address.
     #[error(
-        "process {pid} has CPython in {}, but no writable memory where its data should be; if \
+        "process {pid} has CPython in {}, but no writable memory at the address of its data; if \
          the process has just been started, try again",
         image.display()
     )]
     NotLoaded {
-        /// The process.
+        /// PID.
         pid: u32,
         /// The file that contains the interpreter.
         image: PathBuf,
     },
-    /// It was built for another kind of machine.
+    /// It is a 32-bit program.
     #[error(
         "process {pid} runs {}, which is not a 64-bit program; 64-bit CPython is supported",
         image.display()
     )]
     Not64Bit {
-        /// The process.
+        /// PID.
         pid: u32,
-        /// What it runs.
+        /// Its executable.
         image: PathBuf,
     },
 }
@@ -104,7 +104,7 @@ impl Error {
     }
 }
 
-/// What an interpreter is called.
+/// Displays version and kind of build.
 struct Described<'a>(&'a UnsupportedInterpreter);
 
 impl fmt::Display for Described<'_> {
@@ -129,7 +129,7 @@ impl fmt::Display for Described<'_> {
     }
 }
 
-/// The end of the sentence about what is supported.
+/// Displays the end of the sentence about what is supported.
 struct Hint<'a>(&'a UnsupportedInterpreter);
 
 impl fmt::Display for Hint<'_> {
@@ -137,8 +137,8 @@ impl fmt::Display for Hint<'_> {
         match self.0.reason {
             UnsupportedReason::Version => formatter.write_str("are"),
             UnsupportedReason::NewVersion => write!(formatter, "are; {SYMBOLS}"),
-            UnsupportedReason::FreeThreaded => formatter.write_str("with the global lock are"),
-            UnsupportedReason::Debug => write!(formatter, "are when built for release; {SYMBOLS}"),
+            UnsupportedReason::FreeThreaded => formatter.write_str("with the GIL are"),
+            UnsupportedReason::Debug => write!(formatter, "are in release builds; {SYMBOLS}"),
             UnsupportedReason::Preview => write!(
                 formatter,
                 "are from the first release candidate on; {SYMBOLS}"
@@ -147,17 +147,16 @@ impl fmt::Display for Hint<'_> {
                 formatter,
                 "are, but none has a _PyRuntime of {bytes} bytes; {SYMBOLS}"
             ),
-            UnsupportedReason::Head => formatter.write_str(
-                "are, but this one exports no PyInterpreterState_Head that is understood",
-            ),
+            UnsupportedReason::Head => formatter
+                .write_str("are, but the list of interpreters could not be located in this one"),
             UnsupportedReason::SwitchedOff => {
-                formatter.write_str("are, but the sources of its layout are switched off")
+                formatter.write_str("are, but all sources of its layout are disabled")
             }
         }
     }
 }
 
-/// What helps where no table does.
+/// Advice for interpreters without a table.
 const SYMBOLS: &str = "with its debug symbols it is too: install them (packages end in -dbg, \
                        -dbgsym or -debuginfo)";
 
@@ -200,9 +199,9 @@ mod tests {
         };
         assert_eq!(
             unreadable(13).to_string(),
-            "cannot tell whether process 12 (/usr/bin/bash) runs Python: 2 of its 7 mapped files \
-             could not be read, for example: cannot open /lib/libc.so.6: Permission denied (os \
-             error 13); run as root"
+            "cannot determine whether process 12 (/usr/bin/bash) runs Python: 2 of its 7 mapped \
+             files could not be read, for example: cannot open /lib/libc.so.6: Permission denied \
+             (os error 13); run as root"
         );
         assert!(unreadable(2).to_string().ends_with("(os error 2)"));
         let unsupported = |literal: &str, reason| {
@@ -222,13 +221,13 @@ mod tests {
         assert_eq!(
             unsupported("3.13.0", UnsupportedReason::FreeThreaded),
             "process 12 runs a free-threaded build of Python 3.13.0 (/opt/python), which is not \
-             supported; CPython 2.7 and 3.6 to 3.15 with the global lock are"
+             supported; CPython 2.7 and 3.6 to 3.15 with the GIL are"
         );
         assert_eq!(
             unsupported("", UnsupportedReason::RuntimeSize { bytes: 5 }),
             "process 12 runs an unusual build of Python of an unknown version (/opt/python), \
-             which is not supported; CPython 2.7 and 3.6 to 3.15 are, but none has a _PyRuntime of 5 \
-             bytes; with its debug symbols it is too: install them (packages end in -dbg, -dbgsym \
+             which is not supported; CPython 2.7 and 3.6 to 3.15 are, but none has a _PyRuntime of \
+             5 bytes; with its debug symbols it is too: install them (packages end in -dbg, -dbgsym \
              or -debuginfo)"
         );
     }

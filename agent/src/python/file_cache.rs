@@ -1,9 +1,8 @@
-//! What files say, remembered: the same interpreter and the same libraries are mapped by many
-//! processes.
+//! Cache of inspected files: many processes map the same interpreter and the same libraries.
 //!
-//! Invariants: what could not be read is not remembered, so that it is tried again; at most
-//! [`CAPACITY`] files are, and those that were not asked for the longest go first. Debug symbols
-//! that are installed later are noticed when a file is looked into anew.
+//! Invariants: errors are not cached, so that reading is tried again; at most [`CAPACITY`] files
+//! are cached, and the least recently used half is evicted. Debug symbols that are installed later
+//! take effect when a file is inspected again.
 
 use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
 
@@ -17,42 +16,42 @@ use crate::{
     process::{FileIdentity, OpenError, file_name},
 };
 
-/// Most files that are remembered; a host has a few thousand that are mapped.
+/// Most cached files; on a host a few thousand files are mapped.
 const CAPACITY: usize = 8192;
 
-/// What a file says.
+/// The result of inspecting a file.
 #[derive(Debug)]
 pub(super) struct InspectedFile {
     /// Its build ID.
     pub(super) build_id: Option<String>,
     /// Whether it contains CPython.
     pub(super) contents: FileContents,
-    /// Which machine it is for (`EM_X86_64`, …); 0 for what is no program.
+    /// `e_machine` of its ELF header (`EM_X86_64`, …); 0 where it is not a 64-bit ELF file.
     pub(super) machine: u16,
-    /// Bytes of a thread's descriptor, if it is the C library.
+    /// Size of a thread descriptor in bytes, if it is the C library.
     pub(super) thread_descriptor_bytes: Option<u64>,
 }
 
-/// What is in a file.
+/// What a file contains.
 #[derive(Debug)]
 pub(super) enum FileContents {
     /// No CPython.
     Other,
-    /// A program for another kind of machine.
+    /// An ELF file that is not 64-bit.
     OtherClass,
-    /// CPython.
+    /// A supported CPython.
     Python {
-        /// Which, and where in the file.
+        /// Version, layout and addresses.
         build: Box<InterpreterBuild>,
-        /// Where it is loaded.
+        /// Its loadable segments.
         segments: Segments,
     },
-    /// CPython that cannot be profiled.
+    /// An unsupported CPython.
     Unsupported(UnsupportedInterpreter),
 }
 
 impl InspectedFile {
-    /// Reads a file that the process has at `path`.
+    /// Inspects a file, which the process has mapped as `path`.
     pub(super) fn read(
         file: File,
         path: &Path,
@@ -94,12 +93,12 @@ impl InspectedFile {
     }
 }
 
-/// The files that are remembered.
+/// Cache of inspected files, by identity and scope.
 #[derive(Debug)]
 pub(super) struct FileCache {
     capacity: usize,
     files: HashMap<(FileIdentity, SymbolScope), CacheEntry>,
-    /// Counts what is asked for.
+    /// Incremented by every access.
     clock: u64,
 }
 
@@ -124,7 +123,7 @@ impl FileCache {
         }
     }
 
-    /// What is remembered of a file.
+    /// The cached result for a file.
     pub(super) fn get(
         &mut self,
         identity: FileIdentity,
@@ -136,7 +135,7 @@ impl FileCache {
         Some(Arc::clone(&entry.file))
     }
 
-    /// Remembers a file.
+    /// Adds a file.
     pub(super) fn insert(
         &mut self,
         identity: FileIdentity,
@@ -156,8 +155,8 @@ impl FileCache {
         file
     }
 
-    /// Forgets the half that was not asked for the longest: one at a time would have all looked
-    /// through for each.
+    /// Evicts the least recently used half: evicting single entries would scan all of them each
+    /// time.
     fn evict_half(&mut self) {
         let mut uses: Vec<u64> = self.files.values().map(|entry| entry.last_used).collect();
         let middle = uses.len() / 2;

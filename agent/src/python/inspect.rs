@@ -1,6 +1,6 @@
 //! Whether an ELF file contains CPython, which version, and where.
 //!
-//! Facts about a file, not about a process: they hold for every process that maps it.
+//! The result depends on the file only and holds for every process that maps it.
 
 use super::{
     debug_offsets::DebugOffsets,
@@ -15,14 +15,14 @@ use agent_common::layout::{ABSENT, GilStyle, Layout};
 
 pub use super::interpreter_file::SymbolScope;
 
-/// What was found in a file.
+/// The result for a file.
 #[derive(Clone, Debug)]
 pub enum Inspection {
     /// No CPython.
     NotPython,
-    /// CPython that can be profiled.
+    /// A supported CPython.
     Supported(InterpreterBuild),
-    /// CPython that cannot.
+    /// An unsupported CPython.
     Unsupported(UnsupportedInterpreter),
 }
 
@@ -35,71 +35,72 @@ pub struct InterpreterBuild {
     pub flavour: Flavour,
     /// Address of the pointer to the newest interpreter state, before the load bias is added.
     pub interpreters_head: u64,
-    /// Address of the pointer to the thread state that holds the GIL, likewise; [`None`] where
-    /// the thread states themselves say it.
+    /// Address of the pointer to the thread state that holds the GIL, before the load bias is
+    /// added; [`None`] where the thread states have a flag for it.
     pub gil_holder: Option<u64>,
-    /// Where its fields are.
+    /// The layout of its structures.
     pub layout: Layout,
-    /// How that is inputs.
+    /// Where the layout comes from.
     pub layout_source: LayoutSource,
-    /// Better sources that could not be used.
+    /// Preferred sources that could not be used.
     pub rejected_sources: Vec<RejectedSource>,
 }
 
-/// How an interpreter was built, as far as it makes other layouts.
+/// Build options of an interpreter that change its layouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flavour {
-    /// For debugging (`--with-pydebug`).
+    /// Debug build (`--with-pydebug`).
     pub is_debug: bool,
-    /// Without a global lock (`--disable-gil`).
+    /// Free-threaded build (`--disable-gil`).
     pub is_free_threaded: bool,
 }
 
-/// An interpreter that cannot be profiled.
+/// An interpreter that is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsupportedInterpreter {
-    /// Its version, as far as it is inputs.
+    /// Its version; [`None`] where unknown.
     pub version: Option<Version>,
     /// How it was built.
     pub flavour: Flavour,
-    /// What is wrong with it.
+    /// Why it is not supported.
     pub reason: UnsupportedReason,
     /// The sources of its layout that could not be used.
     pub rejected_sources: Vec<RejectedSource>,
 }
 
-/// Why an interpreter cannot be profiled.
+/// Why an interpreter is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsupportedReason {
-    /// It is older than what is supported, or its version could not be learned.
+    /// Its version is too old or could not be determined.
     Version,
-    /// It is newer than the tables, and has no debugging information.
+    /// It is newer than all tables and has no debugging information.
     NewVersion,
-    /// It was made before its layouts were final, and has no debugging information.
+    /// It is an alpha or beta release, whose layouts are not final, and has no debugging
+    /// information.
     Preview,
-    /// It has no global lock, which versions before 3.13 cannot do.
+    /// It is a free-threaded build of a version that has no layouts for one.
     FreeThreaded,
-    /// It was built for debugging, which makes other layouts, and has no debugging information.
+    /// It is a debug build, which has other layouts, and has no debugging information.
     Debug,
-    /// `_PyRuntime` has another size than in the version whose name the file has.
+    /// `_PyRuntime` differs in size from all releases of the version.
     RuntimeSize {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// It is not known where its list of interpreters starts.
+    /// The head of its list of interpreters could not be located.
     Head,
-    /// All sources of its layout were switched off.
+    /// All sources of its layout are disabled.
     SwitchedOff,
 }
 
 /// Looks for CPython in a file; `name` is its file name.
 ///
-/// `debug_file` finds the file with its debugging information, when it is needed and not in the
-/// file itself.
+/// `debug_file` finds the separate file with debugging information; it is called when that is
+/// needed and not in the file itself.
 ///
 /// # Errors
 ///
-/// When a part of it that is needed cannot be read.
+/// When a required part of the file cannot be read.
 pub fn inspect<S: Source, D: Source>(
     elf: &Elf<S>,
     name: &str,
@@ -108,7 +109,7 @@ pub fn inspect<S: Source, D: Source>(
     debug_file: impl FnOnce(&Elf<S>) -> Option<Elf<D>>,
 ) -> Result<Inspection, Error> {
     let file = InterpreterFile::new(elf, name, scope)?;
-    let Some(location) = file.location()? else {
+    let Some(location) = file.state_location()? else {
         return Ok(Inspection::NotPython);
     };
     let start = match location {
@@ -145,7 +146,7 @@ pub fn inspect<S: Source, D: Source>(
         StateLocation::Runtime(runtime) => Some(runtime),
         StateLocation::Globals { .. } => None,
     };
-    // What starts from `_PyRuntime` in one version does not in another.
+    // Whether the state is in `_PyRuntime` depends on the version.
     if runtime.is_some() != (table.interpreter.runtime_head != ABSENT) {
         return unsupported(UnsupportedReason::Version, Vec::new());
     }
@@ -197,7 +198,7 @@ fn table_of(series: &'static VersionSeries, flavour: Flavour) -> Option<&'static
     }
 }
 
-/// What keeps an interpreter from being supported whose layout no source tells.
+/// Why an interpreter is not supported when no source gives its layout.
 fn reason_of(inputs: &LayoutInputs, sources: LayoutSources) -> UnsupportedReason {
     if sources == LayoutSources::NONE {
         UnsupportedReason::SwitchedOff
@@ -216,7 +217,7 @@ fn reason_of(inputs: &LayoutInputs, sources: LayoutSources) -> UnsupportedReason
     }
 }
 
-/// Where the list of interpreters starts, and where it stands who holds the GIL.
+/// The addresses of the head of the list of interpreters and of the holder of the GIL.
 fn addresses(location: StateLocation, layout: &Layout) -> Option<(u64, Option<u64>)> {
     let fields = &layout.interpreter;
     match location {

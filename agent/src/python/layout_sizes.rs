@@ -1,11 +1,11 @@
-//! How many bytes of each structure a layout makes the walk read.
+//! Bytes that the walk reads of each structure, which follow from the offsets of its fields.
 
 use agent_common::layout::{
     ABSENT, CodeLayout, FrameLayout, InstructionStyle, TextLayout, ThreadLayout,
 };
 
-/// Multiple of eight bytes that holds pointers at `words` and smaller fields that end at `ends`.
-/// Absent fields take nothing.
+/// Smallest multiple of eight that covers pointers at `words` and smaller fields that end at
+/// `ends`. Absent fields do not count.
 fn covering(words: &[u16], ends: &[u16]) -> u16 {
     let words = words
         .iter()
@@ -24,7 +24,7 @@ fn end(offset: u16, bytes: u16) -> u16 {
     }
 }
 
-/// What [`ThreadLayout::bytes`] has to be.
+/// The value of [`ThreadLayout::bytes`].
 pub(super) fn thread_bytes(thread: &ThreadLayout) -> u16 {
     let words = [
         thread.previous,
@@ -38,7 +38,7 @@ pub(super) fn thread_bytes(thread: &ThreadLayout) -> u16 {
     covering(&words, &[end(thread.attached, 4)])
 }
 
-/// What [`FrameLayout::bytes`] has to be.
+/// The value of [`FrameLayout::bytes`].
 pub(super) fn frame_bytes(frame: &FrameLayout) -> u16 {
     let instruction = if frame.instruction_style == InstructionStyle::POINTER {
         8
@@ -55,7 +55,7 @@ pub(super) fn frame_bytes(frame: &FrameLayout) -> u16 {
     )
 }
 
-/// What [`CodeLayout::bytes`] has to be.
+/// The value of [`CodeLayout::bytes`].
 pub(super) fn code_bytes(code: &CodeLayout) -> u16 {
     covering(
         &[code.file, code.name, code.line_table],
@@ -63,7 +63,7 @@ pub(super) fn code_bytes(code: &CodeLayout) -> u16 {
     )
 }
 
-/// What [`TextLayout::bytes`] has to be.
+/// The value of [`TextLayout::bytes`].
 pub(super) fn text_bytes(text: &TextLayout) -> u16 {
     covering(&[text.length], &[end(text.state, 4)])
 }

@@ -1,7 +1,7 @@
-//! Which of the sources of a layout is used: what the interpreter says of itself, the table of
-//! its version, or its debugging information.
+//! Chooses the source of a layout: the interpreter's own debug offsets, the built-in table of its
+//! version, or its debugging information.
 //!
-//! Invariant: a source that cannot be right is passed over with the reason, never used in part.
+//! Invariant: a source that fails a check is rejected as a whole, with the reason.
 
 use agent_common::layout::Layout;
 use thiserror::Error;
@@ -13,19 +13,19 @@ use super::{
     versions::VersionSeries,
 };
 
-/// The sources that may be used; all of them unless a test wants to know what one says.
+/// The sources that may be used: all of them, except in tests of single sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutSources {
     /// The interpreter's own `_Py_DebugOffsets`.
     pub debug_offsets: bool,
-    /// The table of its version.
+    /// The built-in table of its version.
     pub table: bool,
     /// Its debugging information.
     pub dwarf: bool,
 }
 
 impl LayoutSources {
-    /// None of them.
+    /// No source.
     pub const NONE: Self = Self {
         debug_offsets: false,
         table: false,
@@ -43,69 +43,70 @@ impl Default for LayoutSources {
     }
 }
 
-/// How a layout is known, the best first.
+/// Where a layout comes from, the preferred source first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutSource {
-    /// From the interpreter's own `_Py_DebugOffsets`.
+    /// The interpreter's own `_Py_DebugOffsets`.
     DebugOffsets,
-    /// From the table of its version.
+    /// The built-in table of its version.
     Table,
-    /// From its debugging information.
+    /// Its debugging information.
     Dwarf,
 }
 
-/// A source that was passed over.
+/// A source that could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RejectedSource {
-    /// Which.
+    /// The source.
     pub source: LayoutSource,
-    /// Why.
+    /// Why it could not be used.
     pub reason: RejectionReason,
 }
 
-/// Why a source was passed over.
+/// Why a source of a layout could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RejectionReason {
-    /// It was not asked for.
-    #[error("it was not to be used")]
+    /// The source is disabled.
+    #[error("this source is disabled")]
     SwitchedOff,
-    /// The debug offsets are not good.
+    /// The debug offsets are absent or invalid.
     #[error(transparent)]
     DebugOffsets(#[from] debug_offsets::DebugOffsetsError),
     /// There is no table for the version.
     #[error("there is no table for this version")]
     NoTable,
-    /// The tables are for releases.
-    #[error("the tables are for builds for release, and this is one for debugging")]
+    /// The tables are for release builds.
+    #[error("the tables are for release builds, and this is a debug build")]
     Debug,
-    /// `_PyRuntime` has another size than in the releases of the version.
-    #[error("_PyRuntime has {bytes} bytes, unlike that of any release of this version")]
+    /// `_PyRuntime` differs in size from all releases of the version.
+    #[error("_PyRuntime has {bytes} bytes, which no known release of this version has")]
     RuntimeSize {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// The debugging information is not good.
+    /// The debugging information is absent or invalid.
     #[error(transparent)]
     Dwarf(#[from] dwarf::Error),
 }
 
-/// What is known of an interpreter before its layout is.
+/// What determines the layout of an interpreter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayoutInputs<'a> {
     pub(super) version: Version,
-    /// The series that it belongs to, or that comes nearest.
+    /// The series of the version, or the nearest one.
     pub(super) series: &'static VersionSeries,
-    /// The table of the series for this kind of build, and whether it is meant for the version.
+    /// The table of the series for this kind of build.
     pub(super) table: &'static Layout,
+    /// Whether the table is for exactly this version.
     pub(super) has_table: bool,
     pub(super) is_debug: bool,
-    /// Whether the interpreter itself says its version.
+    /// Whether the version was read from the data of the interpreter, not guessed.
     pub(super) is_exact: bool,
     pub(super) runtime_bytes: Option<u64>,
     pub(super) debug_offsets: Option<DebugOffsets<'a>>,
 }
 
-/// A layout that was chosen.
+/// The chosen layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChosenLayout {
     pub(super) layout: Layout,
@@ -113,8 +114,12 @@ pub(super) struct ChosenLayout {
     pub(super) rejected_sources: Vec<RejectedSource>,
 }
 
-/// Chooses the layout; `dwarf` says what the debugging information gives, and is only asked when
-/// nothing better is there.
+/// Chooses the layout. `dwarf` reads it from the debugging information, based on a table, and is
+/// only called when no preferred source can be used.
+///
+/// # Errors
+///
+/// The rejected sources, when there is no other.
 pub(super) fn choose(
     inputs: &LayoutInputs,
     sources: LayoutSources,
@@ -165,10 +170,10 @@ pub(super) fn choose(
         }
         Err(reason) => reject(LayoutSource::Dwarf, reason),
     }
-    // A release that is newer than the table may have a larger `_PyRuntime`; what layouts are
-    // about does not move within a series.
-    let is_mere_size = matches!(doubt, Some(RejectionReason::RuntimeSize { .. }));
-    if is_mere_size && inputs.is_exact {
+    // A release newer than the table may have a larger `_PyRuntime`; the fields of layouts keep
+    // their offsets within a series.
+    let is_size_only = matches!(doubt, Some(RejectionReason::RuntimeSize { .. }));
+    if is_size_only && inputs.is_exact {
         rejected_sources.retain(|it| it.source != LayoutSource::Table);
         return Ok(ChosenLayout {
             rejected_sources,
@@ -178,7 +183,7 @@ pub(super) fn choose(
     Err(rejected_sources)
 }
 
-/// What the interpreter says of itself.
+/// The layout by the debug offsets of the interpreter.
 fn by_debug_offsets(
     inputs: &LayoutInputs,
     sources: LayoutSources,
@@ -187,7 +192,7 @@ fn by_debug_offsets(
         return Err(RejectionReason::SwitchedOff);
     }
     if !inputs.has_table {
-        // Where it has what is only known of versions that have a table too.
+        // Positions in debug offsets exist only for versions with a table.
         return Err(RejectionReason::NoTable);
     }
     let positions = inputs.series.debug_offsets.as_ref();
@@ -197,7 +202,7 @@ fn by_debug_offsets(
     Ok(offsets.layout(inputs.version, positions, inputs.table)?)
 }
 
-/// Why the table should not be used.
+/// Why the table cannot be trusted; [`None`] when it can.
 fn doubt_about_table(inputs: &LayoutInputs, sources: LayoutSources) -> Option<RejectionReason> {
     if !sources.table {
         return Some(RejectionReason::SwitchedOff);
@@ -209,7 +214,7 @@ fn doubt_about_table(inputs: &LayoutInputs, sources: LayoutSources) -> Option<Re
         return Some(RejectionReason::Debug);
     }
     let bytes = inputs.runtime_bytes?;
-    // A name is a claim; the size of the structure that all addresses start from confirms it.
+    // A version taken from a file name is a claim; the size of `_PyRuntime` confirms it.
     let is_known = inputs.series.runtime_bytes.contains(&bytes);
     (!is_known).then_some(RejectionReason::RuntimeSize { bytes })
 }

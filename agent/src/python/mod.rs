@@ -1,8 +1,8 @@
-//! CPython: whether a process runs it, which version, where its structures are, and how what the
-//! kernel half sends of it is to be read.
+//! CPython: detects it in a process, determines its version and the layout of its structures,
+//! reads stacks remotely, and decodes names and line tables.
 //!
-//! Invariants: detection reads no more of the memory of a process than whether an interpreter is
-//! initialised, all else is read in `outside/`; versions are known in `versions/` alone.
+//! Invariants: detection reads only one word of a process's memory (whether an interpreter state
+//! exists), all else is read in `remote/`; knowledge about single versions is in `versions/` only.
 
 pub mod debug_offsets;
 pub mod detect;

@@ -1,8 +1,9 @@
-//! `_Py_DebugOffsets`: what CPython itself says about its layout, from 3.13 on.
+//! `_Py_DebugOffsets`: the layout that CPython publishes, from 3.13 on.
 //!
-//! It stands at the start of `_PyRuntime`, is initialised statically and therefore read from
-//! the ELF file. Its own layout differs between series, so its version is read first. A value
-//! that is wrong would make the kernel half read nonsense: every one is checked.
+//! It is at the start of `_PyRuntime`, is initialised statically and therefore read from the ELF
+//! file. Its own layout differs between series, so its version is read first.
+//!
+//! Invariant: every value is checked, since the BPF programs read at the offsets.
 
 mod positions;
 mod read;

@@ -1,6 +1,6 @@
-//! Where `_Py_DebugOffsets` of one series has what.
+//! Positions of the fields of `_Py_DebugOffsets` in one series.
 
-/// Where it has what, in bytes from its start.
+/// Positions of its fields, in bytes from its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions {
     /// `runtime_state`.

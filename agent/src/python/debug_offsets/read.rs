@@ -1,4 +1,4 @@
-//! The bytes of `_Py_DebugOffsets`.
+//! Reads and checks `_Py_DebugOffsets`.
 
 use agent_common::{
     layout::{ABSENT, Layout},
@@ -13,33 +13,33 @@ use crate::python::{
     versions::series_of,
 };
 
-/// What it starts with.
+/// Its first bytes.
 pub(in crate::python) const COOKIE: [u8; 8] = *b"xdebugpy";
 
-/// Most bytes of it that are read; 3.15 has 888.
+/// Bytes of it that are read at most; 3.15 has 888.
 pub const MAX_BYTES: usize = 1024;
 
-/// Largest structure that is believed in; the runtime of 3.12 has 460 KB.
+/// Largest plausible structure; the runtime of 3.12 has 460 KB.
 const MAX_STRUCTURE: u64 = 1 << 20;
 
-/// Why it was not used.
+/// Why the debug offsets could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DebugOffsetsError {
-    /// It is not there.
+    /// They are absent.
     #[error("there are no debug offsets")]
     Absent,
-    /// It is of another version than the image.
-    #[error("the debug offsets are those of version {found:#x}")]
+    /// They belong to another version than the file.
+    #[error("the debug offsets belong to version {found:#x}")]
     OtherVersion {
-        /// Its version, as `PY_VERSION_HEX`.
+        /// The version, as `PY_VERSION_HEX`.
         found: u64,
     },
-    /// A value cannot be.
-    #[error("the debug offsets give {value} for {field}")]
+    /// A value is implausible.
+    #[error("the debug offsets have an implausible value for {field}: {value}")]
     Implausible {
-        /// Of what.
+        /// The field or structure.
         field: &'static str,
-        /// What it says.
+        /// Its offset or size.
         value: u64,
     },
 }
@@ -49,14 +49,14 @@ pub enum DebugOffsetsError {
 pub struct DebugOffsets<'a>(&'a [u8]);
 
 impl<'a> DebugOffsets<'a> {
-    /// Takes the first bytes of `_PyRuntime`, if they are those of a `_Py_DebugOffsets`.
+    /// Wraps the first bytes of `_PyRuntime`; [`None`] when they have no cookie.
     #[must_use]
     pub fn new(runtime: &'a [u8]) -> Option<Self> {
         let offsets = Self(runtime);
         runtime.starts_with(&COOKIE).then_some(offsets)
     }
 
-    /// The size of `_PyRuntime`, if the version is known and all else is as it can be.
+    /// The size of `_PyRuntime`, if the version is supported and all values are plausible.
     pub(in crate::python) fn runtime_bytes(&self) -> Option<u64> {
         let version = Version::from_hex(self.version_hex())?;
         let series = series_of(version)?;
@@ -71,17 +71,17 @@ impl<'a> DebugOffsets<'a> {
         self.word(8).unwrap_or(0)
     }
 
-    /// Whether the build has no global lock.
+    /// Whether it is a free-threaded build.
     #[must_use]
     pub fn is_free_threaded(&self) -> bool {
         self.word(16) == Some(1)
     }
 
-    /// The layout; what is not in here is taken from `table`, the one of the same series.
+    /// The layout; fields without a debug offset are taken from `table`, that of the same series.
     ///
     /// # Errors
     ///
-    /// When it is of another version or a value cannot be.
+    /// When the version differs or a value is implausible.
     pub fn layout(
         &self,
         version: Version,
@@ -98,7 +98,7 @@ impl<'a> DebugOffsets<'a> {
         self.read_frame(positions, &mut layout)?;
         self.read_code(positions, &mut layout)?;
         self.read_text(positions, &mut layout)?;
-        move_objects(table, &mut layout)?;
+        shift_object_fields(table, &mut layout)?;
         Ok(layout)
     }
 
@@ -161,7 +161,7 @@ impl<'a> DebugOffsets<'a> {
         to.name = code.word("qualname", at.qualname)?;
         to.line_table = code.word("linetable", at.linetable)?;
         to.first_line = code.field("firstlineno", at.firstlineno, 4)?;
-        // The bytecode is aligned like a pointer and may start where the head ends.
+        // The bytecode is aligned like a pointer and may start at the end of the header.
         to.bytecode = code.word("co_code_adaptive", at.co_code_adaptive)?;
         to.bytecode_copies = code.optional("co_tlbc", at.co_tlbc, 8)?;
         to.bytes = code_bytes(to);
@@ -177,7 +177,7 @@ impl<'a> DebugOffsets<'a> {
         let ascii_data = unicode.field("asciiobject_size", at.ascii_data, 8)?;
         to.compact_data = match at.compact_data {
             Some(position) => unicode.field("compactunicodeobject_size", position, 8)?,
-            // The rest of the head of a compact string: `utf8_length` and `utf8`.
+            // The rest of the header of a compact string: `utf8_length` and `utf8`.
             None => ascii_data + (to.compact_data - to.ascii_data),
         };
         to.ascii_data = ascii_data;
@@ -191,7 +191,7 @@ impl<'a> DebugOffsets<'a> {
         Ok(())
     }
 
-    /// A structure of which the size is known; `most` is its largest plausible size.
+    /// A structure whose size is among the debug offsets; `most` is the largest plausible size.
     fn structure(
         &self,
         name: &'static str,
@@ -214,9 +214,9 @@ impl<'a> DebugOffsets<'a> {
     }
 }
 
-/// Moves what debug offsets do not tell with the head of all objects, which is longer in some
-/// builds (`--with-trace-refs`).
-fn move_objects(table: &Layout, layout: &mut Layout) -> Result<(), DebugOffsetsError> {
+/// Shifts fields without a debug offset by the extra size of object headers, which are larger in
+/// some builds (`--with-trace-refs`).
+fn shift_object_fields(table: &Layout, layout: &mut Layout) -> Result<(), DebugOffsetsError> {
     let file = layout.code.file;
     let Some(by) = file.checked_sub(table.code.file) else {
         return Ok(());
@@ -251,7 +251,7 @@ struct Structure<'a> {
 }
 
 impl Structure<'_> {
-    /// The same with all fields ending before `end` too.
+    /// The structure with all fields ending before `end` as well.
     fn within(self, end: u64) -> Self {
         Self {
             end: self.end.min(end),
@@ -259,7 +259,7 @@ impl Structure<'_> {
         }
     }
 
-    /// The same without its last `bytes` bytes.
+    /// The structure without its last `bytes` bytes.
     fn without_last(self, bytes: u64) -> Self {
         self.within(self.end.saturating_sub(bytes))
     }
@@ -269,7 +269,7 @@ impl Structure<'_> {
         self.field(name, position, 8)
     }
 
-    /// The offset of a field of this size that not every build has.
+    /// The offset of a field of this size that some builds lack.
     fn optional(
         self,
         name: &'static str,
@@ -277,7 +277,7 @@ impl Structure<'_> {
         bytes: u64,
     ) -> Result<u16, DebugOffsetsError> {
         match position {
-            // Such a field never comes first, so 0 stands for none.
+            // Such a field is never the first one, so 0 means that it is absent.
             Some(position) if self.offsets.word(position) != Some(0) => {
                 self.field(name, position, bytes)
             }
@@ -285,7 +285,7 @@ impl Structure<'_> {
         }
     }
 
-    /// The offset of a field of this size, of which it is a multiple.
+    /// The offset of a field of this size, which must divide it.
     fn field(
         self,
         name: &'static str,
@@ -317,12 +317,12 @@ mod tests {
         Version::from_hex(VERSION_HEX).unwrap()
     }
 
-    fn known() -> (Positions, Layout) {
+    fn positions_and_table() -> (Positions, Layout) {
         let series = series_of(version()).unwrap();
         (series.debug_offsets.unwrap(), series.layout)
     }
 
-    /// The debug offsets of 3.13.0 on x86-64, as far as they are used.
+    /// The used debug offsets of 3.13.0 on x86-64.
     fn of_3_13_0() -> Vec<u64> {
         let mut words = vec![0; 584 / 8];
         words[0] = u64::from_le_bytes(COOKIE);
@@ -367,7 +367,7 @@ mod tests {
 
     fn layout_of(words: &[u64]) -> Result<Layout, DebugOffsetsError> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let (positions, table) = known();
+        let (positions, table) = positions_and_table();
         DebugOffsets::new(&bytes)
             .ok_or(DebugOffsetsError::Absent)?
             .layout(version(), &positions, &table)
@@ -375,11 +375,11 @@ mod tests {
 
     #[test]
     fn they_agree_with_the_table() {
-        assert_eq!(layout_of(&of_3_13_0()), Ok(known().1));
+        assert_eq!(layout_of(&of_3_13_0()), Ok(positions_and_table().1));
     }
 
     #[test]
-    fn what_moved_is_followed() {
+    fn moved_fields_are_read() {
         let mut words = of_3_13_0();
         words[312 / 8] = 84;
         words[208 / 8] = 240;
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_cut_short_is_rejected() {
+    fn a_truncated_structure_is_rejected() {
         let words = of_3_13_0();
         for length in 1..=560 / 8 {
             assert!(layout_of(&words[..length]).is_err());
@@ -434,7 +434,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_accepted_stays_in_bounds(
+        fn accepted_layouts_are_in_bounds(
             changes in prop::collection::vec((2..73_usize, 0..600_u64), 0..4),
             wild in prop::collection::vec((2..73_usize, any::<u64>()), 0..2),
         ) {

@@ -1,54 +1,54 @@
-//! Why debugging information gives no layout.
+//! Errors of reading a layout from debugging information.
 
 use thiserror::Error;
 
-/// Why it was not used.
+/// Why debugging information gives no layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// There is none.
-    #[error("there is no debugging information, neither in the file nor in one of its own")]
+    /// There is no debugging information.
+    #[error("there is no debugging information, neither in the file nor in a separate one")]
     Absent,
-    /// It cannot be read.
-    #[error("the debugging information is damaged")]
+    /// The sections are malformed.
+    #[error("the sections with debugging information are malformed")]
     Damaged,
-    /// It cannot be understood.
+    /// The DWARF is malformed.
     #[error("the debugging information is malformed: {0}")]
     Malformed(#[from] gimli::Error),
     /// It is compressed with something other than zlib.
-    #[error("the debugging information is compressed in a way that is not understood")]
+    #[error("the compression of the debugging information is not supported")]
     Compressed,
-    /// It is larger than what is read.
-    #[error("the debugging information has {bytes} bytes too many to be read")]
+    /// It exceeds the limit.
+    #[error("the debugging information is too large: a section of {bytes} bytes exceeds the limit")]
     TooLarge {
-        /// The size of the section that was too much.
+        /// Size of the section that exceeds the limit.
         bytes: u64,
     },
-    /// It has more entries than are looked at.
-    #[error("the debugging information has too many entries to be looked through")]
+    /// It has more entries than the limit.
+    #[error("the debugging information has too many entries")]
     TooMany,
-    /// It lacks something.
-    #[error("the debugging information does not tell {structure}.{field}")]
+    /// A member is missing.
+    #[error("the debugging information does not contain {structure}.{field}")]
     Missing {
         /// The structure.
         structure: &'static str,
         /// The member.
         field: &'static str,
     },
-    /// A member is where it cannot be read.
-    #[error("the debugging information has {structure} larger than what is read")]
+    /// A member is beyond the bytes that are read of its structure.
+    #[error("a member of {structure} is beyond the bytes that are read of it")]
     OutOfBounds {
         /// The structure.
         structure: &'static str,
     },
-    /// It is that of another build.
+    /// It belongs to another build.
     #[error(
-        "the debugging information is of another build: its _PyRuntime has {found} bytes, that \
-         of the file {actual}"
+        "the debugging information belongs to another build: _PyRuntime has {found} bytes there \
+         and {actual} in the file"
     )]
     OtherBuild {
-        /// Its size by the debugging information.
+        /// Size of `_PyRuntime` in the debugging information.
         found: u64,
-        /// Its size in the file.
+        /// Size of `_PyRuntime` in the file.
         actual: u64,
     },
 }

@@ -17,12 +17,13 @@ use crate::{
     python::layout_sizes::{code_bytes, frame_bytes, text_bytes, thread_bytes},
 };
 
-/// The layout by the debugging information in a file; `base` is the nearest one that is known,
-/// and `runtime_bytes` the size of `_PyRuntime` where there is one.
+/// Reads the layout from the debugging information in a file. `base` is the table of the nearest
+/// version, `runtime_bytes` the size of `_PyRuntime` where there is one.
 ///
 /// # Errors
 ///
-/// When it does not tell all of it.
+/// When a member is missing or out of bounds, or when the debugging information is absent,
+/// malformed or of another build.
 pub fn layout<S: Source>(
     elf: &Elf<S>,
     base: &Layout,
@@ -78,7 +79,7 @@ const HEAP_CLASS: &str = "PyHeapTypeObject";
 const DICT: &str = "PyDictObject";
 const VALUES: &str = "PyDictValues";
 
-/// The names of structures that differ between versions.
+/// Names of structures that differ between versions.
 struct Names {
     frame: &'static str,
     strings: &'static [&'static str],
@@ -100,7 +101,7 @@ impl Names {
         }
     }
 
-    /// All structures that a layout is about.
+    /// All structures with fields of a layout.
     fn wanted(&self, base: &Layout) -> Vec<&'static str> {
         let mut wanted = vec![INTERPRETER, THREAD, CODE, self.frame];
         wanted.extend(self.strings);
@@ -120,7 +121,7 @@ impl Names {
     }
 }
 
-/// Whether instances keep their attributes without a dictionary.
+/// Whether instances can have attribute values without a dictionary.
 fn has_values(object: &ObjectLayout) -> bool {
     !matches!(
         object.instance,
@@ -128,7 +129,7 @@ fn has_values(object: &ObjectLayout) -> bool {
     )
 }
 
-/// The members of the structures.
+/// Fills layouts from the members of structures.
 struct Fields<'a>(Structures<'a>);
 
 impl Fields<'_> {
@@ -178,7 +179,7 @@ impl Fields<'_> {
         };
         if base.interpreter.gil_style == GilStyle::IN_THREAD {
             thread.attached = offset(&["state", "_status"])?;
-            // 3.12 has no number, but a bit.
+            // 3.12 has a bit instead of a number.
             if self.0.member(THREAD, "state")?.is_none() {
                 let bit = self.bit(THREAD, "_status.active")?;
                 thread.attached_mask = 1_u16.checked_shl(bit.into()).unwrap_or(0);
@@ -268,7 +269,7 @@ impl Fields<'_> {
         })
     }
 
-    /// The offset of the first of these members that the structure has.
+    /// The offset of the first of these members that exists.
     fn offset(&self, structure: &'static str, names: &[&'static str]) -> Result<u16, Error> {
         for name in names {
             let found = self.optional(structure, name)?;
@@ -305,7 +306,7 @@ impl Fields<'_> {
     }
 }
 
-/// An offset as layouts have it.
+/// An offset in the type of layouts.
 fn small(structure: &'static str, offset: u64) -> Result<u16, Error> {
     u16::try_from(offset)
         .ok()

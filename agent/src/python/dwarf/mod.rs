@@ -1,8 +1,8 @@
-//! Layouts from the debugging information of an interpreter: for builds that no table knows.
+//! Layouts from the debugging information of an interpreter, for builds without a table.
 //!
-//! Invariant: a layout comes out only when every field was found and lies where the kernel half
-//! can read it; what debugging information does not tell (what bits mean, which style is used)
-//! is that of the table that it is based on.
+//! Invariants: the result is a layout only when every field was found and is within the limits of
+//! the BPF programs; what debugging information does not contain (meaning of bits, styles) is taken
+//! from the table that the layout is based on.
 
 mod error;
 mod layout;

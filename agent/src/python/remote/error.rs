@@ -1,4 +1,4 @@
-//! Why no stacks could be read.
+//! Errors of reading stacks remotely.
 
 use agent_common::{limits::MAX_THREADS, memory::UserAddr};
 use thiserror::Error;
@@ -8,33 +8,33 @@ use crate::process;
 /// Why the threads of a process could not be read.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The process could not be looked at.
+    /// The process could not be read.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// The list of its threads makes no sense.
+    /// The list of its threads is inconsistent.
     #[error(
         "cannot read the list of threads of process {pid}; if the process has just been started \
          or is about to end, try again"
     )]
     List {
-        /// The process.
+        /// PID.
         pid: u32,
-        /// Where the list could not be followed.
+        /// Address of the pointer that could not be followed.
         address: UserAddr,
     },
-    /// The list of its threads has no end.
+    /// The list of its threads exceeds the limit.
     #[error("process {pid} has more than {MAX_THREADS} threads, which is not supported")]
     TooManyThreads {
-        /// The process.
+        /// PID.
         pid: u32,
     },
 }
 
-/// Why no stacks could be read from a memory.
+/// Why the list of threads could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadListError {
-    /// The list of threads cannot be followed further than this address.
+    /// The pointer at this address could not be followed.
     List(UserAddr),
-    /// The list of threads has no end.
+    /// The list exceeds the limit.
     TooManyThreads,
 }

@@ -1,11 +1,10 @@
-//! The stacks of all threads of a process, read once from the outside.
+//! Stacks of all threads of a process, read once through `/proc/PID/mem`.
 //!
-//! This takes the place of the kernel half: it drives the same walk, within the same limits, and
-//! what it reads becomes the same records, which are decoded as those of the kernel half are.
+//! This replaces the BPF programs: it drives the same walk within the same limits and writes the
+//! same records, which are decoded by the same code.
 //!
-//! Invariants: the process is never stopped, so a thread that runs meanwhile may be seen at a
-//! place between two others, and [`ThreadStack::end`] says where the walk of its frames ended;
-//! nothing is read without a bound.
+//! Invariants: the process is never stopped, so the stack of a running thread may be torn, and
+//! [`ThreadStack::end`] is the status of its walk; every read has a limit.
 
 mod error;
 mod list;
@@ -24,14 +23,14 @@ pub use thread_stack::{Frame, Function, Run, ThreadStack};
 use super::Interpreter;
 use crate::process::Process;
 
-/// How often the list of threads is read when it changes meanwhile.
+/// Attempts to read the list of threads, which may change while it is read.
 const ATTEMPTS: usize = 5;
 
-/// Reads the stacks of all threads of a process, newest interpreter and newest thread first.
+/// Reads the stacks of all threads of a process, the newest interpreter and thread first.
 ///
 /// # Errors
 ///
-/// When its memory may not be read, or when the list of its threads cannot be followed.
+/// When access to its memory is denied, or when the list of its threads cannot be read.
 pub fn threads(process: &Process, interpreter: &Interpreter) -> Result<Vec<ThreadStack>, Error> {
     let memory = process.memory()?;
     let pid = process.pid();
@@ -41,11 +40,11 @@ pub fn threads(process: &Process, interpreter: &Interpreter) -> Result<Vec<Threa
     })
 }
 
-/// Reads the stacks of all threads in a memory, as [`threads`] does.
+/// Reads the stacks of all threads from any memory, as [`threads`] does.
 ///
 /// # Errors
 ///
-/// When the list of threads cannot be followed.
+/// When the list of threads cannot be read.
 pub fn read<M: UserMemory>(
     memory: &M,
     target: &Target,

@@ -1,17 +1,17 @@
-//! Where an interpreter is, and how it is read.
+//! Addresses and layout of an interpreter.
 
 use agent_common::{layout::Layout, memory::UserAddr};
 
 use crate::python::Interpreter;
 
-/// Where an interpreter is, and how it is to be read.
+/// Addresses and layout of the interpreter to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// See [`Interpreter::interpreters_head`].
     pub interpreters_head: UserAddr,
     /// See [`Interpreter::gil_holder`].
     pub gil_holder: Option<UserAddr>,
-    /// Where its fields are.
+    /// Layout of its structures.
     pub layout: Layout,
 }
 

@@ -1,59 +1,60 @@
-//! What is read of a thread.
+//! The stack of a thread.
 
 use std::{num::NonZeroU32, sync::Arc};
 
 use agent_common::{memory::UserAddr, record::WalkEnd, thread::ThreadState};
 
-/// A thread and the frames that it runs.
+/// A thread with its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadStack {
-    /// What `pthread_self()` is in the thread.
+    /// `pthread_self()` of the thread.
     pub thread_id: u64,
-    /// `threading.Thread.name`, where the thread is one whose name is known.
+    /// `threading.Thread.name`; [`None`] for other threads and where it could not be read.
     pub name: Option<String>,
-    /// Its states: one in each interpreter that it has entered, the newest interpreter first.
+    /// Its thread states, one in each interpreter that it has entered, the newest interpreter
+    /// first.
     ///
     /// `_xxsubinterpreters.run_string` (3.8 to 3.12) runs code on the state of the thread that
-    /// made the interpreter, whichever thread calls it, and nothing in that state says so.
+    /// created the interpreter, whichever thread calls it; that cannot be detected.
     pub states: Vec<ThreadState>,
-    /// Whether it holds the GIL, or is attached where there is none; [`None`] when that could
-    /// not be learned.
+    /// Whether it holds the GIL or, in free-threaded builds, is attached; [`None`] when this could
+    /// not be read.
     pub is_attached: Option<bool>,
     /// The frames in all of its states, leaf first.
     pub frames: Vec<Frame>,
     /// Which of them run in one evaluation loop, where that does not differ from the frames; leaf
     /// first.
     pub runs: Vec<Run>,
-    /// After how many of them others were left out.
+    /// Number of frames before the gap, where frames were left out.
     pub gap: Option<usize>,
-    /// Where the walk ended.
+    /// Status of the walk.
     pub end: WalkEnd,
 }
 
-/// Frames that run in one evaluation loop.
+/// Frames that run in one call of the evaluation loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// An address within the native frame of the loop.
+    /// An address within the native frame of the call.
     pub address: UserAddr,
-    /// Frames from the leaf up to the end of the run, with those that were left out.
+    /// Number of frames from the leaf to the end of the run, including those left out.
     pub depth: usize,
 }
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it runs; [`None`] when that could not be read.
+    /// Its function; [`None`] when the code object could not be read.
     pub function: Option<Arc<Function>>,
-    /// The line that it is in; [`None`] where the interpreter has none either.
+    /// Its current line; [`None`] where the line table has none.
     pub line: Option<NonZeroU32>,
 }
 
-/// What a code object says of itself.
+/// A Python function, from its code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Qualified name where the version has one.
     pub name: String,
-    /// File as the interpreter names it.
+    /// `co_filename`.
     pub file: String,
     /// First line of its source.
     pub first_line: Option<NonZeroU32>,

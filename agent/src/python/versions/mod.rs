@@ -1,21 +1,22 @@
-//! The versions of CPython that are supported: one file and one row each.
+//! The supported versions of CPython: one file and one row each.
 //!
-//! Offsets were taken from the DWARF of real binaries and from compiled headers. All of them are
-//! the same on x86-64 and aarch64, with glibc and with musl, and for every release of a series.
-//! `tests/layouts.rs` compares them with the interpreters at hand.
+//! Offsets were taken from the DWARF of binaries and from compiled headers. They are the same on
+//! x86-64 and aarch64, with glibc and with musl, and for every release of a series.
+//! `tests/layouts.rs` compares them with the installed interpreters.
 //!
 //! # Adding a version
 //!
-//! 1. One file `v3_x.rs`, a copy of the one before. `agent doctor --pid N` on the new interpreter
-//!    says what it makes of it; built with debug symbols, `cargo test --test layouts` says which
-//!    values differ. Where its `_Py_DebugOffsets` has what stands in
-//!    `Include/internal/pycore_debug_offsets.h` of its source.
+//! 1. One file `v3_x.rs`, a copy of the previous one. `agent doctor --pid N` on the new interpreter
+//!    shows how it is detected; with an interpreter built with debug symbols,
+//!    `cargo test --test layouts` shows the values that differ. The positions of its
+//!    `_Py_DebugOffsets` are in `Include/internal/pycore_debug_offsets.h` of its source.
 //! 2. One row in [`SUPPORTED`].
-//! 3. One row in `xtask/src/interpreters/catalog.rs`, which says where the tests get it from, and
-//!    one recorded image: `AGENT_BLESS=1 cargo test --test images` records it.
+//! 3. One row in `xtask/src/interpreters/catalog.rs`, from which the tests install it, and one
+//!    recorded image: `AGENT_BLESS=1 cargo test --test images` records it.
 //!
-//! What no version had before is a capability: a field of [`Layout`](agent_common::layout::Layout) that is absent in all
-//! others, never a version that the kernel half compares.
+//! A difference that no version had before is a capability: a field of
+//! [`Layout`](agent_common::layout::Layout) that is absent in all others. The BPF programs never
+//! compare versions.
 
 mod series;
 mod v2_7;
@@ -56,7 +57,7 @@ pub fn supported_range() -> String {
     format!("CPython 2.7 and 3.6 to 3.{last}")
 }
 
-/// The series that `version` belongs to, if it is supported.
+/// The series of `version`, if it is supported.
 #[must_use]
 pub fn series_of(version: Version) -> Option<&'static VersionSeries> {
     SUPPORTED
@@ -64,8 +65,7 @@ pub fn series_of(version: Version) -> Option<&'static VersionSeries> {
         .find(|series| version.is_same_series(series.version()))
 }
 
-/// The series of `version`, or the newest one where `version` is newer than all: what comes next
-/// is most like it.
+/// The series of `version`, or the newest one where `version` is newer than all supported ones.
 #[must_use]
 pub(super) fn nearest_series(version: Version) -> Option<&'static VersionSeries> {
     let newest = SUPPORTED.last()?;
@@ -87,7 +87,7 @@ mod tests {
     use agent_common::limits::{CODE_BYTES, FRAME_BYTES, THREAD_BYTES};
 
     #[test]
-    fn sizes_cover_what_is_read_and_no_more() {
+    fn sizes_cover_exactly_the_fields() {
         let layouts = SUPPORTED
             .iter()
             .flat_map(|series| [Some(series.layout), series.free_threaded]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_are_in_order_without_a_gap() {
+    fn rows_are_in_order_without_gaps() {
         let (python_2, python_3) = SUPPORTED.split_at(1);
         assert_eq!((python_2[0].major, python_2[0].minor), (2, 7));
         assert!(python_3.iter().map(|series| series.minor).eq(6..=15));

@@ -1,28 +1,28 @@
-//! The row of a series of CPython.
+//! A row of the table of supported versions.
 
 use agent_common::layout::Layout;
 
 use crate::python::{debug_offsets::Positions, version::Version};
 
-/// What is known about a series of CPython.
+/// A minor version of CPython.
 #[derive(Debug)]
 pub struct VersionSeries {
-    /// The first number of its versions.
+    /// Major version number.
     pub major: u8,
-    /// The second number.
+    /// Minor version number.
     pub minor: u8,
-    /// Where its fields are.
+    /// Layout of its structures.
     pub layout: Layout,
-    /// Where they are in builds without a global lock, where there are such.
+    /// Layout in free-threaded builds, where there are any.
     pub free_threaded: Option<Layout>,
-    /// Sizes of `_PyRuntime` that were seen in its releases.
+    /// Sizes of `_PyRuntime` in its releases, in bytes.
     pub runtime_bytes: &'static [u64],
-    /// Where `_Py_DebugOffsets` has what, where there is one.
+    /// Positions of the fields of its `_Py_DebugOffsets`, where it has one.
     pub debug_offsets: Option<Positions>,
 }
 
 impl VersionSeries {
-    /// Its version, as far as one is common to its releases.
+    /// Its version without a micro number.
     #[must_use]
     pub const fn version(&self) -> Version {
         Version::of_series(self.major, self.minor)
