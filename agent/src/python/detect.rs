@@ -295,7 +295,7 @@ impl Search<'_> {
                     .get_or_insert_with(|| (file.path.to_owned(), found.clone()));
             }
             FileContents::Python { build, segments } => {
-                self.locate(file, &inspected, build, segments)
+                self.locate(file, &inspected, build, segments);
             }
         }
     }

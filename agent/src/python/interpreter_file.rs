@@ -34,14 +34,14 @@ pub enum SymbolScope {
 
 /// A variable or section of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Region {
+pub(super) struct Extent {
     /// Its address before the load bias is added.
     pub(super) address: u64,
     /// Its size in bytes.
     pub(super) bytes: u64,
 }
 
-impl Region {
+impl Extent {
     /// The address of the field at `offset`.
     pub(super) fn field(self, offset: u16) -> u64 {
         self.address.wrapping_add(offset.into())
@@ -52,7 +52,7 @@ impl Region {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StateLocation {
     /// `_PyRuntime`, from 3.7 on.
-    Runtime(Region),
+    Runtime(Extent),
     /// Separate global variables, up to 3.6.
     Globals {
         /// The address of `interp_head`; [`None`] where it could not be determined.
@@ -96,9 +96,9 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
     /// `_PyRuntime`. From 3.10 on it is alone in the section `.PyRuntime`, which a stripped program
     /// without exports has too. Without section headers it is found by its first bytes, from 3.13
     /// on.
-    fn runtime(&self) -> Result<Option<Region>, Error> {
+    fn runtime(&self) -> Result<Option<Extent>, Error> {
         if let Some(section) = self.elf.section(".PyRuntime") {
-            return Ok(Some(Region {
+            return Ok(Some(Extent {
                 address: section.address,
                 bytes: section.bytes,
             }));
@@ -114,14 +114,14 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
 
     /// `_PyRuntime` by the debug offsets at its start; only when all of them are valid, since the
     /// cookie also occurs in programs that read the debug offsets of other processes.
-    fn runtime_by_cookie(&self) -> Result<Option<Region>, Error> {
+    fn runtime_by_cookie(&self) -> Result<Option<Extent>, Error> {
         let found = self.elf.find_in_data(debug_offsets::COOKIE, MAX_DATA)?;
         for address in found {
             let mut start = [0; debug_offsets::MAX_BYTES];
             if self.elf.initial_bytes(address, &mut start)?
                 && let Some(bytes) = DebugOffsets::new(&start).and_then(|it| it.runtime_bytes())
             {
-                return Ok(Some(Region { address, bytes }));
+                return Ok(Some(Extent { address, bytes }));
             }
         }
         Ok(None)
@@ -145,19 +145,19 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
         })
     }
 
-    fn symbol(&self, name: &str) -> Result<Option<Region>, Error> {
+    fn symbol(&self, name: &str) -> Result<Option<Extent>, Error> {
         let symbol = match self.scope {
             SymbolScope::Exported => self.elf.exported_symbol(name)?,
             SymbolScope::All => self.elf.symbol(name)?,
         };
-        Ok(symbol.map(|symbol| Region {
+        Ok(symbol.map(|symbol| Extent {
             address: symbol.address,
             bytes: symbol.bytes,
         }))
     }
 
     /// The first bytes of `_PyRuntime` in the file; empty where they are not in the file.
-    pub(super) fn start_of(&self, runtime: Region) -> Result<Vec<u8>, Error> {
+    pub(super) fn start_of(&self, runtime: Extent) -> Result<Vec<u8>, Error> {
         let most = debug_offsets::MAX_BYTES;
         let bytes = usize::try_from(runtime.bytes).map_or(most, |bytes| bytes.min(most));
         let mut start = vec![0; bytes];
@@ -198,7 +198,7 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
 
     /// The version by hints: by the name of the file, else by the size of `_PyRuntime`, else by
     /// the only version literal in the file. The micro number is always that of the literal.
-    pub(super) fn guess_version(&self, runtime: Region) -> Result<Option<Version>, Error> {
+    pub(super) fn guess_version(&self, runtime: Extent) -> Result<Option<Version>, Error> {
         let literals = self.literals()?;
         let series = self
             .named

@@ -32,24 +32,24 @@ impl LineTable {
     /// Decodes the table of a code object whose first line is `first_line`.
     #[must_use]
     pub fn new(format: LineTableFormat, first_line: i32, table: &[u8]) -> Self {
-        let mut lines = Lines {
+        let mut builder = LineTableBuilder {
             starts: Vec::new(),
             end: 0,
             line: first_line.into(),
         };
         match format {
             LineTableFormat::LNOTAB => {
-                lines.read_lnotab(table, |change| change.cast_signed().into());
+                builder.read_lnotab(table, |change| change.cast_signed().into());
             }
-            LineTableFormat::UNSIGNED_LNOTAB => lines.read_lnotab(table, i64::from),
-            LineTableFormat::RANGES => lines.read_ranges(table),
-            LineTableFormat::LOCATIONS => lines.read_locations(table),
+            LineTableFormat::UNSIGNED_LNOTAB => builder.read_lnotab(table, i64::from),
+            LineTableFormat::RANGES => builder.read_ranges(table),
+            LineTableFormat::LOCATIONS => builder.read_locations(table),
             // An unknown format has only a first line.
             _ => {}
         }
         Self {
             first_line: line_number(first_line.into()),
-            starts: lines.starts,
+            starts: builder.starts,
         }
     }
 
@@ -66,7 +66,7 @@ impl LineTable {
 }
 
 /// Builds a table.
-struct Lines {
+struct LineTableBuilder {
     starts: Vec<Start>,
     /// End of the ranges so far.
     end: u32,
@@ -74,7 +74,7 @@ struct Lines {
     line: i64,
 }
 
-impl Lines {
+impl LineTableBuilder {
     /// `co_lnotab`: pairs of an advance in bytes and a change of the line after it.
     fn read_lnotab(&mut self, table: &[u8], read_change: impl Fn(u8) -> i64) {
         let (pairs, _) = table.as_chunks();

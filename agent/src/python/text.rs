@@ -139,16 +139,19 @@ mod tests {
     #[test]
     fn an_incomplete_character_at_the_end_is_dropped() {
         let bytes = "tür".as_bytes();
-        let cut = Text {
+        let truncated = Text {
             kind: Text::BYTES,
             cut: 1,
             bytes: 2,
         };
-        assert_eq!(decode(cut, bytes), "t…");
+        assert_eq!(decode(truncated, bytes), "t…");
         // Only an incomplete end is dropped: what is not UTF-8 elsewhere is replaced.
-        let cut = Text { bytes: 3, ..cut };
-        assert_eq!(decode(cut, b"\xffab"), "\u{fffd}ab…");
-        assert_eq!(decode(cut, b"ab\xff"), "ab\u{fffd}…");
+        let truncated = Text {
+            bytes: 3,
+            ..truncated
+        };
+        assert_eq!(decode(truncated, b"\xffab"), "\u{fffd}ab…");
+        assert_eq!(decode(truncated, b"ab\xff"), "ab\u{fffd}…");
     }
 
     #[test]
@@ -174,12 +177,12 @@ mod tests {
 
     #[test]
     fn truncation_is_marked_and_padding_is_dropped() {
-        let cut = Text {
+        let truncated = Text {
             kind: 1,
             cut: 1,
             bytes: 3,
         };
-        assert_eq!(decode(cut, b"abc\0\0\0\0\0"), "abc…");
+        assert_eq!(decode(truncated, b"abc\0\0\0\0\0"), "abc…");
         assert_eq!(decode(Text::default(), b""), "");
     }
 

@@ -31,7 +31,7 @@ pub enum ContainerRuntime {
 pub struct PodReference {
     /// Its UID; for static pods the hash of their configuration.
     pub uid: String,
-    /// Its QoS class, where the path implies it.
+    /// Its quality-of-service class, where the path implies it.
     pub qos_class: Option<QosClass>,
 }
 

@@ -91,7 +91,7 @@ fn pod(name: &str, parent: Option<&str>) -> Option<PodReference> {
     is_uid.then_some(PodReference { uid, qos_class })
 }
 
-/// The QoS class by the name of the parent of a pod.
+/// The quality-of-service class by the name of the parent of a pod.
 fn qos_class(place: &str) -> Option<QosClass> {
     match place {
         "kubepods" => Some(QosClass::Guaranteed),

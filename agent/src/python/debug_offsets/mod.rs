@@ -14,3 +14,6 @@ pub use positions::{
 };
 pub(super) use read::COOKIE;
 pub use read::{DebugOffsets, DebugOffsetsError, MAX_BYTES};
+
+#[cfg(test)]
+mod tests;

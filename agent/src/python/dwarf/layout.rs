@@ -34,8 +34,8 @@ pub fn layout<S: Source>(
     }
     let sections = Sections::read(elf)?;
     let dwarf = sections.dwarf();
-    let names = Names::of(base);
-    let fields = Fields(Structures::find(&dwarf, &names.wanted(base))?);
+    let names = StructureNames::of(base);
+    let fields = StructureFields(Structures::find(&dwarf, &names.wanted(base))?);
     let found = fields.0.bytes(RUNTIME);
     if let (Some(found), Some(actual)) = (found, runtime_bytes)
         && found != actual
@@ -80,12 +80,12 @@ const DICT: &str = "PyDictObject";
 const VALUES: &str = "PyDictValues";
 
 /// Names of structures that differ between versions.
-struct Names {
+struct StructureNames {
     frame: &'static str,
     strings: &'static [&'static str],
 }
 
-impl Names {
+impl StructureNames {
     fn of(base: &Layout) -> Self {
         Self {
             frame: if base.frame.owner == ABSENT {
@@ -130,9 +130,9 @@ fn has_values(object: &ObjectLayout) -> bool {
 }
 
 /// Fills layouts from the members of structures.
-struct Fields<'a>(Structures<'a>);
+struct StructureFields<'a>(Structures<'a>);
 
-impl Fields<'_> {
+impl StructureFields<'_> {
     fn interpreter(&self, base: &InterpreterLayout) -> Result<InterpreterLayout, Error> {
         let in_runtime = |field| {
             if base.runtime_head == ABSENT {

@@ -11,7 +11,7 @@ use agent_common::{
 use super::{error::ThreadListError, target::Target};
 
 /// A thread's `pthread_self()` and its thread states, the newest interpreter first.
-pub(super) type Thread = (u64, Vec<ThreadState>);
+pub(super) type ThreadStates = (u64, Vec<ThreadState>);
 
 /// All threads, the newest interpreter and the newest thread first.
 ///
@@ -20,9 +20,9 @@ pub(super) type Thread = (u64, Vec<ThreadState>);
 pub(super) fn threads<M: UserMemory>(
     memory: &M,
     target: &Target,
-) -> Result<Vec<Thread>, ThreadListError> {
+) -> Result<Vec<ThreadStates>, ThreadListError> {
     let fields = &target.layout.thread;
-    let mut threads: Vec<Thread> = Vec::new();
+    let mut threads: Vec<ThreadStates> = Vec::new();
     let mut indices = HashMap::new();
     for state in states(memory, target)? {
         let pointer = state.address.field(fields.thread_id);
