@@ -284,7 +284,7 @@ impl Session {
             result = result.and(self.apply(finding, observer));
         }
         for page in self.absent_pages.drain(..) {
-            process::fetch(page.tgid, page.address, page.bytes);
+            process::fault_in(page.tgid, page.address, page.bytes);
         }
         result
     }

@@ -229,7 +229,7 @@ impl Discovery {
         let mut process = profile::Process {
             pid: opened.pid(),
             parent,
-            name: opened.name().to_owned(),
+            name: opened.comm().to_owned(),
             executable: opened.executable().to_owned(),
             ..profile::Process::default()
         };

@@ -35,14 +35,14 @@ fn what_is_wrong_is_said_with_what_to_do() {
         python: Some(Err(python::Error::Unsupported {
             pid: 1234,
             image: PathBuf::from("/opt/python"),
-            found: inspect::Unsupported {
+            found: inspect::UnsupportedInterpreter {
                 version: Version::from_literal("3.8.1"),
                 flavour: inspect::Flavour {
                     is_debug: true,
                     is_free_threaded: false,
                 },
-                reason: inspect::Reason::Debug,
-                passed_over: Vec::new(),
+                reason: inspect::UnsupportedReason::Debug,
+                rejected_sources: Vec::new(),
             },
         })),
         threads: None,

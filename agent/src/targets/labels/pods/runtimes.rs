@@ -9,7 +9,7 @@ use std::{collections::HashMap, io::Read as _, path::Path, sync::Arc};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::container::{ContainerInfo, MAX_TEXT, Pod, bounded, kubernetes_name};
-use crate::process::{cgroup::Runtime, open_on_host};
+use crate::process::{cgroup::ContainerRuntime, open_on_host};
 
 /// Most bytes of a file.
 const MAX_BYTES: u64 = 8 << 20;
@@ -34,7 +34,11 @@ const STORAGE: [&str; 3] = [
 ];
 
 /// The container with this id.
-pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Option<ContainerInfo> {
+pub(super) fn container(
+    root: &Path,
+    id: &str,
+    runtime: Option<ContainerRuntime>,
+) -> Option<ContainerInfo> {
     // It becomes part of a path.
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -45,11 +49,11 @@ pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Opti
         || storage(root, id),
     );
     match runtime {
-        Some(Runtime::Containerd) => containerd(),
-        Some(Runtime::Docker) => docker(),
-        Some(Runtime::Podman | Runtime::CriO) => storage(),
+        Some(ContainerRuntime::Containerd) => containerd(),
+        Some(ContainerRuntime::Docker) => docker(),
+        Some(ContainerRuntime::Podman | ContainerRuntime::CriO) => storage(),
         // Their ids are names.
-        Some(Runtime::Lxc | Runtime::Nspawn) => None,
+        Some(ContainerRuntime::Lxc | ContainerRuntime::Nspawn) => None,
         None => containerd().or_else(docker).or_else(storage),
     }
 }

@@ -1,23 +1,23 @@
-//! Bringing memory of a process in that is not resident, so that the kernel half can read it.
+//! Faults pages of a process in, so that the BPF programs, which cannot wait for a page, can read
+//! them.
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-/// Most bytes that are fetched at once.
-const MAX_FETCHED: u32 = 16 << 10;
+/// Most bytes of one request.
+const MAX_BYTES: u32 = 16 << 10;
 
-/// Distance at which at least one byte of every page is read.
+/// Size of the smallest pages: one byte of each is read.
 const PAGE: usize = 4 << 10;
 
-/// Lets the kernel bring the pages with the `bytes` bytes at `address` into the memory of process
-/// `pid`, if it has them.
+/// Makes the pages with the `bytes` bytes at `address` of process `pid` resident, by reading them
+/// through `/proc/PID/mem`.
 ///
-/// Reading the memory of another process waits for its pages as its own reading does. A process
-/// that is gone, or an address that it does not have, is nothing to worry about.
-pub fn fetch(pid: u32, address: u64, bytes: u32) {
+/// A process that is gone or an address that is not mapped is no error: nothing happens.
+pub fn fault_in(pid: u32, address: u64, bytes: u32) {
     let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else {
         return;
     };
-    let last = u64::from(bytes.clamp(1, MAX_FETCHED) - 1);
+    let last = u64::from(bytes.clamp(1, MAX_BYTES) - 1);
     let pages = (address..=address.saturating_add(last)).step_by(PAGE);
     for at in pages.chain([address.saturating_add(last)]) {
         let _ = memory.read_at(&mut [0], at);
@@ -26,11 +26,11 @@ pub fn fetch(pid: u32, address: u64, bytes: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::fetch;
+    use super::fault_in;
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     use std::{fs, process::id};
 
-    /// Bytes of this process's mapping at `address` that are in memory.
+    /// Resident bytes of this process's mapping at `address`.
     fn resident(address: usize) -> usize {
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
         let start = format!("{address:x}-");
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_file_are_brought_into_memory() {
+    fn pages_of_a_file_become_resident() {
         const BYTES: u32 = 16 << 10;
         const LENGTH: usize = BYTES as usize;
         let file = tempfile::tempfile().unwrap();
@@ -58,16 +58,16 @@ mod tests {
             mmap(std::ptr::null_mut(), LENGTH, flags.0, flags.1, &file, 0).unwrap()
         };
         assert_eq!(resident(address as usize), 0);
-        fetch(id(), address as u64, BYTES);
+        fault_in(id(), address as u64, BYTES);
         assert_eq!(resident(address as usize), LENGTH);
         // SAFETY: mapped above, and nothing refers to it.
         unsafe { munmap(address, LENGTH).unwrap() };
     }
 
     #[test]
-    fn what_is_not_there_does_no_harm() {
-        fetch(id(), 8, 64);
-        fetch(id(), u64::MAX - 3, 64);
-        fetch(u32::MAX, 4096, 64);
+    fn absent_processes_and_addresses_are_ignored() {
+        fault_in(id(), 8, 64);
+        fault_in(id(), u64::MAX - 3, 64);
+        fault_in(u32::MAX, 4096, 64);
     }
 }

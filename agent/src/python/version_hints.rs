@@ -1,11 +1,10 @@
-//! Clues to the version of an interpreter that does not say it: the name of its file, and the
-//! strings in it.
+//! Hints at the version of an interpreter that has none in its data: its file name and strings.
 
 use super::version::{Version, decimal};
 
-/// What the name of an executable or of a library says.
+/// What the name of an executable or a library implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct FileNameHints {
     /// The version.
     pub(super) version: Version,
     /// Whether it is a debug build (`d`, `-dbg`).
@@ -14,8 +13,8 @@ pub(super) struct Named {
     pub(super) is_free_threaded: bool,
 }
 
-impl Named {
-    /// Reads names like `python3.8`, `python3.9-dbg`, `libpython3.6m.so.1.0`.
+impl FileNameHints {
+    /// Parses names like `python3.8`, `python3.9-dbg`, `libpython3.6m.so.1.0`.
     #[must_use]
     pub(super) fn parse(name: &str) -> Option<Self> {
         let name = name.strip_prefix("lib").unwrap_or(name);
@@ -32,28 +31,28 @@ impl Named {
     }
 }
 
-/// Most bytes of a version literal.
+/// Longest version literal in bytes.
 const MAX_LITERAL: usize = 16;
 
-/// Collects the strings of an image that look like `PY_VERSION`.
+/// Collects the strings of a file that look like `PY_VERSION`.
 ///
-/// A linker lets one string be the end of another, so `3.8.18` may only exist as the end of
-/// `/opt/3.8.18`; a string of its own counts more.
+/// Linkers merge strings with equal ends, so `3.8.18` may only exist as the end of `/opt/3.8.18`;
+/// a string of its own takes precedence.
 #[derive(Debug, Default)]
-pub(super) struct Literals {
-    whole: Vec<Version>,
-    ends: Vec<Version>,
+pub(super) struct VersionLiterals {
+    complete: Vec<Version>,
+    suffixes: Vec<Version>,
 }
 
-impl Literals {
-    /// Bytes by which the pieces given to [`look`](Self::look) must overlap.
+impl VersionLiterals {
+    /// Bytes by which the pieces given to [`scan`](Self::scan) must overlap.
     pub(super) const OVERLAP: usize = MAX_LITERAL + 2;
 
-    /// Most versions that are kept.
+    /// Most versions that are collected.
     const MOST: usize = 64;
 
-    /// Looks through a piece of the image's constants.
-    pub(super) fn look(&mut self, piece: &[u8]) {
+    /// Scans a piece of the file's constants.
+    pub(super) fn scan(&mut self, piece: &[u8]) {
         let ends = piece
             .iter()
             .enumerate()
@@ -70,7 +69,7 @@ impl Literals {
             else {
                 continue;
             };
-            // What starts with the piece may be the rest of something longer.
+            // A literal at the start of the piece may be the end of a longer string.
             let Some(before) = end
                 .checked_sub(text.len() - start + 1)
                 .and_then(|at| piece.get(at))
@@ -78,9 +77,9 @@ impl Literals {
                 continue;
             };
             let list = if *before == 0 {
-                &mut self.whole
+                &mut self.complete
             } else {
-                &mut self.ends
+                &mut self.suffixes
             };
             if !list.contains(&version) && list.len() < Self::MOST {
                 list.push(version);
@@ -88,7 +87,7 @@ impl Literals {
         }
     }
 
-    /// The only version among them that `fits`, if there is exactly one.
+    /// The only collected version that `fits`; [`None`] when there are none or several.
     #[must_use]
     pub(super) fn only(&self, fits: impl Fn(Version) -> bool) -> Option<Version> {
         let pick = |list: &[Version]| {
@@ -98,9 +97,9 @@ impl Literals {
                 _ => Err(()),
             }
         };
-        match pick(&self.whole) {
+        match pick(&self.complete) {
             Ok(Some(version)) => Some(version),
-            Ok(None) => pick(&self.ends).ok().flatten(),
+            Ok(None) => pick(&self.suffixes).ok().flatten(),
             Err(()) => None,
         }
     }
@@ -108,30 +107,38 @@ impl Literals {
 
 #[cfg(test)]
 mod tests {
-    use super::{Literals, Named};
+    use super::{FileNameHints, VersionLiterals};
     use crate::python::version::Version;
     use proptest::prelude::{any, proptest};
 
     #[test]
-    fn names_say_series_and_flavour() {
-        let series = |name| Named::parse(name).map(|named| named.version.to_string());
+    fn names_imply_series_and_flavour() {
+        let series = |name| FileNameHints::parse(name).map(|named| named.version.to_string());
         assert_eq!(series("python3.8").as_deref(), Some("3.8"));
         assert_eq!(series("libpython3.6m.so.1.0").as_deref(), Some("3.6"));
         assert_eq!(series("libpython3.so"), None);
         assert_eq!(series("python3"), None);
         assert_eq!(series("bash"), None);
-        assert!(Named::parse("libpython3.12d.so.1.0").unwrap().is_debug);
-        assert!(Named::parse("python3.9-dbg").unwrap().is_debug);
-        assert!(Named::parse("python3.13t").unwrap().is_free_threaded);
-        assert!(!Named::parse("python3.13").unwrap().is_free_threaded);
+        assert!(
+            FileNameHints::parse("libpython3.12d.so.1.0")
+                .unwrap()
+                .is_debug
+        );
+        assert!(FileNameHints::parse("python3.9-dbg").unwrap().is_debug);
+        assert!(
+            FileNameHints::parse("python3.13t")
+                .unwrap()
+                .is_free_threaded
+        );
+        assert!(!FileNameHints::parse("python3.13").unwrap().is_free_threaded);
     }
 
     #[test]
     fn a_literal_is_found_also_as_the_end_of_a_path() {
         let fits = |version: Version| version.minor == 8;
         let found = |text: &[u8]| {
-            let mut literals = Literals::default();
-            literals.look(text);
+            let mut literals = VersionLiterals::default();
+            literals.scan(text);
             literals.only(fits).map(|version| version.to_string())
         };
         assert_eq!(found(b"x\x00/opt/3.8.18\x00").as_deref(), Some("3.8.18"));
@@ -148,12 +155,12 @@ mod tests {
     proptest! {
         #[test]
         fn no_constants_make_it_panic(piece in any::<Vec<u8>>()) {
-            Literals::default().look(&piece);
+            VersionLiterals::default().scan(&piece);
         }
 
         #[test]
         fn no_name_makes_it_panic(name in "(lib)?(python)?[0-9.]{0,8}.*") {
-            let _ = Named::parse(&name);
+            let _ = FileNameHints::parse(&name);
         }
     }
 }

@@ -1,26 +1,25 @@
-//! The command line of a process, and which program an interpreter runs.
+//! The command line of a process, and the script that an interpreter runs.
 //!
-//! Invariant: arguments may hold secrets; [`CommandLine::script`] gives away nothing but the last
-//! part of the path of the script, or the name of the module.
+//! Invariant: arguments may hold secrets; [`CommandLine::script`] exposes only the last component
+//! of the script's path, or the name of the module.
 
 use std::path::Path;
 
-use super::file_name;
+use super::path::file_name;
 
 /// Most bytes of a command line that are read.
 pub(super) const MAX_BYTES: usize = 64 << 10;
 
-/// Most arguments that are looked at.
+/// Most arguments that are parsed.
 const MAX_ARGUMENTS: usize = 256;
 
-/// Most bytes of a script's name.
+/// Longest name of a script in bytes.
 const MAX_NAME: usize = 255;
 
-/// Options of Python that take an argument of their own, besides `-c` and `-m`.
+/// Options of Python that take an argument, besides `-c` and `-m`.
 const WITH_ARGUMENT: &[u8] = b"WXQ";
 
-/// Interpreters whose options are not known here, so that a script is only recognised as the very
-/// first argument.
+/// Interpreters whose options are not parsed: only the first argument can be the script.
 const OTHER_INTERPRETERS: [&str; 9] = [
     "bash", "dash", "node", "nodejs", "perl", "php", "ruby", "sh", "zsh",
 ];
@@ -30,30 +29,29 @@ const OTHER_INTERPRETERS: [&str; 9] = [
 pub struct CommandLine(Vec<u8>);
 
 impl CommandLine {
-    /// That of a file `/proc/PID/cmdline`, or of the start of it.
+    /// Wraps the contents of a file `/proc/PID/cmdline`, possibly truncated.
     pub(super) fn new(text: Vec<u8>) -> Self {
         Self(text)
     }
 
-    /// The words of it, as far as they are looked at.
+    /// The first 256 arguments.
     pub fn arguments(&self) -> impl Iterator<Item = &[u8]> {
         let text = self.0.strip_suffix(b"\0").unwrap_or(&self.0);
         text.split(|&byte| byte == 0).take(MAX_ARGUMENTS)
     }
 
-    /// All of it, with spaces between the words.
+    /// The arguments, separated by spaces.
     #[must_use]
     pub fn to_text(&self) -> String {
         let words: Vec<_> = self.arguments().map(String::from_utf8_lossy).collect();
         words.join(" ")
     }
 
-    /// The name of the script or module that `executable` runs with it, if it is an interpreter
-    /// and runs one.
+    /// The name of the script or module, if `executable` is an interpreter and runs one.
     ///
     /// `python3 /srv/shop/manage.py`, `python3 -m shop.manage` and a program that starts with
-    /// `#!/usr/bin/python3` have one, `python3 -c CODE` has none. Python's suffixes are left out,
-    /// and instead of `__main__.py` it is the directory that is named.
+    /// `#!/usr/bin/python3` have one, `python3 -c CODE` has none. Python's suffixes are removed;
+    /// `__main__.py` is replaced by the name of its directory.
     #[must_use]
     pub fn script(&self, executable: &Path) -> Option<String> {
         let interpreter = str::from_utf8(file_name(executable)).ok()?;
@@ -69,7 +67,7 @@ impl CommandLine {
     }
 }
 
-/// Reads `python`, `python3.12`, `python3.13t-dbg`, `pypy3` …
+/// Matches `python`, `python3.12`, `python3.13t-dbg`, `pypy3` …
 fn is_python(name: &str) -> bool {
     let version = name
         .strip_prefix("python")
@@ -90,10 +88,10 @@ fn python_script<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Option<St
             continue;
         }
         if options.is_empty() || options.starts_with(b"-") {
-            // The program comes from the input, or there is none (`--version`).
+            // The program is read from the standard input, or there is none (`--version`).
             return None;
         }
-        // Letters that stand together, the last of which may have an argument.
+        // Combined short options, the last of which may have an argument.
         let with_argument = |letter: &u8| WITH_ARGUMENT.contains(letter) || b"cm".contains(letter);
         let Some(at) = options.iter().position(with_argument) else {
             continue;
@@ -113,7 +111,7 @@ fn python_script<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Option<St
     None
 }
 
-/// The name of a script without what all scripts have.
+/// The name of a script without the suffix of Python files.
 fn python_file(path: &[u8]) -> Option<String> {
     let script = last_part(path)?;
     if script == "__main__.py" {
@@ -129,7 +127,7 @@ fn python_file(path: &[u8]) -> Option<String> {
     })
 }
 
-/// The last part of a path.
+/// The last component of a path.
 fn last_part(path: &[u8]) -> Option<String> {
     name(
         path.rsplit(|&byte| byte == b'/')

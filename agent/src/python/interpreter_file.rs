@@ -1,13 +1,12 @@
-//! What can be read off a file that may contain CPython: where its state starts, and signs of
-//! its version.
+//! A file that may contain CPython: where its state is, and which version it is.
 
 use goblin::elf::header::EM_X86_64;
 
 use super::{
-    clues::{Literals, Named},
     debug_offsets::{self, DebugOffsets},
     getter,
     version::Version,
+    version_hints::{FileNameHints, VersionLiterals},
     versions::SUPPORTED,
 };
 use crate::binaries::elf::{Elf, Error, Source};
@@ -24,82 +23,82 @@ const DEBUG_FUNCTION: &str = "_Py_NegativeRefcount";
 /// Only Python 2 has this function.
 const PYTHON_2_FUNCTION: &str = "PyString_FromString";
 
-/// How much work a file is worth.
+/// Which symbols of a file are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Effort {
-    /// Exported symbols and sections only: for the many libraries of a process.
+pub enum SymbolScope {
+    /// Exported symbols only: for the many libraries of a process.
     Exported,
-    /// All symbols: for executables and for what is named after Python.
+    /// All symbols: for executables and for libraries with the name of Python.
     All,
 }
 
-/// A place in the file.
+/// A variable or section of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Extent {
     /// Its address before the load bias is added.
     pub(super) address: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub(super) bytes: u64,
 }
 
-impl Place {
-    /// The address of a field.
+impl Extent {
+    /// The address of the field at `offset`.
     pub(super) fn field(self, offset: u16) -> u64 {
         self.address.wrapping_add(offset.into())
     }
 }
 
-/// What the addresses of an interpreter start from.
+/// Where a file has the state of the interpreter.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Anchor {
+pub(super) enum StateLocation {
     /// `_PyRuntime`, from 3.7 on.
-    Runtime(Place),
-    /// Variables of their own, up to 3.6.
-    Variables {
-        /// The address of `interp_head`, if it could be learned.
+    Runtime(Extent),
+    /// Separate global variables, up to 3.6.
+    Globals {
+        /// The address of `interp_head`; [`None`] where it could not be determined.
         interpreters_head: Option<u64>,
         /// The address of `_PyThreadState_Current`.
         gil_holder: u64,
     },
 }
 
-/// A file that is looked into with limited effort.
-pub(super) struct Image<'a, S> {
+/// A file that may contain CPython.
+pub(super) struct InterpreterFile<'a, S> {
     elf: &'a Elf<S>,
-    effort: Effort,
-    named: Option<Named>,
+    scope: SymbolScope,
+    named: Option<FileNameHints>,
 }
 
-impl<'a, S: Source> Image<'a, S> {
-    /// Takes a file; `name` is that of the file, and its own (`DT_SONAME`) counts more.
-    pub(super) fn new(elf: &'a Elf<S>, name: &str, effort: Effort) -> Result<Self, Error> {
+impl<'a, S: Source> InterpreterFile<'a, S> {
+    /// Wraps a file with the name `name`; its `DT_SONAME` takes precedence.
+    pub(super) fn new(elf: &'a Elf<S>, name: &str, scope: SymbolScope) -> Result<Self, Error> {
         let soname = elf.soname()?;
         let named = soname
-            .and_then(|soname| Named::parse(&soname))
-            .or_else(|| Named::parse(name));
-        Ok(Self { elf, effort, named })
+            .and_then(|soname| FileNameHints::parse(&soname))
+            .or_else(|| FileNameHints::parse(name));
+        Ok(Self { elf, scope, named })
     }
 
-    /// Where the state of an interpreter starts, if there is one in the file.
-    pub(super) fn anchor(&self) -> Result<Option<Anchor>, Error> {
+    /// Where the interpreter's state is; [`None`] when the file contains no CPython.
+    pub(super) fn state_location(&self) -> Result<Option<StateLocation>, Error> {
         if let Some(runtime) = self.runtime()? {
-            return Ok(Some(Anchor::Runtime(runtime)));
+            return Ok(Some(StateLocation::Runtime(runtime)));
         }
         let Some(gil_holder) = self.symbol("_PyThreadState_Current")? else {
             return Ok(None);
         };
-        Ok(Some(Anchor::Variables {
+        Ok(Some(StateLocation::Globals {
             interpreters_head: self.interpreters_head()?,
             gil_holder: gil_holder.address,
         }))
     }
 
-    /// `_PyRuntime`: the section of this name is exactly that, and even a program that exports
-    /// nothing and was stripped has it, from 3.10 on. Without section headers it is found by how
-    /// it starts, from 3.13 on.
-    fn runtime(&self) -> Result<Option<Place>, Error> {
+    /// `_PyRuntime`. From 3.10 on it is alone in the section `.PyRuntime`, which a stripped program
+    /// without exports has too. Without section headers it is found by its first bytes, from 3.13
+    /// on.
+    fn runtime(&self) -> Result<Option<Extent>, Error> {
         if let Some(section) = self.elf.section(".PyRuntime") {
-            return Ok(Some(Place {
+            return Ok(Some(Extent {
                 address: section.address,
                 bytes: section.bytes,
             }));
@@ -113,23 +112,22 @@ impl<'a, S: Source> Image<'a, S> {
         self.runtime_by_cookie()
     }
 
-    /// `_PyRuntime` by the debug offsets at its start; only when all of them make sense, since the
-    /// file may be a program that reads those of others.
-    fn runtime_by_cookie(&self) -> Result<Option<Place>, Error> {
+    /// `_PyRuntime` by the debug offsets at its start; only when all of them are valid, since the
+    /// cookie also occurs in programs that read the debug offsets of other processes.
+    fn runtime_by_cookie(&self) -> Result<Option<Extent>, Error> {
         let found = self.elf.find_in_data(debug_offsets::COOKIE, MAX_DATA)?;
         for address in found {
             let mut start = [0; debug_offsets::MAX_BYTES];
             if self.elf.initial_bytes(address, &mut start)?
                 && let Some(bytes) = DebugOffsets::new(&start).and_then(|it| it.runtime_bytes())
             {
-                return Ok(Some(Place { address, bytes }));
+                return Ok(Some(Extent { address, bytes }));
             }
         }
         Ok(None)
     }
 
-    /// The static variable `interp_head`, by the function that returns it where `strip` took its
-    /// name.
+    /// The static variable `interp_head`, by the code of its getter, else by its symbol.
     fn interpreters_head(&self) -> Result<Option<u64>, Error> {
         let by_code = match self.symbol("PyInterpreterState_Head")? {
             Some(function) => {
@@ -147,19 +145,19 @@ impl<'a, S: Source> Image<'a, S> {
         })
     }
 
-    fn symbol(&self, name: &str) -> Result<Option<Place>, Error> {
-        let symbol = match self.effort {
-            Effort::Exported => self.elf.exported_symbol(name)?,
-            Effort::All => self.elf.symbol(name)?,
+    fn symbol(&self, name: &str) -> Result<Option<Extent>, Error> {
+        let symbol = match self.scope {
+            SymbolScope::Exported => self.elf.exported_symbol(name)?,
+            SymbolScope::All => self.elf.symbol(name)?,
         };
-        Ok(symbol.map(|symbol| Place {
+        Ok(symbol.map(|symbol| Extent {
             address: symbol.address,
             bytes: symbol.bytes,
         }))
     }
 
-    /// The start of `_PyRuntime` in the file; empty where the file does not hold it.
-    pub(super) fn start_of(&self, runtime: Place) -> Result<Vec<u8>, Error> {
+    /// The first bytes of `_PyRuntime` in the file; empty where they are not in the file.
+    pub(super) fn start_of(&self, runtime: Extent) -> Result<Vec<u8>, Error> {
         let most = debug_offsets::MAX_BYTES;
         let bytes = usize::try_from(runtime.bytes).map_or(most, |bytes| bytes.min(most));
         let mut start = vec![0; bytes];
@@ -177,12 +175,12 @@ impl<'a, S: Source> Image<'a, S> {
         )
     }
 
-    /// Whether its name is that of a free-threaded build.
+    /// Whether its name is one of a free-threaded build.
     pub(super) fn is_named_free_threaded(&self) -> bool {
         self.named.is_some_and(|named| named.is_free_threaded)
     }
 
-    /// The version as the interpreter has it in its data, from 3.11 on.
+    /// The version in the data of the interpreter, from 3.11 on.
     pub(super) fn exact_version(
         &self,
         debug_offsets: Option<DebugOffsets>,
@@ -198,9 +196,9 @@ impl<'a, S: Source> Image<'a, S> {
         Ok(debug_offsets.and_then(|offsets| Version::from_hex(offsets.version_hex())))
     }
 
-    /// The version by other signs: the name of the file, else the size of `_PyRuntime`, else the
-    /// only version that is written somewhere in the file; and its last number from there.
-    pub(super) fn guess_version(&self, runtime: Place) -> Result<Option<Version>, Error> {
+    /// The version by hints: by the name of the file, else by the size of `_PyRuntime`, else by
+    /// the only version literal in the file. The micro number is always that of the literal.
+    pub(super) fn guess_version(&self, runtime: Extent) -> Result<Option<Version>, Error> {
         let literals = self.literals()?;
         let series = self
             .named
@@ -214,7 +212,7 @@ impl<'a, S: Source> Image<'a, S> {
         })
     }
 
-    /// The same of an interpreter that has no `_PyRuntime`.
+    /// The version of an interpreter without `_PyRuntime`, by its name and version literals.
     pub(super) fn guess_old_version(&self) -> Result<Option<Version>, Error> {
         let major = if self.symbol(PYTHON_2_FUNCTION)?.is_some() {
             2
@@ -235,25 +233,25 @@ impl<'a, S: Source> Image<'a, S> {
 
     /// The series in which `_PyRuntime` has this size, if there is only one.
     fn version_of_size(&self, bytes: u64) -> Option<Version> {
-        // Elsewhere the sizes of neighbouring series coincide.
+        // On other machines adjacent series have equal sizes.
         if self.elf.machine() != EM_X86_64 {
             return None;
         }
         SUPPORTED
             .iter()
             .find(|series| series.runtime_bytes.first() == Some(&bytes))
-            .map(super::versions::Series::version)
+            .map(super::versions::VersionSeries::version)
     }
 
-    fn literals(&self) -> Result<Literals, Error> {
-        let mut literals = Literals::default();
-        let look = |piece: &[u8]| literals.look(piece);
+    fn literals(&self) -> Result<VersionLiterals, Error> {
+        let mut literals = VersionLiterals::default();
+        let scan = |piece: &[u8]| literals.scan(piece);
         if self.elf.has_sections() {
             self.elf
-                .scan_section(".rodata", Literals::OVERLAP, MAX_CONSTANTS, look)?;
+                .scan_section(".rodata", VersionLiterals::OVERLAP, MAX_CONSTANTS, scan)?;
         } else {
             self.elf
-                .scan_constants(Literals::OVERLAP, MAX_CONSTANTS, look)?;
+                .scan_constants(VersionLiterals::OVERLAP, MAX_CONSTANTS, scan)?;
         }
         Ok(literals)
     }
