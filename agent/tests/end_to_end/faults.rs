@@ -10,6 +10,10 @@ use std::{
     time::Duration,
 };
 
+use collector_doubles::{
+    pyroscope::{PushRequest, strict_pyroscope},
+    server::{Received, Reply, status, with_header},
+};
 use prost::Message as _;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
@@ -19,10 +23,6 @@ use super::{
     host::{Host, PROFILES, SECOND, assert_busy, profiles, service, wait_for_cpu},
     machine, pprof,
     strict::Strict,
-};
-use crate::collectors::{
-    pyroscope::{PushRequest, strict_pyroscope},
-    server::{Received, Reply, status, with_header},
 };
 
 /// The window of the agents of these tests, and time enough for two of them.

@@ -5,9 +5,8 @@ use std::{
     thread,
 };
 
+use collector_doubles::server::{Check, Received, Reply, Server};
 use tokio::{runtime, sync::oneshot};
-
-use crate::collectors::server::{Check, Received, Reply, Server};
 
 /// A collector in a thread of its own; gone when it is dropped.
 pub(crate) struct Strict {

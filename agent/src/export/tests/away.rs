@@ -2,13 +2,12 @@
 
 use std::net::SocketAddr;
 
-use super::{
-    collectors::{
-        pyroscope::{services, strict_pyroscope},
-        server::Server,
-    },
-    *,
+use collector_doubles::{
+    pyroscope::{services, strict_pyroscope},
+    server::{Reply, Server},
 };
+
+use super::*;
 use crate::export::support::SmallDisk;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -142,7 +141,7 @@ async fn a_collector_that_hangs_costs_no_reports_either() {
     let server = Server::start(strict_pyroscope).await;
     let mut config = with_spool(pyroscope(&server.url()), temporary.path());
     config.queue.reports = 4;
-    server.say(super::collectors::server::Reply::Hang);
+    server.say(Reply::Hang);
     let exporters = start(config);
     // All of them while the first request has no answer.
     for number in 0..20 {

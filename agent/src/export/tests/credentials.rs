@@ -2,13 +2,12 @@
 
 use std::fs;
 
-use super::{
-    collectors::{
-        pyroscope::strict_pyroscope,
-        server::{Received, Reply, Server, status},
-    },
-    *,
+use collector_doubles::{
+    pyroscope::strict_pyroscope,
+    server::{Received, Reply, Server, status},
 };
+
+use super::*;
 use crate::export::{Authentication, Secret, SecretSource};
 
 /// Takes the new token, and repeats what else it gets.

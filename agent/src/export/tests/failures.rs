@@ -1,15 +1,13 @@
 //! Collectors that answer with anything but success.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
-
-use super::{
-    collectors::{
-        parca::strict_parca,
-        pyroscope::{services, strict_pyroscope},
-        server::{Answer, Reply, Server, grpc_status, status, with_header},
-    },
-    *,
+use collector_doubles::{
+    parca::strict_parca,
+    pyroscope::{services, strict_pyroscope},
+    server::{Answer, Reply, Server, grpc_status, status, with_header},
 };
+
+use super::*;
 use crate::export::Failures;
 
 const MINUTE: Duration = Duration::from_secs(60);

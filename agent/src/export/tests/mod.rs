@@ -19,10 +19,7 @@ use super::{
     Config, Counts, DestinationConfig, Exporters, HttpConfig, ParcaConfig, ProfileBatch,
     PyroscopeConfig, QueueLimits, Retry, SpoolConfig, Status, support,
 };
-use crate::{
-    collectors,
-    formats::{Format, Options, encode, support::made_profile},
-};
+use crate::formats::{Format, Options, encode, support::made_profile};
 
 /// A clock that stands still: without it, the runtime would take the time that a socket needs for
 /// idleness, and jump to the next timeout.

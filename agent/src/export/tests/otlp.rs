@@ -5,6 +5,10 @@ use std::{
     fmt::Write as _,
 };
 
+use collector_doubles::{
+    otlp::{request, strict_grpc, strict_http},
+    server::{Answer, Received, Reply, Server, grpc_message},
+};
 use opentelemetry_proto::tonic::{
     collector::profiles::v1development::{
         ExportProfilesPartialSuccess, ExportProfilesServiceRequest, ExportProfilesServiceResponse,
@@ -14,13 +18,7 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message as _;
 
-use super::{
-    collectors::{
-        otlp::{request, strict_grpc, strict_http},
-        server::{Answer, Received, Reply, Server, grpc_message},
-    },
-    *,
-};
+use super::*;
 use crate::{
     export::{OtlpConfig, OtlpProtocol},
     formats::support::made_processes,

@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use collector_doubles::{
+    parca::{strict_parca, write_raw},
+    pyroscope::{PushRequest, pairs, services, strict_pyroscope},
+    rules::{Pprof, check_labels, gunzip},
+    server::Server,
+};
 use proptest::prelude::{Strategy, any, prop, proptest};
 use prost::Message as _;
 
-use super::{
-    collectors::{
-        parca::{strict_parca, write_raw},
-        pyroscope::{PushRequest, pairs, services, strict_pyroscope},
-        rules::{Pprof, check_labels, gunzip},
-        server::Server,
-    },
-    *,
-};
+use super::*;
 use crate::{
     export::{
         Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,

@@ -6,13 +6,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{
-    collectors::{
-        pyroscope::{services, strict_pyroscope},
-        server::{Reply, Server},
-    },
-    *,
+use collector_doubles::{
+    pyroscope::{services, strict_pyroscope},
+    server::{Reply, Server},
 };
+
+use super::*;
 
 #[tokio::test]
 async fn what_waits_is_delivered_first() {

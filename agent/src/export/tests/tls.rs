@@ -2,13 +2,11 @@
 
 use std::fs;
 
+use collector_doubles::{parca::strict_parca, pyroscope::strict_pyroscope, server::Server};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{
-    collectors::{parca::strict_parca, pyroscope::strict_pyroscope, server::Server},
-    *,
-};
+use super::*;
 use crate::{
     export::TlsConfig,
     http_client::support::certificates::{acceptor, authority, client, trusted},

@@ -3,6 +3,9 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use bytes::Bytes;
+use collector_doubles::server::{
+    Received, Reply, Server, grpc_message, grpc_status, status, with_header,
+};
 use proptest::prelude::{Strategy, any, prop, proptest};
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -17,7 +20,6 @@ use super::{
     },
 };
 use crate::{
-    collectors::server::{Received, Reply, Server, grpc_message, grpc_status, status, with_header},
     http_client::{
         Authentication, HttpConfig, SecretSource,
         support::certificates::{acceptor, authority, trusted},

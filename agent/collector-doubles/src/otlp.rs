@@ -19,7 +19,7 @@ use super::{
 };
 
 /// The request, of gRPC or HTTP. A value that is empty, as other collectors write it, is none.
-pub(crate) fn request(received: &Received) -> ExportProfilesServiceRequest {
+pub fn request(received: &Received) -> ExportProfilesServiceRequest {
     let mut request = decoded(received);
     let dictionary = request.dictionary.iter_mut();
     for attribute in dictionary.flat_map(|it| &mut it.attribute_table) {
@@ -143,7 +143,7 @@ fn check_request(request: &ExportProfilesServiceRequest) -> Result<(), String> {
 }
 
 /// One that is called by gRPC.
-pub(crate) fn strict_grpc(received: &Received) -> Reply {
+pub fn strict_grpc(received: &Received) -> Reply {
     let path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
     if received.path != path {
         return grpc_status(12, "unknown service");
@@ -155,12 +155,12 @@ pub(crate) fn strict_grpc(received: &Received) -> Reply {
 }
 
 /// One that is sent requests of HTTP.
-pub(crate) fn strict_http(received: &Received) -> Reply {
+pub fn strict_http(received: &Received) -> Reply {
     http(received, known_request)
 }
 
 /// The same behind another collector, which writes messages in an order of its own.
-pub(crate) fn strict_behind_another(received: &Received) -> Reply {
+pub fn strict_behind_another(received: &Received) -> Reply {
     http(received, request)
 }
 

@@ -29,16 +29,16 @@ use tokio_rustls::TlsAcceptor;
 
 /// What came.
 #[derive(Clone, Debug)]
-pub(crate) struct Received {
-    pub(crate) path: String,
+pub struct Received {
+    pub path: String,
     /// What stands behind the `?`.
-    pub(crate) query: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub query: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 impl Received {
-    pub(crate) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value.map_or("", |value| value.to_str().unwrap())
     }
@@ -46,7 +46,7 @@ impl Received {
 
 /// What is answered.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// An answer, when all was read.
     Answer(Answer),
     /// An answer before the body is read, and then an end.
@@ -60,17 +60,17 @@ pub(crate) enum Reply {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) trailers: Vec<(&'static str, String)>,
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+    pub trailers: Vec<(&'static str, String)>,
     /// Whether the connection ends instead of the body.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
 }
 
 /// An answer of HTTP.
-pub(crate) fn status(status: u16, body: &str) -> Reply {
+pub fn status(status: u16, body: &str) -> Reply {
     Reply::Answer(Answer {
         status,
         body: body.as_bytes().to_vec(),
@@ -79,7 +79,7 @@ pub(crate) fn status(status: u16, body: &str) -> Reply {
 }
 
 /// An answer with a header.
-pub(crate) fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
+pub fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
     Reply::Answer(Answer {
         status,
         headers: vec![(name, value.to_owned())],
@@ -88,7 +88,7 @@ pub(crate) fn with_header(status: u16, name: &'static str, value: &str) -> Reply
 }
 
 /// An answer of gRPC without a message.
-pub(crate) fn grpc_status(status: u32, message: &str) -> Reply {
+pub fn grpc_status(status: u32, message: &str) -> Reply {
     Reply::Answer(Answer {
         status: 200,
         headers: vec![
@@ -100,7 +100,7 @@ pub(crate) fn grpc_status(status: u32, message: &str) -> Reply {
 }
 
 /// An answer of gRPC with a message.
-pub(crate) fn grpc_message(message: &[u8]) -> Reply {
+pub fn grpc_message(message: &[u8]) -> Reply {
     let mut body = vec![0];
     body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     body.extend(message);
@@ -114,12 +114,12 @@ pub(crate) fn grpc_message(message: &[u8]) -> Reply {
 }
 
 /// What a strict receiver says of a request.
-pub(crate) type Check = fn(&Received) -> Reply;
+pub type Check = fn(&Received) -> Reply;
 
 /// A server; gone when it is dropped.
-pub(crate) struct Server {
+pub struct Server {
     /// Where it is, unless it is at a path.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
@@ -133,15 +133,11 @@ struct State {
 }
 
 impl Server {
-    pub(crate) async fn start(check: Check) -> Self {
+    pub async fn start(check: Check) -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap(), check, None).await
     }
 
-    pub(crate) async fn start_at(
-        address: SocketAddr,
-        check: Check,
-        tls: Option<TlsAcceptor>,
-    ) -> Self {
+    pub async fn start_at(address: SocketAddr, check: Check, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let state = State::new(check);
         Self {
@@ -152,7 +148,7 @@ impl Server {
     }
 
     /// One that speaks HTTP/2 at a path.
-    pub(crate) fn start_at_path(path: &Path, check: Check) -> Self {
+    pub fn start_at_path(path: &Path, check: Check) -> Self {
         let listener = UnixListener::bind(path).unwrap();
         let state = State::new(check);
         let served = Arc::clone(&state);
@@ -170,27 +166,27 @@ impl Server {
         }
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// What is answered next, whatever comes.
-    pub(crate) fn say(&self, reply: Reply) {
+    pub fn say(&self, reply: Reply) {
         self.state.script.lock().unwrap().push_back(reply);
     }
 
     /// All that came whole, in its order.
-    pub(crate) fn received(&self) -> Vec<Received> {
+    pub fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap().clone()
     }
 
     /// How many connections there were.
-    pub(crate) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.state.connections.lock().unwrap().len()
     }
 
     /// Ends all connections.
-    pub(crate) fn disconnect(&self) {
+    pub fn disconnect(&self) {
         for connection in &*self.state.connections.lock().unwrap() {
             connection.abort();
         }
