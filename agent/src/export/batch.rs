@@ -8,10 +8,10 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::profile::Profile;
-
-/// Label of the name that users know a series by.
-pub const SERVICE_NAME: &str = "service_name";
+use crate::{
+    profile::{Profile, SERVICE_NAME_LABEL},
+    store::name,
+};
 
 /// Service of a report that does not say which.
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -21,7 +21,7 @@ const UNKNOWN_SERVICE: &str = "unknown_service";
 /// Cheap to clone: every destination gets one, and none has a profile of its own.
 #[derive(Clone)]
 pub struct ProfileBatch {
-    /// What tells the series from others; [`SERVICE_NAME`] should be among them.
+    /// What tells the series from others; [`SERVICE_NAME_LABEL`] should be among them.
     pub labels: Arc<BTreeMap<String, String>>,
     /// The profile as gzipped pprof: one encoding for all destinations that take it.
     pub pprof: Arc<[u8]>,
@@ -45,9 +45,14 @@ impl ProfileBatch {
     /// The service, never empty.
     #[must_use]
     pub fn service(&self) -> &str {
-        let name = self.labels.get(SERVICE_NAME).map(|name| name.trim());
+        let name = self.labels.get(SERVICE_NAME_LABEL).map(|name| name.trim());
         name.filter(|name| !name.is_empty())
             .unwrap_or(UNKNOWN_SERVICE)
+    }
+
+    /// Name of its payload: the window's start and the service, fit to be a file's name.
+    pub(super) fn name(&self) -> String {
+        name::of_window(self.start(), self.service())
     }
 
     /// Roughly how much memory it keeps, in bytes.

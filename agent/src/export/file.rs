@@ -24,15 +24,9 @@ use super::{
 };
 use crate::store::{
     folder::{Entry, Folder, bytes_on_disk, is_full},
-    name,
+    name::{self, SUFFIX},
     rotation::Rotation,
 };
-
-/// How names end.
-pub(crate) const ENDING: &str = ".pb.gz";
-
-/// How names end, and what they begin with, until a file is complete.
-pub(crate) const PARTIAL: (&str, &str) = (".", ".partial");
 
 /// Profiles of one service in one millisecond.
 const MAX_EQUAL: u32 = 9_999;
@@ -68,7 +62,7 @@ impl Destination for Files {
 
     fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
-            name: name::of_report(report),
+            name: report.name(),
             body: bytes::Bytes::from_owner(report.pprof.clone()),
         })
     }
@@ -131,7 +125,7 @@ fn write(config: &FileConfig, rotation: &mut Rotation, parcel: &Payload) -> Resu
 
 /// Writes a new file, and gives its name.
 fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<String> {
-    let partial = format!("{}{stem}{ENDING}{}", PARTIAL.0, PARTIAL.1);
+    let partial = name::partial(stem);
     // What an agent left that was killed.
     folder.remove(&partial)?;
     folder.write(&partial, &[body], 0o640)?;
@@ -144,8 +138,8 @@ fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<String> {
 
 /// Gives a complete file the first of its names that is free.
 fn give_name(folder: &Folder, partial: &str, stem: &str) -> io::Result<String> {
-    let first = format!("{stem}{ENDING}");
-    let others = (2..=MAX_EQUAL).map(|number| format!("{stem}_{number}{ENDING}"));
+    let first = format!("{stem}{SUFFIX}");
+    let others = (2..=MAX_EQUAL).map(|number| format!("{stem}_{number}{SUFFIX}"));
     for name in iter::once(first).chain(others) {
         if folder.rename(partial, &name)? {
             return Ok(name);

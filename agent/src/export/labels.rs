@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::batch::{ProfileBatch, SERVICE_NAME};
+use super::batch::ProfileBatch;
+use crate::profile::SERVICE_NAME_LABEL;
 
 /// Label that says what is measured.
 const NAME: &str = "__name__";
@@ -27,7 +28,7 @@ const MAX_VALUE_BYTES: usize = 2_048;
 pub(super) fn of_report(report: &ProfileBatch) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         (NAME.to_owned(), PROCESS_CPU.to_owned()),
-        (SERVICE_NAME.to_owned(), value(report.service())),
+        (SERVICE_NAME_LABEL.to_owned(), value(report.service())),
     ]);
     for (name, text) in &*report.labels {
         let (name, text) = (valid_name(name), value(text));
@@ -89,7 +90,7 @@ mod tests {
     fn made(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         let labels = labels(pairs).into_iter();
         labels
-            .filter(|(name, _)| name != NAME && name != SERVICE_NAME)
+            .filter(|(name, _)| name != NAME && name != SERVICE_NAME_LABEL)
             .collect()
     }
 

@@ -11,7 +11,7 @@ mod batch;
 mod counts;
 mod destination;
 mod failure;
-pub(crate) mod file;
+mod file;
 mod labels;
 mod otlp;
 mod parca;
@@ -32,7 +32,7 @@ use tokio::{
 };
 
 pub use self::{
-    batch::{ProfileBatch, SERVICE_NAME},
+    batch::ProfileBatch,
     counts::{Counts, Dropped, Failures, Waiting},
     file::FileConfig,
     otlp::{OtlpConfig, OtlpProtocol},

@@ -11,7 +11,6 @@ use super::{
     spool::Format,
 };
 use crate::http_client::{Client, HttpConfig, HttpConfigError, Version, grpc};
-use crate::store::name;
 
 /// What is called.
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
@@ -55,7 +54,7 @@ impl Destination for Parca {
         // Not compressed: nearly all of it is the profile, which is.
         let framed = grpc::frame(&request.encode_to_vec(), false);
         Ok(Payload {
-            name: name::of_report(report),
+            name: report.name(),
             body: framed.ok_or(Unencodable)?,
         })
     }

@@ -20,7 +20,6 @@ use crate::{
     formats::{Format, Options, encode},
     http_client::{Client, HttpConfig, HttpConfigError, Request, Version, content_type},
     profile::Profile,
-    store::name,
 };
 
 /// What is called.
@@ -78,7 +77,7 @@ impl Destination for Pyroscope {
             }],
         };
         Ok(Payload {
-            name: name::of_report(report),
+            name: report.name(),
             body: request.encode_to_vec().into(),
         })
     }

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, fs::File, io::Write as _, path::Path, sync::Arc
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-use super::batch::{ProfileBatch, SERVICE_NAME};
-use crate::formats::support::made_profile;
+use super::batch::ProfileBatch;
+use crate::{formats::support::made_profile, profile::SERVICE_NAME_LABEL};
 
 /// A report of a service.
 pub(super) fn report(service: &str, pprof: &[u8]) -> ProfileBatch {
     ProfileBatch {
-        labels: BTreeMap::from([(SERVICE_NAME.to_owned(), service.to_owned())]).into(),
+        labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),
         pprof: pprof.into(),
         profile: Arc::new(made_profile("/srv/app/main.py")),
     }

@@ -26,10 +26,12 @@ use std::{
 pub use self::{error::Error, merge::Full, series::Series};
 use self::{merge::Merger, series::AllSeries};
 use crate::{
-    export::{SERVICE_NAME, file::ENDING},
     formats::{Head, ReadError, Unpacked},
-    profile::Profile,
-    store::folder::{Entry, Folder},
+    profile::{Profile, SERVICE_NAME_LABEL},
+    store::{
+        folder::{Entry, Folder},
+        name::SUFFIX,
+    },
     text::printable,
 };
 
@@ -106,7 +108,7 @@ impl File {
 
     /// The service in its name.
     fn service(&self) -> &str {
-        let stem = self.name.strip_suffix(ENDING).unwrap_or(&self.name);
+        let stem = self.name.strip_suffix(SUFFIX).unwrap_or(&self.name);
         name::service_in(stem).unwrap_or_default()
     }
 }
@@ -182,7 +184,7 @@ impl Store {
             },
         };
         let folder = Folder::open_existing(path).map_err(failed)?;
-        let is_profile = |name: &str| name.ends_with(ENDING) && name::moment(name).is_some();
+        let is_profile = |name: &str| name.ends_with(SUFFIX) && name::moment(name).is_some();
         let entries = folder.entries(is_profile).map_err(failed)?;
         let mut files: Vec<_> = entries.into_iter().filter_map(File::of).collect();
         if files.is_empty() {
@@ -353,7 +355,7 @@ impl Store {
 
 /// The service of a file: its label, or what its name says.
 fn service(file: &File, labels: &BTreeMap<String, String>) -> String {
-    match labels.get(SERVICE_NAME) {
+    match labels.get(SERVICE_NAME_LABEL) {
         Some(service) => service.clone(),
         None => name::without_number(file.service()).to_owned(),
     }

@@ -3,7 +3,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::export::ProfileBatch;
+/// What the name of a profile's file ends with.
+pub(crate) const SUFFIX: &str = ".pb.gz";
+
+/// What the name of a file begins with until the file is complete.
+const PARTIAL_PREFIX: &str = ".";
+
+/// What the name of a file ends with until the file is complete.
+const PARTIAL_SUFFIX: &str = ".partial";
 
 /// Longest service in a name, in bytes.
 const MAX_SERVICE_BYTES: usize = 100;
@@ -15,8 +22,26 @@ const TIME_BYTES: usize = "20261121T152019.123Z".len();
 const LATEST: Duration = Duration::from_secs(253_402_300_799);
 
 /// For example `20261121T152019.123Z_web`.
-pub(crate) fn of_report(report: &ProfileBatch) -> String {
-    format!("{}_{}", time(report.start()), service(report.service()))
+pub(crate) fn of_window(start: SystemTime, service_name: &str) -> String {
+    format!("{}_{}", time(start), service(service_name))
+}
+
+/// Name of the file for the profile of this name, until it is complete.
+pub(crate) fn partial(stem: &str) -> String {
+    format!("{PARTIAL_PREFIX}{stem}{SUFFIX}{PARTIAL_SUFFIX}")
+}
+
+/// The name that a partial file gets when it is complete; the name itself if it is not partial.
+pub(crate) fn completed(name: &str) -> Option<&str> {
+    match name.strip_prefix(PARTIAL_PREFIX) {
+        Some(rest) => rest.strip_suffix(PARTIAL_SUFFIX),
+        None => Some(name),
+    }
+}
+
+/// What a name is sorted by, partial or not.
+pub(crate) fn sort_key(name: &str) -> &str {
+    name.strip_prefix(PARTIAL_PREFIX).unwrap_or(name)
 }
 
 /// What names of parcels of a moment begin with; later ones are greater.

@@ -14,7 +14,6 @@ use super::{
     folder::{Entry, Folder},
     name,
 };
-use crate::export::file::{ENDING, PARTIAL};
 
 /// How many of the oldest are remembered.
 const OLDEST: usize = 1_024;
@@ -49,7 +48,7 @@ struct Turn {
 impl Turn {
     /// That of a file; names of times before `now` are past.
     fn of(name: &str, now: &str) -> Self {
-        let stem = stem(name);
+        let stem = name::sort_key(name);
         Self {
             is_past: stem <= now,
             name: stem.to_owned(),
@@ -129,16 +128,9 @@ impl Rotation {
 /// The profiles in a folder, and what is left of those that were never completed.
 fn profiles(folder: &Folder) -> io::Result<Vec<Entry>> {
     folder.entries(|name| {
-        let complete = name
-            .strip_prefix(PARTIAL.0)
-            .map_or(Some(name), |rest| rest.strip_suffix(PARTIAL.1));
-        complete.is_some_and(|name| name.ends_with(ENDING) && name::moment(name).is_some())
+        name::completed(name)
+            .is_some_and(|name| name.ends_with(name::SUFFIX) && name::moment(name).is_some())
     })
-}
-
-/// What names are sorted by.
-fn stem(name: &str) -> &str {
-    name.strip_prefix(PARTIAL.0).unwrap_or(name)
 }
 
 #[cfg(test)]

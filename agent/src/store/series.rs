@@ -9,7 +9,11 @@ use std::{
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Listing, error::moment};
-use crate::{export::SERVICE_NAME, formats::Head, text::plural, text::printable};
+use crate::{
+    formats::Head,
+    profile::SERVICE_NAME_LABEL,
+    text::{plural, printable},
+};
 
 /// Series that are told apart.
 const MAX_SERIES: usize = 10_000;
@@ -127,7 +131,7 @@ impl Listing {
         labels
             .filter(|(name, value)| {
                 let has = |series: &Series| series.labels.get(*name) == Some(value);
-                *name != SERVICE_NAME && others.iter().all(has)
+                *name != SERVICE_NAME_LABEL && others.iter().all(has)
             })
             .map(|(name, value)| (&**name, &**value))
             .collect()
@@ -155,7 +159,9 @@ fn row(series: &Series, common: &[(&str, &str)]) -> Row {
         cpu: series.cpu.as_secs_f64(),
         first: moment(series.first),
         last: moment(series.last),
-        labels: shown(labels.filter(|label| label.0 != SERVICE_NAME && !common.contains(label))),
+        labels: shown(
+            labels.filter(|label| label.0 != SERVICE_NAME_LABEL && !common.contains(label)),
+        ),
     }
 }
 

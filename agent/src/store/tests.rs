@@ -18,10 +18,10 @@ fn folder(files: &[(&str, u64, &str)]) -> TempDir {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
         let stem = format!("{}_{}", name::time(profile.start), name::service(service));
-        let mut path = folder.path().join(format!("{stem}{ENDING}"));
+        let mut path = folder.path().join(format!("{stem}{SUFFIX}"));
         let mut number = 2;
         while path.exists() {
-            path = folder.path().join(format!("{stem}_{number}{ENDING}"));
+            path = folder.path().join(format!("{stem}_{number}{SUFFIX}"));
             number += 1;
         }
         fs::write(path, pprof(&profile)).unwrap();
@@ -178,7 +178,7 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
         folder
             .path()
-            .join(format!("{}_web{ENDING}", name::time(start)))
+            .join(format!("{}_web{SUFFIX}", name::time(start)))
     };
     fs::write(path(1), "not gzip").unwrap();
     fs::write(path(2), &pprof(&made_profile(""))[..100]).unwrap();

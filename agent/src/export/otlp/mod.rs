@@ -25,7 +25,6 @@ use super::{
 use crate::http_client::{
     Client, HttpConfig, HttpConfigError, Request, Version, content_type, grpc,
 };
-use crate::store::name;
 
 /// What is called over gRPC.
 const GRPC_PATH: &str =
@@ -78,7 +77,7 @@ impl Destination for OtlpGrpc {
     fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
         let framed = grpc::frame(&compressed(report)?, true);
         Ok(Payload {
-            name: name::of_report(report),
+            name: report.name(),
             body: framed.ok_or(Unencodable)?,
         })
     }
@@ -94,7 +93,7 @@ impl Destination for OtlpHttp {
 
     fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
-            name: name::of_report(report),
+            name: report.name(),
             body: compressed(report)?.into(),
         })
     }
