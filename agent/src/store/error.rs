@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::NotRead;
+use super::skipped::NotRead;
 use crate::text::printable;
 
 /// Things that a list names.

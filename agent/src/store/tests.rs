@@ -1,9 +1,16 @@
-use std::{fs, os::unix::fs::symlink, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    time::{Duration, SystemTime},
+};
 
 use tempfile::TempDir;
 
-use super::*;
-use crate::formats::{Format, Options, encode, support::made_profile};
+use super::{name::SUFFIX, read::MAX_FILE_BYTES, *};
+use crate::{
+    formats::{Format, Options, encode, support::made_profile},
+    profile::Profile,
+};
 
 const START: u64 = 1_795_274_400;
 
