@@ -48,54 +48,54 @@ impl Received {
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// An answer, when all was read.
-    Answer(Answer),
+    Full(FullReply),
     /// An answer before the body is read, and then an end.
     Early(u16),
     /// Silence.
     Hang,
     /// The end of the connection while the body is read.
-    Cut,
+    Reset,
     /// The end of the connection while the body of the answer is written.
-    CutAnswer,
+    TruncatedBody,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct FullReply {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
     pub trailers: Vec<(&'static str, String)>,
     /// Whether the connection ends instead of the body.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// An answer of HTTP.
 pub fn status(status: u16, body: &str) -> Reply {
-    Reply::Answer(Answer {
+    Reply::Full(FullReply {
         status,
         body: body.as_bytes().to_vec(),
-        ..Answer::default()
+        ..FullReply::default()
     })
 }
 
 /// An answer with a header.
 pub fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
-    Reply::Answer(Answer {
+    Reply::Full(FullReply {
         status,
         headers: vec![(name, value.to_owned())],
-        ..Answer::default()
+        ..FullReply::default()
     })
 }
 
 /// An answer of gRPC without a message.
 pub fn grpc_status(status: u32, message: &str) -> Reply {
-    Reply::Answer(Answer {
+    Reply::Full(FullReply {
         status: 200,
         headers: vec![
             ("grpc-status", status.to_string()),
             ("grpc-message", message.to_owned()),
         ],
-        ..Answer::default()
+        ..FullReply::default()
     })
 }
 
@@ -104,12 +104,12 @@ pub fn grpc_message(message: &[u8]) -> Reply {
     let mut body = vec![0];
     body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     body.extend(message);
-    Reply::Answer(Answer {
+    Reply::Full(FullReply {
         status: 200,
         headers: vec![("content-type", "application/grpc".to_owned())],
         body,
         trailers: vec![("grpc-status", "0".to_owned())],
-        is_cut: false,
+        is_truncated: false,
     })
 }
 
@@ -171,7 +171,7 @@ impl Server {
     }
 
     /// What is answered next, whatever comes.
-    pub fn say(&self, reply: Reply) {
+    pub fn enqueue_reply(&self, reply: Reply) {
         self.state.script.lock().unwrap().push_back(reply);
     }
 
@@ -252,15 +252,15 @@ where
 async fn answer(
     request: Request<Incoming>,
     state: Arc<State>,
-) -> Result<Response<AnswerBody>, io::Error> {
+) -> Result<Response<ReplyBody>, io::Error> {
     let scripted = state.script.lock().unwrap().pop_front();
     match scripted {
         Some(Reply::Hang) => return std::future::pending().await,
-        Some(Reply::Cut) => return Err(io::ErrorKind::ConnectionReset.into()),
+        Some(Reply::Reset) => return Err(io::ErrorKind::ConnectionReset.into()),
         Some(Reply::Early(status)) => {
-            let mut response = response(Answer {
+            let mut response = response(FullReply {
                 status,
-                ..Answer::default()
+                ..FullReply::default()
             });
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert("connection", close);
@@ -278,7 +278,7 @@ async fn answer(
     };
     let reply = scripted.unwrap_or_else(|| (state.check)(&received));
     match reply {
-        Reply::Answer(answer) => {
+        Reply::Full(answer) => {
             let is_grpc_failure = answer
                 .headers
                 .iter()
@@ -288,16 +288,16 @@ async fn answer(
             }
             Ok(response(answer))
         }
-        _ => Ok(response(Answer {
+        _ => Ok(response(FullReply {
             status: 200,
             body: vec![b'x'; 100],
-            is_cut: true,
-            ..Answer::default()
+            is_truncated: true,
+            ..FullReply::default()
         })),
     }
 }
 
-fn response(answer: Answer) -> Response<AnswerBody> {
+fn response(answer: FullReply) -> Response<ReplyBody> {
     let map = |pairs: &[(&'static str, String)]| {
         let pairs = pairs.iter();
         let pairs = pairs.map(|(name, value)| {
@@ -315,10 +315,10 @@ fn response(answer: Answer) -> Response<AnswerBody> {
     if !answer.trailers.is_empty() {
         frames.push_back(Frame::trailers(map(&answer.trailers)));
     }
-    let is_cut = answer.is_cut;
-    let mut response = Response::new(AnswerBody {
+    let is_truncated = answer.is_truncated;
+    let mut response = Response::new(ReplyBody {
         frames,
-        is_cut,
+        is_truncated,
         is_sent: false,
     });
     *response.status_mut() = answer.status.try_into().unwrap();
@@ -326,14 +326,14 @@ fn response(answer: Answer) -> Response<AnswerBody> {
     response
 }
 
-struct AnswerBody {
+struct ReplyBody {
     frames: VecDeque<Frame<Bytes>>,
-    is_cut: bool,
+    is_truncated: bool,
     /// Whether all that comes before the cut is on its way.
     is_sent: bool,
 }
 
-impl Body for AnswerBody {
+impl Body for ReplyBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -342,14 +342,14 @@ impl Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let frame = self.frames.pop_front();
-        if frame.is_none() && self.is_cut && !self.is_sent {
+        if frame.is_none() && self.is_truncated && !self.is_sent {
             // A connection is flushed when there is nothing to do.
             self.is_sent = true;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         Poll::Ready(match frame {
-            None if self.is_cut => Some(Err(io::ErrorKind::ConnectionReset.into())),
+            None if self.is_truncated => Some(Err(io::ErrorKind::ConnectionReset.into())),
             frame => frame.map(Ok),
         })
     }

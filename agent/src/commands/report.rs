@@ -14,7 +14,7 @@ use crate::{
         summary::Summary,
     },
     formats::encode,
-    store::{LeftOut, Merged, Selection, Store},
+    store::{Merged, Selection, SkippedFiles, Store},
     text::plural,
 };
 
@@ -34,7 +34,7 @@ pub fn report_kept(options: &ReportOptions, usual: &Path) -> Result<ExitCode> {
 
 fn list(kept: &Store, selection: &Selection) -> Result<()> {
     let listing = kept.list(selection)?;
-    tell(&listing.left_out);
+    tell(&listing.skipped);
     let mut stdout = io::stdout().lock();
     write!(stdout, "{listing}").context("cannot write the list")
 }
@@ -46,13 +46,13 @@ fn merge(kept: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<(
         profile,
         files,
         times,
-        left_out,
+        skipped,
     } = kept.merge(selection)?;
     let mut bytes = Vec::new();
     encode(&profile, wanted.format, &wanted.encoding(), &mut bytes)?;
     let written = output.commit(&bytes)?;
 
-    tell(&left_out);
+    tell(&skipped);
     let mut stderr = io::stderr().lock();
     // Standard error may be closed; the profile is written all the same.
     let _ = writeln!(
@@ -70,12 +70,12 @@ fn merge(kept: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<(
 }
 
 /// Names the files that were left out.
-fn tell(left_out: &LeftOut) {
+fn tell(skipped: &SkippedFiles) {
     let mut stderr = io::stderr().lock();
-    for (name, why) in &left_out.named {
+    for (name, why) in &skipped.named {
         let _ = writeln!(stderr, "{name} is left out: {why}.");
     }
-    match left_out.count - left_out.named.len() {
+    match skipped.count - skipped.named.len() {
         0 => {}
         1 => drop(writeln!(stderr, "… and 1 more file")),
         more => drop(writeln!(stderr, "… and {more} more files")),

@@ -129,7 +129,7 @@ pub enum Invalid {
 }
 
 /// A folder for profiles, for those who named nothing else.
-pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::Config {
+pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::ExporterConfig {
     let folder = Folder {
         path: folder,
         limit: None,
@@ -140,7 +140,7 @@ pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::Config {
 
 impl Exporter {
     /// What it is to do, if that makes sense.
-    pub(super) fn checked(self, name: &str) -> Result<export::Config, Invalid> {
+    pub(super) fn checked(self, name: &str) -> Result<export::ExporterConfig, Invalid> {
         match self {
             Self::File(folder) => Ok(plain(name, DestinationConfig::File(folder.checked()))),
             Self::Pyroscope(mut collector) => {
@@ -170,8 +170,8 @@ impl Folder {
     fn checked(self) -> FileConfig {
         FileConfig {
             folder: self.path,
-            limit_bytes: self.limit.map_or(FOLDER_BYTES, |limit| limit.0),
-            greatest_age: self.age.map_or(FOLDER_AGE, |age| age.0),
+            max_bytes: self.limit.map_or(FOLDER_BYTES, |limit| limit.0),
+            max_age: self.age.map_or(FOLDER_AGE, |age| age.0),
         }
     }
 }
@@ -181,7 +181,7 @@ impl Collector {
         self,
         name: &str,
         to: impl FnOnce(HttpConfig) -> DestinationConfig,
-    ) -> Result<export::Config, Invalid> {
+    ) -> Result<export::ExporterConfig, Invalid> {
         self.check_foreign()?;
         let authentication = self.authentication()?;
         let client = match (self.cert_file, self.key_file) {
@@ -210,12 +210,12 @@ impl Collector {
         let mut config = plain(name, to(http));
         config.spool = self.spool.map(|spool| SpoolConfig {
             folder: spool.folder,
-            limit_bytes: spool.limit.map_or(SPOOL_BYTES, |limit| limit.0),
+            max_bytes: spool.limit.map_or(SPOOL_BYTES, |limit| limit.0),
         });
         if let Some(Queue { reports, limit }) = self.queue {
             let bytes = limit.map(|limit| usize::try_from(limit.0).unwrap_or(usize::MAX));
-            config.queue.reports = reports.unwrap_or(config.queue.reports);
-            config.queue.bytes = bytes.unwrap_or(config.queue.bytes);
+            config.queue.max_batches = reports.unwrap_or(config.queue.max_batches);
+            config.queue.max_bytes = bytes.unwrap_or(config.queue.max_bytes);
         }
         Ok(config)
     }
@@ -261,10 +261,10 @@ fn both(one: &'static str, other: &'static str) -> Invalid {
     Invalid::Both { one, other }
 }
 
-fn plain(name: &str, to: DestinationConfig) -> export::Config {
-    export::Config {
+fn plain(name: &str, to: DestinationConfig) -> export::ExporterConfig {
+    export::ExporterConfig {
         name: name.to_owned(),
-        to,
+        destination: to,
         queue: QueueLimits::default(),
         spool: None,
         retry: Retry::default(),

@@ -56,7 +56,7 @@ pub struct Config {
     /// Who is asked what pods are called.
     pub kubernetes: Kubernetes,
     /// Where profiles go.
-    pub exporters: Vec<export::Config>,
+    pub exporters: Vec<export::ExporterConfig>,
     /// Where metrics, health and profiles can be asked for, if anywhere.
     pub listen: Option<SocketAddr>,
     /// What is told of what goes on.

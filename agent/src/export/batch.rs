@@ -13,7 +13,7 @@ use crate::{
     store::name,
 };
 
-/// Service of a report that does not say which.
+/// Service of a batch that does not say which.
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// A series in one reporting window.

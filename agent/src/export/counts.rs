@@ -1,16 +1,16 @@
-//! What became of reports, for whoever publishes metrics.
+//! What became of batches, for whoever publishes metrics.
 //!
-//! Invariant: `accepted + found == delivered + dropped.total() + waiting.total()` whenever counts
+//! Invariant: `accepted + found == delivered + dropped.total() + queued.total()` whenever counts
 //! are read, so that nothing is lost without being counted.
 
 /// The numbers of one exporter since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reports that were handed over.
+    /// Batches that were handed over.
     pub accepted: u64,
-    /// Parcels of an earlier run that the spool still had.
+    /// Payloads of an earlier run that the spool still had.
     pub found: u64,
-    /// Reports that the destination has taken.
+    /// Batches that the destination has taken.
     pub delivered: u64,
     /// Their size as it was sent, in bytes.
     pub delivered_bytes: u64,
@@ -18,9 +18,9 @@ pub struct Counts {
     pub partly_rejected: u64,
     /// Attempts to deliver one.
     pub attempts: u64,
-    /// Reports that wait for their turn.
-    pub waiting: Waiting,
-    /// Reports that were given up.
+    /// Batches that wait for their turn.
+    pub queued: QueueLengths,
+    /// Batches that were given up.
     pub dropped: Dropped,
     /// Attempts that failed.
     pub failures: Failures,
@@ -29,9 +29,9 @@ pub struct Counts {
     pub spool_failures: u64,
 }
 
-/// Reports that wait.
+/// Batches that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct QueueLengths {
     /// In memory, the one that is being sent included.
     pub memory: u64,
     /// In the spool.
@@ -40,9 +40,9 @@ pub struct Waiting {
     pub spool_bytes: u64,
 }
 
-/// Why reports were given up.
+/// Why batches were given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drop {
+pub(super) enum DropReason {
     /// The queue in memory was full.
     QueueFull,
     /// The spool was full.
@@ -63,7 +63,7 @@ pub(super) enum Drop {
     ShutDown,
 }
 
-/// Reports that were given up, by reason.
+/// Batches that were given up, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// The queue in memory was full; the oldest goes first.
@@ -93,9 +93,9 @@ pub struct Failures {
     pub unreachable: u64,
     /// There was no agreement on TLS, or a certificate was refused.
     pub tls: u64,
-    /// There was no answer in time.
+    /// There was no response in time.
     pub timed_out: u64,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response did.
     pub cut: u64,
     /// The destination failed inside.
     pub server_error: u64,
@@ -117,7 +117,7 @@ pub struct Failures {
     pub unsupported: u64,
 }
 
-impl Waiting {
+impl QueueLengths {
     /// All that wait.
     #[must_use]
     pub fn total(self) -> u64 {
@@ -164,17 +164,17 @@ impl Failures {
 
 impl Dropped {
     /// Counts some.
-    pub(super) fn add(&mut self, reason: Drop, count: u64) {
+    pub(super) fn add(&mut self, reason: DropReason, count: u64) {
         *match reason {
-            Drop::QueueFull => &mut self.queue_full,
-            Drop::SpoolFull => &mut self.spool_full,
-            Drop::SpoolTorn => &mut self.spool_torn,
-            Drop::Rejected => &mut self.rejected,
-            Drop::TooLarge => &mut self.too_large,
-            Drop::Unsupported => &mut self.unsupported,
-            Drop::GivenUp => &mut self.given_up,
-            Drop::Unencodable => &mut self.unencodable,
-            Drop::ShutDown => &mut self.shut_down,
+            DropReason::QueueFull => &mut self.queue_full,
+            DropReason::SpoolFull => &mut self.spool_full,
+            DropReason::SpoolTorn => &mut self.spool_torn,
+            DropReason::Rejected => &mut self.rejected,
+            DropReason::TooLarge => &mut self.too_large,
+            DropReason::Unsupported => &mut self.unsupported,
+            DropReason::GivenUp => &mut self.given_up,
+            DropReason::Unencodable => &mut self.unencodable,
+            DropReason::ShutDown => &mut self.shut_down,
         } += count;
     }
 

@@ -7,29 +7,32 @@ use std::future::Future;
 
 use super::{
     batch::{Payload, ProfileBatch},
-    failure::Failure,
-    spool::Format,
+    failure::DeliveryError,
+    spool::PayloadFormat,
 };
 
-/// A place that parcels go to.
+/// A place that payloads go to.
 pub(super) trait Destination: Send + Sync + 'static {
-    /// What its parcels are: those of others are not sent to it.
-    const FORMAT: Format;
+    /// What its payloads are: those of others are not sent to it.
+    const FORMAT: PayloadFormat;
 
-    /// Makes a parcel of a report. May take its time, and does no input or output.
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable>;
+    /// Makes a payload of a batch. May take its time, and does no input or output.
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable>;
 
-    /// Delivers a parcel. Whoever stops waiting for it may try again: what was sent in part is
+    /// Delivers a payload. Whoever stops queued for it may try again: what was sent in part is
     /// forgotten.
-    fn send(&self, parcel: &Payload) -> impl Future<Output = Result<Receipt, Failure>> + Send;
+    fn send(
+        &self,
+        payload: &Payload,
+    ) -> impl Future<Output = Result<Receipt, DeliveryError>> + Send;
 }
 
-/// A report that has no form in the destination's format.
+/// A batch that has no form in the destination's format.
 #[derive(Debug, thiserror::Error)]
 #[error("the profile cannot be encoded")]
 pub(super) struct Unencodable;
 
-/// What a destination says of a parcel that it has taken.
+/// What a destination says of a payload that it has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receipt {
     /// It has taken all of it.

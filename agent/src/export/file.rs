@@ -1,4 +1,4 @@
-//! Profiles in a folder: `20261121T152019.123Z_web.pb.gz`, one for each report.
+//! Profiles in a folder: `20261121T152019.123Z_web.pb.gz`, one for each batch.
 //!
 //! Invariants: a file appears under its name when it is complete; all files together never take
 //! more than the limit, unless others write into the folder too; those that are older than the
@@ -19,11 +19,11 @@ use tokio::task::spawn_blocking;
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
-    spool::Format,
+    failure::DeliveryError,
+    spool::PayloadFormat,
 };
 use crate::store::{
-    folder::{Entry, Folder, bytes_on_disk, is_full},
+    folder::{Folder, FolderEntry, bytes_on_disk, is_full},
     name::{self, SUFFIX},
     rotation::Rotation,
 };
@@ -37,18 +37,18 @@ pub struct FileConfig {
     /// The folder; it is created when it is not there.
     pub folder: PathBuf,
     /// Most that all profiles may take of their disk, in bytes.
-    pub limit_bytes: u64,
+    pub max_bytes: u64,
     /// How old the oldest may be.
-    pub greatest_age: Duration,
+    pub max_age: Duration,
 }
 
 /// The destination.
-pub(super) struct Files {
+pub(super) struct FileDestination {
     config: FileConfig,
     rotation: Arc<Mutex<Rotation>>,
 }
 
-impl Files {
+impl FileDestination {
     pub(super) fn new(config: FileConfig) -> Self {
         Self {
             config,
@@ -57,27 +57,27 @@ impl Files {
     }
 }
 
-impl Destination for Files {
-    const FORMAT: Format = *b"file";
+impl Destination for FileDestination {
+    const FORMAT: PayloadFormat = *b"file";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
-            name: report.name(),
-            body: bytes::Bytes::from_owner(report.pprof.clone()),
+            name: batch.name(),
+            body: bytes::Bytes::from_owner(batch.pprof.clone()),
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let (config, parcel) = (self.config.clone(), parcel.clone());
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let (config, payload) = (self.config.clone(), payload.clone());
         let rotation = Arc::clone(&self.rotation);
         let written = spawn_blocking(move || {
             // Whatever a panic has left is listed again in time.
             let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
-            write(&config, &mut rotation, &parcel)
+            write(&config, &mut rotation, &payload)
         });
         match written.await {
             Ok(written) => written.map(|()| Receipt::Whole),
-            Err(source) => Err(Failure::Disk {
+            Err(source) => Err(DeliveryError::Disk {
                 name: self.config.folder.display().to_string(),
                 source: io::Error::other(source),
             }),
@@ -85,38 +85,42 @@ impl Destination for Files {
     }
 }
 
-fn write(config: &FileConfig, rotation: &mut Rotation, parcel: &Payload) -> Result<(), Failure> {
-    let stem = &*parcel.name;
-    let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.greatest_age));
+fn write(
+    config: &FileConfig,
+    rotation: &mut Rotation,
+    payload: &Payload,
+) -> Result<(), DeliveryError> {
+    let stem = &*payload.name;
+    let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.max_age));
     let earliest = &*earliest.map_or_else(String::new, name::time);
-    let size_bytes = bytes_on_disk(parcel.body.len() as u64);
-    if size_bytes > config.limit_bytes {
-        return Err(Failure::TooLarge {
+    let size_bytes = bytes_on_disk(payload.body.len() as u64);
+    if size_bytes > config.max_bytes {
+        return Err(DeliveryError::TooLarge {
             name: stem.to_owned(),
             size_bytes,
-            limit_bytes: config.limit_bytes,
+            max_bytes: config.max_bytes,
         });
     }
-    let failed = |source| Failure::Disk {
+    let failed = |source| DeliveryError::Disk {
         name: config.folder.join(stem).display().to_string(),
         source,
     };
     let folder = Folder::open(&config.folder).map_err(failed)?;
-    let room = config.limit_bytes - size_bytes;
+    let room = config.max_bytes - size_bytes;
     rotation
         .make_room(&folder, room, earliest)
         .map_err(failed)?;
-    let written = match write_new(&folder, stem, &parcel.body) {
+    let written = match write_new(&folder, stem, &payload.body) {
         Err(error) if is_full(&error) => {
             // Others have filled the disk: as much of what is old goes as the new one needs.
             let kept = rotation.bytes().saturating_sub(size_bytes);
             rotation
                 .make_room(&folder, kept, earliest)
-                .and_then(|()| write_new(&folder, stem, &parcel.body))
+                .and_then(|()| write_new(&folder, stem, &payload.body))
         }
         other => other,
     };
-    rotation.add(Entry {
+    rotation.add(FolderEntry {
         name: written.map_err(failed)?,
         bytes: size_bytes,
     });
@@ -153,13 +157,13 @@ mod tests {
     use std::{fs, os::unix::fs::symlink, path::Path, time::SystemTime};
 
     use super::*;
-    use crate::export::support::{SmallDisk, report};
+    use crate::export::support::{SmallDisk, batch};
 
-    fn files(folder: &Path, limit_bytes: u64) -> Files {
-        Files::new(FileConfig {
+    fn files(folder: &Path, max_bytes: u64) -> FileDestination {
+        FileDestination::new(FileConfig {
             folder: folder.to_owned(),
-            limit_bytes,
-            greatest_age: Duration::from_secs(3_600),
+            max_bytes,
+            max_age: Duration::from_secs(3_600),
         })
     }
 
@@ -172,12 +176,16 @@ mod tests {
         names
     }
 
-    async fn put(files: &Files, service: &str, at: u64) -> Result<Receipt, Failure> {
-        let mut report = report(service, &[7; 3_000]);
-        let mut profile = (*report.profile).clone();
+    async fn put(
+        files: &FileDestination,
+        service: &str,
+        at: u64,
+    ) -> Result<Receipt, DeliveryError> {
+        let mut batch = batch(service, &[7; 3_000]);
+        let mut profile = (*batch.profile).clone();
         profile.start = SystemTime::UNIX_EPOCH + Duration::from_secs(at);
-        report.profile = profile.into();
-        files.send(&files.pack(&report).unwrap()).await
+        batch.profile = profile.into();
+        files.send(&files.pack(&batch).unwrap()).await
     }
 
     #[tokio::test]
@@ -261,7 +269,10 @@ mod tests {
         let failure = put(&files(temporary.path(), 4_095), "a", 5)
             .await
             .unwrap_err();
-        assert!(matches!(failure, Failure::TooLarge { .. }), "{failure}");
+        assert!(
+            matches!(failure, DeliveryError::TooLarge { .. }),
+            "{failure}"
+        );
     }
 
     #[tokio::test]

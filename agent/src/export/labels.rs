@@ -24,13 +24,13 @@ const MAX_NAME_BYTES: usize = 1_024;
 /// Longest value, in bytes.
 const MAX_VALUE_BYTES: usize = 2_048;
 
-/// The labels of a report, by name.
-pub(super) fn of_report(report: &ProfileBatch) -> BTreeMap<String, String> {
+/// The labels of a batch, by name.
+pub(super) fn of_batch(batch: &ProfileBatch) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         (NAME.to_owned(), PROCESS_CPU.to_owned()),
-        (SERVICE_NAME_LABEL.to_owned(), value(report.service())),
+        (SERVICE_NAME_LABEL.to_owned(), value(batch.service())),
     ]);
-    for (name, text) in &*report.labels {
+    for (name, text) in &*batch.labels {
         let (name, text) = (valid_name(name), value(text));
         if labels.len() >= MAX_LABELS {
             break;
@@ -77,14 +77,14 @@ fn value(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::support::report;
+    use crate::export::support::batch;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        let mut report = report("", &[]);
+        let mut batch = batch("", &[]);
         let pairs = pairs.iter().copied();
         let pairs = pairs.map(|(name, text)| (name.to_owned(), text.to_owned()));
-        report.labels = pairs.collect::<BTreeMap<_, _>>().into();
-        of_report(&report)
+        batch.labels = pairs.collect::<BTreeMap<_, _>>().into();
+        of_batch(&batch)
     }
 
     fn made(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

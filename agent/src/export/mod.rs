@@ -33,7 +33,7 @@ use tokio::{
 
 pub use self::{
     batch::ProfileBatch,
-    counts::{Counts, Dropped, Failures, Waiting},
+    counts::{Counts, Dropped, Failures, QueueLengths},
     file::FileConfig,
     otlp::{OtlpConfig, OtlpProtocol},
     parca::ParcaConfig,
@@ -48,11 +48,11 @@ pub use crate::http_client::{
 
 use self::{
     destination::Destination,
-    file::Files,
+    file::FileDestination,
     otlp::{OtlpGrpc, OtlpHttp},
     parca::Parca,
     pyroscope::Pyroscope,
-    queue::Shared,
+    queue::SharedQueue,
     spool::Spool,
     worker::Worker,
 };
@@ -63,11 +63,11 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// One exporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ExporterConfig {
     /// What it is called in metrics and messages.
     pub name: String,
     /// Where it delivers to.
-    pub to: DestinationConfig,
+    pub destination: DestinationConfig,
     /// What may wait in memory.
     pub queue: QueueLimits,
     /// Where what the destination has not taken waits; without it, only in memory.
@@ -112,10 +112,10 @@ pub enum StartError {
 
 /// How an exporter is doing.
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct ExporterStatus {
     /// What it is called.
     pub name: String,
-    /// What became of reports.
+    /// What became of batches.
     pub counts: Counts,
     /// The last failure, in words; none yet, or one that may be long over.
     pub last_failure: Option<String>,
@@ -128,7 +128,7 @@ pub struct Exporters(Vec<Exporter>);
 
 struct Exporter {
     name: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     task: JoinHandle<()>,
 }
 
@@ -143,7 +143,7 @@ impl Exporters {
     /// # Panics
     ///
     /// Outside of a runtime of tokio.
-    pub fn start(configs: Vec<Config>) -> Result<Self, StartError> {
+    pub fn start(configs: Vec<ExporterConfig>) -> Result<Self, StartError> {
         let mut exporters = Self(Vec::with_capacity(configs.len()));
         for config in configs {
             exporters.0.push(Exporter::start(config)?);
@@ -151,17 +151,17 @@ impl Exporters {
         Ok(exporters)
     }
 
-    /// Hands a report to all exporters. Never waits.
-    pub fn push(&self, report: &ProfileBatch) {
+    /// Hands a batch to all exporters. Never waits.
+    pub fn push(&self, batch: &ProfileBatch) {
         for exporter in &self.0 {
-            exporter.shared.push(report);
+            exporter.shared.push(batch);
         }
     }
 
     /// How they are doing.
     #[must_use]
-    pub fn status(&self) -> Vec<Status> {
-        let status = |exporter: &Exporter| Status {
+    pub fn status(&self) -> Vec<ExporterStatus> {
+        let status = |exporter: &Exporter| ExporterStatus {
             name: exporter.name.clone(),
             counts: exporter.shared.counts(),
             last_failure: exporter.shared.lock().last_failure.clone(),
@@ -171,7 +171,7 @@ impl Exporters {
 
     /// Delivers what waits, for at most `limit`, and moves the rest to the spools, which takes two
     /// seconds at most. What has no spool then is counted as dropped.
-    pub async fn shut_down(mut self, limit: Duration) -> Vec<Status> {
+    pub async fn shut_down(mut self, limit: Duration) -> Vec<ExporterStatus> {
         for exporter in &self.0 {
             exporter.shared.close();
         }
@@ -192,7 +192,7 @@ impl Exporters {
     }
 }
 
-impl std::ops::Drop for Exporters {
+impl Drop for Exporters {
     fn drop(&mut self) {
         for exporter in &self.0 {
             exporter.shared.stop();
@@ -201,13 +201,13 @@ impl std::ops::Drop for Exporters {
 }
 
 impl Exporter {
-    fn start(config: Config) -> Result<Self, StartError> {
+    fn start(config: ExporterConfig) -> Result<Self, StartError> {
         let refused = {
             let name = config.name.clone();
             move |source| StartError::Destination { name, source }
         };
-        match config.to.clone() {
-            DestinationConfig::File(file) => Self::run(config, Files::new(file)),
+        match config.destination.clone() {
+            DestinationConfig::File(file) => Self::run(config, FileDestination::new(file)),
             DestinationConfig::Pyroscope(to) => {
                 Self::run(config, Pyroscope::new(to).map_err(refused)?)
             }
@@ -219,9 +219,9 @@ impl Exporter {
         }
     }
 
-    fn run<D: Destination>(config: Config, destination: D) -> Result<Self, StartError> {
+    fn run<D: Destination>(config: ExporterConfig, destination: D) -> Result<Self, StartError> {
         let name = config.name;
-        let shared = Arc::new(Shared::new(config.queue));
+        let shared = Arc::new(SharedQueue::new(config.queue));
         let mut spool = None;
         if let Some(config) = &config.spool {
             let (opened, dropped) =
@@ -230,9 +230,9 @@ impl Exporter {
                     source,
                 })?;
             shared.count(|counts| {
-                counts.waiting.spool = opened.len() as u64;
-                counts.waiting.spool_bytes = opened.bytes();
-                counts.found = counts.waiting.spool + dropped;
+                counts.queued.spool = opened.len() as u64;
+                counts.queued.spool_bytes = opened.bytes();
+                counts.found = counts.queued.spool + dropped;
                 counts.dropped.spool_full = dropped;
             });
             spool = Some(opened);

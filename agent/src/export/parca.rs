@@ -6,11 +6,11 @@ use prost::Message as _;
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
+    failure::DeliveryError,
     labels,
-    spool::Format,
+    spool::PayloadFormat,
 };
-use crate::http_client::{Client, HttpConfig, HttpConfigError, Version, grpc};
+use crate::http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, grpc};
 
 /// What is called.
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
@@ -30,22 +30,22 @@ pub(super) struct Parca {
 
 impl Parca {
     pub(super) fn new(config: ParcaConfig) -> Result<Self, HttpConfigError> {
-        let client = Client::new(config.http, Version::Http2)?;
+        let client = Client::new(config.http, HttpProtocol::Http2)?;
         Ok(Self { client })
     }
 }
 
 impl Destination for Parca {
-    const FORMAT: Format = *b"parc";
+    const FORMAT: PayloadFormat = *b"parc";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let labels = labels::of_report(report).into_iter();
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
+        let labels = labels::of_batch(batch).into_iter();
         let labels = labels.map(|(name, value)| Label { name, value }).collect();
         let request = WriteRawRequest {
             series: vec![Series {
                 labels: Some(LabelSet { labels }),
                 samples: vec![RawSample {
-                    raw_profile: Bytes::from_owner(report.pprof.clone()),
+                    raw_profile: Bytes::from_owner(batch.pprof.clone()),
                 }],
             }],
             // Addresses are those of the executables themselves.
@@ -54,13 +54,13 @@ impl Destination for Parca {
         // Not compressed: nearly all of it is the profile, which is.
         let framed = grpc::frame(&request.encode_to_vec(), false);
         Ok(Payload {
-            name: report.name(),
+            name: batch.name(),
             body: framed.ok_or(Unencodable)?,
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        grpc::call(&self.client, PATH, &parcel.body).await?;
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        grpc::call(&self.client, PATH, &payload.body).await?;
         Ok(Receipt::Whole)
     }
 }

@@ -13,12 +13,12 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
+    failure::DeliveryError,
     labels, spool,
 };
 use crate::{
     formats::{Format, Options, encode},
-    http_client::{Client, HttpConfig, HttpConfigError, Request, Version, content_type},
+    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type},
     profile::Profile,
 };
 
@@ -53,7 +53,7 @@ pub(super) struct Pyroscope {
 
 impl Pyroscope {
     pub(super) fn new(config: PyroscopeConfig) -> Result<Self, HttpConfigError> {
-        let mut client = Client::new(config.http, Version::Http1)?;
+        let mut client = Client::new(config.http, HttpProtocol::Http1)?;
         if let Some(tenant) = config.tenant {
             client.add_header(TENANT, &tenant)?;
         }
@@ -62,13 +62,13 @@ impl Pyroscope {
 }
 
 impl Destination for Pyroscope {
-    const FORMAT: spool::Format = *b"pyro";
+    const FORMAT: spool::PayloadFormat = *b"pyro";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let labels = labels::of_report(report).into_iter();
-        let samples = match parts(report) {
-            0 | 1 => vec![raw_sample(Bytes::from_owner(report.pprof.clone()))],
-            parts => split(&report.profile, parts)?,
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
+        let labels = labels::of_batch(batch).into_iter();
+        let samples = match parts(batch) {
+            0 | 1 => vec![raw_sample(Bytes::from_owner(batch.pprof.clone()))],
+            parts => split(&batch.profile, parts)?,
         };
         let request = PushRequest {
             series: vec![Series {
@@ -77,34 +77,34 @@ impl Destination for Pyroscope {
             }],
         };
         Ok(Payload {
-            name: report.name(),
+            name: batch.name(),
             body: request.encode_to_vec().into(),
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let post = Request {
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let request = Request {
             path: PATH,
             headers: &[content_type("application/proto")],
-            body: parcel.body.clone(),
+            body: payload.body.clone(),
         };
-        let (answer, words) = self.client.post(&post).await?;
-        answer.into_success(&words)?;
+        let (response, words) = self.client.post(&request).await?;
+        response.into_success(&words)?;
         Ok(Receipt::Whole)
     }
 }
 
-/// Into how many profiles a report has to be split to be within the limits.
-fn parts(report: &ProfileBatch) -> usize {
+/// Into how many profiles a batch has to be split to be within the limits.
+fn parts(batch: &ProfileBatch) -> usize {
     // A gzip ends with the length of what is in it.
-    let length = report.pprof.last_chunk();
+    let length = batch.pprof.last_chunk();
     let bytes = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
     let for_bytes = match bytes {
         0..=MAX_BYTES => 1,
         // Each of them has some tables of its own.
         _ => bytes.div_ceil(MAX_BYTES / 2),
     };
-    let samples = report.profile.samples.len();
+    let samples = batch.profile.samples.len();
     samples.div_ceil(MAX_SAMPLES).max(for_bytes).min(MAX_PARTS)
 }
 
@@ -158,7 +158,7 @@ struct RawSample {
     id: String,
 }
 
-/// A random UUID, which is the same whenever the parcel is sent.
+/// A random UUID, which is the same whenever the payload is sent.
 fn random_id() -> String {
     let mut bytes = [0; 16];
     // Without random bytes there is no id, which may be left out.

@@ -12,33 +12,33 @@ use tokio::sync::Notify;
 
 use super::{
     batch::ProfileBatch,
-    counts::{Counts, Drop},
-    failure::Failure,
+    counts::{Counts, DropReason},
+    failure::DeliveryError,
 };
 
 /// Bounds of what waits in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Most reports.
-    pub reports: usize,
+    /// Most batches.
+    pub max_batches: usize,
     /// Most bytes, roughly.
-    pub bytes: usize,
+    pub max_bytes: usize,
 }
 
 impl Default for QueueLimits {
     fn default() -> Self {
         Self {
-            reports: 256,
-            bytes: 16 << 20,
+            max_batches: 256,
+            max_bytes: 16 << 20,
         }
     }
 }
 
 /// What the caller and the task share.
 #[derive(Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
-    /// A report came, or the end began.
+pub(super) struct SharedQueue {
+    state: Mutex<QueueState>,
+    /// A batch came, or the end began.
     arrived: Notify,
     /// The end is over.
     stopped: Notify,
@@ -46,92 +46,92 @@ pub(super) struct Shared {
 
 /// What the lock guards.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct QueueState {
     limits: QueueLimits,
-    reports: VecDeque<(usize, ProfileBatch)>,
+    batches: VecDeque<(usize, ProfileBatch)>,
     bytes: usize,
-    /// No reports come any more.
+    /// No batches come any more.
     is_closed: bool,
     /// Nothing is sent any more.
     is_stopped: bool,
-    /// What became of reports. That of those in the queue is not in here.
+    /// What became of batches. That of those in the queue is not in here.
     pub(super) counts: Counts,
-    /// Reports that the task has taken and that are neither delivered, dropped nor in the spool.
+    /// Batches that the task has taken and that are neither delivered, dropped nor in the spool.
     pub(super) in_hand: u64,
     /// The last failure, in words.
     pub(super) last_failure: Option<String>,
 }
 
-impl Shared {
+impl SharedQueue {
     pub(super) fn new(limits: QueueLimits) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 limits,
-                ..State::default()
+                ..QueueState::default()
             }),
             ..Self::default()
         }
     }
 
     /// What the lock guards; a panic elsewhere does not make it wrong.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a report; the oldest ones go when there are too many.
-    pub(super) fn push(&self, report: &ProfileBatch) {
-        let size = report.size_bytes();
+    /// Takes a batch; the oldest ones go when there are too many.
+    pub(super) fn push(&self, batch: &ProfileBatch) {
+        let size = batch.size_bytes();
         let mut state = self.lock();
         state.counts.accepted += 1;
         if state.is_closed {
-            state.counts.dropped.add(Drop::ShutDown, 1);
+            state.counts.dropped.add(DropReason::ShutDown, 1);
             return;
         }
         state.bytes += size;
-        state.reports.push_back((size, report.clone()));
+        state.batches.push_back((size, batch.clone()));
         while state.is_over() {
             if state.take().is_none() {
                 break;
             }
-            state.counts.dropped.add(Drop::QueueFull, 1);
+            state.counts.dropped.add(DropReason::QueueFull, 1);
         }
         drop(state);
         self.arrived.notify_one();
     }
 
-    /// The oldest report, which is in hand then.
+    /// The oldest batch, which is in hand then.
     pub(super) fn take(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
-        let report = state.take()?;
+        let batch = state.take()?;
         state.in_hand += 1;
-        Some(report)
+        Some(batch)
     }
 
-    /// The oldest report, if so many wait that there may soon be too many.
+    /// The oldest batch, if so many wait that there may soon be too many.
     pub(super) fn take_if_crowded(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
         if !state.is_crowded() {
             return None;
         }
-        let report = state.take()?;
+        let batch = state.take()?;
         state.in_hand += 1;
-        Some(report)
+        Some(batch)
     }
 
-    /// Gives a report back that was taken last.
-    pub(super) fn give_back(&self, report: ProfileBatch) {
-        let size = report.size_bytes();
+    /// Gives a batch back that was taken last.
+    pub(super) fn give_back(&self, batch: ProfileBatch) {
+        let size = batch.size_bytes();
         let mut state = self.lock();
         state.in_hand -= 1;
         if state.is_over_with(size) {
-            state.counts.dropped.add(Drop::QueueFull, 1);
+            state.counts.dropped.add(DropReason::QueueFull, 1);
         } else {
             state.bytes += size;
-            state.reports.push_front((size, report));
+            state.batches.push_front((size, batch));
         }
     }
 
-    /// A report that was in hand is delivered, in the spool or nowhere.
+    /// A batch that was in hand is delivered, in the spool or nowhere.
     pub(super) fn settle(&self, settle: impl FnOnce(&mut Counts)) {
         let mut state = self.lock();
         state.in_hand -= 1;
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// Counts a failure and remembers its words.
-    pub(super) fn failed(&self, failure: &Failure) {
+    pub(super) fn failed(&self, failure: &DeliveryError) {
         let mut state = self.lock();
         state.counts.failures.add(failure);
         state.last_failure = Some(failure.to_string());
@@ -153,11 +153,11 @@ impl Shared {
     pub(super) fn counts(&self) -> Counts {
         let state = self.lock();
         let mut counts = state.counts;
-        counts.waiting.memory = state.reports.len() as u64 + state.in_hand;
+        counts.queued.memory = state.batches.len() as u64 + state.in_hand;
         counts
     }
 
-    /// No reports come any more.
+    /// No batches come any more.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
@@ -184,14 +184,14 @@ impl Shared {
     /// All that is in memory is given up.
     pub(super) fn give_up(&self) {
         let mut state = self.lock();
-        let waiting = state.reports.len() as u64 + state.in_hand;
-        state.reports.clear();
+        let queued = state.batches.len() as u64 + state.in_hand;
+        state.batches.clear();
         state.bytes = 0;
         state.in_hand = 0;
-        state.counts.dropped.add(Drop::ShutDown, waiting);
+        state.counts.dropped.add(DropReason::ShutDown, queued);
     }
 
-    /// Waits for a report or the end; may come back for no reason.
+    /// Waits for a batch or the end; may come back for no reason.
     pub(super) async fn arrived(&self) {
         self.arrived.notified().await;
     }
@@ -209,22 +209,22 @@ impl Shared {
     }
 }
 
-impl State {
+impl QueueState {
     fn take(&mut self) -> Option<ProfileBatch> {
-        let (size, report) = self.reports.pop_front()?;
+        let (size, batch) = self.batches.pop_front()?;
         self.bytes -= size;
-        Some(report)
+        Some(batch)
     }
 
     fn is_over(&self) -> bool {
-        self.reports.len() > self.limits.reports || self.bytes > self.limits.bytes
+        self.batches.len() > self.limits.max_batches || self.bytes > self.limits.max_bytes
     }
 
     fn is_over_with(&self, size: usize) -> bool {
-        self.reports.len() >= self.limits.reports || self.bytes + size > self.limits.bytes
+        self.batches.len() >= self.limits.max_batches || self.bytes + size > self.limits.max_bytes
     }
 
     fn is_crowded(&self) -> bool {
-        self.reports.len() > self.limits.reports / 2 || self.bytes > self.limits.bytes / 2
+        self.batches.len() > self.limits.max_batches / 2 || self.bytes > self.limits.max_bytes / 2
     }
 }

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use super::batch::ProfileBatch;
 use crate::{formats::support::made_profile, profile::SERVICE_NAME_LABEL};
 
-/// A report of a service.
-pub(super) fn report(service: &str, pprof: &[u8]) -> ProfileBatch {
+/// A batch of a service.
+pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
     ProfileBatch {
         labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),
         pprof: pprof.into(),

@@ -1,4 +1,4 @@
-//! The task of one exporter: takes reports from its queue, and delivers them in their order.
+//! The task of one exporter: takes batches from its queue, and delivers them in their order.
 //!
 //! ```text
 //! queue in memory ──► in hand ──► destination
@@ -10,9 +10,9 @@
 //! While the destination takes what it gets, no disk is touched. After a failure everything goes to
 //! the spool; while a request hangs, what the queue has no room for.
 //!
-//! Invariants: what was reported first is delivered first; a report is in the queue, in hand or in
-//! the spool until it is counted as delivered or dropped. A parcel may be delivered twice, when the
-//! answer to the first time got lost or the agent was killed before it had removed it.
+//! Invariants: what was reported first is delivered first; a batch is in the queue, in hand or in
+//! the spool until it is counted as delivered or dropped. A payload may be delivered twice, when the
+//! response to the first time got lost or the agent was killed before it had removed it.
 
 use std::{
     io,
@@ -30,10 +30,10 @@ use tracing::{info, warn};
 
 use super::{
     batch::{Payload, ProfileBatch},
-    counts::{Counts, Drop},
+    counts::{Counts, DropReason},
     destination::{Destination, Receipt},
-    failure::{Failure, Next},
-    queue::Shared,
+    failure::{Decision, DeliveryError},
+    queue::SharedQueue,
     spool::{Front, Spool},
 };
 use crate::http_client::{BackOff, Retry};
@@ -46,29 +46,29 @@ pub(super) struct Worker<D> {
     /// What the exporter is called.
     name: String,
     destination: Arc<D>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     spool: Option<Arc<Mutex<Spool>>>,
     retry: Retry,
-    /// The oldest parcel, when it came from memory and has to stay there.
+    /// The oldest payload, when it came from memory and has to stay there.
     kept: Option<Payload>,
 }
 
-/// A parcel whose turn it is.
-struct Held {
-    parcel: Payload,
+/// A payload whose turn it is.
+struct InHand {
+    payload: Payload,
     is_in_spool: bool,
 }
 
-/// Since when the oldest parcel is answered with failures that may be its own fault.
-struct Trouble {
-    parcel: String,
+/// Since when the oldest payload is answered with failures that may be its own fault.
+struct FailingPayload {
+    payload: String,
     since: Instant,
 }
 
 /// What the spool has in it.
 #[derive(Clone, Copy)]
-struct Fill {
-    parcels: u64,
+struct SpoolUsage {
+    payloads: u64,
     bytes: u64,
 }
 
@@ -76,7 +76,7 @@ impl<D: Destination> Worker<D> {
     pub(super) fn new(
         name: String,
         destination: D,
-        shared: Arc<Shared>,
+        shared: Arc<SharedQueue>,
         spool: Option<Spool>,
         retry: Retry,
     ) -> Self {
@@ -96,7 +96,7 @@ impl<D: Destination> Worker<D> {
         let mut trouble = None;
         let mut told = None;
         while let Some(held) = self.next().await {
-            match self.attempt(&held.parcel).await {
+            match self.attempt(&held.payload).await {
                 // Stopped in the middle.
                 None => self.keep(held).await,
                 Some(Ok(receipt)) => {
@@ -118,7 +118,7 @@ impl<D: Destination> Worker<D> {
                     if told.replace(failure.kind()) != Some(failure.kind()) {
                         self.tell(&failure);
                     }
-                    if let Some(reason) = self.judge(&failure, &held.parcel, &mut trouble) {
+                    if let Some(reason) = self.judge(&failure, &held.payload, &mut trouble) {
                         // The next one may have the same name, and has a max_elapsed of its own.
                         trouble = None;
                         self.settle(held, |counts, _| counts.dropped.add(reason, 1))
@@ -136,51 +136,51 @@ impl<D: Destination> Worker<D> {
                 }
             }
         }
-        self.spill(Shared::take).await;
+        self.spill(SharedQueue::take).await;
         self.shared.give_up();
     }
 
     /// Tells what is wrong, and what becomes of profiles.
-    fn tell(&self, failure: &Failure) {
+    fn tell(&self, failure: &DeliveryError) {
         let exporter = &self.name;
-        match failure.next() {
-            Next::Drop(_) => warn!(exporter, "a profile is given up: {failure}"),
-            Next::Retry | Next::RetryWithLimit => {
+        match failure.decision() {
+            Decision::Drop(_) => warn!(exporter, "a profile is given up: {failure}"),
+            Decision::Retry | Decision::RetryWithLimit => {
                 warn!(exporter, "profiles wait and are tried again: {failure}");
             }
         }
     }
 
-    /// The oldest parcel; none at the end.
-    async fn next(&mut self) -> Option<Held> {
+    /// The oldest payload; none at the end.
+    async fn next(&mut self) -> Option<InHand> {
         loop {
-            // Asked first: a report that came before the end is seen below.
+            // Asked first: a batch that came before the end is seen below.
             let is_closed = self.shared.is_closed();
             if self.shared.is_stopped() {
                 return None;
             }
-            if let Some(parcel) = self.kept.take() {
+            if let Some(payload) = self.kept.take() {
                 let is_in_spool = false;
-                return Some(Held {
-                    parcel,
+                return Some(InHand {
+                    payload,
                     is_in_spool,
                 });
             }
-            if let Some(parcel) = self.front_of_spool().await {
+            if let Some(payload) = self.front_of_spool().await {
                 let is_in_spool = true;
-                return Some(Held {
-                    parcel,
+                return Some(InHand {
+                    payload,
                     is_in_spool,
                 });
             }
             if self.shared.is_stopped() {
                 return None;
             }
-            if let Some(report) = self.shared.take() {
-                if let Some(parcel) = self.pack(report).await {
+            if let Some(batch) = self.shared.take() {
+                if let Some(payload) = self.pack(batch).await {
                     let is_in_spool = false;
-                    return Some(Held {
-                        parcel,
+                    return Some(InHand {
+                        payload,
                         is_in_spool,
                     });
                 }
@@ -192,45 +192,45 @@ impl<D: Destination> Worker<D> {
         }
     }
 
-    /// Tries to deliver a parcel; gives nothing when it was stopped.
-    async fn attempt(&self, parcel: &Payload) -> Option<Result<Receipt, Failure>> {
+    /// Tries to deliver a payload; gives nothing when it was stopped.
+    async fn attempt(&self, payload: &Payload) -> Option<Result<Receipt, DeliveryError>> {
         self.shared.count(|counts| counts.attempts += 1);
-        let mut attempt = pin!(self.destination.send(parcel));
+        let mut attempt = pin!(self.destination.send(payload));
         loop {
             select! {
                 biased;
                 result = &mut attempt => return Some(result),
                 () = self.shared.stopped() => return None,
                 () = self.shared.arrived(), if self.spool.is_some() => {
-                    self.spill(Shared::take_if_crowded).await;
+                    self.spill(SharedQueue::take_if_crowded).await;
                 }
             }
         }
     }
 
-    /// Why a parcel that failed is given up; none if it is tried again.
+    /// Why a payload that failed is given up; none if it is tried again.
     fn judge(
         &self,
-        failure: &Failure,
-        parcel: &Payload,
-        trouble: &mut Option<Trouble>,
-    ) -> Option<Drop> {
-        match failure.next() {
-            Next::Drop(reason) => Some(reason),
-            Next::Retry => None,
-            Next::RetryWithLimit => {
+        failure: &DeliveryError,
+        payload: &Payload,
+        trouble: &mut Option<FailingPayload>,
+    ) -> Option<DropReason> {
+        match failure.decision() {
+            Decision::Drop(reason) => Some(reason),
+            Decision::Retry => None,
+            Decision::RetryWithLimit => {
                 let since = match trouble {
-                    Some(known) if known.parcel == parcel.name => known.since,
+                    Some(known) if known.payload == payload.name => known.since,
                     _ => {
                         let since = Instant::now();
-                        *trouble = Some(Trouble {
-                            parcel: parcel.name.clone(),
+                        *trouble = Some(FailingPayload {
+                            payload: payload.name.clone(),
                             since,
                         });
                         since
                     }
                 };
-                (since.elapsed() >= self.retry.max_elapsed).then_some(Drop::GivenUp)
+                (since.elapsed() >= self.retry.max_elapsed).then_some(DropReason::GivenUp)
             }
         }
     }
@@ -246,7 +246,7 @@ impl<D: Destination> Worker<D> {
         };
         let mut end = pin!(sleep(wait));
         loop {
-            self.spill(Shared::take).await;
+            self.spill(SharedQueue::take).await;
             select! {
                 () = &mut end => return,
                 () = self.shared.stopped() => return,
@@ -259,19 +259,19 @@ impl<D: Destination> Worker<D> {
         }
     }
 
-    /// A parcel was not delivered: it waits in front of all others, on disk if that can be.
-    async fn keep(&mut self, held: Held) {
+    /// A payload was not delivered: it waits in front of all others, on disk if that can be.
+    async fn keep(&mut self, held: InHand) {
         let Some(spool) = &self.spool else {
-            self.kept = Some(held.parcel);
+            self.kept = Some(held.payload);
             return;
         };
         if held.is_in_spool {
             lock(spool).release_front();
             return;
         }
-        let parcel = held.parcel.clone();
+        let payload = held.payload.clone();
         match self
-            .with_spool(move |spool| spool.push_front(&parcel))
+            .with_spool(move |spool| spool.push_front(&payload))
             .await
         {
             Ok((fill, Ok(dropped))) => self.shared.settle(|counts| fill.count(counts, dropped)),
@@ -280,15 +280,15 @@ impl<D: Destination> Worker<D> {
                     counts.spool_failures += 1;
                     fill.count(counts, dropped);
                 });
-                self.kept = Some(held.parcel);
+                self.kept = Some(held.payload);
             }
-            Err(_) => self.kept = Some(held.parcel),
+            Err(_) => self.kept = Some(held.payload),
         }
     }
 
-    /// A parcel is delivered or dropped.
-    async fn settle(&self, held: Held, settle: impl FnOnce(&mut Counts, u64)) {
-        let bytes = held.parcel.body.len() as u64;
+    /// A payload is delivered or dropped.
+    async fn settle(&self, held: InHand, settle: impl FnOnce(&mut Counts, u64)) {
+        let bytes = held.payload.body.len() as u64;
         if !held.is_in_spool {
             self.shared.settle(|counts| settle(counts, bytes));
             return;
@@ -302,47 +302,50 @@ impl<D: Destination> Worker<D> {
         });
     }
 
-    /// Moves reports that `take` gives from memory to the spool, if there is one.
-    async fn spill(&self, take: impl Fn(&Shared) -> Option<ProfileBatch>) {
+    /// Moves batches that `take` gives from memory to the spool, if there is one.
+    async fn spill(&self, take: impl Fn(&SharedQueue) -> Option<ProfileBatch>) {
         if self.spool.is_none() {
             return;
         }
-        while let Some(report) = take(&self.shared) {
-            let Some(parcel) = self.pack(report.clone()).await else {
+        while let Some(batch) = take(&self.shared) {
+            let Some(payload) = self.pack(batch.clone()).await else {
                 continue;
             };
-            match self.with_spool(move |spool| spool.push_back(&parcel)).await {
+            match self
+                .with_spool(move |spool| spool.push_back(&payload))
+                .await
+            {
                 Ok((fill, Ok(dropped))) => self.shared.settle(|counts| fill.count(counts, dropped)),
                 Ok((fill, Err((dropped, _)))) => {
                     self.shared.count(|counts| {
                         counts.spool_failures += 1;
                         fill.count(counts, dropped);
                     });
-                    self.shared.give_back(report);
+                    self.shared.give_back(batch);
                     return;
                 }
                 Err(_) => {
-                    self.shared.give_back(report);
+                    self.shared.give_back(batch);
                     return;
                 }
             }
         }
     }
 
-    /// Makes a parcel of a report in hand; one that cannot be one is dropped.
-    async fn pack(&self, report: ProfileBatch) -> Option<Payload> {
+    /// Makes a payload of a batch in hand; one that cannot be one is dropped.
+    async fn pack(&self, batch: ProfileBatch) -> Option<Payload> {
         let destination = Arc::clone(&self.destination);
         // It takes milliseconds, which the thread that samples are read on has not.
-        let packed = spawn_blocking(move || destination.pack(&report)).await;
-        let parcel = packed.ok().and_then(Result::ok);
-        if parcel.is_none() {
+        let packed = spawn_blocking(move || destination.pack(&batch)).await;
+        let payload = packed.ok().and_then(Result::ok);
+        if payload.is_none() {
             self.shared
-                .settle(|counts| counts.dropped.add(Drop::Unencodable, 1));
+                .settle(|counts| counts.dropped.add(DropReason::Unencodable, 1));
         }
-        parcel
+        payload
     }
 
-    /// The oldest parcel in the spool, which is held there.
+    /// The oldest payload in the spool, which is held there.
     async fn front_of_spool(&self) -> Option<Payload> {
         while !self.shared.is_stopped() {
             let spool = self.spool.as_ref()?;
@@ -353,10 +356,10 @@ impl<D: Destination> Worker<D> {
             let (fill, front) = self.with_spool(Spool::hold_front).await.ok()?;
             match front {
                 Front::Empty => return None,
-                Front::Payload(parcel) => return Some(parcel),
+                Front::Payload(payload) => return Some(payload),
                 Front::Torn => self.shared.count(|counts| {
                     fill.count(counts, 0);
-                    counts.dropped.add(Drop::SpoolTorn, 1);
+                    counts.dropped.add(DropReason::SpoolTorn, 1);
                 }),
                 Front::Unreadable => {
                     self.shared.count(|counts| counts.spool_failures += 1);
@@ -374,32 +377,32 @@ impl<D: Destination> Worker<D> {
     async fn with_spool<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Spool) -> T + Send + 'static,
-    ) -> io::Result<(Fill, T)> {
+    ) -> io::Result<(SpoolUsage, T)> {
         let Some(spool) = self.spool.clone() else {
             return Err(io::ErrorKind::NotFound.into());
         };
         let done = spawn_blocking(move || {
             let mut spool = lock(&spool);
             let result = work(&mut spool);
-            (Fill::of(&spool), result)
+            (SpoolUsage::of(&spool), result)
         });
         done.await.map_err(io::Error::other)
     }
 }
 
-impl Fill {
+impl SpoolUsage {
     fn of(spool: &Spool) -> Self {
         Self {
-            parcels: spool.len() as u64,
+            payloads: spool.len() as u64,
             bytes: spool.bytes(),
         }
     }
 
     /// Counts what the spool has, and what had to go.
     fn count(self, counts: &mut Counts, dropped: u64) {
-        counts.waiting.spool = self.parcels;
-        counts.waiting.spool_bytes = self.bytes;
-        counts.dropped.add(Drop::SpoolFull, dropped);
+        counts.queued.spool = self.payloads;
+        counts.queued.spool_bytes = self.bytes;
+        counts.dropped.add(DropReason::SpoolFull, dropped);
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) struct Address {
     /// Whether TLS is spoken.
     pub(super) is_encrypted: bool,
     /// Where a connection leads.
-    pub(super) place: Place,
+    pub(super) endpoint: Endpoint,
     /// Host and port as they stand in a request.
     pub(super) authority: String,
     /// What paths begin with; without `/` at the end.
@@ -110,7 +110,7 @@ pub(super) struct Address {
 
 /// Where a connection leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     /// A port of a host.
     Host {
         /// Its name or address, without brackets.
@@ -127,7 +127,7 @@ impl Address {
     pub(super) fn of_socket(path: &Path) -> Self {
         Self {
             is_encrypted: false,
-            place: Place::Socket(path.to_owned()),
+            endpoint: Endpoint::Socket(path.to_owned()),
             // What a path is cannot stand there.
             authority: "localhost".to_owned(),
             prefix: String::new(),
@@ -136,9 +136,9 @@ impl Address {
 
     /// What it is called in messages.
     pub(super) fn name(&self) -> String {
-        match &self.place {
-            Place::Host { .. } => self.authority.clone(),
-            Place::Socket(path) => path.display().to_string(),
+        match &self.endpoint {
+            Endpoint::Host { .. } => self.authority.clone(),
+            Endpoint::Socket(path) => path.display().to_string(),
         }
     }
 }
@@ -213,7 +213,7 @@ impl HttpConfig {
         }
         Ok(Address {
             is_encrypted,
-            place: Place::Host {
+            endpoint: Endpoint::Host {
                 name: host.to_owned(),
                 port,
             },
@@ -244,11 +244,11 @@ mod tests {
     fn addresses_are_taken_apart() {
         let address = |url: &str| {
             let address = HttpConfig::new(url).address().unwrap();
-            (address.is_encrypted, address.place, address.prefix)
+            (address.is_encrypted, address.endpoint, address.prefix)
         };
         let expected = |tls, name: &str, port, prefix: &str| {
             let name = name.to_owned();
-            (tls, Place::Host { name, port }, prefix.to_owned())
+            (tls, Endpoint::Host { name, port }, prefix.to_owned())
         };
         assert_eq!(address("http://a"), expected(false, "a", 80, ""));
         assert_eq!(address("https://a/"), expected(true, "a", 443, ""));

@@ -24,9 +24,9 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    config::{Address, Place},
-    failure::Failure,
-    tls::Version,
+    config::{Address, Endpoint},
+    failure::HttpError,
+    tls::HttpProtocol,
     watch::{TlsError, Watched},
 };
 
@@ -55,16 +55,16 @@ impl Connection {
     pub(super) async fn open(
         address: &Address,
         tls: Option<Arc<ClientConfig>>,
-        version: Version,
-    ) -> Result<Self, Failure> {
-        let unreachable = |source| Failure::Unreachable {
+        version: HttpProtocol,
+    ) -> Result<Self, HttpError> {
+        let unreachable = |source| HttpError::Unreachable {
             address: address.name(),
             source,
         };
         let tls_error = TlsError::default();
-        let (host, port) = match &address.place {
-            Place::Host { name, port } => (&**name, *port),
-            Place::Socket(path) => {
+        let (host, port) = match &address.endpoint {
+            Endpoint::Host { name, port } => (&**name, *port),
+            Endpoint::Socket(path) => {
                 let stream = UnixStream::connect(path).await.map_err(unreachable)?;
                 return Self::handshake(stream, version, tls_error).await;
             }
@@ -77,7 +77,7 @@ impl Connection {
         let Some(config) = tls else {
             return Self::handshake(stream, version, tls_error).await;
         };
-        let failed = |source: Box<dyn Error + Send + Sync>| Failure::Tls {
+        let failed = |source: Box<dyn Error + Send + Sync>| HttpError::Tls {
             address: address.authority.clone(),
             source,
         };
@@ -87,21 +87,25 @@ impl Connection {
             .await
             .map_err(|error| failed(error.into()))?;
         let spoken = stream.get_ref().1.alpn_protocol();
-        if version == Version::Http2 && spoken != Some(b"h2") {
+        if version == HttpProtocol::Http2 && spoken != Some(b"h2") {
             return Err(failed("it does not speak HTTP/2".into()));
         }
         let stream = Watched::new(stream, tls_error.clone());
         Self::handshake(stream, version, tls_error).await
     }
 
-    async fn handshake<S>(stream: S, version: Version, tls_error: TlsError) -> Result<Self, Failure>
+    async fn handshake<S>(
+        stream: S,
+        version: HttpProtocol,
+        tls_error: TlsError,
+    ) -> Result<Self, HttpError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stream = TokioIo::new(stream);
-        let cut = |source| Failure::ConnectionClosed { source };
+        let cut = |source| HttpError::ConnectionClosed { source };
         let (sender, driver) = match version {
-            Version::Http1 => {
+            HttpProtocol::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await.map_err(cut)?;
                 let driver = tokio::spawn(async {
                     // What goes wrong is told to whoever waits for an answer.
@@ -109,7 +113,7 @@ impl Connection {
                 });
                 (Sender::Http1(sender), driver)
             }
-            Version::Http2 => {
+            HttpProtocol::Http2 => {
                 let (sender, connection) = http2::handshake(TokioExecutor::new(), stream)
                     .await
                     .map_err(cut)?;
@@ -140,9 +144,9 @@ impl Connection {
 
     /// What a failure is: TLS 1.3 tells only after the handshake that a certificate of ours is not
     /// taken.
-    pub(super) fn explain(&self, failure: Failure, address: &Address) -> Failure {
+    pub(super) fn explain(&self, failure: HttpError, address: &Address) -> HttpError {
         match (failure, self.tls_error.get()) {
-            (Failure::ConnectionClosed { .. }, Some(error)) => Failure::Tls {
+            (HttpError::ConnectionClosed { .. }, Some(error)) => HttpError::Tls {
                 address: address.authority.clone(),
                 source: Box::new(error.clone()),
             },

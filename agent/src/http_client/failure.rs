@@ -8,7 +8,7 @@ use std::{fmt, io, path::PathBuf, time::Duration};
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum HttpError {
     /// There is no connection.
     #[error("cannot connect to {address} ({source})")]
     Unreachable {
@@ -44,12 +44,12 @@ pub enum Failure {
         limit: usize,
     },
     /// An answer that says no.
-    #[error("the answer was {code}: {message}")]
-    Answered {
+    #[error("the answer was {status}: {message}")]
+    Status {
         /// What it means.
-        kind: Kind,
+        kind: HttpErrorKind,
         /// What it was.
-        code: Code,
+        status: ResponseStatus,
         /// The words beside it.
         message: String,
         /// How long to wait, where it says so.
@@ -82,14 +82,14 @@ impl fmt::Display for Chain<'_> {
 
 /// A status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum ResponseStatus {
     /// Of HTTP.
     Http(u16),
     /// Of gRPC.
     Grpc(u32),
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ResponseStatus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(status) => write!(formatter, "HTTP status {status}"),
@@ -100,7 +100,7 @@ impl fmt::Display for Code {
 
 /// Failures that are alike in what follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HttpErrorKind {
     /// There was no connection to be had.
     Unreachable,
     /// There was no agreement on TLS.
@@ -129,17 +129,19 @@ pub enum Kind {
     Unsupported,
 }
 
-impl Failure {
+impl HttpError {
     /// What kind of failure it is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> HttpErrorKind {
         match self {
-            Self::Unreachable { .. } => Kind::Unreachable,
-            Self::Tls { .. } => Kind::Tls,
-            Self::TimedOut { .. } => Kind::TimedOut,
-            Self::ConnectionClosed { .. } | Self::LongAnswer { .. } => Kind::ConnectionClosed,
-            Self::Answered { kind, .. } => *kind,
-            Self::Credentials { .. } => Kind::Credentials,
+            Self::Unreachable { .. } => HttpErrorKind::Unreachable,
+            Self::Tls { .. } => HttpErrorKind::Tls,
+            Self::TimedOut { .. } => HttpErrorKind::TimedOut,
+            Self::ConnectionClosed { .. } | Self::LongAnswer { .. } => {
+                HttpErrorKind::ConnectionClosed
+            }
+            Self::Status { kind, .. } => *kind,
+            Self::Credentials { .. } => HttpErrorKind::Credentials,
         }
     }
 
@@ -147,13 +149,13 @@ impl Failure {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Answered { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
 }
 
-impl Kind {
+impl HttpErrorKind {
     /// Its name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -15,7 +15,7 @@ use prost::Message as _;
 
 use super::{
     Client, Redactor, Request, Response, content_type,
-    failure::{Code, Failure, Kind},
+    failure::{HttpError, HttpErrorKind, ResponseStatus},
 };
 
 /// Compression of a message, if it is compressed.
@@ -41,7 +41,7 @@ pub(crate) fn frame(message: &[u8], is_compressed: bool) -> Option<Bytes> {
 }
 
 /// Calls a method with a framed message, and gives the message that it answers with.
-pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<Bytes, Failure> {
+pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<Bytes, HttpError> {
     let mut headers = vec![
         content_type("application/grpc"),
         (HeaderName::from_static("te"), "trailers"),
@@ -60,16 +60,16 @@ pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<
 
 impl Response {
     /// The message of a call that went well.
-    fn into_message(self, words: &Redactor) -> Result<Bytes, Failure> {
+    fn into_message(self, words: &Redactor) -> Result<Bytes, HttpError> {
         let header = |name| self.headers.get(name)?.to_str().ok();
         let status = header(GRPC_STATUS).and_then(|text| text.parse().ok());
         let Some(status) = status else {
             // It never came to where gRPC is spoken.
             let status = self.status;
             let answer = self.into_success(words)?;
-            return Err(Failure::Answered {
-                kind: Kind::Unsupported,
-                code: Code::Http(status.as_u16()),
+            return Err(HttpError::Status {
+                kind: HttpErrorKind::Unsupported,
+                status: ResponseStatus::Http(status.as_u16()),
                 message: words.show(&format!(
                     "no status of gRPC, and {} bytes",
                     answer.body.len()
@@ -88,9 +88,9 @@ impl Response {
         let retry_after = header(GRPC_DETAILS)
             .and_then(retry_delay)
             .or_else(|| self.retry_after());
-        Err(Failure::Answered {
+        Err(HttpError::Status {
             kind: kind(status, retry_after.is_some()),
-            code: Code::Grpc(status),
+            status: ResponseStatus::Grpc(status),
             message: words.show(&unescaped(message)),
             retry_after,
         })
@@ -99,22 +99,22 @@ impl Response {
 
 /// What a status means, as OTLP has it for clients. "Exhausted" is both too often and too large;
 /// who means the former says when to come back.
-fn kind(status: u32, is_told_when: bool) -> Kind {
+fn kind(status: u32, is_told_when: bool) -> HttpErrorKind {
     match status {
         // Resource exhausted.
-        8 if is_told_when => Kind::Throttled,
-        8 => Kind::TooLarge,
+        8 if is_told_when => HttpErrorKind::Throttled,
+        8 => HttpErrorKind::TooLarge,
         // Permission denied.
-        7 => Kind::Forbidden,
+        7 => HttpErrorKind::Forbidden,
         // Unauthenticated.
-        16 => Kind::Unauthorized,
+        16 => HttpErrorKind::Unauthorized,
         // Unimplemented.
-        12 => Kind::Unsupported,
+        12 => HttpErrorKind::Unsupported,
         // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.
-        1 | 4 | 10 | 11 | 14 | 15 => Kind::Unavailable,
+        1 | 4 | 10 | 11 | 14 | 15 => HttpErrorKind::Unavailable,
         // Unknown, internal.
-        2 | 13 => Kind::ServerError,
-        _ => Kind::Rejected,
+        2 | 13 => HttpErrorKind::ServerError,
+        _ => HttpErrorKind::Rejected,
     }
 }
 
@@ -198,8 +198,8 @@ mod tests {
 
     #[test]
     fn only_who_says_when_is_asked_again() {
-        assert_eq!(kind(8, true), Kind::Throttled);
-        assert_eq!(kind(8, false), Kind::TooLarge);
+        assert_eq!(kind(8, true), HttpErrorKind::Throttled);
+        assert_eq!(kind(8, false), HttpErrorKind::TooLarge);
     }
 
     #[test]

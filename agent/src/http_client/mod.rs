@@ -29,7 +29,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
-    HeaderMap, Method, StatusCode, Uri, Version as HttpVersion,
+    HeaderMap, Method, StatusCode, Uri, Version,
     body::Incoming,
     header::{
         ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
@@ -41,11 +41,11 @@ use tokio::{task::spawn_blocking, time::timeout};
 use self::{config::Address, connect::Connection, tls::Tls};
 pub use self::{
     config::{Authentication, ClientCertificate, HttpConfig, HttpConfigError, TlsConfig},
-    failure::{Code, Failure, Kind},
+    failure::{HttpError, HttpErrorKind, ResponseStatus},
     retry::Retry,
     secret::{Secret, SecretSource},
 };
-pub(crate) use self::{retry::BackOff, tls::Version};
+pub(crate) use self::{retry::BackOff, tls::HttpProtocol};
 use crate::text::printable;
 
 /// Longest answer that is read unless more is expected, in bytes.
@@ -60,7 +60,7 @@ const AGENT: &str = concat!("agent/", env!("CARGO_PKG_VERSION"));
 /// Somebody who is asked, or sent something.
 pub(crate) struct Client {
     address: Address,
-    version: Version,
+    version: HttpProtocol,
     authentication: Authentication,
     headers: Vec<(HeaderName, HeaderValue)>,
     connect_timeout: Duration,
@@ -98,7 +98,7 @@ struct Credentials {
 }
 
 impl Client {
-    pub(crate) fn new(config: HttpConfig, version: Version) -> Result<Self, HttpConfigError> {
+    pub(crate) fn new(config: HttpConfig, version: HttpProtocol) -> Result<Self, HttpConfigError> {
         let address = config.address()?;
         let tls = Arc::new(Mutex::new(Tls::new(config.tls.clone(), version)));
         Ok(Self {
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Whoever listens at a socket of this machine, without TLS; who we are the kernel tells.
-    pub(crate) fn on_socket(path: &Path, version: Version, timeout: Duration) -> Self {
+    pub(crate) fn on_socket(path: &Path, version: HttpProtocol, timeout: Duration) -> Self {
         Self {
             address: Address::of_socket(path),
             version,
@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Reads answers up to so many bytes.
-    pub(crate) fn expecting(mut self, bytes: usize) -> Self {
+    pub(crate) fn with_max_response_bytes(mut self, bytes: usize) -> Self {
         self.max_answer_bytes = bytes;
         self
     }
@@ -149,12 +149,12 @@ impl Client {
     }
 
     /// Sends a request, and gives the answer, whatever its status, and a filter for its words.
-    pub(crate) async fn post(&self, post: &Request<'_>) -> Result<(Response, Redactor), Failure> {
+    pub(crate) async fn post(&self, post: &Request<'_>) -> Result<(Response, Redactor), HttpError> {
         self.exchange(Method::POST, post).await
     }
 
     /// Asks for what is at a path, which begins with `/`; gives the body if that is a success.
-    pub(crate) async fn get(&self, path: &str) -> Result<Bytes, Failure> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Bytes, HttpError> {
         let request = Request {
             path,
             headers: &[(ACCEPT, "application/json")],
@@ -168,14 +168,14 @@ impl Client {
         &self,
         method: Method,
         post: &Request<'_>,
-    ) -> Result<(Response, Redactor), Failure> {
+    ) -> Result<(Response, Redactor), HttpError> {
         let credentials = self.credentials().await?;
         let mut old = self.take_idle();
         // The other side may have closed a connection while the request was on its way to it; that
         // says nothing about the destination.
         if let Some(connection) = old.take() {
             match self.send(connection, &method, post, &credentials).await {
-                Err(Failure::ConnectionClosed { .. }) => {}
+                Err(HttpError::ConnectionClosed { .. }) => {}
                 other => return other.map(|answer| (answer, Redactor(credentials.hidden))),
             }
         }
@@ -190,12 +190,12 @@ impl Client {
         method: &Method,
         post: &Request<'_>,
         credentials: &Credentials,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, HttpError> {
         let request = self.request(method.clone(), post, credentials);
         let exchange = async {
             let sent = connection.send(request).await;
             let (head, body) = sent
-                .map_err(|source| Failure::ConnectionClosed { source })?
+                .map_err(|source| HttpError::ConnectionClosed { source })?
                 .into_parts();
             let mut answer = Response {
                 status: head.status,
@@ -210,7 +210,7 @@ impl Client {
         };
         let limit = self.request_timeout;
         let answer = timeout(limit, exchange).await;
-        let answer = answer.unwrap_or(Err(Failure::TimedOut { limit }));
+        let answer = answer.unwrap_or(Err(HttpError::TimedOut { limit }));
         let answer = answer.map_err(|failure| connection.explain(failure, &self.address))?;
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         Ok(answer)
@@ -226,7 +226,7 @@ impl Client {
         *request.method_mut() = method;
         *request.uri_mut() = self.uri(post.path);
         let headers = request.headers_mut();
-        if self.version == Version::Http1
+        if self.version == HttpProtocol::Http1
             && let Ok(host) = HeaderValue::try_from(&self.address.authority)
         {
             headers.insert(HOST, host);
@@ -241,8 +241,8 @@ impl Client {
         if let Some(value) = &credentials.authorization {
             headers.insert(AUTHORIZATION, value.clone());
         }
-        if self.version == Version::Http2 {
-            *request.version_mut() = HttpVersion::HTTP_2;
+        if self.version == HttpProtocol::Http2 {
+            *request.version_mut() = Version::HTTP_2;
         }
         request
     }
@@ -252,7 +252,7 @@ impl Client {
         let path = format!("{}{path}", self.address.prefix);
         let mut parts = hyper::http::uri::Parts::default();
         parts.path_and_query = PathAndQuery::try_from(path).ok();
-        if self.version == Version::Http2 {
+        if self.version == HttpProtocol::Http2 {
             let is_encrypted = self.address.is_encrypted;
             parts.scheme = Some(if is_encrypted {
                 Scheme::HTTPS
@@ -269,7 +269,7 @@ impl Client {
         idle.take().filter(Connection::is_usable)
     }
 
-    async fn connect(&self) -> Result<Connection, Failure> {
+    async fn connect(&self) -> Result<Connection, HttpError> {
         let config = match self.tls.clone() {
             None => None,
             Some(tls) => Some(
@@ -283,7 +283,7 @@ impl Client {
         let limit = self.connect_timeout;
         let opened = timeout(limit, Connection::open(&self.address, config, self.version)).await;
         opened.unwrap_or_else(|_| {
-            Err(Failure::Unreachable {
+            Err(HttpError::Unreachable {
                 address: self.address.name(),
                 source: io::Error::new(
                     io::ErrorKind::TimedOut,
@@ -294,7 +294,7 @@ impl Client {
     }
 
     /// Who we are now: files are read at each request, so that a new token counts at once.
-    async fn credentials(&self) -> Result<Credentials, Failure> {
+    async fn credentials(&self) -> Result<Credentials, HttpError> {
         let authentication = self.authentication.clone();
         let mut credentials = read(move || authentication.credentials()).await?;
         let values = self
@@ -308,12 +308,16 @@ impl Client {
 }
 
 /// Reads the body of an answer and what stands after it, as much as makes sense.
-async fn read_body(mut body: Incoming, answer: &mut Response, limit: usize) -> Result<(), Failure> {
+async fn read_body(
+    mut body: Incoming,
+    answer: &mut Response,
+    limit: usize,
+) -> Result<(), HttpError> {
     let mut bytes = BytesMut::new();
     let end = loop {
         let frame = match body.frame().await {
             None => break Ok(()),
-            Some(Err(source)) => break Err(Failure::ConnectionClosed { source }),
+            Some(Err(source)) => break Err(HttpError::ConnectionClosed { source }),
             Some(Ok(frame)) => frame,
         };
         match frame.into_data() {
@@ -321,7 +325,7 @@ async fn read_body(mut body: Incoming, answer: &mut Response, limit: usize) -> R
                 let room = limit - bytes.len();
                 bytes.extend_from_slice(&data[..room.min(data.len())]);
                 if data.len() > room {
-                    break Err(Failure::LongAnswer { limit });
+                    break Err(HttpError::LongAnswer { limit });
                 }
             }
             Err(frame) => answer
@@ -335,11 +339,11 @@ async fn read_body(mut body: Incoming, answer: &mut Response, limit: usize) -> R
 
 /// Reads files on a thread that may wait for a disk.
 async fn read<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
+    read: impl FnOnce() -> Result<T, HttpError> + Send + 'static,
+) -> Result<T, HttpError> {
     match spawn_blocking(read).await {
         Ok(read) => read,
-        Err(error) => Err(Failure::Credentials {
+        Err(error) => Err(HttpError::Credentials {
             path: "credentials".into(),
             source: io::Error::other(error),
         }),
@@ -347,7 +351,7 @@ async fn read<T: Send + 'static>(
 }
 
 impl Authentication {
-    fn credentials(&self) -> Result<Credentials, Failure> {
+    fn credentials(&self) -> Result<Credentials, HttpError> {
         let (scheme, token, secret) = match self {
             Self::None => {
                 return Ok(Credentials {
@@ -402,14 +406,14 @@ impl Redactor {
 
 impl Response {
     /// The answer if it is a success.
-    pub(crate) fn into_success(self, words: &Redactor) -> Result<Self, Failure> {
+    pub(crate) fn into_success(self, words: &Redactor) -> Result<Self, HttpError> {
         if self.status.is_success() {
             return Ok(self);
         }
         let status = self.status.as_u16();
-        Err(Failure::Answered {
-            kind: Kind::of_status(status),
-            code: Code::Http(status),
+        Err(HttpError::Status {
+            kind: HttpErrorKind::of_status(status),
+            status: ResponseStatus::Http(status),
             message: words.show(&String::from_utf8_lossy(&self.body)),
             retry_after: self.retry_after(),
         })

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::failure::Failure;
+use super::failure::HttpError;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -60,7 +60,7 @@ pub(super) struct Stamp {
 
 impl SecretSource {
     /// The secret as it is now. May wait for a disk.
-    pub(super) fn read(&self) -> Result<Secret, Failure> {
+    pub(super) fn read(&self) -> Result<Secret, HttpError> {
         let path = match self {
             Self::Value(secret) => return Ok(secret.clone()),
             Self::File(path) => path,
@@ -75,7 +75,7 @@ impl SecretSource {
 }
 
 /// What tells whether a file has changed.
-pub(super) fn stamp(path: &Path) -> Result<Stamp, Failure> {
+pub(super) fn stamp(path: &Path) -> Result<Stamp, HttpError> {
     // Followed: Kubernetes changes a link when it changes a secret.
     let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
     Ok(Stamp {
@@ -87,7 +87,7 @@ pub(super) fn stamp(path: &Path) -> Result<Stamp, Failure> {
 }
 
 /// The bytes of a file.
-pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, HttpError> {
     let read = || {
         let mut bytes = Vec::new();
         let file = File::open(path)?;
@@ -104,12 +104,12 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
 pub(super) fn unusable(
     path: &Path,
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> Failure {
+) -> HttpError {
     failed(path, io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-fn failed(path: &Path, source: io::Error) -> Failure {
-    Failure::Credentials {
+fn failed(path: &Path, source: io::Error) -> HttpError {
+    HttpError::Credentials {
         path: path.to_owned(),
         source,
     }
@@ -130,14 +130,14 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("token");
         let source = SecretSource::File(path.clone());
-        assert!(matches!(source.read(), Err(Failure::Credentials { .. })));
+        assert!(matches!(source.read(), Err(HttpError::Credentials { .. })));
         for text in ["one\n", " two \r\n"] {
             fs::write(&path, text).unwrap();
             assert_eq!(source.read().unwrap(), Secret::new(text.trim()));
         }
         for bytes in [&b" \n"[..], b"\xff"] {
             fs::write(&path, bytes).unwrap();
-            assert!(matches!(source.read(), Err(Failure::Credentials { .. })));
+            assert!(matches!(source.read(), Err(HttpError::Credentials { .. })));
         }
     }
 

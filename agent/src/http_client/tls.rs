@@ -13,13 +13,13 @@ use rustls::{
 
 use super::{
     config::TlsConfig,
-    failure::Failure,
+    failure::HttpError,
     secret::{Stamp, read_file, stamp, unusable},
 };
 
 /// What is spoken through TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum HttpProtocol {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2, which gRPC needs.
@@ -30,13 +30,13 @@ pub(crate) enum Version {
 #[derive(Debug)]
 pub(super) struct Tls {
     config: TlsConfig,
-    version: Version,
+    version: HttpProtocol,
     /// What was made of the files, and what these were.
     made: Option<(Vec<Stamp>, Arc<ClientConfig>)>,
 }
 
 impl Tls {
-    pub(super) fn new(config: TlsConfig, version: Version) -> Self {
+    pub(super) fn new(config: TlsConfig, version: HttpProtocol) -> Self {
         Self {
             config,
             version,
@@ -45,7 +45,7 @@ impl Tls {
     }
 
     /// What the files say now. May wait for a disk.
-    pub(super) fn client_config(&mut self) -> Result<Arc<ClientConfig>, Failure> {
+    pub(super) fn client_config(&mut self) -> Result<Arc<ClientConfig>, HttpError> {
         let client = self.config.client.iter();
         let client = client.flat_map(|client| [&client.certificate_file, &client.key_file]);
         let files = self.config.ca_file.iter().chain(client);
@@ -60,11 +60,11 @@ impl Tls {
         Ok(made)
     }
 
-    fn make(&self) -> Result<ClientConfig, Failure> {
+    fn make(&self) -> Result<ClientConfig, HttpError> {
         let address = || "anybody".to_owned();
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|source| Failure::Tls {
+            .map_err(|source| HttpError::Tls {
                 address: address(),
                 source: source.into(),
             })?
@@ -84,13 +84,13 @@ impl Tls {
             }
         };
         config.alpn_protocols = match self.version {
-            Version::Http1 => vec![b"http/1.1".to_vec()],
-            Version::Http2 => vec![b"h2".to_vec()],
+            HttpProtocol::Http1 => vec![b"http/1.1".to_vec()],
+            HttpProtocol::Http2 => vec![b"h2".to_vec()],
         };
         Ok(config)
     }
 
-    fn roots(&self) -> Result<RootCertStore, Failure> {
+    fn roots(&self) -> Result<RootCertStore, HttpError> {
         let mut roots = RootCertStore::empty();
         let Some(path) = &self.config.ca_file else {
             // One that cannot be read is a certificate less to trust.

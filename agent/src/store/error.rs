@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::skipped::NotRead;
+use super::skipped::SkipReason;
 use crate::text::printable;
 
 /// Things that a list names.
@@ -77,7 +77,7 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
         /// The first of them, and what is wrong with it.
-        first: Option<(String, NotRead)>,
+        first: Option<(String, SkipReason)>,
     },
 }
 
@@ -125,7 +125,7 @@ fn values(known: &[(String, Vec<String>)]) -> String {
     labels.collect::<Vec<_>>().join("; ")
 }
 
-fn for_example(first: Option<&(String, NotRead)>) -> String {
+fn for_example(first: Option<&(String, SkipReason)>) -> String {
     first.map_or_else(String::new, |(name, why)| {
         format!(", such as {name}: {why}")
     })

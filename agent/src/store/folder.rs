@@ -31,9 +31,9 @@ pub(crate) struct Folder(OwnedFd);
 
 /// Keeps others from using it.
 #[derive(Debug)]
-pub(crate) struct Lock(OwnedFd);
+pub(crate) struct FolderLock(OwnedFd);
 
-impl Drop for Lock {
+impl Drop for FolderLock {
     fn drop(&mut self) {
         // Closing it is not enough: a process that is just being started may have a copy of it.
         let _ = flock(&self.0, FlockOperation::Unlock);
@@ -42,7 +42,7 @@ impl Drop for Lock {
 
 /// A regular file in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct FolderEntry {
     /// Its name.
     pub(crate) name: String,
     /// What it takes of the disk, in bytes.
@@ -71,15 +71,15 @@ impl Folder {
     }
 
     /// Makes sure that nobody else uses the folder, for as long as what is given lives.
-    pub(crate) fn lock(&self, name: &str) -> io::Result<Lock> {
+    pub(crate) fn lock(&self, name: &str) -> io::Result<FolderLock> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.0, name, flags, private())?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Lock(file))
+        Ok(FolderLock(file))
     }
 
     /// The regular files whose names are wanted, in no order.
-    pub(crate) fn entries(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Entry>> {
+    pub(crate) fn entries(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<FolderEntry>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(MAX_ENTRIES) {
             let entry = entry?;
@@ -94,7 +94,7 @@ impl Folder {
                 continue;
             };
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-                entries.push(Entry {
+                entries.push(FolderEntry {
                     name: name.to_owned(),
                     bytes: bytes_on_disk(u64::try_from(stat.st_size).unwrap_or(0)),
                 });

@@ -4,7 +4,7 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{error::moment, series::Series, skipped::LeftOut};
+use super::{error::moment, series::Series, skipped::SkippedFiles};
 use crate::{
     profile::SERVICE_NAME_LABEL,
     text::{plural, printable},
@@ -18,7 +18,7 @@ pub struct Listing {
     /// Windows of further series, of which there are too many.
     pub others: u64,
     /// What is missing in it.
-    pub left_out: LeftOut,
+    pub skipped: SkippedFiles,
 }
 
 /// A table with a row for each series; labels that all have in common stand below it.

@@ -32,7 +32,7 @@ const COUNT_BYTES: usize = 48;
 /// A profile that has no room beside the others.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no room for it beside the others: choose fewer of them")]
-pub struct Full;
+pub struct MergeLimitExceeded;
 
 /// A profile in the making.
 #[derive(Default)]
@@ -62,12 +62,22 @@ impl Merger {
     }
 
     /// Adds a profile of a service.
-    pub(super) fn add(&mut self, service: &str, profile: &Profile) -> Result<(), Full> {
-        let period_ns = u64::try_from(profile.period.as_nanos()).map_err(|_| Full)?;
-        let added_ns = profile.total().checked_mul(period_ns).ok_or(Full)?;
-        let total_ns = self.total_ns.checked_add(added_ns).ok_or(Full)?;
+    pub(super) fn add(
+        &mut self,
+        service: &str,
+        profile: &Profile,
+    ) -> Result<(), MergeLimitExceeded> {
+        let period_ns = u64::try_from(profile.period.as_nanos()).map_err(|_| MergeLimitExceeded)?;
+        let added_ns = profile
+            .total()
+            .checked_mul(period_ns)
+            .ok_or(MergeLimitExceeded)?;
+        let total_ns = self
+            .total_ns
+            .checked_add(added_ns)
+            .ok_or(MergeLimitExceeded)?;
         if total_ns > i64::MAX.unsigned_abs() || self.bytes + size_bytes(profile) > MAX_BYTES {
-            return Err(Full);
+            return Err(MergeLimitExceeded);
         }
         self.total_ns = total_ns;
         self.add_labels(profile);

@@ -24,5 +24,5 @@ pub use self::{
     error::Error,
     read::{Merged, Store},
     selection::Selection,
-    skipped::LeftOut,
+    skipped::SkippedFiles,
 };

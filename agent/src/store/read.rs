@@ -9,13 +9,13 @@ use std::{
 
 use super::{
     error::{self, Error},
-    folder::{Entry, Folder},
+    folder::{Folder, FolderEntry},
     listing::Listing,
     merge::Merger,
     name::{self, SUFFIX},
     selection::Selection,
-    series::AllSeries,
-    skipped::{LeftOut, NotRead},
+    series::SeriesTable,
+    skipped::{SkipReason, SkippedFiles},
 };
 use crate::{
     formats::{Head, Unpacked},
@@ -31,18 +31,18 @@ pub struct Store {
     folder: Folder,
     path: PathBuf,
     /// By time.
-    files: Vec<File>,
+    files: Vec<ProfileFile>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct File {
+struct ProfileFile {
     name: String,
     start: SystemTime,
 }
 
-impl File {
+impl ProfileFile {
     /// A file of which the agent may have chosen the name.
-    fn of(entry: Entry) -> Option<Self> {
+    fn of(entry: FolderEntry) -> Option<Self> {
         let start = name::moment(&entry.name)?;
         Some(Self {
             name: entry.name,
@@ -67,7 +67,7 @@ pub struct Merged {
     /// When the first of their windows began, and when the last one ended.
     pub times: (SystemTime, SystemTime),
     /// What is missing in it.
-    pub left_out: LeftOut,
+    pub skipped: SkippedFiles,
 }
 
 impl Store {
@@ -87,7 +87,7 @@ impl Store {
         let folder = Folder::open_existing(path).map_err(failed)?;
         let is_profile = |name: &str| name.ends_with(SUFFIX) && name::moment(name).is_some();
         let entries = folder.entries(is_profile).map_err(failed)?;
-        let mut files: Vec<_> = entries.into_iter().filter_map(File::of).collect();
+        let mut files: Vec<_> = entries.into_iter().filter_map(ProfileFile::of).collect();
         if files.is_empty() {
             return Err(Error::Empty { path: path.into() });
         }
@@ -105,19 +105,19 @@ impl Store {
     ///
     /// When there are none.
     pub fn list(&self, selection: &Selection) -> Result<Listing, Error> {
-        let mut series = AllSeries::default();
-        let left_out = self.visit(selection, |file, _, head| {
+        let mut series = SeriesTable::default();
+        let skipped = self.visit(selection, |file, _, head| {
             series.add(service(file, &head.labels), head);
             Ok(())
         })?;
         let (series, others) = series.finish();
-        if series.is_empty() && left_out.count == 0 {
+        if series.is_empty() && skipped.count == 0 {
             return Err(self.no_label(selection));
         }
         Ok(Listing {
             series,
             others,
-            left_out,
+            skipped,
         })
     }
 
@@ -128,7 +128,7 @@ impl Store {
     /// When there are none.
     pub fn merge(&self, selection: &Selection) -> Result<Merged, Error> {
         let mut merger = Merger::default();
-        let left_out = self.visit(selection, |file, unpacked, head| {
+        let skipped = self.visit(selection, |file, unpacked, head| {
             let service = service(file, &head.labels);
             merger.add(&service, &unpacked.profile()?)?;
             Ok(())
@@ -139,12 +139,12 @@ impl Store {
                 profile,
                 files,
                 times,
-                left_out,
+                skipped,
             }),
-            None if left_out.count == 0 => Err(self.no_label(selection)),
+            None if skipped.count == 0 => Err(self.no_label(selection)),
             None => Err(Error::NothingReadable {
                 path: self.path.clone(),
-                first: left_out.named.into_iter().next(),
+                first: skipped.named.into_iter().next(),
             }),
         }
     }
@@ -153,10 +153,10 @@ impl Store {
     fn visit(
         &self,
         selection: &Selection,
-        mut visit: impl FnMut(&File, &Unpacked, Head) -> Result<(), NotRead>,
-    ) -> Result<LeftOut, Error> {
+        mut visit: impl FnMut(&ProfileFile, &Unpacked, Head) -> Result<(), SkipReason>,
+    ) -> Result<SkippedFiles, Error> {
         let chosen = self.chosen(selection)?;
-        let mut left_out = LeftOut::default();
+        let mut skipped = SkippedFiles::default();
         for file in chosen {
             let visited = self.unpack(file).and_then(|unpacked| {
                 let Some(unpacked) = unpacked else {
@@ -171,14 +171,14 @@ impl Store {
                 Ok(())
             });
             if let Err(why) = visited {
-                left_out.add(&file.name, why);
+                skipped.add(&file.name, why);
             }
         }
-        Ok(left_out)
+        Ok(skipped)
     }
 
     /// The files that are chosen as far as their names tell.
-    fn chosen(&self, selection: &Selection) -> Result<Vec<&File>, Error> {
+    fn chosen(&self, selection: &Selection) -> Result<Vec<&ProfileFile>, Error> {
         let files = self.files.iter();
         let of_service: Vec<_> = files
             .filter(|file| selection.may_have(file.service()))
@@ -200,7 +200,7 @@ impl Store {
     }
 
     /// A file's content; [`None`] when it is gone.
-    fn unpack(&self, file: &File) -> Result<Option<Unpacked>, NotRead> {
+    fn unpack(&self, file: &ProfileFile) -> Result<Option<Unpacked>, SkipReason> {
         match self.folder.read(&file.name, MAX_FILE_BYTES) {
             Ok(bytes) => Ok(Some(Unpacked::new(&bytes)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -210,7 +210,7 @@ impl Store {
 
     /// The services, as they are in names.
     fn services(&self) -> Vec<String> {
-        let named: BTreeSet<_> = self.files.iter().map(File::service).collect();
+        let named: BTreeSet<_> = self.files.iter().map(ProfileFile::service).collect();
         let is_numbered = |service: &str| {
             let without = name::without_number(service);
             without != service && named.contains(without)
@@ -255,7 +255,7 @@ impl Store {
 }
 
 /// The service of a file: its label, or what its name says.
-fn service(file: &File, labels: &BTreeMap<String, String>) -> String {
+fn service(file: &ProfileFile, labels: &BTreeMap<String, String>) -> String {
     match labels.get(SERVICE_NAME_LABEL) {
         Some(service) => service.clone(),
         None => name::without_number(file.service()).to_owned(),

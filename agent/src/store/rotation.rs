@@ -11,7 +11,7 @@
 use std::{collections::BTreeMap, io, time::SystemTime};
 
 use super::{
-    folder::{Entry, Folder},
+    folder::{Folder, FolderEntry},
     name,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Rotation {
     /// What all profiles take, in bytes.
     bytes: u64,
     /// The oldest, in the order in which they go.
-    oldest: BTreeMap<Turn, Entry>,
+    oldest: BTreeMap<RemovalOrder, FolderEntry>,
     /// Whether there are others.
     has_others: bool,
     /// Profiles that were written since the folder was listed.
@@ -39,13 +39,13 @@ pub(crate) struct Rotation {
 
 /// When a profile goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct RemovalOrder {
     /// Whether it is not named for a time that is yet to come.
     is_past: bool,
     name: String,
 }
 
-impl Turn {
+impl RemovalOrder {
     /// That of a file; names of times before `now` are past.
     fn of(name: &str, now: &str) -> Self {
         let stem = name::sort_key(name);
@@ -88,10 +88,10 @@ impl Rotation {
     }
 
     /// Takes notice of a profile that was written.
-    pub(crate) fn add(&mut self, file: Entry) {
+    pub(crate) fn add(&mut self, file: FolderEntry) {
         self.bytes = self.bytes.saturating_add(file.bytes);
         self.written += 1;
-        let turn = Turn::of(&file.name, &name::time(SystemTime::now()));
+        let turn = RemovalOrder::of(&file.name, &name::time(SystemTime::now()));
         let last = self.oldest.last_key_value();
         if !self.has_others || last.is_some_and(|(last, _)| turn < *last) {
             self.oldest.insert(turn, file);
@@ -111,7 +111,7 @@ impl Rotation {
         self.has_others = false;
         for file in profiles(folder)? {
             self.bytes = self.bytes.saturating_add(file.bytes);
-            self.oldest.insert(Turn::of(&file.name, now), file);
+            self.oldest.insert(RemovalOrder::of(&file.name, now), file);
             self.forget_the_newer();
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Rotation {
 }
 
 /// The profiles in a folder, and what is left of those that were never completed.
-fn profiles(folder: &Folder) -> io::Result<Vec<Entry>> {
+fn profiles(folder: &Folder) -> io::Result<Vec<FolderEntry>> {
     folder.entries(|name| {
         name::completed(name)
             .is_some_and(|name| name.ends_with(name::SUFFIX) && name::moment(name).is_some())
@@ -185,7 +185,7 @@ mod tests {
         for second in 20..30 {
             rotation.make_room(&folder, 19 * 4_096, "").unwrap();
             fill(&folder, [file(second)]);
-            rotation.add(Entry {
+            rotation.add(FolderEntry {
                 name: file(second),
                 bytes: 4_096,
             });

@@ -34,13 +34,13 @@ pub struct Series {
 
 /// All series in the making.
 #[derive(Default)]
-pub(super) struct AllSeries {
+pub(super) struct SeriesTable {
     series: BTreeMap<(String, BTreeMap<String, String>), Series>,
     label_bytes: usize,
     others: u64,
 }
 
-impl AllSeries {
+impl SeriesTable {
     /// Adds a profile.
     pub(super) fn add(&mut self, service: String, head: Head) {
         let cpu = Duration::from_nanos(head.cpu_ns());
@@ -91,7 +91,7 @@ mod tests {
             period: Duration::from_millis(10),
             samples: 3,
         };
-        let mut all = AllSeries::default();
+        let mut all = SeriesTable::default();
         for number in 0..MAX_SERIES + 5 {
             all.add("web".to_owned(), head(number.to_string()));
         }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!((series.len(), others), (MAX_SERIES, 5));
         assert_eq!((series[0].windows, series[0].samples), (2, 6));
 
-        let mut all = AllSeries::default();
+        let mut all = SeriesTable::default();
         let long = "x".repeat(MAX_LABEL_BYTES / 2);
         for number in 0..3 {
             all.add("web".to_owned(), head(format!("{number}{long}")));

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::merge::Full;
+use super::merge::MergeLimitExceeded;
 use crate::{formats::ReadError, text::printable};
 
 /// Files left out that are named.
@@ -10,15 +10,15 @@ const MAX_NAMED: usize = 10;
 
 /// Files that were left out.
 #[derive(Debug, Default)]
-pub struct LeftOut {
+pub struct SkippedFiles {
     /// The first ones, each with the reason.
-    pub named: Vec<(String, NotRead)>,
+    pub named: Vec<(String, SkipReason)>,
     /// How many there are.
     pub count: usize,
 }
 
-impl LeftOut {
-    pub(super) fn add(&mut self, name: &str, why: NotRead) {
+impl SkippedFiles {
+    pub(super) fn add(&mut self, name: &str, why: SkipReason) {
         self.count += 1;
         if self.named.len() < MAX_NAMED {
             self.named.push((printable(name).into_owned(), why));
@@ -28,7 +28,7 @@ impl LeftOut {
 
 /// Why a file was left out.
 #[derive(Debug, thiserror::Error)]
-pub enum NotRead {
+pub enum SkipReason {
     /// It cannot be read from its disk.
     #[error("it cannot be read: {0}")]
     Disk(#[from] io::Error),
@@ -37,5 +37,5 @@ pub enum NotRead {
     Format(#[from] ReadError),
     /// There is no room for it.
     #[error(transparent)]
-    Full(#[from] Full),
+    MergeLimitExceeded(#[from] MergeLimitExceeded),
 }

@@ -123,7 +123,7 @@ fn all_samples_are_merged() {
     assert_eq!(merged.profile.total(), 3 * made_profile("").total());
     let length = merged.times.1.duration_since(merged.times.0).unwrap();
     assert_eq!(length, made_profile("").duration + Duration::from_secs(10));
-    assert_eq!(merged.left_out.count, 0);
+    assert_eq!(merged.skipped.count, 0);
 }
 
 #[test]
@@ -197,12 +197,12 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
     let merged = kept.merge(&of("web")).unwrap();
     assert_eq!(merged.files, 3);
     let named: Vec<_> = merged
-        .left_out
+        .skipped
         .named
         .iter()
         .map(|(name, _)| &**name)
         .collect();
-    assert_eq!(merged.left_out.count, 3);
+    assert_eq!(merged.skipped.count, 3);
     assert_eq!(
         named,
         [1, 2, 5].map(|second| path(second)
@@ -213,14 +213,14 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
             .to_owned())
     );
     let listing = kept.list(&of("web")).unwrap();
-    assert_eq!(listing.left_out.count, 3);
+    assert_eq!(listing.skipped.count, 3);
     for second in 1..=5 {
         fs::remove_file(path(second))
             .or_else(|_| fs::remove_dir(path(second)))
             .unwrap();
     }
     // They are gone, and no matter.
-    assert_eq!(kept.merge(&of("web")).unwrap().left_out.count, 0);
+    assert_eq!(kept.merge(&of("web")).unwrap().skipped.count, 0);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_folder_of_broken_files_is_an_error() {
         error.contains("20261121T152000.000Z_web.pb.gz: it is no whole gzip"),
         "{error}"
     );
-    assert_eq!(kept.list(&Selection::default()).unwrap().left_out.count, 1);
+    assert_eq!(kept.list(&Selection::default()).unwrap().skipped.count, 1);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
     let pyroscope = Strict::start(strict_pyroscope);
     let taken = || status(200, "");
     for reply in [
-        Reply::Cut,
+        Reply::Reset,
         taken(),
         status(500, "no"),
         taken(),
@@ -116,7 +116,7 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
         taken(),
         Reply::Early(503),
         taken(),
-        Reply::CutAnswer,
+        Reply::TruncatedBody,
         taken(),
         Reply::Hang,
         taken(),

@@ -40,7 +40,7 @@ impl Strict {
 
     /// What it answers next, whatever comes.
     pub(crate) fn say(&self, reply: Reply) {
-        self.server.say(reply);
+        self.server.enqueue_reply(reply);
     }
 
     /// All that it has taken.

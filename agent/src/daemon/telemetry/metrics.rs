@@ -14,7 +14,7 @@ use prometheus_client::{
 };
 
 use super::Usage;
-use crate::{bpf::Counters, export::Status, targets::kubernetes};
+use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// What the kernel half counts, by what it is called here.
 const COUNTED: [(Counter, &str, &str); 14] = [
@@ -184,7 +184,7 @@ impl Metrics {
     }
 
     /// Adds how an exporter is doing.
-    pub fn exporter(&mut self, status: &Status) {
+    pub fn exporter(&mut self, status: &ExporterStatus) {
         let exporter = ("exporter", &*status.name);
         let counts = &status.counts;
         let mut counter = |name, help, value| self.counter(name, help, &[exporter], value);
@@ -218,7 +218,7 @@ impl Metrics {
             let help = "Attempts that failed, by reason";
             self.counter("agent_export_failures", help, &labels, count);
         }
-        let waiting = counts.waiting;
+        let waiting = counts.queued;
         for (place, count) in [("memory", waiting.memory), ("spool", waiting.spool)] {
             let labels = [exporter, ("in", place)];
             let help = "Profiles that wait to be delivered";

@@ -19,11 +19,11 @@ use self::schema::Response;
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
-    spool::Format,
+    failure::DeliveryError,
+    spool::PayloadFormat,
 };
 use crate::http_client::{
-    Client, HttpConfig, HttpConfigError, Request, Version, content_type, grpc,
+    Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type, grpc,
 };
 
 /// What is called over gRPC.
@@ -61,67 +61,67 @@ pub(super) struct OtlpHttp(Client);
 
 impl OtlpGrpc {
     pub(super) fn new(config: HttpConfig) -> Result<Self, HttpConfigError> {
-        Client::new(config, Version::Http2).map(Self)
+        Client::new(config, HttpProtocol::Http2).map(Self)
     }
 }
 
 impl OtlpHttp {
     pub(super) fn new(config: HttpConfig) -> Result<Self, HttpConfigError> {
-        Client::new(config, Version::Http1).map(Self)
+        Client::new(config, HttpProtocol::Http1).map(Self)
     }
 }
 
 impl Destination for OtlpGrpc {
-    const FORMAT: Format = *b"otlg";
+    const FORMAT: PayloadFormat = *b"otlg";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let framed = grpc::frame(&compressed(report)?, true);
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
+        let framed = grpc::frame(&compressed(batch)?, true);
         Ok(Payload {
-            name: report.name(),
+            name: batch.name(),
             body: framed.ok_or(Unencodable)?,
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let answer = grpc::call(&self.0, GRPC_PATH, &parcel.body).await?;
-        Ok(receipt(&answer))
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let response = grpc::call(&self.0, GRPC_PATH, &payload.body).await?;
+        Ok(receipt(&response))
     }
 }
 
 impl Destination for OtlpHttp {
-    const FORMAT: Format = *b"otlh";
+    const FORMAT: PayloadFormat = *b"otlh";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
-            name: report.name(),
-            body: compressed(report)?.into(),
+            name: batch.name(),
+            body: compressed(batch)?.into(),
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let post = Request {
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let request = Request {
             path: HTTP_PATH,
             headers: &[
                 content_type("application/x-protobuf"),
                 (CONTENT_ENCODING, "gzip"),
             ],
-            body: parcel.body.clone(),
+            body: payload.body.clone(),
         };
-        let (answer, words) = self.0.post(&post).await?;
-        Ok(receipt(&answer.into_success(&words)?.body))
+        let (response, words) = self.0.post(&request).await?;
+        Ok(receipt(&response.into_success(&words)?.body))
     }
 }
 
-fn compressed(report: &ProfileBatch) -> Result<Vec<u8>, Unencodable> {
-    let request = request::of_report(report)?.encode_to_vec();
+fn compressed(batch: &ProfileBatch) -> Result<Vec<u8>, Unencodable> {
+    let request = request::of_batch(batch)?.encode_to_vec();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&request).map_err(|_| Unencodable)?;
     gzip.finish().map_err(|_| Unencodable)
 }
 
-/// What an answer says. One that is not understood was a success all the same.
-fn receipt(answer: &Bytes) -> Receipt {
-    let response = Response::decode(answer.clone()).unwrap_or_default();
+/// What an response says. One that is not understood was a success all the same.
+fn receipt(response: &Bytes) -> Receipt {
+    let response = Response::decode(response.clone()).unwrap_or_default();
     match response.partial_success {
         Some(partial) if partial.rejected_profiles > 0 => Receipt::Partial,
         _ => Receipt::Whole,

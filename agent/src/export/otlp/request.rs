@@ -1,4 +1,4 @@
-//! A report as a request of OTLP: one resource per process, one profile of it.
+//! A batch as a request of OTLP: one resource per process, one profile of it.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,9 @@ use crate::{
     text::printable,
 };
 
-/// The request for a report.
-pub(super) fn of_report(report: &ProfileBatch) -> Result<Request, Unencodable> {
-    let profile = &*report.profile;
+/// The request for a batch.
+pub(super) fn of_batch(batch: &ProfileBatch) -> Result<Request, Unencodable> {
+    let profile = &*batch.profile;
     let mut samples = BTreeMap::<ProcessIndex, Vec<&profile::Sample>>::new();
     for sample in &profile.samples {
         let of_process = samples.entry(profile.process_of(sample)).or_default();
@@ -31,7 +31,7 @@ pub(super) fn of_report(report: &ProfileBatch) -> Result<Request, Unencodable> {
         .into_iter()
         .map(|(process, samples)| {
             Ok(ResourceProfiles {
-                resource: Some(resource(report, process)),
+                resource: Some(resource(batch, process)),
                 scope_profiles: vec![ScopeProfiles {
                     scope: Some(Scope {
                         name: env!("CARGO_PKG_NAME").to_owned(),
@@ -73,19 +73,19 @@ fn profile_of(
     })
 }
 
-/// What is known of a process: the labels of the report, and what the profile knows, which is
+/// What is known of a process: the labels of the batch, and what the profile knows, which is
 /// nearer to it. No key is there twice.
-fn resource(report: &ProfileBatch, process: ProcessIndex) -> Resource {
-    let process = &report.profile.processes[process.0 as usize];
+fn resource(batch: &ProfileBatch, process: ProcessIndex) -> Resource {
+    let process = &batch.profile.processes[process.0 as usize];
     let mut attributes = BTreeMap::new();
-    for (name, text) in &*report.labels {
+    for (name, text) in &*batch.labels {
         let key = attribute_name(name);
         if !text.is_empty() && !key.is_empty() && !key.starts_with("__") {
             attributes.insert(printable(key).into_owned(), Value::text(printable(text)));
         }
     }
     let mut set = |key: &str, value| attributes.insert(key.to_owned(), value);
-    set("service.name", Value::text(printable(report.service())));
+    set("service.name", Value::text(printable(batch.service())));
     set("process.pid", Value::number(process.pid));
     if let Some(parent) = process.parent {
         set("process.parent_pid", Value::number(parent));

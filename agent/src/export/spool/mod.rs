@@ -1,6 +1,6 @@
 //! What a destination has not taken yet, on disk.
 //!
-//! Each parcel is a file; numbers in the names keep the order. Nothing is synchronized: a process
+//! Each payload is a file; numbers in the names keep the order. Nothing is synchronized: a process
 //! that is killed loses nothing, and a machine that loses its power may tear the files of the last
 //! seconds, which is noticed when they are read.
 //!
@@ -13,11 +13,11 @@ mod tests;
 
 use std::{collections::VecDeque, io, path::PathBuf};
 
-pub(super) use self::record::Format;
+pub(super) use self::record::PayloadFormat;
 use super::batch::Payload;
-use crate::store::folder::{Folder, Lock, bytes_on_disk, is_full, is_passing};
+use crate::store::folder::{Folder, FolderLock, bytes_on_disk, is_full, is_passing};
 
-/// Number of the first parcel in an empty spool: there is room on both sides of it.
+/// Number of the first payload in an empty spool: there is room on both sides of it.
 const FIRST_NUMBER: u64 = 1 << 40;
 
 /// Largest file that is read, in bytes.
@@ -27,7 +27,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 const ENDING: &str = ".parcel";
 
 /// Taken by whoever uses the folder.
-const LOCK: &str = "lock";
+const LOCK_FILE: &str = "lock";
 
 /// Where what a destination has not taken yet is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct SpoolConfig {
     /// A folder for this destination alone; it is created when it is not there.
     pub folder: PathBuf,
     /// Most that it may take of its disk, in bytes.
-    pub limit_bytes: u64,
+    pub max_bytes: u64,
 }
 
 /// Why there is no spool.
@@ -61,23 +61,23 @@ pub enum SpoolError {
 #[derive(Debug)]
 pub(super) struct Spool {
     folder: Folder,
-    format: Format,
-    limit_bytes: u64,
+    format: PayloadFormat,
+    max_bytes: u64,
     /// The oldest first.
-    items: VecDeque<Item>,
+    items: VecDeque<SpooledFile>,
     /// Sum of the items' sizes.
     bytes: u64,
-    /// Number of the next parcel.
+    /// Number of the next payload.
     next: u64,
     /// Whether the oldest is being delivered; it is not given up meanwhile.
     front_is_held: bool,
-    /// Held for as long as the spool is.
-    _lock: Lock,
+    /// InHand for as long as the spool is.
+    _lock: FolderLock,
 }
 
 /// A file.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct SpooledFile {
     number: u64,
     /// What it takes of the disk.
     bytes: u64,
@@ -88,7 +88,7 @@ struct Item {
 pub(super) enum Front {
     /// There is nothing.
     Empty,
-    /// The oldest parcel.
+    /// The oldest payload.
     Payload(Payload),
     /// The oldest was torn or could not be read; it is gone.
     Torn,
@@ -97,26 +97,31 @@ pub(super) enum Front {
 }
 
 impl Spool {
-    /// Opens a spool with what an earlier run left in it, and gives how many parcels had to go for
+    /// Opens a spool with what an earlier run left in it, and gives how many payloads had to go for
     /// the limit.
-    pub(super) fn open(config: &SpoolConfig, format: Format) -> Result<(Self, u64), SpoolError> {
+    pub(super) fn open(
+        config: &SpoolConfig,
+        format: PayloadFormat,
+    ) -> Result<(Self, u64), SpoolError> {
         let failed = |source| SpoolError::Folder {
             folder: config.folder.clone(),
             source,
         };
         let folder = Folder::open(&config.folder).map_err(failed)?;
-        let lock = folder.lock(LOCK).map_err(|source| match source.kind() {
-            io::ErrorKind::WouldBlock => SpoolError::Locked {
-                folder: config.folder.clone(),
-            },
-            _ => failed(source),
-        })?;
+        let lock = folder
+            .lock(LOCK_FILE)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::WouldBlock => SpoolError::Locked {
+                    folder: config.folder.clone(),
+                },
+                _ => failed(source),
+            })?;
         let mut items: Vec<_> = folder
             .entries(|name| number_of(name).is_some())
             .map_err(failed)?
             .into_iter()
             .filter_map(|entry| {
-                Some(Item {
+                Some(SpooledFile {
                     number: number_of(&entry.name)?,
                     bytes: entry.bytes,
                 })
@@ -126,7 +131,7 @@ impl Spool {
         let mut spool = Self {
             folder,
             format,
-            limit_bytes: config.limit_bytes,
+            max_bytes: config.max_bytes,
             bytes: items.iter().map(|item| item.bytes).sum(),
             next: items.last().map_or(FIRST_NUMBER, |item| item.number + 1),
             items: items.into(),
@@ -137,7 +142,7 @@ impl Spool {
         Ok((spool, dropped))
     }
 
-    /// How many parcels there are.
+    /// How many payloads there are.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
@@ -147,7 +152,7 @@ impl Spool {
         self.bytes
     }
 
-    /// The oldest parcel, which stays and is held until [`Self::remove_front`] or
+    /// The oldest payload, which stays and is held until [`Self::remove_front`] or
     /// [`Self::release_front`].
     pub(super) fn hold_front(&mut self) -> Front {
         let Some(item) = self.items.front() else {
@@ -157,37 +162,37 @@ impl Spool {
         if bytes.as_ref().is_err_and(is_passing) {
             return Front::Unreadable;
         }
-        let parcel = bytes
+        let payload = bytes
             .ok()
             .and_then(|bytes| record::parse(self.format, &bytes).ok());
-        if let Some(parcel) = parcel {
+        if let Some(payload) = payload {
             self.front_is_held = true;
-            return Front::Payload(parcel);
+            return Front::Payload(payload);
         }
         self.remove_front();
         Front::Torn
     }
 
-    /// The oldest parcel was not delivered, and stays.
+    /// The oldest payload was not delivered, and stays.
     pub(super) fn release_front(&mut self) {
         self.front_is_held = false;
     }
 
-    /// Removes the oldest parcel.
+    /// Removes the oldest payload.
     pub(super) fn remove_front(&mut self) {
         self.front_is_held = false;
         self.remove(0);
     }
 
-    /// Adds the newest parcel, and gives how many had to go for it.
+    /// Adds the newest payload, and gives how many had to go for it.
     ///
     /// # Errors
     ///
     /// With how many had to go all the same.
-    pub(super) fn push_back(&mut self, parcel: &Payload) -> Result<u64, (u64, io::Error)> {
-        let bytes = self.size(parcel).map_err(|error| (0, error))?;
+    pub(super) fn push_back(&mut self, payload: &Payload) -> Result<u64, (u64, io::Error)> {
+        let bytes = self.size(payload).map_err(|error| (0, error))?;
         let mut dropped = self.make_room(bytes);
-        if let Err(error) = self.write(self.next, parcel) {
+        if let Err(error) = self.write(self.next, payload) {
             // Others have filled the disk. What is newer is worth more, but only as much of what is
             // old is given up for it as it needs, and nothing when even all would not do.
             if !is_full(&error) || self.droppable_bytes() < bytes {
@@ -197,10 +202,10 @@ impl Spool {
             while self.bytes > wanted && self.drop_oldest() {
                 dropped += 1;
             }
-            self.write(self.next, parcel)
+            self.write(self.next, payload)
                 .map_err(|error| (dropped, error))?;
         }
-        self.items.push_back(Item {
+        self.items.push_back(SpooledFile {
             number: self.next,
             bytes,
         });
@@ -209,43 +214,43 @@ impl Spool {
         Ok(dropped)
     }
 
-    /// Adds a parcel that is older than all there are, and gives how many had to go for it: itself,
+    /// Adds a payload that is older than all there are, and gives how many had to go for it: itself,
     /// when there is no room.
-    pub(super) fn push_front(&mut self, parcel: &Payload) -> Result<u64, (u64, io::Error)> {
+    pub(super) fn push_front(&mut self, payload: &Payload) -> Result<u64, (u64, io::Error)> {
         let Some(front) = self.items.front() else {
-            return self.push_back(parcel);
+            return self.push_back(payload);
         };
         let number = front.number.saturating_sub(1);
-        let bytes = self.size(parcel).map_err(|error| (0, error))?;
-        if self.bytes.saturating_add(bytes) > self.limit_bytes {
+        let bytes = self.size(payload).map_err(|error| (0, error))?;
+        if self.bytes.saturating_add(bytes) > self.max_bytes {
             return Ok(1);
         }
-        self.write(number, parcel).map_err(|error| (0, error))?;
-        self.items.push_front(Item { number, bytes });
+        self.write(number, payload).map_err(|error| (0, error))?;
+        self.items.push_front(SpooledFile { number, bytes });
         self.bytes += bytes;
         Ok(0)
     }
 
-    /// What a parcel takes of the disk, in bytes, when it can be kept at all.
-    fn size(&self, parcel: &Payload) -> io::Result<u64> {
-        let length = record::HEAD_BYTES + parcel.name.len() + parcel.body.len();
+    /// What a payload takes of the disk, in bytes, when it can be kept at all.
+    fn size(&self, payload: &Payload) -> io::Result<u64> {
+        let length = record::HEAD_BYTES + payload.name.len() + payload.body.len();
         let bytes = bytes_on_disk(length as u64);
-        if bytes > self.limit_bytes || bytes > MAX_FILE_BYTES {
+        if bytes > self.max_bytes || bytes > MAX_FILE_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         Ok(bytes)
     }
 
-    fn write(&self, number: u64, parcel: &Payload) -> io::Result<()> {
-        let head = record::head(self.format, parcel);
-        let parts: [&[u8]; 3] = [&head, parcel.name.as_bytes(), &parcel.body];
+    fn write(&self, number: u64, payload: &Payload) -> io::Result<()> {
+        let head = record::head(self.format, payload);
+        let parts: [&[u8]; 3] = [&head, payload.name.as_bytes(), &payload.body];
         self.folder.write(&name_of(number), &parts, 0o600)
     }
 
     /// Gives up the oldest until `bytes` more are within the limit, and tells how many.
     fn make_room(&mut self, bytes: u64) -> u64 {
         let mut dropped = 0;
-        while self.bytes.saturating_add(bytes) > self.limit_bytes && self.drop_oldest() {
+        while self.bytes.saturating_add(bytes) > self.max_bytes && self.drop_oldest() {
             dropped += 1;
         }
         dropped
@@ -262,7 +267,7 @@ impl Spool {
         self.remove(usize::from(self.front_is_held))
     }
 
-    /// Removes a parcel, if there is one. It is not told of again even where the disk does not let
+    /// Removes a payload, if there is one. It is not told of again even where the disk does not let
     /// go of it; the next run finds it then.
     fn remove(&mut self, index: usize) -> bool {
         let Some(item) = self.items.remove(index) else {

@@ -1,7 +1,7 @@
-//! A parcel as the bytes of a file.
+//! A payload as the bytes of a file.
 //!
 //! A head of [`HEAD_BYTES`], then the name, then the body. Invariant: bytes that were cut short,
-//! changed or written for another kind of destination are told from a parcel.
+//! changed or written for another kind of destination are told from a payload.
 
 use bytes::Bytes;
 use zerocopy::{
@@ -17,15 +17,15 @@ const MAGIC: [u8; 8] = *b"agntspl\x01";
 /// Longest name.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// What kind of destination a parcel is for: others could not read its body.
-pub(in super::super) type Format = [u8; 4];
+/// What kind of destination a payload is for: others could not read its body.
+pub(in super::super) type PayloadFormat = [u8; 4];
 
 /// What stands before the name.
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Head {
     magic: [u8; 8],
-    format: Format,
+    format: PayloadFormat,
     /// CRC-32 of the fields below, the name and the body.
     checksum: U32,
     name_bytes: U64,
@@ -35,7 +35,7 @@ struct Head {
 /// Size of what stands before the name, in bytes.
 pub(super) const HEAD_BYTES: usize = size_of::<Head>();
 
-/// Why bytes are no parcel.
+/// Why bytes are no payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Torn {
     /// There is less than a head.
@@ -45,7 +45,7 @@ pub(super) enum Torn {
         bytes: usize,
     },
     /// It is something else.
-    #[error("it does not begin as a parcel does")]
+    #[error("it does not begin as a payload does")]
     Magic,
     /// It is for another kind of destination.
     #[error("it is for another kind of destination")]
@@ -64,22 +64,27 @@ pub(super) enum Torn {
     Name,
 }
 
-/// What a parcel begins with in a file; the name and the body come after it.
-pub(super) fn head(format: Format, parcel: &Payload) -> [u8; HEAD_BYTES] {
-    let name_bytes = U64::new(parcel.name.len() as u64);
-    let body_bytes = U64::new(parcel.body.len() as u64);
+/// What a payload begins with in a file; the name and the body come after it.
+pub(super) fn head(format: PayloadFormat, payload: &Payload) -> [u8; HEAD_BYTES] {
+    let name_bytes = U64::new(payload.name.len() as u64);
+    let body_bytes = U64::new(payload.body.len() as u64);
     let head = Head {
         magic: MAGIC,
         format,
-        checksum: checksum(name_bytes, body_bytes, parcel.name.as_bytes(), &parcel.body),
+        checksum: checksum(
+            name_bytes,
+            body_bytes,
+            payload.name.as_bytes(),
+            &payload.body,
+        ),
         name_bytes,
         body_bytes,
     };
     zerocopy::transmute!(head)
 }
 
-/// The parcel that a file has in it.
-pub(super) fn parse(format: Format, bytes: &[u8]) -> Result<Payload, Torn> {
+/// The payload that a file has in it.
+pub(super) fn parse(format: PayloadFormat, bytes: &[u8]) -> Result<Payload, Torn> {
     let Ok((head, rest)) = Head::read_from_prefix(bytes) else {
         return Err(Torn::Short { bytes: bytes.len() });
     };
@@ -122,13 +127,18 @@ mod tests {
 
     use super::*;
 
-    const FORMAT: Format = *b"test";
+    const FORMAT: PayloadFormat = *b"test";
 
-    fn file(parcel: &Payload) -> Vec<u8> {
-        [&head(FORMAT, parcel), parcel.name.as_bytes(), &parcel.body].concat()
+    fn file(payload: &Payload) -> Vec<u8> {
+        [
+            &head(FORMAT, payload),
+            payload.name.as_bytes(),
+            &payload.body,
+        ]
+        .concat()
     }
 
-    fn parcels() -> impl Strategy<Value = Payload> {
+    fn payloads() -> impl Strategy<Value = Payload> {
         let body = prop::collection::vec(any::<u8>(), 0..600);
         ("[a-zé_0-9]{0,40}", body).prop_map(|(name, body)| Payload {
             name,
@@ -138,13 +148,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_was_written(parcel in parcels()) {
-            prop_assert_eq!(parse(FORMAT, &file(&parcel)), Ok(parcel));
+        fn what_is_read_is_what_was_written(payload in payloads()) {
+            prop_assert_eq!(parse(FORMAT, &file(&payload)), Ok(payload));
         }
 
         #[test]
-        fn a_torn_file_is_no_parcel(parcel in parcels(), cut in any::<prop::sample::Index>()) {
-            let bytes = file(&parcel);
+        fn a_torn_file_is_no_parcel(payload in payloads(), cut in any::<prop::sample::Index>()) {
+            let bytes = file(&payload);
             let cut = cut.index(bytes.len());
             let expected = if cut < HEAD_BYTES {
                 Torn::Short { bytes: cut }
@@ -156,10 +166,10 @@ mod tests {
 
         #[test]
         fn blocks_that_never_reached_the_disk_are_noticed(
-            parcel in parcels(),
+            payload in payloads(),
             from in any::<prop::sample::Index>(),
         ) {
-            let mut bytes = file(&parcel);
+            let mut bytes = file(&payload);
             let from = from.index(bytes.len());
             let zeroed = vec![0; bytes.len() - from];
             prop_assume!(bytes[from..] != zeroed);
@@ -169,11 +179,11 @@ mod tests {
 
         #[test]
         fn a_changed_bit_is_noticed(
-            parcel in parcels(),
+            payload in payloads(),
             at in any::<prop::sample::Index>(),
             bit in 0..8,
         ) {
-            let mut bytes = file(&parcel);
+            let mut bytes = file(&payload);
             let at = at.index(bytes.len());
             bytes[at] ^= 1_u8 << bit;
             prop_assert!(parse(FORMAT, &bytes).is_err());
@@ -201,10 +211,10 @@ mod tests {
 
     #[test]
     fn a_parcel_for_another_destination_is_not_taken() {
-        let parcel = Payload {
+        let payload = Payload {
             name: "a".to_owned(),
             body: Bytes::from_static(b"b"),
         };
-        assert_eq!(parse(*b"othr", &file(&parcel)), Err(Torn::Format));
+        assert_eq!(parse(*b"othr", &file(&payload)), Err(Torn::Format));
     }
 }

@@ -21,9 +21,9 @@ fn wants_new(received: &Received) -> Reply {
     }
 }
 
-fn authenticated(url: &str, authentication: Authentication) -> Config {
+fn authenticated(url: &str, authentication: Authentication) -> ExporterConfig {
     let mut config = pyroscope(url);
-    let DestinationConfig::Pyroscope(to) = &mut config.to else {
+    let DestinationConfig::Pyroscope(to) = &mut config.destination else {
         unreachable!()
     };
     to.http.authentication = authentication;
@@ -42,17 +42,17 @@ async fn a_new_token_counts_at_once() {
     let exporters = start(config);
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials == 1).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert!(words.contains("token'"), "{words}");
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(message.contains("token'"), "{message}");
 
     fs::write(&token, "old-token\n").unwrap();
     clock
         .pass_until(|| counts(&exporters).failures.unauthorized > 0)
         .await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
+    let message = exporters.status()[0].last_failure.clone().unwrap();
     assert_eq!(
-        words,
-        "the answer was HTTP status 401: I do not know Bearer … and …"
+        message,
+        "the response was HTTP status 401: I do not know Bearer … and …"
     );
 
     fs::write(&token, "new-token\n").unwrap();
@@ -76,10 +76,10 @@ async fn no_secret_is_shown() {
     let exporters = start(config);
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.unauthorized > 0).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
+    let message = exporters.status()[0].last_failure.clone().unwrap();
     assert_eq!(
-        words,
-        "the answer was HTTP status 401: I do not know Basic … and …"
+        message,
+        "the response was HTTP status 401: I do not know Basic … and …"
     );
 }
 
@@ -90,7 +90,7 @@ async fn a_secret_that_cannot_be_sent_is_not_shown_either() {
     let exporters = start(authenticated(&server.url(), Authentication::Bearer(secret)));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials > 0).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert!(!words.contains("hunter2"), "{words}");
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(!message.contains("hunter2"), "{message}");
     assert_eq!(server.connections(), 0);
 }

@@ -16,8 +16,8 @@ use std::io::Write as _;
 use tokio::{task::spawn_blocking, time};
 
 use super::{
-    Config, Counts, DestinationConfig, Exporters, HttpConfig, ParcaConfig, ProfileBatch,
-    PyroscopeConfig, QueueLimits, Retry, SpoolConfig, Status, support,
+    Counts, DestinationConfig, ExporterConfig, ExporterStatus, Exporters, HttpConfig, ParcaConfig,
+    ProfileBatch, PyroscopeConfig, QueueLimits, Retry, SpoolConfig, support,
 };
 use crate::formats::{Format, Options, encode, support::made_profile};
 
@@ -85,7 +85,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 
 /// A profile as it is handed over, of a service with a number.
 fn numbered(number: usize) -> ProfileBatch {
-    support::report(&format!("service {number:03}"), &pprof())
+    support::batch(&format!("service {number:03}"), &pprof())
 }
 
 /// A real profile.
@@ -96,47 +96,47 @@ fn pprof() -> Vec<u8> {
     bytes
 }
 
-/// A report that does not get smaller.
+/// A batch that does not get smaller.
 fn large(bytes: usize) -> ProfileBatch {
     let mut random = fastrand::Rng::with_seed(42);
     let noise: Vec<_> = (0..bytes).map(|_| random.u8(..)).collect();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
     gzip.write_all(&noise).unwrap();
-    support::report("large", &gzip.finish().unwrap())
+    support::batch("large", &gzip.finish().unwrap())
 }
 
-fn exporter(to: DestinationConfig) -> Config {
-    Config {
+fn exporter(to: DestinationConfig) -> ExporterConfig {
+    ExporterConfig {
         name: "test".to_owned(),
-        to,
+        destination: to,
         queue: QueueLimits::default(),
         spool: None,
         retry: Retry::default(),
     }
 }
 
-fn pyroscope(url: &str) -> Config {
+fn pyroscope(url: &str) -> ExporterConfig {
     exporter(DestinationConfig::Pyroscope(PyroscopeConfig {
         http: HttpConfig::new(url),
         tenant: None,
     }))
 }
 
-fn parca(url: &str) -> Config {
+fn parca(url: &str) -> ExporterConfig {
     exporter(DestinationConfig::Parca(ParcaConfig {
         http: HttpConfig::new(url),
     }))
 }
 
-fn with_spool(mut config: Config, folder: &std::path::Path) -> Config {
+fn with_spool(mut config: ExporterConfig, folder: &std::path::Path) -> ExporterConfig {
     config.spool = Some(SpoolConfig {
         folder: folder.to_owned(),
-        limit_bytes: 64 << 20,
+        max_bytes: 64 << 20,
     });
     config
 }
 
-fn start(config: Config) -> Exporters {
+fn start(config: ExporterConfig) -> Exporters {
     Exporters::start(vec![config]).unwrap()
 }
 
@@ -145,11 +145,11 @@ fn counts(exporters: &Exporters) -> Counts {
     checked(&exporters.status()[0])
 }
 
-fn checked(status: &Status) -> Counts {
+fn checked(status: &ExporterStatus) -> Counts {
     let counts = status.counts;
     assert_eq!(
         counts.accepted + counts.found,
-        counts.delivered + counts.dropped.total() + counts.waiting.total(),
+        counts.delivered + counts.dropped.total() + counts.queued.total(),
         "{counts:?}"
     );
     counts

@@ -21,10 +21,10 @@ use crate::{
     formats::support::made_processes,
 };
 
-/// A report whose labels are as bad as labels get.
+/// A batch whose labels are as bad as labels get.
 fn hostile() -> ProfileBatch {
-    let mut report = support::report("größe \"x\"\n", &pprof());
-    let mut labels = (*report.labels).clone();
+    let mut batch = support::batch("größe \"x\"\n", &pprof());
+    let mut labels = (*batch.labels).clone();
     for (name, value) in [
         ("container.id", "abc"),
         ("container_id", "another"),
@@ -38,15 +38,15 @@ fn hostile() -> ProfileBatch {
     for number in 0..50 {
         labels.insert(format!("z.{number}"), "é".repeat(5_000));
     }
-    report.labels = labels.into();
-    report
+    batch.labels = labels.into();
+    batch
 }
 
 #[tokio::test]
 async fn pyroscope_gets_what_was_sent() {
     let server = Server::start(strict_pyroscope).await;
     let mut config = pyroscope(&format!("{}/prefix/", server.url()));
-    let DestinationConfig::Pyroscope(to) = &mut config.to else {
+    let DestinationConfig::Pyroscope(to) = &mut config.destination else {
         unreachable!()
     };
     to.tenant = Some("team-a".to_owned());
@@ -82,7 +82,7 @@ async fn pyroscope_gets_what_was_sent() {
 async fn parca_gets_what_was_sent() {
     let server = Server::start(strict_parca).await;
     let mut config = parca(&server.url());
-    let DestinationConfig::Parca(to) = &mut config.to else {
+    let DestinationConfig::Parca(to) = &mut config.destination else {
         unreachable!()
     };
     to.http.headers = vec![("projectID".to_owned(), Secret::new("project"))];
@@ -110,8 +110,8 @@ async fn a_folder_gets_what_was_sent() {
     let temporary = tempfile::tempdir().unwrap();
     let exporters = start(exporter(DestinationConfig::File(FileConfig {
         folder: temporary.path().to_owned(),
-        limit_bytes: 1 << 20,
-        greatest_age: Duration::from_secs(3_600),
+        max_bytes: 1 << 20,
+        max_age: Duration::from_secs(3_600),
     })));
     exporters.push(&numbered(1));
     let counts = checked(&exporters.shut_down(Duration::from_secs(60)).await[0]);
@@ -124,7 +124,7 @@ async fn a_folder_gets_what_was_sent() {
 #[tokio::test]
 async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
     // What would be its length says that it is small.
-    let noise = support::report("a", b"not gzip\0\0\0\0");
+    let noise = support::batch("a", b"not gzip\0\0\0\0");
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&noise);
@@ -140,17 +140,17 @@ async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
     assert_eq!((counts.dropped.rejected, counts.attempts), (2, 2));
     assert_eq!(
         status.last_failure.as_deref(),
-        Some("the answer was gRPC status 3: profile too big")
+        Some("the response was gRPC status 3: profile too big")
     );
 }
 
-/// A report with what the model has.
+/// A batch with what the model has.
 fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
     let mut bytes = Vec::new();
     encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
-    let mut report = support::report("web", &bytes);
-    report.profile = profile.into();
-    report
+    let mut batch = support::batch("web", &bytes);
+    batch.profile = profile.into();
+    batch
 }
 
 #[tokio::test]
@@ -202,15 +202,15 @@ fn any_labels() -> impl Strategy<Value = BTreeMap<String, String>> {
 proptest! {
     #[test]
     fn whatever_labels_are_they_are_within_the_rules(labels in any_labels()) {
-        let mut report = numbered(1);
-        report.labels = labels.into();
+        let mut batch = numbered(1);
+        batch.labels = labels.into();
         let http = HttpConfig::new("http://localhost");
         let to = PyroscopeConfig { http: http.clone(), tenant: None };
-        let parcel = Pyroscope::new(to).unwrap().pack(&report).unwrap();
-        let request = PushRequest::decode(parcel.body).unwrap();
+        let payload = Pyroscope::new(to).unwrap().pack(&batch).unwrap();
+        let request = PushRequest::decode(payload.body).unwrap();
         assert_eq!(check_labels(pairs(&request.series[0].labels)), Ok(()));
-        let parcel = Parca::new(ParcaConfig { http }).unwrap().pack(&report).unwrap();
-        let labels = write_raw(&parcel.body).series[0].labels.clone().unwrap();
+        let payload = Parca::new(ParcaConfig { http }).unwrap().pack(&batch).unwrap();
+        let labels = write_raw(&payload.body).series[0].labels.clone().unwrap();
         assert_eq!(check_labels(pairs(&labels.labels)), Ok(()));
     }
 }

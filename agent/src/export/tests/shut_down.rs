@@ -29,7 +29,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
     let clock = Clock::stop();
     let temporary = tempfile::tempdir().unwrap();
     let server = Server::start(strict_pyroscope).await;
-    server.say(Reply::Hang);
+    server.enqueue_reply(Reply::Hang);
     let config = with_spool(pyroscope(&server.url()), temporary.path());
     let exporters = start(config.clone());
     for number in 0..10 {
@@ -40,7 +40,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
     breathe().await;
     clock.pass(Duration::from_secs(6)).await;
     let first = checked(&end.await.unwrap()[0]);
-    assert_eq!((first.delivered, first.waiting.spool), (0, 10), "{first:?}");
+    assert_eq!((first.delivered, first.queued.spool), (0, 10), "{first:?}");
 
     let exporters = start(config);
     until(|| counts(&exporters).delivered == 10).await;
@@ -56,7 +56,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
 async fn without_a_spool_what_is_left_is_counted() {
     let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
-    server.say(Reply::Hang);
+    server.enqueue_reply(Reply::Hang);
     let exporters = start(pyroscope(&server.url()));
     for number in 0..10 {
         exporters.push(&numbered(number));
@@ -67,7 +67,7 @@ async fn without_a_spool_what_is_left_is_counted() {
     clock.pass(Duration::from_secs(6)).await;
     let counts = checked(&end.await.unwrap()[0]);
     assert_eq!((counts.delivered, counts.dropped.shut_down), (0, 10));
-    assert_eq!(counts.waiting.total(), 0);
+    assert_eq!(counts.queued.total(), 0);
 }
 
 #[tokio::test]
@@ -78,11 +78,11 @@ async fn a_collector_that_is_away_is_not_waited_for_when_there_is_a_spool() {
     let config = with_spool(pyroscope(&format!("http://{address}")), temporary.path());
     let exporters = start(config);
     exporters.push(&numbered(1));
-    until(|| counts(&exporters).waiting.spool == 1).await;
+    until(|| counts(&exporters).queued.spool == 1).await;
     exporters.push(&numbered(2));
     // The clock stands still: this ends by itself or not at all.
     let status = exporters.shut_down(Duration::from_secs(5)).await;
-    assert_eq!(checked(&status[0]).waiting.spool, 2);
+    assert_eq!(checked(&status[0]).queued.spool, 2);
     drop(clock);
 }
 
@@ -115,8 +115,8 @@ async fn a_spool_is_not_shared() {
 /// Tells a process of this program that it is the one to be killed, and where its spool is.
 const VICTIM: &str = "AGENT_TEST_EXPORT_VICTIM";
 
-/// The names of the parcels in a folder.
-fn parcels(folder: &Path) -> Vec<PathBuf> {
+/// The names of the payloads in a folder.
+fn payloads(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
@@ -124,7 +124,7 @@ fn parcels(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Reports without end, to a collector that is away.
+/// Batches without end, to a collector that is away.
 async fn be_killed(folder: &Path) -> ! {
     let exporters = start(with_spool(pyroscope("http://127.0.0.1:1"), folder));
     for number in 0.. {
@@ -148,14 +148,14 @@ async fn what_is_in_the_spool_outlives_a_kill() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    until(|| parcels(temporary.path()).len() >= 30).await;
+    until(|| payloads(temporary.path()).len() >= 30).await;
     victim.kill().unwrap();
     victim.wait().unwrap();
-    let left = parcels(temporary.path()).len() as u64;
+    let left = payloads(temporary.path()).len() as u64;
 
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(with_spool(pyroscope(&server.url()), temporary.path()));
-    until(|| counts(&exporters).waiting.total() == 0).await;
+    until(|| counts(&exporters).queued.total() == 0).await;
     let counts = counts(&exporters);
     assert_eq!(
         (counts.found, counts.delivered),

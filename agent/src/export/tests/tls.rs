@@ -22,13 +22,13 @@ async fn server(acceptor: TlsAcceptor, is_grpc: bool) -> Server {
     Server::start_at(address, check, Some(acceptor)).await
 }
 
-fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> Config {
+fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> ExporterConfig {
     let mut config = if is_grpc {
         parca(&format!("https://{}", server.address))
     } else {
         pyroscope(&format!("https://{}", server.address))
     };
-    match &mut config.to {
+    match &mut config.destination {
         DestinationConfig::Pyroscope(to) => to.http.tls = tls,
         DestinationConfig::Parca(to) => to.http.tls = tls,
         _ => unreachable!(),
@@ -64,7 +64,7 @@ async fn who_is_not_vouched_for_gets_nothing() {
         let exporters = start(config(&server, tls, false));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
-        assert_eq!(counts(&exporters).waiting.total(), 1);
+        assert_eq!(counts(&exporters).queued.total(), 1);
     }
     assert!(server.received().is_empty());
 }
@@ -80,8 +80,8 @@ async fn a_client_shows_its_certificate() {
         let exporters = start(config(&server, tls.clone(), is_grpc));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
-        let words = exporters.status()[0].last_failure.clone().unwrap();
-        assert!(words.starts_with("cannot agree on TLS"), "{words}");
+        let message = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(message.starts_with("cannot agree on TLS"), "{message}");
         drop(exporters);
 
         tls.client = Some(client(temporary.path(), &authority));
@@ -122,8 +122,8 @@ async fn files_that_are_not_certificates_are_named() {
     let exporters = start(config(&server, tls, false));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials > 0).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert!(words.contains("empty.pem"), "{words}");
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(message.contains("empty.pem"), "{message}");
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let mut config = pyroscope(&format!("https://{address}"));
-    if let DestinationConfig::Pyroscope(to) = &mut config.to {
+    if let DestinationConfig::Pyroscope(to) = &mut config.destination {
         to.http.tls = trusted(temporary.path(), &authority());
     }
     let exporters = start(config);
@@ -142,7 +142,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     clock
         .pass_until(|| counts(&exporters).failures.unreachable == 1)
         .await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
+    let message = exporters.status()[0].last_failure.clone().unwrap();
     let expected = format!("cannot connect to {address} (not within 10 s)");
-    assert_eq!(words, expected);
+    assert_eq!(message, expected);
 }

@@ -8,7 +8,7 @@ use super::{
     status::Shared,
 };
 use crate::{
-    http_client::{BackOff, Kind, Retry},
+    http_client::{BackOff, HttpErrorKind, Retry},
     targets::labels::pods::PodList,
 };
 
@@ -19,7 +19,7 @@ pub(super) struct Source<F> {
     /// Before when it is not asked again.
     not_before: Option<Instant>,
     /// How it failed the last time, if it did; told of only when that changes.
-    trouble: Option<Kind>,
+    trouble: Option<HttpErrorKind>,
     /// Whether it has ever answered.
     is_known: bool,
     shared: Shared,

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::http_client::Kind;
+use crate::http_client::HttpErrorKind;
 
 /// How one of those who are asked is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Shared {
     }
 
     /// Somebody was asked, and gave so many pods or failed.
-    pub(super) fn count(&self, source: &'static str, result: Result<usize, Kind>) {
+    pub(super) fn count(&self, source: &'static str, result: Result<usize, HttpErrorKind>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(status) = all.iter_mut().find(|status| status.source == source) else {
             return;
