@@ -58,7 +58,6 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
         self.current.len() + self.previous.len()
     }
 
-    /// Whether nothing is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,10 +1,6 @@
 //! What the caller hands over, and what a destination makes of it.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 
@@ -34,12 +30,6 @@ impl ProfileBatch {
     #[must_use]
     pub fn start(&self) -> SystemTime {
         self.profile.start
-    }
-
-    /// How long the window was.
-    #[must_use]
-    pub fn duration(&self) -> Duration {
-        self.profile.duration
     }
 
     /// The service, never empty.

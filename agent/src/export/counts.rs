@@ -119,8 +119,8 @@ pub struct Failures {
 
 impl QueueLengths {
     /// All that wait.
-    #[must_use]
-    pub fn total(self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn total(self) -> u64 {
         self.memory + self.spool
     }
 }

@@ -33,7 +33,7 @@ use tokio::{
 
 pub use self::{
     batch::ProfileBatch,
-    counts::{Counts, Dropped, Failures, QueueLengths},
+    counts::Counts,
     file::FileConfig,
     otlp::{OtlpConfig, OtlpProtocol},
     parca::ParcaConfig,
@@ -117,8 +117,9 @@ pub struct ExporterStatus {
     pub name: String,
     /// What became of batches.
     pub counts: Counts,
-    /// The last failure, in words; none yet, or one that may be long over.
-    pub last_failure: Option<String>,
+    /// Message of the last failure, which may be long over.
+    #[cfg(test)]
+    last_failure: Option<String>,
 }
 
 /// All exporters.
@@ -164,6 +165,7 @@ impl Exporters {
         let status = |exporter: &Exporter| ExporterStatus {
             name: exporter.name.clone(),
             counts: exporter.shared.counts(),
+            #[cfg(test)]
             last_failure: exporter.shared.lock().last_failure.clone(),
         };
         self.0.iter().map(status).collect()

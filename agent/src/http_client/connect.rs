@@ -27,7 +27,7 @@ use super::{
     config::{Address, Endpoint},
     failure::HttpError,
     tls::HttpProtocol,
-    watch::{TlsError, Watched},
+    tls_error::{TlsError, Watched},
 };
 
 /// For how long a connection is used.

@@ -14,8 +14,10 @@ use hyper::{StatusCode, header::HeaderName};
 use prost::Message as _;
 
 use super::{
-    Client, Redactor, Request, Response, content_type,
+    client::{Client, Request, content_type},
     failure::{HttpError, HttpErrorKind, ResponseStatus},
+    redactor::Redactor,
+    response::Response,
 };
 
 /// Compression of a message, if it is compressed.

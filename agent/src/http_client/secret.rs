@@ -42,7 +42,8 @@ impl fmt::Debug for Secret {
 /// Where a secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
-    /// It is known.
+    /// The secret itself.
+    #[cfg(any(test, feature = "testing"))]
     Value(Secret),
     /// It is all that is in this file, without white space around it; the file is read again when
     /// it changes.
@@ -62,6 +63,7 @@ impl SecretSource {
     /// The secret as it is now. May wait for a disk.
     pub(super) fn read(&self) -> Result<Secret, HttpError> {
         let path = match self {
+            #[cfg(any(test, feature = "testing"))]
             Self::Value(secret) => return Ok(secret.clone()),
             Self::File(path) => path,
         };

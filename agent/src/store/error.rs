@@ -15,7 +15,7 @@ pub(super) const MAX_LISTED: usize = 20;
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StoreError {
     /// There are no profiles.
     #[error(
         "there are no profiles in '{}': `agent run` keeps them there when no exporter is named; \

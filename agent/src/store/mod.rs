@@ -21,7 +21,6 @@ mod skipped;
 mod tests;
 
 pub use self::{
-    error::Error,
     read::{Merged, Store},
     selection::Selection,
     skipped::SkippedFiles,

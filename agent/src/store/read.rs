@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    error::{self, Error},
+    error::{self, StoreError},
     folder::{Folder, FolderEntry},
     listing::Listing,
     merge::Merger,
@@ -76,10 +76,10 @@ impl Store {
     /// # Errors
     ///
     /// When it cannot be read, or there is no profile in it.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => Error::Empty { path: path.into() },
-            _ => Error::Unreadable {
+            io::ErrorKind::NotFound => StoreError::Empty { path: path.into() },
+            _ => StoreError::Unreadable {
                 path: path.into(),
                 source,
             },
@@ -89,7 +89,7 @@ impl Store {
         let entries = folder.entries(is_profile).map_err(failed)?;
         let mut files: Vec<_> = entries.into_iter().filter_map(ProfileFile::of).collect();
         if files.is_empty() {
-            return Err(Error::Empty { path: path.into() });
+            return Err(StoreError::Empty { path: path.into() });
         }
         files.sort();
         Ok(Self {
@@ -104,7 +104,7 @@ impl Store {
     /// # Errors
     ///
     /// When there are none.
-    pub fn list(&self, selection: &Selection) -> Result<Listing, Error> {
+    pub fn list(&self, selection: &Selection) -> Result<Listing, StoreError> {
         let mut series = SeriesTable::default();
         let skipped = self.visit(selection, |file, _, head| {
             series.add(service(file, &head.labels), head);
@@ -126,7 +126,7 @@ impl Store {
     /// # Errors
     ///
     /// When there are none.
-    pub fn merge(&self, selection: &Selection) -> Result<Merged, Error> {
+    pub fn merge(&self, selection: &Selection) -> Result<Merged, StoreError> {
         let mut merger = Merger::default();
         let skipped = self.visit(selection, |file, unpacked, head| {
             let service = service(file, &head.labels);
@@ -142,7 +142,7 @@ impl Store {
                 skipped,
             }),
             None if skipped.count == 0 => Err(self.no_label(selection)),
-            None => Err(Error::NothingReadable {
+            None => Err(StoreError::NothingReadable {
                 path: self.path.clone(),
                 first: skipped.named.into_iter().next(),
             }),
@@ -154,7 +154,7 @@ impl Store {
         &self,
         selection: &Selection,
         mut visit: impl FnMut(&ProfileFile, &Unpacked, Head) -> Result<(), SkipReason>,
-    ) -> Result<SkippedFiles, Error> {
+    ) -> Result<SkippedFiles, StoreError> {
         let chosen = self.chosen(selection)?;
         let mut skipped = SkippedFiles::default();
         for file in chosen {
@@ -178,13 +178,13 @@ impl Store {
     }
 
     /// The files that are chosen as far as their names tell.
-    fn chosen(&self, selection: &Selection) -> Result<Vec<&ProfileFile>, Error> {
+    fn chosen(&self, selection: &Selection) -> Result<Vec<&ProfileFile>, StoreError> {
         let files = self.files.iter();
         let of_service: Vec<_> = files
             .filter(|file| selection.may_have(file.service()))
             .collect();
         let (Some(first), Some(last)) = (of_service.first(), of_service.last()) else {
-            return Err(Error::NoService {
+            return Err(StoreError::NoService {
                 service: selection.service.clone().unwrap_or_default(),
                 path: self.path.clone(),
                 known: self.services(),
@@ -194,7 +194,7 @@ impl Store {
         let mut chosen = of_service;
         chosen.retain(|file| selection.has_time(file.start));
         if chosen.is_empty() {
-            return Err(Error::NoWindow { times });
+            return Err(StoreError::NoWindow { times });
         }
         Ok(chosen)
     }
@@ -219,7 +219,7 @@ impl Store {
         services.map(|&service| service.to_owned()).collect()
     }
 
-    fn no_label(&self, selection: &Selection) -> Error {
+    fn no_label(&self, selection: &Selection) -> StoreError {
         let mut values = BTreeMap::<String, BTreeSet<String>>::new();
         let all = Selection {
             labels: Vec::new(),
@@ -238,12 +238,12 @@ impl Store {
         });
         match looked {
             Err(error) => error,
-            Ok(_) if selection.labels.is_empty() => Error::NoService {
+            Ok(_) if selection.labels.is_empty() => StoreError::NoService {
                 service: selection.service.clone().unwrap_or_default(),
                 path: self.path.clone(),
                 known: self.services(),
             },
-            Ok(_) => Error::NoLabel {
+            Ok(_) => StoreError::NoLabel {
                 wanted: selection.labels.clone(),
                 known: values
                     .into_iter()

@@ -6,7 +6,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{name::SUFFIX, read::MAX_FILE_BYTES, *};
+use super::{error::StoreError, name::SUFFIX, read::MAX_FILE_BYTES, *};
 use crate::{
     formats::{Format, Options, encode, support::made_profile},
     profile::Profile,
@@ -173,7 +173,7 @@ fn a_folder_without_profiles_says_what_to_do() {
         );
     }
     let error = Store::open(&folder.path().join("notes.pb.gz")).unwrap_err();
-    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+    assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
 }
 
 #[test]

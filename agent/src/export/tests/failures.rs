@@ -8,7 +8,7 @@ use collector_doubles::{
 };
 
 use super::*;
-use crate::export::Failures;
+use crate::export::counts::Failures;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -298,7 +298,7 @@ async fn a_resource_is_a_process() {
     assert_eq!(u128::from(profile.time_unix_nano), since.as_nanos());
     assert_eq!(
         u128::from(profile.duration_nano),
-        batch.duration().as_nanos()
+        batch.profile.duration.as_nanos()
     );
     assert_eq!(
         profile.period,
