@@ -1,7 +1,6 @@
-//! What every destination can do.
+//! The interface of a destination: its format and its protocol.
 //!
-//! A destination knows its format and its protocol. When it is tried, how often, and what waits
-//! meanwhile is the same for all and is the [worker](super::worker)'s.
+//! Queueing, spooling and retries are the same for all: see the [worker](super::worker).
 
 use std::future::Future;
 
@@ -11,32 +10,30 @@ use super::{
     spool::PayloadFormat,
 };
 
-/// A place that payloads go to.
+/// Where profiles are delivered to.
 pub(super) trait Destination: Send + Sync + 'static {
-    /// What its payloads are: those of others are not sent to it.
+    /// Format of its payloads: a spooled payload of another format is not sent.
     const FORMAT: PayloadFormat;
 
-    /// Makes a payload of a batch. May take its time, and does no input or output.
+    /// Encodes a batch. CPU-bound, without I/O.
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable>;
 
-    /// Delivers a payload. Whoever stops queued for it may try again: what was sent in part is
-    /// forgotten.
+    /// Delivers a payload. Cancel-safe: a payload that was sent in part may be sent again.
     fn send(
         &self,
         payload: &Payload,
     ) -> impl Future<Output = Result<Receipt, DeliveryError>> + Send;
 }
 
-/// A batch that has no form in the destination's format.
+/// A batch that the destination's format cannot express.
 #[derive(Debug, thiserror::Error)]
 #[error("the profile cannot be encoded")]
 pub(super) struct Unencodable;
 
-/// What a destination says of a payload that it has taken.
+/// How much of a delivered payload the destination accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receipt {
-    /// It has taken all of it.
-    Whole,
-    /// It has taken some of it, and never will the rest.
+    Complete,
+    /// The rest is rejected permanently.
     Partial,
 }

@@ -1,65 +1,64 @@
-//! Why an attempt to deliver failed, and what follows from it.
+//! Why a delivery attempt failed, and whether it is retried.
 //!
-//! | what happened | what follows |
+//! | failure | decision |
 //! |---|---|
-//! | no connection, no TLS, 408, 425, 502, 503, 504 | tried again |
-//! | 429 | tried again |
-//! | 401, 407, unreadable credentials | tried again; credentials are read at each attempt |
-//! | no response in time, another 5xx, 403, a connection that is cut | tried again, not for ever |
-//! | 413 | dropped as too large |
-//! | 404, 405, 501 | dropped: it is the address that is wrong, and a spool would only fill |
-//! | a redirection, any other 4xx | dropped as rejected |
+//! | no connection, TLS handshake, 408, 425, 502, 503, 504 | retry |
+//! | 429 | retry |
+//! | 401, 407, unreadable credentials | retry; credentials are read at each attempt |
+//! | timeout, other 5xx, 403, connection closed early | retry up to `max_elapsed` |
+//! | 413 | drop as too large |
+//! | 404, 405, 501 | drop: the address is wrong, and the spool would only fill up |
+//! | redirection, other 4xx | drop as rejected |
 //!
-//! Nothing is tried again before `Retry-After`, within reason. What is not tried for ever may have
-//! failed for what is in the payload, be it that a firewall did not like it; what is tried for ever
-//! cannot have.
+//! `Retry-After` is respected up to an hour. Retries are limited where the payload itself may be the
+//! cause, for example because a firewall rejects it.
 //!
-//! Invariant: no text here has a secret in it.
+//! Invariant: no message contains a secret.
 
 use std::{io, time::Duration};
 
 use super::counts::{DropReason, Failures};
 use crate::http_client::{self, HttpErrorKind};
 
-/// Why an attempt failed.
+/// Why a delivery attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeliveryError {
-    /// The request did.
+    /// The request failed.
     #[error(transparent)]
     Request(#[from] http_client::HttpError),
-    /// A disk does not take it.
+    /// A file cannot be written.
     #[error("cannot write '{name}' ({source})")]
     Disk {
-        /// What was to be written.
+        /// Path of the file.
         name: String,
-        /// What the kernel said.
+        /// Error of the operation.
         source: io::Error,
     },
-    /// More than the destination can ever hold.
-    #[error("'{name}' has {size_bytes} bytes, and there is only room for {max_bytes}")]
+    /// The payload alone exceeds the destination's limit.
+    #[error("'{name}' has {size_bytes} bytes: the limit is {max_bytes}")]
     TooLarge {
-        /// What was to be written.
+        /// Path of the file.
         name: String,
-        /// Its size.
+        /// Size on disk, in bytes.
         size_bytes: u64,
-        /// The room.
+        /// The limit, in bytes.
         max_bytes: u64,
     },
 }
 
-/// What follows from a failure.
+/// What is done with a payload after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It is tried again, for ever.
+    /// Retry without limit.
     Retry,
-    /// It is tried again, but the payload itself may be the reason: not for ever.
+    /// Retry up to `max_elapsed`: the payload itself may be the cause.
     RetryWithLimit,
-    /// It is given up at once.
+    /// Drop at once.
     Drop(DropReason),
 }
 
 impl DeliveryError {
-    /// How long the destination wants to be left alone.
+    /// Value of `Retry-After`.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Request(failure) => failure.retry_after(),
@@ -67,7 +66,7 @@ impl DeliveryError {
         }
     }
 
-    /// What other failures it is like; [`None`] for those of disks, which are like each other.
+    /// Kind of failure; [`None`] for disk errors.
     pub(super) fn kind(&self) -> Option<HttpErrorKind> {
         match self {
             Self::Request(failure) => Some(failure.kind()),
@@ -99,7 +98,6 @@ impl DeliveryError {
 }
 
 impl Failures {
-    /// Counts one.
     pub(super) fn add(&mut self, failure: &DeliveryError) {
         let Some(kind) = failure.kind() else {
             self.disk += 1;
@@ -109,7 +107,7 @@ impl Failures {
             HttpErrorKind::Unreachable => &mut self.unreachable,
             HttpErrorKind::Tls => &mut self.tls,
             HttpErrorKind::TimedOut => &mut self.timed_out,
-            HttpErrorKind::ConnectionClosed => &mut self.cut,
+            HttpErrorKind::ConnectionClosed => &mut self.connection_closed,
             HttpErrorKind::ServerError => &mut self.server_error,
             HttpErrorKind::Unavailable => &mut self.unavailable,
             HttpErrorKind::Throttled => &mut self.throttled,

@@ -1,11 +1,11 @@
-//! Profiles in a folder: `20261121T152019.123Z_web.pb.gz`, one for each batch.
+//! Destination folder: one file for each batch, such as `20261121T152019.123Z_web.pb.gz`.
 //!
-//! Invariants: a file appears under its name when it is complete; all files together never take
-//! more than the limit, unless others write into the folder too; those that are older than the
-//! greatest age go when a newer one is written; files of other names are left alone, and no symbolic
-//! link is followed.
+//! Invariants: a file gets its name when it is complete; all profiles together never take more than
+//! `max_bytes`, unless other programs write into the folder; profiles older than `max_age` are
+//! removed when a newer one is written; files with other names are left alone, and no symbolic link
+//! is followed.
 //!
-//! Age is told by names, against the profile that is written.
+//! The age is the difference between the times in the names.
 
 use std::{
     io, iter,
@@ -28,21 +28,20 @@ use crate::store::{
     rotation::Rotation,
 };
 
-/// Profiles of one service in one millisecond.
+/// Most profiles of one service in one millisecond.
 const MAX_EQUAL: u32 = 9_999;
 
-/// A folder for profiles.
+/// Configuration of a destination folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileConfig {
-    /// The folder; it is created when it is not there.
+    /// The folder; created if missing.
     pub folder: PathBuf,
-    /// Most that all profiles may take of their disk, in bytes.
+    /// Most disk space of all profiles, in bytes.
     pub max_bytes: u64,
-    /// How old the oldest may be.
+    /// Greatest age of a profile.
     pub max_age: Duration,
 }
 
-/// The destination.
 pub(super) struct FileDestination {
     config: FileConfig,
     rotation: Arc<Mutex<Rotation>>,
@@ -71,12 +70,12 @@ impl Destination for FileDestination {
         let (config, payload) = (self.config.clone(), payload.clone());
         let rotation = Arc::clone(&self.rotation);
         let written = spawn_blocking(move || {
-            // Whatever a panic has left is listed again in time.
+            // After a panic the state may be wrong until the folder is listed again.
             let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
             write(&config, &mut rotation, &payload)
         });
         match written.await {
-            Ok(written) => written.map(|()| Receipt::Whole),
+            Ok(written) => written.map(|()| Receipt::Complete),
             Err(source) => Err(DeliveryError::Disk {
                 name: self.config.folder.display().to_string(),
                 source: io::Error::other(source),
@@ -112,7 +111,7 @@ fn write(
         .map_err(failed)?;
     let written = match write_new(&folder, stem, &payload.body) {
         Err(error) if is_full(&error) => {
-            // Others have filled the disk: as much of what is old goes as the new one needs.
+            // Other programs filled the disk: remove as much of the oldest as the new one needs.
             let kept = rotation.bytes().saturating_sub(size_bytes);
             rotation
                 .make_room(&folder, kept, earliest)
@@ -127,21 +126,21 @@ fn write(
     Ok(())
 }
 
-/// Writes a new file, and gives its name.
+/// Writes a new file and returns its name.
 fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<String> {
     let partial = name::partial(stem);
-    // What an agent left that was killed.
+    // Left by an agent that was killed.
     folder.remove(&partial)?;
     folder.write(&partial, &[body], 0o640)?;
-    let named = give_name(folder, &partial, stem);
+    let named = rename_to_free(folder, &partial, stem);
     if named.is_err() {
         let _ = folder.remove(&partial);
     }
     named
 }
 
-/// Gives a complete file the first of its names that is free.
-fn give_name(folder: &Folder, partial: &str, stem: &str) -> io::Result<String> {
+/// Renames a complete file to the first free of its names.
+fn rename_to_free(folder: &Folder, partial: &str, stem: &str) -> io::Result<String> {
     let first = format!("{stem}{SUFFIX}");
     let others = (2..=MAX_EQUAL).map(|number| format!("{stem}_{number}{SUFFIX}"));
     for name in iter::once(first).chain(others) {

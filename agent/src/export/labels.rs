@@ -1,18 +1,18 @@
-//! Labels as Pyroscope and Parca take them.
+//! Labels as Pyroscope and Parca accept them.
 //!
-//! Both have the rules of Prometheus: a name is of ASCII letters, digits and `_`, does not begin
-//! with a digit and is there once; one that begins with `__` means something to the collector; an
-//! empty value is none. The limits are Pyroscope's defaults, beyond which it refuses the profile.
+//! Both have the rules of Prometheus: a name consists of ASCII letters, digits and `_`, does not
+//! begin with a digit and is unique; names that begin with `__` are reserved; a label with an empty
+//! value is absent. The limits are Pyroscope's defaults, beyond which it rejects the profile.
 
 use std::collections::BTreeMap;
 
 use super::batch::ProfileBatch;
 use crate::profile::SERVICE_NAME_LABEL;
 
-/// Label that says what is measured.
+/// Label of the profile type.
 const NAME: &str = "__name__";
 
-/// What is measured: time on a processor.
+/// Profile type: CPU time.
 const PROCESS_CPU: &str = "process_cpu";
 
 /// Most labels of a series, [`NAME`] included.
@@ -24,7 +24,7 @@ const MAX_NAME_BYTES: usize = 1_024;
 /// Longest value, in bytes.
 const MAX_VALUE_BYTES: usize = 2_048;
 
-/// The labels of a batch, by name.
+/// Labels of a batch, by name.
 pub(super) fn of_batch(batch: &ProfileBatch) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         (NAME.to_owned(), PROCESS_CPU.to_owned()),
@@ -42,7 +42,7 @@ pub(super) fn of_batch(batch: &ProfileBatch) -> BTreeMap<String, String> {
     labels
 }
 
-/// A name with `_` for what is not allowed in it; empty when it is not a user's.
+/// The name with `_` for each character that is not allowed; empty if the name is reserved.
 fn valid_name(name: &str) -> String {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.starts_with("__") {
@@ -57,7 +57,7 @@ fn valid_name(name: &str) -> String {
         .chain(characters)
         .take(MAX_NAME_BYTES)
         .collect();
-    // `..x` would be a collector's.
+    // `..x` would become a reserved name.
     let own = name.trim_start_matches('_');
     match name.len() - own.len() {
         0 | 1 => name,
@@ -65,7 +65,7 @@ fn valid_name(name: &str) -> String {
     }
 }
 
-/// A value, cut where it is too long.
+/// The value, truncated to the limit.
 fn value(text: &str) -> String {
     let mut end = MAX_VALUE_BYTES.min(text.len());
     while !text.is_char_boundary(end) {

@@ -12,18 +12,16 @@ use super::{
 };
 use crate::http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, grpc};
 
-/// What is called.
+/// Path of the method.
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
 
-/// A Parca, its cloud included.
+/// Configuration of a Parca server or of Polar Signals Cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParcaConfig {
-    /// Where it is; its port is 7070 unless somebody changed it. The cloud wants a header
-    /// `projectID` besides.
+    /// Connection; the default port of Parca is 7070. The cloud requires the header `projectID`.
     pub http: HttpConfig,
 }
 
-/// The destination.
 pub(super) struct Parca {
     client: Client,
 }
@@ -48,10 +46,10 @@ impl Destination for Parca {
                     raw_profile: Bytes::from_owner(batch.pprof.clone()),
                 }],
             }],
-            // Addresses are those of the executables themselves.
+            // Addresses are relative to the executables.
             normalized: true,
         };
-        // Not compressed: nearly all of it is the profile, which is.
+        // Not compressed: nearly all of it is the profile, which is compressed.
         let framed = grpc::frame(&request.encode_to_vec(), false);
         Ok(Payload {
             name: batch.name(),
@@ -61,7 +59,7 @@ impl Destination for Parca {
 
     async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
         grpc::call(&self.client, PATH, &payload.body).await?;
-        Ok(Receipt::Whole)
+        Ok(Receipt::Complete)
     }
 }
 

@@ -1,7 +1,7 @@
-//! What the caller and the task of one exporter share: the queue in memory and the counts.
+//! The queue and the counters of one exporter, shared by its worker and the callers.
 //!
-//! Invariants: nobody waits here for anything but the lock, and nobody holds the lock for longer
-//! than a few assignments; the queue is bounded in number and in bytes, and the oldest goes first.
+//! Invariants: the lock is held for a few assignments only; the queue is bounded in number and in
+//! bytes; when it is full, the oldest batch is dropped.
 
 use std::{
     collections::VecDeque,
@@ -16,12 +16,12 @@ use super::{
     failure::DeliveryError,
 };
 
-/// Bounds of what waits in memory.
+/// Bounds of the queue in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Most batches.
     pub max_batches: usize,
-    /// Most bytes, roughly.
+    /// Most bytes, approximately.
     pub max_bytes: usize,
 }
 
@@ -34,36 +34,35 @@ impl Default for QueueLimits {
     }
 }
 
-/// What the caller and the task share.
+/// The queue; methods of the worker and of the callers.
 #[derive(Default)]
-pub(super) struct SharedQueue {
+pub(super) struct ExportQueue {
     state: Mutex<QueueState>,
-    /// A batch came, or the end began.
+    /// Notified when a batch is pushed, and when the queue is closed or stopped.
     arrived: Notify,
-    /// The end is over.
+    /// Notified when the queue is stopped.
     stopped: Notify,
 }
 
-/// What the lock guards.
 #[derive(Default)]
 pub(super) struct QueueState {
     limits: QueueLimits,
     batches: VecDeque<(usize, ProfileBatch)>,
     bytes: usize,
-    /// No batches come any more.
+    /// No batches are accepted any more.
     is_closed: bool,
-    /// Nothing is sent any more.
+    /// Nothing is delivered any more.
     is_stopped: bool,
-    /// What became of batches. That of those in the queue is not in here.
+    /// Counters, without the length of the queue.
     pub(super) counts: Counts,
-    /// Batches that the task has taken and that are neither delivered, dropped nor in the spool.
+    /// Batches taken by the worker that are neither delivered, dropped nor in the spool.
     pub(super) in_hand: u64,
     /// Message of the last failure.
     #[cfg(test)]
     pub(super) last_failure: Option<String>,
 }
 
-impl SharedQueue {
+impl ExportQueue {
     pub(super) fn new(limits: QueueLimits) -> Self {
         Self {
             state: Mutex::new(QueueState {
@@ -74,12 +73,12 @@ impl SharedQueue {
         }
     }
 
-    /// What the lock guards; a panic elsewhere does not make it wrong.
+    /// The state; consistent even after a panic of another holder.
     pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a batch; the oldest ones go when there are too many.
+    /// Adds a batch; drops the oldest ones beyond the limits.
     pub(super) fn push(&self, batch: &ProfileBatch) {
         let size = batch.size_bytes();
         let mut state = self.lock();
@@ -90,7 +89,7 @@ impl SharedQueue {
         }
         state.bytes += size;
         state.batches.push_back((size, batch.clone()));
-        while state.is_over() {
+        while state.exceeds_limits() {
             if state.take().is_none() {
                 break;
             }
@@ -100,7 +99,7 @@ impl SharedQueue {
         self.arrived.notify_one();
     }
 
-    /// The oldest batch, which is in hand then.
+    /// Removes the oldest batch, which counts as in hand.
     pub(super) fn take(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
         let batch = state.take()?;
@@ -108,10 +107,10 @@ impl SharedQueue {
         Some(batch)
     }
 
-    /// The oldest batch, if so many wait that there may soon be too many.
-    pub(super) fn take_if_crowded(&self) -> Option<ProfileBatch> {
+    /// Removes the oldest batch if the queue is more than half full.
+    pub(super) fn take_if_half_full(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
-        if !state.is_crowded() {
+        if !state.is_half_full() {
             return None;
         }
         let batch = state.take()?;
@@ -119,12 +118,12 @@ impl SharedQueue {
         Some(batch)
     }
 
-    /// Gives a batch back that was taken last.
-    pub(super) fn give_back(&self, batch: ProfileBatch) {
+    /// Puts back the batch that was taken last.
+    pub(super) fn put_back(&self, batch: ProfileBatch) {
         let size = batch.size_bytes();
         let mut state = self.lock();
         state.in_hand -= 1;
-        if state.is_over_with(size) {
+        if state.exceeds_with(size) {
             state.counts.dropped.add(DropReason::QueueFull, 1);
         } else {
             state.bytes += size;
@@ -132,14 +131,13 @@ impl SharedQueue {
         }
     }
 
-    /// A batch that was in hand is delivered, in the spool or nowhere.
-    pub(super) fn settle(&self, settle: impl FnOnce(&mut Counts)) {
+    /// Counts the outcome of a batch in hand: delivered, spooled or dropped.
+    pub(super) fn finish(&self, count: impl FnOnce(&mut Counts)) {
         let mut state = self.lock();
         state.in_hand -= 1;
-        settle(&mut state.counts);
+        count(&mut state.counts);
     }
 
-    /// Counts something.
     pub(super) fn count(&self, count: impl FnOnce(&mut Counts)) {
         count(&mut self.lock().counts);
     }
@@ -161,7 +159,7 @@ impl SharedQueue {
         counts
     }
 
-    /// No batches come any more.
+    /// Accepts no more batches.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
@@ -171,7 +169,7 @@ impl SharedQueue {
         self.lock().is_closed
     }
 
-    /// Nothing is sent any more.
+    /// Stops delivery.
     pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -185,8 +183,8 @@ impl SharedQueue {
         self.lock().is_stopped
     }
 
-    /// All that is in memory is given up.
-    pub(super) fn give_up(&self) {
+    /// Drops all batches in memory.
+    pub(super) fn drop_all(&self) {
         let mut state = self.lock();
         let queued = state.batches.len() as u64 + state.in_hand;
         state.batches.clear();
@@ -195,16 +193,16 @@ impl SharedQueue {
         state.counts.dropped.add(DropReason::ShutDown, queued);
     }
 
-    /// Waits for a batch or the end; may come back for no reason.
+    /// Waits for a batch or the end; may return spuriously.
     pub(super) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Waits until nothing is sent any more.
+    /// Waits until delivery is stopped.
     pub(super) async fn stopped(&self) {
         loop {
             let notified = self.stopped.notified();
-            // Created first: what is said between the look and the wait is heard.
+            // Created before the check, so that a notification in between is not missed.
             if self.is_stopped() {
                 return;
             }
@@ -220,15 +218,15 @@ impl QueueState {
         Some(batch)
     }
 
-    fn is_over(&self) -> bool {
+    fn exceeds_limits(&self) -> bool {
         self.batches.len() > self.limits.max_batches || self.bytes > self.limits.max_bytes
     }
 
-    fn is_over_with(&self, size: usize) -> bool {
+    fn exceeds_with(&self, size: usize) -> bool {
         self.batches.len() >= self.limits.max_batches || self.bytes + size > self.limits.max_bytes
     }
 
-    fn is_crowded(&self) -> bool {
+    fn is_half_full(&self) -> bool {
         self.batches.len() > self.limits.max_batches / 2 || self.bytes > self.limits.max_bytes / 2
     }
 }

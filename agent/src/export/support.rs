@@ -1,4 +1,4 @@
-//! What tests of exporters share.
+//! Shared by the tests of exporters.
 
 use std::{collections::BTreeMap, fs::File, io::Write as _, path::Path, sync::Arc};
 
@@ -8,7 +8,6 @@ use tempfile::TempDir;
 use super::batch::ProfileBatch;
 use crate::{formats::support::made_profile, profile::SERVICE_NAME_LABEL};
 
-/// A batch of a service.
 pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
     ProfileBatch {
         labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),
@@ -17,11 +16,11 @@ pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
     }
 }
 
-/// A file system of its own that is soon full.
+/// A small file system, mounted for a test.
 pub(super) struct SmallDisk(TempDir);
 
 impl SmallDisk {
-    /// Mounts one, which only root can.
+    /// Mounts one; [`None`] without root.
     pub(super) fn mount(bytes: u64) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let options = std::ffi::CString::new(format!("size={bytes}")).unwrap();
@@ -44,7 +43,7 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Takes all the room that is left.
+    /// Uses all free space.
     pub(super) fn fill(&self) {
         let number = std::fs::read_dir(self.path()).unwrap().count();
         let mut file = File::create(self.path().join(format!("filler {number}"))).unwrap();

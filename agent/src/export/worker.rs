@@ -1,4 +1,4 @@
-//! The task of one exporter: takes batches from its queue, and delivers them in their order.
+//! The task of one exporter: takes batches from its queue and delivers them in order.
 //!
 //! ```text
 //! queue in memory ──► in hand ──► destination
@@ -7,12 +7,13 @@
 //!      back ── spool ── front ───────────┘
 //! ```
 //!
-//! While the destination takes what it gets, no disk is touched. After a failure everything goes to
-//! the spool; while a request hangs, what the queue has no room for.
+//! The disk is not used while deliveries succeed. After a failure everything goes to the spool; while
+//! a request is pending, only what the queue has no room for.
 //!
-//! Invariants: what was reported first is delivered first; a batch is in the queue, in hand or in
-//! the spool until it is counted as delivered or dropped. A payload may be delivered twice, when the
-//! response to the first time got lost or the agent was killed before it had removed it.
+//! Invariants: batches are delivered in the order in which they were pushed; a batch is in the queue,
+//! in hand or in the spool until it is counted as delivered or dropped. A payload may be delivered
+//! twice if the first response was lost, or if the agent was killed before it removed the payload
+//! from the spool.
 
 use std::{
     io,
@@ -33,39 +34,39 @@ use super::{
     counts::{Counts, DropReason},
     destination::{Destination, Receipt},
     failure::{Decision, DeliveryError},
-    queue::SharedQueue,
+    queue::ExportQueue,
     spool::{Front, Spool},
 };
 use crate::http_client::{BackOff, Retry};
 
-/// When a spool that cannot be read at present is tried again.
-const UNREADABLE: Duration = Duration::from_secs(1);
+/// Pause before an unreadable spool is read again.
+const SPOOL_RETRY: Duration = Duration::from_secs(1);
 
-/// The task.
 pub(super) struct Worker<D> {
-    /// What the exporter is called.
+    /// Name of the exporter.
     name: String,
     destination: Arc<D>,
-    shared: Arc<SharedQueue>,
+    queue: Arc<ExportQueue>,
     spool: Option<Arc<Mutex<Spool>>>,
     retry: Retry,
-    /// The oldest payload, when it came from memory and has to stay there.
-    kept: Option<Payload>,
+    /// The oldest payload, if it was not delivered and cannot be spooled.
+    unspooled: Option<Payload>,
 }
 
-/// A payload whose turn it is.
+/// The payload being delivered.
 struct InHand {
     payload: Payload,
     is_in_spool: bool,
 }
 
-/// Since when the oldest payload is answered with failures that may be its own fault.
+/// A payload that may itself be the cause of its failures.
 struct FailingPayload {
-    payload: String,
+    name: String,
+    /// Time of its first failure.
     since: Instant,
 }
 
-/// What the spool has in it.
+/// Length and size of the spool.
 #[derive(Clone, Copy)]
 struct SpoolUsage {
     payloads: u64,
@@ -76,36 +77,36 @@ impl<D: Destination> Worker<D> {
     pub(super) fn new(
         name: String,
         destination: D,
-        shared: Arc<SharedQueue>,
+        queue: Arc<ExportQueue>,
         spool: Option<Spool>,
         retry: Retry,
     ) -> Self {
         Self {
             name,
             destination: Arc::new(destination),
-            shared,
+            queue,
             spool: spool.map(|spool| Arc::new(Mutex::new(spool))),
             retry,
-            kept: None,
+            unspooled: None,
         }
     }
 
-    /// Delivers until the queue is closed and empty, or is stopped.
+    /// Delivers until the queue is closed and empty, or stopped.
     pub(super) async fn run(mut self) {
         let mut back_off = BackOff::new(self.retry);
-        let mut trouble = None;
-        let mut told = None;
-        while let Some(held) = self.next().await {
-            match self.attempt(&held.payload).await {
-                // Stopped in the middle.
-                None => self.keep(held).await,
+        let mut failing = None;
+        let mut reported = None;
+        while let Some(in_hand) = self.next().await {
+            match self.attempt(&in_hand.payload).await {
+                // Stopped while it was sent.
+                None => self.keep(in_hand).await,
                 Some(Ok(receipt)) => {
-                    if told.take().is_some() {
-                        info!(exporter = self.name, "profiles are delivered again");
+                    if reported.take().is_some() {
+                        info!(exporter = self.name, "delivery works again");
                     }
                     back_off.reset();
-                    trouble = None;
-                    self.settle(held, |counts, bytes| {
+                    failing = None;
+                    self.finish(in_hand, |counts, bytes| {
                         counts.delivered += 1;
                         counts.delivered_bytes += bytes;
                         counts.partly_rejected += u64::from(receipt == Receipt::Partial);
@@ -113,21 +114,22 @@ impl<D: Destination> Worker<D> {
                     .await;
                 }
                 Some(Err(failure)) => {
-                    self.shared.failed(&failure);
-                    // Only once, however often it fails in the same way.
-                    if told.replace(failure.kind()) != Some(failure.kind()) {
-                        self.tell(&failure);
+                    self.queue.failed(&failure);
+                    // Once, however often it fails in the same way.
+                    if reported.replace(failure.kind()) != Some(failure.kind()) {
+                        self.log(&failure);
                     }
-                    if let Some(reason) = self.judge(&failure, &held.payload, &mut trouble) {
-                        // The next one may have the same name, and has a max_elapsed of its own.
-                        trouble = None;
-                        self.settle(held, |counts, _| counts.dropped.add(reason, 1))
+                    if let Some(reason) = self.drop_reason(&failure, &in_hand.payload, &mut failing)
+                    {
+                        // The next one may have the same name; its time starts anew.
+                        failing = None;
+                        self.finish(in_hand, |counts, _| counts.dropped.add(reason, 1))
                             .await;
                         continue;
                     }
-                    let was_closed = self.shared.is_closed();
-                    self.keep(held).await;
-                    if was_closed && self.spool.is_some() && self.kept.is_none() {
+                    let was_closed = self.queue.is_closed();
+                    self.keep(in_hand).await;
+                    if was_closed && self.spool.is_some() && self.unspooled.is_none() {
                         // The next run delivers it.
                         break;
                     }
@@ -136,30 +138,29 @@ impl<D: Destination> Worker<D> {
                 }
             }
         }
-        self.spill(SharedQueue::take).await;
-        self.shared.give_up();
+        self.spill(ExportQueue::take).await;
+        self.queue.drop_all();
     }
 
-    /// Tells what is wrong, and what becomes of profiles.
-    fn tell(&self, failure: &DeliveryError) {
+    fn log(&self, failure: &DeliveryError) {
         let exporter = &self.name;
         match failure.decision() {
-            Decision::Drop(_) => warn!(exporter, "a profile is given up: {failure}"),
+            Decision::Drop(_) => warn!(exporter, "profile dropped: {failure}"),
             Decision::Retry | Decision::RetryWithLimit => {
-                warn!(exporter, "profiles wait and are tried again: {failure}");
+                warn!(exporter, "delivery failed and is retried: {failure}");
             }
         }
     }
 
-    /// The oldest payload; none at the end.
+    /// The oldest payload; [`None`] at the end.
     async fn next(&mut self) -> Option<InHand> {
         loop {
-            // Asked first: a batch that came before the end is seen below.
-            let is_closed = self.shared.is_closed();
-            if self.shared.is_stopped() {
+            // Read before the queue, so that a batch pushed before the end is not missed.
+            let is_closed = self.queue.is_closed();
+            if self.queue.is_stopped() {
                 return None;
             }
-            if let Some(payload) = self.kept.take() {
+            if let Some(payload) = self.unspooled.take() {
                 let is_in_spool = false;
                 return Some(InHand {
                     payload,
@@ -173,10 +174,10 @@ impl<D: Destination> Worker<D> {
                     is_in_spool,
                 });
             }
-            if self.shared.is_stopped() {
+            if self.queue.is_stopped() {
                 return None;
             }
-            if let Some(batch) = self.shared.take() {
+            if let Some(batch) = self.queue.take() {
                 if let Some(payload) = self.pack(batch).await {
                     let is_in_spool = false;
                     return Some(InHand {
@@ -187,44 +188,44 @@ impl<D: Destination> Worker<D> {
             } else if is_closed {
                 return None;
             } else {
-                self.shared.arrived().await;
+                self.queue.arrived().await;
             }
         }
     }
 
-    /// Tries to deliver a payload; gives nothing when it was stopped.
+    /// Tries to deliver a payload; [`None`] if delivery was stopped meanwhile.
     async fn attempt(&self, payload: &Payload) -> Option<Result<Receipt, DeliveryError>> {
-        self.shared.count(|counts| counts.attempts += 1);
+        self.queue.count(|counts| counts.attempts += 1);
         let mut attempt = pin!(self.destination.send(payload));
         loop {
             select! {
                 biased;
                 result = &mut attempt => return Some(result),
-                () = self.shared.stopped() => return None,
-                () = self.shared.arrived(), if self.spool.is_some() => {
-                    self.spill(SharedQueue::take_if_crowded).await;
+                () = self.queue.stopped() => return None,
+                () = self.queue.arrived(), if self.spool.is_some() => {
+                    self.spill(ExportQueue::take_if_half_full).await;
                 }
             }
         }
     }
 
-    /// Why a payload that failed is given up; none if it is tried again.
-    fn judge(
+    /// Why a failed payload is dropped; [`None`] if it is retried.
+    fn drop_reason(
         &self,
         failure: &DeliveryError,
         payload: &Payload,
-        trouble: &mut Option<FailingPayload>,
+        failing: &mut Option<FailingPayload>,
     ) -> Option<DropReason> {
         match failure.decision() {
             Decision::Drop(reason) => Some(reason),
             Decision::Retry => None,
             Decision::RetryWithLimit => {
-                let since = match trouble {
-                    Some(known) if known.payload == payload.name => known.since,
+                let since = match failing {
+                    Some(known) if known.name == payload.name => known.since,
                     _ => {
                         let since = Instant::now();
-                        *trouble = Some(FailingPayload {
-                            payload: payload.name.clone(),
+                        *failing = Some(FailingPayload {
+                            name: payload.name.clone(),
                             since,
                         });
                         since
@@ -235,9 +236,10 @@ impl<D: Destination> Worker<D> {
         }
     }
 
-    /// Waits before the next attempt, and meanwhile moves what comes to the spool.
+    /// Waits before the next attempt, and moves new batches to the spool meanwhile.
     ///
-    /// When the end begins it is tried once more at once, and then no longer waited than at first.
+    /// When the queue is closed, the next attempt follows at once; later waits are bounded by the first
+    /// bound.
     async fn pause(&self, wait: Duration, was_closed: bool) {
         let wait = if was_closed {
             wait.min(self.retry.first)
@@ -246,12 +248,12 @@ impl<D: Destination> Worker<D> {
         };
         let mut end = pin!(sleep(wait));
         loop {
-            self.spill(SharedQueue::take).await;
+            self.spill(ExportQueue::take).await;
             select! {
                 () = &mut end => return,
-                () = self.shared.stopped() => return,
-                () = self.shared.arrived() => {
-                    if !was_closed && self.shared.is_closed() {
+                () = self.queue.stopped() => return,
+                () = self.queue.arrived() => {
+                    if !was_closed && self.queue.is_closed() {
                         return;
                     }
                 }
@@ -259,55 +261,55 @@ impl<D: Destination> Worker<D> {
         }
     }
 
-    /// A payload was not delivered: it waits in front of all others, on disk if that can be.
-    async fn keep(&mut self, held: InHand) {
+    /// Puts a payload that was not delivered before all others, on disk if possible.
+    async fn keep(&mut self, in_hand: InHand) {
         let Some(spool) = &self.spool else {
-            self.kept = Some(held.payload);
+            self.unspooled = Some(in_hand.payload);
             return;
         };
-        if held.is_in_spool {
+        if in_hand.is_in_spool {
             lock(spool).release_front();
             return;
         }
-        let payload = held.payload.clone();
+        let payload = in_hand.payload.clone();
         match self
             .with_spool(move |spool| spool.push_front(&payload))
             .await
         {
-            Ok((fill, Ok(dropped))) => self.shared.settle(|counts| fill.count(counts, dropped)),
-            Ok((fill, Err((dropped, _)))) => {
-                self.shared.count(|counts| {
+            Ok((usage, Ok(dropped))) => self.queue.finish(|counts| usage.count(counts, dropped)),
+            Ok((usage, Err((dropped, _)))) => {
+                self.queue.count(|counts| {
                     counts.spool_failures += 1;
-                    fill.count(counts, dropped);
+                    usage.count(counts, dropped);
                 });
-                self.kept = Some(held.payload);
+                self.unspooled = Some(in_hand.payload);
             }
-            Err(_) => self.kept = Some(held.payload),
+            Err(_) => self.unspooled = Some(in_hand.payload),
         }
     }
 
-    /// A payload is delivered or dropped.
-    async fn settle(&self, held: InHand, settle: impl FnOnce(&mut Counts, u64)) {
-        let bytes = held.payload.body.len() as u64;
-        if !held.is_in_spool {
-            self.shared.settle(|counts| settle(counts, bytes));
+    /// Removes a payload that is delivered or dropped.
+    async fn finish(&self, in_hand: InHand, count: impl FnOnce(&mut Counts, u64)) {
+        let bytes = in_hand.payload.body.len() as u64;
+        if !in_hand.is_in_spool {
+            self.queue.finish(|counts| count(counts, bytes));
             return;
         }
         let removed = self.with_spool(Spool::remove_front).await;
-        self.shared.count(|counts| {
-            settle(counts, bytes);
-            if let Ok((fill, ())) = removed {
-                fill.count(counts, 0);
+        self.queue.count(|counts| {
+            count(counts, bytes);
+            if let Ok((usage, ())) = removed {
+                usage.count(counts, 0);
             }
         });
     }
 
-    /// Moves batches that `take` gives from memory to the spool, if there is one.
-    async fn spill(&self, take: impl Fn(&SharedQueue) -> Option<ProfileBatch>) {
+    /// Moves the batches that `take` returns from memory to the spool, if there is one.
+    async fn spill(&self, take: impl Fn(&ExportQueue) -> Option<ProfileBatch>) {
         if self.spool.is_none() {
             return;
         }
-        while let Some(batch) = take(&self.shared) {
+        while let Some(batch) = take(&self.queue) {
             let Some(payload) = self.pack(batch.clone()).await else {
                 continue;
             };
@@ -315,57 +317,59 @@ impl<D: Destination> Worker<D> {
                 .with_spool(move |spool| spool.push_back(&payload))
                 .await
             {
-                Ok((fill, Ok(dropped))) => self.shared.settle(|counts| fill.count(counts, dropped)),
-                Ok((fill, Err((dropped, _)))) => {
-                    self.shared.count(|counts| {
+                Ok((usage, Ok(dropped))) => {
+                    self.queue.finish(|counts| usage.count(counts, dropped))
+                }
+                Ok((usage, Err((dropped, _)))) => {
+                    self.queue.count(|counts| {
                         counts.spool_failures += 1;
-                        fill.count(counts, dropped);
+                        usage.count(counts, dropped);
                     });
-                    self.shared.give_back(batch);
+                    self.queue.put_back(batch);
                     return;
                 }
                 Err(_) => {
-                    self.shared.give_back(batch);
+                    self.queue.put_back(batch);
                     return;
                 }
             }
         }
     }
 
-    /// Makes a payload of a batch in hand; one that cannot be one is dropped.
+    /// Encodes a batch in hand; drops it if that fails.
     async fn pack(&self, batch: ProfileBatch) -> Option<Payload> {
         let destination = Arc::clone(&self.destination);
-        // It takes milliseconds, which the thread that samples are read on has not.
+        // It takes milliseconds, too long for the thread that reads samples.
         let packed = spawn_blocking(move || destination.pack(&batch)).await;
         let payload = packed.ok().and_then(Result::ok);
         if payload.is_none() {
-            self.shared
-                .settle(|counts| counts.dropped.add(DropReason::Unencodable, 1));
+            self.queue
+                .finish(|counts| counts.dropped.add(DropReason::Unencodable, 1));
         }
         payload
     }
 
-    /// The oldest payload in the spool, which is held there.
+    /// The oldest payload in the spool, held there.
     async fn front_of_spool(&self) -> Option<Payload> {
-        while !self.shared.is_stopped() {
+        while !self.queue.is_stopped() {
             let spool = self.spool.as_ref()?;
-            // The usual case, and no reason to ask another thread.
+            // The usual case, without a switch to another thread.
             if lock(spool).len() == 0 {
                 return None;
             }
-            let (fill, front) = self.with_spool(Spool::hold_front).await.ok()?;
+            let (usage, front) = self.with_spool(Spool::hold_front).await.ok()?;
             match front {
                 Front::Empty => return None,
                 Front::Payload(payload) => return Some(payload),
-                Front::Torn => self.shared.count(|counts| {
-                    fill.count(counts, 0);
+                Front::Torn => self.queue.count(|counts| {
+                    usage.count(counts, 0);
                     counts.dropped.add(DropReason::SpoolTorn, 1);
                 }),
                 Front::Unreadable => {
-                    self.shared.count(|counts| counts.spool_failures += 1);
+                    self.queue.count(|counts| counts.spool_failures += 1);
                     select! {
-                        () = sleep(UNREADABLE) => {}
-                        () = self.shared.stopped() => {}
+                        () = sleep(SPOOL_RETRY) => {}
+                        () = self.queue.stopped() => {}
                     }
                 }
             }
@@ -373,7 +377,7 @@ impl<D: Destination> Worker<D> {
         None
     }
 
-    /// Does something with the spool on a thread that may wait for a disk.
+    /// Runs `work` with the spool on a thread that may block on the disk.
     async fn with_spool<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Spool) -> T + Send + 'static,
@@ -384,21 +388,21 @@ impl<D: Destination> Worker<D> {
         let done = spawn_blocking(move || {
             let mut spool = lock(&spool);
             let result = work(&mut spool);
-            (SpoolUsage::of(&spool), result)
+            (SpoolUsage::new(&spool), result)
         });
         done.await.map_err(io::Error::other)
     }
 }
 
 impl SpoolUsage {
-    fn of(spool: &Spool) -> Self {
+    fn new(spool: &Spool) -> Self {
         Self {
             payloads: spool.len() as u64,
             bytes: spool.bytes(),
         }
     }
 
-    /// Counts what the spool has, and what had to go.
+    /// Updates the counters, with the payloads dropped for the limit.
     fn count(self, counts: &mut Counts, dropped: u64) {
         counts.queued.spool = self.payloads;
         counts.queued.spool_bytes = self.bytes;

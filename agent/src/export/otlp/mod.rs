@@ -1,7 +1,7 @@
-//! OpenTelemetry's profiles, `v1development`, over gRPC or HTTP.
+//! OTLP profiles, `v1development`, over gRPC or HTTP.
 //!
-//! The model is encoded anew, as OTLP shares one dictionary between all processes; and always
-//! compressed, as texts take most of it.
+//! The profile is encoded with one dictionary for all processes, and always compressed, as most of
+//! it is text.
 
 mod dictionary;
 mod request;
@@ -15,7 +15,7 @@ use flate2::{Compression, write::GzEncoder};
 use hyper::header::CONTENT_ENCODING;
 use prost::Message as _;
 
-use self::schema::Response;
+use self::schema::ExportResponse;
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
@@ -26,24 +26,24 @@ use crate::http_client::{
     Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type, grpc,
 };
 
-/// What is called over gRPC.
+/// Path of the method over gRPC.
 const GRPC_PATH: &str =
     "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
 
-/// What is posted to over HTTP.
+/// Path of the endpoint over HTTP.
 const HTTP_PATH: &str = "/v1development/profiles";
 
-/// An OpenTelemetry Collector, or what else takes OTLP. A collector wants
+/// Configuration of an OTLP receiver. The OpenTelemetry Collector requires
 /// `--feature-gates=service.profilesSupport`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpConfig {
-    /// Where it is; its port is 4317 for gRPC and 4318 for HTTP unless somebody changed it.
+    /// Connection; the default port is 4317 for gRPC and 4318 for HTTP.
     pub http: HttpConfig,
-    /// How it is spoken to.
+    /// Transport.
     pub protocol: OtlpProtocol,
 }
 
-/// How OTLP is spoken.
+/// Transport of OTLP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtlpProtocol {
     /// gRPC.
@@ -107,8 +107,8 @@ impl Destination for OtlpHttp {
             ],
             body: payload.body.clone(),
         };
-        let (response, words) = self.0.post(&request).await?;
-        Ok(receipt(&response.into_success(&words)?.body))
+        let (response, redactor) = self.0.post(&request).await?;
+        Ok(receipt(&response.into_success(&redactor)?.body))
     }
 }
 
@@ -119,11 +119,11 @@ fn compressed(batch: &ProfileBatch) -> Result<Vec<u8>, Unencodable> {
     gzip.finish().map_err(|_| Unencodable)
 }
 
-/// What an response says. One that is not understood was a success all the same.
+/// Reads a response. One that cannot be decoded still is a success.
 fn receipt(response: &Bytes) -> Receipt {
-    let response = Response::decode(response.clone()).unwrap_or_default();
+    let response = ExportResponse::decode(response.clone()).unwrap_or_default();
     match response.partial_success {
         Some(partial) if partial.rejected_profiles > 0 => Receipt::Partial,
-        _ => Receipt::Whole,
+        _ => Receipt::Complete,
     }
 }

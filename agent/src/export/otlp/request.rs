@@ -1,4 +1,4 @@
-//! A batch as a request of OTLP: one resource per process, one profile of it.
+//! A batch as an OTLP request: one resource with one profile per process.
 
 use std::{
     collections::BTreeMap,
@@ -7,9 +7,10 @@ use std::{
 
 use super::{
     super::{batch::ProfileBatch, destination::Unencodable},
-    dictionary::Builder,
+    dictionary::DictionaryBuilder,
     schema::{
-        KeyValue, Profile, Request, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Value,
+        ExportRequest, KeyValue, Profile, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles,
+        Value,
     },
 };
 use crate::{
@@ -18,15 +19,14 @@ use crate::{
     text::printable,
 };
 
-/// The request for a batch.
-pub(super) fn of_batch(batch: &ProfileBatch) -> Result<Request, Unencodable> {
+pub(super) fn of_batch(batch: &ProfileBatch) -> Result<ExportRequest, Unencodable> {
     let profile = &*batch.profile;
     let mut samples = BTreeMap::<ProcessIndex, Vec<&profile::Sample>>::new();
     for sample in &profile.samples {
         let of_process = samples.entry(profile.process_of(sample)).or_default();
         of_process.push(sample);
     }
-    let mut dictionary = Builder::new(profile);
+    let mut dictionary = DictionaryBuilder::new(profile);
     let resource_profiles = samples
         .into_iter()
         .map(|(process, samples)| {
@@ -42,7 +42,7 @@ pub(super) fn of_batch(batch: &ProfileBatch) -> Result<Request, Unencodable> {
             })
         })
         .collect::<Result<_, Unencodable>>()?;
-    Ok(Request {
+    Ok(ExportRequest {
         resource_profiles,
         dictionary: Some(dictionary.finish()),
     })
@@ -52,7 +52,7 @@ fn profile_of(
     profile: &profile::Profile,
     process: ProcessIndex,
     samples: &[&profile::Sample],
-    dictionary: &mut Builder<'_>,
+    dictionary: &mut DictionaryBuilder<'_>,
 ) -> Result<Profile, Unencodable> {
     let since = profile.start.duration_since(SystemTime::UNIX_EPOCH);
     let samples = samples.iter().map(|sample| {
@@ -73,8 +73,8 @@ fn profile_of(
     })
 }
 
-/// What is known of a process: the labels of the batch, and what the profile knows, which is
-/// nearer to it. No key is there twice.
+/// Attributes of a process: the labels of the batch, overridden by the data of the profile. Keys are
+/// unique.
 fn resource(batch: &ProfileBatch, process: ProcessIndex) -> Resource {
     let process = &batch.profile.processes[process.0 as usize];
     let mut attributes = BTreeMap::new();

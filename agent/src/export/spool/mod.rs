@@ -1,11 +1,11 @@
-//! What a destination has not taken yet, on disk.
+//! Queue on disk of payloads that are not delivered yet.
 //!
 //! Each payload is a file; numbers in the names keep the order. Nothing is synchronized: a process
-//! that is killed loses nothing, and a machine that loses its power may tear the files of the last
-//! seconds, which is noticed when they are read.
+//! that is killed loses nothing, and a power failure may damage the files of the last seconds, which
+//! is detected when they are read.
 //!
-//! Invariants: the files never take more than the limit; what is given up is the oldest, and is
-//! told to the caller; files of other names are left alone.
+//! Invariants: the files never take more than the limit; the oldest payloads are dropped, and their
+//! number is returned; files with other names are left alone.
 
 mod record;
 #[cfg(test)]
@@ -17,40 +17,40 @@ pub(super) use self::record::PayloadFormat;
 use super::batch::Payload;
 use crate::store::folder::{Folder, FolderLock, bytes_on_disk, is_full, is_passing};
 
-/// Number of the first payload in an empty spool: there is room on both sides of it.
+/// Number of the first payload in an empty spool: numbers can grow and shrink from it.
 const FIRST_NUMBER: u64 = 1 << 40;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// How names end.
-const ENDING: &str = ".parcel";
+/// Suffix of the file names.
+const SUFFIX: &str = ".parcel";
 
-/// Taken by whoever uses the folder.
+/// Locked by the process that uses the folder.
 const LOCK_FILE: &str = "lock";
 
-/// Where what a destination has not taken yet is kept.
+/// Configuration of a spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolConfig {
-    /// A folder for this destination alone; it is created when it is not there.
+    /// Folder of this destination alone; created if missing.
     pub folder: PathBuf,
-    /// Most that it may take of its disk, in bytes.
+    /// Most disk space, in bytes.
     pub max_bytes: u64,
 }
 
-/// Why there is no spool.
+/// Why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// The folder cannot be used.
-    #[error("cannot keep a spool in '{}' ({source})", folder.display())]
+    #[error("cannot use '{}' as a spool ({source})", folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the kernel said.
+        /// Error of the operation.
         source: io::Error,
     },
-    /// The folder is used already.
-    #[error("the spool in '{}' is another agent's or another destination's", folder.display())]
+    /// The folder is in use.
+    #[error("the spool in '{}' is in use by another agent or another exporter", folder.display())]
     Locked {
         /// The folder.
         folder: PathBuf,
@@ -63,42 +63,40 @@ pub(super) struct Spool {
     folder: Folder,
     format: PayloadFormat,
     max_bytes: u64,
-    /// The oldest first.
+    /// Oldest first.
     items: VecDeque<SpooledFile>,
-    /// Sum of the items' sizes.
+    /// Disk space of all files.
     bytes: u64,
     /// Number of the next payload.
     next: u64,
-    /// Whether the oldest is being delivered; it is not given up meanwhile.
+    /// Whether the oldest is being delivered; it is not dropped meanwhile.
     front_is_held: bool,
     /// InHand for as long as the spool is.
     _lock: FolderLock,
 }
 
-/// A file.
+/// File of one payload.
 #[derive(Clone, Copy, Debug)]
 struct SpooledFile {
     number: u64,
-    /// What it takes of the disk.
+    /// Disk space.
     bytes: u64,
 }
 
-/// What is next.
+/// The oldest payload.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// There is nothing.
+    /// The spool is empty.
     Empty,
-    /// The oldest payload.
     Payload(Payload),
-    /// The oldest was torn or could not be read; it is gone.
+    /// The file is damaged or unreadable, and was removed.
     Torn,
-    /// The oldest cannot be read at present.
+    /// The file cannot be read at present: the process or the machine is short of a resource.
     Unreadable,
 }
 
 impl Spool {
-    /// Opens a spool with what an earlier run left in it, and gives how many payloads had to go for
-    /// the limit.
+    /// Opens a spool with the payloads of an earlier run. Returns how many were dropped for the limit.
     pub(super) fn open(
         config: &SpoolConfig,
         format: PayloadFormat,
@@ -142,17 +140,17 @@ impl Spool {
         Ok((spool, dropped))
     }
 
-    /// How many payloads there are.
+    /// Number of payloads.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// What they take of the disk, in bytes.
+    /// Disk space of all payloads, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The oldest payload, which stays and is held until [`Self::remove_front`] or
+    /// Reads the oldest payload, which is held until [`Self::remove_front`] or
     /// [`Self::release_front`].
     pub(super) fn hold_front(&mut self) -> Front {
         let Some(item) = self.items.front() else {
@@ -173,7 +171,7 @@ impl Spool {
         Front::Torn
     }
 
-    /// The oldest payload was not delivered, and stays.
+    /// Releases the oldest payload, which was not delivered.
     pub(super) fn release_front(&mut self) {
         self.front_is_held = false;
     }
@@ -184,17 +182,17 @@ impl Spool {
         self.remove(0);
     }
 
-    /// Adds the newest payload, and gives how many had to go for it.
+    /// Adds the newest payload. Returns how many were dropped for it.
     ///
     /// # Errors
     ///
-    /// With how many had to go all the same.
+    /// With the number dropped before the error.
     pub(super) fn push_back(&mut self, payload: &Payload) -> Result<u64, (u64, io::Error)> {
         let bytes = self.size(payload).map_err(|error| (0, error))?;
         let mut dropped = self.make_room(bytes);
         if let Err(error) = self.write(self.next, payload) {
-            // Others have filled the disk. What is newer is worth more, but only as much of what is
-            // old is given up for it as it needs, and nothing when even all would not do.
+            // Other programs filled the disk. Drop as much of the oldest as the new one needs, and
+            // nothing if even all of it would not suffice.
             if !is_full(&error) || self.droppable_bytes() < bytes {
                 return Err((dropped, error));
             }
@@ -214,8 +212,8 @@ impl Spool {
         Ok(dropped)
     }
 
-    /// Adds a payload that is older than all there are, and gives how many had to go for it: itself,
-    /// when there is no room.
+    /// Adds a payload that is older than all others. Returns how many were dropped: 1, which is the
+    /// payload itself, if there is no room.
     pub(super) fn push_front(&mut self, payload: &Payload) -> Result<u64, (u64, io::Error)> {
         let Some(front) = self.items.front() else {
             return self.push_back(payload);
@@ -231,9 +229,9 @@ impl Spool {
         Ok(0)
     }
 
-    /// What a payload takes of the disk, in bytes, when it can be kept at all.
+    /// Disk space of a payload, in bytes; an error if it exceeds the limit.
     fn size(&self, payload: &Payload) -> io::Result<u64> {
-        let length = record::HEAD_BYTES + payload.name.len() + payload.body.len();
+        let length = record::HEADER_BYTES + payload.name.len() + payload.body.len();
         let bytes = bytes_on_disk(length as u64);
         if bytes > self.max_bytes || bytes > MAX_FILE_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -242,12 +240,12 @@ impl Spool {
     }
 
     fn write(&self, number: u64, payload: &Payload) -> io::Result<()> {
-        let head = record::head(self.format, payload);
-        let parts: [&[u8]; 3] = [&head, payload.name.as_bytes(), &payload.body];
+        let header = record::header(self.format, payload);
+        let parts: [&[u8]; 3] = [&header, payload.name.as_bytes(), &payload.body];
         self.folder.write(&name_of(number), &parts, 0o600)
     }
 
-    /// Gives up the oldest until `bytes` more are within the limit, and tells how many.
+    /// Drops the oldest until `bytes` more are within the limit. Returns how many.
     fn make_room(&mut self, bytes: u64) -> u64 {
         let mut dropped = 0;
         while self.bytes.saturating_add(bytes) > self.max_bytes && self.drop_oldest() {
@@ -256,19 +254,18 @@ impl Spool {
         dropped
     }
 
-    /// What those take of the disk that are not held, in bytes.
+    /// Disk space of the payloads that are not held, in bytes.
     fn droppable_bytes(&self) -> u64 {
         let held = self.items.front().filter(|_| self.front_is_held);
         self.bytes - held.map_or(0, |item| item.bytes)
     }
 
-    /// Gives up the oldest that is not held, if there is one.
+    /// Drops the oldest that is not held, if there is one.
     fn drop_oldest(&mut self) -> bool {
         self.remove(usize::from(self.front_is_held))
     }
 
-    /// Removes a payload, if there is one. It is not told of again even where the disk does not let
-    /// go of it; the next run finds it then.
+    /// Removes a payload, if there is one. If its file cannot be removed, the next run finds it again.
     fn remove(&mut self, index: usize) -> bool {
         let Some(item) = self.items.remove(index) else {
             return false;
@@ -280,14 +277,14 @@ impl Spool {
 }
 
 fn name_of(number: u64) -> String {
-    format!("{number:016x}{ENDING}")
+    format!("{number:016x}{SUFFIX}")
 }
 
-/// The number in a name; none in one that no spool would give.
+/// The number in a name; [`None`] for a name that no spool creates.
 fn number_of(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(ENDING)?;
+    let digits = name.strip_suffix(SUFFIX)?;
     let number = u64::from_str_radix(digits, 16).ok()?;
-    // With the bounds, numbers can be counted up and down for ever.
-    let is_given = (1..FIRST_NUMBER * 2).contains(&number) && name_of(number) == name;
-    is_given.then_some(number)
+    // The bounds leave room to count up and down.
+    let is_valid = (1..FIRST_NUMBER * 2).contains(&number) && name_of(number) == name;
+    is_valid.then_some(number)
 }

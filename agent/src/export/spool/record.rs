@@ -1,7 +1,7 @@
-//! A payload as the bytes of a file.
+//! File format of a spooled payload.
 //!
-//! A head of [`HEAD_BYTES`], then the name, then the body. Invariant: bytes that were cut short,
-//! changed or written for another kind of destination are told from a payload.
+//! A header of [`HEADER_BYTES`], then the name, then the body. Invariant: bytes that were truncated,
+//! changed or written for another kind of destination are detected.
 
 use bytes::Bytes;
 use zerocopy::{
@@ -11,19 +11,19 @@ use zerocopy::{
 
 use super::super::batch::Payload;
 
-/// What a file begins with; the last byte is the version.
+/// First bytes of a file; the last byte is the version.
 const MAGIC: [u8; 8] = *b"agntspl\x01";
 
-/// Longest name.
+/// Longest name, in bytes.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// What kind of destination a payload is for: others could not read its body.
+/// Kind of destination that a payload is encoded for.
 pub(in super::super) type PayloadFormat = [u8; 4];
 
-/// What stands before the name.
+/// What precedes the name.
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Head {
+struct Header {
     magic: [u8; 8],
     format: PayloadFormat,
     /// CRC-32 of the fields below, the name and the body.
@@ -32,43 +32,43 @@ struct Head {
     body_bytes: U64,
 }
 
-/// Size of what stands before the name, in bytes.
-pub(super) const HEAD_BYTES: usize = size_of::<Head>();
+/// Size of the header.
+pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 
-/// Why bytes are no payload.
+/// Why bytes are not a valid payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Torn {
-    /// There is less than a head.
-    #[error("{bytes} bytes are too few")]
+pub(super) enum RecordError {
+    /// Shorter than a header.
+    #[error("{bytes} bytes are less than a header")]
     Short {
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// It is something else.
-    #[error("it does not begin as a payload does")]
+    /// Another kind of file.
+    #[error("it is no spooled payload")]
     Magic,
-    /// It is for another kind of destination.
+    /// For another kind of destination.
     #[error("it is for another kind of destination")]
     Format,
-    /// It is longer or shorter than its head says.
-    #[error("it has {bytes} bytes, not those that its head tells")]
+    /// Longer or shorter than the header says.
+    #[error("its {bytes} bytes are not the length in its header")]
     Length {
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// Something in it has changed.
+    /// The content has changed.
     #[error("its checksum is wrong")]
     Checksum,
-    /// Its name is not text.
-    #[error("its name is not text")]
+    /// The name is not UTF-8.
+    #[error("its name is not UTF-8")]
     Name,
 }
 
-/// What a payload begins with in a file; the name and the body come after it.
-pub(super) fn head(format: PayloadFormat, payload: &Payload) -> [u8; HEAD_BYTES] {
+/// Header of a payload; the name and the body follow it.
+pub(super) fn header(format: PayloadFormat, payload: &Payload) -> [u8; HEADER_BYTES] {
     let name_bytes = U64::new(payload.name.len() as u64);
     let body_bytes = U64::new(payload.body.len() as u64);
-    let head = Head {
+    let header = Header {
         magic: MAGIC,
         format,
         checksum: checksum(
@@ -80,34 +80,36 @@ pub(super) fn head(format: PayloadFormat, payload: &Payload) -> [u8; HEAD_BYTES]
         name_bytes,
         body_bytes,
     };
-    zerocopy::transmute!(head)
+    zerocopy::transmute!(header)
 }
 
-/// The payload that a file has in it.
-pub(super) fn parse(format: PayloadFormat, bytes: &[u8]) -> Result<Payload, Torn> {
-    let Ok((head, rest)) = Head::read_from_prefix(bytes) else {
-        return Err(Torn::Short { bytes: bytes.len() });
+/// Parses the content of a file.
+pub(super) fn parse(format: PayloadFormat, bytes: &[u8]) -> Result<Payload, RecordError> {
+    let Ok((header, rest)) = Header::read_from_prefix(bytes) else {
+        return Err(RecordError::Short { bytes: bytes.len() });
     };
-    if head.magic != MAGIC {
-        return Err(Torn::Magic);
+    if header.magic != MAGIC {
+        return Err(RecordError::Magic);
     }
-    if head.format != format {
-        return Err(Torn::Format);
+    if header.format != format {
+        return Err(RecordError::Format);
     }
     let length = || {
-        let name = usize::try_from(head.name_bytes.get()).ok()?;
-        let body = usize::try_from(head.body_bytes.get()).ok()?;
-        let whole = name.checked_add(body)? == rest.len();
-        (whole && name <= MAX_NAME_BYTES).then_some(name)
+        let name = usize::try_from(header.name_bytes.get()).ok()?;
+        let body = usize::try_from(header.body_bytes.get()).ok()?;
+        let is_complete = name.checked_add(body)? == rest.len();
+        (is_complete && name <= MAX_NAME_BYTES).then_some(name)
     };
     let Some((name, body)) = length().and_then(|name| rest.split_at_checked(name)) else {
-        return Err(Torn::Length { bytes: bytes.len() });
+        return Err(RecordError::Length { bytes: bytes.len() });
     };
-    if checksum(head.name_bytes, head.body_bytes, name, body) != head.checksum {
-        return Err(Torn::Checksum);
+    if checksum(header.name_bytes, header.body_bytes, name, body) != header.checksum {
+        return Err(RecordError::Checksum);
     }
     Ok(Payload {
-        name: str::from_utf8(name).map_err(|_| Torn::Name)?.to_owned(),
+        name: str::from_utf8(name)
+            .map_err(|_| RecordError::Name)?
+            .to_owned(),
         body: Bytes::copy_from_slice(body),
     })
 }
@@ -131,7 +133,7 @@ mod tests {
 
     fn file(payload: &Payload) -> Vec<u8> {
         [
-            &head(FORMAT, payload),
+            &header(FORMAT, payload),
             payload.name.as_bytes(),
             &payload.body,
         ]
@@ -156,10 +158,10 @@ mod tests {
         fn a_torn_file_is_no_parcel(payload in payloads(), cut in any::<prop::sample::Index>()) {
             let bytes = file(&payload);
             let cut = cut.index(bytes.len());
-            let expected = if cut < HEAD_BYTES {
-                Torn::Short { bytes: cut }
+            let expected = if cut < HEADER_BYTES {
+                RecordError::Short { bytes: cut }
             } else {
-                Torn::Length { bytes: cut }
+                RecordError::Length { bytes: cut }
             };
             prop_assert_eq!(parse(FORMAT, &bytes[..cut]), Err(expected));
         }
@@ -215,6 +217,6 @@ mod tests {
             name: "a".to_owned(),
             body: Bytes::from_static(b"b"),
         };
-        assert_eq!(parse(*b"othr", &file(&payload)), Err(Torn::Format));
+        assert_eq!(parse(*b"othr", &file(&payload)), Err(RecordError::Format));
     }
 }

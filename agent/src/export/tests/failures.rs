@@ -65,8 +65,14 @@ async fn what_may_pass_is_retried() {
         })
         .await;
     }
-    is_retried(Reply::Reset, false, |failures| &mut failures.cut).await;
-    is_retried(Reply::TruncatedBody, false, |failures| &mut failures.cut).await;
+    is_retried(Reply::Reset, false, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
+    is_retried(Reply::TruncatedBody, false, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
     is_retried(Reply::Hang, false, |failures| &mut failures.timed_out).await;
 }
 
@@ -89,8 +95,14 @@ async fn what_may_pass_is_retried_over_grpc() {
     .await;
     // A proxy that does not speak gRPC.
     is_retried(status(503, ""), true, |failures| &mut failures.unavailable).await;
-    is_retried(Reply::Reset, true, |failures| &mut failures.cut).await;
-    is_retried(Reply::TruncatedBody, true, |failures| &mut failures.cut).await;
+    is_retried(Reply::Reset, true, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
+    is_retried(Reply::TruncatedBody, true, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
     is_retried(Reply::Hang, true, |failures| &mut failures.timed_out).await;
     // `google.rpc.ExporterStatus` with a `RetryInfo` of 30 s.
     let info = b"\x0a\x02\x08\x1e";
@@ -258,7 +270,7 @@ async fn an_endless_answer_is_not_read() {
     server.enqueue_reply(status(200, &"x".repeat(1 << 20)));
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
-    until(|| counts(&exporters).failures.cut == 1).await;
+    until(|| counts(&exporters).failures.connection_closed == 1).await;
     let message = exporters.status()[0].last_failure.clone().unwrap();
     assert_eq!(message, "the response is longer than 65536 bytes");
 }

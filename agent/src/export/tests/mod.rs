@@ -148,7 +148,7 @@ fn counts(exporters: &Exporters) -> Counts {
 fn checked(status: &ExporterStatus) -> Counts {
     let counts = status.counts;
     assert_eq!(
-        counts.accepted + counts.found,
+        counts.accepted + counts.recovered,
         counts.delivered + counts.dropped.total() + counts.queued.total(),
         "{counts:?}"
     );

@@ -45,7 +45,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
     let exporters = start(config);
     until(|| counts(&exporters).delivered == 10).await;
     let second = counts(&exporters);
-    assert_eq!((second.found, second.accepted), (10, 0));
+    assert_eq!((second.recovered, second.accepted), (10, 0));
     let expected: Vec<_> = (0..10)
         .map(|number| format!("service {number:03}"))
         .collect();
@@ -96,7 +96,7 @@ async fn a_parcel_that_was_torn_is_counted() {
     exporters.push(&numbered(1));
     until(|| counts(&exporters).delivered == 1).await;
     let counts = counts(&exporters);
-    assert_eq!((counts.found, counts.dropped.spool_torn), (1, 1));
+    assert_eq!((counts.recovered, counts.dropped.spool_torn), (1, 1));
 }
 
 #[tokio::test]
@@ -106,10 +106,7 @@ async fn a_spool_is_not_shared() {
     let error = Exporters::start(vec![config.clone(), config])
         .err()
         .unwrap();
-    assert!(
-        error.to_string().contains("another destination's"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("in use by another"), "{error}");
 }
 
 /// Tells a process of this program that it is the one to be killed, and where its spool is.
@@ -158,7 +155,7 @@ async fn what_is_in_the_spool_outlives_a_kill() {
     until(|| counts(&exporters).queued.total() == 0).await;
     let counts = counts(&exporters);
     assert_eq!(
-        (counts.found, counts.delivered),
+        (counts.recovered, counts.delivered),
         (left, left - counts.dropped.spool_torn)
     );
     // Only what was being written when it was killed may be torn.
