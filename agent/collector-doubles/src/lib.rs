@@ -1,5 +1,5 @@
-//! Collectors for tests, as strict as the real ones or stricter: each refuses what any version of
-//! its original refuses.
+//! Collectors for tests, as strict as the real ones or stricter: each rejects what any version of its
+//! original rejects.
 //!
 //! The unit tests of the exporters and the end-to-end tests of the agent push to them. They listen on
 //! real sockets and panic where a test has to fail.

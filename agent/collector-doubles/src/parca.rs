@@ -1,4 +1,4 @@
-//! A Parca as strict as it is, or stricter.
+//! Parca.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -60,7 +60,7 @@ fn check_write_raw(received: &Received) -> Result<(), String> {
     }
 }
 
-/// The request in a call.
+/// Decodes the request of a call.
 pub fn write_raw(framed: &Bytes) -> WriteRawRequest {
     assert_eq!(framed[0], 0);
     let length = u32::from_be_bytes(framed[1..5].try_into().unwrap());
@@ -68,7 +68,7 @@ pub fn write_raw(framed: &Bytes) -> WriteRawRequest {
     WriteRawRequest::decode(framed.slice(5..)).unwrap()
 }
 
-/// A Parca.
+/// Replies of Parca.
 pub fn strict_parca(received: &Received) -> Reply {
     match check_write_raw(received) {
         Ok(()) => grpc_message(&[]),

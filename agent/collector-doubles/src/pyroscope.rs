@@ -1,4 +1,4 @@
-//! A Pyroscope as strict as it is, or stricter.
+//! Pyroscope.
 
 use prost::Message as _;
 
@@ -38,7 +38,7 @@ pub struct RawSample {
     pub id: String,
 }
 
-/// Labels as the rules have them.
+/// Labels as pairs.
 pub fn pairs(labels: &[LabelPair]) -> impl Iterator<Item = (&str, &str)> {
     labels.iter().map(|label| (&*label.name, &*label.value))
 }
@@ -64,7 +64,7 @@ fn check_push(received: &Received) -> Result<(), String> {
     Ok(())
 }
 
-/// A Pyroscope.
+/// Replies of Pyroscope.
 pub fn strict_pyroscope(received: &Received) -> Reply {
     match check_push(received) {
         Ok(()) => status(200, ""),
@@ -72,7 +72,7 @@ pub fn strict_pyroscope(received: &Received) -> Reply {
     }
 }
 
-/// The services that a Pyroscope was sent profiles of, in their order.
+/// The services in requests to Pyroscope, in order.
 pub fn services(received: &[Received]) -> Vec<String> {
     let requests = received
         .iter()

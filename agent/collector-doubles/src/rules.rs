@@ -1,7 +1,7 @@
-//! What Pyroscope and Parca refuse, whatever of it they call it.
+//! What Pyroscope and Parca reject.
 //!
-//! The limits are Pyroscope's defaults, and that names are letters, digits and `_` is what both ask
-//! of labels and Parca of sample types; that ids are 1, 2, 3 … is Parca's.
+//! The limits are Pyroscope's defaults. Both require names of labels, and Parca also sample types, to
+//! be letters, digits and `_`. Parca requires IDs to be 1, 2, 3 ….
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use std::{
 use flate2::read::GzDecoder;
 use prost::Message as _;
 
-/// Of a pprof what has rules.
+/// The fields of a pprof that have rules.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Pprof {
     #[prost(message, repeated, tag = "1")]
@@ -96,7 +96,7 @@ pub struct Function {
     pub filename: i64,
 }
 
-/// What is in a gzip.
+/// Decompresses gzip.
 pub fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut plain = Vec::new();
     let read = GzDecoder::new(bytes).read_to_end(&mut plain);
@@ -104,18 +104,18 @@ pub fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
-/// What both collectors say of a profile.
+/// Checks an encoded profile.
 pub fn check_pprof(raw: &[u8]) -> Result<(), String> {
     let bytes = gunzip(raw)?;
     if bytes.len() > 4 << 20 {
         return Err("profile too big".to_owned());
     }
-    // That texts are UTF-8 is checked by who decodes them.
+    // Decoding checks that texts are UTF-8.
     let profile = Pprof::decode(&*bytes).map_err(|error| error.to_string())?;
     check(&profile)
 }
 
-/// The same of one that is decoded.
+/// Checks a decoded profile.
 pub fn check(profile: &Pprof) -> Result<(), String> {
     let text = |index: i64| {
         let index = usize::try_from(index).ok();
@@ -211,7 +211,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// What both collectors say of labels.
+/// Checks the labels of a series.
 pub fn check_labels<'a>(
     labels: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! A server that does what it is told to.
+//! A server with scripted replies.
 
 use std::{
     collections::VecDeque,
@@ -27,11 +27,10 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// What came.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub path: String,
-    /// What stands behind the `?`.
     pub query: String,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -44,18 +43,18 @@ impl Received {
     }
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// An answer, when all was read.
+    /// A response after the request was read.
     Full(FullReply),
-    /// An answer before the body is read, and then an end.
+    /// A response with this status before the body is read; closes the connection.
     Early(u16),
-    /// Silence.
+    /// No response.
     Hang,
-    /// The end of the connection while the body is read.
+    /// Closes the connection while the body is read.
     Reset,
-    /// The end of the connection while the body of the answer is written.
+    /// Closes the connection while the body of the response is written.
     TruncatedBody,
 }
 
@@ -65,11 +64,11 @@ pub struct FullReply {
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
     pub trailers: Vec<(&'static str, String)>,
-    /// Whether the connection ends instead of the body.
+    /// Whether the connection is closed before the end of the body.
     pub is_truncated: bool,
 }
 
-/// An answer of HTTP.
+/// An HTTP response.
 pub fn status(status: u16, body: &str) -> Reply {
     Reply::Full(FullReply {
         status,
@@ -78,7 +77,7 @@ pub fn status(status: u16, body: &str) -> Reply {
     })
 }
 
-/// An answer with a header.
+/// An HTTP response with a header.
 pub fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
     Reply::Full(FullReply {
         status,
@@ -87,7 +86,7 @@ pub fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
     })
 }
 
-/// An answer of gRPC without a message.
+/// A gRPC response without a message.
 pub fn grpc_status(status: u32, message: &str) -> Reply {
     Reply::Full(FullReply {
         status: 200,
@@ -99,7 +98,7 @@ pub fn grpc_status(status: u32, message: &str) -> Reply {
     })
 }
 
-/// An answer of gRPC with a message.
+/// A gRPC response with a message.
 pub fn grpc_message(message: &[u8]) -> Reply {
     let mut body = vec![0];
     body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
@@ -113,12 +112,12 @@ pub fn grpc_message(message: &[u8]) -> Reply {
     })
 }
 
-/// What a strict receiver says of a request.
+/// Checks a request and makes the reply.
 pub type Check = fn(&Received) -> Reply;
 
-/// A server; gone when it is dropped.
+/// A server; stopped when it is dropped.
 pub struct Server {
-    /// Where it is, unless it is at a path.
+    /// Its address, unless it is a Unix socket.
     pub address: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
@@ -126,7 +125,7 @@ pub struct Server {
 
 struct State {
     check: Check,
-    /// What is answered before it is checked anything.
+    /// Replies to the next requests, which are not checked.
     script: Mutex<VecDeque<Reply>>,
     received: Mutex<Vec<Received>>,
     connections: Mutex<Vec<JoinHandle<()>>>,
@@ -147,7 +146,7 @@ impl Server {
         }
     }
 
-    /// One that speaks HTTP/2 at a path.
+    /// Starts a server of HTTP/2 on a Unix socket.
     pub fn start_at_path(path: &Path, check: Check) -> Self {
         let listener = UnixListener::bind(path).unwrap();
         let state = State::new(check);
@@ -155,7 +154,7 @@ impl Server {
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let task = tokio::spawn(speak(stream, Arc::clone(&served), true));
+                let task = tokio::spawn(serve_http(stream, Arc::clone(&served), true));
                 served.connections.lock().unwrap().push(task);
             }
         });
@@ -170,22 +169,22 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// What is answered next, whatever comes.
+    /// Adds a reply to the next request that has none, whatever it is.
     pub fn enqueue_reply(&self, reply: Reply) {
         self.state.script.lock().unwrap().push_back(reply);
     }
 
-    /// All that came whole, in its order.
+    /// The requests with a successful response, in order.
     pub fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap().clone()
     }
 
-    /// How many connections there were.
+    /// Number of connections accepted.
     pub fn connections(&self) -> usize {
         self.state.connections.lock().unwrap().len()
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub fn disconnect(&self) {
         for connection in &*self.state.connections.lock().unwrap() {
             connection.abort();
@@ -224,20 +223,20 @@ async fn serve(stream: TcpStream, state: Arc<State>, tls: Option<TlsAcceptor>) {
     let Some(tls) = tls else {
         let mut first = [0; 3];
         let _ = stream.peek(&mut first).await;
-        return speak(stream, state, first == *b"PRI").await;
+        return serve_http(stream, state, first == *b"PRI").await;
     };
     if let Ok(stream) = tls.accept(stream).await {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        speak(stream, state, is_http2).await;
+        serve_http(stream, state, is_http2).await;
     }
 }
 
-async fn speak<S>(stream: S, state: Arc<State>, is_http2: bool)
+async fn serve_http<S>(stream: S, state: Arc<State>, is_http2: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = TokioIo::new(stream);
-    let service = service_fn(move |request| answer(request, Arc::clone(&state)));
+    let service = service_fn(move |request| respond(request, Arc::clone(&state)));
     let _ = if is_http2 {
         http2::Builder::new(TokioExecutor::new())
             .serve_connection(stream, service)
@@ -249,7 +248,7 @@ where
     };
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     state: Arc<State>,
 ) -> Result<Response<ReplyBody>, io::Error> {
@@ -278,15 +277,12 @@ async fn answer(
     };
     let reply = scripted.unwrap_or_else(|| (state.check)(&received));
     match reply {
-        Reply::Full(answer) => {
-            let is_grpc_failure = answer
-                .headers
-                .iter()
-                .any(|(name, _)| *name == "grpc-status");
-            if answer.status == 200 && !is_grpc_failure {
+        Reply::Full(reply) => {
+            let is_grpc_failure = reply.headers.iter().any(|(name, _)| *name == "grpc-status");
+            if reply.status == 200 && !is_grpc_failure {
                 state.received.lock().unwrap().push(received);
             }
-            Ok(response(answer))
+            Ok(response(reply))
         }
         _ => Ok(response(FullReply {
             status: 200,
@@ -297,7 +293,7 @@ async fn answer(
     }
 }
 
-fn response(answer: FullReply) -> Response<ReplyBody> {
+fn response(reply: FullReply) -> Response<ReplyBody> {
     let map = |pairs: &[(&'static str, String)]| {
         let pairs = pairs.iter();
         let pairs = pairs.map(|(name, value)| {
@@ -309,28 +305,28 @@ fn response(answer: FullReply) -> Response<ReplyBody> {
         pairs.collect::<HeaderMap>()
     };
     let mut frames = VecDeque::new();
-    if !answer.body.is_empty() {
-        frames.push_back(Frame::data(Bytes::from(answer.body)));
+    if !reply.body.is_empty() {
+        frames.push_back(Frame::data(Bytes::from(reply.body)));
     }
-    if !answer.trailers.is_empty() {
-        frames.push_back(Frame::trailers(map(&answer.trailers)));
+    if !reply.trailers.is_empty() {
+        frames.push_back(Frame::trailers(map(&reply.trailers)));
     }
-    let is_truncated = answer.is_truncated;
+    let is_truncated = reply.is_truncated;
     let mut response = Response::new(ReplyBody {
         frames,
         is_truncated,
-        is_sent: false,
+        is_flushed: false,
     });
-    *response.status_mut() = answer.status.try_into().unwrap();
-    *response.headers_mut() = map(&answer.headers);
+    *response.status_mut() = reply.status.try_into().unwrap();
+    *response.headers_mut() = map(&reply.headers);
     response
 }
 
 struct ReplyBody {
     frames: VecDeque<Frame<Bytes>>,
     is_truncated: bool,
-    /// Whether all that comes before the cut is on its way.
-    is_sent: bool,
+    /// Whether everything before the truncation is flushed.
+    is_flushed: bool,
 }
 
 impl Body for ReplyBody {
@@ -342,9 +338,9 @@ impl Body for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let frame = self.frames.pop_front();
-        if frame.is_none() && self.is_truncated && !self.is_sent {
-            // A connection is flushed when there is nothing to do.
-            self.is_sent = true;
+        if frame.is_none() && self.is_truncated && !self.is_flushed {
+            // hyper flushes a connection when the body is pending.
+            self.is_flushed = true;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -71,7 +71,7 @@ pub struct Dropped {
     pub spool_full: u64,
     /// Its file in the spool is damaged or unreadable.
     pub spool_torn: u64,
-    /// The destination said that it will never take it.
+    /// The destination rejects it permanently.
     pub rejected: u64,
     /// It exceeds the limit of the destination.
     pub too_large: u64,

@@ -112,9 +112,9 @@ fn write(
     let written = match write_new(&folder, stem, &payload.body) {
         Err(error) if is_full(&error) => {
             // Other programs filled the disk: remove as much of the oldest as the new one needs.
-            let kept = rotation.bytes().saturating_sub(size_bytes);
+            let remaining = rotation.bytes().saturating_sub(size_bytes);
             rotation
-                .make_room(&folder, kept, earliest)
+                .make_room(&folder, remaining, earliest)
                 .and_then(|()| write_new(&folder, stem, &payload.body))
         }
         other => other,

@@ -87,7 +87,7 @@ mod tests {
         of_batch(&batch)
     }
 
-    fn made(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn custom(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         let labels = labels(pairs).into_iter();
         labels
             .filter(|(name, _)| name != NAME && name != SERVICE_NAME_LABEL)
@@ -111,11 +111,14 @@ mod tests {
     #[test]
     fn names_are_made_valid_and_stay_distinct() {
         let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        assert_eq!(made(&[("container.id", "a")]), [pair("container_id", "a")]);
-        assert_eq!(made(&[("1st-größe", "a")]), [pair("_1st_gr__e", "a")]);
-        assert_eq!(made(&[("..x", "a")]), [pair("_x", "a")]);
-        assert_eq!(made(&[("a.b", "1"), ("a_b", "2")]), [pair("a_b", "1")]);
-        assert_eq!(made(&[("", "1"), ("__x", "2"), ("a", "")]), []);
+        assert_eq!(
+            custom(&[("container.id", "a")]),
+            [pair("container_id", "a")]
+        );
+        assert_eq!(custom(&[("1st-größe", "a")]), [pair("_1st_gr__e", "a")]);
+        assert_eq!(custom(&[("..x", "a")]), [pair("_x", "a")]);
+        assert_eq!(custom(&[("a.b", "1"), ("a_b", "2")]), [pair("a_b", "1")]);
+        assert_eq!(custom(&[("", "1"), ("__x", "2"), ("a", "")]), []);
     }
 
     #[test]

@@ -12,10 +12,10 @@ use super::{
     secret::{self, SecretSource},
 };
 
-/// What a request says of who we are; also what no message may repeat.
+/// Credentials of a request, and the secrets that no message may repeat.
 pub(super) struct Credentials {
     pub(super) authorization: Option<HeaderValue>,
-    pub(super) hidden: Vec<String>,
+    pub(super) secrets: Vec<String>,
 }
 
 impl Authentication {
@@ -24,7 +24,7 @@ impl Authentication {
             Self::None => {
                 return Ok(Credentials {
                     authorization: None,
-                    hidden: Vec::new(),
+                    secrets: Vec::new(),
                 });
             }
             Self::Bearer(source) => {
@@ -43,17 +43,17 @@ impl Authentication {
                 Self::Bearer(SecretSource::File(path)) => path.clone(),
                 _ => "the token".into(),
             };
-            secret::unusable(&path, "it has characters that cannot be sent")
+            secret::unusable(&path, "it contains invalid characters")
         })?;
         value.set_sensitive(true);
         Ok(Credentials {
             authorization: Some(value),
-            hidden: vec![token, secret.reveal().to_owned()],
+            secrets: vec![token, secret.reveal().to_owned()],
         })
     }
 }
 
-/// Reads files on a thread that may wait for a disk.
+/// Reads files on a thread that may block on the disk.
 pub(super) async fn read<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, HttpError> + Send + 'static,
 ) -> Result<T, HttpError> {

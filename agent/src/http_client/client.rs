@@ -27,13 +27,13 @@ use super::{
     tls::{HttpProtocol, Tls},
 };
 
-/// Longest answer that is read unless more is expected, in bytes.
-const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// Default limit of a response, in bytes.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
-/// Who asks.
-const AGENT: &str = concat!("agent/", env!("CARGO_PKG_VERSION"));
+/// Value of `User-Agent`.
+const USER_AGENT_VALUE: &str = concat!("agent/", env!("CARGO_PKG_VERSION"));
 
-/// Somebody who is asked, or sent something.
+/// A client of one server.
 pub(crate) struct Client {
     address: Address,
     version: HttpProtocol,
@@ -41,19 +41,18 @@ pub(crate) struct Client {
     headers: Vec<(HeaderName, HeaderValue)>,
     connect_timeout: Duration,
     request_timeout: Duration,
-    max_answer_bytes: usize,
+    max_response_bytes: usize,
     tls: Option<Arc<Mutex<Tls>>>,
-    /// The connection, while no request is under way.
+    /// The connection, while no request is in flight.
     idle: Mutex<Option<Connection>>,
 }
 
-/// What is asked for.
+/// A request.
 pub(crate) struct Request<'a> {
-    /// Below the address; begins with `/`.
+    /// Path below the address; begins with `/`.
     pub(crate) path: &'a str,
-    /// Headers of the protocol, the type of the body first.
+    /// Headers of the protocol.
     pub(crate) headers: &'a [(HeaderName, &'static str)],
-    /// The body.
     pub(crate) body: Bytes,
 }
 
@@ -69,12 +68,12 @@ impl Client {
             authentication: config.authentication,
             connect_timeout: config.connect_timeout,
             request_timeout: config.request_timeout,
-            max_answer_bytes: MAX_ANSWER_BYTES,
+            max_response_bytes: MAX_RESPONSE_BYTES,
             idle: Mutex::new(None),
         })
     }
 
-    /// Whoever listens at a socket of this machine, without TLS; who we are the kernel tells.
+    /// A client of a Unix socket, without TLS; the kernel authenticates the agent.
     pub(crate) fn on_socket(path: &Path, version: HttpProtocol, timeout: Duration) -> Self {
         Self {
             address: Address::of_socket(path),
@@ -83,15 +82,15 @@ impl Client {
             headers: Vec::new(),
             connect_timeout: timeout,
             request_timeout: timeout,
-            max_answer_bytes: MAX_ANSWER_BYTES,
+            max_response_bytes: MAX_RESPONSE_BYTES,
             tls: None,
             idle: Mutex::new(None),
         }
     }
 
-    /// Reads answers up to so many bytes.
+    /// Sets the limit of a response.
     pub(crate) fn with_max_response_bytes(mut self, bytes: usize) -> Self {
-        self.max_answer_bytes = bytes;
+        self.max_response_bytes = bytes;
         self
     }
 
@@ -108,91 +107,96 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request, and gives the answer, whatever its status, and a filter for its words.
-    pub(crate) async fn post(&self, post: &Request<'_>) -> Result<(Response, Redactor), HttpError> {
-        self.exchange(Method::POST, post).await
+    /// Sends a request. Returns the response, whatever its status, and the redactor of its texts.
+    pub(crate) async fn post(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<(Response, Redactor), HttpError> {
+        self.exchange(Method::POST, request).await
     }
 
-    /// Asks for what is at a path, which begins with `/`; gives the body if that is a success.
+    /// Requests a path, which begins with `/`. Returns the body of a success.
     pub(crate) async fn get(&self, path: &str) -> Result<Bytes, HttpError> {
         let request = Request {
             path,
             headers: &[(ACCEPT, "application/json")],
             body: Bytes::new(),
         };
-        let (answer, words) = self.exchange(Method::GET, &request).await?;
-        Ok(answer.into_success(&words)?.body)
+        let (response, redactor) = self.exchange(Method::GET, &request).await?;
+        Ok(response.into_success(&redactor)?.body)
     }
 
     async fn exchange(
         &self,
         method: Method,
-        post: &Request<'_>,
+        request: &Request<'_>,
     ) -> Result<(Response, Redactor), HttpError> {
         let credentials = self.credentials().await?;
         let mut old = self.take_idle();
-        // The other side may have closed a connection while the request was on its way to it; that
-        // says nothing about the destination.
+        // The server may have closed an idle connection just before it received the request, so the
+        // request is sent again on a new one.
         if let Some(connection) = old.take() {
-            match self.send(connection, &method, post, &credentials).await {
+            match self.send(connection, &method, request, &credentials).await {
                 Err(HttpError::ConnectionClosed { .. }) => {}
-                other => return other.map(|answer| (answer, Redactor(credentials.hidden))),
+                other => return other.map(|response| (response, Redactor(credentials.secrets))),
             }
         }
         let connection = self.connect().await?;
-        let answer = self.send(connection, &method, post, &credentials).await?;
-        Ok((answer, Redactor(credentials.hidden)))
+        let response = self
+            .send(connection, &method, request, &credentials)
+            .await?;
+        Ok((response, Redactor(credentials.secrets)))
     }
 
     async fn send(
         &self,
         mut connection: Connection,
         method: &Method,
-        post: &Request<'_>,
+        request: &Request<'_>,
         credentials: &Credentials,
     ) -> Result<Response, HttpError> {
-        let request = self.request(method.clone(), post, credentials);
+        let request = self.request(method.clone(), request, credentials);
         let exchange = async {
             let sent = connection.send(request).await;
             let (head, body) = sent
                 .map_err(|source| HttpError::ConnectionClosed { source })?
                 .into_parts();
-            let mut answer = Response {
+            let mut response = Response {
                 status: head.status,
                 headers: head.headers,
                 body: Bytes::new(),
             };
-            match read_body(body, &mut answer, self.max_answer_bytes).await {
-                // The words beside a refusal may be long or cut: the status is what counts.
-                Err(failure) if answer.status.is_success() => Err(failure),
-                _ => Ok(answer),
+            match read_body(body, &mut response, self.max_response_bytes).await {
+                // The body of an error may be too long or incomplete: its status is enough.
+                Err(failure) if response.status.is_success() => Err(failure),
+                _ => Ok(response),
             }
         };
         let limit = self.request_timeout;
-        let answer = timeout(limit, exchange).await;
-        let answer = answer.unwrap_or(Err(HttpError::TimedOut { limit }));
-        let answer = answer.map_err(|failure| connection.explain(failure, &self.address))?;
+        let response = timeout(limit, exchange).await;
+        let response = response.unwrap_or(Err(HttpError::TimedOut { limit }));
+        let response = response.map_err(|failure| connection.explain(failure, &self.address))?;
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
-        Ok(answer)
+        Ok(response)
     }
 
     fn request(
         &self,
         method: Method,
-        post: &Request<'_>,
+        request: &Request<'_>,
         credentials: &Credentials,
     ) -> hyper::Request<Full<Bytes>> {
-        let mut request = hyper::Request::new(Full::new(post.body.clone()));
-        *request.method_mut() = method;
-        *request.uri_mut() = self.uri(post.path);
-        let headers = request.headers_mut();
+        let mut http_request = hyper::Request::new(Full::new(request.body.clone()));
+        *http_request.method_mut() = method;
+        *http_request.uri_mut() = self.uri(request.path);
+        let headers = http_request.headers_mut();
         if self.version == HttpProtocol::Http1
             && let Ok(host) = HeaderValue::try_from(&self.address.authority)
         {
             headers.insert(HOST, host);
         }
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        for (name, value) in post.headers {
+        headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
+        for (name, value) in request.headers {
             headers.insert(name, HeaderValue::from_static(value));
         }
         for (name, value) in &self.headers {
@@ -202,12 +206,12 @@ impl Client {
             headers.insert(AUTHORIZATION, value.clone());
         }
         if self.version == HttpProtocol::Http2 {
-            *request.version_mut() = Version::HTTP_2;
+            *http_request.version_mut() = Version::HTTP_2;
         }
-        request
+        http_request
     }
 
-    /// Only a path with HTTP/1, all of it with HTTP/2.
+    /// With HTTP/1.1 only the path, with HTTP/2 also scheme and authority.
     fn uri(&self, path: &str) -> Uri {
         let path = format!("{}{path}", self.address.prefix);
         let mut parts = hyper::http::uri::Parts::default();
@@ -247,13 +251,13 @@ impl Client {
                 address: self.address.name(),
                 source: io::Error::new(
                     io::ErrorKind::TimedOut,
-                    format!("not within {} s", limit.as_secs_f64()),
+                    format!("timed out after {} s", limit.as_secs_f64()),
                 ),
             })
         })
     }
 
-    /// Who we are now: files are read at each request, so that a new token counts at once.
+    /// Current credentials: files are read at each request, so that a new token is used at once.
     async fn credentials(&self) -> Result<Credentials, HttpError> {
         let authentication = self.authentication.clone();
         let mut credentials = read(move || authentication.credentials()).await?;
@@ -262,15 +266,15 @@ impl Client {
             .iter()
             .filter(|(_, value)| value.is_sensitive());
         let texts = values.filter_map(|(_, value)| value.to_str().ok());
-        credentials.hidden.extend(texts.map(str::to_owned));
+        credentials.secrets.extend(texts.map(str::to_owned));
         Ok(credentials)
     }
 }
 
-/// Reads the body of an answer and what stands after it, as much as makes sense.
+/// Reads the body and the trailers of a response, up to `limit` bytes.
 async fn read_body(
     mut body: Incoming,
-    answer: &mut Response,
+    response: &mut Response,
     limit: usize,
 ) -> Result<(), HttpError> {
     let mut bytes = BytesMut::new();
@@ -285,19 +289,19 @@ async fn read_body(
                 let room = limit - bytes.len();
                 bytes.extend_from_slice(&data[..room.min(data.len())]);
                 if data.len() > room {
-                    break Err(HttpError::LongAnswer { limit });
+                    break Err(HttpError::ResponseTooLong { limit });
                 }
             }
-            Err(frame) => answer
+            Err(frame) => response
                 .headers
                 .extend(frame.into_trailers().unwrap_or_default()),
         }
     };
-    answer.body = bytes.freeze();
+    response.body = bytes.freeze();
     end
 }
 
-/// The type of a body.
+/// The header `Content-Type`.
 pub(crate) const fn content_type(value: &'static str) -> (HeaderName, &'static str) {
     (CONTENT_TYPE, value)
 }

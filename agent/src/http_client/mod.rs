@@ -1,11 +1,11 @@
-//! Requests and their answers, for all that is asked or sent over the network.
+//! HTTP/1.1, HTTP/2 and unary gRPC, with TLS.
 //!
-//! hyper and rustls themselves, and no client on top of them: what is sent here is one request
-//! after the other to one address, which needs no pool, no redirections and no cookies; and what
-//! gRPC adds for a call with one message each way is five bytes and two trailers.
+//! It uses hyper and rustls directly: a client sends one request after the other to one address, so it
+//! needs no pool, no redirections and no cookies; and a unary gRPC call adds five bytes and two
+//! trailers to a request of HTTP/2.
 //!
-//! Invariants: at most one request of a destination is under way; an answer is bounded in size and
-//! in time; what the other side says is shown without the secrets that it was sent.
+//! Invariants: a client has at most one request in flight; a response is bounded in size and in time;
+//! text of a server is shown without the secrets that were sent to it.
 
 mod authentication;
 mod client;

@@ -1,15 +1,15 @@
-//! Text of a server, fit to be shown.
+//! Text of a server, safe to show.
 
 use crate::text::printable;
 
-/// Longest text of an answer that is shown, in characters.
+/// Longest text of a response that is shown, in characters.
 const MAX_MESSAGE: usize = 200;
 
-/// Makes what the other side says fit to be shown.
+/// Makes text of a server safe to show. It has the secrets that were sent.
 pub(crate) struct Redactor(pub(super) Vec<String>);
 
 impl Redactor {
-    /// One short line, without the secrets that were sent.
+    /// One short line, without the secrets.
     pub(crate) fn show(&self, text: &str) -> String {
         let mut text = text.trim().to_owned();
         for secret in self.0.iter().filter(|secret| !secret.is_empty()) {
@@ -17,7 +17,7 @@ impl Redactor {
         }
         let text: String = printable(&text).chars().take(MAX_MESSAGE).collect();
         if text.is_empty() {
-            "without a word".to_owned()
+            "no message".to_owned()
         } else {
             text
         }
@@ -29,11 +29,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_other_side_says_is_one_short_line() {
-        let words = Redactor(vec!["hunter2".to_owned(), String::new()]);
-        assert_eq!(words.show(" no hunter2\n\x1b[1m! "), "no …\\n\\u{1b}[1m!");
-        assert_eq!(words.show(" \r\n"), "without a word");
-        let long = words.show(&"hunter2 ".repeat(1_000));
+    fn text_of_a_server_becomes_one_short_line() {
+        let redactor = Redactor(vec!["hunter2".to_owned(), String::new()]);
+        assert_eq!(
+            redactor.show(" no hunter2\n\x1b[1m! "),
+            "no …\\n\\u{1b}[1m!"
+        );
+        assert_eq!(redactor.show(" \r\n"), "no message");
+        let long = redactor.show(&"hunter2 ".repeat(1_000));
         assert!(long.chars().count() <= MAX_MESSAGE && !long.contains("hunter"));
     }
 }

@@ -10,19 +10,16 @@ use super::{
     redactor::Redactor,
 };
 
-/// An answer.
 pub(crate) struct Response {
-    /// Its status.
     pub(crate) status: StatusCode,
-    /// What stands before the body, and after it.
+    /// Headers and trailers.
     pub(crate) headers: HeaderMap,
-    /// The body.
     pub(crate) body: Bytes,
 }
 
 impl Response {
-    /// The answer if it is a success.
-    pub(crate) fn into_success(self, words: &Redactor) -> Result<Self, HttpError> {
+    /// The response if its status is a success.
+    pub(crate) fn into_success(self, redactor: &Redactor) -> Result<Self, HttpError> {
         if self.status.is_success() {
             return Ok(self);
         }
@@ -30,12 +27,12 @@ impl Response {
         Err(HttpError::Status {
             kind: HttpErrorKind::of_status(status),
             status: ResponseStatus::Http(status),
-            message: words.show(&String::from_utf8_lossy(&self.body)),
+            message: redactor.show(&String::from_utf8_lossy(&self.body)),
             retry_after: self.retry_after(),
         })
     }
 
-    /// How long to wait, as seconds or as a date.
+    /// Value of `Retry-After`, which is a number of seconds or a date.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
         if let Ok(seconds) = text.parse() {
@@ -51,23 +48,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_when_to_come_back_in_seconds_or_by_a_date() {
-        let told = |text: &str| {
-            let answer = Response {
+    fn retry_after_is_seconds_or_a_date() {
+        let retry_after = |text: &str| {
+            let response = Response {
                 status: StatusCode::TOO_MANY_REQUESTS,
                 headers: HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]),
                 body: Bytes::new(),
             };
-            answer.retry_after()
+            response.retry_after()
         };
-        assert_eq!(told("120"), Some(Duration::from_secs(120)));
-        assert_eq!(told(" 0 "), Some(Duration::ZERO));
+        assert_eq!(retry_after("120"), Some(Duration::from_secs(120)));
+        assert_eq!(retry_after(" 0 "), Some(Duration::ZERO));
         let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(600));
-        let until_date = told(&date).unwrap();
+        let until_date = retry_after(&date).unwrap();
         assert!(until_date > Duration::from_secs(300) && until_date <= Duration::from_secs(600));
-        assert_eq!(told("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(
+            retry_after("Thu, 01 Jan 1970 00:00:00 GMT"),
+            Some(Duration::ZERO)
+        );
         for text in ["", "-1", "soon", "1.5", "99999999999999999999"] {
-            assert_eq!(told(text), None, "{text}");
+            assert_eq!(retry_after(text), None, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Secrets, and files that they and certificates are in.
+//! Secrets, and the files of secrets and certificates.
 //!
-//! Invariants: the text of a secret is in no `Debug` output; a file is read again when it is
-//! another one, or was written to, and is bounded.
+//! Invariants: no `Debug` output contains a secret; files are bounded; a changed or replaced file is
+//! read again.
 
 use std::{
     fmt,
@@ -16,18 +16,17 @@ use super::failure::HttpError;
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// A text that nobody may see.
+/// A text that is not shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one who needs it.
+    /// The text, to be sent.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -39,20 +38,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a secret comes from.
+/// Source of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
     /// The secret itself.
     #[cfg(any(test, feature = "testing"))]
     Value(Secret),
-    /// It is all that is in this file, without white space around it; the file is read again when
-    /// it changes.
+    /// The content of a file, without surrounding white space; read at each request.
     File(PathBuf),
 }
 
-/// What tells a file from what it was before.
+/// Identity and change time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     device: u64,
     inode: u64,
     length: u64,
@@ -60,7 +58,7 @@ pub(super) struct Stamp {
 }
 
 impl SecretSource {
-    /// The secret as it is now. May wait for a disk.
+    /// The current secret. May block on the disk.
     pub(super) fn read(&self) -> Result<Secret, HttpError> {
         let path = match self {
             #[cfg(any(test, feature = "testing"))]
@@ -71,16 +69,16 @@ impl SecretSource {
         let text = text.as_deref().map(str::trim);
         match text.filter(|text| !text.is_empty()) {
             Some(text) => Ok(Secret::new(text)),
-            None => Err(unusable(path, "there is no text in it")),
+            None => Err(unusable(path, "it contains no text")),
         }
     }
 }
 
-/// What tells whether a file has changed.
-pub(super) fn stamp(path: &Path) -> Result<Stamp, HttpError> {
-    // Followed: Kubernetes changes a link when it changes a secret.
+/// FileStamp of a file, which differs after each change.
+pub(super) fn stamp(path: &Path) -> Result<FileStamp, HttpError> {
+    // Links are followed: Kubernetes replaces a link to update a secret.
     let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
-    Ok(Stamp {
+    Ok(FileStamp {
         device: metadata.dev(),
         inode: metadata.ino(),
         length: metadata.len(),
@@ -88,7 +86,7 @@ pub(super) fn stamp(path: &Path) -> Result<Stamp, HttpError> {
     })
 }
 
-/// The bytes of a file.
+/// Content of a file, up to the limit.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, HttpError> {
     let read = || {
         let mut bytes = Vec::new();
@@ -102,7 +100,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, HttpError> {
     read().map_err(|source| failed(path, source))
 }
 
-/// A file is there, and is not what it should be.
+/// Error of a file with invalid content.
 pub(super) fn unusable(
     path: &Path,
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,4 +1,4 @@
-//! What there is in a folder, as a table.
+//! The series of a folder, as a table.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use crate::{
     text::{plural, printable},
 };
 
-/// What there is.
+/// The series of a folder.
 #[derive(Debug)]
 pub struct Listing {
     /// The series, by service.
     pub series: Vec<Series>,
-    /// Windows of further series, of which there are too many.
+    /// Windows of series beyond the limit.
     pub others: u64,
-    /// What is missing in it.
+    /// Files that are missing in it.
     pub skipped: SkippedFiles,
 }
 
-/// A table with a row for each series; labels that all have in common stand below it.
+/// A table with a row for each series; labels common to all are printed below it.
 impl fmt::Display for Listing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let common = self.common();
@@ -34,7 +34,7 @@ impl fmt::Display for Listing {
             "service", "windows", "samples", "CPU", "first window", "last window"
         )?;
         for row in rows {
-            // Of what is wide on the screen a formatter knows nothing.
+            // A formatter counts characters, not columns.
             let pad = width - row.service.width();
             let line = format!(
                 "{}{:pad$}  {:>8}  {:>10}  {:>10.2} s  {:<20}  {:<20}  {}",
@@ -54,7 +54,7 @@ impl fmt::Display for Listing {
 }
 
 impl Listing {
-    /// The labels that all series have; of a single one there are none to leave out.
+    /// The labels common to all series; none if there is a single one.
     fn common(&self) -> Vec<(&str, &str)> {
         let Some((first, others)) = self.series.split_first() else {
             return Vec::new();
@@ -100,7 +100,7 @@ fn row(series: &Series, common: &[(&str, &str)]) -> Row {
     }
 }
 
-/// For example `namespace=shop pod=web-1`.
+/// Formats labels, such as `namespace=shop pod=web-1`.
 fn shown<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let labels = labels.map(|(name, value)| format!("{}={}", printable(name), printable(value)));
     labels.collect::<Vec<_>>().join(" ")

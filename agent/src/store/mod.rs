@@ -1,11 +1,11 @@
-//! What the agent of a host has kept in its folder: found, listed and merged again.
+//! The folder of profiles: names, rotation, listing, merging.
 //!
-//! Files are chosen by the time and the service in their names before one is opened, then by their
-//! labels before their stacks are read. One is in memory at a time, and what is merged has a bound.
+//! Files are selected by the time and the service in their names before any is opened, then by their
+//! labels before their stacks are read. One is in memory at a time, and the merged profile is bounded.
 //!
-//! Invariants: nothing is written; no link is followed; a file that makes no sense is left out and
-//! named, and costs the others nothing; one that is gone by now, as the agent removes the oldest, is
-//! no matter.
+//! Invariants: reading writes nothing; no link is followed; an invalid file is skipped and named, and
+//! does not affect the others; a file that was removed meanwhile, as the agent removes the oldest, is
+//! not an error.
 
 mod error;
 pub(crate) mod folder;

@@ -1,4 +1,4 @@
-//! A folder of profiles, read.
+//! Reads a folder of profiles.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
     profile::{Profile, SERVICE_NAME_LABEL},
 };
 
-/// Most bytes of a file.
+/// Largest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A folder with profiles.
@@ -30,7 +30,7 @@ pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
 pub struct Store {
     folder: Folder,
     path: PathBuf,
-    /// By time.
+    /// Sorted by time.
     files: Vec<ProfileFile>,
 }
 
@@ -41,8 +41,8 @@ struct ProfileFile {
 }
 
 impl ProfileFile {
-    /// A file of which the agent may have chosen the name.
-    fn of(entry: FolderEntry) -> Option<Self> {
+    /// [`None`] if the name is not that of a profile.
+    fn new(entry: FolderEntry) -> Option<Self> {
         let start = name::moment(&entry.name)?;
         Some(Self {
             name: entry.name,
@@ -57,25 +57,25 @@ impl ProfileFile {
     }
 }
 
-/// Many profiles as one.
+/// Profiles merged into one.
 #[derive(Debug)]
 pub struct Merged {
     /// The profile.
     pub profile: Profile,
-    /// How many it was made of.
+    /// Number of profiles merged.
     pub files: u64,
-    /// When the first of their windows began, and when the last one ended.
+    /// Start of the first window and end of the last one.
     pub times: (SystemTime, SystemTime),
-    /// What is missing in it.
+    /// Files that are missing in it.
     pub skipped: SkippedFiles,
 }
 
 impl Store {
-    /// Looks at what there is in a folder.
+    /// Opens a folder and lists its files.
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or there is no profile in it.
+    /// When it cannot be read or has no profiles.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => StoreError::Empty { path: path.into() },
@@ -87,7 +87,7 @@ impl Store {
         let folder = Folder::open_existing(path).map_err(failed)?;
         let is_profile = |name: &str| name.ends_with(SUFFIX) && name::moment(name).is_some();
         let entries = folder.entries(is_profile).map_err(failed)?;
-        let mut files: Vec<_> = entries.into_iter().filter_map(ProfileFile::of).collect();
+        let mut files: Vec<_> = entries.into_iter().filter_map(ProfileFile::new).collect();
         if files.is_empty() {
             return Err(StoreError::Empty { path: path.into() });
         }
@@ -99,11 +99,11 @@ impl Store {
         })
     }
 
-    /// The series that are chosen.
+    /// The selected series.
     ///
     /// # Errors
     ///
-    /// When there are none.
+    /// When nothing is selected.
     pub fn list(&self, selection: &Selection) -> Result<Listing, StoreError> {
         let mut series = SeriesTable::default();
         let skipped = self.visit(selection, |file, _, head| {
@@ -121,11 +121,11 @@ impl Store {
         })
     }
 
-    /// One profile of all that are chosen.
+    /// Merges the selected profiles.
     ///
     /// # Errors
     ///
-    /// When there are none.
+    /// When nothing is selected.
     pub fn merge(&self, selection: &Selection) -> Result<Merged, StoreError> {
         let mut merger = Merger::default();
         let skipped = self.visit(selection, |file, unpacked, head| {
@@ -149,36 +149,36 @@ impl Store {
         }
     }
 
-    /// Calls for every file that is chosen, in the order of time.
+    /// Calls `visit` for every selected file, in the order of time.
     fn visit(
         &self,
         selection: &Selection,
         mut visit: impl FnMut(&ProfileFile, &Unpacked, Head) -> Result<(), SkipReason>,
     ) -> Result<SkippedFiles, StoreError> {
-        let chosen = self.chosen(selection)?;
+        let selected = self.select(selection)?;
         let mut skipped = SkippedFiles::default();
-        for file in chosen {
+        for file in selected {
             let visited = self.unpack(file).and_then(|unpacked| {
                 let Some(unpacked) = unpacked else {
                     return Ok(());
                 };
                 let head = unpacked.head()?;
-                let is_chosen = selection.has_service(&service(file, &head.labels))
+                let is_selected = selection.has_service(&service(file, &head.labels))
                     && selection.has_labels(&head.labels);
-                if is_chosen {
+                if is_selected {
                     visit(file, &unpacked, head)?;
                 }
                 Ok(())
             });
-            if let Err(why) = visited {
-                skipped.add(&file.name, why);
+            if let Err(reason) = visited {
+                skipped.add(&file.name, reason);
             }
         }
         Ok(skipped)
     }
 
-    /// The files that are chosen as far as their names tell.
-    fn chosen(&self, selection: &Selection) -> Result<Vec<&ProfileFile>, StoreError> {
+    /// The files whose names match the selection.
+    fn select(&self, selection: &Selection) -> Result<Vec<&ProfileFile>, StoreError> {
         let files = self.files.iter();
         let of_service: Vec<_> = files
             .filter(|file| selection.may_have(file.service()))
@@ -191,15 +191,15 @@ impl Store {
             });
         };
         let times = (first.start, last.start);
-        let mut chosen = of_service;
-        chosen.retain(|file| selection.has_time(file.start));
-        if chosen.is_empty() {
+        let mut selected = of_service;
+        selected.retain(|file| selection.has_time(file.start));
+        if selected.is_empty() {
             return Err(StoreError::NoWindow { times });
         }
-        Ok(chosen)
+        Ok(selected)
     }
 
-    /// A file's content; [`None`] when it is gone.
+    /// Reads a file; [`None`] if it was removed meanwhile.
     fn unpack(&self, file: &ProfileFile) -> Result<Option<Unpacked>, SkipReason> {
         match self.folder.read(&file.name, MAX_FILE_BYTES) {
             Ok(bytes) => Ok(Some(Unpacked::new(&bytes)?)),
@@ -208,7 +208,7 @@ impl Store {
         }
     }
 
-    /// The services, as they are in names.
+    /// The services in the names of files.
     fn services(&self) -> Vec<String> {
         let named: BTreeSet<_> = self.files.iter().map(ProfileFile::service).collect();
         let is_numbered = |service: &str| {
@@ -225,8 +225,8 @@ impl Store {
             labels: Vec::new(),
             ..selection.clone()
         };
-        // What can be chosen from, of what else was chosen.
-        let looked = self.visit(&all, |_, _, head| {
+        // The values of the labels in the rest of the selection.
+        let visited = self.visit(&all, |_, _, head| {
             for (name, _) in &selection.labels {
                 let value = head.labels.get(name).cloned();
                 let values = values.entry(name.clone()).or_default();
@@ -236,7 +236,7 @@ impl Store {
             }
             Ok(())
         });
-        match looked {
+        match visited {
             Err(error) => error,
             Ok(_) if selection.labels.is_empty() => StoreError::NoService {
                 service: selection.service.clone().unwrap_or_default(),
@@ -254,7 +254,7 @@ impl Store {
     }
 }
 
-/// The service of a file: its label, or what its name says.
+/// The service of a file: its label, else the service in its name.
 fn service(file: &ProfileFile, labels: &BTreeMap<String, String>) -> String {
     match labels.get(SERVICE_NAME_LABEL) {
         Some(service) => service.clone(),

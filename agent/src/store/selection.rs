@@ -1,20 +1,20 @@
-//! Which profiles of a folder are chosen.
+//! Selection of profiles by service, labels and time.
 
 use std::{collections::BTreeMap, time::SystemTime};
 
 use super::name;
 use crate::text::printable;
 
-/// What is wanted of a folder; nothing is everything.
+/// A selection of profiles; the default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The service, as its label has it or as it is in names of files.
+    /// The service, as in its label or in the names of files.
     pub service: Option<String>,
-    /// Labels that are to be there, with these values.
+    /// Labels that a profile must have.
     pub labels: Vec<(String, String)>,
-    /// Only windows that begin then or later.
+    /// Earliest start of a window.
     pub from: Option<SystemTime>,
-    /// Only windows that begin earlier.
+    /// End of the time range, exclusive.
     pub to: Option<SystemTime>,
 }
 
@@ -23,7 +23,7 @@ impl Selection {
         self.from.is_none_or(|from| from <= start) && self.to.is_none_or(|to| start < to)
     }
 
-    /// Whether a file may be of the service, by its name.
+    /// Whether a file may match, by the service in its name.
     pub(super) fn may_have(&self, service: &str) -> bool {
         self.service.as_ref().is_none_or(|wanted| {
             let wanted = name::service(wanted);
@@ -31,7 +31,7 @@ impl Selection {
         })
     }
 
-    /// Whether a file is of the service, by its label.
+    /// Whether a profile matches, by its service.
     pub(super) fn has_service(&self, service: &str) -> bool {
         let wanted = self.service.as_deref();
         wanted.is_none_or(|wanted| wanted == service || wanted == name::service(service))

@@ -1,4 +1,4 @@
-//! What there is of each series.
+//! Series of profiles, with totals.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::formats::Head;
 
-/// Series that are told apart.
+/// Most series; windows of further ones are only counted.
 const MAX_SERIES: usize = 10_000;
 
 /// Most bytes of all their labels.
@@ -18,21 +18,21 @@ const MAX_LABEL_BYTES: usize = 64 << 20;
 pub struct Series {
     /// The service.
     pub service: String,
-    /// All labels, that of the service too, if it is one.
+    /// All labels.
     pub labels: BTreeMap<String, String>,
-    /// How many profiles there are.
+    /// Number of profiles.
     pub windows: u64,
-    /// Sampling periods in all samples.
+    /// Number of samples.
     pub samples: u64,
-    /// CPU time that they stand for.
+    /// CPU time of the samples.
     pub cpu: Duration,
-    /// When the first window began.
+    /// Start of the first window.
     pub first: SystemTime,
-    /// When the last one began.
+    /// Start of the last window.
     pub last: SystemTime,
 }
 
-/// All series in the making.
+/// Series, collected from profiles.
 #[derive(Default)]
 pub(super) struct SeriesTable {
     series: BTreeMap<(String, BTreeMap<String, String>), Series>,
@@ -72,7 +72,7 @@ impl SeriesTable {
         }
     }
 
-    /// The series, by service and labels, and how many windows are of others.
+    /// The series by service and labels, and the number of windows of series beyond the limit.
     pub(super) fn finish(self) -> (Vec<Series>, u64) {
         (self.series.into_values().collect(), self.others)
     }

@@ -1,41 +1,41 @@
-//! Files that were left out, and why.
+//! Files that were skipped, and why.
 
 use std::io;
 
 use super::merge::MergeLimitExceeded;
 use crate::{formats::ReadError, text::printable};
 
-/// Files left out that are named.
+/// Most skipped files that are named.
 const MAX_NAMED: usize = 10;
 
-/// Files that were left out.
+/// Files that were skipped.
 #[derive(Debug, Default)]
 pub struct SkippedFiles {
-    /// The first ones, each with the reason.
+    /// The first ones, with the reason.
     pub named: Vec<(String, SkipReason)>,
-    /// How many there are.
+    /// Number of all skipped files.
     pub count: usize,
 }
 
 impl SkippedFiles {
-    pub(super) fn add(&mut self, name: &str, why: SkipReason) {
+    pub(super) fn add(&mut self, name: &str, reason: SkipReason) {
         self.count += 1;
         if self.named.len() < MAX_NAMED {
-            self.named.push((printable(name).into_owned(), why));
+            self.named.push((printable(name).into_owned(), reason));
         }
     }
 }
 
-/// Why a file was left out.
+/// Why a file was skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipReason {
-    /// It cannot be read from its disk.
+    /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Disk(#[from] io::Error),
-    /// It is no profile.
+    /// It is not a valid profile.
     #[error(transparent)]
     Format(#[from] ReadError),
-    /// There is no room for it.
+    /// The merged profile would be too large.
     #[error(transparent)]
     MergeLimitExceeded(#[from] MergeLimitExceeded),
 }

@@ -49,7 +49,7 @@ fn of(service: &str) -> Selection {
     }
 }
 
-fn made() -> TempDir {
+fn example() -> TempDir {
     folder(&[
         ("web", 0, "1"),
         ("web", 0, "2"),
@@ -60,15 +60,15 @@ fn made() -> TempDir {
 }
 
 fn files(folder: &TempDir, selection: &Selection) -> u64 {
-    let kept = Store::open(folder.path()).unwrap();
-    kept.merge(selection).map_or(0, |merged| merged.files)
+    let store = Store::open(folder.path()).unwrap();
+    store.merge(selection).map_or(0, |merged| merged.files)
 }
 
 #[test]
-fn what_there_is_is_listed() {
-    let folder = made();
-    let kept = Store::open(folder.path()).unwrap();
-    let listing = kept.list(&Selection::default()).unwrap();
+fn series_are_listed() {
+    let folder = example();
+    let store = Store::open(folder.path()).unwrap();
+    let listing = store.list(&Selection::default()).unwrap();
     assert_eq!(
         listing.to_string(),
         "\
@@ -88,8 +88,8 @@ All have zone=a
 }
 
 #[test]
-fn services_times_and_labels_choose() {
-    let folder = made();
+fn profiles_are_selected_by_service_time_and_labels() {
+    let folder = example();
     let at = |second| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(START + second));
     let labelled = |selection: Selection, name: &str, value: &str| Selection {
         labels: vec![(name.to_owned(), value.to_owned())],
@@ -117,9 +117,9 @@ fn services_times_and_labels_choose() {
 
 #[test]
 fn all_samples_are_merged() {
-    let folder = made();
-    let kept = Store::open(folder.path()).unwrap();
-    let merged = kept.merge(&of("web")).unwrap();
+    let folder = example();
+    let store = Store::open(folder.path()).unwrap();
+    let merged = store.merge(&of("web")).unwrap();
     assert_eq!(merged.profile.total(), 3 * made_profile("").total());
     let length = merged.times.1.duration_since(merged.times.0).unwrap();
     assert_eq!(length, made_profile("").duration + Duration::from_secs(10));
@@ -127,17 +127,17 @@ fn all_samples_are_merged() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_is() {
-    let folder = made();
-    let kept = Store::open(folder.path()).unwrap();
+fn errors_name_what_can_be_selected() {
+    let folder = example();
+    let store = Store::open(folder.path()).unwrap();
     let error = |selection: &Selection| {
-        let error = kept.merge(selection).unwrap_err().to_string();
-        assert_eq!(kept.list(selection).unwrap_err().to_string(), error);
+        let error = store.merge(selection).unwrap_err().to_string();
+        assert_eq!(store.list(selection).unwrap_err().to_string(), error);
         error.replace(&folder.path().display().to_string(), "/folder")
     };
     assert_eq!(
         error(&of("wob")),
-        "there is no service 'wob' in '/folder': there is my_jobs_1, web"
+        "there is no service 'wob' in '/folder': the services are my_jobs_1, web"
     );
     let labelled = Selection {
         labels: vec![("pod".to_owned(), "7".to_owned())],
@@ -155,7 +155,7 @@ fn what_is_not_there_is_told_with_what_is() {
     };
     assert_eq!(
         error(&late),
-        "no window begins then: the first begins at 2026-11-21T15:20:00Z, \
+        "no window starts in that time: the first starts at 2026-11-21T15:20:00Z, \
          the last at 2026-11-21T15:20:10Z"
     );
 }
@@ -178,7 +178,7 @@ fn a_folder_without_profiles_says_what_to_do() {
 
 #[test]
 fn hostile_files_are_named_and_cost_the_others_nothing() {
-    let folder = made();
+    let folder = example();
     let secret = tempfile::NamedTempFile::new().unwrap();
     fs::write(secret.path(), pprof(&made_profile(""))).unwrap();
     let path = |second: u64| {
@@ -193,8 +193,8 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
     fs::create_dir(path(4)).unwrap();
     let large = fs::File::create(path(5)).unwrap();
     large.set_len(MAX_FILE_BYTES + 1).unwrap();
-    let kept = Store::open(folder.path()).unwrap();
-    let merged = kept.merge(&of("web")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let merged = store.merge(&of("web")).unwrap();
     assert_eq!(merged.files, 3);
     let named: Vec<_> = merged
         .skipped
@@ -212,28 +212,28 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
             .unwrap()
             .to_owned())
     );
-    let listing = kept.list(&of("web")).unwrap();
+    let listing = store.list(&of("web")).unwrap();
     assert_eq!(listing.skipped.count, 3);
     for second in 1..=5 {
         fs::remove_file(path(second))
             .or_else(|_| fs::remove_dir(path(second)))
             .unwrap();
     }
-    // They are gone, and no matter.
-    assert_eq!(kept.merge(&of("web")).unwrap().skipped.count, 0);
+    // Removed files are not an error.
+    assert_eq!(store.merge(&of("web")).unwrap().skipped.count, 0);
 }
 
 #[test]
 fn a_folder_of_broken_files_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("20261121T152000.000Z_web.pb.gz"), "x").unwrap();
-    let kept = Store::open(folder.path()).unwrap();
-    let error = kept.merge(&Selection::default()).unwrap_err().to_string();
+    let store = Store::open(folder.path()).unwrap();
+    let error = store.merge(&Selection::default()).unwrap_err().to_string();
     assert!(
         error.contains("20261121T152000.000Z_web.pb.gz: it is no whole gzip"),
         "{error}"
     );
-    assert_eq!(kept.list(&Selection::default()).unwrap().skipped.count, 1);
+    assert_eq!(store.list(&Selection::default()).unwrap().skipped.count, 1);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{collections::VecDeque, io, path::PathBuf};
 
 pub(super) use self::record::PayloadFormat;
 use super::batch::Payload;
-use crate::store::folder::{Folder, FolderLock, bytes_on_disk, is_full, is_passing};
+use crate::store::folder::{Folder, FolderLock, bytes_on_disk, is_full, is_transient};
 
 /// Number of the first payload in an empty spool: numbers can grow and shrink from it.
 const FIRST_NUMBER: u64 = 1 << 40;
@@ -157,7 +157,7 @@ impl Spool {
             return Front::Empty;
         };
         let bytes = self.folder.read(&name_of(item.number), MAX_FILE_BYTES);
-        if bytes.as_ref().is_err_and(is_passing) {
+        if bytes.as_ref().is_err_and(is_transient) {
             return Front::Unreadable;
         }
         let payload = bytes

@@ -155,19 +155,19 @@ mod tests {
         }
 
         #[test]
-        fn a_torn_file_is_no_parcel(payload in payloads(), cut in any::<prop::sample::Index>()) {
+        fn a_truncated_file_is_rejected(payload in payloads(), end in any::<prop::sample::Index>()) {
             let bytes = file(&payload);
-            let cut = cut.index(bytes.len());
-            let expected = if cut < HEADER_BYTES {
-                RecordError::Short { bytes: cut }
+            let end = end.index(bytes.len());
+            let expected = if end < HEADER_BYTES {
+                RecordError::Short { bytes: end }
             } else {
-                RecordError::Length { bytes: cut }
+                RecordError::Length { bytes: end }
             };
-            prop_assert_eq!(parse(FORMAT, &bytes[..cut]), Err(expected));
+            prop_assert_eq!(parse(FORMAT, &bytes[..end]), Err(expected));
         }
 
         #[test]
-        fn blocks_that_never_reached_the_disk_are_noticed(
+        fn zeroed_blocks_are_detected(
             payload in payloads(),
             from in any::<prop::sample::Index>(),
         ) {
@@ -180,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_bit_is_noticed(
+        fn a_changed_bit_is_detected(
             payload in payloads(),
             at in any::<prop::sample::Index>(),
             bit in 0..8,
@@ -192,13 +192,13 @@ mod tests {
         }
 
         #[test]
-        fn anything_can_be_parsed(
+        fn random_bytes_are_rejected(
             lengths in any::<(u64, u64)>(),
             rest in prop::collection::vec(any::<u8>(), 0..200),
-            is_parcel in any::<bool>(),
+            has_magic in any::<bool>(),
         ) {
             let mut bytes = Vec::new();
-            if is_parcel {
+            if has_magic {
                 bytes.extend(MAGIC);
                 bytes.extend(FORMAT);
                 bytes.extend([0; 4]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parcel_for_another_destination_is_not_taken() {
+    fn a_payload_for_another_destination_is_rejected() {
         let payload = Payload {
             name: "a".to_owned(),
             body: Bytes::from_static(b"b"),

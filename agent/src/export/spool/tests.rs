@@ -23,7 +23,7 @@ fn open(folder: &Path, max_bytes: u64) -> (Spool, u64) {
     Spool::open(&config, FORMAT).unwrap()
 }
 
-/// The names of all payloads, which are gone afterwards.
+/// Removes all payloads and returns their names.
 fn drain(spool: &mut Spool) -> Vec<String> {
     let mut names = Vec::new();
     loop {
@@ -77,7 +77,7 @@ fn the_oldest_go_for_the_limit() {
         .map(|number| spool.push_back(&payload(number, 4_000)).unwrap())
         .sum();
     assert_eq!((dropped, spool.len()), (3, 5));
-    // It would have to go for itself.
+    // It would be dropped for itself.
     assert_eq!(spool.push_front(&payload(2, 100)).unwrap(), 1);
     assert!(spool.push_back(&payload(9, 30_000)).is_err());
     drop(spool);
@@ -123,7 +123,7 @@ fn a_torn_file_is_skipped() {
     assert!(self::files(temporary.path()).is_empty());
 }
 
-/// Tells a process of this program that it may use up its files.
+/// Variable of the process that uses up its file descriptors.
 const WASTEFUL: &str = "AGENT_TEST_SPOOL_WASTEFUL";
 
 #[test]
@@ -154,7 +154,7 @@ fn what_cannot_be_read_for_now_is_kept() {
 }
 
 #[test]
-fn files_of_others_are_left_alone() {
+fn other_files_are_left_alone() {
     let temporary = tempfile::tempdir().unwrap();
     for name in [
         "ffffffffffffffff.parcel",

@@ -1,4 +1,4 @@
-//! Collectors that response with anything but success.
+//! Collectors that respond with errors.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use collector_doubles::{
@@ -12,8 +12,8 @@ use crate::export::counts::Failures;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What becomes of a batch whose first attempt has an response, and of the next one.
-async fn first_answered(reply: Reply, is_grpc: bool) -> (Counts, String) {
+/// Counters and last error after `reply` to the first of two batches.
+async fn first_reply(reply: Reply, is_grpc: bool) -> (Counts, String) {
     let clock = Clock::stop();
     let (server, config) = if is_grpc {
         let server = Server::start(strict_parca).await;
@@ -37,7 +37,7 @@ async fn first_answered(reply: Reply, is_grpc: bool) -> (Counts, String) {
 }
 
 async fn is_retried(reply: Reply, is_grpc: bool, failure: fn(&mut Failures) -> &mut u64) -> String {
-    let (counts, message) = first_answered(reply, is_grpc).await;
+    let (counts, message) = first_reply(reply, is_grpc).await;
     let mut expected = Failures::default();
     *failure(&mut expected) = 1;
     assert_eq!(counts.failures, expected, "{message}");
@@ -46,7 +46,7 @@ async fn is_retried(reply: Reply, is_grpc: bool, failure: fn(&mut Failures) -> &
 }
 
 #[tokio::test]
-async fn what_may_pass_is_retried() {
+async fn transient_failures_are_retried() {
     for code in [408, 425, 502, 503, 504] {
         is_retried(status(code, ""), false, |failures| {
             &mut failures.unavailable
@@ -77,7 +77,7 @@ async fn what_may_pass_is_retried() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_retried_over_grpc() {
+async fn transient_failures_are_retried_over_grpc() {
     for code in [1, 4, 14] {
         is_retried(grpc_status(code, ""), true, |failures| {
             &mut failures.unavailable
@@ -88,7 +88,7 @@ async fn what_may_pass_is_retried_over_grpc() {
         &mut failures.server_error
     })
     .await;
-    assert_eq!(message, "the response was gRPC status 13: a b");
+    assert_eq!(message, "the server responded with gRPC status 13: a b");
     is_retried(grpc_status(16, ""), true, |failures| {
         &mut failures.unauthorized
     })
@@ -123,7 +123,7 @@ async fn what_may_pass_is_retried_over_grpc() {
 }
 
 #[tokio::test]
-async fn what_cannot_succeed_is_dropped_at_once() {
+async fn permanent_failures_are_dropped_at_once() {
     for (reply, is_grpc, too_large, unsupported, rejected) in [
         (status(400, "bad"), false, 0, 0, 1),
         (status(422, ""), false, 0, 0, 1),
@@ -143,7 +143,7 @@ async fn what_cannot_succeed_is_dropped_at_once() {
         (status(404, ""), true, 0, 1, 0),
         (status(200, "<html>"), true, 0, 1, 0),
     ] {
-        let (counts, message) = first_answered(reply, is_grpc).await;
+        let (counts, message) = first_reply(reply, is_grpc).await;
         assert_eq!((counts.delivered, counts.attempts), (1, 2), "{message}");
         assert_eq!(counts.dropped.too_large, too_large, "{message}");
         assert_eq!(counts.dropped.unsupported, unsupported, "{message}");
@@ -152,7 +152,7 @@ async fn what_cannot_succeed_is_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn an_answer_before_the_end_of_the_request_is_heard() {
+async fn a_response_before_the_end_of_the_request_is_read() {
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(pyroscope(&server.url()));
     server.enqueue_reply(Reply::Early(413));
@@ -162,7 +162,7 @@ async fn an_answer_before_the_end_of_the_request_is_heard() {
 }
 
 #[tokio::test]
-async fn a_collector_is_left_alone_for_as_long_as_it_asks() {
+async fn retry_after_is_respected() {
     let clock = Clock::stop();
     for status in [429, 503] {
         let server = Server::start(strict_pyroscope).await;
@@ -194,7 +194,7 @@ async fn no_collector_silences_an_agent_for_ever() {
 }
 
 #[tokio::test]
-async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
+async fn a_batch_that_keeps_failing_is_dropped_after_max_elapsed() {
     let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
     for _ in 0..10_000 {
@@ -215,7 +215,7 @@ async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
 }
 
 #[tokio::test]
-async fn each_report_has_a_patience_of_its_own() {
+async fn each_batch_has_a_max_elapsed_of_its_own() {
     let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
     for _ in 0..10_000 {
@@ -265,7 +265,7 @@ async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_not_read() {
+async fn an_endless_response_is_not_read() {
     let server = Server::start(strict_pyroscope).await;
     server.enqueue_reply(status(200, &"x".repeat(1 << 20)));
     let exporters = start(pyroscope(&server.url()));
@@ -276,7 +276,7 @@ async fn an_endless_answer_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_refusal_counts_whatever_becomes_of_its_words() {
+async fn an_error_status_counts_whatever_its_body_is() {
     for is_truncated in [false, true] {
         let server = Server::start(strict_pyroscope).await;
         server.enqueue_reply(Reply::Full(FullReply {
@@ -289,7 +289,7 @@ async fn a_refusal_counts_whatever_becomes_of_its_words() {
         exporters.push(&numbered(1));
         until(|| counts(&exporters).dropped.too_large == 1).await;
         let message = exporters.status()[0].last_failure.clone().unwrap();
-        assert!(message.starts_with("the response was HTTP status 413: too large"));
+        assert!(message.starts_with("the server responded with HTTP status 413: too large"));
         assert!(message.len() < 300, "{message}");
     }
 }

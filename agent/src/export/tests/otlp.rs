@@ -1,4 +1,4 @@
-//! What an OpenTelemetry Collector gets.
+//! Requests to an OpenTelemetry Collector.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -137,8 +137,8 @@ fn attributes(dictionary: &ProfilesDictionary, indices: &[i32]) -> BTreeMap<Stri
         .collect()
 }
 
-/// Everything that a collector understands of a request, one line for each sample.
-fn understood(request: &ExportProfilesServiceRequest) -> Vec<String> {
+/// The content of a request, one line for each sample.
+fn decoded(request: &ExportProfilesServiceRequest) -> Vec<String> {
     let dictionary = request.dictionary.as_ref().unwrap();
     let at = |index: i32| usize::try_from(index).unwrap();
     let string = |index| &dictionary.string_table[at(index)];
@@ -179,7 +179,7 @@ fn understood(request: &ExportProfilesServiceRequest) -> Vec<String> {
     lines
 }
 
-/// The same, from the model.
+/// The same from the profile.
 fn expected(profile: &Profile) -> Vec<String> {
     let mut lines = Vec::new();
     for sample in &profile.samples {
@@ -246,7 +246,7 @@ async fn a_collector_gets_what_was_sent() {
 
         let received = server.received();
         let sent = request(&received[0]);
-        assert_eq!(understood(&sent), expected(&batch.profile));
+        assert_eq!(decoded(&sent), expected(&batch.profile));
         let dictionary = sent.dictionary.as_ref().unwrap();
         let builds = dictionary.mapping_table.iter().flat_map(|mapping| {
             let attributes = attributes(dictionary, &mapping.attribute_indices);
@@ -321,7 +321,7 @@ async fn what_a_collector_takes_in_part_is_counted() {
 }
 
 #[tokio::test]
-async fn a_profile_whose_indexes_lie_is_dropped() {
+async fn a_profile_with_invalid_indexes_is_dropped() {
     let server = Server::start(strict_http).await;
     let exporters = start(otlp(&server.url(), OtlpProtocol::Http));
     let mut batch = mixed_batch();

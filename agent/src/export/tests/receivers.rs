@@ -1,4 +1,4 @@
-//! What Pyroscope and Parca get.
+//! Requests to Pyroscope and Parca, and files.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::{
     formats::support::made_processes,
 };
 
-/// A batch whose labels are as bad as labels get.
+/// A batch with hostile labels.
 fn hostile() -> ProfileBatch {
     let mut batch = support::batch("größe \"x\"\n", &pprof());
     let mut labels = (*batch.labels).clone();
@@ -123,7 +123,7 @@ async fn a_folder_gets_what_was_sent() {
 
 #[tokio::test]
 async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
-    // What would be its length says that it is small.
+    // The length at its end says that it is small.
     let noise = support::batch("a", b"not gzip\0\0\0\0");
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(pyroscope(&server.url()));
@@ -140,11 +140,11 @@ async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
     assert_eq!((counts.dropped.rejected, counts.attempts), (2, 2));
     assert_eq!(
         status.last_failure.as_deref(),
-        Some("the response was gRPC status 3: profile too big")
+        Some("the server responded with gRPC status 3: profile too big")
     );
 }
 
-/// A batch with what the model has.
+/// A batch of a profile.
 fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
     let mut bytes = Vec::new();
     encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
@@ -154,7 +154,7 @@ fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
 }
 
 #[tokio::test]
-async fn pyroscope_gets_what_is_too_large_in_parts() {
+async fn pyroscope_gets_large_profiles_in_parts() {
     let mut profile = made_processes("/srv/app/main.py");
     let samples = std::mem::take(&mut profile.samples);
     let (first, last) = (samples[0], samples[samples.len() - 1]);

@@ -1,4 +1,4 @@
-//! The rules are enforced that collectors of the tests have.
+//! The doubles enforce their rules.
 
 use collector_doubles::rules::{Pprof, check, gunzip};
 use prost::Message as _;

@@ -1,4 +1,4 @@
-//! The end, and the start after it.
+//! Shutdown and restart.
 
 use std::{
     env,
@@ -71,7 +71,7 @@ async fn without_a_spool_what_is_left_is_counted() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_is_not_waited_for_when_there_is_a_spool() {
+async fn a_collector_that_is_down_is_not_waited_for_when_there_is_a_spool() {
     let clock = Clock::stop();
     let temporary = tempfile::tempdir().unwrap();
     let address = Server::start(strict_pyroscope).await.address;
@@ -109,10 +109,10 @@ async fn a_spool_is_not_shared() {
     assert!(error.to_string().contains("in use by another"), "{error}");
 }
 
-/// Tells a process of this program that it is the one to be killed, and where its spool is.
+/// Variable of the process that will be killed: the folder of its spool.
 const VICTIM: &str = "AGENT_TEST_EXPORT_VICTIM";
 
-/// The names of the payloads in a folder.
+/// The files of the payloads in a folder.
 fn payloads(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -121,7 +121,7 @@ fn payloads(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Batches without end, to a collector that is away.
+/// Pushes batches without end to a collector that is down.
 async fn be_killed(folder: &Path) -> ! {
     let exporters = start(with_spool(pyroscope("http://127.0.0.1:1"), folder));
     for number in 0.. {
