@@ -16,6 +16,7 @@ mod otlp;
 mod parca;
 mod pyroscope;
 mod queue;
+mod shared_spool;
 mod spool;
 #[cfg(test)]
 mod support;

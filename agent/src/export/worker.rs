@@ -15,12 +15,7 @@
 //! twice if the first response was lost, or if the agent was killed before it removed the payload
 //! from the spool.
 
-use std::{
-    io,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     select,
@@ -35,6 +30,7 @@ use super::{
     destination::{Destination, Receipt},
     failure::{Decision, DeliveryError},
     queue::ExportQueue,
+    shared_spool::SharedSpool,
     spool::{Front, Spool},
 };
 use crate::http_client::{BackOff, Retry};
@@ -47,7 +43,7 @@ pub(super) struct Worker<D> {
     name: String,
     destination: Arc<D>,
     queue: Arc<ExportQueue>,
-    spool: Option<Arc<Mutex<Spool>>>,
+    spool: Option<SharedSpool>,
     retry: Retry,
     /// The oldest payload, if it was not delivered and cannot be spooled.
     unspooled: Option<Payload>,
@@ -66,13 +62,6 @@ struct FailingPayload {
     since: Instant,
 }
 
-/// Length and size of the spool.
-#[derive(Clone, Copy)]
-struct SpoolUsage {
-    payloads: u64,
-    bytes: u64,
-}
-
 impl<D: Destination> Worker<D> {
     pub(super) fn new(
         name: String,
@@ -85,7 +74,7 @@ impl<D: Destination> Worker<D> {
             name,
             destination: Arc::new(destination),
             queue,
-            spool: spool.map(|spool| Arc::new(Mutex::new(spool))),
+            spool: spool.map(SharedSpool::new),
             retry,
             unspooled: None,
         }
@@ -268,14 +257,11 @@ impl<D: Destination> Worker<D> {
             return;
         };
         if in_hand.is_in_spool {
-            lock(spool).release_front();
+            spool.lock().release_front();
             return;
         }
         let payload = in_hand.payload.clone();
-        match self
-            .with_spool(move |spool| spool.push_front(&payload))
-            .await
-        {
+        match spool.run(move |spool| spool.push_front(&payload)).await {
             Ok((usage, Ok(dropped))) => self.queue.finish(|counts| usage.count(counts, dropped)),
             Ok((usage, Err((dropped, _)))) => {
                 self.queue.count(|counts| {
@@ -295,10 +281,13 @@ impl<D: Destination> Worker<D> {
             self.queue.finish(|counts| count(counts, bytes));
             return;
         }
-        let removed = self.with_spool(Spool::remove_front).await;
+        let removed = match &self.spool {
+            Some(spool) => spool.run(Spool::remove_front).await.ok(),
+            None => None,
+        };
         self.queue.count(|counts| {
             count(counts, bytes);
-            if let Ok((usage, ())) = removed {
+            if let Some((usage, ())) = removed {
                 usage.count(counts, 0);
             }
         });
@@ -306,19 +295,16 @@ impl<D: Destination> Worker<D> {
 
     /// Moves the batches that `take` returns from memory to the spool, if there is one.
     async fn spill(&self, take: impl Fn(&ExportQueue) -> Option<ProfileBatch>) {
-        if self.spool.is_none() {
+        let Some(spool) = &self.spool else {
             return;
-        }
+        };
         while let Some(batch) = take(&self.queue) {
             let Some(payload) = self.pack(batch.clone()).await else {
                 continue;
             };
-            match self
-                .with_spool(move |spool| spool.push_back(&payload))
-                .await
-            {
+            match spool.run(move |spool| spool.push_back(&payload)).await {
                 Ok((usage, Ok(dropped))) => {
-                    self.queue.finish(|counts| usage.count(counts, dropped))
+                    self.queue.finish(|counts| usage.count(counts, dropped));
                 }
                 Ok((usage, Err((dropped, _)))) => {
                     self.queue.count(|counts| {
@@ -354,10 +340,10 @@ impl<D: Destination> Worker<D> {
         while !self.queue.is_stopped() {
             let spool = self.spool.as_ref()?;
             // The usual case, without a switch to another thread.
-            if lock(spool).len() == 0 {
+            if spool.lock().len() == 0 {
                 return None;
             }
-            let (usage, front) = self.with_spool(Spool::hold_front).await.ok()?;
+            let (usage, front) = spool.run(Spool::hold_front).await.ok()?;
             match front {
                 Front::Empty => return None,
                 Front::Payload(payload) => return Some(payload),
@@ -376,40 +362,4 @@ impl<D: Destination> Worker<D> {
         }
         None
     }
-
-    /// Runs `work` with the spool on a thread that may block on the disk.
-    async fn with_spool<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Spool) -> T + Send + 'static,
-    ) -> io::Result<(SpoolUsage, T)> {
-        let Some(spool) = self.spool.clone() else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let done = spawn_blocking(move || {
-            let mut spool = lock(&spool);
-            let result = work(&mut spool);
-            (SpoolUsage::new(&spool), result)
-        });
-        done.await.map_err(io::Error::other)
-    }
-}
-
-impl SpoolUsage {
-    fn new(spool: &Spool) -> Self {
-        Self {
-            payloads: spool.len() as u64,
-            bytes: spool.bytes(),
-        }
-    }
-
-    /// Updates the counters, with the payloads dropped for the limit.
-    fn count(self, counts: &mut Counts, dropped: u64) {
-        counts.queued.spool = self.payloads;
-        counts.queued.spool_bytes = self.bytes;
-        counts.dropped.add(DropReason::SpoolFull, dropped);
-    }
-}
-
-fn lock(spool: &Mutex<Spool>) -> std::sync::MutexGuard<'_, Spool> {
-    spool.lock().unwrap_or_else(PoisonError::into_inner)
 }
