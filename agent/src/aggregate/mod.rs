@@ -34,7 +34,7 @@ pub use self::{
 };
 use crate::{
     bpf::record::{NativeStack, Stack},
-    cache::generational::GenerationalCache,
+    cache::GenerationalCache,
     profile::{LeftOut, Process, Profile},
     symbolize::Resolve,
 };
@@ -173,9 +173,9 @@ impl Aggregator {
 
     /// Forgets what was not sent again for long, see [`GenerationalCache`].
     pub fn advance(&mut self) {
-        self.stacks.advance();
-        self.native_stacks.advance();
-        self.threads.advance();
+        self.stacks.rotate();
+        self.native_stacks.rotate();
+        self.threads.rotate();
     }
 
     /// How many stacks are known.

@@ -1,11 +1,13 @@
-//! What is remembered until it has not been heard of for a while.
+//! A cache that evicts what was not inserted again for a whole generation.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, mem};
 
-/// A map of two generations: what was not inserted again in a whole one is forgotten.
+/// A map of two generations: [`rotate`](Self::rotate) evicts what was last inserted in the previous
+/// one.
 ///
-/// It goes with [`Bpf::resend`](crate::bpf::Bpf::resend): what is still needed is
-/// sent in every generation, and what is on its way refers to this one or the one before.
+/// It caches what the BPF programs send once in every generation, see
+/// [`Bpf::resend`](crate::bpf::Bpf::resend): a record refers to the current generation or to the
+/// previous one.
 #[derive(Clone, Debug)]
 pub struct GenerationalCache<K, V> {
     current: HashMap<K, V>,
@@ -22,14 +24,12 @@ impl<K, V> Default for GenerationalCache<K, V> {
 }
 
 impl<K: Eq + Hash, V> GenerationalCache<K, V> {
-    /// Remembers `value` in this generation, and nothing else by this key.
+    /// Inserts into the current generation, and removes an older entry of the key.
     pub fn insert(&mut self, key: K, value: V) {
         self.previous.remove(&key);
         self.current.insert(key, value);
     }
 
-    /// What is remembered.
-    #[must_use]
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -37,7 +37,6 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
         self.current.get(key).or_else(|| self.previous.get(key))
     }
 
-    /// What is remembered, to be changed.
     pub fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -47,18 +46,17 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
             .or_else(|| self.previous.get_mut(key))
     }
 
-    /// Begins a generation; forgets what was last inserted in the one before this.
-    pub fn advance(&mut self) {
+    /// Starts a generation; evicts what was last inserted in the previous one.
+    pub fn rotate(&mut self) {
         self.previous = mem::take(&mut self.current);
     }
 
-    /// How much is remembered.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.current.len() + self.previous.len()
     }
 
-    /// Whether nothing is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -70,18 +68,18 @@ mod tests {
     use super::GenerationalCache;
 
     #[test]
-    fn what_is_not_heard_of_again_is_forgotten() {
-        let mut known = GenerationalCache::default();
-        known.insert("a", 1);
-        known.insert("b", 1);
-        known.advance();
-        assert_eq!(known.get("a"), Some(&1));
-        known.insert("b", 2);
-        assert_eq!((known.get("b"), known.len()), (Some(&2), 2));
-        known.advance();
-        assert_eq!(known.get("a"), None);
-        assert_eq!(known.get("b"), Some(&2));
-        known.advance();
-        assert!(known.is_empty());
+    fn what_is_not_inserted_again_is_evicted() {
+        let mut cache = GenerationalCache::default();
+        cache.insert("a", 1);
+        cache.insert("b", 1);
+        cache.rotate();
+        assert_eq!(cache.get("a"), Some(&1));
+        cache.insert("b", 2);
+        assert_eq!((cache.get("b"), cache.len()), (Some(&2), 2));
+        cache.rotate();
+        assert_eq!(cache.get("a"), None);
+        assert_eq!(cache.get("b"), Some(&2));
+        cache.rotate();
+        assert!(cache.is_empty());
     }
 }

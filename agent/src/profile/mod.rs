@@ -4,6 +4,7 @@
 
 mod code;
 mod interned;
+mod labels;
 mod losses;
 mod unwinding;
 
@@ -21,6 +22,7 @@ pub use self::{
         Code, Executable, ExecutableId, ExecutableKind, NativeFunction, NativeResolved,
         UnsymbolizedReason,
     },
+    labels::SERVICE_NAME_LABEL,
     losses::{LeftOut, Losses, Number, UnnamedLosses, UnwindLosses},
     unwinding::{Reached, Unwinding},
 };

@@ -9,7 +9,7 @@ use agent_common::{
 
 use crate::{
     bpf::record::{CodeRecord, ThreadRecord},
-    cache::generational::GenerationalCache,
+    cache::GenerationalCache,
     profile::{FrameKind as FunctionKind, Function, Resolved},
     python::{line_table::LineTable, text, threading},
 };
@@ -84,7 +84,7 @@ impl PythonSymbolizer {
 
     /// Forgets the code objects that were not sent again for long, see [`GenerationalCache`].
     pub fn advance(&mut self) {
-        self.code_objects.advance();
+        self.code_objects.rotate();
     }
 
     /// How many code objects are known.

@@ -26,7 +26,7 @@ fn folded(profile: &Profile) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The made profile, so much later, of the process with this id.
+/// The example profile, shifted in time, of the process with this ID.
 fn later(by: Duration, pid: u32) -> Profile {
     let mut profile = made_profile("main.py");
     profile.start += by;

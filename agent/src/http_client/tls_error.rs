@@ -1,7 +1,7 @@
-//! A stream that remembers how TLS on it failed.
+//! A stream that records the TLS error on it.
 //!
-//! What speaks HTTP on a stream tells of its errors in its own words, in which the reason is lost:
-//! that of a certificate that the other side refuses comes to nobody otherwise.
+//! The errors of hyper do not contain the TLS error that caused them, such as that the server rejected
+//! the client certificate.
 
 use std::{
     io::{self, IoSlice},
@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The first failure of TLS on a stream, once there is one.
+/// The first TLS error on a stream, once there is one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TlsError(Arc<OnceLock<rustls::Error>>);
 
@@ -21,11 +21,11 @@ impl TlsError {
         self.0.get()
     }
 
-    fn note<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn record<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if let Poll::Ready(Err(error)) = &result {
             let error = error.get_ref();
             if let Some(error) = error.and_then(|error| error.downcast_ref::<rustls::Error>()) {
-                // What comes after the first only follows from it.
+                // Later ones are consequences of the first.
                 let _ = self.0.set(error.clone());
             }
         }
@@ -35,36 +35,36 @@ impl TlsError {
 
 /// The stream.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct TlsErrorRecorder<S> {
     stream: S,
     error: TlsError,
 }
 
-impl<S> Watched<S> {
+impl<S> TlsErrorRecorder<S> {
     pub(super) fn new(stream: S, error: TlsError) -> Self {
         Self { stream, error }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TlsErrorRecorder<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.error.note(result)
+        self.error.record(result)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TlsErrorRecorder<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.error.note(result)
+        self.error.record(result)
     }
 
     fn poll_write_vectored(
@@ -73,7 +73,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.error.note(result)
+        self.error.record(result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -82,11 +82,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.stream).poll_flush(context);
-        self.error.note(result)
+        self.error.record(result)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.error.note(result)
+        self.error.record(result)
     }
 }

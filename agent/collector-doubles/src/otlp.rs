@@ -1,4 +1,4 @@
-//! An OpenTelemetry Collector as strict as its own schema and its rules for dictionaries.
+//! An OpenTelemetry Collector that enforces the schema and the rules of dictionaries.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -18,8 +18,8 @@ use super::{
     server::{Received, Reply, grpc_message, grpc_status, status},
 };
 
-/// The request, of gRPC or HTTP. A value that is empty, as other collectors write it, is none.
-pub(crate) fn request(received: &Received) -> ExportProfilesServiceRequest {
+/// Decodes a request of gRPC or HTTP. Empty values, as other collectors write them, become [`None`].
+pub fn request(received: &Received) -> ExportProfilesServiceRequest {
     let mut request = decoded(received);
     let dictionary = request.dictionary.iter_mut();
     for attribute in dictionary.flat_map(|it| &mut it.attribute_table) {
@@ -28,8 +28,8 @@ pub(crate) fn request(received: &Received) -> ExportProfilesServiceRequest {
     request
 }
 
-/// The same of an agent, in which nothing is that the schema does not know.
-fn known_request(received: &Received) -> ExportProfilesServiceRequest {
+/// Decodes a request of an agent, which must have no unknown fields.
+fn exact_request(received: &Received) -> ExportProfilesServiceRequest {
     let request = decoded(received);
     assert_eq!(request.encode_to_vec(), message(received));
     request
@@ -39,7 +39,7 @@ fn decoded(received: &Received) -> ExportProfilesServiceRequest {
     ExportProfilesServiceRequest::decode(&*message(received)).unwrap()
 }
 
-/// What a request is decoded from.
+/// The encoded request.
 fn message(received: &Received) -> Vec<u8> {
     if received.header("content-type") == "application/grpc" {
         assert_eq!(received.header("grpc-encoding"), "gzip");
@@ -142,25 +142,25 @@ fn check_request(request: &ExportProfilesServiceRequest) -> Result<(), String> {
     check_table::<Link>(&dictionary.link_table, &BTreeSet::new())
 }
 
-/// One that is called by gRPC.
-pub(crate) fn strict_grpc(received: &Received) -> Reply {
+/// Replies of a collector over gRPC.
+pub fn strict_grpc(received: &Received) -> Reply {
     let path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
     if received.path != path {
         return grpc_status(12, "unknown service");
     }
-    match check_request(&known_request(received)) {
+    match check_request(&exact_request(received)) {
         Ok(()) => grpc_message(&ExportProfilesServiceResponse::default().encode_to_vec()),
         Err(error) => grpc_status(3, &error),
     }
 }
 
-/// One that is sent requests of HTTP.
-pub(crate) fn strict_http(received: &Received) -> Reply {
-    http(received, known_request)
+/// Replies of a collector over HTTP.
+pub fn strict_http(received: &Received) -> Reply {
+    http(received, exact_request)
 }
 
-/// The same behind another collector, which writes messages in an order of its own.
-pub(crate) fn strict_behind_another(received: &Received) -> Reply {
+/// Replies of a collector behind another one, which may reorder fields.
+pub fn strict_behind_another(received: &Received) -> Reply {
     http(received, request)
 }
 

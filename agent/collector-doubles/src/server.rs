@@ -1,4 +1,4 @@
-//! A server that does what it is told to.
+//! A server with scripted replies.
 
 use std::{
     collections::VecDeque,
@@ -27,121 +27,116 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// What came.
+/// A request.
 #[derive(Clone, Debug)]
-pub(crate) struct Received {
-    pub(crate) path: String,
-    /// What stands behind the `?`.
-    pub(crate) query: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Received {
+    pub path: String,
+    pub query: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 impl Received {
-    pub(crate) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value.map_or("", |value| value.to_str().unwrap())
     }
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
-    /// An answer, when all was read.
-    Answer(Answer),
-    /// An answer before the body is read, and then an end.
+pub enum Reply {
+    /// A response after the request was read.
+    Full(FullReply),
+    /// A response with this status before the body is read; closes the connection.
     Early(u16),
-    /// Silence.
+    /// No response.
     Hang,
-    /// The end of the connection while the body is read.
-    Cut,
-    /// The end of the connection while the body of the answer is written.
-    CutAnswer,
+    /// Closes the connection while the body is read.
+    Reset,
+    /// Closes the connection while the body of the response is written.
+    TruncatedBody,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) trailers: Vec<(&'static str, String)>,
-    /// Whether the connection ends instead of the body.
-    pub(crate) is_cut: bool,
+pub struct FullReply {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+    pub trailers: Vec<(&'static str, String)>,
+    /// Whether the connection is closed before the end of the body.
+    pub is_truncated: bool,
 }
 
-/// An answer of HTTP.
-pub(crate) fn status(status: u16, body: &str) -> Reply {
-    Reply::Answer(Answer {
+/// An HTTP response.
+pub fn status(status: u16, body: &str) -> Reply {
+    Reply::Full(FullReply {
         status,
         body: body.as_bytes().to_vec(),
-        ..Answer::default()
+        ..FullReply::default()
     })
 }
 
-/// An answer with a header.
-pub(crate) fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
-    Reply::Answer(Answer {
+/// An HTTP response with a header.
+pub fn with_header(status: u16, name: &'static str, value: &str) -> Reply {
+    Reply::Full(FullReply {
         status,
         headers: vec![(name, value.to_owned())],
-        ..Answer::default()
+        ..FullReply::default()
     })
 }
 
-/// An answer of gRPC without a message.
-pub(crate) fn grpc_status(status: u32, message: &str) -> Reply {
-    Reply::Answer(Answer {
+/// A gRPC response without a message.
+pub fn grpc_status(status: u32, message: &str) -> Reply {
+    Reply::Full(FullReply {
         status: 200,
         headers: vec![
             ("grpc-status", status.to_string()),
             ("grpc-message", message.to_owned()),
         ],
-        ..Answer::default()
+        ..FullReply::default()
     })
 }
 
-/// An answer of gRPC with a message.
-pub(crate) fn grpc_message(message: &[u8]) -> Reply {
+/// A gRPC response with a message.
+pub fn grpc_message(message: &[u8]) -> Reply {
     let mut body = vec![0];
     body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     body.extend(message);
-    Reply::Answer(Answer {
+    Reply::Full(FullReply {
         status: 200,
         headers: vec![("content-type", "application/grpc".to_owned())],
         body,
         trailers: vec![("grpc-status", "0".to_owned())],
-        is_cut: false,
+        is_truncated: false,
     })
 }
 
-/// What a strict receiver says of a request.
-pub(crate) type Check = fn(&Received) -> Reply;
+/// Checks a request and makes the reply.
+pub type Check = fn(&Received) -> Reply;
 
-/// A server; gone when it is dropped.
-pub(crate) struct Server {
-    /// Where it is, unless it is at a path.
-    pub(crate) address: SocketAddr,
+/// A server; stopped when it is dropped.
+pub struct Server {
+    /// Its address, unless it is a Unix socket.
+    pub address: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
 
 struct State {
     check: Check,
-    /// What is answered before it is checked anything.
+    /// Replies to the next requests, which are not checked.
     script: Mutex<VecDeque<Reply>>,
     received: Mutex<Vec<Received>>,
     connections: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Server {
-    pub(crate) async fn start(check: Check) -> Self {
+    pub async fn start(check: Check) -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap(), check, None).await
     }
 
-    pub(crate) async fn start_at(
-        address: SocketAddr,
-        check: Check,
-        tls: Option<TlsAcceptor>,
-    ) -> Self {
+    pub async fn start_at(address: SocketAddr, check: Check, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let state = State::new(check);
         Self {
@@ -151,15 +146,15 @@ impl Server {
         }
     }
 
-    /// One that speaks HTTP/2 at a path.
-    pub(crate) fn start_at_path(path: &Path, check: Check) -> Self {
+    /// Starts a server of HTTP/2 on a Unix socket.
+    pub fn start_at_path(path: &Path, check: Check) -> Self {
         let listener = UnixListener::bind(path).unwrap();
         let state = State::new(check);
         let served = Arc::clone(&state);
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let task = tokio::spawn(speak(stream, Arc::clone(&served), true));
+                let task = tokio::spawn(serve_http(stream, Arc::clone(&served), true));
                 served.connections.lock().unwrap().push(task);
             }
         });
@@ -170,27 +165,27 @@ impl Server {
         }
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What is answered next, whatever comes.
-    pub(crate) fn say(&self, reply: Reply) {
+    /// Adds a reply to the next request that has none, whatever it is.
+    pub fn enqueue_reply(&self, reply: Reply) {
         self.state.script.lock().unwrap().push_back(reply);
     }
 
-    /// All that came whole, in its order.
-    pub(crate) fn received(&self) -> Vec<Received> {
+    /// The requests with a successful response, in order.
+    pub fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap().clone()
     }
 
-    /// How many connections there were.
-    pub(crate) fn connections(&self) -> usize {
+    /// Number of connections accepted.
+    pub fn connections(&self) -> usize {
         self.state.connections.lock().unwrap().len()
     }
 
-    /// Ends all connections.
-    pub(crate) fn disconnect(&self) {
+    /// Closes all connections.
+    pub fn disconnect(&self) {
         for connection in &*self.state.connections.lock().unwrap() {
             connection.abort();
         }
@@ -228,20 +223,20 @@ async fn serve(stream: TcpStream, state: Arc<State>, tls: Option<TlsAcceptor>) {
     let Some(tls) = tls else {
         let mut first = [0; 3];
         let _ = stream.peek(&mut first).await;
-        return speak(stream, state, first == *b"PRI").await;
+        return serve_http(stream, state, first == *b"PRI").await;
     };
     if let Ok(stream) = tls.accept(stream).await {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        speak(stream, state, is_http2).await;
+        serve_http(stream, state, is_http2).await;
     }
 }
 
-async fn speak<S>(stream: S, state: Arc<State>, is_http2: bool)
+async fn serve_http<S>(stream: S, state: Arc<State>, is_http2: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = TokioIo::new(stream);
-    let service = service_fn(move |request| answer(request, Arc::clone(&state)));
+    let service = service_fn(move |request| respond(request, Arc::clone(&state)));
     let _ = if is_http2 {
         http2::Builder::new(TokioExecutor::new())
             .serve_connection(stream, service)
@@ -253,18 +248,18 @@ where
     };
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     state: Arc<State>,
-) -> Result<Response<AnswerBody>, io::Error> {
+) -> Result<Response<ReplyBody>, io::Error> {
     let scripted = state.script.lock().unwrap().pop_front();
     match scripted {
         Some(Reply::Hang) => return std::future::pending().await,
-        Some(Reply::Cut) => return Err(io::ErrorKind::ConnectionReset.into()),
+        Some(Reply::Reset) => return Err(io::ErrorKind::ConnectionReset.into()),
         Some(Reply::Early(status)) => {
-            let mut response = response(Answer {
+            let mut response = response(FullReply {
                 status,
-                ..Answer::default()
+                ..FullReply::default()
             });
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert("connection", close);
@@ -282,26 +277,23 @@ async fn answer(
     };
     let reply = scripted.unwrap_or_else(|| (state.check)(&received));
     match reply {
-        Reply::Answer(answer) => {
-            let is_grpc_failure = answer
-                .headers
-                .iter()
-                .any(|(name, _)| *name == "grpc-status");
-            if answer.status == 200 && !is_grpc_failure {
+        Reply::Full(reply) => {
+            let is_grpc_failure = reply.headers.iter().any(|(name, _)| *name == "grpc-status");
+            if reply.status == 200 && !is_grpc_failure {
                 state.received.lock().unwrap().push(received);
             }
-            Ok(response(answer))
+            Ok(response(reply))
         }
-        _ => Ok(response(Answer {
+        _ => Ok(response(FullReply {
             status: 200,
             body: vec![b'x'; 100],
-            is_cut: true,
-            ..Answer::default()
+            is_truncated: true,
+            ..FullReply::default()
         })),
     }
 }
 
-fn response(answer: Answer) -> Response<AnswerBody> {
+fn response(reply: FullReply) -> Response<ReplyBody> {
     let map = |pairs: &[(&'static str, String)]| {
         let pairs = pairs.iter();
         let pairs = pairs.map(|(name, value)| {
@@ -313,31 +305,31 @@ fn response(answer: Answer) -> Response<AnswerBody> {
         pairs.collect::<HeaderMap>()
     };
     let mut frames = VecDeque::new();
-    if !answer.body.is_empty() {
-        frames.push_back(Frame::data(Bytes::from(answer.body)));
+    if !reply.body.is_empty() {
+        frames.push_back(Frame::data(Bytes::from(reply.body)));
     }
-    if !answer.trailers.is_empty() {
-        frames.push_back(Frame::trailers(map(&answer.trailers)));
+    if !reply.trailers.is_empty() {
+        frames.push_back(Frame::trailers(map(&reply.trailers)));
     }
-    let is_cut = answer.is_cut;
-    let mut response = Response::new(AnswerBody {
+    let is_truncated = reply.is_truncated;
+    let mut response = Response::new(ReplyBody {
         frames,
-        is_cut,
-        is_sent: false,
+        is_truncated,
+        is_flushed: false,
     });
-    *response.status_mut() = answer.status.try_into().unwrap();
-    *response.headers_mut() = map(&answer.headers);
+    *response.status_mut() = reply.status.try_into().unwrap();
+    *response.headers_mut() = map(&reply.headers);
     response
 }
 
-struct AnswerBody {
+struct ReplyBody {
     frames: VecDeque<Frame<Bytes>>,
-    is_cut: bool,
-    /// Whether all that comes before the cut is on its way.
-    is_sent: bool,
+    is_truncated: bool,
+    /// Whether everything before the truncation is flushed.
+    is_flushed: bool,
 }
 
-impl Body for AnswerBody {
+impl Body for ReplyBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -346,14 +338,14 @@ impl Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let frame = self.frames.pop_front();
-        if frame.is_none() && self.is_cut && !self.is_sent {
-            // A connection is flushed when there is nothing to do.
-            self.is_sent = true;
+        if frame.is_none() && self.is_truncated && !self.is_flushed {
+            // hyper flushes a connection when the body is pending.
+            self.is_flushed = true;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         Poll::Ready(match frame {
-            None if self.is_cut => Some(Err(io::ErrorKind::ConnectionReset.into())),
+            None if self.is_truncated => Some(Err(io::ErrorKind::ConnectionReset.into())),
             frame => frame.map(Ok),
         })
     }

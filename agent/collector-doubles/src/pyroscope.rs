@@ -1,4 +1,4 @@
-//! A Pyroscope as strict as it is, or stricter.
+//! Pyroscope.
 
 use prost::Message as _;
 
@@ -9,37 +9,37 @@ use super::{
 
 /// `push.v1.PushRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PushRequest {
+pub struct PushRequest {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) series: Vec<RawProfileSeries>,
+    pub series: Vec<RawProfileSeries>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RawProfileSeries {
+pub struct RawProfileSeries {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) labels: Vec<LabelPair>,
+    pub labels: Vec<LabelPair>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) samples: Vec<RawSample>,
+    pub samples: Vec<RawSample>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct LabelPair {
+pub struct LabelPair {
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
     #[prost(string, tag = "2")]
-    pub(crate) value: String,
+    pub value: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct RawSample {
+pub struct RawSample {
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) raw_profile: Vec<u8>,
+    pub raw_profile: Vec<u8>,
     #[prost(string, tag = "2")]
-    pub(crate) id: String,
+    pub id: String,
 }
 
-/// Labels as the rules have them.
-pub(crate) fn pairs(labels: &[LabelPair]) -> impl Iterator<Item = (&str, &str)> {
+/// Labels as pairs.
+pub fn pairs(labels: &[LabelPair]) -> impl Iterator<Item = (&str, &str)> {
     labels.iter().map(|label| (&*label.name, &*label.value))
 }
 
@@ -64,16 +64,16 @@ fn check_push(received: &Received) -> Result<(), String> {
     Ok(())
 }
 
-/// A Pyroscope.
-pub(crate) fn strict_pyroscope(received: &Received) -> Reply {
+/// Replies of Pyroscope.
+pub fn strict_pyroscope(received: &Received) -> Reply {
     match check_push(received) {
         Ok(()) => status(200, ""),
         Err(error) => status(400, &error),
     }
 }
 
-/// The services that a Pyroscope was sent profiles of, in their order.
-pub(crate) fn services(received: &[Received]) -> Vec<String> {
+/// The services in requests to Pyroscope, in order.
+pub fn services(received: &[Received]) -> Vec<String> {
     let requests = received
         .iter()
         .map(|one| PushRequest::decode(one.body.clone()).unwrap());

@@ -1,4 +1,4 @@
-//! A Parca as strict as it is, or stricter.
+//! Parca.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -10,27 +10,27 @@ use super::{
 };
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct WriteRawRequest {
+pub struct WriteRawRequest {
     #[prost(string, tag = "1")]
-    pub(crate) tenant: String,
+    pub tenant: String,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) series: Vec<ParcaSeries>,
+    pub series: Vec<ParcaSeries>,
     #[prost(bool, tag = "3")]
-    pub(crate) normalized: bool,
+    pub normalized: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ParcaSeries {
+pub struct ParcaSeries {
     #[prost(message, optional, tag = "1")]
-    pub(crate) labels: Option<LabelSet>,
+    pub labels: Option<LabelSet>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) samples: Vec<RawSample>,
+    pub samples: Vec<RawSample>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct LabelSet {
+pub struct LabelSet {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) labels: Vec<LabelPair>,
+    pub labels: Vec<LabelPair>,
 }
 
 fn check_write_raw(received: &Received) -> Result<(), String> {
@@ -60,16 +60,16 @@ fn check_write_raw(received: &Received) -> Result<(), String> {
     }
 }
 
-/// The request in a call.
-pub(crate) fn write_raw(framed: &Bytes) -> WriteRawRequest {
+/// Decodes the request of a call.
+pub fn write_raw(framed: &Bytes) -> WriteRawRequest {
     assert_eq!(framed[0], 0);
     let length = u32::from_be_bytes(framed[1..5].try_into().unwrap());
     assert_eq!(length as usize, framed.len() - 5);
     WriteRawRequest::decode(framed.slice(5..)).unwrap()
 }
 
-/// A Parca.
-pub(crate) fn strict_parca(received: &Received) -> Reply {
+/// Replies of Parca.
+pub fn strict_parca(received: &Received) -> Reply {
     match check_write_raw(received) {
         Ok(()) => grpc_message(&[]),
         Err(error) => grpc_status(3, &error),

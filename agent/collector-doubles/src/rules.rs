@@ -1,7 +1,7 @@
-//! What Pyroscope and Parca refuse, whatever of it they call it.
+//! What Pyroscope and Parca reject.
 //!
-//! The limits are Pyroscope's defaults, and that names are letters, digits and `_` is what both ask
-//! of labels and Parca of sample types; that ids are 1, 2, 3 … is Parca's.
+//! The limits are Pyroscope's defaults. Both require names of labels, and Parca also sample types, to
+//! be letters, digits and `_`. Parca requires IDs to be 1, 2, 3 ….
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,112 +11,112 @@ use std::{
 use flate2::read::GzDecoder;
 use prost::Message as _;
 
-/// Of a pprof what has rules.
+/// The fields of a pprof that have rules.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Pprof {
+pub struct Pprof {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) sample_type: Vec<ValueType>,
+    pub sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) sample: Vec<Sample>,
+    pub sample: Vec<Sample>,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) mapping: Vec<Mapping>,
+    pub mapping: Vec<Mapping>,
     #[prost(message, repeated, tag = "4")]
-    pub(crate) location: Vec<Location>,
+    pub location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
-    pub(crate) function: Vec<Function>,
+    pub function: Vec<Function>,
     #[prost(string, repeated, tag = "6")]
-    pub(crate) string_table: Vec<String>,
+    pub string_table: Vec<String>,
     #[prost(int64, tag = "9")]
-    pub(crate) time_nanos: i64,
+    pub time_nanos: i64,
     #[prost(message, optional, tag = "11")]
-    pub(crate) period_type: Option<ValueType>,
+    pub period_type: Option<ValueType>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct ValueType {
+pub struct ValueType {
     #[prost(int64, tag = "1")]
-    pub(crate) r#type: i64,
+    pub r#type: i64,
     #[prost(int64, tag = "2")]
-    pub(crate) unit: i64,
+    pub unit: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Sample {
+pub struct Sample {
     #[prost(uint64, repeated, tag = "1")]
-    pub(crate) location_id: Vec<u64>,
+    pub location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
-    pub(crate) value: Vec<i64>,
+    pub value: Vec<i64>,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) label: Vec<Label>,
+    pub label: Vec<Label>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct Label {
+pub struct Label {
     #[prost(int64, tag = "1")]
-    pub(crate) key: i64,
+    pub key: i64,
     #[prost(int64, tag = "2")]
-    pub(crate) str: i64,
+    pub str: i64,
     #[prost(int64, tag = "3")]
-    pub(crate) num: i64,
+    pub num: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
+    pub id: u64,
     #[prost(int64, tag = "5")]
-    pub(crate) filename: i64,
+    pub filename: i64,
     #[prost(int64, tag = "6")]
-    pub(crate) build_id: i64,
+    pub build_id: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Location {
+pub struct Location {
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
+    pub id: u64,
     #[prost(uint64, tag = "2")]
-    pub(crate) mapping_id: u64,
+    pub mapping_id: u64,
     #[prost(message, repeated, tag = "4")]
-    pub(crate) line: Vec<Line>,
+    pub line: Vec<Line>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct Line {
+pub struct Line {
     #[prost(uint64, tag = "1")]
-    pub(crate) function_id: u64,
+    pub function_id: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(crate) struct Function {
+pub struct Function {
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
+    pub id: u64,
     #[prost(int64, tag = "2")]
-    pub(crate) name: i64,
+    pub name: i64,
     #[prost(int64, tag = "4")]
-    pub(crate) filename: i64,
+    pub filename: i64,
 }
 
-/// What is in a gzip.
-pub(crate) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
+/// Decompresses gzip.
+pub fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut plain = Vec::new();
     let read = GzDecoder::new(bytes).read_to_end(&mut plain);
     read.map_err(|error| error.to_string())?;
     Ok(plain)
 }
 
-/// What both collectors say of a profile.
-pub(crate) fn check_pprof(raw: &[u8]) -> Result<(), String> {
+/// Checks an encoded profile.
+pub fn check_pprof(raw: &[u8]) -> Result<(), String> {
     let bytes = gunzip(raw)?;
     if bytes.len() > 4 << 20 {
         return Err("profile too big".to_owned());
     }
-    // That texts are UTF-8 is checked by who decodes them.
+    // Decoding checks that texts are UTF-8.
     let profile = Pprof::decode(&*bytes).map_err(|error| error.to_string())?;
     check(&profile)
 }
 
-/// The same of one that is decoded.
-pub(crate) fn check(profile: &Pprof) -> Result<(), String> {
+/// Checks a decoded profile.
+pub fn check(profile: &Pprof) -> Result<(), String> {
     let text = |index: i64| {
         let index = usize::try_from(index).ok();
         let text = index.and_then(|index| profile.string_table.get(index));
@@ -211,8 +211,8 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// What both collectors say of labels.
-pub(crate) fn check_labels<'a>(
+/// Checks the labels of a series.
+pub fn check_labels<'a>(
     labels: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), String> {
     let mut seen = BTreeMap::new();
