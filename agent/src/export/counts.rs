@@ -146,7 +146,7 @@ impl Failures {
             ("unreachable", unreachable),
             ("tls", tls),
             ("timed_out", timed_out),
-            ("cut", connection_closed),
+            ("connection_closed", connection_closed),
             ("server_error", server_error),
             ("unavailable", unavailable),
             ("throttled", throttled),

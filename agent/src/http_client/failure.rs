@@ -162,7 +162,7 @@ impl HttpErrorKind {
             Self::Unreachable => "unreachable",
             Self::Tls => "tls",
             Self::TimedOut => "timed_out",
-            Self::ConnectionClosed => "cut",
+            Self::ConnectionClosed => "connection_closed",
             Self::ServerError => "server_error",
             Self::Unavailable => "unavailable",
             Self::Throttled => "throttled",

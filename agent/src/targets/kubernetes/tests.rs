@@ -266,7 +266,7 @@ async fn what_is_no_list_costs_its_names() {
     let mut asked = Asked::api_server("good").await;
     asked.server.enqueue_reply(status(200, "<html>"));
     assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("cut", 1)].into());
+    assert_eq!(asked.failures(), [("connection_closed", 1)].into());
     assert_eq!(asked.ask_until_listed().await.count(), 2);
 }
 
