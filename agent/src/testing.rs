@@ -21,7 +21,7 @@ pub mod config {
 
 /// Formats of profiles.
 pub mod formats {
-    pub use crate::formats::{Format, Options, encode};
+    pub use crate::formats::{Format, Options, encode, pprof_schema};
 }
 
 /// Connections.

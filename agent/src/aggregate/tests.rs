@@ -1,4 +1,3 @@
-use crate::symbolize::{Resolve, unknown};
 use std::time::{Duration, SystemTime};
 
 use agent_common::record::{
@@ -8,10 +7,8 @@ use agent_common::record::{
 use super::{About, Aggregator, Filter, ThreadFilter};
 use crate::{
     bpf::record::{Gap, Stack},
-    profile::{
-        FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved,
-        UnsymbolizedReason,
-    },
+    profile::{FrameKind, Function, LeftOut, Losses, Process, Profile, UnsymbolizedReason},
+    symbolize::{NativeResolved, Resolve, Resolved, unknown},
 };
 
 fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {

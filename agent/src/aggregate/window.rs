@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Key;
+use super::key::Key;
 
 /// Most different samples of a window, of which each takes about 70 bytes.
 const MAX_KEYS: usize = 1 << 18;

@@ -6,7 +6,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use super::batch::{ProfileBatch, SERVICE_NAME};
-use crate::formats::support::made_profile;
+use crate::profile::fixtures::made_profile;
 
 /// A report of a service.
 pub(super) fn report(service: &str, pprof: &[u8]) -> ProfileBatch {

@@ -12,7 +12,7 @@ use std::{
     io::{self, Write},
 };
 
-use super::{Options, frames};
+use super::{frames, options::Options};
 use crate::profile::Profile;
 
 /// What stands for a stack without frames.
@@ -88,8 +88,11 @@ pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) ->
 mod tests {
     use super::*;
     use crate::{
-        formats::support::{assert_golden, made_processes, made_profile},
-        profile::Sample,
+        formats::golden::assert_golden,
+        profile::{
+            Sample,
+            fixtures::{made_processes, made_profile},
+        },
     };
 
     fn folded(profile: &Profile, threads: bool) -> String {

@@ -1,7 +1,5 @@
 //! What a profile lacks.
 
-use super::UnsymbolizedReason;
-
 /// What was lost or could not be told, in samples unless stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -151,6 +149,25 @@ impl UnnamedLosses {
     pub fn total(self) -> u64 {
         total(self, &Self::ALL)
     }
+}
+
+/// Why the function of a native or a kernel frame could not be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnsymbolizedReason {
+    /// Its file has no symbols.
+    NoSymbols,
+    /// There are symbols, but none that the address is in.
+    NoSymbol,
+    /// Its file, or the symbols in it, could not be read.
+    Unreadable,
+    /// It was made at run time, by a compiler that wrote no map of it.
+    NoMap,
+    /// It was made at run time, and the compiler's map does not tell of it.
+    NotInMap,
+    /// The kernel hides where its functions are.
+    KptrRestricted,
+    /// The kernel does not tell its functions at all.
+    KallsymsUnreadable,
 }
 
 /// Samples that a filter left out: they are not in the profile, and no loss.

@@ -1,6 +1,6 @@
 //! How far native walks came.
 
-use super::{ExecutableId, ProcessIndex};
+use super::indices::{ExecutableId, ProcessIndex};
 
 /// How far the native walks of a process's samples came. Samples that were not walked, as those of
 /// the kernel's own threads, are not counted.

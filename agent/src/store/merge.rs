@@ -17,10 +17,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::profile::{
-    Code, Executable, ExecutableId, Function, FunctionId, Interned, LeftOut, Line, Location,
-    LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
-    ThreadIndex, index,
+use crate::{
+    aggregate::{Interned, index},
+    profile::{
+        Code, Executable, ExecutableId, Function, FunctionId, LeftOut, Line, Location, LocationId,
+        Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread, ThreadIndex,
+    },
 };
 
 /// Roughly how much memory what is merged may take, in bytes.

@@ -3,7 +3,8 @@ use std::{fs, os::unix::fs::symlink, time::Duration};
 use tempfile::TempDir;
 
 use super::*;
-use crate::formats::{Format, Options, encode, support::made_profile};
+use crate::formats::{Format, Options, encode};
+use crate::profile::fixtures::made_profile;
 
 const START: u64 = 1_795_274_400;
 

@@ -6,16 +6,20 @@
 //!
 //! Invariant: what is not known is data, with the reason for it, so that it can be counted.
 
-mod frames;
+mod frame_symbolizer;
 pub mod kernel;
 mod name;
 pub mod native;
+mod native_symbolizer;
 pub mod perf_map;
 mod python;
-mod resolve;
+mod symbolized;
 
+#[cfg(test)]
+pub use self::symbolized::{NativeFunction, unknown};
 pub use self::{
-    frames::{FrameSymbolizer, NativeSymbolizer},
+    frame_symbolizer::FrameSymbolizer,
+    native_symbolizer::NativeSymbolizer,
     python::PythonSymbolizer,
-    resolve::{Resolve, unknown},
+    symbolized::{NativeResolved, Resolve, Resolved},
 };

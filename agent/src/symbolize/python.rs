@@ -7,10 +7,11 @@ use agent_common::{
     record::{Frame, FrameKind},
 };
 
+use super::symbolized::Resolved;
 use crate::{
     bpf::record::{CodeRecord, ThreadRecord},
     cache::generational::GenerationalCache,
-    profile::{FrameKind as FunctionKind, Function, Resolved},
+    profile::{FrameKind as FunctionKind, Function},
     python::{line_table::LineTable, text, threading},
 };
 

@@ -48,7 +48,7 @@ impl Measured {
 mod tests {
     use super::Measured;
     use crate::{
-        formats::support::made_profile,
+        profile::fixtures::made_profile,
         profile::{ExecutableId, ProcessIndex, Reached, Unwinding},
     };
 

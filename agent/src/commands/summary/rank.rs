@@ -124,7 +124,7 @@ pub(crate) fn busiest_processes(profile: &Profile) -> Vec<(ProcessIndex, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::support::{made_processes, made_profile};
+    use crate::profile::fixtures::{made_processes, made_profile};
 
     #[test]
     fn recursion_counts_once_in_a_stack() {

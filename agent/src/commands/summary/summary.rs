@@ -286,7 +286,7 @@ fn seconds(samples: u64, period: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::{
-        formats::support::{made_processes, made_profile},
+        profile::fixtures::{made_processes, made_profile},
         profile::{LeftOut, Losses, Sample, StackId, Thread, ThreadIndex},
     };
 

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     collectors,
-    formats::{Format, Options, encode, support::made_profile},
+    formats::{Format, Options, encode},
+    profile::fixtures::made_profile,
 };
 
 /// A clock that stands still: without it, the runtime would take the time that a socket needs for

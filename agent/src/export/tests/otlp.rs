@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     export::{OtlpConfig, OtlpProtocol},
-    formats::support::made_processes,
+    profile::fixtures::made_processes,
     profile::{Code, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
     text::printable,
 };

@@ -20,7 +20,7 @@ use crate::{
         Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,
         pyroscope::Pyroscope,
     },
-    formats::support::made_processes,
+    profile::fixtures::made_processes,
 };
 
 /// A report whose labels are as bad as labels get.

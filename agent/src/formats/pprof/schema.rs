@@ -6,82 +6,82 @@
 
 /// The file.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Profile {
+pub struct Profile {
     /// What each value of a sample is.
     #[prost(message, repeated, tag = "1")]
-    pub(crate) sample_type: Vec<ValueType>,
+    pub sample_type: Vec<ValueType>,
     /// The samples.
     #[prost(message, repeated, tag = "2")]
-    pub(crate) sample: Vec<Sample>,
+    pub sample: Vec<Sample>,
     /// Where in the address space what is mapped; the executable comes first.
     #[prost(message, repeated, tag = "3")]
-    pub(crate) mapping: Vec<Mapping>,
+    pub mapping: Vec<Mapping>,
     /// Places in functions.
     #[prost(message, repeated, tag = "4")]
-    pub(crate) location: Vec<Location>,
+    pub location: Vec<Location>,
     /// Functions.
     #[prost(message, repeated, tag = "5")]
-    pub(crate) function: Vec<Function>,
+    pub function: Vec<Function>,
     /// Every text once.
     #[prost(string, repeated, tag = "6")]
-    pub(crate) string_table: Vec<String>,
+    pub string_table: Vec<String>,
     /// When sampling began, in nanoseconds since 1970.
     #[prost(int64, tag = "9")]
-    pub(crate) time_nanos: i64,
+    pub time_nanos: i64,
     /// For how long samples were taken.
     #[prost(int64, tag = "10")]
-    pub(crate) duration_nanos: i64,
+    pub duration_nanos: i64,
     /// What passes between two samples.
     #[prost(message, optional, tag = "11")]
-    pub(crate) period_type: Option<ValueType>,
+    pub period_type: Option<ValueType>,
     /// How much of it passes.
     #[prost(int64, tag = "12")]
-    pub(crate) period: i64,
+    pub period: i64,
     /// Remarks for people.
     #[prost(int64, repeated, tag = "13")]
-    pub(crate) comment: Vec<i64>,
+    pub comment: Vec<i64>,
     /// The sample type to show first.
     #[prost(int64, tag = "14")]
-    pub(crate) default_sample_type: i64,
+    pub default_sample_type: i64,
 }
 
 /// What a number is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct ValueType {
+pub struct ValueType {
     /// Its name, such as `cpu`.
     #[prost(int64, tag = "1")]
-    pub(crate) r#type: i64,
+    pub r#type: i64,
     /// Its unit, such as `nanoseconds`.
     #[prost(int64, tag = "2")]
-    pub(crate) unit: i64,
+    pub unit: i64,
 }
 
 /// A stack and what was counted at it.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// The stack, leaf first.
     #[prost(uint64, repeated, tag = "1")]
-    pub(crate) location_id: Vec<u64>,
+    pub location_id: Vec<u64>,
     /// One value for each sample type.
     #[prost(int64, repeated, tag = "2")]
-    pub(crate) value: Vec<i64>,
+    pub value: Vec<i64>,
     /// What else is known; no key twice.
     #[prost(message, repeated, tag = "3")]
-    pub(crate) label: Vec<Label>,
+    pub label: Vec<Label>,
 }
 
 /// A key with either a text or a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Label {
+pub struct Label {
     /// The key.
     #[prost(int64, tag = "1")]
-    pub(crate) key: i64,
+    pub key: i64,
     /// The text.
     #[prost(int64, tag = "2")]
-    pub(crate) str: i64,
+    pub str: i64,
     /// The number.
     #[prost(int64, tag = "3")]
-    pub(crate) num: i64,
+    pub num: i64,
 }
 
 /// A file, or what stands for one, in the address space.
@@ -90,83 +90,83 @@ pub(crate) struct Label {
     reason = "the format has one for each thing that can be known"
 )]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     /// Its id.
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
+    pub id: u64,
     /// First address.
     #[prost(uint64, tag = "2")]
-    pub(crate) memory_start: u64,
+    pub memory_start: u64,
     /// First address after it.
     #[prost(uint64, tag = "3")]
-    pub(crate) memory_limit: u64,
+    pub memory_limit: u64,
     /// Offset of the first address in the file.
     #[prost(uint64, tag = "4")]
-    pub(crate) file_offset: u64,
+    pub file_offset: u64,
     /// The file's path.
     #[prost(int64, tag = "5")]
-    pub(crate) filename: i64,
+    pub filename: i64,
     /// What identifies the file's content.
     #[prost(int64, tag = "6")]
-    pub(crate) build_id: i64,
+    pub build_id: i64,
     /// Whether its locations have functions already.
     #[prost(bool, tag = "7")]
-    pub(crate) has_functions: bool,
+    pub has_functions: bool,
     /// Whether its functions have files already.
     #[prost(bool, tag = "8")]
-    pub(crate) has_filenames: bool,
+    pub has_filenames: bool,
     /// Whether its locations have lines already.
     #[prost(bool, tag = "9")]
-    pub(crate) has_line_numbers: bool,
+    pub has_line_numbers: bool,
     /// Whether its locations have functions that were inlined.
     #[prost(bool, tag = "10")]
-    pub(crate) has_inline_frames: bool,
+    pub has_inline_frames: bool,
 }
 
 /// A place in a function.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Location {
+pub struct Location {
     /// Its id.
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
+    pub id: u64,
     /// What it lies in.
     #[prost(uint64, tag = "2")]
-    pub(crate) mapping_id: u64,
+    pub mapping_id: u64,
     /// Its address, zero for code that has none.
     #[prost(uint64, tag = "3")]
-    pub(crate) address: u64,
+    pub address: u64,
     /// Its line; more than one where functions were inlined.
     #[prost(message, repeated, tag = "4")]
-    pub(crate) line: Vec<Line>,
+    pub line: Vec<Line>,
 }
 
 /// A line of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Line {
+pub struct Line {
     /// The function.
     #[prost(uint64, tag = "1")]
-    pub(crate) function_id: u64,
+    pub function_id: u64,
     /// The line, zero when there is none.
     #[prost(int64, tag = "2")]
-    pub(crate) line: i64,
+    pub line: i64,
 }
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Function {
+pub struct Function {
     /// Its id.
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
+    pub id: u64,
     /// Its name for people.
     #[prost(int64, tag = "2")]
-    pub(crate) name: i64,
+    pub name: i64,
     /// Its name for linkers, such as a mangled one.
     #[prost(int64, tag = "3")]
-    pub(crate) system_name: i64,
+    pub system_name: i64,
     /// The source file.
     #[prost(int64, tag = "4")]
-    pub(crate) filename: i64,
+    pub filename: i64,
     /// The first line, zero when it is not known.
     #[prost(int64, tag = "5")]
-    pub(crate) start_line: i64,
+    pub start_line: i64,
 }

@@ -18,8 +18,8 @@ use inferno::flamegraph::{
 
 use self::origin::Origin;
 use super::{
-    Options,
     folded::{Frames, NO_FRAMES},
+    options::Options,
 };
 use crate::profile::Profile;
 use crate::text::printable;
@@ -136,7 +136,10 @@ const fn grey(level: u8) -> Color {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::support::{assert_golden, made_processes, made_profile};
+    use crate::{
+        formats::golden::assert_golden,
+        profile::fixtures::{made_processes, made_profile},
+    };
 
     fn svg(profile: &Profile, threads: bool) -> String {
         let mut bytes = Vec::new();

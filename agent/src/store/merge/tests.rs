@@ -1,7 +1,7 @@
 use super::*;
-use crate::formats::{
-    Format, Options, encode,
-    support::{made_processes, made_profile},
+use crate::{
+    formats::{Format, Options, encode},
+    profile::fixtures::{made_processes, made_profile},
 };
 
 const SECOND: Duration = Duration::from_secs(1);

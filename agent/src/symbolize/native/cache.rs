@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::{Found, Symbols};
+use super::{lookup::Found, symbols::Symbols};
 
 /// The symbols of the files that were asked for last.
 #[derive(Debug)]

@@ -4,9 +4,11 @@
 //! as many functions as the limits say; of functions at the same address always the same one is
 //! found, in whatever order the file has them.
 
-use crate::binaries::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable};
-
-use super::{Reason, name};
+use super::lookup::Reason;
+use crate::{
+    binaries::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable},
+    symbolize::name,
+};
 
 /// Most functions before an address that are looked at for one that reaches up to it: functions
 /// written in assembler lie inside others.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{LABEL, PROCESS, PROCESSES};
 use crate::{
-    formats::losses,
+    formats::{
+        losses,
+        pprof::names::{LABEL, PROCESS, PROCESSES},
+    },
     profile::{LeftOut, Losses, Process},
 };
 

@@ -9,15 +9,22 @@ use std::{
 use prost::Message;
 
 use super::{
-    super::{PROCESS_ID, PROCESS_NAME, THREAD_ID, THREAD_NAME, schema, wire::Fields},
-    Outline, ReadError, check_total,
     comments::Comments,
-    malformed, tag,
+    error::{ReadError, malformed},
+    outline::{Outline, check_total, tag},
 };
-use crate::profile::{
-    Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
-    Interned, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId,
-    Thread, ThreadIndex, index,
+use crate::{
+    aggregate::{Interned, index},
+    formats::pprof::{
+        names::{PROCESS_ID, PROCESS_NAME, THREAD_ID, THREAD_NAME},
+        schema,
+        wire::Fields,
+    },
+    profile::{
+        Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
+        Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
+        ThreadIndex,
+    },
 };
 
 /// Most bytes of a message in a table: the longest is a sample with a deep stack.

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use gimli::{AttributeValue, Dwarf, Range, UnitOffset, constants as dw};
 
 use super::{
-    Error, Work,
+    budget::Work,
     bytes::Bytes,
+    error::Error,
     unit::{Place, Unit},
 };
 

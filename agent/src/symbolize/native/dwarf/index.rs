@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use gimli::{DebugInfoOffset, Dwarf, Reader as _, Section as _, UnitType};
 
-use super::{Error, Work, bytes::Bytes, sections::Opened, unit::Unit};
+use super::{budget::Work, bytes::Bytes, error::Error, sections::Opened, unit::Unit};
 
 /// Most units.
 const MAX_UNITS: usize = 1 << 20;

@@ -8,8 +8,9 @@ use std::{collections::HashMap, ops::Range};
 use gimli::{Dwarf, UnitOffset};
 
 use super::{
-    Error, Work,
+    budget::Work,
     bytes::Bytes,
+    error::Error,
     functions::{Functions, Inlines},
     lines::Lines,
     unit::Unit,

@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, ops::Range};
 
 use gimli::{DebugLineOffset, Dwarf, LineProgramHeader, Reader, Section as _};
 
-use super::{Error, Work, bytes::Bytes, unit::Unit};
+use super::{budget::Work, bytes::Bytes, error::Error, unit::Unit};
 
 /// Most bytes of the names of a unit's files.
 const MAX_FILES: usize = 1 << 20;

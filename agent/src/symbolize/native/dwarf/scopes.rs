@@ -6,7 +6,7 @@
 
 use gimli::{AttributeValue, Dwarf, UnitOffset, constants as dw};
 
-use super::{Error, Work, bytes::Bytes, unit::Unit};
+use super::{budget::Work, bytes::Bytes, error::Error, unit::Unit};
 
 /// Most bytes of the name of a scope.
 const MAX_NAME: usize = 4 << 10;

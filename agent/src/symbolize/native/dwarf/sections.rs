@@ -5,8 +5,10 @@ use std::sync::Arc;
 use gimli::{Dwarf, DwarfSections, SectionId};
 
 use super::{
-    Error, Files, MAX_READ,
+    budget::MAX_READ,
     bytes::{Bytes, Meter, Section},
+    error::Error,
+    files::Files,
 };
 use crate::binaries::elf::{self, Elf, Shared};
 

@@ -8,8 +8,10 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use gimli::{AttributeValue, DebugInfoOffset, Dwarf, UnitOffset, constants as dw};
 
 use super::{
-    Error, Files, MAX_READ, Work,
+    budget::{MAX_READ, Work},
     bytes::{Bytes, Meter},
+    error::Error,
+    files::Files,
     functions::Inlines,
     index::Units,
     known::KnownUnit,

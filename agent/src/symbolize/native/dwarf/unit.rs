@@ -8,7 +8,7 @@ use gimli::{
     DwarfFileType, Range, Reader as _, Section as _, UnitHeader, constants as dw,
 };
 
-use super::{Error, Work, bytes::Bytes};
+use super::{budget::Work, bytes::Bytes, error::Error};
 
 /// Most bytes that describe the shapes of a unit's entries.
 const MAX_ABBREVIATIONS: usize = 1 << 20;

@@ -1,10 +1,10 @@
 //! What puts frames into words.
 
-use std::path::PathBuf;
+use std::{num::NonZeroU32, path::PathBuf};
 
 use agent_common::record::{Frame, NativeFrame, NativeKind};
 
-use crate::profile::{Executable, ExecutableKind, NativeResolved, Resolved, UnsymbolizedReason};
+use crate::profile::{Executable, ExecutableKind, Function, UnsymbolizedReason};
 
 /// Puts frames into words. Equal frames are asked for once, whichever process they are of.
 pub trait Resolve {
@@ -14,6 +14,38 @@ pub trait Resolve {
     /// A native or kernel frame, which is never [`NativeKind::PYTHON`]; `tgid` is a process in
     /// which it was seen.
     fn native(&mut self, tgid: u32, frame: &NativeFrame) -> NativeResolved;
+}
+
+/// A Python frame in words.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resolved {
+    /// The function.
+    pub function: Function,
+    /// The line; [`None`] where the interpreter has none either.
+    pub line: Option<NonZeroU32>,
+}
+
+/// A native or a kernel frame in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeResolved {
+    /// What its code lies in.
+    pub executable: Executable,
+    /// Where, in the executable's own addresses.
+    pub address: u64,
+    /// The function and those that the compiler had put into it there, the innermost first; or why
+    /// it could not be told.
+    pub functions: Result<Vec<NativeFunction>, UnsymbolizedReason>,
+}
+
+/// A function of native or kernel code, and the place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeFunction {
+    /// Its name, demangled.
+    pub name: String,
+    /// File as the compiler named it, where that is known.
+    pub file: Option<String>,
+    /// The line in that file, where it is known.
+    pub line: Option<NonZeroU32>,
 }
 
 /// A native or kernel frame of which nothing is known but what the kernel half told, and why.

@@ -1,16 +1,35 @@
 //! A profile in the making: gives equal things the same index.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, SystemTime},
+};
 
 use agent_common::record::{Frame, NativeFrame};
 
-use super::{About, unwinding::Walks};
-use crate::profile::{
-    Code, Executable, ExecutableId, FrameKind, Function, FunctionId, Interned, LeftOut, Line,
-    Location, LocationId, Losses, NativeResolved, Process, ProcessIndex, Profile, Resolved, Sample,
-    Stack, StackId, Thread, ThreadIndex, index,
+use super::{
+    interned::{Interned, index},
+    unwind_tally::Walks,
 };
-use crate::symbolize::Resolve;
+use crate::{
+    profile::{
+        Code, Executable, ExecutableId, FrameKind, Function, FunctionId, LeftOut, Line, Location,
+        LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
+        ThreadIndex,
+    },
+    symbolize::{NativeResolved, Resolve, Resolved},
+};
+
+/// What a profile says about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// When sampling began.
+    pub start: SystemTime,
+    /// For how long samples were taken.
+    pub duration: Duration,
+    /// CPU time that one sample stands for.
+    pub period: Duration,
+}
 
 /// What a profile is made of.
 #[derive(Default)]

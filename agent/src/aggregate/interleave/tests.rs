@@ -10,11 +10,10 @@ use crate::{
     aggregate::{About, Aggregator, Filter},
     bpf::record::{Gap, NativeStack, Stack},
     profile::{
-        FrameKind, Function, LocationId, Losses, NativeFunction, NativeResolved, Process,
-        ProcessIndex, Profile, Reached, Resolved, UnnamedLosses, UnsymbolizedReason, UnwindLosses,
-        Unwinding,
+        FrameKind, Function, LocationId, Losses, Process, ProcessIndex, Profile, Reached,
+        UnnamedLosses, UnsymbolizedReason, UnwindLosses, Unwinding,
     },
-    symbolize::{Resolve, unknown},
+    symbolize::{NativeFunction, NativeResolved, Resolve, Resolved, unknown},
 };
 
 /// Names of Python frames are `f` and their symbol, those of native ones `n` and their address,

@@ -6,12 +6,9 @@ use std::{
 };
 
 use super::super::{Options, write};
-use crate::{
-    formats::support::made_profile,
-    profile::{
-        Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Line,
-        Location, LocationId, Profile, Sample, StackId, ThreadIndex,
-    },
+use crate::profile::{
+    Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Line,
+    Location, LocationId, Profile, Sample, StackId, ThreadIndex, fixtures::made_profile,
 };
 
 /// Numbers that are the same in every run.

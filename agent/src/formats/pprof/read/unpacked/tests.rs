@@ -5,11 +5,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    formats::{
-        Format, Options, encode,
-        support::{made_processes, made_profile},
+    formats::{Format, Options, encode},
+    profile::{
+        Process, Sample,
+        fixtures::{made_processes, made_profile},
     },
-    profile::{Process, Sample},
 };
 
 fn encoded(profile: &Profile, options: Options) -> Vec<u8> {

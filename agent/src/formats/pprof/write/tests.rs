@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::*;
-use crate::formats::support::{assert_golden, made_processes, made_profile};
+use crate::{
+    formats::golden::assert_golden,
+    profile::fixtures::{made_processes, made_profile},
+};
 
 fn decoded(profile: &Profile) -> schema::Profile {
     let mut bytes = Vec::new();

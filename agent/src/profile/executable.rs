@@ -1,6 +1,6 @@
 //! Code that the processor runs itself: what it lies in, and frames in it in words.
 
-use std::{borrow::Cow, num::NonZeroU32, path::PathBuf};
+use std::{borrow::Cow, path::PathBuf};
 
 /// What code lies in.
 ///
@@ -36,61 +36,6 @@ pub enum ExecutableKind {
     /// Memory that no file backs, such as a compiler at run time fills; addresses are those in the
     /// process.
     Anonymous,
-}
-
-/// Index into [`Profile::executables`](super::Profile::executables).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ExecutableId(pub u32);
-
-/// An instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Code {
-    /// What it lies in.
-    pub executable: ExecutableId,
-    /// Where, in the executable's own addresses.
-    pub address: u64,
-}
-
-/// A native or a kernel frame in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NativeResolved {
-    /// What its code lies in.
-    pub executable: Executable,
-    /// Where, in the executable's own addresses.
-    pub address: u64,
-    /// The function and those that the compiler had put into it there, the innermost first; or why
-    /// it could not be told.
-    pub functions: Result<Vec<NativeFunction>, UnsymbolizedReason>,
-}
-
-/// Why the function of a native or a kernel frame could not be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UnsymbolizedReason {
-    /// Its file has no symbols.
-    NoSymbols,
-    /// There are symbols, but none that the address is in.
-    NoSymbol,
-    /// Its file, or the symbols in it, could not be read.
-    Unreadable,
-    /// It was made at run time, by a compiler that wrote no map of it.
-    NoMap,
-    /// It was made at run time, and the compiler's map does not tell of it.
-    NotInMap,
-    /// The kernel hides where its functions are.
-    KptrRestricted,
-    /// The kernel does not tell its functions at all.
-    KallsymsUnreadable,
-}
-
-/// A function of native or kernel code, and the place in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NativeFunction {
-    /// Its name, demangled.
-    pub name: String,
-    /// File as the compiler named it, where that is known.
-    pub file: Option<String>,
-    /// The line in that file, where it is known.
-    pub line: Option<NonZeroU32>,
 }
 
 impl Executable {

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, hash::Hash};
 
 /// Things, each once.
-pub(crate) struct Interned<T> {
+pub struct Interned<T> {
     items: Vec<T>,
     indices: HashMap<T, u32>,
 }
@@ -19,7 +19,7 @@ impl<T> Default for Interned<T> {
 
 impl<T: Clone + Eq + Hash> Interned<T> {
     /// The index of a thing, which is added when it is new.
-    pub(crate) fn index(&mut self, item: T) -> u32 {
+    pub fn index(&mut self, item: T) -> u32 {
         if let Some(index) = self.indices.get(&item) {
             return *index;
         }
@@ -34,23 +34,23 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     /// # Panics
     ///
     /// When there is none.
-    pub(crate) fn get(&self, index: u32) -> &T {
+    pub fn get(&self, index: u32) -> &T {
         &self.items[index as usize]
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.items.len()
     }
 
     /// All of them, by index.
-    pub(crate) fn into_items(self) -> Vec<T> {
+    pub fn into_items(self) -> Vec<T> {
         self.items
     }
 }
 
 /// An index as the model has it. A profile cannot have 2^32 of anything: every one of them takes
 /// more than a byte of memory.
-pub(crate) fn index(length: usize) -> u32 {
+pub fn index(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

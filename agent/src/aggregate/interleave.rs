@@ -21,9 +21,9 @@ mod tests;
 use agent_common::record::{Frame, FrameKind, NativeEnd, NativeFrame, NativeKind, WalkEnd};
 
 use super::{
-    Key,
-    build::Builder,
-    python::{PythonFrames, Step},
+    builder::Builder,
+    key::Key,
+    python_frames::{PythonFrames, Step},
 };
 use crate::{
     bpf::record::{NativeStack, Stack},

@@ -1,16 +1,15 @@
-//! All that puts frames into words: what the kernel half has sent of code objects, the symbols of
-//! files and of the kernel, and the maps of compilers at run time.
+//! Native and kernel frames → functions and lines, from the symbols of files, the kernel's symbols
+//! and the perf maps of processes.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use agent_common::record::{Frame, NativeFrame, NativeKind};
+use agent_common::record::{NativeFrame, NativeKind};
 
 use super::{
     kernel::{self, KernelSymbols},
     native::{Found, Limits, Reason, SymbolCache, Symbols},
     perf_map::{self, PerfMap},
-    python::PythonSymbolizer,
-    resolve::{Resolve, unknown},
+    symbolized::{NativeFunction, NativeResolved},
 };
 use crate::{
     binaries::{
@@ -18,43 +17,8 @@ use crate::{
         executables::{Executable, Executables},
     },
     process::Process,
-    profile::{self, ExecutableKind, NativeFunction, NativeResolved, Resolved, UnsymbolizedReason},
+    profile::{self, ExecutableKind, UnsymbolizedReason},
 };
-
-/// Puts frames into words.
-pub struct FrameSymbolizer<'a> {
-    python: &'a mut PythonSymbolizer,
-    native: Option<&'a mut NativeSymbolizer>,
-    code: Option<&'a Executables>,
-}
-
-impl<'a> FrameSymbolizer<'a> {
-    pub fn new(
-        python: &'a mut PythonSymbolizer,
-        native: Option<(&'a mut NativeSymbolizer, &'a Executables)>,
-    ) -> Self {
-        let (native, code) = native.unzip();
-        Self {
-            python,
-            native,
-            code,
-        }
-    }
-}
-
-impl Resolve for FrameSymbolizer<'_> {
-    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
-        self.python.resolve(frame)
-    }
-
-    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
-        let resolved = match (&mut self.native, self.code) {
-            (Some(native), Some(code)) => native.resolve(code, frame),
-            _ => None,
-        };
-        resolved.unwrap_or_else(|| unknown(frame, UnsymbolizedReason::Unreadable))
-    }
-}
 
 /// What is known of native and kernel code.
 pub struct NativeSymbolizer {
@@ -82,7 +46,12 @@ impl NativeSymbolizer {
         }
     }
 
-    fn resolve(&mut self, code: &Executables, frame: &NativeFrame) -> Option<NativeResolved> {
+    /// [`None`] for a file that is not one of `code`, and for a kind of frame that is not native.
+    pub(super) fn resolve(
+        &mut self,
+        code: &Executables,
+        frame: &NativeFrame,
+    ) -> Option<NativeResolved> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),
             NativeKind::FILE => Some(self.file(code.get(frame.of)?, frame.address)),

@@ -1,0 +1,21 @@
+//! What samples are counted by.
+
+use agent_common::record::{NativeEnd, WalkEnd};
+
+/// What samples are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) thread: ThreadKey,
+    pub(super) stack: u64,
+    pub(super) end: WalkEnd,
+    pub(super) native_stack: u64,
+    pub(super) native_end: NativeEnd,
+    pub(super) holds_gil: bool,
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ThreadKey {
+    pub(super) tgid: u32,
+    pub(super) tid: u32,
+}

@@ -1,0 +1,77 @@
+//! A profile → the bytes of a file.
+
+use std::io::{self, Write};
+
+use super::{folded, format::Format, options::Options, pprof, svg};
+use crate::profile::Profile;
+
+/// A profile that could not be encoded.
+#[derive(Debug, thiserror::Error)]
+#[error("the {format} output could not be written")]
+pub struct Error {
+    /// The format.
+    pub format: Format,
+    /// What the writer said.
+    pub source: io::Error,
+}
+
+/// Writes a profile in a format.
+///
+/// # Errors
+///
+/// When `out` fails.
+pub fn encode(
+    profile: &Profile,
+    format: Format,
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let written = match format {
+        Format::Pprof => pprof::write(profile, *options, out),
+        Format::Folded => folded::write(profile, *options, out),
+        Format::Svg => svg::write(profile, *options, out),
+    };
+    written.map_err(|source| Error { format, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::profile::fixtures::made_profile;
+
+    #[test]
+    fn the_same_profile_gives_the_same_bytes() {
+        for format in Format::ALL {
+            let encoded = || {
+                let profile = made_profile("/srv/app/main.py");
+                let mut bytes = Vec::new();
+                encode(&profile, format, &Options::default(), &mut bytes).unwrap();
+                bytes
+            };
+            assert_eq!(encoded(), encoded(), "{format}");
+        }
+    }
+
+    #[test]
+    fn a_profile_without_samples_can_be_encoded() {
+        let mut profile = made_profile("/srv/app/main.py");
+        profile.samples.clear();
+        profile.duration = Duration::ZERO;
+        for format in Format::ALL {
+            encode(&profile, format, &Options::default(), &mut Vec::new()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_writer_that_fails_is_an_error() {
+        let profile = made_profile("/srv/app/main.py");
+        for format in Format::ALL {
+            let mut no_room = [0; 8];
+            let error =
+                encode(&profile, format, &Options::default(), &mut &mut no_room[..]).unwrap_err();
+            assert_eq!(error.format, format);
+        }
+    }
+}

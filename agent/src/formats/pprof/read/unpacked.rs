@@ -1,0 +1,98 @@
+//! A file without its packing: its head, or its profile.
+
+use std::{
+    collections::BTreeMap,
+    io::Read as _,
+    time::{Duration, SystemTime},
+};
+
+use flate2::read::GzDecoder;
+
+use super::{
+    error::ReadError,
+    model,
+    outline::{Outline, check_total, count_of, cpu_ns, tag},
+};
+use crate::{formats::pprof::wire::Fields, profile::Profile};
+
+/// Most bytes of an unpacked file. Of one with a hundred thousand deep stacks it is half of that.
+const MAX_BYTES: u64 = 32 << 20;
+
+/// A file without its packing.
+#[derive(Debug)]
+pub struct Unpacked(Vec<u8>);
+
+/// What can be told of a file without reading its stacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What the series is called that it is of.
+    pub labels: BTreeMap<String, String>,
+    /// When sampling began.
+    pub start: SystemTime,
+    /// For how long samples were taken.
+    pub duration: Duration,
+    /// CPU time that one sample stands for.
+    pub period: Duration,
+    /// Sampling periods in all samples.
+    pub samples: u64,
+}
+
+impl Head {
+    /// CPU time that all samples stand for, in nanoseconds.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        cpu_ns(self.samples, self.period).unwrap_or(u64::MAX)
+    }
+}
+
+impl Unpacked {
+    /// Unpacks the bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// When it is no gzip file, or a large one.
+    pub fn new(file: &[u8]) -> Result<Self, ReadError> {
+        let mut message = Vec::new();
+        let mut unpacker = GzDecoder::new(file).take(MAX_BYTES + 1);
+        unpacker
+            .read_to_end(&mut message)
+            .map_err(ReadError::Gzip)?;
+        if message.len() as u64 > MAX_BYTES {
+            return Err(ReadError::TooLarge { limit: MAX_BYTES });
+        }
+        Ok(Self(message))
+    }
+
+    /// What can be told without reading the stacks, at a fraction of the cost of reading them.
+    ///
+    /// # Errors
+    ///
+    /// When it is no profile that the agent wrote.
+    pub fn head(&self) -> Result<Head, ReadError> {
+        let outline = Outline::of(&self.0)?;
+        let mut samples = 0_u64;
+        for sample in Fields::of(&self.0).all(tag::SAMPLE) {
+            samples = samples.saturating_add(count_of(sample)?);
+        }
+        check_total(samples, outline.period)?;
+        Ok(Head {
+            labels: outline.comments()?.labels,
+            start: outline.start,
+            duration: outline.duration,
+            period: outline.period,
+            samples,
+        })
+    }
+
+    /// The profile.
+    ///
+    /// # Errors
+    ///
+    /// When it is no profile that the agent wrote.
+    pub fn profile(&self) -> Result<Profile, ReadError> {
+        model::read(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

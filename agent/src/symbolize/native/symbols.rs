@@ -1,0 +1,329 @@
+//! The functions of a file, from its symbols and its debugging information.
+
+use std::{fmt, num::NonZeroU32, ops::Range};
+
+use super::{
+    dwarf,
+    lookup::{Found, Frame, Reason},
+    table::Table,
+};
+use crate::{
+    binaries::elf::{self, DebugFiles, Elf, Shared, Source, Which},
+    python::text,
+    symbolize::name,
+};
+
+/// What is taken from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most functions that are kept, 12 bytes each.
+    pub functions: usize,
+    /// Whether debugging information is read, for inlined functions, files and lines.
+    pub inlines: bool,
+    /// Most bytes of it that are in memory while it is read; what is compressed has to fit.
+    pub debug_bytes_at_once: usize,
+    /// Most bytes of what was found in it that are kept.
+    pub debug_bytes_kept: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            functions: 2_000_000,
+            inlines: true,
+            debug_bytes_at_once: 64 << 20,
+            debug_bytes_kept: 8 << 20,
+        }
+    }
+}
+
+/// What debugging information there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugInfo {
+    /// It was not to be read.
+    NotWanted,
+    /// There is none.
+    Absent,
+    /// It is used.
+    Used,
+    /// It is more than what is read.
+    TooLarge,
+    /// It cannot be read.
+    Unreadable,
+    /// It makes no sense.
+    Malformed,
+}
+
+/// What is known of the functions of a file.
+pub struct Symbols {
+    own: Option<Elf<Shared>>,
+    /// The file with what was stripped off the file.
+    debug: Option<Elf<Shared>>,
+    /// The file with what several such files share.
+    shared: Option<Elf<Shared>>,
+    /// The file inside the file.
+    embedded: Option<Elf<Shared>>,
+    /// Where the code of the file is.
+    code: Range<u64>,
+    tables: Vec<(Origin, Table)>,
+    info: Result<(Origin, dwarf::DebugInfo), DebugInfo>,
+    /// Why there are no functions, if there are none.
+    reason: Reason,
+}
+
+/// Which file something is in.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    Own,
+    Debug,
+    Embedded,
+}
+
+impl Symbols {
+    /// Reads the functions of a file; what was stripped off it is looked for where that can be of
+    /// use.
+    pub fn load<S: Source + Send + Sync + 'static>(
+        elf: Elf<S>,
+        debug_files: Option<DebugFiles<'_>>,
+        limits: &Limits,
+    ) -> Self {
+        let has_info = elf.has_debug_info() || !limits.inlines;
+        let debug = match debug_files {
+            Some(files) if !has_info || elf.symbol_table(Which::All).is_none() => files.find(&elf),
+            _ => None,
+        };
+        let info = if !limits.inlines {
+            Err(DebugInfo::NotWanted)
+        } else if elf.has_debug_info() {
+            Ok(Origin::Own)
+        } else if debug.as_ref().is_some_and(Elf::has_debug_info) {
+            Ok(Origin::Debug)
+        } else {
+            Err(DebugInfo::Absent)
+        };
+        let shared = debug_files.and_then(|files| match (info, &debug) {
+            (Ok(Origin::Own), _) => files.find_shared(&elf),
+            (Ok(Origin::Debug), Some(debug)) => files.find_shared(debug),
+            _ => None,
+        });
+        let code = elf.code().unwrap_or(0..u64::MAX);
+        let bounds = dwarf::Bounds {
+            at_once: limits.debug_bytes_at_once,
+            kept: limits.debug_bytes_kept,
+        };
+        let mut symbols = Self {
+            own: Some(elf.share()),
+            debug: debug.map(Elf::share),
+            shared: shared.map(Elf::share),
+            embedded: None,
+            tables: Vec::new(),
+            info: info.map(|origin| (origin, dwarf::DebugInfo::new(code.clone(), bounds))),
+            code,
+            reason: Reason::NoSymbols,
+        };
+        symbols.read_tables(limits);
+        symbols
+    }
+
+    /// Of a file of which nothing can be known.
+    #[must_use]
+    pub fn none(reason: Reason) -> Self {
+        Self {
+            own: None,
+            debug: None,
+            shared: None,
+            embedded: None,
+            code: 0..0,
+            tables: Vec::new(),
+            info: Err(DebugInfo::Absent),
+            reason,
+        }
+    }
+
+    fn read_tables(&mut self, limits: &Limits) {
+        self.read_go_table(limits);
+        let own = self.tables.len();
+        for (origin, which) in [
+            (Origin::Own, Which::All),
+            (Origin::Debug, Which::All),
+            (Origin::Embedded, Which::All),
+            (Origin::Own, Which::Exported),
+        ] {
+            if let Origin::Embedded = origin {
+                let embedded = self.own.as_ref().map(Elf::embedded);
+                // One that is broken is as none.
+                self.embedded = embedded.and_then(Result::ok).flatten().map(Elf::share);
+            }
+            match self.read_table(origin, which, limits) {
+                Ok(Some(table)) => self.tables.push((origin, table)),
+                Ok(None) => continue,
+                Err(error) => self.reason = Reason::of(&error),
+            }
+            // The others have all that is exported too.
+            if !matches!(origin, Origin::Embedded) && self.tables.len() > own {
+                break;
+            }
+        }
+    }
+
+    /// Reads what the Go linker tells of its functions, so that they have the same names with and
+    /// without symbols; symbols tell of those of other languages.
+    fn read_go_table(&mut self, limits: &Limits) {
+        // One that is broken is as none.
+        let table = self.own.as_ref().map(Elf::go_table);
+        if let Some(table) = table.and_then(Result::ok).flatten() {
+            let table = Table::of_go(&table, self.code.start, limits.functions);
+            self.tables.push((Origin::Own, table));
+        }
+    }
+
+    fn read_table(
+        &self,
+        origin: Origin,
+        which: Which,
+        limits: &Limits,
+    ) -> Result<Option<Table>, elf::Error> {
+        let Some(elf) = self.elf(origin) else {
+            return Ok(None);
+        };
+        let Some(place) = elf.symbol_table(which) else {
+            return Ok(None);
+        };
+        let table = Table::read(elf, place, self.code.start, limits.functions)?;
+        Ok((!table.is_empty()).then_some(table))
+    }
+
+    fn elf(&self, origin: Origin) -> Option<&Elf<Shared>> {
+        match origin {
+            Origin::Own => self.own.as_ref(),
+            Origin::Debug => self.debug.as_ref(),
+            Origin::Embedded => self.embedded.as_ref(),
+        }
+    }
+
+    /// What is at `address`, which is one of the file itself, before the load bias is added, and
+    /// lies in the instruction that is meant: of a call not where it returns to, but before.
+    pub fn find(&mut self, address: u64) -> Found {
+        let symbol = self.symbol(address);
+        let mut frames = self.inlines(address);
+        match (symbol, frames.last_mut()) {
+            // So that a function has one name, be debugging information read or not.
+            (Ok(symbol), Some(outermost)) => outermost.name = symbol,
+            (Ok(symbol), None) => frames.push(Frame {
+                name: symbol,
+                file: None,
+                line: None,
+                first_line: None,
+            }),
+            (Err(reason), None) => return Found::Unknown(reason),
+            // Only its line may be known.
+            (Err(reason), Some(outermost)) if outermost.name.is_empty() => {
+                return Found::Unknown(reason);
+            }
+            (Err(_), Some(_)) => {}
+        }
+        Found::Known(frames)
+    }
+
+    /// What is at each of `addresses`, in less time than one after the other.
+    pub fn find_all(&mut self, addresses: &[u64]) -> Vec<Found> {
+        let mut order: Vec<usize> = (0..addresses.len()).collect();
+        order.sort_unstable_by_key(|index| addresses[*index]);
+        let mut found = vec![Found::Unknown(self.reason); addresses.len()];
+        for index in order {
+            found[index] = self.find(addresses[index]);
+        }
+        found
+    }
+
+    /// The name of the function that `address` is in, by the tables.
+    fn symbol(&self, address: u64) -> Result<String, Reason> {
+        let mut best = Err(self.reason);
+        for (origin, table) in &self.tables {
+            let Some(elf) = self.elf(*origin) else {
+                continue;
+            };
+            best = match (best, table.find(elf, address)) {
+                // What begins later is inside the other, or the other's end is not known.
+                (Ok(one), Ok(other)) => Ok(if one.0 < other.0 { other } else { one }),
+                (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+                (Err(_), Err(reason)) => Err(reason),
+            };
+        }
+        best.map(|(_, symbol)| symbol)
+    }
+
+    /// What debugging information says of `address`; only the name of the last may be empty.
+    fn inlines(&mut self, address: u64) -> Vec<Frame> {
+        let Ok((origin, info)) = &mut self.info else {
+            return Vec::new();
+        };
+        let main = match origin {
+            Origin::Debug => self.debug.as_ref(),
+            _ => self.own.as_ref(),
+        };
+        let Some(main) = main else {
+            return Vec::new();
+        };
+        let files = dwarf::Files {
+            main,
+            shared: self.shared.as_ref(),
+        };
+        let levels = info.find(&files, address);
+        levels.iter().map(frame).collect()
+    }
+
+    /// What debugging information there is.
+    #[must_use]
+    pub fn debug_info(&self) -> DebugInfo {
+        match &self.info {
+            Err(reason) => *reason,
+            Ok((_, info)) => match info.failed() {
+                None => DebugInfo::Used,
+                Some(dwarf::Error::TooLarge) => DebugInfo::TooLarge,
+                Some(dwarf::Error::Unreadable) => DebugInfo::Unreadable,
+                Some(dwarf::Error::Malformed) => DebugInfo::Malformed,
+            },
+        }
+    }
+
+    /// Bytes of memory that it takes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let tables = self.tables.iter().map(|(_, table)| table.bytes());
+        let info = self.info.as_ref().map_or(0, |(_, info)| info.bytes());
+        let embedded = self.embedded.as_ref().map(|elf| elf.source().bytes());
+        let embedded = embedded.and_then(Result::ok).unwrap_or(0);
+        let embedded = usize::try_from(embedded).unwrap_or(usize::MAX);
+        size_of::<Self>() + tables.sum::<usize>() + info + embedded
+    }
+
+    /// Lets go of what can be read again.
+    pub fn shrink(&mut self) {
+        if let Ok((_, info)) = &mut self.info {
+            info.shrink();
+        }
+    }
+}
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Symbols");
+        shown.field("tables", &self.tables.len());
+        shown.field("debug_info", &self.debug_info());
+        shown.finish_non_exhaustive()
+    }
+}
+
+fn frame(level: &dwarf::Level) -> Frame {
+    let file = level.file.as_deref();
+    Frame {
+        name: level
+            .name
+            .as_deref()
+            .map_or_else(String::new, name::readable),
+        file: file.map(text::decode_bytes),
+        line: NonZeroU32::new(level.line),
+        first_line: NonZeroU32::new(level.first_line),
+    }
+}
