@@ -27,22 +27,10 @@ impl Window {
         }
     }
 
-    /// Sampling periods that were counted.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.samples
-    }
-
     /// Sampling periods that were counted and that no part has, for want of room.
     #[must_use]
     pub fn lost_samples(&self) -> u64 {
         self.lost_samples
-    }
-
-    /// Whether nothing was counted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.samples == 0
     }
 
     /// Its parts, by what `part_of` says of the process of a sample; what belongs to no part is

@@ -57,12 +57,6 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
     pub fn len(&self) -> usize {
         self.current.len() + self.previous.len()
     }
-
-    /// Whether nothing is remembered.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 #[cfg(test)]
@@ -82,6 +76,6 @@ mod tests {
         assert_eq!(known.get("a"), None);
         assert_eq!(known.get("b"), Some(&2));
         known.advance();
-        assert!(known.is_empty());
+        assert_eq!(known.len(), 0);
     }
 }

@@ -133,18 +133,6 @@ impl KernelSymbols {
     pub fn build_id(&self) -> Option<&str> {
         self.build_id.as_deref()
     }
-
-    /// How many functions there are.
-    #[must_use]
-    pub fn functions(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Bytes of memory that it takes, about.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.entries) + self.names.len()
-    }
 }
 
 /// The GNU build ID of the running kernel.
@@ -288,7 +276,7 @@ ffffffff8100zzzz T broken
         let symbols = KernelSymbols::parse(TABLE.as_bytes()).unwrap();
         let of_kernel = |name: &str| Some((name.to_owned(), None));
         let of_module = |name: &str, module: &str| Some((name.to_owned(), Some(module.to_owned())));
-        assert_eq!(symbols.functions(), 6);
+        assert_eq!(symbols.entries.len(), 6);
         assert_eq!(find(&symbols, 0xffff_ffff_80ff_ffff), None);
         assert_eq!(
             find(&symbols, 0xffff_ffff_8100_00ff),

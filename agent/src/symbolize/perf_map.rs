@@ -83,20 +83,6 @@ impl PerfMap {
         }
     }
 
-    /// What is at each address; the map is only looked at again where one is not in it.
-    pub fn find_all(
-        &mut self,
-        process: &Process,
-        addresses: &[u64],
-    ) -> Vec<Result<String, Reason>> {
-        let is_missing = |address: &u64| self.span(*address).is_none();
-        if addresses.iter().any(is_missing) {
-            self.refresh(process);
-        }
-        let found = addresses.iter().map(|&address| self.find(address));
-        found.collect()
-    }
-
     /// The function at `address`, by what was read last.
     ///
     /// # Errors
@@ -109,12 +95,6 @@ impl PerfMap {
             None if self.is_too_large => Err(Reason::TooLarge),
             None => Err(Reason::NotInMap),
         }
-    }
-
-    /// Bytes of memory that it takes, about.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.functions.capacity() * size_of::<Span>() + self.names.capacity()
     }
 
     fn span(&self, address: u64) -> Option<&Span> {

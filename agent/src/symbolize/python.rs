@@ -94,12 +94,6 @@ impl PythonSymbolizer {
         self.code_objects.len()
     }
 
-    /// Whether no code object is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.code_objects.is_empty()
-    }
-
     /// Puts a frame into words.
     pub fn resolve(&mut self, frame: &Frame) -> Option<Resolved> {
         if frame.kind != FrameKind::PYTHON {

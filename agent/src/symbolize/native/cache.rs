@@ -54,11 +54,6 @@ impl SymbolCache {
         found
     }
 
-    /// Forgets a file.
-    pub fn remove(&mut self, executable: u32) {
-        self.files.remove(&executable);
-    }
-
     /// Bytes of memory that all of it takes, about.
     #[must_use]
     pub fn bytes(&self) -> usize {

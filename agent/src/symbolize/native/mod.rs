@@ -10,8 +10,10 @@ mod lookup;
 mod symbols;
 mod table;
 
+#[cfg(feature = "testing")]
+pub use self::{lookup::Frame, symbols::DebugInfo};
 pub use self::{
     cache::SymbolCache,
-    lookup::{Found, Frame, Reason},
-    symbols::{DebugInfo, Limits, Symbols},
+    lookup::{Found, Reason},
+    symbols::{Limits, Symbols},
 };

@@ -101,15 +101,18 @@ fn the_map_of_a_process_is_found() {
     let path = PerfMap::path(&process);
     assert_eq!(path.to_str().unwrap(), format!("/tmp/perf-{}.map", id()));
     let mut map = PerfMap::default();
-    assert_eq!(map.find_all(&process, &[0x1000]), [Err(Reason::NoMap)]);
+    assert!(!map.refresh(&process));
+    assert_eq!(map.find(0x1000), Err(Reason::NoMap));
     fs::write(&path, "1000 10 one\n").unwrap();
-    let found = map.find_all(&process, &[0x1000, 0x2000]);
-    assert_eq!(found, [Ok("one".to_owned()), Err(Reason::NotInMap)]);
+    assert!(map.refresh(&process));
+    assert_eq!(map.find(0x1000), Ok("one".to_owned()));
+    assert_eq!(map.find(0x2000), Err(Reason::NotInMap));
 
     // What another user has put there is not believed; only root can show that.
     if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
         let mut map = PerfMap::default();
-        assert_eq!(map.find_all(&process, &[0x1000]), [Err(Reason::NoMap)]);
+        assert!(!map.refresh(&process));
+        assert_eq!(map.find(0x1000), Err(Reason::NoMap));
     }
     fs::remove_file(&path).unwrap();
 }
@@ -120,7 +123,7 @@ fn a_line_without_an_end_takes_no_memory() {
     text.extend(b"\n1000 10 one\n");
     let map = map_of(&text);
     assert_eq!(map.find(0x1000).unwrap(), "one");
-    assert!(map.bytes() < 4096);
+    assert!(map.names.capacity() < 4096);
 }
 
 proptest! {
