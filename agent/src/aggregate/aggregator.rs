@@ -5,8 +5,8 @@ use std::{collections::HashMap, mem};
 use agent_common::record::Sample;
 
 use super::{
-    builder::{About, Builder},
-    filter::{Filter, NoSuchThread, SeenThread},
+    builder::{Builder, ProfileTiming},
+    filter::{Filter, NoSuchThread, SampledThread},
     interleave::Sampled,
     key::{Key, ThreadKey},
     window::Window,
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     bpf::record::{NativeStack, Stack},
     cache::generational::GenerationalCache,
-    profile::{LeftOut, Process, Profile},
+    profile::{FilteredOut, Process, Profile},
     symbolize::Resolve,
 };
 
@@ -108,7 +108,7 @@ impl Aggregator {
         told.process = process;
     }
 
-    /// Learns that a process has ended; it is known until [`Self::forget_ended`].
+    /// Learns that a process has ended; it is known until [`Self::remove_ended`].
     pub fn end_process(&mut self, pid: u32) {
         if let Some(told) = self.processes.get_mut(&pid) {
             told.has_ended = true;
@@ -116,21 +116,21 @@ impl Aggregator {
     }
 
     /// Forgets the processes that have ended, and gives their ids.
-    pub fn forget_ended(&mut self) -> Vec<u32> {
+    pub fn remove_ended(&mut self) -> Vec<u32> {
         let ended = self.processes.extract_if(|_, told| told.has_ended);
         ended.map(|(pid, _)| pid).collect()
     }
 
     /// Forgets what was not sent again for long, see [`GenerationalCache`].
-    pub fn advance(&mut self) {
-        self.stacks.advance();
-        self.native_stacks.advance();
-        self.threads.advance();
+    pub fn rotate(&mut self) {
+        self.stacks.rotate();
+        self.native_stacks.rotate();
+        self.threads.rotate();
     }
 
     /// How many stacks are known.
     #[must_use]
-    pub fn known_stacks(&self) -> usize {
+    pub fn cached_stacks(&self) -> usize {
         self.stacks.len() + self.native_stacks.len()
     }
 
@@ -158,14 +158,14 @@ impl Aggregator {
 
     /// The threads that were sampled, the one with the most samples first.
     #[must_use]
-    pub fn seen_threads(&self) -> Vec<SeenThread> {
+    pub fn sampled_threads(&self) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::new();
         for (key, count) in &self.window.counts {
             *samples.entry(key.thread).or_default() += count;
         }
         let mut seen: Vec<_> = samples
             .into_iter()
-            .map(|(thread, samples)| SeenThread {
+            .map(|(thread, samples)| SampledThread {
                 tgid: thread.tgid,
                 tid: thread.tid,
                 name: self.thread_name(thread).to_owned(),
@@ -185,8 +185,8 @@ impl Aggregator {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };
-        let seen = self.seen_threads();
-        let is_wanted = |thread: &SeenThread| wanted.matches(thread.tid, &thread.name);
+        let seen = self.sampled_threads();
+        let is_wanted = |thread: &SampledThread| wanted.matches(thread.tid, &thread.name);
         if seen.is_empty() || seen.iter().any(is_wanted) {
             return Ok(());
         }
@@ -199,7 +199,12 @@ impl Aggregator {
     /// Makes the profile of the samples that `filter` takes; `resolve` puts frames into words.
     ///
     /// What the kernel half itself counted as lost is not known here and left at 0.
-    pub fn profile(&self, about: &About, filter: &Filter, resolve: &mut impl Resolve) -> Profile {
+    pub fn profile(
+        &self,
+        about: &ProfileTiming,
+        filter: &Filter,
+        resolve: &mut impl Resolve,
+    ) -> Profile {
         self.profile_of(&self.window, about, filter, resolve)
     }
 
@@ -207,12 +212,12 @@ impl Aggregator {
     pub fn profile_of(
         &self,
         window: &Window,
-        about: &About,
+        about: &ProfileTiming,
         filter: &Filter,
         resolve: &mut impl Resolve,
     ) -> Profile {
         let mut builder = Builder::default();
-        let mut left_out = LeftOut::default();
+        let mut filtered_out = FilteredOut::default();
         let mut keys: Vec<(&Key, u64)> = window
             .counts
             .iter()
@@ -227,9 +232,9 @@ impl Aggregator {
         for (key, count) in keys {
             let name = self.thread_name(key.thread);
             if !filter.takes_thread(key.thread.tid, name) {
-                left_out.other_threads += count;
+                filtered_out.other_threads += count;
             } else if filter.gil_only && !key.holds_gil {
-                left_out.without_gil += count;
+                filtered_out.without_gil += count;
             } else {
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
@@ -253,7 +258,7 @@ impl Aggregator {
         let mut profile = builder.finish(*about);
         profile.losses.malformed_records = window.malformed_records;
         profile.losses.lost_samples = window.lost_samples;
-        profile.left_out = left_out;
+        profile.filtered_out = filtered_out;
         profile
     }
 

@@ -8,21 +8,21 @@ use std::{
 use agent_common::record::{Frame, NativeFrame};
 
 use super::{
-    interned::{Interned, index},
-    unwind_tally::Walks,
+    interner::{Interner, index},
+    unwind_tally::UnwindTally,
 };
 use crate::{
     profile::{
-        Code, Executable, ExecutableId, FrameKind, Function, FunctionId, LeftOut, Line, Location,
-        LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
-        ThreadIndex,
+        CodeAddress, Executable, ExecutableId, FilteredOut, FrameKind, Function, FunctionId, Line,
+        Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
+        Thread, ThreadIndex,
     },
     symbolize::{NativeResolved, Resolve, Resolved},
 };
 
 /// What a profile says about itself.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct ProfileTiming {
     /// When sampling began.
     pub start: SystemTime,
     /// For how long samples were taken.
@@ -34,10 +34,10 @@ pub struct About {
 /// What a profile is made of.
 #[derive(Default)]
 pub(super) struct Builder {
-    executables: Interned<Executable>,
-    functions: Interned<Function>,
-    locations: Interned<Location>,
-    stacks: Interned<Stack>,
+    executables: Interner<Executable>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    stacks: Interner<Stack>,
     processes: Vec<Process>,
     process_indices: HashMap<u32, ProcessIndex>,
     threads: Vec<Thread>,
@@ -46,7 +46,7 @@ pub(super) struct Builder {
     pythons: HashMap<Frame, Option<LocationId>>,
     natives: HashMap<NativeFrame, Named>,
     /// How far native walks came so far.
-    pub(super) walks: Walks,
+    pub(super) walks: UnwindTally,
     /// What has been lost so far.
     pub(super) losses: Losses,
 }
@@ -102,7 +102,7 @@ impl Builder {
     }
 
     /// The profile.
-    pub(super) fn finish(self, about: About) -> Profile {
+    pub(super) fn finish(self, about: ProfileTiming) -> Profile {
         let samples = self.counts.into_iter();
         Profile {
             start: about.start,
@@ -122,9 +122,9 @@ impl Builder {
                     count,
                 })
                 .collect(),
-            unwinding: self.walks.finish(),
+            unwind_stats: self.walks.finish(),
             losses: self.losses,
-            left_out: LeftOut::default(),
+            filtered_out: FilteredOut::default(),
         }
     }
 
@@ -200,7 +200,7 @@ impl Builder {
         });
         let location = Location {
             lines: lines.collect(),
-            code: Some(Code {
+            code: Some(CodeAddress {
                 executable: ExecutableId(self.executables.index(executable)),
                 address,
             }),

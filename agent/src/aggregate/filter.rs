@@ -66,7 +66,7 @@ impl fmt::Display for ThreadFilter {
 
 /// A thread that was sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenThread {
+pub struct SampledThread {
     /// Its process, as the agent sees its id.
     pub tgid: u32,
     /// Its id, as the agent sees it.
@@ -77,7 +77,7 @@ pub struct SeenThread {
     pub samples: u64,
 }
 
-impl fmt::Display for SeenThread {
+impl fmt::Display for SampledThread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name.is_empty() {
             return write!(formatter, "{}", self.tid);
@@ -93,11 +93,11 @@ pub struct NoSuchThread {
     /// What was asked for.
     pub wanted: ThreadFilter,
     /// The threads that were sampled, the one with the most samples first.
-    pub seen: Vec<SeenThread>,
+    pub seen: Vec<SampledThread>,
 }
 
 /// The first threads of a list, and how many more there are.
-struct Listed<'a>(&'a [SeenThread]);
+struct Listed<'a>(&'a [SampledThread]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     bpf::record::{NativeStack, Stack},
-    profile::{LocationId, ProcessIndex, Reached, StackId, UnwindLosses},
+    profile::{LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses},
     symbolize::Resolve,
 };
 
@@ -68,22 +68,24 @@ impl Sampled<'_> {
     fn count_walks(&self, builder: &mut Builder, resolve: &mut impl Resolve) {
         match self.key.native_end {
             NativeEnd::NOT_WALKED | NativeEnd::KERNEL_ALONE => {}
-            NativeEnd::ENTRY => builder.walks.add_whole(self.process, self.count),
+            NativeEnd::ENTRY => builder.walks.add_complete(self.process, self.count),
             _ => {
                 let reached = self.reached(builder, resolve);
-                builder.walks.add_broken(self.process, reached, self.count);
+                builder
+                    .walks
+                    .add_incomplete(self.process, reached, self.count);
             }
         }
     }
 
     /// How far a native walk came that did not reach the entry.
-    fn reached(&self, builder: &mut Builder, resolve: &mut impl Resolve) -> Reached {
+    fn reached(&self, builder: &mut Builder, resolve: &mut impl Resolve) -> LastFrame {
         match self.native.and_then(|stack| stack.frames.last()) {
-            Some(frame) if frame.kind == NativeKind::PYTHON => Reached::EvaluationLoop,
+            Some(frame) if frame.kind == NativeKind::PYTHON => LastFrame::EvaluationLoop,
             Some(frame) if frame.kind != NativeKind::KERNEL => builder
                 .executable(self.key.thread.tgid, frame, resolve)
-                .map_or(Reached::Nothing, Reached::Executable),
-            _ => Reached::Nothing,
+                .map_or(LastFrame::NoFrame, LastFrame::Executable),
+            _ => LastFrame::NoFrame,
         }
     }
 }
@@ -162,7 +164,7 @@ impl<R: Resolve> Whole<'_, R> {
     fn python_frames(&mut self, frames: u64) {
         for step in self.python.take(frames) {
             let location = match step {
-                Step::LeftOut => self.builder.marker("[frames left out]"),
+                Step::FilteredOut => self.builder.marker("[frames left out]"),
                 Step::Frame(frame) if frame.kind == FrameKind::HIDDEN => continue,
                 Step::Frame(frame) => self.python_frame(frame),
             };
@@ -174,7 +176,7 @@ impl<R: Resolve> Whole<'_, R> {
         if let Some(location) = self.builder.python(frame, self.resolve) {
             return location;
         }
-        self.builder.losses.unresolved_frames += self.sampled.count;
+        self.builder.losses.unsymbolized_python_frames += self.sampled.count;
         self.builder.marker("[function could not be read]")
     }
 
@@ -211,7 +213,10 @@ impl<R: Resolve> Whole<'_, R> {
         let tgid = self.sampled.key.thread.tgid;
         let named = self.builder.named(tgid, frame, self.resolve);
         if let Err(reason) = named.resolved.functions {
-            self.builder.losses.unnamed.add(reason, self.sampled.count);
+            self.builder
+                .losses
+                .unsymbolized_native_frames
+                .add(reason, self.sampled.count);
         }
         let location = self.builder.native(tgid, frame, self.resolve);
         self.locations.push(location);
@@ -268,7 +273,7 @@ fn unwind_loss(losses: &mut UnwindLosses, end: NativeEnd) -> &mut u64 {
         NativeEnd::NO_TABLE => &mut losses.no_table,
         NativeEnd::NO_RULE => &mut losses.no_rule,
         NativeEnd::FAULT => &mut losses.fault,
-        NativeEnd::STUCK => &mut losses.stuck,
+        NativeEnd::STUCK => &mut losses.cfa_not_above,
         NativeEnd::TOO_DEEP => &mut losses.too_deep,
         _ => &mut losses.other,
     }

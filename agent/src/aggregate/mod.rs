@@ -14,7 +14,7 @@ mod aggregator;
 mod builder;
 mod filter;
 mod interleave;
-mod interned;
+mod interner;
 mod key;
 mod python_frames;
 #[cfg(test)]
@@ -24,8 +24,8 @@ mod window;
 
 pub use self::{
     aggregator::Aggregator,
-    builder::About,
+    builder::ProfileTiming,
     filter::{Filter, ThreadFilter},
-    interned::{Interned, index},
+    interner::{Interner, index},
     window::Window,
 };

@@ -24,7 +24,7 @@ pub(super) enum Step<'a> {
     /// A frame.
     Frame(&'a Frame),
     /// One or more frames that were left out.
-    LeftOut,
+    FilteredOut,
 }
 
 impl<'a> PythonFrames<'a> {
@@ -60,7 +60,7 @@ impl<'a> PythonFrames<'a> {
         before
             .iter()
             .map(Step::Frame)
-            .chain(has_left_out.then_some(Step::LeftOut))
+            .chain(has_left_out.then_some(Step::FilteredOut))
             .chain(after.iter().map(Step::Frame))
     }
 
@@ -105,7 +105,7 @@ mod tests {
         let mut rest = PythonFrames::new(Some(stack));
         let text = |step| match step {
             Step::Frame(Frame { symbol, .. }) => symbol.to_string(),
-            Step::LeftOut => "..".to_owned(),
+            Step::FilteredOut => "..".to_owned(),
         };
         let pieces = numbers.iter().map(|&number| {
             let piece: Vec<_> = rest.take(number).map(text).collect();
@@ -156,7 +156,7 @@ mod tests {
                 prop_assert!(piece.len() as u64 <= number);
                 symbols.extend(piece.into_iter().filter_map(|step| match step {
                     Step::Frame(frame) => Some(frame.symbol),
-                    Step::LeftOut => None,
+                    Step::FilteredOut => None,
                 }));
             }
             prop_assert!(rest.is_empty());

@@ -4,10 +4,10 @@ use agent_common::record::{
     Frame, FrameKind as WireKind, Header, NativeEnd, NativeFrame, RecordKind, Sample, WalkEnd,
 };
 
-use super::{About, Aggregator, Filter, ThreadFilter};
+use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
 use crate::{
     bpf::record::{Gap, Stack},
-    profile::{FrameKind, Function, LeftOut, Losses, Process, Profile, UnsymbolizedReason},
+    profile::{FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason},
     symbolize::{NativeResolved, Resolve, Resolved, unknown},
 };
 
@@ -72,7 +72,7 @@ fn profile(aggregator: &Aggregator) -> Profile {
 }
 
 fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
-    let about = About {
+    let about = ProfileTiming {
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
@@ -180,7 +180,7 @@ fn what_is_missing_is_marked_and_counted() {
     );
     let losses = profile.losses;
     assert_eq!(losses.truncated, 1);
-    assert_eq!(losses.unresolved_frames, 2);
+    assert_eq!(losses.unsymbolized_python_frames, 2);
     assert_eq!(losses.incomplete, 3);
     assert_eq!(losses.not_python, 1);
 }
@@ -253,11 +253,11 @@ fn a_filter_takes_threads_that_held_the_gil() {
     };
     let profile = filtered(&aggregator, &filter);
     assert_eq!(threads(&profile), ["1 1,  7: 2"]);
-    let left_out = LeftOut {
+    let filtered_out = FilteredOut {
         other_threads: 0,
         without_gil: 13,
     };
-    assert_eq!(profile.left_out, left_out);
+    assert_eq!(profile.filtered_out, filtered_out);
     // What was left out lost nothing.
     let losses = Losses {
         not_python: 2,
@@ -265,7 +265,7 @@ fn a_filter_takes_threads_that_held_the_gil() {
     };
     assert_eq!(profile.losses, losses);
     assert_eq!(
-        profile.total() + profile.left_out.total(),
+        profile.total() + profile.filtered_out.total(),
         aggregator.samples()
     );
 }
@@ -282,9 +282,9 @@ fn a_filter_takes_threads_by_id_or_last_name() {
             thread: Some(thread),
         };
         let profile = filtered(&aggregator, &filter);
-        (threads(&profile), profile.left_out)
+        (threads(&profile), profile.filtered_out)
     };
-    let left_out = |other_threads, without_gil| LeftOut {
+    let filtered_out = |other_threads, without_gil| FilteredOut {
         other_threads,
         without_gil,
     };
@@ -294,16 +294,16 @@ fn a_filter_takes_threads_by_id_or_last_name() {
         of(by_id(), false),
         (
             vec!["1 1, idle 7: 1".to_owned(), "2 2,  7: 2".to_owned()],
-            left_out(4, 0)
+            filtered_out(4, 0)
         )
     );
     assert_eq!(
         of(by_id(), true),
-        (vec!["1 1, idle 7: 1".to_owned()], left_out(4, 2))
+        (vec!["1 1, idle 7: 1".to_owned()], filtered_out(4, 2))
     );
     assert_eq!(
         of(by_name, false),
-        (vec!["2 2, worker 8: 4".to_owned()], left_out(3, 0))
+        (vec!["2 2, worker 8: 4".to_owned()], filtered_out(3, 0))
     );
 }
 

@@ -5,47 +5,61 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
-use crate::profile::{ProcessIndex, Reached, Unwinding};
+use crate::profile::{LastFrame, ProcessIndex, UnwindStats};
 
 /// How far native walks came so far.
 #[derive(Debug, Default)]
-pub(super) struct Walks(BTreeMap<ProcessIndex, Tally>);
+pub(super) struct UnwindTally(BTreeMap<ProcessIndex, ProcessTally>);
 
 /// How far the native walks of one process came.
 #[derive(Debug, Default)]
-struct Tally {
-    whole: u64,
-    ends: HashMap<Reached, u64>,
+struct ProcessTally {
+    complete: u64,
+    incomplete: HashMap<LastFrame, u64>,
 }
 
-impl Walks {
-    /// Counts `count` walks that reached the entry.
-    pub(super) fn add_whole(&mut self, process: ProcessIndex, count: u64) {
-        self.0.entry(process).or_default().whole += count;
+impl UnwindTally {
+    /// Counts `count` walks that last_frame the entry.
+    pub(super) fn add_complete(&mut self, process: ProcessIndex, count: u64) {
+        self.0.entry(process).or_default().complete += count;
     }
 
     /// Counts `count` walks that did not.
-    pub(super) fn add_broken(&mut self, process: ProcessIndex, reached: Reached, count: u64) {
+    pub(super) fn add_incomplete(
+        &mut self,
+        process: ProcessIndex,
+        last_frame: LastFrame,
+        count: u64,
+    ) {
         let tally = self.0.entry(process).or_default();
-        *tally.ends.entry(reached).or_default() += count;
+        *tally.incomplete.entry(last_frame).or_default() += count;
     }
 
     /// As a profile has it.
-    pub(super) fn finish(self) -> Vec<Unwinding> {
+    pub(super) fn finish(self) -> Vec<UnwindStats> {
         let processes = self.0.into_iter();
         processes
-            .map(|(process, Tally { whole, ends })| {
-                let mut ends: Vec<_> = ends.into_iter().collect();
-                let broken: u64 = ends.iter().map(|(_, count)| count).sum();
-                ends.sort_unstable_by_key(|&(reached, count)| (Reverse(count), reached));
-                ends.truncate(Unwinding::MAX_ENDS);
-                Unwinding {
+            .map(
+                |(
                     process,
-                    walked: whole + broken,
-                    whole,
-                    ends,
-                }
-            })
+                    ProcessTally {
+                        complete,
+                        incomplete,
+                    },
+                )| {
+                    let mut incomplete: Vec<_> = incomplete.into_iter().collect();
+                    let incomplete_count: u64 = incomplete.iter().map(|(_, count)| count).sum();
+                    incomplete
+                        .sort_unstable_by_key(|&(last_frame, count)| (Reverse(count), last_frame));
+                    incomplete.truncate(UnwindStats::MAX_LAST_FRAMES);
+                    UnwindStats {
+                        process,
+                        walked: complete + incomplete_count,
+                        complete,
+                        incomplete,
+                    }
+                },
+            )
             .collect()
     }
 }
@@ -57,28 +71,33 @@ mod tests {
 
     #[test]
     fn the_most_frequent_ends_are_kept() {
-        let mut walks = Walks::default();
+        let mut walks = UnwindTally::default();
         let process = ProcessIndex(1);
-        walks.add_whole(process, 100);
+        walks.add_complete(process, 100);
         for number in 0..20 {
-            let reached = Reached::Executable(ExecutableId(number));
-            walks.add_broken(process, reached, 1 + u64::from(number));
+            let last_frame = LastFrame::Executable(ExecutableId(number));
+            walks.add_incomplete(process, last_frame, 1 + u64::from(number));
         }
-        walks.add_broken(process, Reached::Nothing, 19);
-        walks.add_whole(ProcessIndex(0), 3);
+        walks.add_incomplete(process, LastFrame::NoFrame, 19);
+        walks.add_complete(ProcessIndex(0), 3);
         let [first, second] = &walks.finish()[..] else {
             panic!("not two processes");
         };
-        let of_first = (first.process, first.walked, first.whole, first.ends.len());
+        let of_first = (
+            first.process,
+            first.walked,
+            first.complete,
+            first.incomplete.len(),
+        );
         assert_eq!(of_first, (ProcessIndex(0), 3, 3, 0));
-        assert_eq!((second.walked, second.whole), (100 + 210 + 19, 100));
-        assert_eq!(second.ends.len(), Unwinding::MAX_ENDS);
+        assert_eq!((second.walked, second.complete), (100 + 210 + 19, 100));
+        assert_eq!(second.incomplete.len(), UnwindStats::MAX_LAST_FRAMES);
         assert_eq!(
-            second.ends[..3],
+            second.incomplete[..3],
             [
-                (Reached::Executable(ExecutableId(19)), 20),
-                (Reached::Nothing, 19),
-                (Reached::Executable(ExecutableId(18)), 19),
+                (LastFrame::Executable(ExecutableId(19)), 20),
+                (LastFrame::NoFrame, 19),
+                (LastFrame::Executable(ExecutableId(18)), 19),
             ]
         );
     }

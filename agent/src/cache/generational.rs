@@ -48,7 +48,7 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
     }
 
     /// Begins a generation; forgets what was last inserted in the one before this.
-    pub fn advance(&mut self) {
+    pub fn rotate(&mut self) {
         self.previous = mem::take(&mut self.current);
     }
 
@@ -68,14 +68,14 @@ mod tests {
         let mut known = GenerationalCache::default();
         known.insert("a", 1);
         known.insert("b", 1);
-        known.advance();
+        known.rotate();
         assert_eq!(known.get("a"), Some(&1));
         known.insert("b", 2);
         assert_eq!((known.get("b"), known.len()), (Some(&2), 2));
-        known.advance();
+        known.rotate();
         assert_eq!(known.get("a"), None);
         assert_eq!(known.get("b"), Some(&2));
-        known.advance();
+        known.rotate();
         assert_eq!(known.len(), 0);
     }
 }

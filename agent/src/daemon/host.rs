@@ -192,12 +192,12 @@ impl Host {
 
     /// Forgets what is no longer needed.
     fn forget(&mut self) {
-        let ended = self.session.aggregator.forget_ended();
-        self.session.native.forget(&ended);
+        let ended = self.session.aggregator.remove_ended();
+        self.session.native.remove_processes(&ended);
         self.targets.forget_ended();
         let changed = self.targets.decide_again(Again::Unknown);
         self.exclude(changed);
-        let remembered = self.session.aggregator.known_stacks() + self.session.python.len();
+        let remembered = self.session.aggregator.cached_stacks() + self.session.python.len();
         if self.generation.elapsed() >= GENERATION || remembered >= MAX_REMEMBERED {
             self.begin_generation();
         }
@@ -208,8 +208,8 @@ impl Host {
         self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
-                self.session.aggregator.advance();
-                self.session.python.advance();
+                self.session.aggregator.rotate();
+                self.session.python.rotate();
             }
             Err(error) => warn!("nothing is forgotten: {error}"),
         }

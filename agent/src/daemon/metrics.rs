@@ -58,7 +58,7 @@ impl State<'_> {
         metrics.amount(name, help, &[("state", "excluded")], excluded);
         let remembered = "What is remembered of what the kernel half has sent";
         for (what, amount) in [
-            ("stacks", self.session.aggregator.known_stacks()),
+            ("stacks", self.session.aggregator.cached_stacks()),
             ("code_objects", self.session.python.len()),
         ] {
             metrics.amount("agent_remembered", remembered, &[("what", what)], amount);

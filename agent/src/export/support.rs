@@ -6,14 +6,14 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use super::batch::{ProfileBatch, SERVICE_NAME};
-use crate::profile::fixtures::made_profile;
+use crate::profile::fixtures::example_profile;
 
 /// A report of a service.
 pub(super) fn report(service: &str, pprof: &[u8]) -> ProfileBatch {
     ProfileBatch {
         labels: BTreeMap::from([(SERVICE_NAME.to_owned(), service.to_owned())]).into(),
         pprof: pprof.into(),
-        profile: Arc::new(made_profile("/srv/app/main.py")),
+        profile: Arc::new(example_profile("/srv/app/main.py")),
     }
 }
 

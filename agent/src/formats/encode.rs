@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{folded, format::Format, options::Options, pprof, svg};
+use super::{folded, format::Format, options::EncodeOptions, pprof, svg};
 use crate::profile::Profile;
 
 /// A profile that could not be encoded.
@@ -23,7 +23,7 @@ pub struct Error {
 pub fn encode(
     profile: &Profile,
     format: Format,
-    options: &Options,
+    options: &EncodeOptions,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let written = match format {
@@ -39,15 +39,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::profile::fixtures::made_profile;
+    use crate::profile::fixtures::example_profile;
 
     #[test]
     fn the_same_profile_gives_the_same_bytes() {
         for format in Format::ALL {
             let encoded = || {
-                let profile = made_profile("/srv/app/main.py");
+                let profile = example_profile("/srv/app/main.py");
                 let mut bytes = Vec::new();
-                encode(&profile, format, &Options::default(), &mut bytes).unwrap();
+                encode(&profile, format, &EncodeOptions::default(), &mut bytes).unwrap();
                 bytes
             };
             assert_eq!(encoded(), encoded(), "{format}");
@@ -56,21 +56,26 @@ mod tests {
 
     #[test]
     fn a_profile_without_samples_can_be_encoded() {
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         profile.samples.clear();
         profile.duration = Duration::ZERO;
         for format in Format::ALL {
-            encode(&profile, format, &Options::default(), &mut Vec::new()).unwrap();
+            encode(&profile, format, &EncodeOptions::default(), &mut Vec::new()).unwrap();
         }
     }
 
     #[test]
     fn a_writer_that_fails_is_an_error() {
-        let profile = made_profile("/srv/app/main.py");
+        let profile = example_profile("/srv/app/main.py");
         for format in Format::ALL {
             let mut no_room = [0; 8];
-            let error =
-                encode(&profile, format, &Options::default(), &mut &mut no_room[..]).unwrap_err();
+            let error = encode(
+                &profile,
+                format,
+                &EncodeOptions::default(),
+                &mut &mut no_room[..],
+            )
+            .unwrap_err();
             assert_eq!(error.format, format);
         }
     }

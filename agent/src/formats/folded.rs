@@ -12,7 +12,7 @@ use std::{
     io::{self, Write},
 };
 
-use super::{frames, options::Options};
+use super::{frames, options::EncodeOptions};
 use crate::profile::Profile;
 
 /// What stands for a stack without frames.
@@ -30,7 +30,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// The texts of a profile.
-    pub(super) fn new(profile: &Profile, options: Options) -> Self {
+    pub(super) fn new(profile: &Profile, options: EncodeOptions) -> Self {
         let locations = profile.locations.iter();
         Self {
             locations: locations
@@ -77,7 +77,11 @@ impl Frames {
 }
 
 /// Writes the folded stacks of a profile.
-pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    profile: &Profile,
+    options: EncodeOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for line in Frames::new(profile, options).lines(profile) {
         writeln!(out, "{line}")?;
     }
@@ -91,15 +95,15 @@ mod tests {
         formats::golden::assert_golden,
         profile::{
             Sample,
-            fixtures::{made_processes, made_profile},
+            fixtures::{example_processes, example_profile},
         },
     };
 
     fn folded(profile: &Profile, threads: bool) -> String {
         let mut bytes = Vec::new();
-        let options = Options {
+        let options = EncodeOptions {
             threads,
-            ..Options::default()
+            ..EncodeOptions::default()
         };
         write(profile, options, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
@@ -107,21 +111,21 @@ mod tests {
 
     #[test]
     fn stacks_are_folded() {
-        let profile = made_profile("/srv/app/main.py");
+        let profile = example_profile("/srv/app/main.py");
         assert_golden("made.folded", &folded(&profile, false));
         assert_golden("made.threads.folded", &folded(&profile, true));
     }
 
     #[test]
     fn stacks_of_several_processes_begin_with_them() {
-        let profile = made_processes("/srv/app/main.py");
+        let profile = example_processes("/srv/app/main.py");
         assert_golden("processes.folded", &folded(&profile, false));
         assert_golden("processes.threads.folded", &folded(&profile, true));
     }
 
     #[test]
     fn every_line_is_a_stack_and_a_count() {
-        let profile = made_profile("/srv/app/main.py");
+        let profile = example_profile("/srv/app/main.py");
         for threads in [false, true] {
             let text = folded(&profile, threads);
             let mut total = 0;
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_stack_of_several_threads_is_one_line() {
-        let profile = made_profile("/srv/app/main.py");
+        let profile = example_profile("/srv/app/main.py");
         let text = folded(&profile, false);
         let loads = text.lines().filter(|line| line.contains("loads"));
         assert_eq!(loads.count(), 1);
@@ -155,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_stack_without_frames_is_counted() {
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         profile.stacks[0] = Box::from([]);
         profile.samples = vec![Sample {
             count: 7,
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn equal_callers_stand_together() {
         // A space sorts before a semicolon: sorted as text, the second would come between.
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         profile.functions[9].name = "[a]".to_owned();
         profile.functions[10].name = "[a] b".to_owned();
         let (a, a_b) = (profile.stacks[6][2], profile.stacks[8][0]);

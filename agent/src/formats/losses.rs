@@ -2,27 +2,27 @@
 
 use std::cmp::Reverse;
 
-use crate::profile::{LeftOut, Losses, Number, UnnamedLosses, UnwindLosses};
+use crate::profile::{FilteredOut, Losses, Number, UnsymbolizedLosses, UnwindLosses};
 
 /// One sentence for each kind of sample that a filter left out, and of loss that happened.
 #[must_use]
-pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
-    let LeftOut {
+pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
+    let FilteredOut {
         other_threads,
         without_gil,
-    } = *left_out;
+    } = *filtered_out;
     let Losses {
         lost_samples,
         truncated,
         incomplete,
-        unresolved_frames,
+        unsymbolized_python_frames,
         not_python,
         unwind,
         lost_native_stacks,
         unmatched,
-        unnamed: without_name,
+        unsymbolized_native_frames: without_name,
         malformed_records,
-        left_out_processes,
+        untracked_processes,
         lost_process_events,
     } = *losses;
     let unwound = unwound(&unwind);
@@ -54,7 +54,7 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
             "incomplete: the walk did not reach the root.",
         ),
         (
-            unresolved_frames,
+            unsymbolized_python_frames,
             ("frame has", "frames have"),
             "no name: the function could not be told.",
         ),
@@ -85,7 +85,7 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
             "dropped: the agent could not understand what the kernel half sent.",
         ),
         (
-            left_out_processes,
+            untracked_processes,
             ("process is", "processes are"),
             "left out: more are running than the agent has room for.",
         ),
@@ -110,7 +110,7 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
 
 /// Adds what a sentence tells, if it is one of [`sentences`]. What a sentence says is known by
 /// making it: the words stand in one place alone.
-pub(super) fn read(sentence: &str, left_out: &mut LeftOut, losses: &mut Losses) {
+pub(super) fn read(sentence: &str, filtered_out: &mut FilteredOut, losses: &mut Losses) {
     let number = sentence
         .split(' ')
         .next()
@@ -118,18 +118,18 @@ pub(super) fn read(sentence: &str, left_out: &mut LeftOut, losses: &mut Losses) 
     let Some(number) = number.filter(|&number: &u64| number != 0) else {
         return;
     };
-    for place in LeftOut::ALL {
-        let mut only = LeftOut::default();
+    for place in FilteredOut::ALL {
+        let mut only = FilteredOut::default();
         *place(&mut only) = number;
         if sentences(&only, &Losses::default()) == [sentence] {
-            left_out.merge(&only);
+            filtered_out.merge(&only);
             return;
         }
     }
-    for place in Losses::PLAIN {
+    for place in Losses::COUNTERS {
         let mut only = Losses::default();
         *place(&mut only) = number;
-        if sentences(&LeftOut::default(), &only) == [sentence] {
+        if sentences(&FilteredOut::default(), &only) == [sentence] {
             losses.merge(&only);
             return;
         }
@@ -137,7 +137,12 @@ pub(super) fn read(sentence: &str, left_out: &mut LeftOut, losses: &mut Losses) 
     if sentence.contains(" native frames: ") {
         read_reasons(sentence, &mut losses.unwind, &UnwindLosses::ALL, unwound);
     } else if sentence.contains(" no name: ") {
-        read_reasons(sentence, &mut losses.unnamed, &UnnamedLosses::ALL, unnamed);
+        read_reasons(
+            sentence,
+            &mut losses.unsymbolized_native_frames,
+            &UnsymbolizedLosses::ALL,
+            unnamed,
+        );
     }
 }
 
@@ -185,7 +190,7 @@ fn unwound(losses: &UnwindLosses) -> String {
         no_table,
         no_rule,
         fault,
-        stuck,
+        cfa_not_above,
         too_deep,
         other,
     } = *losses;
@@ -195,7 +200,7 @@ fn unwound(losses: &UnwindLosses) -> String {
         (no_table, "an unwind table was not loaded yet"),
         (no_rule, "there was no rule to unwind the code"),
         (fault, "the stack was not in memory"),
-        (stuck, "the stack led back to itself"),
+        (cfa_not_above, "the stack led back to itself"),
         (too_deep, "there were more than are kept"),
         (other, "for a reason that is not known"),
     ];
@@ -203,15 +208,15 @@ fn unwound(losses: &UnwindLosses) -> String {
 }
 
 /// For example `no name: the file has no symbols (3), code made at run time that nobody names (2).`
-fn unnamed(losses: &UnnamedLosses) -> String {
-    let UnnamedLosses {
+fn unnamed(losses: &UnsymbolizedLosses) -> String {
+    let UnsymbolizedLosses {
         no_symbols,
         no_symbol,
         unreadable,
         no_map,
         not_in_map,
-        kernel_hidden,
-        kernel_silent,
+        kptr_restricted,
+        kallsyms_unreadable,
     } = *losses;
     let reasons = [
         (no_symbols, "the file has no symbols"),
@@ -219,10 +224,10 @@ fn unnamed(losses: &UnnamedLosses) -> String {
         (unreadable, "the symbols could not be read"),
         (no_map, "code made at run time that nobody names"),
         (not_in_map, "code made at run time that its map lacks"),
-        (kernel_hidden, "the kernel hides its addresses"),
-        (kernel_silent, "the kernel tells no functions"),
+        (kptr_restricted, "the kernel hides its addresses"),
+        (kallsyms_unreadable, "the kernel tells no functions"),
     ];
-    let advice = match kernel_hidden {
+    let advice = match kptr_restricted {
         0 => "",
         _ => {
             " To name those of the kernel, run agent as root or with CAP_SYSLOG, and set the \
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn nothing_lost_is_nothing_said() {
-        assert!(sentences(&LeftOut::default(), &Losses::default()).is_empty());
+        assert!(sentences(&FilteredOut::default(), &Losses::default()).is_empty());
     }
 
     #[test]
@@ -256,15 +261,15 @@ mod tests {
         let losses = Losses {
             lost_samples: 12,
             truncated: 1,
-            unresolved_frames: 2,
+            unsymbolized_python_frames: 2,
             ..Losses::default()
         };
-        let left_out = LeftOut {
+        let filtered_out = FilteredOut {
             other_threads: 40,
             without_gil: 1,
         };
         assert_eq!(
-            sentences(&left_out, &losses),
+            sentences(&filtered_out, &losses),
             [
                 "40 samples are of other threads, and left out.",
                 "1 sample is of threads that did not hold the GIL, and left out.",
@@ -277,30 +282,30 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood() {
-        let mut left_out = LeftOut::default();
+        let mut filtered_out = FilteredOut::default();
         let mut losses = Losses::default();
-        for (number, place) in (1..).zip(LeftOut::ALL) {
-            *place(&mut left_out) = number;
+        for (number, place) in (1..).zip(FilteredOut::ALL) {
+            *place(&mut filtered_out) = number;
         }
-        for (number, place) in (5..).zip(Losses::PLAIN) {
+        for (number, place) in (5..).zip(Losses::COUNTERS) {
             *place(&mut losses) = number;
         }
         for (number, place) in (20..).zip(UnwindLosses::ALL) {
             *place(&mut losses.unwind) = number;
         }
-        for (number, place) in (40..).zip(UnnamedLosses::ALL) {
-            *place(&mut losses.unnamed) = number;
+        for (number, place) in (40..).zip(UnsymbolizedLosses::ALL) {
+            *place(&mut losses.unsymbolized_native_frames) = number;
         }
-        let (mut left_out_again, mut losses_again) = (LeftOut::default(), Losses::default());
-        for sentence in sentences(&left_out, &losses) {
+        let (mut left_out_again, mut losses_again) = (FilteredOut::default(), Losses::default());
+        for sentence in sentences(&filtered_out, &losses) {
             read(&sentence, &mut left_out_again, &mut losses_again);
         }
-        assert_eq!((left_out_again, losses_again), (left_out, losses));
+        assert_eq!((left_out_again, losses_again), (filtered_out, losses));
     }
 
     #[test]
     fn other_words_say_nothing() {
-        let (mut left_out, mut losses) = (LeftOut::default(), Losses::default());
+        let (mut filtered_out, mut losses) = (FilteredOut::default(), Losses::default());
         for sentence in [
             "",
             "12 samples",
@@ -309,9 +314,9 @@ mod tests {
             "5 native frames have no name: the file has no symbols (",
             "5 stacks lack native frames: the stack was not in memory (x).",
         ] {
-            read(sentence, &mut left_out, &mut losses);
+            read(sentence, &mut filtered_out, &mut losses);
         }
-        assert_eq!((left_out, losses), Default::default());
+        assert_eq!((filtered_out, losses), Default::default());
     }
 
     #[test]
@@ -323,15 +328,15 @@ mod tests {
                 ..UnwindLosses::default()
             },
             unmatched: 1,
-            unnamed: UnnamedLosses {
+            unsymbolized_native_frames: UnsymbolizedLosses {
                 no_symbols: 2,
                 no_map: 3,
-                ..UnnamedLosses::default()
+                ..UnsymbolizedLosses::default()
             },
             ..Losses::default()
         };
         assert_eq!(
-            sentences(&LeftOut::default(), &losses),
+            sentences(&FilteredOut::default(), &losses),
             [
                 "15 stacks lack native frames: the stack was not in memory (12), \
                  an unwind table was not loaded yet (3).",
@@ -346,14 +351,14 @@ mod tests {
     #[test]
     fn a_kernel_that_hides_its_addresses_can_be_told_not_to() {
         let losses = Losses {
-            unnamed: UnnamedLosses {
-                kernel_hidden: 1,
-                ..UnnamedLosses::default()
+            unsymbolized_native_frames: UnsymbolizedLosses {
+                kptr_restricted: 1,
+                ..UnsymbolizedLosses::default()
             },
             ..Losses::default()
         };
         assert_eq!(
-            sentences(&LeftOut::default(), &losses),
+            sentences(&FilteredOut::default(), &losses),
             [
                 "1 native frame has no name: the kernel hides its addresses (1). To name those of \
                  the kernel, run agent as root or with CAP_SYSLOG, and set the sysctl \

@@ -19,6 +19,6 @@ pub use self::pprof::schema as pprof_schema;
 pub use self::{
     encode::encode,
     format::Format,
-    options::Options,
-    pprof::{Head, ReadError, Unpacked},
+    options::EncodeOptions,
+    pprof::{PprofFile, PprofHeader, PprofReadError},
 };

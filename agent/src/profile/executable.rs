@@ -1,4 +1,4 @@
-//! Code that the processor runs itself: what it lies in, and frames in it in words.
+//! CodeAddress that the processor runs itself: what it lies in, and frames in it in words.
 
 use std::{borrow::Cow, path::PathBuf};
 

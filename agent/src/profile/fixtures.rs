@@ -8,16 +8,16 @@ use std::{
 };
 
 use super::{
-    Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
-    LeftOut, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, StackId,
-    Thread, ThreadIndex, UnnamedLosses,
+    CodeAddress, Executable, ExecutableId, ExecutableKind, FilteredOut, FrameKind, Function,
+    FunctionId, Image, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample,
+    StackId, Thread, ThreadIndex, UnsymbolizedLosses,
 };
 
 /// A profile with what is hard to get right: equal names in threads, recursion, markers, names
 /// that look like C++, names that are not ASCII or contain what a format is made of, and places
 /// without a line; native and kernel frames between Python ones, inlined functions, code without a
 /// name, and the same line at two addresses. `source` is the file of the program.
-pub fn made_profile(source: &str) -> Profile {
+pub fn example_profile(source: &str) -> Profile {
     let mut made = Made::default();
     let module = made.function("<module>", source, 1);
     let main = made.function("main", source, 3);
@@ -32,7 +32,7 @@ pub fn made_profile(source: &str) -> Profile {
         62,
     );
     let import = made.function("_find_and_load", "<frozen importlib._bootstrap>", 1349);
-    let left_out = made.marker("[frames left out]");
+    let filtered_out = made.marker("[frames left out]");
     let no_python = made.marker("[no Python frames]");
 
     let at_module = made.location(module, 22);
@@ -48,7 +48,7 @@ pub fn made_profile(source: &str) -> Profile {
     let at_loads = made.location(loads, 346);
     let at_get = made.location(get, 73);
     let at_import = made.location(import, 1360);
-    let at_left_out = made.location(left_out, 0);
+    let at_left_out = made.location(filtered_out, 0);
     let at_no_python = made.location(no_python, 0);
 
     let stacks: [&[LocationId]; 9] = [
@@ -115,8 +115,8 @@ pub fn made_profile(source: &str) -> Profile {
             not_python: 3,
             ..Losses::default()
         },
-        unwinding: Vec::new(),
-        left_out: LeftOut::default(),
+        unwind_stats: Vec::new(),
+        filtered_out: FilteredOut::default(),
     };
     add_native_frames(&mut profile);
     profile
@@ -203,19 +203,19 @@ fn add_native_frames(profile: &mut Profile) {
     profile.functions = made.functions;
     profile.locations = made.locations;
     profile.losses.unwind.fault = 7;
-    profile.losses.unnamed = UnnamedLosses {
+    profile.losses.unsymbolized_native_frames = UnsymbolizedLosses {
         no_symbols: 9,
         no_map: 3,
-        kernel_hidden: 1,
-        ..UnnamedLosses::default()
+        kptr_restricted: 1,
+        ..UnsymbolizedLosses::default()
     };
 }
 
 /// The same profile with two further processes: an older Python whose program has places in common
 /// with the first one's and whose thread has the id of one of the first one's, and a process
 /// without Python of a name that is made of what a format is made of.
-pub fn made_processes(source: &str) -> Profile {
-    let mut profile = made_profile(source);
+pub fn example_processes(source: &str) -> Profile {
+    let mut profile = example_profile(source);
     profile.processes.push(Process {
         pid: 4300,
         parent: Some(4242),
@@ -368,7 +368,7 @@ impl Made {
             .collect();
         self.locations.push(Location {
             lines,
-            code: Some(Code {
+            code: Some(CodeAddress {
                 executable,
                 address,
             }),

@@ -41,7 +41,7 @@ pub struct Location {
     /// when the function could not be told.
     pub lines: Box<[Line]>,
     /// The code, of a native or a kernel frame.
-    pub code: Option<Code>,
+    pub code: Option<CodeAddress>,
 }
 
 /// A place in a function.
@@ -55,7 +55,7 @@ pub struct Line {
 
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Code {
+pub struct CodeAddress {
     /// What it lies in.
     pub executable: ExecutableId,
     /// Where, in the executable's own addresses.

@@ -10,7 +10,7 @@ pub struct Losses {
     /// Samples whose walk did not reach the root; they are in the profile, marked.
     pub incomplete: u64,
     /// Frames, not samples, whose function could not be told; they are in the profile, marked.
-    pub unresolved_frames: u64,
+    pub unsymbolized_python_frames: u64,
     /// Samples of threads that ran no Python, and of which no other frame is known either; they are
     /// in the profile, marked.
     pub not_python: u64,
@@ -24,11 +24,11 @@ pub struct Losses {
     pub unmatched: u64,
     /// Native and kernel frames, not samples, whose function could not be told; they are in the
     /// profile with their addresses.
-    pub unnamed: UnnamedLosses,
+    pub unsymbolized_native_frames: UnsymbolizedLosses,
     /// Records, not samples, that could not be understood.
     pub malformed_records: u64,
     /// Processes, not samples, that are not in the profile because too many are profiled.
-    pub left_out_processes: u64,
+    pub untracked_processes: u64,
     /// Events, not samples, of processes that found no room on their way to the user half: what
     /// such a process runs may not be known.
     pub lost_process_events: u64,
@@ -36,24 +36,28 @@ pub struct Losses {
 
 impl Losses {
     /// The numbers that are not reasons for one loss.
-    pub const PLAIN: [Number<Self>; 10] = [
+    pub const COUNTERS: [Number<Self>; 10] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
-        |losses| &mut losses.unresolved_frames,
+        |losses| &mut losses.unsymbolized_python_frames,
         |losses| &mut losses.not_python,
         |losses| &mut losses.lost_native_stacks,
         |losses| &mut losses.unmatched,
         |losses| &mut losses.malformed_records,
-        |losses| &mut losses.left_out_processes,
+        |losses| &mut losses.untracked_processes,
         |losses| &mut losses.lost_process_events,
     ];
 
     /// Adds those of another profile.
     pub fn merge(&mut self, other: &Self) {
-        merge(self, *other, &Self::PLAIN);
+        merge(self, *other, &Self::COUNTERS);
         merge(&mut self.unwind, other.unwind, &UnwindLosses::ALL);
-        merge(&mut self.unnamed, other.unnamed, &UnnamedLosses::ALL);
+        merge(
+            &mut self.unsymbolized_native_frames,
+            other.unsymbolized_native_frames,
+            &UnsymbolizedLosses::ALL,
+        );
     }
 }
 
@@ -64,14 +68,14 @@ pub struct UnwindLosses {
     pub no_registers: u64,
     /// An address that is in no executable mapping that is known of.
     pub unmapped: u64,
-    /// Code whose unwind table was not loaded yet.
+    /// CodeAddress whose unwind table was not loaded yet.
     pub no_table: u64,
-    /// Code that no unwind table has a rule for.
+    /// CodeAddress that no unwind table has a rule for.
     pub no_rule: u64,
     /// A part of the stack that was not in memory.
     pub fault: u64,
     /// A caller's frame that would not lie above the frame.
-    pub stuck: u64,
+    pub cfa_not_above: u64,
     /// More frames than are kept.
     pub too_deep: u64,
     /// Anything else.
@@ -86,7 +90,7 @@ impl UnwindLosses {
         |losses| &mut losses.no_table,
         |losses| &mut losses.no_rule,
         |losses| &mut losses.fault,
-        |losses| &mut losses.stuck,
+        |losses| &mut losses.cfa_not_above,
         |losses| &mut losses.too_deep,
         |losses| &mut losses.other,
     ];
@@ -101,7 +105,7 @@ impl UnwindLosses {
 /// Native and kernel frames, not samples, whose function could not be told, by what [`UnsymbolizedReason`]
 /// says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UnnamedLosses {
+pub struct UnsymbolizedLosses {
     /// [`UnsymbolizedReason::NoSymbols`].
     pub no_symbols: u64,
     /// [`UnsymbolizedReason::NoSymbol`].
@@ -113,12 +117,12 @@ pub struct UnnamedLosses {
     /// [`UnsymbolizedReason::NotInMap`].
     pub not_in_map: u64,
     /// [`UnsymbolizedReason::KptrRestricted`].
-    pub kernel_hidden: u64,
+    pub kptr_restricted: u64,
     /// [`UnsymbolizedReason::KallsymsUnreadable`].
-    pub kernel_silent: u64,
+    pub kallsyms_unreadable: u64,
 }
 
-impl UnnamedLosses {
+impl UnsymbolizedLosses {
     /// All numbers.
     pub const ALL: [Number<Self>; 7] = [
         |losses| &mut losses.no_symbols,
@@ -126,8 +130,8 @@ impl UnnamedLosses {
         |losses| &mut losses.unreadable,
         |losses| &mut losses.no_map,
         |losses| &mut losses.not_in_map,
-        |losses| &mut losses.kernel_hidden,
-        |losses| &mut losses.kernel_silent,
+        |losses| &mut losses.kptr_restricted,
+        |losses| &mut losses.kallsyms_unreadable,
     ];
 
     /// Counts `frames` frames.
@@ -138,8 +142,8 @@ impl UnnamedLosses {
             UnsymbolizedReason::Unreadable => &mut self.unreadable,
             UnsymbolizedReason::NoMap => &mut self.no_map,
             UnsymbolizedReason::NotInMap => &mut self.not_in_map,
-            UnsymbolizedReason::KptrRestricted => &mut self.kernel_hidden,
-            UnsymbolizedReason::KallsymsUnreadable => &mut self.kernel_silent,
+            UnsymbolizedReason::KptrRestricted => &mut self.kptr_restricted,
+            UnsymbolizedReason::KallsymsUnreadable => &mut self.kallsyms_unreadable,
         };
         *count = count.saturating_add(frames);
     }
@@ -172,18 +176,18 @@ pub enum UnsymbolizedReason {
 
 /// Samples that a filter left out: they are not in the profile, and no loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct FilteredOut {
     /// Samples of threads that were not asked for.
     pub other_threads: u64,
     /// Samples of threads that were asked for, taken while the thread did not hold the GIL.
     pub without_gil: u64,
 }
 
-impl LeftOut {
+impl FilteredOut {
     /// All numbers.
     pub const ALL: [Number<Self>; 2] = [
-        |left_out| &mut left_out.other_threads,
-        |left_out| &mut left_out.without_gil,
+        |filtered_out| &mut filtered_out.other_threads,
+        |filtered_out| &mut filtered_out.without_gil,
     ];
 
     /// Adds what was left out of another profile.
@@ -216,9 +220,9 @@ fn total<T>(mut counted: T, numbers: &[Number<T>]) -> u64 {
 // A number that is forgotten in a list is one that is never merged.
 const _: () = {
     const NUMBER: usize = size_of::<u64>();
-    assert!(size_of::<LeftOut>() == LeftOut::ALL.len() * NUMBER);
+    assert!(size_of::<FilteredOut>() == FilteredOut::ALL.len() * NUMBER);
     assert!(size_of::<UnwindLosses>() == UnwindLosses::ALL.len() * NUMBER);
-    assert!(size_of::<UnnamedLosses>() == UnnamedLosses::ALL.len() * NUMBER);
-    let nested = size_of::<UnwindLosses>() + size_of::<UnnamedLosses>();
-    assert!(size_of::<Losses>() == Losses::PLAIN.len() * NUMBER + nested);
+    assert!(size_of::<UnsymbolizedLosses>() == UnsymbolizedLosses::ALL.len() * NUMBER);
+    let nested = size_of::<UnwindLosses>() + size_of::<UnsymbolizedLosses>();
+    assert!(size_of::<Losses>() == Losses::COUNTERS.len() * NUMBER + nested);
 };

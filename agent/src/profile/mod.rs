@@ -10,14 +10,14 @@ mod location;
 mod losses;
 mod model;
 mod process;
-mod unwinding;
+mod unwind_stats;
 
 pub use self::{
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    location::{Code, FrameKind, Function, Line, Location},
-    losses::{LeftOut, Losses, Number, UnnamedLosses, UnsymbolizedReason, UnwindLosses},
+    location::{CodeAddress, FrameKind, Function, Line, Location},
+    losses::{FilteredOut, Losses, Number, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
     model::{Profile, Sample, Stack, Thread},
     process::{Image, Process},
-    unwinding::{Reached, Unwinding},
+    unwind_stats::{LastFrame, UnwindStats},
 };

@@ -9,9 +9,9 @@ use super::{
     executable::Executable,
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
     location::{Function, Location},
-    losses::{LeftOut, Losses},
+    losses::{FilteredOut, Losses},
     process::Process,
-    unwinding::Unwinding,
+    unwind_stats::UnwindStats,
 };
 
 /// Samples of some processes over some time.
@@ -43,11 +43,11 @@ pub struct Profile {
     pub samples: Vec<Sample>,
     /// How far native walks came; at most one entry for a process, none for one of which no sample
     /// was walked.
-    pub unwinding: Vec<Unwinding>,
+    pub unwind_stats: Vec<UnwindStats>,
     /// What was lost or could not be told.
     pub losses: Losses,
     /// What is not there because nobody wanted it.
-    pub left_out: LeftOut,
+    pub filtered_out: FilteredOut,
 }
 
 /// A stack, leaf first.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::aggregate::About;
+use crate::aggregate::ProfileTiming;
 
 /// When sampling began, by both clocks: the one that anybody may set tells when that was, the other
 /// for how long it went on.
@@ -21,8 +21,8 @@ impl Began {
     }
 
     /// What the profile of the time until now says about itself, with a sample per `period`.
-    pub fn about(&self, period: Duration) -> About {
-        About {
+    pub fn about(&self, period: Duration) -> ProfileTiming {
+        ProfileTiming {
             start: self.date,
             duration: self.at.elapsed(),
             period,

@@ -18,10 +18,11 @@ use std::{
 };
 
 use crate::{
-    aggregate::{Interned, index},
+    aggregate::{Interner, index},
     profile::{
-        Code, Executable, ExecutableId, Function, FunctionId, LeftOut, Line, Location, LocationId,
-        Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread, ThreadIndex,
+        CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Line, Location,
+        LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
+        ThreadIndex,
     },
 };
 
@@ -39,11 +40,11 @@ pub struct Full;
 /// A profile in the making.
 #[derive(Default)]
 pub(super) struct Merger {
-    executables: Interned<Executable>,
-    functions: Interned<Function>,
-    locations: Interned<Location>,
-    stacks: Interned<Stack>,
-    threads: Interned<Thread>,
+    executables: Interner<Executable>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    stacks: Interner<Stack>,
+    threads: Interner<Thread>,
     processes: Vec<Process>,
     /// The process of each service.
     services: HashMap<String, ProcessIndex>,
@@ -53,7 +54,7 @@ pub(super) struct Merger {
     windows: Vec<(SystemTime, Duration)>,
     labels: BTreeMap<String, String>,
     losses: Losses,
-    left_out: LeftOut,
+    filtered_out: FilteredOut,
     bytes: usize,
 }
 
@@ -100,7 +101,7 @@ impl Merger {
         });
         self.windows.push((profile.start, profile.duration));
         self.losses.merge(&profile.losses);
-        self.left_out.merge(&profile.left_out);
+        self.filtered_out.merge(&profile.filtered_out);
         Ok(())
     }
 
@@ -122,9 +123,9 @@ impl Merger {
             stacks: self.stacks.into_items(),
             threads: self.threads.into_items(),
             samples,
-            unwinding: Vec::new(),
+            unwind_stats: Vec::new(),
             losses: self.losses,
-            left_out: self.left_out,
+            filtered_out: self.filtered_out,
         };
         Some((profile, times))
     }
@@ -195,7 +196,7 @@ impl Merger {
             if self.executables.len() != before {
                 self.bytes += executable_bytes(executable);
             }
-            Code {
+            CodeAddress {
                 executable: id,
                 address: code.address,
             }

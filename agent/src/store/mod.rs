@@ -27,7 +27,7 @@ pub use self::{error::Error, merge::Full, series::Series};
 use self::{merge::Merger, series::AllSeries};
 use crate::{
     export::{SERVICE_NAME, file::ENDING},
-    formats::{Head, ReadError, Unpacked},
+    formats::{PprofFile, PprofHeader, PprofReadError},
     profile::Profile,
     store::folder::{Entry, Folder},
     text::printable,
@@ -137,7 +137,7 @@ pub enum NotRead {
     Disk(#[from] io::Error),
     /// It is no profile.
     #[error(transparent)]
-    Format(#[from] ReadError),
+    Format(#[from] PprofReadError),
     /// There is no room for it.
     #[error(transparent)]
     Full(#[from] Full),
@@ -250,7 +250,7 @@ impl Store {
     fn visit(
         &self,
         selection: &Selection,
-        mut visit: impl FnMut(&File, &Unpacked, Head) -> Result<(), NotRead>,
+        mut visit: impl FnMut(&File, &PprofFile, PprofHeader) -> Result<(), NotRead>,
     ) -> Result<LeftOut, Error> {
         let chosen = self.chosen(selection)?;
         let mut left_out = LeftOut::default();
@@ -297,9 +297,9 @@ impl Store {
     }
 
     /// A file's content; [`None`] when it is gone.
-    fn unpack(&self, file: &File) -> Result<Option<Unpacked>, NotRead> {
+    fn unpack(&self, file: &File) -> Result<Option<PprofFile>, NotRead> {
         match self.folder.read(&file.name, MAX_FILE_BYTES) {
-            Ok(bytes) => Ok(Some(Unpacked::new(&bytes)?)),
+            Ok(bytes) => Ok(Some(PprofFile::new(&bytes)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -9,7 +9,7 @@ use std::{
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Listing, error::moment};
-use crate::{export::SERVICE_NAME, formats::Head, text::plural, text::printable};
+use crate::{export::SERVICE_NAME, formats::PprofHeader, text::plural, text::printable};
 
 /// Series that are told apart.
 const MAX_SERIES: usize = 10_000;
@@ -46,7 +46,7 @@ pub(super) struct AllSeries {
 
 impl AllSeries {
     /// Adds a profile.
-    pub(super) fn add(&mut self, service: String, head: Head) {
+    pub(super) fn add(&mut self, service: String, head: PprofHeader) {
         let cpu = Duration::from_nanos(head.cpu_ns());
         let key = (service, head.labels);
         let labels = key.1.iter();
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn there_are_not_too_many_series() {
-        let head = |pod: String| Head {
+        let head = |pod: String| PprofHeader {
             labels: [("pod".to_owned(), pod)].into(),
             start: SystemTime::UNIX_EPOCH,
             duration: Duration::ZERO,

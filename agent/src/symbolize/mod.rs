@@ -1,15 +1,15 @@
 //! Frames → functions and lines.
 //!
 //! Python's frames are put into words by [`PythonSymbolizer`], from what the kernel half has sent; those
-//! of native code by [`native`], from the file that has it, or [`vdso`]; those of the kernel by [`kernel`], and
+//! of native code by [`elf_symbols`], from the file that has it, or [`vdso`]; those of the kernel by [`kernel`], and
 //! those of code that was made at run time by [`perf_map`], if its maker tells of it.
 //!
 //! Invariant: what is not known is data, with the reason for it, so that it can be counted.
 
+pub mod elf_symbols;
 mod frame_symbolizer;
 pub mod kernel;
 mod name;
-pub mod native;
 mod native_symbolizer;
 pub mod perf_map;
 mod python;

@@ -6,8 +6,8 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 use agent_common::record::{NativeFrame, NativeKind};
 
 use super::{
+    elf_symbols::{ElfSymbols, NoSymbolReason, SymbolCache, SymbolLimits, SymbolLookup},
     kernel::{self, KernelSymbols},
-    native::{Found, Limits, Reason, SymbolCache, Symbols},
     perf_map::{self, PerfMap},
     symbolized::{NativeFunction, NativeResolved},
 };
@@ -40,7 +40,7 @@ impl NativeSymbolizer {
     }
 
     /// Forgets what is only known of processes that have ended.
-    pub fn forget(&mut self, ended: &[u32]) {
+    pub fn remove_processes(&mut self, ended: &[u32]) {
         for pid in ended {
             self.perf_maps.remove(pid);
         }
@@ -94,7 +94,7 @@ impl NativeSymbolizer {
         let number = executable.number();
         let found = self.files.find_all(number, &[address], || load(executable));
         let functions = match found.into_iter().next() {
-            Some(Found::Known(frames)) => Ok(frames
+            Some(SymbolLookup::Known(frames)) => Ok(frames
                 .into_iter()
                 .map(|frame| NativeFunction {
                     name: frame.name,
@@ -102,10 +102,12 @@ impl NativeSymbolizer {
                     line: frame.line,
                 })
                 .collect()),
-            Some(Found::Unknown(reason)) => Err(match reason {
-                Reason::NoSymbols => UnsymbolizedReason::NoSymbols,
-                Reason::BeforeFirst | Reason::Gap => UnsymbolizedReason::NoSymbol,
-                Reason::Unreadable | Reason::Malformed => UnsymbolizedReason::Unreadable,
+            Some(SymbolLookup::Unknown(reason)) => Err(match reason {
+                NoSymbolReason::NoSymbols => UnsymbolizedReason::NoSymbols,
+                NoSymbolReason::BeforeFirst | NoSymbolReason::Gap => UnsymbolizedReason::NoSymbol,
+                NoSymbolReason::Unreadable | NoSymbolReason::Malformed => {
+                    UnsymbolizedReason::Unreadable
+                }
             }),
             None => Err(UnsymbolizedReason::Unreadable),
         };
@@ -137,8 +139,8 @@ impl NativeSymbolizer {
             functions: function
                 .map(|name| vec![plain(name)])
                 .map_err(|reason| match reason {
-                    perf_map::Reason::NoMap => UnsymbolizedReason::NoMap,
-                    perf_map::Reason::NotInMap | perf_map::Reason::TooLarge => {
+                    perf_map::PerfMapMiss::NoMap => UnsymbolizedReason::NoMap,
+                    perf_map::PerfMapMiss::NotInMap | perf_map::PerfMapMiss::TooLarge => {
                         UnsymbolizedReason::NotInMap
                     }
                 }),
@@ -156,10 +158,10 @@ fn plain(name: String) -> NativeFunction {
 }
 
 /// Reads the symbols of a file.
-fn load(executable: &Executable) -> Symbols {
+fn load(executable: &Executable) -> ElfSymbols {
     let bytes = executable.bytes();
     let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
-        return Symbols::none(Reason::Unreadable);
+        return ElfSymbols::none(NoSymbolReason::Unreadable);
     };
     // Debug files are looked for where the process sees them, as long as there is one.
     let process = Process::open(executable.first_user()).ok();
@@ -167,7 +169,7 @@ fn load(executable: &Executable) -> Symbols {
         Some(process) => DebugFiles::of(process, executable.path()),
         None => DebugFiles::on_host(executable.path()),
     };
-    Symbols::load(elf, Some(debug_files), &Limits::default())
+    ElfSymbols::load(elf, Some(debug_files), &SymbolLimits::default())
 }
 
 /// The file as profiles have it.

@@ -32,7 +32,7 @@ const MAX_LINE: usize = 4 << 10;
 
 /// Why nothing is known of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum PerfMapMiss {
     /// There is no map, or none that may be believed.
     NoMap,
     /// The map does not tell.
@@ -88,12 +88,12 @@ impl PerfMap {
     /// # Errors
     ///
     /// When it is not known.
-    pub fn find(&self, address: u64) -> Result<String, Reason> {
+    pub fn find(&self, address: u64) -> Result<String, PerfMapMiss> {
         match self.span(address) {
             Some(span) => Ok(name::readable(self.name(span.name))),
-            None if self.state.is_none() => Err(Reason::NoMap),
-            None if self.is_too_large => Err(Reason::TooLarge),
-            None => Err(Reason::NotInMap),
+            None if self.state.is_none() => Err(PerfMapMiss::NoMap),
+            None if self.is_too_large => Err(PerfMapMiss::TooLarge),
+            None => Err(PerfMapMiss::NotInMap),
         }
     }
 

@@ -84,8 +84,8 @@ impl PythonSymbolizer {
     }
 
     /// Forgets the code objects that were not sent again for long, see [`GenerationalCache`].
-    pub fn advance(&mut self) {
-        self.code_objects.advance();
+    pub fn rotate(&mut self) {
+        self.code_objects.rotate();
     }
 
     /// How many code objects are known.

@@ -7,11 +7,11 @@ use agent_common::record::{
 use proptest::prelude::*;
 
 use crate::{
-    aggregate::{About, Aggregator, Filter},
+    aggregate::{Aggregator, Filter, ProfileTiming},
     bpf::record::{Gap, NativeStack, Stack},
     profile::{
-        FrameKind, Function, LocationId, Losses, Process, ProcessIndex, Profile, Reached,
-        UnnamedLosses, UnsymbolizedReason, UnwindLosses, Unwinding,
+        FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
+        UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,
     },
     symbolize::{NativeFunction, NativeResolved, Resolve, Resolved, unknown},
 };
@@ -153,7 +153,7 @@ fn profile(
     if let Some(stack) = native.filter(|stack| stack.hash == 2) {
         aggregator.add_native_stack(stack);
     }
-    let about = About {
+    let about = ProfileTiming {
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
@@ -445,7 +445,7 @@ fn functions_that_could_not_be_read_are_counted() {
     );
     let marker = "[function could not be read]";
     assert_eq!(whole, format!("{marker} f1 n5 {marker}"));
-    assert_eq!(losses.unresolved_frames, 4);
+    assert_eq!(losses.unsymbolized_python_frames, 4);
 }
 
 #[test]
@@ -460,13 +460,13 @@ fn a_frame_without_a_name_has_its_address() {
         text(&profile),
         "[kernel]+0x0 n5 [file 3]+0x0 [jit]+0x0 [file 3]+0x0"
     );
-    let unnamed = UnnamedLosses {
+    let unnamed = UnsymbolizedLosses {
         no_symbols: 4,
         no_map: 2,
-        kernel_hidden: 2,
-        ..UnnamedLosses::default()
+        kptr_restricted: 2,
+        ..UnsymbolizedLosses::default()
     };
-    assert_eq!(profile.losses.unnamed, unnamed);
+    assert_eq!(profile.losses.unsymbolized_native_frames, unnamed);
     assert_eq!(unnamed.total(), 8);
     let kinds: Vec<_> = profile.functions.iter().map(|found| found.kind).collect();
     assert_eq!(kinds, [FrameKind::Native]);
@@ -478,23 +478,23 @@ fn how_far_native_walks_came_is_counted() {
         let native = native_frames.map(native);
         let (profile, _) = profile(Some(python("1")), native, WalkEnd::ROOT, native_end);
         let reached = |reached| match reached {
-            Reached::Nothing => "nothing".to_owned(),
-            Reached::EvaluationLoop => "loop".to_owned(),
-            Reached::Executable(id) => profile.executable(id).name().into_owned(),
+            LastFrame::NoFrame => "nothing".to_owned(),
+            LastFrame::EvaluationLoop => "loop".to_owned(),
+            LastFrame::Executable(id) => profile.executable(id).name().into_owned(),
         };
-        let walks = profile.unwinding.iter().map(|unwinding| {
-            let Unwinding {
+        let walks = profile.unwind_stats.iter().map(|unwinding| {
+            let UnwindStats {
                 process,
                 walked,
-                whole,
-                ends,
+                complete,
+                incomplete,
             } = unwinding;
             assert_eq!(*process, ProcessIndex(0));
-            let ends: Vec<_> = ends
+            let incomplete: Vec<_> = incomplete
                 .iter()
                 .map(|(at, count)| (reached(*at), *count))
                 .collect();
-            (*walked, *whole, ends)
+            (*walked, *complete, incomplete)
         });
         walks.collect::<Vec<_>>()
     };

@@ -35,8 +35,8 @@ pub struct ReportOutput {
 impl ReportOutput {
     /// What an encoder wants to know of these options.
     #[must_use]
-    pub fn encoding(&self) -> formats::Options {
-        formats::Options {
+    pub fn encoding(&self) -> formats::EncodeOptions {
+        formats::EncodeOptions {
             threads: self.threads,
             without_labels: false,
         }

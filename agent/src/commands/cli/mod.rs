@@ -104,8 +104,8 @@ pub enum Target {
 impl Options {
     /// What an encoder wants to know of these options.
     #[must_use]
-    pub fn encoding(&self) -> formats::Options {
-        formats::Options {
+    pub fn encoding(&self) -> formats::EncodeOptions {
+        formats::EncodeOptions {
             threads: self.threads,
             without_labels: false,
         }

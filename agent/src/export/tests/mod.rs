@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     collectors,
-    formats::{Format, Options, encode},
-    profile::fixtures::made_profile,
+    formats::{EncodeOptions, Format, encode},
+    profile::fixtures::example_profile,
 };
 
 /// A clock that stands still: without it, the runtime would take the time that a socket needs for
@@ -95,8 +95,14 @@ fn numbered(number: usize) -> ProfileBatch {
 /// A real profile.
 fn pprof() -> Vec<u8> {
     let mut bytes = Vec::new();
-    let profile = made_profile("/srv/app/main.py");
-    encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    let profile = example_profile("/srv/app/main.py");
+    encode(
+        &profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     bytes
 }
 

@@ -20,7 +20,7 @@ use crate::{
         Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,
         pyroscope::Pyroscope,
     },
-    profile::fixtures::made_processes,
+    profile::fixtures::example_processes,
 };
 
 /// A report whose labels are as bad as labels get.
@@ -149,7 +149,13 @@ async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
 /// A report with what the model has.
 fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
     let mut bytes = Vec::new();
-    encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    encode(
+        &profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     let mut report = support::report("web", &bytes);
     report.profile = profile.into();
     report
@@ -157,7 +163,7 @@ fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
 
 #[tokio::test]
 async fn pyroscope_gets_what_is_too_large_in_parts() {
-    let mut profile = made_processes("/srv/app/main.py");
+    let mut profile = example_processes("/srv/app/main.py");
     let samples = std::mem::take(&mut profile.samples);
     let (first, last) = (samples[0], samples[samples.len() - 1]);
     profile.samples = vec![first; 33_000];

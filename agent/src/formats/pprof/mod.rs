@@ -42,6 +42,6 @@ mod wire;
 mod write;
 
 pub use self::{
-    read::{Head, ReadError, Unpacked},
+    read::{PprofFile, PprofHeader, PprofReadError},
     write::write,
 };

@@ -17,7 +17,7 @@ use super::{
     strings::Strings,
 };
 use crate::{
-    formats::{losses, options::Options},
+    formats::{losses, options::EncodeOptions},
     profile::{LocationId, Process, ProcessIndex, Profile},
     text::printable,
 };
@@ -26,7 +26,7 @@ use crate::{
 const PROCESS_COMMENTS: usize = 10;
 
 /// Writes a profile as a pprof file.
-pub fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(profile: &Profile, options: EncodeOptions, out: &mut dyn Write) -> io::Result<()> {
     // No time stamp in the header: the same profile gives the same bytes.
     let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::best());
     gzip.write_all(&message(profile, options).encode_to_vec())?;
@@ -34,7 +34,7 @@ pub fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-fn message(profile: &Profile, options: Options) -> schema::Profile {
+fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
     let mut strings = Strings::new();
     let samples = schema::ValueType {
         r#type: strings.index("samples"),
@@ -245,7 +245,7 @@ fn comments(profile: &Profile) -> Vec<String> {
         1 => comments.push("and 1 more process".to_owned()),
         more => comments.push(format!("and {more} more processes")),
     }
-    comments.extend(losses::sentences(&profile.left_out, &profile.losses));
+    comments.extend(losses::sentences(&profile.filtered_out, &profile.losses));
     comments
 }
 

@@ -19,7 +19,7 @@ use inferno::flamegraph::{
 use self::origin::Origin;
 use super::{
     folded::{Frames, NO_FRAMES},
-    options::Options,
+    options::EncodeOptions,
 };
 use crate::profile::Profile;
 use crate::text::printable;
@@ -41,7 +41,11 @@ const EMPTY: &str = concat!(
 );
 
 /// Writes the flame graph of a profile.
-pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    profile: &Profile,
+    options: EncodeOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if profile.total() == 0 {
         return out.write_all(EMPTY.as_bytes());
     }
@@ -138,14 +142,14 @@ mod tests {
     use super::*;
     use crate::{
         formats::golden::assert_golden,
-        profile::fixtures::{made_processes, made_profile},
+        profile::fixtures::{example_processes, example_profile},
     };
 
     fn svg(profile: &Profile, threads: bool) -> String {
         let mut bytes = Vec::new();
-        let options = Options {
+        let options = EncodeOptions {
             threads,
-            ..Options::default()
+            ..EncodeOptions::default()
         };
         write(profile, options, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
@@ -154,8 +158,8 @@ mod tests {
     #[test]
     fn a_flame_graph_is_drawn() {
         for (name, profile) in [
-            ("made.svg.txt", made_profile("/srv/app/main.py")),
-            ("processes.svg.txt", made_processes("/srv/app/main.py")),
+            ("made.svg.txt", example_profile("/srv/app/main.py")),
+            ("processes.svg.txt", example_processes("/srv/app/main.py")),
         ] {
             let text = svg(&profile, true);
             // The frames; what stands before them is inferno's script.
@@ -166,7 +170,7 @@ mod tests {
 
     #[test]
     fn processes_stand_side_by_side() {
-        let text = svg(&made_processes("/srv/app/main.py"), false);
+        let text = svg(&example_processes("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242) and 2 more processes<"));
         assert!(text.contains(">517 samples in 10.0 s<"));
         for (process, samples) in [("python3.12 (4242)", 400), ("python2.7 (4300)", 110)] {
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_title_says_what_was_profiled() {
-        let text = svg(&made_profile("/srv/app/main.py"), false);
+        let text = svg(&example_profile("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242)<"));
         assert!(text.contains(">CPython 3.12.1 · 400 samples in 10.0 s<"));
         assert!(text.contains("<title>all (400 samples, 100%)</title>"));
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn markers_are_grey() {
-        let text = svg(&made_profile("/srv/app/main.py"), false);
+        let text = svg(&example_profile("/srv/app/main.py"), false);
         assert_eq!(fill(&text, "[frames left out]"), "190,190,190");
     }
 
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn colours_tell_where_code_comes_from() {
-        let profile = made_profile("/srv/app/main.py");
+        let profile = example_profile("/srv/app/main.py");
         let text = svg(&profile, false);
         let titles = [
             ("main (/srv/app/main.py:5)", Origin::Program),
@@ -248,7 +252,7 @@ mod tests {
                 .map(|label| label.split('<').next().unwrap().to_owned())
                 .collect::<Vec<_>>()
         };
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         assert_eq!(
             legend(&profile),
             [
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn names_cannot_break_the_markup() {
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         "<b>&\"\u{0}\u{1b}\u{fffe}".clone_into(&mut profile.processes[0].name);
         let text = svg(&profile, true);
         assert!(text.contains("&lt;b&gt;&amp;"));
@@ -281,7 +285,7 @@ mod tests {
 
     #[test]
     fn no_samples_are_told_in_the_picture() {
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         profile.samples.clear();
         assert!(svg(&profile, false).contains(">No samples<"));
     }

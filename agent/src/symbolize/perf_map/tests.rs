@@ -1,6 +1,6 @@
 //! Tests with maps that are written, continued, replaced and broken.
 
-use super::{PerfMap, Reason, Span, without_overlaps};
+use super::{PerfMap, PerfMapMiss, Span, without_overlaps};
 use crate::process::Process;
 use proptest::prelude::{any, prop, proptest};
 use std::{
@@ -31,11 +31,11 @@ fn lines_are_read_as_jits_write_them() {
           7f0000007000 8 not yet whole",
     );
     let known = |name: &str| Ok(name.to_owned());
-    assert_eq!(map.find(0x7f00_0000_0fff), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x7f00_0000_0fff), Err(PerfMapMiss::NotInMap));
     let python = known("py::fibonacci:/app/a b.py");
     assert_eq!(map.find(0x7f00_0000_1000), python);
     assert_eq!(map.find(0x7f00_0000_103f), python);
-    assert_eq!(map.find(0x7f00_0000_1040), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x7f00_0000_1040), Err(PerfMapMiss::NotInMap));
     let script = known("JS:*run /srv/index.js:12:3");
     assert_eq!(map.find(0x7f00_0000_200f), script);
     for address in [
@@ -44,10 +44,10 @@ fn lines_are_read_as_jits_write_them() {
         u64::MAX,
         0x7f00_0000_5000,
     ] {
-        assert_eq!(map.find(address), Err(Reason::NotInMap));
+        assert_eq!(map.find(address), Err(PerfMapMiss::NotInMap));
     }
     assert_eq!(map.find(0x7f00_0000_6000), known(r"a\x1bb"));
-    assert_eq!(map.find(0x7f00_0000_7000), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x7f00_0000_7000), Err(PerfMapMiss::NotInMap));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn only_what_is_new_is_read() {
     let mut map = PerfMap::default();
     assert!(map.update(&File::open(&path).unwrap()).unwrap());
     assert!(!map.update(&File::open(&path).unwrap()).unwrap());
-    assert_eq!(map.find(0x2000), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x2000), Err(PerfMapMiss::NotInMap));
     append("wo\n1008 10 three\n");
     assert!(map.update(&File::open(&path).unwrap()).unwrap());
     let names = [0x1000, 0x1008, 0x2000].map(|address| map.find(address).unwrap());
@@ -91,7 +91,7 @@ fn only_what_is_new_is_read() {
     )
     .unwrap();
     assert!(map.update(&File::open(&path).unwrap()).unwrap());
-    assert_eq!(map.find(0x1000), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x1000), Err(PerfMapMiss::NotInMap));
     assert!(map.find(0x2000).unwrap().starts_with("another"));
 }
 
@@ -102,17 +102,17 @@ fn the_map_of_a_process_is_found() {
     assert_eq!(path.to_str().unwrap(), format!("/tmp/perf-{}.map", id()));
     let mut map = PerfMap::default();
     assert!(!map.refresh(&process));
-    assert_eq!(map.find(0x1000), Err(Reason::NoMap));
+    assert_eq!(map.find(0x1000), Err(PerfMapMiss::NoMap));
     fs::write(&path, "1000 10 one\n").unwrap();
     assert!(map.refresh(&process));
     assert_eq!(map.find(0x1000), Ok("one".to_owned()));
-    assert_eq!(map.find(0x2000), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x2000), Err(PerfMapMiss::NotInMap));
 
     // What another user has put there is not believed; only root can show that.
     if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
         let mut map = PerfMap::default();
         assert!(!map.refresh(&process));
-        assert_eq!(map.find(0x1000), Err(Reason::NoMap));
+        assert_eq!(map.find(0x1000), Err(PerfMapMiss::NoMap));
     }
     fs::remove_file(&path).unwrap();
 }

@@ -7,7 +7,7 @@ use crate::{
         losses,
         pprof::names::{LABEL, PROCESS, PROCESSES},
     },
-    profile::{LeftOut, Losses, Process},
+    profile::{FilteredOut, Losses, Process},
 };
 
 /// Most labels of a series, and most bytes of one: the agent makes fewer and shorter ones.
@@ -23,7 +23,7 @@ pub(super) struct Comments {
     /// Whether there are others.
     pub(super) has_more_processes: bool,
     /// What is not there because nobody wanted it.
-    pub(super) left_out: LeftOut,
+    pub(super) filtered_out: FilteredOut,
     /// What was lost.
     pub(super) losses: Losses,
 }
@@ -41,7 +41,7 @@ impl Comments {
         } else if comment.starts_with("and ") && comment.contains(" more process") {
             self.has_more_processes = true;
         } else {
-            losses::read(comment, &mut self.left_out, &mut self.losses);
+            losses::read(comment, &mut self.filtered_out, &mut self.losses);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::formats::pprof::wire::Malformed;
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum PprofReadError {
     /// It cannot be unpacked.
     #[error("it is no whole gzip file: {0}")]
     Gzip(#[source] io::Error),
@@ -27,12 +27,12 @@ pub enum ReadError {
     },
 }
 
-impl From<Malformed> for ReadError {
+impl From<Malformed> for PprofReadError {
     fn from(Malformed: Malformed) -> Self {
         malformed("bytes")
     }
 }
 
-pub(super) fn malformed(what: &'static str) -> ReadError {
-    ReadError::Malformed { what }
+pub(super) fn malformed(what: &'static str) -> PprofReadError {
+    PprofReadError::Malformed { what }
 }

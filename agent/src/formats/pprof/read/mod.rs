@@ -14,6 +14,6 @@ mod outline;
 mod unpacked;
 
 pub use self::{
-    error::ReadError,
-    unpacked::{Head, Unpacked},
+    error::PprofReadError,
+    unpacked::{PprofFile, PprofHeader},
 };

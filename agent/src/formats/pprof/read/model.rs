@@ -10,20 +10,20 @@ use prost::Message;
 
 use super::{
     comments::Comments,
-    error::{ReadError, malformed},
+    error::{PprofReadError, malformed},
     outline::{Outline, check_total, tag},
 };
 use crate::{
-    aggregate::{Interned, index},
+    aggregate::{Interner, index},
     formats::pprof::{
         names::{PROCESS_ID, PROCESS_NAME, THREAD_ID, THREAD_NAME},
         schema,
         wire::Fields,
     },
     profile::{
-        Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
-        Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
-        ThreadIndex,
+        CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId,
+        Image, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId,
+        Thread, ThreadIndex,
     },
 };
 
@@ -37,7 +37,7 @@ const KERNEL_HALF: u64 = 1 << 63;
 const SERVICE_NAME: &str = "service_name";
 
 /// Reads a file's message.
-pub(super) fn read(message: &[u8]) -> Result<Profile, ReadError> {
+pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
     let outline = Outline::of(message)?;
     let comments = outline.comments()?;
     let mut reader = Reader {
@@ -81,14 +81,14 @@ pub(super) fn read(message: &[u8]) -> Result<Profile, ReadError> {
                 count,
             })
             .collect(),
-        unwinding: Vec::new(),
+        unwind_stats: Vec::new(),
         losses: comments.losses,
-        left_out: comments.left_out,
+        filtered_out: comments.filtered_out,
     };
     Ok(profile)
 }
 
-fn decode<M: Message + Default>(message: &[u8]) -> Result<M, ReadError> {
+fn decode<M: Message + Default>(message: &[u8]) -> Result<M, PprofReadError> {
     if message.len() > MAX_MESSAGE_BYTES {
         return Err(malformed("bytes"));
     }
@@ -100,7 +100,7 @@ fn table<M: Message + Default>(
     message: &[u8],
     tag: u64,
     id: impl Fn(&M) -> u64,
-) -> Result<HashMap<u64, M>, ReadError> {
+) -> Result<HashMap<u64, M>, PprofReadError> {
     let messages = Fields::of(message).all(tag).map(decode);
     messages
         .map(|message| message.map(|message| (id(&message), message)))
@@ -110,11 +110,11 @@ fn table<M: Message + Default>(
 /// Tables in the making.
 #[derive(Default)]
 struct Made {
-    executables: Interned<Executable>,
-    functions: Interned<Function>,
-    locations: Interned<Location>,
-    stacks: Interned<Stack>,
-    threads: Interned<Thread>,
+    executables: Interner<Executable>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    stacks: Interner<Stack>,
+    threads: Interner<Thread>,
     counts: BTreeMap<(ThreadIndex, StackId), u64>,
     total: u64,
 }
@@ -134,7 +134,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn location(&mut self, location: &schema::Location) -> Result<Place, ReadError> {
+    fn location(&mut self, location: &schema::Location) -> Result<Place, PprofReadError> {
         let code = match location.address {
             0 => None,
             address => Some(self.code(location.mapping_id, address)?),
@@ -167,8 +167,8 @@ impl Reader<'_> {
         &self,
         id: u64,
         line: Option<NonZeroU32>,
-        code: Option<Code>,
-    ) -> Result<Function, ReadError> {
+        code: Option<CodeAddress>,
+    ) -> Result<Function, PprofReadError> {
         let function = self.functions.get(&id);
         let function = function.ok_or_else(|| malformed("functions"))?;
         let name = self.outline.text_at(function.name)?;
@@ -197,7 +197,7 @@ impl Reader<'_> {
         })
     }
 
-    fn code(&mut self, mapping: u64, address: u64) -> Result<Code, ReadError> {
+    fn code(&mut self, mapping: u64, address: u64) -> Result<CodeAddress, PprofReadError> {
         let mapping = self.mappings.get(&mapping);
         let mapping = mapping.ok_or_else(|| malformed("mappings"))?;
         let name = self.outline.text_at(mapping.filename)?;
@@ -210,19 +210,19 @@ impl Reader<'_> {
             limit: mapping.memory_limit,
             file_offset: mapping.file_offset,
         };
-        Ok(Code {
+        Ok(CodeAddress {
             executable: ExecutableId(self.made.executables.index(executable)),
             address,
         })
     }
 
-    fn build_id(&self, mapping: &schema::Mapping) -> Result<Option<String>, ReadError> {
+    fn build_id(&self, mapping: &schema::Mapping) -> Result<Option<String>, PprofReadError> {
         let build_id = self.outline.text_at(mapping.build_id)?;
         Ok((!build_id.is_empty()).then(|| build_id.to_owned()))
     }
 
     /// The first process's executable, if the file has one.
-    fn first_image(&self, message: &[u8]) -> Result<Option<Image>, ReadError> {
+    fn first_image(&self, message: &[u8]) -> Result<Option<Image>, PprofReadError> {
         let Some(mapping) = Fields::of(message).all(tag::MAPPING).next() else {
             return Ok(None);
         };
@@ -243,7 +243,7 @@ impl Reader<'_> {
         sample: &schema::Sample,
         places: &HashMap<u64, Place>,
         processes: &mut Processes,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), PprofReadError> {
         let count = sample.value.first().copied().map(u64::try_from);
         let Some(Ok(count)) = count else {
             return Err(malformed("values"));
@@ -389,11 +389,11 @@ fn kind_and_path(name: &str, address: u64) -> (ExecutableKind, &str) {
     }
 }
 
-fn line_number(number: i64) -> Result<Option<NonZeroU32>, ReadError> {
+fn line_number(number: i64) -> Result<Option<NonZeroU32>, PprofReadError> {
     let number = u32::try_from(number).map_err(|_| malformed("lines"))?;
     Ok(NonZeroU32::new(number))
 }
 
-fn id(number: i64) -> Result<u32, ReadError> {
+fn id(number: i64) -> Result<u32, PprofReadError> {
     u32::try_from(number).map_err(|_| malformed("labels"))
 }

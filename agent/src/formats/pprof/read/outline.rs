@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{
     comments::Comments,
-    error::{ReadError, malformed},
+    error::{PprofReadError, malformed},
 };
 use crate::formats::pprof::wire::{Fields, Malformed, Value, number};
 
@@ -42,7 +42,7 @@ pub(super) struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Result<Self, ReadError> {
+    pub(super) fn of(message: &'a [u8]) -> Result<Self, PprofReadError> {
         let mut outline = Self {
             texts: Vec::new(),
             comments: Vec::new(),
@@ -89,7 +89,7 @@ impl<'a> Outline<'a> {
         Ok(outline)
     }
 
-    fn check_types(&self, types: &[&[u8]]) -> Result<(), ReadError> {
+    fn check_types(&self, types: &[&[u8]]) -> Result<(), PprofReadError> {
         let text = |index| self.text(index).unwrap_or_default();
         let is_expected = |(kind, expected): (&&[u8], (&str, &str))| {
             let [mut name, mut unit] = [0, 0];
@@ -103,11 +103,11 @@ impl<'a> Outline<'a> {
             (text(name), text(unit)) == expected
         };
         let is_ours = types.len() == TYPES.len() && types.iter().zip(TYPES).all(is_expected);
-        is_ours.then_some(()).ok_or(ReadError::Foreign)
+        is_ours.then_some(()).ok_or(PprofReadError::Foreign)
     }
 
     /// A text of the table.
-    fn text(&self, index: u64) -> Result<&'a str, ReadError> {
+    fn text(&self, index: u64) -> Result<&'a str, PprofReadError> {
         let text = usize::try_from(index)
             .ok()
             .and_then(|index| self.texts.get(index));
@@ -116,11 +116,11 @@ impl<'a> Outline<'a> {
     }
 
     /// The same, by an index as the schema has it.
-    pub(super) fn text_at(&self, index: i64) -> Result<&'a str, ReadError> {
+    pub(super) fn text_at(&self, index: i64) -> Result<&'a str, PprofReadError> {
         self.text(u64::try_from(index).map_err(|_| malformed("texts"))?)
     }
 
-    pub(super) fn comments(&self) -> Result<Comments, ReadError> {
+    pub(super) fn comments(&self) -> Result<Comments, PprofReadError> {
         let mut comments = Comments::default();
         for &index in &self.comments {
             comments.add(self.text(index)?);
@@ -130,7 +130,7 @@ impl<'a> Outline<'a> {
 }
 
 /// The first value of a sample: how often.
-pub(super) fn count_of(sample: &[u8]) -> Result<u64, ReadError> {
+pub(super) fn count_of(sample: &[u8]) -> Result<u64, PprofReadError> {
     for field in Fields::of(sample) {
         let count = match field? {
             (2, Value::Number(count)) => count,
@@ -144,7 +144,7 @@ pub(super) fn count_of(sample: &[u8]) -> Result<u64, ReadError> {
     Err(malformed("values"))
 }
 
-fn nanoseconds(number: u64) -> Result<Duration, ReadError> {
+fn nanoseconds(number: u64) -> Result<Duration, PprofReadError> {
     let number = i64::try_from(number).map_err(|_| malformed("times"))?;
     Ok(Duration::from_nanos(number.unsigned_abs()))
 }
@@ -155,7 +155,7 @@ pub(super) fn cpu_ns(samples: u64, period: Duration) -> Option<u64> {
     i64::try_from(cpu_ns).ok().map(i64::unsigned_abs)
 }
 
-pub(super) fn check_total(samples: u64, period: Duration) -> Result<(), ReadError> {
+pub(super) fn check_total(samples: u64, period: Duration) -> Result<(), PprofReadError> {
     cpu_ns(samples, period)
         .map(|_| ())
         .ok_or_else(|| malformed("values"))

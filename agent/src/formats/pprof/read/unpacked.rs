@@ -9,7 +9,7 @@ use std::{
 use flate2::read::GzDecoder;
 
 use super::{
-    error::ReadError,
+    error::PprofReadError,
     model,
     outline::{Outline, check_total, count_of, cpu_ns, tag},
 };
@@ -20,11 +20,11 @@ const MAX_BYTES: u64 = 32 << 20;
 
 /// A file without its packing.
 #[derive(Debug)]
-pub struct Unpacked(Vec<u8>);
+pub struct PprofFile(Vec<u8>);
 
 /// What can be told of a file without reading its stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct PprofHeader {
     /// What the series is called that it is of.
     pub labels: BTreeMap<String, String>,
     /// When sampling began.
@@ -37,7 +37,7 @@ pub struct Head {
     pub samples: u64,
 }
 
-impl Head {
+impl PprofHeader {
     /// CPU time that all samples stand for, in nanoseconds.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
@@ -45,20 +45,20 @@ impl Head {
     }
 }
 
-impl Unpacked {
+impl PprofFile {
     /// Unpacks the bytes of a file.
     ///
     /// # Errors
     ///
     /// When it is no gzip file, or a large one.
-    pub fn new(file: &[u8]) -> Result<Self, ReadError> {
+    pub fn new(file: &[u8]) -> Result<Self, PprofReadError> {
         let mut message = Vec::new();
         let mut unpacker = GzDecoder::new(file).take(MAX_BYTES + 1);
         unpacker
             .read_to_end(&mut message)
-            .map_err(ReadError::Gzip)?;
+            .map_err(PprofReadError::Gzip)?;
         if message.len() as u64 > MAX_BYTES {
-            return Err(ReadError::TooLarge { limit: MAX_BYTES });
+            return Err(PprofReadError::TooLarge { limit: MAX_BYTES });
         }
         Ok(Self(message))
     }
@@ -68,14 +68,14 @@ impl Unpacked {
     /// # Errors
     ///
     /// When it is no profile that the agent wrote.
-    pub fn head(&self) -> Result<Head, ReadError> {
+    pub fn head(&self) -> Result<PprofHeader, PprofReadError> {
         let outline = Outline::of(&self.0)?;
         let mut samples = 0_u64;
         for sample in Fields::of(&self.0).all(tag::SAMPLE) {
             samples = samples.saturating_add(count_of(sample)?);
         }
         check_total(samples, outline.period)?;
-        Ok(Head {
+        Ok(PprofHeader {
             labels: outline.comments()?.labels,
             start: outline.start,
             duration: outline.duration,
@@ -89,7 +89,7 @@ impl Unpacked {
     /// # Errors
     ///
     /// When it is no profile that the agent wrote.
-    pub fn profile(&self) -> Result<Profile, ReadError> {
+    pub fn profile(&self) -> Result<Profile, PprofReadError> {
         model::read(&self.0)
     }
 }

@@ -9,12 +9,12 @@ use std::{
 use super::*;
 use crate::{
     formats::golden::assert_golden,
-    profile::fixtures::{made_processes, made_profile},
+    profile::fixtures::{example_processes, example_profile},
 };
 
 fn decoded(profile: &Profile) -> schema::Profile {
     let mut bytes = Vec::new();
-    write(profile, Options::default(), &mut bytes).unwrap();
+    write(profile, EncodeOptions::default(), &mut bytes).unwrap();
     let mut message = Vec::new();
     flate2::read::GzDecoder::new(bytes.as_slice())
         .read_to_end(&mut message)
@@ -218,21 +218,21 @@ fn assert_valid(profile: &schema::Profile) {
 
 #[test]
 fn a_profile_is_all_there() {
-    let message = decoded(&made_profile("/srv/app/main.py"));
+    let message = decoded(&example_profile("/srv/app/main.py"));
     assert_valid(&message);
     assert_golden("made.pprof.txt", &message.dump());
 }
 
 #[test]
 fn processes_are_told_apart() {
-    let message = decoded(&made_processes("/srv/app/main.py"));
+    let message = decoded(&example_processes("/srv/app/main.py"));
     assert_valid(&message);
     assert_golden("processes.pprof.txt", &message.dump());
 }
 
 #[test]
 fn a_single_process_has_no_labels_for_it() {
-    let message = decoded(&made_profile(""));
+    let message = decoded(&example_profile(""));
     assert!(
         !message
             .string_table
@@ -243,7 +243,7 @@ fn a_single_process_has_no_labels_for_it() {
 
 #[test]
 fn a_fork_shares_its_mappings() {
-    let mut profile = made_profile("");
+    let mut profile = example_profile("");
     let alone = decoded(&profile);
     let fork = Process {
         pid: 4343,
@@ -267,7 +267,7 @@ fn a_fork_shares_its_mappings() {
 #[test]
 fn what_python_frames_lie_in_is_named_after_the_runtime() {
     let name = |is_python, runtime: &str| {
-        let mut profile = made_profile("");
+        let mut profile = example_profile("");
         profile.processes = vec![Process {
             is_python,
             runtime: runtime.to_owned(),
@@ -287,7 +287,7 @@ fn what_python_frames_lie_in_is_named_after_the_runtime() {
 
 #[test]
 fn many_processes_have_few_comments() {
-    let mut profile = made_profile("");
+    let mut profile = example_profile("");
     let process = profile.processes[0].clone();
     profile.processes = vec![process; 25];
     let message = decoded(&profile);
@@ -302,20 +302,26 @@ fn many_processes_have_few_comments() {
 
 #[test]
 fn what_is_decoded_is_what_was_encoded() {
-    for profile in [made_profile("/srv/app/main.py"), made_processes("main.py")] {
-        assert_eq!(decoded(&profile), message(&profile, Options::default()));
+    for profile in [
+        example_profile("/srv/app/main.py"),
+        example_processes("main.py"),
+    ] {
+        assert_eq!(
+            decoded(&profile),
+            message(&profile, EncodeOptions::default())
+        );
     }
 }
 
 #[test]
 fn without_labels_equal_stacks_are_one_sample() {
-    let profile = made_processes("main.py");
-    let options = Options {
+    let profile = example_processes("main.py");
+    let options = EncodeOptions {
         without_labels: true,
-        ..Options::default()
+        ..EncodeOptions::default()
     };
     let plain = message(&profile, options);
-    let labelled = message(&profile, Options::default());
+    let labelled = message(&profile, EncodeOptions::default());
     assert!(plain.sample.iter().all(|sample| sample.label.is_empty()));
     let stacks: HashSet<_> = plain.sample.iter().map(|it| &it.location_id).collect();
     assert_eq!(stacks.len(), plain.sample.len());
@@ -327,7 +333,7 @@ fn without_labels_equal_stacks_are_one_sample() {
 
 #[test]
 fn nothing_at_all_is_valid() {
-    let mut profile = made_profile("");
+    let mut profile = example_profile("");
     profile.processes.clear();
     profile.executables.clear();
     profile.functions.clear();
@@ -342,7 +348,7 @@ fn nothing_at_all_is_valid() {
 
 #[test]
 fn equal_threads_are_one() {
-    let mut profile = made_profile("");
+    let mut profile = example_profile("");
     profile.threads[2] = profile.threads[1].clone();
     let message = decoded(&profile);
     assert_valid(&message);
@@ -351,7 +357,7 @@ fn equal_threads_are_one() {
 
 #[test]
 fn a_thread_without_a_name_has_no_label_for_it() {
-    let mut profile = made_profile("");
+    let mut profile = example_profile("");
     for thread in &mut profile.threads {
         thread.name.clear();
     }
@@ -363,6 +369,6 @@ fn a_thread_without_a_name_has_no_label_for_it() {
 #[test]
 fn the_header_has_no_time() {
     let mut bytes = Vec::new();
-    write(&made_profile(""), Options::default(), &mut bytes).unwrap();
+    write(&example_profile(""), EncodeOptions::default(), &mut bytes).unwrap();
     assert_eq!(bytes[..8], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
 }

@@ -5,26 +5,26 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    formats::{Format, Options, encode},
+    formats::{EncodeOptions, Format, encode},
     profile::{
         Process, Sample,
-        fixtures::{made_processes, made_profile},
+        fixtures::{example_processes, example_profile},
     },
 };
 
-fn encoded(profile: &Profile, options: Options) -> Vec<u8> {
+fn encoded(profile: &Profile, options: EncodeOptions) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(profile, Format::Pprof, &options, &mut bytes).unwrap();
     bytes
 }
 
-fn read(profile: &Profile, options: Options) -> Profile {
+fn read(profile: &Profile, options: EncodeOptions) -> Profile {
     let bytes = encoded(profile, options);
-    Unpacked::new(&bytes).unwrap().profile().unwrap()
+    PprofFile::new(&bytes).unwrap().profile().unwrap()
 }
 
 fn folded(profile: &Profile, threads: bool) -> String {
-    let options = Options {
+    let options = EncodeOptions {
         threads,
         without_labels: false,
     };
@@ -34,10 +34,10 @@ fn folded(profile: &Profile, threads: bool) -> String {
 }
 
 /// Without the labels of samples.
-fn plain() -> Options {
-    Options {
+fn plain() -> EncodeOptions {
+    EncodeOptions {
         without_labels: true,
-        ..Options::default()
+        ..EncodeOptions::default()
     }
 }
 
@@ -56,9 +56,9 @@ fn packed(message: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_was_written_is_read() {
-    let mut profile = made_profile("/srv/app/main.py");
+    let mut profile = example_profile("/srv/app/main.py");
     profile.labels = labels(&[("service_name", "web"), ("pod", "a=b c")]);
-    let again = read(&profile, Options::default());
+    let again = read(&profile, EncodeOptions::default());
     assert_eq!(again.labels, profile.labels);
     assert_eq!(again.start, profile.start);
     assert_eq!(again.duration, profile.duration);
@@ -83,8 +83,8 @@ fn what_was_written_is_read() {
 
 #[test]
 fn what_is_read_is_written_as_it_was() {
-    for profile in [made_profile("main.py"), made_processes("main.py")] {
-        for options in [Options::default(), plain()] {
+    for profile in [example_profile("main.py"), example_processes("main.py")] {
+        for options in [EncodeOptions::default(), plain()] {
             let once = read(&profile, options);
             let twice = read(&once, options);
             assert_eq!(folded(&once, true), folded(&twice, true));
@@ -97,8 +97,8 @@ fn what_is_read_is_written_as_it_was() {
 
 #[test]
 fn processes_are_told_apart_by_labels() {
-    let profile = made_processes("main.py");
-    let again = read(&profile, Options::default());
+    let profile = example_processes("main.py");
+    let again = read(&profile, EncodeOptions::default());
     assert_eq!(folded(&again, true), folded(&profile, true));
     let runtimes = |profile: &Profile| {
         let processes = profile.processes.iter();
@@ -110,7 +110,7 @@ fn processes_are_told_apart_by_labels() {
 
 #[test]
 fn without_labels_all_processes_are_one() {
-    let mut profile = made_processes("main.py");
+    let mut profile = example_processes("main.py");
     profile.labels = labels(&[("service_name", "web")]);
     let again = read(&profile, plain());
     let [process] = &*again.processes else {
@@ -127,10 +127,10 @@ fn without_labels_all_processes_are_one() {
 
 #[test]
 fn a_head_tells_the_same_as_the_profile() {
-    let mut profile = made_processes("main.py");
+    let mut profile = example_processes("main.py");
     profile.labels = labels(&[("service_name", "web"), ("empty", "")]);
     let bytes = encoded(&profile, plain());
-    let head = Unpacked::new(&bytes).unwrap().head().unwrap();
+    let head = PprofFile::new(&bytes).unwrap().head().unwrap();
     assert_eq!(head.labels, profile.labels);
     assert_eq!(head.samples, profile.total());
     assert_eq!(head.start, profile.start);
@@ -142,22 +142,22 @@ fn a_head_tells_the_same_as_the_profile() {
 #[test]
 fn what_is_no_profile_is_refused() {
     let error = |bytes: &[u8]| {
-        let unpacked = Unpacked::new(bytes);
+        let unpacked = PprofFile::new(bytes);
         let profile = unpacked.and_then(|unpacked| unpacked.profile());
         profile.unwrap_err().to_string()
     };
     assert!(error(b"").contains("gzip"));
     assert!(error(b"plain text").contains("gzip"));
-    let whole = encoded(&made_profile(""), Options::default());
+    let whole = encoded(&example_profile(""), EncodeOptions::default());
     assert!(error(&whole[..whole.len() / 2]).contains("gzip"));
-    assert_eq!(error(&packed(b"")), ReadError::Foreign.to_string());
+    assert_eq!(error(&packed(b"")), PprofReadError::Foreign.to_string());
     let large = packed(&vec![0; 40 << 20]);
     assert!(error(&large).contains("larger than"));
 }
 
 #[test]
 fn numbers_beyond_all_bounds_are_refused() {
-    let profile = made_profile("");
+    let profile = example_profile("");
     let with_count = |count| Profile {
         samples: vec![Sample {
             count,
@@ -166,7 +166,7 @@ fn numbers_beyond_all_bounds_are_refused() {
         ..profile.clone()
     };
     let error = |profile: &Profile| {
-        let unpacked = Unpacked::new(&encoded(profile, plain())).unwrap();
+        let unpacked = PprofFile::new(&encoded(profile, plain())).unwrap();
         assert!(unpacked.head().is_err());
         unpacked.profile().unwrap_err().to_string()
     };
@@ -183,7 +183,7 @@ fn numbers_beyond_all_bounds_are_refused() {
 
 #[test]
 fn a_service_as_a_whole_is_read_as_such() {
-    let mut profile = made_profile("");
+    let mut profile = example_profile("");
     profile.processes = vec![Process {
         pid: 0,
         name: "web (old), new".to_owned(),
@@ -224,8 +224,8 @@ fn is_whole(profile: &Profile) -> bool {
 proptest! {
     #[test]
     fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
-        let _ = Unpacked::new(&bytes).and_then(|unpacked| unpacked.profile());
-        let unpacked = Unpacked(bytes);
+        let _ = PprofFile::new(&bytes).and_then(|unpacked| unpacked.profile());
+        let unpacked = PprofFile(bytes);
         let _ = unpacked.head();
         let _ = unpacked.profile();
     }
@@ -235,9 +235,9 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         has_labels: bool,
     ) {
-        let options = Options { threads: false, without_labels: !has_labels };
-        let bytes = encoded(&made_processes("main.py"), options);
-        let mut unpacked = Unpacked::new(&bytes).unwrap();
+        let options = EncodeOptions { threads: false, without_labels: !has_labels };
+        let bytes = encoded(&example_processes("main.py"), options);
+        let mut unpacked = PprofFile::new(&bytes).unwrap();
         for (at, byte) in changes {
             let at = at.index(unpacked.0.len());
             unpacked.0[at] = byte;
@@ -248,7 +248,7 @@ proptest! {
             let total = profile.total();
             prop_assert_eq!(head.unwrap().samples, total);
             // It can be written and read again.
-            let again = read(&profile, Options::default());
+            let again = read(&profile, EncodeOptions::default());
             prop_assert_eq!(again.total(), total);
         }
     }
@@ -257,7 +257,7 @@ proptest! {
     fn stacks_and_counts_survive(
         samples in proptest::collection::vec((0_u32..15, 0_u32..4, 1_u64..1_000), 0..40),
     ) {
-        let mut profile = made_profile("main.py");
+        let mut profile = example_profile("main.py");
         profile.samples = samples
             .into_iter()
             .map(|(stack, thread, count)| Sample {
@@ -266,7 +266,7 @@ proptest! {
                 count,
             })
             .collect();
-        let once = read(&profile, Options::default());
+        let once = read(&profile, EncodeOptions::default());
         prop_assert_eq!(folded(&once, true), folded(&profile, true));
         let plain = read(&profile, plain());
         prop_assert_eq!(folded(&plain, false), folded(&profile, false));

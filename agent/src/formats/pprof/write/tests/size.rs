@@ -5,10 +5,10 @@ use std::{
     num::NonZeroU32,
 };
 
-use super::super::{Options, write};
+use super::super::{EncodeOptions, write};
 use crate::profile::{
-    Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Line,
-    Location, LocationId, Profile, Sample, StackId, ThreadIndex, fixtures::made_profile,
+    CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Line,
+    Location, LocationId, Profile, Sample, StackId, ThreadIndex, fixtures::example_profile,
 };
 
 /// Numbers that are the same in every run.
@@ -51,7 +51,7 @@ fn typical_minute() -> Profile {
     let words = [
         "load", "handle", "parse", "resolve", "_execute", "render", "__iter__", "compile",
     ];
-    let mut profile = made_profile("");
+    let mut profile = example_profile("");
     profile.executables.clear();
     profile.functions = (0..225)
         .map(|id: u32| Function {
@@ -178,7 +178,7 @@ fn typical_whole_minute() -> Profile {
                     line: None,
                 }]
                 .into(),
-                code: Some(Code {
+                code: Some(CodeAddress {
                     executable: ExecutableId(if KERNEL.contains(&function) {
                         2
                     } else {
@@ -216,7 +216,7 @@ fn typical_whole_minute() -> Profile {
 
 fn bytes(profile: &Profile) -> usize {
     let mut bytes = Vec::new();
-    write(profile, Options::default(), &mut bytes).unwrap();
+    write(profile, EncodeOptions::default(), &mut bytes).unwrap();
     bytes.len()
 }
 

@@ -3,12 +3,12 @@
 use std::{collections::HashMap, hash::Hash};
 
 /// Things, each once.
-pub struct Interned<T> {
+pub struct Interner<T> {
     items: Vec<T>,
     indices: HashMap<T, u32>,
 }
 
-impl<T> Default for Interned<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self {
             items: Vec::new(),
@@ -17,7 +17,7 @@ impl<T> Default for Interned<T> {
     }
 }
 
-impl<T: Clone + Eq + Hash> Interned<T> {
+impl<T: Clone + Eq + Hash> Interner<T> {
     /// The index of a thing, which is added when it is new.
     pub fn index(&mut self, item: T) -> u32 {
         if let Some(index) = self.indices.get(&item) {

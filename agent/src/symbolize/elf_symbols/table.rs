@@ -4,7 +4,7 @@
 //! as many functions as the limits say; of functions at the same address always the same one is
 //! found, in whatever order the file has them.
 
-use super::lookup::Reason;
+use super::lookup::NoSymbolReason;
 use crate::{
     binaries::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable},
     symbolize::name,
@@ -102,12 +102,12 @@ impl Table {
         &self,
         elf: &Elf<S>,
         address: u64,
-    ) -> Result<(u64, String), Reason> {
+    ) -> Result<(u64, String), NoSymbolReason> {
         let aliases = self.aliases(address)?;
         let mut names = Vec::new();
         for entry in aliases.iter().take(MAX_ALIASES) {
             let name = elf.function_name(&self.place, entry.name);
-            names.push(name.map_err(|error| Reason::of(&error))?);
+            names.push(name.map_err(|error| NoSymbolReason::of(&error))?);
         }
         names.retain(|name| !name.is_empty());
         names.sort_unstable();
@@ -123,25 +123,27 @@ impl Table {
             name::readable
         };
         name.map(|name| (self.start + u64::from(start), readable(&name)))
-            .ok_or(Reason::Malformed)
+            .ok_or(NoSymbolReason::Malformed)
     }
 
     /// The function that `address` is in, under all its names.
-    fn aliases(&self, address: u64) -> Result<&[Entry], Reason> {
-        let address = address.checked_sub(self.start).ok_or(Reason::BeforeFirst)?;
+    fn aliases(&self, address: u64) -> Result<&[Entry], NoSymbolReason> {
+        let address = address
+            .checked_sub(self.start)
+            .ok_or(NoSymbolReason::BeforeFirst)?;
         // What is not within 4 GiB is behind all of them.
-        let address = u32::try_from(address).map_err(|_| Reason::Gap)?;
+        let address = u32::try_from(address).map_err(|_| NoSymbolReason::Gap)?;
         let entries = &self.entries;
         let before = entries.partition_point(|entry| entry.address <= address);
         if before == 0 {
-            return Err(Reason::BeforeFirst);
+            return Err(NoSymbolReason::BeforeFirst);
         }
         let found = entries[..before]
             .iter()
             .rev()
             .take(MAX_ENCLOSING)
             .find(|entry| address - entry.address < entry.bytes)
-            .ok_or(Reason::Gap)?;
+            .ok_or(NoSymbolReason::Gap)?;
         let first = entries.partition_point(|entry| entry.address < found.address);
         let end = entries.partition_point(|entry| entry.address <= found.address);
         Ok(&entries[first..end])

@@ -5,27 +5,27 @@ use super::indices::{ExecutableId, ProcessIndex};
 /// How far the native walks of a process's samples came. Samples that were not walked, as those of
 /// the kernel's own threads, are not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwinding {
+pub struct UnwindStats {
     /// The process.
     pub process: ProcessIndex,
     /// Samples whose native frames were looked for.
     pub walked: u64,
     /// Those of them whose frames lead to the process's entry or the thread's start.
-    pub whole: u64,
-    /// How far the others came, in samples: the most frequent first, at most [`Self::MAX_ENDS`].
-    pub ends: Vec<(Reached, u64)>,
+    pub complete: u64,
+    /// How far the others came, in samples: the most frequent first, at most [`Self::MAX_LAST_FRAMES`].
+    pub incomplete: Vec<(LastFrame, u64)>,
 }
 
-impl Unwinding {
+impl UnwindStats {
     /// Most different ends of walks that are kept.
-    pub const MAX_ENDS: usize = 10;
+    pub const MAX_LAST_FRAMES: usize = 10;
 }
 
 /// How far a walk came that did not reach the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reached {
+pub enum LastFrame {
     /// No native frame is known.
-    Nothing,
+    NoFrame,
     /// The last frame is an evaluation loop of Python.
     EvaluationLoop,
     /// The last frame lies in this.

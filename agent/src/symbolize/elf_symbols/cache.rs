@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::{lookup::Found, symbols::Symbols};
+use super::{lookup::SymbolLookup, symbols::ElfSymbols};
 
 /// The symbols of the files that were asked for last.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct SymbolCache {
 
 #[derive(Debug)]
 struct Entry {
-    symbols: Symbols,
+    symbols: ElfSymbols,
     bytes: usize,
     last_used: u64,
 }
@@ -39,8 +39,8 @@ impl SymbolCache {
         &mut self,
         executable: u32,
         addresses: &[u64],
-        load: impl FnOnce() -> Symbols,
-    ) -> Vec<Found> {
+        load: impl FnOnce() -> ElfSymbols,
+    ) -> Vec<SymbolLookup> {
         self.clock += 1;
         let entry = self.files.entry(executable).or_insert_with(|| Entry {
             symbols: load(),
@@ -88,7 +88,7 @@ mod tests {
     use super::SymbolCache;
     use crate::{
         binaries::elf::Elf,
-        symbolize::native::{Found, Limits, Symbols},
+        symbolize::elf_symbols::{ElfSymbols, SymbolLimits, SymbolLookup},
     };
     use std::{cell::Cell, fs::File};
 
@@ -98,11 +98,11 @@ mod tests {
         let load = || {
             loads.set(loads.get() + 1);
             let file = File::open("/proc/self/exe").unwrap();
-            let limits = Limits {
+            let limits = SymbolLimits {
                 inlines: false,
-                ..Limits::default()
+                ..SymbolLimits::default()
             };
-            Symbols::load(Elf::read(file).unwrap(), None, &limits)
+            ElfSymbols::load(Elf::read(file).unwrap(), None, &limits)
         };
         let bytes = load().bytes();
         let address = Elf::read(File::open("/proc/self/exe").unwrap())
@@ -115,8 +115,8 @@ mod tests {
         let mut cache = SymbolCache::new(bytes * 5 / 2);
         for executable in [1, 2, 1, 3, 1, 2] {
             let found = cache.find_all(executable, &[address, 0], load);
-            assert!(matches!(&found[0], Found::Known(frames) if frames[0].name == "main"));
-            assert!(matches!(found[1], Found::Unknown(_)));
+            assert!(matches!(&found[0], SymbolLookup::Known(frames) if frames[0].name == "main"));
+            assert!(matches!(found[1], SymbolLookup::Unknown(_)));
             assert!(cache.bytes() <= bytes * 5 / 2);
         }
         // The one to find out the size, and 1, 2, 3 and 2 once more.

@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU32, ops::Range};
 
 use super::{
     dwarf,
-    lookup::{Found, Frame, Reason},
+    lookup::{NoSymbolReason, SymbolFrame, SymbolLookup},
     table::Table,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 /// What is taken from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SymbolLimits {
     /// Most functions that are kept, 12 bytes each.
     pub functions: usize,
     /// Whether debugging information is read, for inlined functions, files and lines.
@@ -26,7 +26,7 @@ pub struct Limits {
     pub debug_bytes_kept: usize,
 }
 
-impl Default for Limits {
+impl Default for SymbolLimits {
     fn default() -> Self {
         Self {
             functions: 2_000_000,
@@ -39,7 +39,7 @@ impl Default for Limits {
 
 /// What debugging information there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DebugInfo {
+pub enum DebugInfoStatus {
     /// It was not to be read.
     NotWanted,
     /// There is none.
@@ -55,7 +55,7 @@ pub enum DebugInfo {
 }
 
 /// What is known of the functions of a file.
-pub struct Symbols {
+pub struct ElfSymbols {
     own: Option<Elf<Shared>>,
     /// The file with what was stripped off the file.
     debug: Option<Elf<Shared>>,
@@ -66,9 +66,9 @@ pub struct Symbols {
     /// Where the code of the file is.
     code: Range<u64>,
     tables: Vec<(Origin, Table)>,
-    info: Result<(Origin, dwarf::DebugInfo), DebugInfo>,
+    info: Result<(Origin, dwarf::DebugInfo), DebugInfoStatus>,
     /// Why there are no functions, if there are none.
-    reason: Reason,
+    reason: NoSymbolReason,
 }
 
 /// Which file something is in.
@@ -79,13 +79,13 @@ enum Origin {
     Embedded,
 }
 
-impl Symbols {
+impl ElfSymbols {
     /// Reads the functions of a file; what was stripped off it is looked for where that can be of
     /// use.
     pub fn load<S: Source + Send + Sync + 'static>(
         elf: Elf<S>,
         debug_files: Option<DebugFiles<'_>>,
-        limits: &Limits,
+        limits: &SymbolLimits,
     ) -> Self {
         let has_info = elf.has_debug_info() || !limits.inlines;
         let debug = match debug_files {
@@ -93,13 +93,13 @@ impl Symbols {
             _ => None,
         };
         let info = if !limits.inlines {
-            Err(DebugInfo::NotWanted)
+            Err(DebugInfoStatus::NotWanted)
         } else if elf.has_debug_info() {
             Ok(Origin::Own)
         } else if debug.as_ref().is_some_and(Elf::has_debug_info) {
             Ok(Origin::Debug)
         } else {
-            Err(DebugInfo::Absent)
+            Err(DebugInfoStatus::Absent)
         };
         let shared = debug_files.and_then(|files| match (info, &debug) {
             (Ok(Origin::Own), _) => files.find_shared(&elf),
@@ -119,7 +119,7 @@ impl Symbols {
             tables: Vec::new(),
             info: info.map(|origin| (origin, dwarf::DebugInfo::new(code.clone(), bounds))),
             code,
-            reason: Reason::NoSymbols,
+            reason: NoSymbolReason::NoSymbols,
         };
         symbols.read_tables(limits);
         symbols
@@ -127,7 +127,7 @@ impl Symbols {
 
     /// Of a file of which nothing can be known.
     #[must_use]
-    pub fn none(reason: Reason) -> Self {
+    pub fn none(reason: NoSymbolReason) -> Self {
         Self {
             own: None,
             debug: None,
@@ -135,12 +135,12 @@ impl Symbols {
             embedded: None,
             code: 0..0,
             tables: Vec::new(),
-            info: Err(DebugInfo::Absent),
+            info: Err(DebugInfoStatus::Absent),
             reason,
         }
     }
 
-    fn read_tables(&mut self, limits: &Limits) {
+    fn read_tables(&mut self, limits: &SymbolLimits) {
         self.read_go_table(limits);
         let own = self.tables.len();
         for (origin, which) in [
@@ -157,7 +157,7 @@ impl Symbols {
             match self.read_table(origin, which, limits) {
                 Ok(Some(table)) => self.tables.push((origin, table)),
                 Ok(None) => continue,
-                Err(error) => self.reason = Reason::of(&error),
+                Err(error) => self.reason = NoSymbolReason::of(&error),
             }
             // The others have all that is exported too.
             if !matches!(origin, Origin::Embedded) && self.tables.len() > own {
@@ -168,7 +168,7 @@ impl Symbols {
 
     /// Reads what the Go linker tells of its functions, so that they have the same names with and
     /// without symbols; symbols tell of those of other languages.
-    fn read_go_table(&mut self, limits: &Limits) {
+    fn read_go_table(&mut self, limits: &SymbolLimits) {
         // One that is broken is as none.
         let table = self.own.as_ref().map(Elf::go_table);
         if let Some(table) = table.and_then(Result::ok).flatten() {
@@ -181,7 +181,7 @@ impl Symbols {
         &self,
         origin: Origin,
         which: Which,
-        limits: &Limits,
+        limits: &SymbolLimits,
     ) -> Result<Option<Table>, elf::Error> {
         let Some(elf) = self.elf(origin) else {
             return Ok(None);
@@ -203,33 +203,33 @@ impl Symbols {
 
     /// What is at `address`, which is one of the file itself, before the load bias is added, and
     /// lies in the instruction that is meant: of a call not where it returns to, but before.
-    pub fn find(&mut self, address: u64) -> Found {
+    pub fn find(&mut self, address: u64) -> SymbolLookup {
         let symbol = self.symbol(address);
         let mut frames = self.inlines(address);
         match (symbol, frames.last_mut()) {
             // So that a function has one name, be debugging information read or not.
             (Ok(symbol), Some(outermost)) => outermost.name = symbol,
-            (Ok(symbol), None) => frames.push(Frame {
+            (Ok(symbol), None) => frames.push(SymbolFrame {
                 name: symbol,
                 file: None,
                 line: None,
                 first_line: None,
             }),
-            (Err(reason), None) => return Found::Unknown(reason),
+            (Err(reason), None) => return SymbolLookup::Unknown(reason),
             // Only its line may be known.
             (Err(reason), Some(outermost)) if outermost.name.is_empty() => {
-                return Found::Unknown(reason);
+                return SymbolLookup::Unknown(reason);
             }
             (Err(_), Some(_)) => {}
         }
-        Found::Known(frames)
+        SymbolLookup::Known(frames)
     }
 
     /// What is at each of `addresses`, in less time than one after the other.
-    pub fn find_all(&mut self, addresses: &[u64]) -> Vec<Found> {
+    pub fn find_all(&mut self, addresses: &[u64]) -> Vec<SymbolLookup> {
         let mut order: Vec<usize> = (0..addresses.len()).collect();
         order.sort_unstable_by_key(|index| addresses[*index]);
-        let mut found = vec![Found::Unknown(self.reason); addresses.len()];
+        let mut found = vec![SymbolLookup::Unknown(self.reason); addresses.len()];
         for index in order {
             found[index] = self.find(addresses[index]);
         }
@@ -237,7 +237,7 @@ impl Symbols {
     }
 
     /// The name of the function that `address` is in, by the tables.
-    fn symbol(&self, address: u64) -> Result<String, Reason> {
+    fn symbol(&self, address: u64) -> Result<String, NoSymbolReason> {
         let mut best = Err(self.reason);
         for (origin, table) in &self.tables {
             let Some(elf) = self.elf(*origin) else {
@@ -254,7 +254,7 @@ impl Symbols {
     }
 
     /// What debugging information says of `address`; only the name of the last may be empty.
-    fn inlines(&mut self, address: u64) -> Vec<Frame> {
+    fn inlines(&mut self, address: u64) -> Vec<SymbolFrame> {
         let Ok((origin, info)) = &mut self.info else {
             return Vec::new();
         };
@@ -275,14 +275,14 @@ impl Symbols {
 
     /// What debugging information there is.
     #[must_use]
-    pub fn debug_info(&self) -> DebugInfo {
+    pub fn debug_info(&self) -> DebugInfoStatus {
         match &self.info {
             Err(reason) => *reason,
             Ok((_, info)) => match info.failed() {
-                None => DebugInfo::Used,
-                Some(dwarf::Error::TooLarge) => DebugInfo::TooLarge,
-                Some(dwarf::Error::Unreadable) => DebugInfo::Unreadable,
-                Some(dwarf::Error::Malformed) => DebugInfo::Malformed,
+                None => DebugInfoStatus::Used,
+                Some(dwarf::Error::TooLarge) => DebugInfoStatus::TooLarge,
+                Some(dwarf::Error::Unreadable) => DebugInfoStatus::Unreadable,
+                Some(dwarf::Error::Malformed) => DebugInfoStatus::Malformed,
             },
         }
     }
@@ -306,18 +306,18 @@ impl Symbols {
     }
 }
 
-impl fmt::Debug for Symbols {
+impl fmt::Debug for ElfSymbols {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Symbols");
+        let mut shown = formatter.debug_struct("ElfSymbols");
         shown.field("tables", &self.tables.len());
         shown.field("debug_info", &self.debug_info());
         shown.finish_non_exhaustive()
     }
 }
 
-fn frame(level: &dwarf::Level) -> Frame {
+fn frame(level: &dwarf::Level) -> SymbolFrame {
     let file = level.file.as_deref();
-    Frame {
+    SymbolFrame {
         name: level
             .name
             .as_deref()

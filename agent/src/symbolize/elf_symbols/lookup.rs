@@ -6,16 +6,16 @@ use crate::binaries::elf;
 
 /// What is at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SymbolLookup {
     /// The function that was inlined last first, the one that has the address last; at least one.
-    Known(Vec<Frame>),
+    Known(Vec<SymbolFrame>),
     /// Nothing that is known.
-    Unknown(Reason),
+    Unknown(NoSymbolReason),
 }
 
 /// A function, and where in it the address is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct SymbolFrame {
     /// Its name in the words of its language.
     pub name: String,
     /// Source file, as the compiler was told it.
@@ -28,7 +28,7 @@ pub struct Frame {
 
 /// Why nothing is known of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum NoSymbolReason {
     /// The file has no symbols at all.
     NoSymbols,
     /// It is before the first symbol.
@@ -41,7 +41,7 @@ pub enum Reason {
     Malformed,
 }
 
-impl Reason {
+impl NoSymbolReason {
     pub(super) fn of(error: &elf::Error) -> Self {
         match error {
             elf::Error::Read { .. } => Self::Unreadable,
