@@ -5,17 +5,17 @@ use std::{collections::HashMap, mem};
 use agent_common::record::Sample;
 
 use super::{
-    builder::{Builder, ProfileTiming},
+    builder::{ProfileBuilder, ProfileTiming},
     filter::{Filter, NoSuchThread, SampledThread},
-    interleave::Sampled,
-    key::{Key, ThreadKey},
+    interleave::SampledStack,
+    key::{SampleKey, ThreadKey},
     window::Window,
 };
 use crate::{
     bpf::record::{NativeStack, Stack},
     cache::generational::GenerationalCache,
     profile::{FilteredOut, Process, Profile},
-    symbolize::Resolve,
+    symbolize::SymbolizeFrames,
 };
 
 /// What has been sampled so far.
@@ -29,26 +29,26 @@ pub struct Aggregator {
     stacks: GenerationalCache<u64, Stack>,
     native_stacks: GenerationalCache<u64, NativeStack>,
     processes: HashMap<u32, ProcessEntry>,
-    /// How many processes were told of so far.
-    told: usize,
+    /// How many processes were seen so far.
+    processes_added: usize,
     threads: GenerationalCache<ThreadKey, String>,
 }
 
-/// A process that was told of.
+/// A process that was seen.
 #[derive(Clone, Debug)]
 struct ProcessEntry {
-    /// How many others were told of before it first was.
+    /// How many others were seen before it first was.
     order: usize,
     /// Whether it has ended.
     has_ended: bool,
-    /// What was told last.
+    /// What was seen.
     process: Process,
 }
 
 impl Aggregator {
     /// Counts a sample.
     pub fn add_sample(&mut self, sample: &Sample) {
-        let key = Key {
+        let key = SampleKey {
             thread: ThreadKey {
                 tgid: sample.tgid,
                 tid: sample.tid,
@@ -92,32 +92,32 @@ impl Aggregator {
     /// Learns what a process is. What was learned last holds for all samples with its id: a
     /// program that was executed is what its process is.
     ///
-    /// A profile has the processes in the order in which they were first told of, then, named by
+    /// A profile has the processes in the order in which they were first seen, then, named by
     /// their ids, those that never were.
     pub fn add_process(&mut self, process: Process) {
-        let order = self.told;
-        let told = self.processes.entry(process.pid).or_insert_with(|| {
-            self.told += 1;
+        let order = self.processes_added;
+        let entry = self.processes.entry(process.pid).or_insert_with(|| {
+            self.processes_added += 1;
             ProcessEntry {
                 order,
                 has_ended: false,
                 process: Process::default(),
             }
         });
-        told.has_ended = false;
-        told.process = process;
+        entry.has_ended = false;
+        entry.process = process;
     }
 
     /// Learns that a process has ended; it is known until [`Self::remove_ended`].
     pub fn end_process(&mut self, pid: u32) {
-        if let Some(told) = self.processes.get_mut(&pid) {
-            told.has_ended = true;
+        if let Some(entry) = self.processes.get_mut(&pid) {
+            entry.has_ended = true;
         }
     }
 
     /// Forgets the processes that have ended, and gives their ids.
     pub fn remove_ended(&mut self) -> Vec<u32> {
-        let ended = self.processes.extract_if(|_, told| told.has_ended);
+        let ended = self.processes.extract_if(|_, entry| entry.has_ended);
         ended.map(|(pid, _)| pid).collect()
     }
 
@@ -196,16 +196,16 @@ impl Aggregator {
         })
     }
 
-    /// Makes the profile of the samples that `filter` takes; `resolve` puts frames into words.
+    /// Makes the profile of the samples that `filter` takes; `symbolizer` puts frames into words.
     ///
     /// What the kernel half itself counted as lost is not known here and left at 0.
     pub fn profile(
         &self,
         about: &ProfileTiming,
         filter: &Filter,
-        resolve: &mut impl Resolve,
+        symbolizer: &mut impl SymbolizeFrames,
     ) -> Profile {
-        self.profile_of(&self.window, about, filter, resolve)
+        self.profile_of(&self.window, about, filter, symbolizer)
     }
 
     /// The same of the samples of a window that has ended, or of a part of it.
@@ -214,11 +214,11 @@ impl Aggregator {
         window: &Window,
         about: &ProfileTiming,
         filter: &Filter,
-        resolve: &mut impl Resolve,
+        symbolizer: &mut impl SymbolizeFrames,
     ) -> Profile {
-        let mut builder = Builder::default();
+        let mut builder = ProfileBuilder::default();
         let mut filtered_out = FilteredOut::default();
-        let mut keys: Vec<(&Key, u64)> = window
+        let mut keys: Vec<(&SampleKey, u64)> = window
             .counts
             .iter()
             .map(|(key, count)| (key, *count))
@@ -238,7 +238,7 @@ impl Aggregator {
             } else {
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
-                let sampled = Sampled {
+                let sampled = SampledStack {
                     key,
                     python: self.stacks.get(&key.stack),
                     native: self.native_stacks.get(&key.native_stack),
@@ -246,12 +246,12 @@ impl Aggregator {
                     is_python: self.is_python(key.thread.tgid),
                     count,
                 };
-                let stack = sampled.stack(&mut builder, resolve);
+                let stack = sampled.stack(&mut builder, symbolizer);
                 builder.count(stack, thread, count);
             }
         }
         if builder.is_empty()
-            && let Some(first) = self.processes.values().min_by_key(|told| told.order)
+            && let Some(first) = self.processes.values().min_by_key(|entry| entry.order)
         {
             builder.process(first.process.pid, || first.process.clone());
         }
@@ -268,15 +268,15 @@ impl Aggregator {
     }
 
     fn is_python(&self, tgid: u32) -> bool {
-        let told = self.processes.get(&tgid);
-        told.is_some_and(|told| told.process.is_python)
+        let entry = self.processes.get(&tgid);
+        entry.is_some_and(|entry| entry.process.is_python)
     }
 
     /// Where a process stands among those of a profile.
     fn order(&self, tgid: u32) -> usize {
         self.processes
             .get(&tgid)
-            .map_or(usize::MAX, |told| told.order)
+            .map_or(usize::MAX, |entry| entry.order)
     }
 
     fn process(&self, tgid: u32) -> Process {
@@ -286,7 +286,7 @@ impl Aggregator {
                 name: tgid.to_string(),
                 ..Process::default()
             },
-            |told| told.process.clone(),
+            |entry| entry.process.clone(),
         )
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
         Thread, ThreadIndex,
     },
-    symbolize::{NativeResolved, Resolve, Resolved},
+    symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };
 
 /// What a profile says about itself.
@@ -33,7 +33,7 @@ pub struct ProfileTiming {
 
 /// What a profile is made of.
 #[derive(Default)]
-pub(super) struct Builder {
+pub(super) struct ProfileBuilder {
     executables: Interner<Executable>,
     functions: Interner<Function>,
     locations: Interner<Location>,
@@ -43,8 +43,8 @@ pub(super) struct Builder {
     threads: Vec<Thread>,
     thread_indices: HashMap<(ProcessIndex, u32), ThreadIndex>,
     counts: BTreeMap<(ThreadIndex, StackId), u64>,
-    pythons: HashMap<Frame, Option<LocationId>>,
-    natives: HashMap<NativeFrame, Named>,
+    python_locations: HashMap<Frame, Option<LocationId>>,
+    native_frames: HashMap<NativeFrame, NativeFrameEntry>,
     /// How far native walks came so far.
     pub(super) walks: UnwindTally,
     /// What has been lost so far.
@@ -52,13 +52,13 @@ pub(super) struct Builder {
 }
 
 /// A native or kernel frame that was put into words.
-pub(super) struct Named {
-    pub(super) resolved: NativeResolved,
+pub(super) struct NativeFrameEntry {
+    pub(super) frame: SymbolizedNativeFrame,
     /// What it stands at, once it is in the profile.
     location: Option<LocationId>,
 }
 
-impl Builder {
+impl ProfileBuilder {
     /// Whether nothing has been counted.
     pub(super) fn is_empty(&self) -> bool {
         self.counts.is_empty()
@@ -132,18 +132,18 @@ impl Builder {
     pub(super) fn python(
         &mut self,
         frame: &Frame,
-        resolve: &mut impl Resolve,
+        symbolizer: &mut impl SymbolizeFrames,
     ) -> Option<LocationId> {
-        if let Some(known) = self.pythons.get(frame) {
+        if let Some(known) = self.python_locations.get(frame) {
             return *known;
         }
-        let resolved = resolve.python(frame);
-        let location = resolved.map(|resolved| self.resolved(resolved));
-        self.pythons.insert(*frame, location);
+        let resolved = symbolizer.python(frame);
+        let location = resolved.map(|resolved| self.python_location(resolved));
+        self.python_locations.insert(*frame, location);
         location
     }
 
-    fn resolved(&mut self, resolved: Resolved) -> LocationId {
+    fn python_location(&mut self, resolved: SymbolizedPythonFrame) -> LocationId {
         let line = Line {
             function: FunctionId(self.functions.index(resolved.function)),
             line: resolved.line,
@@ -156,16 +156,18 @@ impl Builder {
 
     /// A native or kernel frame in words; it is in the profile only when [`Self::native`] is asked
     /// for it.
-    pub(super) fn named(
+    pub(super) fn symbolized(
         &mut self,
         tgid: u32,
         frame: &NativeFrame,
-        resolve: &mut impl Resolve,
-    ) -> &mut Named {
-        self.natives.entry(*frame).or_insert_with(|| Named {
-            resolved: resolve.native(tgid, frame),
-            location: None,
-        })
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> &mut NativeFrameEntry {
+        self.native_frames
+            .entry(*frame)
+            .or_insert_with(|| NativeFrameEntry {
+                frame: symbolizer.native(tgid, frame),
+                location: None,
+            })
     }
 
     /// What a native or kernel frame stands at.
@@ -173,17 +175,17 @@ impl Builder {
         &mut self,
         tgid: u32,
         frame: &NativeFrame,
-        resolve: &mut impl Resolve,
+        symbolizer: &mut impl SymbolizeFrames,
     ) -> LocationId {
-        let named = self.named(tgid, frame, resolve);
-        if let Some(location) = named.location {
+        let entry = self.symbolized(tgid, frame, symbolizer);
+        if let Some(location) = entry.location {
             return location;
         }
-        let NativeResolved {
+        let SymbolizedNativeFrame {
             executable,
             address,
             functions,
-        } = named.resolved.clone();
+        } = entry.frame.clone();
         let kind = if executable.is_kernel() {
             FrameKind::Kernel
         } else {
@@ -206,7 +208,7 @@ impl Builder {
             }),
         };
         let location = LocationId(self.locations.index(location));
-        self.named(tgid, frame, resolve).location = Some(location);
+        self.symbolized(tgid, frame, symbolizer).location = Some(location);
         location
     }
 
@@ -215,16 +217,16 @@ impl Builder {
         &mut self,
         tgid: u32,
         frame: &NativeFrame,
-        resolve: &mut impl Resolve,
+        symbolizer: &mut impl SymbolizeFrames,
     ) -> Option<ExecutableId> {
-        let location = self.native(tgid, frame, resolve);
+        let location = self.native(tgid, frame, symbolizer);
         let code = self.locations.get(location.0).code?;
         Some(code.executable)
     }
 
     /// A frame that says why something is not there.
     pub(super) fn marker(&mut self, name: &str) -> LocationId {
-        self.resolved(Resolved {
+        self.python_location(SymbolizedPythonFrame {
             function: Function {
                 name: name.to_owned(),
                 file: String::new(),

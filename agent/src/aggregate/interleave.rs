@@ -21,22 +21,22 @@ mod tests;
 use agent_common::record::{Frame, FrameKind, NativeEnd, NativeFrame, NativeKind, WalkEnd};
 
 use super::{
-    builder::Builder,
-    key::Key,
+    builder::ProfileBuilder,
+    key::SampleKey,
     python_frames::{PythonFrames, Step},
 };
 use crate::{
     bpf::record::{NativeStack, Stack},
     profile::{LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses},
-    symbolize::Resolve,
+    symbolize::SymbolizeFrames,
 };
 
 /// Functions that CPython's tail-calling interpreter runs single instructions in (3.14 and later).
 const TAIL_CALL: &str = "_TAIL_CALL_";
 
 /// Samples that have all in common, and their stacks as far as these are there.
-pub(super) struct Sampled<'a> {
-    pub(super) key: &'a Key,
+pub(super) struct SampledStack<'a> {
+    pub(super) key: &'a SampleKey,
     pub(super) python: Option<&'a Stack>,
     pub(super) native: Option<&'a NativeStack>,
     /// Their process.
@@ -47,43 +47,51 @@ pub(super) struct Sampled<'a> {
     pub(super) count: u64,
 }
 
-impl Sampled<'_> {
+impl SampledStack<'_> {
     /// The index of their whole stack; says what is missing of it.
-    pub(super) fn stack(&self, builder: &mut Builder, resolve: &mut impl Resolve) -> StackId {
-        let mut whole = Whole {
+    pub(super) fn stack(
+        &self,
+        builder: &mut ProfileBuilder,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> StackId {
+        let mut interleaver = Interleaver {
             sampled: self,
             builder,
-            resolve,
+            symbolizer,
             python: PythonFrames::new(self.python),
             locations: Vec::new(),
-            of_loop: Vec::new(),
+            loop_candidates: Vec::new(),
         };
-        whole.join();
-        let locations = whole.locations;
-        self.count_walks(builder, resolve);
+        interleaver.interleave();
+        let locations = interleaver.locations;
+        self.count_walks(builder, symbolizer);
         builder.stack(locations)
     }
 
     /// Counts how far the native walks came.
-    fn count_walks(&self, builder: &mut Builder, resolve: &mut impl Resolve) {
+    fn count_walks(&self, builder: &mut ProfileBuilder, symbolizer: &mut impl SymbolizeFrames) {
         match self.key.native_end {
             NativeEnd::NOT_WALKED | NativeEnd::KERNEL_ALONE => {}
             NativeEnd::ENTRY => builder.walks.add_complete(self.process, self.count),
             _ => {
-                let reached = self.reached(builder, resolve);
+                let last_frame = self.last_frame(builder, symbolizer);
                 builder
                     .walks
-                    .add_incomplete(self.process, reached, self.count);
+                    .add_incomplete(self.process, last_frame, self.count);
             }
         }
     }
 
     /// How far a native walk came that did not reach the entry.
-    fn reached(&self, builder: &mut Builder, resolve: &mut impl Resolve) -> LastFrame {
+    fn last_frame(
+        &self,
+        builder: &mut ProfileBuilder,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> LastFrame {
         match self.native.and_then(|stack| stack.frames.last()) {
             Some(frame) if frame.kind == NativeKind::PYTHON => LastFrame::EvaluationLoop,
             Some(frame) if frame.kind != NativeKind::KERNEL => builder
-                .executable(self.key.thread.tgid, frame, resolve)
+                .executable(self.key.thread.tgid, frame, symbolizer)
                 .map_or(LastFrame::NoFrame, LastFrame::Executable),
             _ => LastFrame::NoFrame,
         }
@@ -91,26 +99,26 @@ impl Sampled<'_> {
 }
 
 /// A whole stack in the making.
-struct Whole<'a, R> {
-    sampled: &'a Sampled<'a>,
-    builder: &'a mut Builder,
-    resolve: &'a mut R,
+struct Interleaver<'a, R> {
+    sampled: &'a SampledStack<'a>,
+    builder: &'a mut ProfileBuilder,
+    symbolizer: &'a mut R,
     /// Python frames that have no place yet.
     python: PythonFrames<'a>,
     locations: Vec<LocationId>,
     /// Native frames at the root end so far that are a piece of an evaluation loop if one follows.
-    of_loop: Vec<NativeFrame>,
+    loop_candidates: Vec<NativeFrame>,
 }
 
-impl<R: Resolve> Whole<'_, R> {
-    fn join(&mut self) {
-        let Sampled { key, count, .. } = *self.sampled;
+impl<R: SymbolizeFrames> Interleaver<'_, R> {
+    fn interleave(&mut self) {
+        let SampledStack { key, count, .. } = *self.sampled;
         // Where the Python frames end, this is missing.
         let mut missing = self.python_missing();
         let native = self.sampled.native;
         for frame in native.iter().flat_map(|stack| &stack.frames) {
             if frame.kind == NativeKind::PYTHON {
-                self.of_loop.clear();
+                self.loop_candidates.clear();
                 self.python_frames(u64::from(frame.of));
                 if self.python.is_empty() {
                     self.markers(missing.drain(..));
@@ -119,12 +127,12 @@ impl<R: Resolve> Whole<'_, R> {
                 self.native_frame(frame);
             }
         }
-        self.keep_of_loop();
+        self.push_loop_candidates();
         let has_native = !self.locations.is_empty();
         if native.is_none() && key.native_stack != 0 {
             self.builder.losses.lost_native_stacks += count;
             self.markers(["[native stack lost]"]);
-        } else if let Some(marker) = unwound(key.native_end) {
+        } else if let Some(marker) = unwind_marker(key.native_end) {
             *unwind_loss(&mut self.builder.losses.unwind, key.native_end) += count;
             self.markers([marker]);
         }
@@ -135,7 +143,7 @@ impl<R: Resolve> Whole<'_, R> {
             self.builder.losses.unmatched += count;
         }
         self.markers(missing);
-        if ran_no_python(key.end) && !has_native {
+        if is_without_python(key.end) && !has_native {
             self.builder.losses.not_python += count;
             self.markers(["[no Python]"]);
         }
@@ -143,7 +151,7 @@ impl<R: Resolve> Whole<'_, R> {
 
     /// Counts what is missing of the Python frames; the markers for it.
     fn python_missing(&mut self) -> Vec<&'static str> {
-        let Sampled { key, count, .. } = *self.sampled;
+        let SampledStack { key, count, .. } = *self.sampled;
         let losses = &mut self.builder.losses;
         let mut missing = Vec::new();
         if self.sampled.python.is_some_and(|stack| stack.gap.is_some()) {
@@ -153,9 +161,9 @@ impl<R: Resolve> Whole<'_, R> {
             losses.incomplete += count;
             missing.push("[stack lost]");
         }
-        if key.end != WalkEnd::ROOT && !ran_no_python(key.end) {
+        if key.end != WalkEnd::ROOT && !is_without_python(key.end) {
             losses.incomplete += count;
-            missing.push(incomplete(key.end));
+            missing.push(incomplete_marker(key.end));
         }
         missing
     }
@@ -164,7 +172,7 @@ impl<R: Resolve> Whole<'_, R> {
     fn python_frames(&mut self, frames: u64) {
         for step in self.python.take(frames) {
             let location = match step {
-                Step::FilteredOut => self.builder.marker("[frames left out]"),
+                Step::Gap => self.builder.marker("[frames left out]"),
                 Step::Frame(frame) if frame.kind == FrameKind::HIDDEN => continue,
                 Step::Frame(frame) => self.python_frame(frame),
             };
@@ -173,7 +181,7 @@ impl<R: Resolve> Whole<'_, R> {
     }
 
     fn python_frame(&mut self, frame: &Frame) -> LocationId {
-        if let Some(location) = self.builder.python(frame, self.resolve) {
+        if let Some(location) = self.builder.python(frame, self.symbolizer) {
             return location;
         }
         self.builder.losses.unsymbolized_python_frames += self.sampled.count;
@@ -181,44 +189,44 @@ impl<R: Resolve> Whole<'_, R> {
     }
 
     fn native_frame(&mut self, frame: &NativeFrame) {
-        if self.can_be_of_loop(frame) {
-            self.of_loop.push(*frame);
+        if self.is_loop_candidate(frame) {
+            self.loop_candidates.push(*frame);
         } else {
-            self.keep_of_loop();
-            self.keep(frame);
+            self.push_loop_candidates();
+            self.push_native(frame);
         }
     }
 
     /// Whether a frame that stands on the leaf side of an evaluation loop would be a piece of it.
-    fn can_be_of_loop(&mut self, frame: &NativeFrame) -> bool {
+    fn is_loop_candidate(&mut self, frame: &NativeFrame) -> bool {
         if frame.kind == NativeKind::ANONYMOUS {
             // What CPython's own compiler made of the function that the loop runs.
             return self.sampled.is_python;
         }
         let tgid = self.sampled.key.thread.tgid;
-        let named = self.builder.named(tgid, frame, self.resolve);
+        let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
         // The last one is that which the others were put into.
-        let function = named.resolved.functions.iter().flatten().last();
+        let function = entry.frame.functions.iter().flatten().last();
         function.is_some_and(|function| function.name.starts_with(TAIL_CALL))
     }
 
     /// No evaluation loop follows: what could have been pieces of one are none.
-    fn keep_of_loop(&mut self) {
-        for frame in std::mem::take(&mut self.of_loop) {
-            self.keep(&frame);
+    fn push_loop_candidates(&mut self) {
+        for frame in std::mem::take(&mut self.loop_candidates) {
+            self.push_native(&frame);
         }
     }
 
-    fn keep(&mut self, frame: &NativeFrame) {
+    fn push_native(&mut self, frame: &NativeFrame) {
         let tgid = self.sampled.key.thread.tgid;
-        let named = self.builder.named(tgid, frame, self.resolve);
-        if let Err(reason) = named.resolved.functions {
+        let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
+        if let Err(reason) = entry.frame.functions {
             self.builder
                 .losses
                 .unsymbolized_native_frames
                 .add(reason, self.sampled.count);
         }
-        let location = self.builder.native(tgid, frame, self.resolve);
+        let location = self.builder.native(tgid, frame, self.symbolizer);
         self.locations.push(location);
     }
 
@@ -229,7 +237,7 @@ impl<R: Resolve> Whole<'_, R> {
     }
 }
 
-fn ran_no_python(end: WalkEnd) -> bool {
+fn is_without_python(end: WalkEnd) -> bool {
     matches!(
         end,
         WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME | WalkEnd::NO_PYTHON
@@ -237,7 +245,7 @@ fn ran_no_python(end: WalkEnd) -> bool {
 }
 
 /// What stands where Python frames are missing.
-fn incomplete(end: WalkEnd) -> &'static str {
+fn incomplete_marker(end: WalkEnd) -> &'static str {
     match end {
         WalkEnd::THREAD_FAULT => "[incomplete: the thread's state was not in memory]",
         WalkEnd::FRAME_FAULT => "[incomplete: a frame was not in memory]",
@@ -251,7 +259,7 @@ fn incomplete(end: WalkEnd) -> &'static str {
 }
 
 /// What stands where native frames are missing, if any are.
-fn unwound(end: NativeEnd) -> Option<&'static str> {
+fn unwind_marker(end: NativeEnd) -> Option<&'static str> {
     Some(match end {
         NativeEnd::NOT_WALKED | NativeEnd::ENTRY | NativeEnd::KERNEL_ALONE => return None,
         NativeEnd::NO_REGISTERS => "[native frames unknown: no registers to start from]",

@@ -4,7 +4,7 @@ use agent_common::record::{NativeEnd, WalkEnd};
 
 /// What samples are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct SampleKey {
     pub(super) thread: ThreadKey,
     pub(super) stack: u64,
     pub(super) end: WalkEnd,

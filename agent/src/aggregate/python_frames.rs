@@ -24,7 +24,7 @@ pub(super) enum Step<'a> {
     /// A frame.
     Frame(&'a Frame),
     /// One or more frames that were left out.
-    FilteredOut,
+    Gap,
 }
 
 impl<'a> PythonFrames<'a> {
@@ -53,23 +53,23 @@ impl<'a> PythonFrames<'a> {
         self.next = end;
         let before = self.between(start.min(self.gap_start), end.min(self.gap_start));
         let after = self.between(
-            start.max(self.gap_end) - self.left_out(),
-            end.max(self.gap_end) - self.left_out(),
+            start.max(self.gap_end) - self.gap_frames(),
+            end.max(self.gap_end) - self.gap_frames(),
         );
-        let has_left_out = start.max(self.gap_start) < end.min(self.gap_end);
+        let has_gap = start.max(self.gap_start) < end.min(self.gap_end);
         before
             .iter()
             .map(Step::Frame)
-            .chain(has_left_out.then_some(Step::FilteredOut))
+            .chain(has_gap.then_some(Step::Gap))
             .chain(after.iter().map(Step::Frame))
     }
 
     /// The position after the last frame.
     fn end(&self) -> u64 {
-        self.frames.len() as u64 + self.left_out()
+        self.frames.len() as u64 + self.gap_frames()
     }
 
-    fn left_out(&self) -> u64 {
+    fn gap_frames(&self) -> u64 {
         self.gap_end - self.gap_start
     }
 
@@ -105,7 +105,7 @@ mod tests {
         let mut rest = PythonFrames::new(Some(stack));
         let text = |step| match step {
             Step::Frame(Frame { symbol, .. }) => symbol.to_string(),
-            Step::FilteredOut => "..".to_owned(),
+            Step::Gap => "..".to_owned(),
         };
         let pieces = numbers.iter().map(|&number| {
             let piece: Vec<_> = rest.take(number).map(text).collect();
@@ -145,10 +145,10 @@ mod tests {
         fn every_frame_is_taken_once(
             frames in 0_u64..20,
             after in 0_usize..25,
-            left_out in 0_u32..8,
+            gap_frames in 0_u32..8,
             numbers in prop::collection::vec(0_u64..9, 0..9),
         ) {
-            let stack = stack(frames, Some(Gap { after, frames: left_out }));
+            let stack = stack(frames, Some(Gap { after, frames: gap_frames }));
             let mut rest = PythonFrames::new(Some(&stack));
             let mut symbols = Vec::new();
             for number in numbers.into_iter().chain([u64::MAX]) {
@@ -156,7 +156,7 @@ mod tests {
                 prop_assert!(piece.len() as u64 <= number);
                 symbols.extend(piece.into_iter().filter_map(|step| match step {
                     Step::Frame(frame) => Some(frame.symbol),
-                    Step::FilteredOut => None,
+                    Step::Gap => None,
                 }));
             }
             prop_assert!(rest.is_empty());

@@ -8,7 +8,7 @@ use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
 use crate::{
     bpf::record::{Gap, Stack},
     profile::{FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason},
-    symbolize::{NativeResolved, Resolve, Resolved, unknown},
+    symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };
 
 fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
@@ -47,11 +47,11 @@ fn stack(hash: u64, symbols: &[u64], gap: Option<usize>) -> Stack {
 
 struct Names;
 
-impl Resolve for Names {
+impl SymbolizeFrames for Names {
     /// Symbol 0 has no name, 12 is on the line of 11.
-    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
+    fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
         let symbol = if frame.symbol == 12 { 11 } else { frame.symbol };
-        (symbol != 0).then(|| Resolved {
+        (symbol != 0).then(|| SymbolizedPythonFrame {
             function: Function {
                 name: format!("f{symbol}"),
                 file: "app.py".to_owned(),
@@ -62,8 +62,8 @@ impl Resolve for Names {
         })
     }
 
-    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
-        unknown(frame, UnsymbolizedReason::NoSymbols)
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
+        unsymbolized(frame, UnsymbolizedReason::NoSymbols)
     }
 }
 

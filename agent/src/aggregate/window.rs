@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::key::Key;
+use super::key::SampleKey;
 
 /// Most different samples of a window, of which each takes about 70 bytes.
 const MAX_KEYS: usize = 1 << 18;
@@ -10,7 +10,7 @@ const MAX_KEYS: usize = 1 << 18;
 /// What was counted in some time.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    pub(super) counts: HashMap<Key, u64>,
+    pub(super) counts: HashMap<SampleKey, u64>,
     pub(super) samples: u64,
     pub(super) malformed_records: u64,
     /// Samples that found no room.
@@ -18,7 +18,7 @@ pub struct Window {
 }
 
 impl Window {
-    pub(super) fn add(&mut self, key: Key, weight: u64) {
+    pub(super) fn add(&mut self, key: SampleKey, weight: u64) {
         self.samples += weight;
         if self.counts.len() < MAX_KEYS || self.counts.contains_key(&key) {
             *self.counts.entry(key).or_default() += weight;

@@ -12,14 +12,14 @@ use std::{
     io::{self, Write},
 };
 
-use super::{frames, options::EncodeOptions};
+use super::{frame_text, options::EncodeOptions};
 use crate::profile::Profile;
 
 /// What stands for a stack without frames.
 pub(super) const NO_FRAMES: &str = "[no frames]";
 
 /// Texts of a profile's frames.
-pub(super) struct Frames {
+pub(super) struct FrameTexts {
     /// By [`LocationId`](crate::profile::LocationId), of each the innermost first.
     pub(super) locations: Vec<Vec<String>>,
     /// By [`ProcessIndex`](crate::profile::ProcessIndex); none when there is but one.
@@ -28,24 +28,28 @@ pub(super) struct Frames {
     pub(super) threads: Option<Vec<String>>,
 }
 
-impl Frames {
+impl FrameTexts {
     /// The texts of a profile.
     pub(super) fn new(profile: &Profile, options: EncodeOptions) -> Self {
         let locations = profile.locations.iter();
         Self {
             locations: locations
-                .map(|location| frames::frames(profile, location))
+                .map(|location| frame_text::location_frames(profile, location))
                 .collect(),
             processes: (profile.processes.len() > 1).then(|| {
                 profile
                     .processes
                     .iter()
-                    .map(frames::process_frame)
+                    .map(frame_text::process_frame)
                     .collect()
             }),
-            threads: options
-                .threads
-                .then(|| profile.threads.iter().map(frames::thread_frame).collect()),
+            threads: options.threads.then(|| {
+                profile
+                    .threads
+                    .iter()
+                    .map(frame_text::thread_frame)
+                    .collect()
+            }),
         }
     }
 
@@ -82,7 +86,7 @@ pub(super) fn write(
     options: EncodeOptions,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    for line in Frames::new(profile, options).lines(profile) {
+    for line in FrameTexts::new(profile, options).lines(profile) {
         writeln!(out, "{line}")?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::profile::{FilteredOut, Losses, Number, UnsymbolizedLosses, UnwindLosses};
+use crate::profile::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnwindLosses};
 
 /// One sentence for each kind of sample that a filter left out, and of loss that happened.
 #[must_use]
@@ -150,7 +150,7 @@ pub(super) fn read(sentence: &str, filtered_out: &mut FilteredOut, losses: &mut 
 fn read_reasons<T: Default>(
     sentence: &str,
     losses: &mut T,
-    places: &[Number<T>],
+    places: &[Counter<T>],
     words: fn(&T) -> String,
 ) {
     for place in places {

@@ -6,7 +6,7 @@
 mod encode;
 mod folded;
 mod format;
-pub mod frames;
+mod frame_text;
 #[cfg(test)]
 mod golden;
 pub mod losses;

@@ -18,7 +18,7 @@ use super::{
 /// without a line; native and kernel frames between Python ones, inlined functions, code without a
 /// name, and the same line at two addresses. `source` is the file of the program.
 pub fn example_profile(source: &str) -> Profile {
-    let mut made = Made::default();
+    let mut made = Tables::default();
     let module = made.function("<module>", source, 1);
     let main = made.function("main", source, 3);
     let fib = made.function("fib", source, 7);
@@ -124,7 +124,7 @@ pub fn example_profile(source: &str) -> Profile {
 
 /// Adds stacks with native and kernel frames to those of Python frames alone.
 fn add_native_frames(profile: &mut Profile) {
-    let mut made = Made {
+    let mut made = Tables {
         executables: Vec::new(),
         functions: std::mem::take(&mut profile.functions),
         locations: std::mem::take(&mut profile.locations),
@@ -282,13 +282,13 @@ fn images() -> Vec<Image> {
 }
 
 #[derive(Default)]
-struct Made {
+struct Tables {
     executables: Vec<Executable>,
     functions: Vec<Function>,
     locations: Vec<Location>,
 }
 
-impl Made {
+impl Tables {
     fn function(&mut self, name: &str, file: &str, first_line: u32) -> FunctionId {
         self.functions.push(Function {
             name: name.to_owned(),

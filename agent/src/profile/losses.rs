@@ -36,7 +36,7 @@ pub struct Losses {
 
 impl Losses {
     /// The numbers that are not reasons for one loss.
-    pub const COUNTERS: [Number<Self>; 10] = [
+    pub const COUNTERS: [Counter<Self>; 10] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -84,7 +84,7 @@ pub struct UnwindLosses {
 
 impl UnwindLosses {
     /// All numbers.
-    pub const ALL: [Number<Self>; 8] = [
+    pub const ALL: [Counter<Self>; 8] = [
         |losses| &mut losses.no_registers,
         |losses| &mut losses.unmapped,
         |losses| &mut losses.no_table,
@@ -124,7 +124,7 @@ pub struct UnsymbolizedLosses {
 
 impl UnsymbolizedLosses {
     /// All numbers.
-    pub const ALL: [Number<Self>; 7] = [
+    pub const ALL: [Counter<Self>; 7] = [
         |losses| &mut losses.no_symbols,
         |losses| &mut losses.no_symbol,
         |losses| &mut losses.unreadable,
@@ -185,7 +185,7 @@ pub struct FilteredOut {
 
 impl FilteredOut {
     /// All numbers.
-    pub const ALL: [Number<Self>; 2] = [
+    pub const ALL: [Counter<Self>; 2] = [
         |filtered_out| &mut filtered_out.other_threads,
         |filtered_out| &mut filtered_out.without_gil,
     ];
@@ -203,16 +203,16 @@ impl FilteredOut {
 }
 
 /// Where a number of `T` is.
-pub type Number<T> = fn(&mut T) -> &mut u64;
+pub type Counter<T> = fn(&mut T) -> &mut u64;
 
-fn merge<T>(sums: &mut T, mut others: T, numbers: &[Number<T>]) {
+fn merge<T>(sums: &mut T, mut others: T, numbers: &[Counter<T>]) {
     for number in numbers {
         let sum = number(sums);
         *sum = sum.saturating_add(*number(&mut others));
     }
 }
 
-fn total<T>(mut counted: T, numbers: &[Number<T>]) -> u64 {
+fn total<T>(mut counted: T, numbers: &[Counter<T>]) -> u64 {
     let counts = numbers.iter().map(|number| *number(&mut counted));
     counts.fold(0, u64::saturating_add)
 }

@@ -16,7 +16,7 @@ pub use self::{
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
     location::{CodeAddress, FrameKind, Function, Line, Location},
-    losses::{FilteredOut, Losses, Number, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
+    losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
     model::{Profile, Sample, Stack, Thread},
     process::{Image, Process},
     unwind_stats::{LastFrame, UnwindStats},

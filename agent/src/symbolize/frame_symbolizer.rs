@@ -5,7 +5,7 @@ use agent_common::record::{Frame, NativeFrame};
 use super::{
     native_symbolizer::NativeSymbolizer,
     python::PythonSymbolizer,
-    symbolized::{NativeResolved, Resolve, Resolved, unknown},
+    symbolized::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };
 use crate::{binaries::executables::Executables, profile::UnsymbolizedReason};
 
@@ -30,16 +30,16 @@ impl<'a> FrameSymbolizer<'a> {
     }
 }
 
-impl Resolve for FrameSymbolizer<'_> {
-    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
-        self.python.resolve(frame)
+impl SymbolizeFrames for FrameSymbolizer<'_> {
+    fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
+        self.python.symbolize(frame)
     }
 
-    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
         let resolved = match (&mut self.native, self.code) {
-            (Some(native), Some(code)) => native.resolve(code, frame),
+            (Some(native), Some(code)) => native.symbolize(code, frame),
             _ => None,
         };
-        resolved.unwrap_or_else(|| unknown(frame, UnsymbolizedReason::Unreadable))
+        resolved.unwrap_or_else(|| unsymbolized(frame, UnsymbolizedReason::Unreadable))
     }
 }

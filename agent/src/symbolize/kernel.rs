@@ -11,7 +11,7 @@ use std::{
 
 use thiserror::Error;
 
-use super::name;
+use super::demangle;
 use crate::binaries::elf;
 
 const TABLE: &str = "/proc/kallsyms";
@@ -31,7 +31,7 @@ const MAX_FUNCTION: u64 = 1 << 20;
 
 /// Why the kernel's functions are not known.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum KallsymsError {
     /// The table cannot be read.
     #[error("cannot read {TABLE}; check that /proc is mounted and the kernel has CONFIG_KALLSYMS")]
     Read(#[source] io::Error),
@@ -40,7 +40,7 @@ pub enum Error {
         "the kernel hides its addresses; run as root or with CAP_SYSLOG, and set the sysctl \
          kernel.kptr_restrict to 0 or 1"
     )]
-    Hidden,
+    AddressesHidden,
     /// There is no function in it.
     #[error("{TABLE} has no functions; the kernel needs CONFIG_KALLSYMS")]
     Empty,
@@ -85,21 +85,25 @@ impl KernelSymbols {
     /// # Errors
     ///
     /// When they cannot be read or are hidden.
-    pub fn read() -> Result<Self, Error> {
-        let table = File::open(TABLE).map_err(Error::Read)?;
+    pub fn read() -> Result<Self, KallsymsError> {
+        let table = File::open(TABLE).map_err(KallsymsError::Read)?;
         let mut symbols = Self::parse(table)?;
         symbols.build_id = build_id();
         Ok(symbols)
     }
 
     /// Reads a table like `/proc/kallsyms`.
-    fn parse(table: impl Read) -> Result<Self, Error> {
+    fn parse(table: impl Read) -> Result<Self, KallsymsError> {
         let mut reader = BufReader::with_capacity(64 << 10, table.take(MAX_BYTES));
-        let mut builder = Builder::default();
+        let mut builder = KallsymsParser::default();
         let mut line = Vec::new();
         while builder.candidates.len() < MAX_FUNCTIONS {
             line.clear();
-            if reader.read_until(b'\n', &mut line).map_err(Error::Read)? == 0 {
+            if reader
+                .read_until(b'\n', &mut line)
+                .map_err(KallsymsError::Read)?
+                == 0
+            {
                 break;
             }
             builder.add(&line);
@@ -119,7 +123,7 @@ impl KernelSymbols {
         }
         let name = name_at(&self.names, entry.name);
         Some(KernelFunction {
-            name: name::readable(name),
+            name: demangle::demangle(name),
             module: self
                 .modules
                 .get(usize::from(entry.module))
@@ -151,7 +155,7 @@ fn name_at(names: &[u8], start: u32) -> &[u8] {
 
 /// A table while it is read.
 #[derive(Default)]
-struct Builder {
+struct KallsymsParser {
     /// Functions, and whether only their own file sees them.
     candidates: Vec<(Entry, bool)>,
     names: Vec<u8>,
@@ -159,7 +163,7 @@ struct Builder {
     has_hidden: bool,
 }
 
-impl Builder {
+impl KallsymsParser {
     /// Adds a line: address, kind, name and for modules their name in brackets.
     fn add(&mut self, line: &[u8]) -> Option<()> {
         let mut fields = line
@@ -206,12 +210,12 @@ impl Builder {
         u16::try_from(index).ok().filter(|index| *index != KERNEL)
     }
 
-    fn finish(mut self) -> Result<KernelSymbols, Error> {
+    fn finish(mut self) -> Result<KernelSymbols, KallsymsError> {
         if self.candidates.is_empty() {
             return Err(if self.has_hidden {
-                Error::Hidden
+                KallsymsError::AddressesHidden
             } else {
-                Error::Empty
+                KallsymsError::Empty
             });
         }
         let names = &self.names;
@@ -248,7 +252,7 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, KernelSymbols};
+    use super::{KallsymsError, KernelSymbols};
     use proptest::prelude::{any, proptest};
 
     const TABLE: &str = "\
@@ -302,10 +306,10 @@ ffffffff8100zzzz T broken
     fn hidden_addresses_are_told_from_none() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t do_read\n";
         let error = KernelSymbols::parse(hidden.as_bytes()).unwrap_err();
-        assert!(matches!(error, Error::Hidden), "{error}");
+        assert!(matches!(error, KallsymsError::AddressesHidden), "{error}");
         assert!(error.to_string().contains("kptr_restrict"));
         let empty = KernelSymbols::parse(&b"ffffffff81000300 D jiffies\n"[..]);
-        assert!(matches!(empty.unwrap_err(), Error::Empty));
+        assert!(matches!(empty.unwrap_err(), KallsymsError::Empty));
     }
 
     proptest! {

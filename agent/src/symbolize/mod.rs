@@ -6,20 +6,20 @@
 //!
 //! Invariant: what is not known is data, with the reason for it, so that it can be counted.
 
+mod demangle;
 pub mod elf_symbols;
 mod frame_symbolizer;
 pub mod kernel;
-mod name;
 mod native_symbolizer;
 pub mod perf_map;
 mod python;
 mod symbolized;
 
 #[cfg(test)]
-pub use self::symbolized::{NativeFunction, unknown};
+pub use self::symbolized::{NativeFunction, unsymbolized};
 pub use self::{
     frame_symbolizer::FrameSymbolizer,
     native_symbolizer::NativeSymbolizer,
     python::PythonSymbolizer,
-    symbolized::{NativeResolved, Resolve, Resolved},
+    symbolized::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };

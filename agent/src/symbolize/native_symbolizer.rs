@@ -7,9 +7,9 @@ use agent_common::record::{NativeFrame, NativeKind};
 
 use super::{
     elf_symbols::{ElfSymbols, NoSymbolReason, SymbolCache, SymbolLimits, SymbolLookup},
-    kernel::{self, KernelSymbols},
-    perf_map::{self, PerfMap},
-    symbolized::{NativeFunction, NativeResolved},
+    kernel::{KallsymsError, KernelSymbols},
+    perf_map::{PerfMap, PerfMapMiss},
+    symbolized::{NativeFunction, SymbolizedNativeFrame},
 };
 use crate::{
     binaries::{
@@ -24,7 +24,7 @@ use crate::{
 pub struct NativeSymbolizer {
     files: SymbolCache,
     /// [`None`] until they are asked for.
-    kernel: Option<Result<KernelSymbols, kernel::Error>>,
+    kernel: Option<Result<KernelSymbols, KallsymsError>>,
     /// By process.
     perf_maps: HashMap<u32, PerfMap>,
 }
@@ -47,11 +47,11 @@ impl NativeSymbolizer {
     }
 
     /// [`None`] for a file that is not one of `code`, and for a kind of frame that is not native.
-    pub(super) fn resolve(
+    pub(super) fn symbolize(
         &mut self,
         code: &Executables,
         frame: &NativeFrame,
-    ) -> Option<NativeResolved> {
+    ) -> Option<SymbolizedNativeFrame> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),
             NativeKind::FILE => Some(self.file(code.get(frame.of)?, frame.address)),
@@ -60,11 +60,11 @@ impl NativeSymbolizer {
         }
     }
 
-    fn kernel(&mut self, address: u64) -> NativeResolved {
+    fn kernel(&mut self, address: u64) -> SymbolizedNativeFrame {
         let symbols = &*self.kernel.get_or_insert_with(KernelSymbols::read);
         let function = match symbols {
             Ok(symbols) => symbols.find(address).ok_or(UnsymbolizedReason::NoSymbol),
-            Err(kernel::Error::Hidden) => Err(UnsymbolizedReason::KptrRestricted),
+            Err(KallsymsError::AddressesHidden) => Err(UnsymbolizedReason::KptrRestricted),
             Err(_) => Err(UnsymbolizedReason::KallsymsUnreadable),
         };
         let module = function.as_ref().ok().and_then(|function| function.module);
@@ -83,14 +83,14 @@ impl NativeSymbolizer {
             limit: 0,
             file_offset: 0,
         };
-        NativeResolved {
+        SymbolizedNativeFrame {
             executable,
             address,
             functions: function.map(|function| vec![plain(function.name)]),
         }
     }
 
-    fn file(&mut self, executable: &Executable, address: u64) -> NativeResolved {
+    fn file(&mut self, executable: &Executable, address: u64) -> SymbolizedNativeFrame {
         let number = executable.number();
         let found = self.files.find_all(number, &[address], || load(executable));
         let functions = match found.into_iter().next() {
@@ -111,14 +111,14 @@ impl NativeSymbolizer {
             }),
             None => Err(UnsymbolizedReason::Unreadable),
         };
-        NativeResolved {
+        SymbolizedNativeFrame {
             executable: described(executable),
             address,
             functions,
         }
     }
 
-    fn anonymous(&mut self, pid: u32, address: u64) -> NativeResolved {
+    fn anonymous(&mut self, pid: u32, address: u64) -> SymbolizedNativeFrame {
         let map = self.perf_maps.entry(pid).or_default();
         let function = map.find(address).or_else(|reason| {
             // A process that has gone adds nothing to its map.
@@ -126,7 +126,7 @@ impl NativeSymbolizer {
             map.refresh(&process);
             map.find(address)
         });
-        NativeResolved {
+        SymbolizedNativeFrame {
             executable: profile::Executable {
                 path: PathBuf::new(),
                 build_id: None,
@@ -139,10 +139,8 @@ impl NativeSymbolizer {
             functions: function
                 .map(|name| vec![plain(name)])
                 .map_err(|reason| match reason {
-                    perf_map::PerfMapMiss::NoMap => UnsymbolizedReason::NoMap,
-                    perf_map::PerfMapMiss::NotInMap | perf_map::PerfMapMiss::TooLarge => {
-                        UnsymbolizedReason::NotInMap
-                    }
+                    PerfMapMiss::NoMap => UnsymbolizedReason::NoMap,
+                    PerfMapMiss::NotInMap | PerfMapMiss::TooLarge => UnsymbolizedReason::NotInMap,
                 }),
         }
     }

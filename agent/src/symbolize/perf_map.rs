@@ -18,7 +18,7 @@ use std::{
 
 use memchr::memchr;
 
-use super::name;
+use super::demangle;
 use crate::process::{FileIdentity, Process};
 
 /// Most bytes of a map that are read.
@@ -90,7 +90,7 @@ impl PerfMap {
     /// When it is not known.
     pub fn find(&self, address: u64) -> Result<String, PerfMapMiss> {
         match self.span(address) {
-            Some(span) => Ok(name::readable(self.name(span.name))),
+            Some(span) => Ok(demangle::demangle(self.name(span.name))),
             None if self.state.is_none() => Err(PerfMapMiss::NoMap),
             None if self.is_too_large => Err(PerfMapMiss::TooLarge),
             None => Err(PerfMapMiss::NotInMap),
@@ -120,7 +120,7 @@ impl PerfMap {
             *self = Self::default();
         }
         self.state = Some(state);
-        let mut lines = Lines::new(file, self.done);
+        let mut lines = CompleteLines::new(file, self.done);
         let mut fresh = Vec::new();
         while let Some(line) = lines.next()? {
             if self.functions.len() + fresh.len() >= MAX_FUNCTIONS {
@@ -241,8 +241,8 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// Whole lines of a file.
-struct Lines<'a> {
-    reader: BufReader<Take<At<'a>>>,
+struct CompleteLines<'a> {
+    reader: BufReader<Take<FileFrom<'a>>>,
     /// Where the first line starts that was not given yet.
     done: u64,
     /// The last one that was given, cut to [`MAX_LINE`] bytes.
@@ -250,9 +250,9 @@ struct Lines<'a> {
     is_cut: bool,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> CompleteLines<'a> {
     fn new(file: &'a File, start: u64) -> Self {
-        let rest = At {
+        let rest = FileFrom {
             file,
             offset: start,
         };
@@ -290,12 +290,12 @@ impl<'a> Lines<'a> {
 }
 
 /// A file from some offset on.
-struct At<'a> {
+struct FileFrom<'a> {
     file: &'a File,
     offset: u64,
 }
 
-impl Read for At<'_> {
+impl Read for FileFrom<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let bytes = self.file.read_at(into, self.offset)?;
         self.offset += bytes as u64;

@@ -7,7 +7,7 @@ use agent_common::{
     record::{Frame, FrameKind},
 };
 
-use super::symbolized::Resolved;
+use super::symbolized::SymbolizedPythonFrame;
 use crate::{
     bpf::record::{CodeRecord, ThreadRecord},
     cache::generational::GenerationalCache,
@@ -18,12 +18,12 @@ use crate::{
 /// The code objects that were sent.
 #[derive(Debug, Default)]
 pub struct PythonSymbolizer {
-    code_objects: GenerationalCache<u64, Described>,
+    code_objects: GenerationalCache<u64, CachedCodeObject>,
 }
 
 /// A code object as it was sent.
 #[derive(Debug)]
-struct Described {
+struct CachedCodeObject {
     function: Function,
     first_line: i32,
     format: LineTableFormat,
@@ -43,25 +43,25 @@ impl PythonSymbolizer {
             first_line: first_line.and_then(NonZeroU32::new),
             kind: FunctionKind::Python,
         };
-        let described = Described {
+        let code_object = CachedCodeObject {
             function,
             first_line: record.head.first_line,
             format: record.head.line_table_format,
             line_table: record.line_table.to_vec(),
             lines: None,
         };
-        self.code_objects.insert(record.head.symbol, described);
+        self.code_objects.insert(record.head.symbol, code_object);
     }
 
     /// Learns a further piece of a line table. A piece after one that was lost is ignored: lines
     /// from there on are unknown.
     pub fn add_piece(&mut self, record: &CodeRecord<'_>) {
         let start = record.head.line_table_start as usize;
-        if let Some(described) = self.code_objects.get_mut(&record.head.symbol)
-            && described.line_table.len() == start
+        if let Some(code_object) = self.code_objects.get_mut(&record.head.symbol)
+            && code_object.line_table.len() == start
         {
-            described.line_table.extend_from_slice(record.line_table);
-            described.lines = None;
+            code_object.line_table.extend_from_slice(record.line_table);
+            code_object.lines = None;
         }
     }
 
@@ -95,20 +95,20 @@ impl PythonSymbolizer {
     }
 
     /// Puts a frame into words.
-    pub fn resolve(&mut self, frame: &Frame) -> Option<Resolved> {
+    pub fn symbolize(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
         if frame.kind != FrameKind::PYTHON {
             return None;
         }
-        let described = self.code_objects.get_mut(&frame.symbol)?;
-        let lines = described.lines.get_or_insert_with(|| {
+        let code_object = self.code_objects.get_mut(&frame.symbol)?;
+        let lines = code_object.lines.get_or_insert_with(|| {
             LineTable::new(
-                described.format,
-                described.first_line,
-                &described.line_table,
+                code_object.format,
+                code_object.first_line,
+                &code_object.line_table,
             )
         });
-        Some(Resolved {
-            function: described.function.clone(),
+        Some(SymbolizedPythonFrame {
+            function: code_object.function.clone(),
             line: lines.line(frame.instruction_offset.cast_signed()),
         })
     }
@@ -164,7 +164,7 @@ mod tests {
             instruction_offset,
             kind: FrameKind::PYTHON,
         };
-        Some(symbolizer.resolve(&frame)?.line?.get())
+        Some(symbolizer.symbolize(&frame)?.line?.get())
     }
 
     #[test]

@@ -7,18 +7,18 @@ use agent_common::record::{Frame, NativeFrame, NativeKind};
 use crate::profile::{Executable, ExecutableKind, Function, UnsymbolizedReason};
 
 /// Puts frames into words. Equal frames are asked for once, whichever process they are of.
-pub trait Resolve {
+pub trait SymbolizeFrames {
     /// A Python frame; [`None`] if its function could not be told.
-    fn python(&mut self, frame: &Frame) -> Option<Resolved>;
+    fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame>;
 
     /// A native or kernel frame, which is never [`NativeKind::PYTHON`]; `tgid` is a process in
     /// which it was seen.
-    fn native(&mut self, tgid: u32, frame: &NativeFrame) -> NativeResolved;
+    fn native(&mut self, tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame;
 }
 
 /// A Python frame in words.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Resolved {
+pub struct SymbolizedPythonFrame {
     /// The function.
     pub function: Function,
     /// The line; [`None`] where the interpreter has none either.
@@ -27,7 +27,7 @@ pub struct Resolved {
 
 /// A native or a kernel frame in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NativeResolved {
+pub struct SymbolizedNativeFrame {
     /// What its code lies in.
     pub executable: Executable,
     /// Where, in the executable's own addresses.
@@ -50,13 +50,13 @@ pub struct NativeFunction {
 
 /// A native or kernel frame of which nothing is known but what the kernel half told, and why.
 #[must_use]
-pub fn unknown(frame: &NativeFrame, reason: UnsymbolizedReason) -> NativeResolved {
+pub fn unsymbolized(frame: &NativeFrame, reason: UnsymbolizedReason) -> SymbolizedNativeFrame {
     let (kind, path) = match frame.kind {
         NativeKind::KERNEL => (ExecutableKind::Kernel, PathBuf::new()),
         NativeKind::FILE => (ExecutableKind::File, format!("[file {}]", frame.of).into()),
         _ => (ExecutableKind::Anonymous, PathBuf::new()),
     };
-    NativeResolved {
+    SymbolizedNativeFrame {
         executable: Executable {
             path,
             build_id: None,

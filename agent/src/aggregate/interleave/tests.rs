@@ -13,7 +13,9 @@ use crate::{
         FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
         UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,
     },
-    symbolize::{NativeFunction, NativeResolved, Resolve, Resolved, unknown},
+    symbolize::{
+        NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized,
+    },
 };
 
 /// Names of Python frames are `f` and their symbol, those of native ones `n` and their address,
@@ -23,10 +25,10 @@ struct Names {
     asked: Vec<u64>,
 }
 
-impl Resolve for Names {
-    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
+impl SymbolizeFrames for Names {
+    fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
         self.asked.push(frame.symbol);
-        (frame.symbol != 0).then(|| Resolved {
+        (frame.symbol != 0).then(|| SymbolizedPythonFrame {
             function: Function {
                 name: format!("f{}", frame.symbol),
                 file: "app.py".to_owned(),
@@ -38,7 +40,7 @@ impl Resolve for Names {
     }
 
     /// 21 is inlined into 20, those from 30 on are pieces of an evaluation loop.
-    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
         self.asked.push(frame.address);
         let name = |address| match (frame.kind, address) {
             (NativeKind::KERNEL, _) => format!("k{address}"),
@@ -46,7 +48,7 @@ impl Resolve for Names {
             _ => format!("n{address}"),
         };
         let names = match frame.address {
-            0 => return unknown(frame, unnamed(frame)),
+            0 => return unsymbolized(frame, unnamed(frame)),
             21 => vec![name(21), name(20)],
             31 => vec![name(21), name(31)],
             address => vec![name(address)],
@@ -56,9 +58,9 @@ impl Resolve for Names {
             file: None,
             line: None,
         };
-        NativeResolved {
+        SymbolizedNativeFrame {
             functions: Ok(names.into_iter().map(function).collect()),
-            ..unknown(frame, unnamed(frame))
+            ..unsymbolized(frame, unnamed(frame))
         }
     }
 }

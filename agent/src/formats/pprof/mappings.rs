@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::{schema, strings::Strings};
+use super::{schema, string_table::StringTable};
 use crate::{
     profile::{
         Executable, ExecutableId, ExecutableKind, Image, Location, Process, ProcessIndex, Profile,
@@ -29,14 +29,14 @@ pub(super) struct Mappings {
 impl Mappings {
     /// Of each process the executable or all images, then what its Python frames lie in; then what
     /// else native and kernel frames lie in.
-    pub(super) fn new(profile: &Profile, strings: &mut Strings) -> Self {
+    pub(super) fn new(profile: &Profile, strings: &mut StringTable) -> Self {
         let mut mappings = Self {
             messages: Vec::new(),
             ids: HashMap::new(),
             python: Vec::with_capacity(profile.processes.len()),
             executables: Vec::with_capacity(profile.executables.len()),
         };
-        let symbols = Symbols::of_executables(profile);
+        let symbols = KnownSymbols::of_executables(profile);
         let executables: Vec<_> = profile
             .executables
             .iter()
@@ -108,13 +108,13 @@ impl Mappings {
 
 /// What is known of the locations that lie in an executable.
 #[derive(Clone, Copy, Default)]
-struct Symbols {
+struct KnownSymbols {
     has_named: bool,
     has_unnamed: bool,
     has_inlined: bool,
 }
 
-impl Symbols {
+impl KnownSymbols {
     /// By [`ExecutableId`].
     fn of_executables(profile: &Profile) -> Vec<Self> {
         let mut symbols = vec![Self::default(); profile.executables.len()];
@@ -136,7 +136,7 @@ impl Symbols {
     }
 }
 
-fn image_mapping(image: &Image, strings: &mut Strings) -> schema::Mapping {
+fn image_mapping(image: &Image, strings: &mut StringTable) -> schema::Mapping {
     schema::Mapping {
         memory_start: image.start,
         memory_limit: image.end,
@@ -150,8 +150,8 @@ fn image_mapping(image: &Image, strings: &mut Strings) -> schema::Mapping {
 /// What native or kernel frames lie in: a file by its path, else a name in brackets.
 fn executable_mapping(
     executable: &Executable,
-    symbols: Symbols,
-    strings: &mut Strings,
+    symbols: KnownSymbols,
+    strings: &mut StringTable,
 ) -> schema::Mapping {
     let name = match executable.kind {
         ExecutableKind::File => executable.path.to_string_lossy(),
@@ -161,7 +161,7 @@ fn executable_mapping(
         }
     };
     // Whether `go tool pprof` is kept from looking for the file here.
-    let is_settled = symbols.has_named || executable.build_id.is_none();
+    let blocks_local_lookup = symbols.has_named || executable.build_id.is_none();
     schema::Mapping {
         id: 0,
         memory_start: executable.start,
@@ -170,14 +170,14 @@ fn executable_mapping(
         filename: strings.index(&printable(&name)),
         build_id: strings.index(executable.build_id.as_deref().unwrap_or_default()),
         has_functions: symbols.has_named && !symbols.has_unnamed,
-        has_filenames: is_settled,
-        has_line_numbers: is_settled,
+        has_filenames: blocks_local_lookup,
+        has_line_numbers: blocks_local_lookup,
         has_inline_frames: symbols.has_inlined,
     }
 }
 
 /// For example `[cpython 3.12.1]`; without an interpreter `[no python]`.
-fn python_mapping(process: &Process, strings: &mut Strings) -> schema::Mapping {
+fn python_mapping(process: &Process, strings: &mut StringTable) -> schema::Mapping {
     let runtime = match (&*process.runtime, process.is_python) {
         ("", true) => "python",
         ("", false) => "no python",

@@ -37,7 +37,7 @@ mod mappings;
 mod names;
 mod read;
 pub mod schema;
-mod strings;
+mod string_table;
 mod wire;
 mod write;
 

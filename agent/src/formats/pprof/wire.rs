@@ -8,7 +8,7 @@ pub(super) struct Fields<'a>(&'a [u8]);
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(super) enum FieldValue<'a> {
     /// A number.
     Number(u64),
     /// A text, a message, or packed numbers.
@@ -19,7 +19,7 @@ pub(super) enum Value<'a> {
 
 /// The bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) struct MalformedMessage;
 
 impl<'a> Fields<'a> {
     /// The fields of a message.
@@ -30,21 +30,21 @@ impl<'a> Fields<'a> {
     /// The texts or messages of a field that may be there several times.
     pub(super) fn all(self, number: u64) -> impl Iterator<Item = &'a [u8]> {
         self.filter_map(move |field| match field {
-            Ok((found, Value::Bytes(bytes))) if found == number => Some(bytes),
+            Ok((found, FieldValue::Bytes(bytes))) if found == number => Some(bytes),
             _ => None,
         })
     }
 
-    fn next_field(&mut self) -> Option<(u64, Value<'a>)> {
+    fn next_field(&mut self) -> Option<(u64, FieldValue<'a>)> {
         let key = number(&mut self.0)?;
         let value = match key & 7 {
-            0 => Value::Number(number(&mut self.0)?),
+            0 => FieldValue::Number(number(&mut self.0)?),
             1 => self.fixed(8)?,
             2 => {
                 let length = usize::try_from(number(&mut self.0)?).ok()?;
                 let (bytes, rest) = self.0.split_at_checked(length)?;
                 self.0 = rest;
-                Value::Bytes(bytes)
+                FieldValue::Bytes(bytes)
             }
             5 => self.fixed(4)?,
             _ => return None,
@@ -52,14 +52,14 @@ impl<'a> Fields<'a> {
         Some((key >> 3, value))
     }
 
-    fn fixed(&mut self, bytes: usize) -> Option<Value<'a>> {
+    fn fixed(&mut self, bytes: usize) -> Option<FieldValue<'a>> {
         self.0 = self.0.get(bytes..)?;
-        Some(Value::Fixed)
+        Some(FieldValue::Fixed)
     }
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Value<'a>), Malformed>;
+    type Item = Result<(u64, FieldValue<'a>), MalformedMessage>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -69,7 +69,7 @@ impl<'a> Iterator for Fields<'a> {
         if field.is_none() {
             self.0 = &[];
         }
-        Some(field.ok_or(Malformed))
+        Some(field.ok_or(MalformedMessage))
     }
 }
 
@@ -100,10 +100,10 @@ mod tests {
         ];
         let fields: Result<Vec<_>, _> = Fields::of(&message).collect();
         let expected = vec![
-            (1, Value::Number(150)),
-            (2, Value::Bytes(b"ab")),
-            (3, Value::Fixed),
-            (2, Value::Bytes(b"")),
+            (1, FieldValue::Number(150)),
+            (2, FieldValue::Bytes(b"ab")),
+            (3, FieldValue::Fixed),
+            (2, FieldValue::Bytes(b"")),
         ];
         assert_eq!(fields, Ok(expected));
         let texts: Vec<_> = Fields::of(&message).all(2).collect();
@@ -115,7 +115,7 @@ mod tests {
         for message in [&[0x08][..], &[0x08, 0x80], &[0x12, 3, 1], &[0x1d, 1], &[3]] {
             assert_eq!(
                 Fields::of(message).last(),
-                Some(Err(Malformed)),
+                Some(Err(MalformedMessage)),
                 "{message:?}"
             );
         }

@@ -14,7 +14,7 @@ use super::{
     mappings::Mappings,
     names::{LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME},
     schema,
-    strings::Strings,
+    string_table::StringTable,
 };
 use crate::{
     formats::{losses, options::EncodeOptions},
@@ -35,7 +35,7 @@ pub fn write(profile: &Profile, options: EncodeOptions, out: &mut dyn Write) -> 
 }
 
 fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
-    let mut strings = Strings::new();
+    let mut strings = StringTable::new();
     let samples = schema::ValueType {
         r#type: strings.index("samples"),
         unit: strings.index("count"),
@@ -45,15 +45,15 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
         unit: strings.index("nanoseconds"),
     };
     let mappings = Mappings::new(profile, &mut strings);
-    let places = Places::new(profile, &mappings);
+    let location_ids = LocationIds::new(profile, &mappings);
     schema::Profile {
         sample_type: vec![samples, cpu],
         sample: if options.without_labels {
-            plain_sample_messages(profile, &mappings, &places)
+            plain_sample_messages(profile, &mappings, &location_ids)
         } else {
-            sample_messages(profile, &mappings, &places, &mut strings)
+            sample_messages(profile, &mappings, &location_ids, &mut strings)
         },
-        location: places.messages(profile),
+        location: location_ids.messages(profile),
         mapping: mappings.into_messages(),
         function: functions(profile, &mut strings),
         time_nanos: nanoseconds(
@@ -74,7 +74,7 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
     }
 }
 
-fn functions(profile: &Profile, strings: &mut Strings) -> Vec<schema::Function> {
+fn functions(profile: &Profile, strings: &mut StringTable) -> Vec<schema::Function> {
     (1..)
         .zip(&profile.functions)
         .map(|(id, function)| schema::Function {
@@ -88,26 +88,26 @@ fn functions(profile: &Profile, strings: &mut Strings) -> Vec<schema::Function> 
 }
 
 /// Where locations stand in the file: once for every mapping that they are seen in.
-struct Places {
-    ids: BTreeMap<Place, u64>,
+struct LocationIds {
+    ids: BTreeMap<MappedLocation, u64>,
 }
 
 /// A location in a mapping.
-type Place = (u64, LocationId);
+type MappedLocation = (u64, LocationId);
 
-impl Places {
+impl LocationIds {
     fn new(profile: &Profile, mappings: &Mappings) -> Self {
-        let mut places = BTreeSet::new();
+        let mut location_ids = BTreeSet::new();
         for sample in &profile.samples {
             let process = profile.process_of(sample);
             let stack = &profile.stacks[sample.stack.0 as usize];
-            places.extend(stack.iter().map(|&id| {
+            location_ids.extend(stack.iter().map(|&id| {
                 let mapping = mappings.of(profile.location(id), process);
                 (mapping, id)
             }));
         }
         Self {
-            ids: places.into_iter().zip(1..).collect(),
+            ids: location_ids.into_iter().zip(1..).collect(),
         }
     }
 
@@ -140,14 +140,14 @@ impl Places {
 fn plain_sample_messages(
     profile: &Profile,
     mappings: &Mappings,
-    places: &Places,
+    location_ids: &LocationIds,
 ) -> Vec<schema::Sample> {
     let mut counts = BTreeMap::<Vec<u64>, u64>::new();
     for sample in &profile.samples {
         let process = profile.process_of(sample);
         let place = |&id: &LocationId| {
             let mapping = mappings.of(profile.location(id), process);
-            places.id(mapping, id)
+            location_ids.id(mapping, id)
         };
         let stack = &profile.stacks[sample.stack.0 as usize];
         // In the order of their callers, as below.
@@ -171,8 +171,8 @@ fn values(profile: &Profile, count: u64) -> Vec<i64> {
 fn sample_messages(
     profile: &Profile,
     mappings: &Mappings,
-    places: &Places,
-    strings: &mut Strings,
+    location_ids: &LocationIds,
+    strings: &mut StringTable,
 ) -> Vec<schema::Sample> {
     let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), u64>::new();
     for sample in &profile.samples {
@@ -187,7 +187,7 @@ fn sample_messages(
     for ((process, stack, tid, thread_name), count) in counts {
         let place = |&id: &LocationId| {
             let mapping = mappings.of(profile.location(id), process);
-            places.id(mapping, id)
+            location_ids.id(mapping, id)
         };
         let mut label = Vec::new();
         number_label(&mut label, THREAD_ID, tid, strings);
@@ -207,7 +207,12 @@ fn sample_messages(
 }
 
 /// Adds an id, unless it is 0: then it stands for several.
-fn number_label(labels: &mut Vec<schema::Label>, key: &str, number: u32, strings: &mut Strings) {
+fn number_label(
+    labels: &mut Vec<schema::Label>,
+    key: &str,
+    number: u32,
+    strings: &mut StringTable,
+) {
     if number != 0 {
         labels.push(schema::Label {
             key: strings.index(key),
@@ -218,7 +223,7 @@ fn number_label(labels: &mut Vec<schema::Label>, key: &str, number: u32, strings
 }
 
 /// Adds a text, unless it is empty: then it would read as the number 0.
-fn text_label(labels: &mut Vec<schema::Label>, key: &str, text: &str, strings: &mut Strings) {
+fn text_label(labels: &mut Vec<schema::Label>, key: &str, text: &str, strings: &mut StringTable) {
     if !text.is_empty() {
         labels.push(schema::Label {
             key: strings.index(key),

@@ -16,9 +16,9 @@ use inferno::flamegraph::{
     color::{BackgroundColor, Color, PaletteMap},
 };
 
-use self::origin::Origin;
+use self::origin::CodeOrigin;
 use super::{
-    folded::{Frames, NO_FRAMES},
+    folded::{FrameTexts, NO_FRAMES},
     options::EncodeOptions,
 };
 use crate::profile::Profile;
@@ -49,7 +49,7 @@ pub(super) fn write(
     if profile.total() == 0 {
         return out.write_all(EMPTY.as_bytes());
     }
-    let frames = Frames::new(profile, options);
+    let frames = FrameTexts::new(profile, options);
     let lines = frames.lines(profile);
     let (mut palette, origins) = palette(profile, &frames);
 
@@ -108,14 +108,14 @@ fn subtitle(profile: &Profile) -> String {
 }
 
 /// Colours of all frames, and where the code comes from that is there.
-fn palette(profile: &Profile, frames: &Frames) -> (PaletteMap, BTreeSet<Origin>) {
+fn palette(profile: &Profile, frames: &FrameTexts) -> (PaletteMap, BTreeSet<CodeOrigin>) {
     let mut palette = PaletteMap::default();
     let mut origins = BTreeSet::new();
     palette.insert("", THREAD);
-    palette.insert(NO_FRAMES, Origin::Missing.color(NO_FRAMES));
+    palette.insert(NO_FRAMES, CodeOrigin::Missing.color(NO_FRAMES));
     for (location, texts) in profile.locations.iter().zip(&frames.locations) {
         for (index, text) in texts.iter().enumerate() {
-            let origin = Origin::new(profile, location, location.lines.get(index));
+            let origin = CodeOrigin::new(profile, location, location.lines.get(index));
             palette.insert(text, origin.color(text));
             origins.insert(origin);
         }
@@ -208,24 +208,24 @@ mod tests {
         let profile = example_profile("/srv/app/main.py");
         let text = svg(&profile, false);
         let titles = [
-            ("main (/srv/app/main.py:5)", Origin::Program),
+            ("main (/srv/app/main.py:5)", CodeOrigin::Program),
             (
                 "get (/srv/venv/lib/python3.12/site-packages/req/api.py:73)",
-                Origin::Package,
+                CodeOrigin::Package,
             ),
             (
                 "loads (/usr/lib/python3.12/json/__init__.py:346)",
-                Origin::StandardLibrary,
+                CodeOrigin::StandardLibrary,
             ),
             (
                 "_find_and_load (&lt;frozen importlib._bootstrap&gt;:1360)",
-                Origin::StandardLibrary,
+                CodeOrigin::StandardLibrary,
             ),
-            ("__libc_start_main (libc.so.6)", Origin::Native),
-            ("_speedups.abi3.so+0x17b02", Origin::Native),
-            ("Py_RunMain (python3.12)", Origin::Interpreter),
-            ("vfs_write", Origin::Kernel),
-            ("ext4_file_write_iter", Origin::Kernel),
+            ("__libc_start_main (libc.so.6)", CodeOrigin::Native),
+            ("_speedups.abi3.so+0x17b02", CodeOrigin::Native),
+            ("Py_RunMain (python3.12)", CodeOrigin::Interpreter),
+            ("vfs_write", CodeOrigin::Kernel),
+            ("ext4_file_write_iter", CodeOrigin::Kernel),
         ];
         for (title, origin) in titles {
             let found: Vec<u8> = fill(&text, title)

@@ -8,7 +8,7 @@ use crate::profile::{FrameKind, Function, Line, Location, Profile};
 
 /// Where the code of a frame comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Origin {
+pub(super) enum CodeOrigin {
     /// Python code of the program itself.
     Program,
     /// Python code that was installed for it.
@@ -25,7 +25,7 @@ pub(super) enum Origin {
     Missing,
 }
 
-impl Origin {
+impl CodeOrigin {
     const ALL: [Self; 7] = [
         Self::Program,
         Self::Package,
@@ -122,10 +122,10 @@ impl Origin {
 
 /// What the colours mean that are there, as an element of SVG: it ends at the right edge, and its
 /// base line is `y` pixels below the upper one.
-pub(super) fn legend(there: impl Fn(Origin) -> bool, y: usize) -> String {
+pub(super) fn legend(there: impl Fn(CodeOrigin) -> bool, y: usize) -> String {
     let mut text = format!(r#"<text id="legend" text-anchor="end" x="100%" dx="-10" y="{y}">"#);
     let mut distance = 0;
-    for origin in Origin::ALL.into_iter().filter(|origin| there(*origin)) {
+    for origin in CodeOrigin::ALL.into_iter().filter(|origin| there(*origin)) {
         let Color { r, g, b } = origin.shade(128);
         let _ = write!(
             text,
@@ -146,8 +146,8 @@ const fn rgb(r: u8, g: u8, b: u8) -> Color {
 mod tests {
     use super::*;
 
-    fn python(file: &str) -> Origin {
-        Origin::python(&Function {
+    fn python(file: &str) -> CodeOrigin {
+        CodeOrigin::python(&Function {
             name: "f".to_owned(),
             file: file.to_owned(),
             first_line: None,
@@ -157,31 +157,31 @@ mod tests {
 
     #[test]
     fn python_code_is_known_by_its_folders() {
-        assert_eq!(python("/srv/app/main.py"), Origin::Program);
-        assert_eq!(python("/home/me/python/main.py"), Origin::Program);
-        assert_eq!(python("<string>"), Origin::Program);
+        assert_eq!(python("/srv/app/main.py"), CodeOrigin::Program);
+        assert_eq!(python("/home/me/python/main.py"), CodeOrigin::Program);
+        assert_eq!(python("<string>"), CodeOrigin::Program);
         for path in [
             "/srv/venv/lib/python3.12/site-packages/req/api.py",
             "/usr/lib/python3/dist-packages/apt/cache.py",
         ] {
-            assert_eq!(python(path), Origin::Package, "{path}");
+            assert_eq!(python(path), CodeOrigin::Package, "{path}");
         }
         for path in [
             "/usr/lib/python3.12/json/decoder.py",
             "/opt/python3.13t/lib/x.py",
             "<frozen importlib._bootstrap>",
         ] {
-            assert_eq!(python(path), Origin::StandardLibrary, "{path}");
+            assert_eq!(python(path), CodeOrigin::StandardLibrary, "{path}");
         }
     }
 
     #[test]
     fn a_frame_always_has_the_same_colour() {
-        let colors = ["a (a.so)", "b (a.so)"].map(|frame| Origin::Native.color(frame));
+        let colors = ["a (a.so)", "b (a.so)"].map(|frame| CodeOrigin::Native.color(frame));
         assert_ne!(colors[0], colors[1]);
-        assert_eq!(colors[0], Origin::Native.color("a (a.so)"));
-        let [dark, bright] = Origin::Kernel.range();
-        assert_eq!(Origin::Kernel.shade(0), dark);
-        assert_eq!(Origin::Kernel.shade(255), bright);
+        assert_eq!(colors[0], CodeOrigin::Native.color("a (a.so)"));
+        let [dark, bright] = CodeOrigin::Kernel.range();
+        assert_eq!(CodeOrigin::Kernel.shade(0), dark);
+        assert_eq!(CodeOrigin::Kernel.shade(255), bright);
     }
 }

@@ -5,12 +5,12 @@ use std::{fmt, num::NonZeroU32, ops::Range};
 use super::{
     dwarf,
     lookup::{NoSymbolReason, SymbolFrame, SymbolLookup},
-    table::Table,
+    table::FunctionTable,
 };
 use crate::{
     binaries::elf::{self, DebugFiles, Elf, Shared, Source, Which},
     python::text,
-    symbolize::name,
+    symbolize::demangle,
 };
 
 /// What is taken from a file.
@@ -65,15 +65,15 @@ pub struct ElfSymbols {
     embedded: Option<Elf<Shared>>,
     /// Where the code of the file is.
     code: Range<u64>,
-    tables: Vec<(Origin, Table)>,
-    info: Result<(Origin, dwarf::DebugInfo), DebugInfoStatus>,
+    tables: Vec<(SymbolFile, FunctionTable)>,
+    info: Result<(SymbolFile, dwarf::DwarfInfo), DebugInfoStatus>,
     /// Why there are no functions, if there are none.
     reason: NoSymbolReason,
 }
 
 /// Which file something is in.
 #[derive(Clone, Copy, Debug)]
-enum Origin {
+enum SymbolFile {
     Own,
     Debug,
     Embedded,
@@ -95,19 +95,19 @@ impl ElfSymbols {
         let info = if !limits.inlines {
             Err(DebugInfoStatus::NotWanted)
         } else if elf.has_debug_info() {
-            Ok(Origin::Own)
+            Ok(SymbolFile::Own)
         } else if debug.as_ref().is_some_and(Elf::has_debug_info) {
-            Ok(Origin::Debug)
+            Ok(SymbolFile::Debug)
         } else {
             Err(DebugInfoStatus::Absent)
         };
         let shared = debug_files.and_then(|files| match (info, &debug) {
-            (Ok(Origin::Own), _) => files.find_shared(&elf),
-            (Ok(Origin::Debug), Some(debug)) => files.find_shared(debug),
+            (Ok(SymbolFile::Own), _) => files.find_shared(&elf),
+            (Ok(SymbolFile::Debug), Some(debug)) => files.find_shared(debug),
             _ => None,
         });
         let code = elf.code().unwrap_or(0..u64::MAX);
-        let bounds = dwarf::Bounds {
+        let bounds = dwarf::DwarfLimits {
             at_once: limits.debug_bytes_at_once,
             kept: limits.debug_bytes_kept,
         };
@@ -117,7 +117,7 @@ impl ElfSymbols {
             shared: shared.map(Elf::share),
             embedded: None,
             tables: Vec::new(),
-            info: info.map(|origin| (origin, dwarf::DebugInfo::new(code.clone(), bounds))),
+            info: info.map(|origin| (origin, dwarf::DwarfInfo::new(code.clone(), bounds))),
             code,
             reason: NoSymbolReason::NoSymbols,
         };
@@ -144,12 +144,12 @@ impl ElfSymbols {
         self.read_go_table(limits);
         let own = self.tables.len();
         for (origin, which) in [
-            (Origin::Own, Which::All),
-            (Origin::Debug, Which::All),
-            (Origin::Embedded, Which::All),
-            (Origin::Own, Which::Exported),
+            (SymbolFile::Own, Which::All),
+            (SymbolFile::Debug, Which::All),
+            (SymbolFile::Embedded, Which::All),
+            (SymbolFile::Own, Which::Exported),
         ] {
-            if let Origin::Embedded = origin {
+            if let SymbolFile::Embedded = origin {
                 let embedded = self.own.as_ref().map(Elf::embedded);
                 // One that is broken is as none.
                 self.embedded = embedded.and_then(Result::ok).flatten().map(Elf::share);
@@ -160,7 +160,7 @@ impl ElfSymbols {
                 Err(error) => self.reason = NoSymbolReason::of(&error),
             }
             // The others have all that is exported too.
-            if !matches!(origin, Origin::Embedded) && self.tables.len() > own {
+            if !matches!(origin, SymbolFile::Embedded) && self.tables.len() > own {
                 break;
             }
         }
@@ -172,32 +172,32 @@ impl ElfSymbols {
         // One that is broken is as none.
         let table = self.own.as_ref().map(Elf::go_table);
         if let Some(table) = table.and_then(Result::ok).flatten() {
-            let table = Table::of_go(&table, self.code.start, limits.functions);
-            self.tables.push((Origin::Own, table));
+            let table = FunctionTable::of_go(&table, self.code.start, limits.functions);
+            self.tables.push((SymbolFile::Own, table));
         }
     }
 
     fn read_table(
         &self,
-        origin: Origin,
+        origin: SymbolFile,
         which: Which,
         limits: &SymbolLimits,
-    ) -> Result<Option<Table>, elf::Error> {
+    ) -> Result<Option<FunctionTable>, elf::Error> {
         let Some(elf) = self.elf(origin) else {
             return Ok(None);
         };
         let Some(place) = elf.symbol_table(which) else {
             return Ok(None);
         };
-        let table = Table::read(elf, place, self.code.start, limits.functions)?;
+        let table = FunctionTable::read(elf, place, self.code.start, limits.functions)?;
         Ok((!table.is_empty()).then_some(table))
     }
 
-    fn elf(&self, origin: Origin) -> Option<&Elf<Shared>> {
+    fn elf(&self, origin: SymbolFile) -> Option<&Elf<Shared>> {
         match origin {
-            Origin::Own => self.own.as_ref(),
-            Origin::Debug => self.debug.as_ref(),
-            Origin::Embedded => self.embedded.as_ref(),
+            SymbolFile::Own => self.own.as_ref(),
+            SymbolFile::Debug => self.debug.as_ref(),
+            SymbolFile::Embedded => self.embedded.as_ref(),
         }
     }
 
@@ -259,13 +259,13 @@ impl ElfSymbols {
             return Vec::new();
         };
         let main = match origin {
-            Origin::Debug => self.debug.as_ref(),
+            SymbolFile::Debug => self.debug.as_ref(),
             _ => self.own.as_ref(),
         };
         let Some(main) = main else {
             return Vec::new();
         };
-        let files = dwarf::Files {
+        let files = dwarf::DwarfFiles {
             main,
             shared: self.shared.as_ref(),
         };
@@ -280,9 +280,9 @@ impl ElfSymbols {
             Err(reason) => *reason,
             Ok((_, info)) => match info.failed() {
                 None => DebugInfoStatus::Used,
-                Some(dwarf::Error::TooLarge) => DebugInfoStatus::TooLarge,
-                Some(dwarf::Error::Unreadable) => DebugInfoStatus::Unreadable,
-                Some(dwarf::Error::Malformed) => DebugInfoStatus::Malformed,
+                Some(dwarf::DwarfError::TooLarge) => DebugInfoStatus::TooLarge,
+                Some(dwarf::DwarfError::Unreadable) => DebugInfoStatus::Unreadable,
+                Some(dwarf::DwarfError::Malformed) => DebugInfoStatus::Malformed,
             },
         }
     }
@@ -315,13 +315,13 @@ impl fmt::Debug for ElfSymbols {
     }
 }
 
-fn frame(level: &dwarf::Level) -> SymbolFrame {
+fn frame(level: &dwarf::InlineLevel) -> SymbolFrame {
     let file = level.file.as_deref();
     SymbolFrame {
         name: level
             .name
             .as_deref()
-            .map_or_else(String::new, name::readable),
+            .map_or_else(String::new, demangle::demangle),
         file: file.map(text::decode_bytes),
         line: NonZeroU32::new(level.line),
         first_line: NonZeroU32::new(level.first_line),

@@ -7,7 +7,7 @@
 use super::lookup::NoSymbolReason;
 use crate::{
     binaries::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable},
-    symbolize::name,
+    symbolize::demangle,
 };
 
 /// Most functions before an address that are looked at for one that reaches up to it: functions
@@ -19,7 +19,7 @@ const MAX_ALIASES: usize = 16;
 
 /// The functions of a file.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct FunctionTable {
     /// Where addresses are counted from.
     start: u64,
     /// By address; those at the same address are equally good.
@@ -48,7 +48,7 @@ struct Candidate {
     bytes: u32,
 }
 
-impl Table {
+impl FunctionTable {
     /// Reads a table, up to `limit` functions of it, of a file whose code begins at `start`.
     pub(super) fn read<S: Source>(
         elf: &Elf<S>,
@@ -118,9 +118,9 @@ impl Table {
         });
         let start = aliases.first().map_or(0, |entry| entry.address);
         let readable = if self.is_go {
-            name::of_go
+            demangle::go_name
         } else {
-            name::readable
+            demangle::demangle
         };
         name.map(|name| (self.start + u64::from(start), readable(&name)))
             .ok_or(NoSymbolReason::Malformed)

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::formats::pprof::wire::Malformed;
+use crate::formats::pprof::wire::MalformedMessage;
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +27,8 @@ pub enum PprofReadError {
     },
 }
 
-impl From<Malformed> for PprofReadError {
-    fn from(Malformed: Malformed) -> Self {
+impl From<MalformedMessage> for PprofReadError {
+    fn from(MalformedMessage: MalformedMessage) -> Self {
         malformed("bytes")
     }
 }

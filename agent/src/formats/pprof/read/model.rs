@@ -40,7 +40,7 @@ const SERVICE_NAME: &str = "service_name";
 pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
     let outline = Outline::of(message)?;
     let comments = outline.comments()?;
-    let mut reader = Reader {
+    let mut reader = ModelReader {
         mappings: table(message, tag::MAPPING, |mapping: &schema::Mapping| {
             mapping.id
         })?,
@@ -48,31 +48,33 @@ pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
             function.id
         })?,
         outline,
-        made: Made::default(),
+        tables: ModelTables::default(),
     };
-    let mut places = HashMap::new();
+    let mut locations = HashMap::new();
     for location in Fields::of(message).all(tag::LOCATION) {
         let location: schema::Location = decode(location)?;
-        places.insert(location.id, reader.location(&location)?);
+        locations.insert(location.id, reader.location(&location)?);
     }
     let first = reader.first_image(message)?;
-    let mut processes = Processes::new(&comments, first);
+    let mut processes = ProcessTable::new(&comments, first);
     for sample in Fields::of(message).all(tag::SAMPLE) {
-        reader.sample(&decode(sample)?, &places, &mut processes)?;
+        reader.sample(&decode(sample)?, &locations, &mut processes)?;
     }
-    let Reader { outline, made, .. } = reader;
+    let ModelReader {
+        outline, tables, ..
+    } = reader;
     let profile = Profile {
         start: outline.start,
         duration: outline.duration,
         period: outline.period,
         labels: comments.labels,
         processes: processes.known,
-        executables: made.executables.into_items(),
-        functions: made.functions.into_items(),
-        locations: made.locations.into_items(),
-        stacks: made.stacks.into_items(),
-        threads: made.threads.into_items(),
-        samples: made
+        executables: tables.executables.into_items(),
+        functions: tables.functions.into_items(),
+        locations: tables.locations.into_items(),
+        stacks: tables.stacks.into_items(),
+        threads: tables.threads.into_items(),
+        samples: tables
             .counts
             .into_iter()
             .map(|((thread, stack), count)| Sample {
@@ -109,7 +111,7 @@ fn table<M: Message + Default>(
 
 /// Tables in the making.
 #[derive(Default)]
-struct Made {
+struct ModelTables {
     executables: Interner<Executable>,
     functions: Interner<Function>,
     locations: Interner<Location>,
@@ -121,20 +123,20 @@ struct Made {
 
 /// A location of the file.
 #[derive(Clone, Copy)]
-struct Place {
+struct ReadLocation {
     id: LocationId,
     is_python: bool,
 }
 
-struct Reader<'a> {
+struct ModelReader<'a> {
     outline: Outline<'a>,
     mappings: HashMap<u64, schema::Mapping>,
     functions: HashMap<u64, schema::Function>,
-    made: Made,
+    tables: ModelTables,
 }
 
-impl Reader<'_> {
-    fn location(&mut self, location: &schema::Location) -> Result<Place, PprofReadError> {
+impl ModelReader<'_> {
+    fn location(&mut self, location: &schema::Location) -> Result<ReadLocation, PprofReadError> {
         let code = match location.address {
             0 => None,
             address => Some(self.code(location.mapping_id, address)?),
@@ -149,7 +151,7 @@ impl Reader<'_> {
             let function = self.function(line.function_id, line_number, code)?;
             is_python |= function.kind == FrameKind::Python;
             lines.push(Line {
-                function: FunctionId(self.made.functions.index(function)),
+                function: FunctionId(self.tables.functions.index(function)),
                 line: line_number,
             });
         }
@@ -157,8 +159,8 @@ impl Reader<'_> {
             lines: lines.into(),
             code,
         };
-        Ok(Place {
-            id: LocationId(self.made.locations.index(location)),
+        Ok(ReadLocation {
+            id: LocationId(self.tables.locations.index(location)),
             is_python,
         })
     }
@@ -175,7 +177,7 @@ impl Reader<'_> {
         let file = self.outline.text_at(function.filename)?;
         let first_line = line_number(function.start_line)?;
         let kind = match code {
-            Some(code) if self.made.executables.get(code.executable.0).is_kernel() => {
+            Some(code) if self.tables.executables.get(code.executable.0).is_kernel() => {
                 FrameKind::Kernel
             }
             Some(_) => FrameKind::Native,
@@ -211,7 +213,7 @@ impl Reader<'_> {
             file_offset: mapping.file_offset,
         };
         Ok(CodeAddress {
-            executable: ExecutableId(self.made.executables.index(executable)),
+            executable: ExecutableId(self.tables.executables.index(executable)),
             address,
         })
     }
@@ -241,15 +243,15 @@ impl Reader<'_> {
     fn sample(
         &mut self,
         sample: &schema::Sample,
-        places: &HashMap<u64, Place>,
-        processes: &mut Processes,
+        locations: &HashMap<u64, ReadLocation>,
+        processes: &mut ProcessTable,
     ) -> Result<(), PprofReadError> {
         let count = sample.value.first().copied().map(u64::try_from);
         let Some(Ok(count)) = count else {
             return Err(malformed("values"));
         };
-        self.made.total = self.made.total.saturating_add(count);
-        check_total(self.made.total, self.outline.period)?;
+        self.tables.total = self.tables.total.saturating_add(count);
+        check_total(self.tables.total, self.outline.period)?;
         if count == 0 {
             return Ok(());
         }
@@ -266,20 +268,20 @@ impl Reader<'_> {
         let mut stack = Vec::with_capacity(sample.location_id.len());
         let mut is_python = false;
         for id in &sample.location_id {
-            let place = places.get(id).ok_or_else(|| malformed("stacks"))?;
-            is_python |= place.is_python;
-            stack.push(place.id);
+            let location = locations.get(id).ok_or_else(|| malformed("stacks"))?;
+            is_python |= location.is_python;
+            stack.push(location.id);
         }
         let process = processes.index(labels.pid, labels.process);
         processes.known[process.0 as usize].is_python |= is_python;
-        let thread = ThreadIndex(self.made.threads.index(Thread {
+        let thread = ThreadIndex(self.tables.threads.index(Thread {
             process,
             tid: labels.tid,
             name: labels.thread.to_owned(),
         }));
-        let stack = StackId(self.made.stacks.index(stack.into()));
+        let stack = StackId(self.tables.stacks.index(stack.into()));
         // Together they are no more than the total, which was checked.
-        *self.made.counts.entry((thread, stack)).or_default() += count;
+        *self.tables.counts.entry((thread, stack)).or_default() += count;
         Ok(())
     }
 }
@@ -294,7 +296,7 @@ struct SampleLabels<'a> {
 }
 
 /// The processes of a file.
-struct Processes {
+struct ProcessTable {
     known: Vec<Process>,
     /// By id and name.
     indices: HashMap<(u32, String), ProcessIndex>,
@@ -302,10 +304,10 @@ struct Processes {
     unnamed: Process,
     unnamed_index: Option<ProcessIndex>,
     /// Whether a sample has said what it is of.
-    is_told: bool,
+    has_process_labels: bool,
 }
 
-impl Processes {
+impl ProcessTable {
     fn new(comments: &Comments, first: Option<Image>) -> Self {
         let mut known = comments.processes.clone();
         if let Some(process) = known.first_mut() {
@@ -321,13 +323,13 @@ impl Processes {
             unnamed_index: is_alone.then_some(ProcessIndex(0)),
             known,
             indices,
-            is_told: false,
+            has_process_labels: false,
         }
     }
 
     fn index(&mut self, pid: u32, name: &str) -> ProcessIndex {
         if pid != 0 || !name.is_empty() {
-            self.is_told = true;
+            self.has_process_labels = true;
             let known = &mut self.known;
             let key = (pid, name.to_owned());
             return *self.indices.entry(key).or_insert_with(|| {
@@ -341,7 +343,7 @@ impl Processes {
         }
         *self.unnamed_index.get_or_insert_with(|| {
             // What all of them are together takes the place of each.
-            if !self.is_told {
+            if !self.has_process_labels {
                 self.known.clear();
                 self.indices.clear();
             }

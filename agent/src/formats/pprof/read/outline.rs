@@ -6,7 +6,7 @@ use super::{
     comments::Comments,
     error::{PprofReadError, malformed},
 };
-use crate::formats::pprof::wire::{Fields, Malformed, Value, number};
+use crate::formats::pprof::wire::{FieldValue, Fields, MalformedMessage, number};
 
 /// Most of each table: texts, functions, locations, samples.
 const MAX_ENTRIES: usize = 1 << 20;
@@ -65,20 +65,20 @@ impl<'a> Outline<'a> {
                 }
             }
             match (tag, value) {
-                (tag::TEXT, Value::Bytes(text)) => outline.texts.push(text),
-                (tag::COMMENT, Value::Number(index)) => outline.comments.push(index),
-                (tag::COMMENT, Value::Bytes(mut packed)) => {
+                (tag::TEXT, FieldValue::Bytes(text)) => outline.texts.push(text),
+                (tag::COMMENT, FieldValue::Number(index)) => outline.comments.push(index),
+                (tag::COMMENT, FieldValue::Bytes(mut packed)) => {
                     while !packed.is_empty() {
-                        let index = number(&mut packed).ok_or(Malformed)?;
+                        let index = number(&mut packed).ok_or(MalformedMessage)?;
                         outline.comments.push(index);
                     }
                 }
-                (tag::SAMPLE_TYPE, Value::Bytes(kind)) => types.push(kind),
-                (tag::TIME, Value::Number(time)) => {
+                (tag::SAMPLE_TYPE, FieldValue::Bytes(kind)) => types.push(kind),
+                (tag::TIME, FieldValue::Number(time)) => {
                     outline.start = SystemTime::UNIX_EPOCH + nanoseconds(time)?;
                 }
-                (tag::DURATION, Value::Number(time)) => outline.duration = nanoseconds(time)?,
-                (tag::PERIOD, Value::Number(time)) => outline.period = nanoseconds(time)?,
+                (tag::DURATION, FieldValue::Number(time)) => outline.duration = nanoseconds(time)?,
+                (tag::PERIOD, FieldValue::Number(time)) => outline.period = nanoseconds(time)?,
                 _ => {}
             }
         }
@@ -95,8 +95,8 @@ impl<'a> Outline<'a> {
             let [mut name, mut unit] = [0, 0];
             for field in Fields::of(kind) {
                 match field {
-                    Ok((1, Value::Number(index))) => name = index,
-                    Ok((2, Value::Number(index))) => unit = index,
+                    Ok((1, FieldValue::Number(index))) => name = index,
+                    Ok((2, FieldValue::Number(index))) => unit = index,
                     _ => return false,
                 }
             }
@@ -133,8 +133,8 @@ impl<'a> Outline<'a> {
 pub(super) fn count_of(sample: &[u8]) -> Result<u64, PprofReadError> {
     for field in Fields::of(sample) {
         let count = match field? {
-            (2, Value::Number(count)) => count,
-            (2, Value::Bytes(mut packed)) => number(&mut packed).ok_or(Malformed)?,
+            (2, FieldValue::Number(count)) => count,
+            (2, FieldValue::Bytes(mut packed)) => number(&mut packed).ok_or(MalformedMessage)?,
             _ => continue,
         };
         return i64::try_from(count)

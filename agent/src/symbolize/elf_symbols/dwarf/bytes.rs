@@ -87,7 +87,7 @@ impl Meter {
 }
 
 /// A section.
-pub(super) struct Section {
+pub(super) struct PagedSection {
     /// Tells it from the other sections.
     id: u64,
     bytes: usize,
@@ -105,7 +105,7 @@ enum Storage {
     },
 }
 
-impl Section {
+impl PagedSection {
     /// One that is in memory.
     pub(super) fn in_memory(id: u64, contents: Vec<u8>, meter: Arc<Meter>) -> Result<Self> {
         meter.keep(contents.len())?;
@@ -176,7 +176,7 @@ impl Section {
     }
 }
 
-impl fmt::Debug for Section {
+impl fmt::Debug for PagedSection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "section {} of {} bytes", self.id, self.bytes)
     }
@@ -184,15 +184,15 @@ impl fmt::Debug for Section {
 
 /// A part of a section.
 #[derive(Clone, Debug)]
-pub(super) struct Bytes {
-    section: Arc<Section>,
+pub(super) struct SectionReader {
+    section: Arc<PagedSection>,
     start: usize,
     length: usize,
 }
 
-impl Bytes {
+impl SectionReader {
     /// All of a section.
-    pub(super) fn of(section: Section) -> Self {
+    pub(super) fn of(section: PagedSection) -> Self {
         Self {
             start: 0,
             length: section.bytes,
@@ -242,7 +242,7 @@ impl Bytes {
     }
 }
 
-impl Reader for Bytes {
+impl Reader for SectionReader {
     type Endian = LittleEndian;
     type Offset = usize;
 
@@ -375,23 +375,23 @@ impl Reader for Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, Meter, PAGE, Section};
+    use super::{Meter, PAGE, PagedSection, SectionReader};
     use crate::binaries::elf::Shared;
     use gimli::{EndianSlice, LittleEndian, Reader};
     use proptest::prelude::{any, prop, proptest};
     use std::sync::Arc;
 
     /// The same bytes in a file and in memory.
-    fn both(contents: &[u8], most: usize) -> [Bytes; 2] {
+    fn both(contents: &[u8], most: usize) -> [SectionReader; 2] {
         let meter = Arc::new(Meter::new(most));
         meter.allow(1 << 30);
         let source: Shared = Arc::new([b"before", contents].concat());
         let place = (6, contents.len() as u64);
         [
-            Section::in_file(1, source, place, Arc::clone(&meter)).unwrap(),
-            Section::in_memory(2, contents.to_vec(), meter).unwrap(),
+            PagedSection::in_file(1, source, place, Arc::clone(&meter)).unwrap(),
+            PagedSection::in_memory(2, contents.to_vec(), meter).unwrap(),
         ]
-        .map(Bytes::of)
+        .map(SectionReader::of)
     }
 
     #[test]
@@ -413,8 +413,8 @@ mod tests {
         let meter = Arc::new(Meter::new(10 * PAGE));
         meter.allow(1 << 30);
         let place = (0, 100 * PAGE as u64);
-        let section = Section::in_file(1, source, place, Arc::clone(&meter)).unwrap();
-        let mut bytes = Bytes::of(section);
+        let section = PagedSection::in_file(1, source, place, Arc::clone(&meter)).unwrap();
+        let mut bytes = SectionReader::of(section);
         assert!(bytes.find(0).is_err());
         assert!(!meter.is_exhausted());
         assert!((0..100 * PAGE).any(|_| bytes.read_u8().is_err()));

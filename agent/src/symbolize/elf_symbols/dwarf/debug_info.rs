@@ -3,18 +3,18 @@
 use std::ops::Range;
 
 use super::{
-    budget::{Bounds, MAX_WORK, Work},
-    error::Error,
-    files::Files,
-    index::{Index, Units},
-    known::{Known, KnownUnit},
-    sections::Opened,
-    session::{At, Description, Session},
+    budget::{DwarfLimits, MAX_WORK, WorkBudget},
+    dwarf_reader::{DwarfReader, EntryRef, NameAndLine},
+    error::DwarfError,
+    files::DwarfFiles,
+    index::{UnitIndex, UnitOffsets},
+    sections::OpenSections,
+    unit_cache::{CachedUnit, UnitCache},
 };
 
 /// A function at an address, and where in it that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct InlineLevel {
     /// The name of its symbol, else that in the source.
     pub name: Option<Vec<u8>>,
     /// Path of the source.
@@ -25,9 +25,9 @@ pub struct Level {
     pub first_line: u32,
 }
 
-impl Level {
+impl InlineLevel {
     /// One in `unit`, at the index of a file and the line that `call` gives.
-    fn new((name, first_line): Description, unit: &KnownUnit, call: Option<(u64, u32)>) -> Self {
+    fn new((name, first_line): NameAndLine, unit: &CachedUnit, call: Option<(u64, u32)>) -> Self {
         Self {
             name,
             file: call.and_then(|(file, _)| unit.path(file)),
@@ -38,22 +38,22 @@ impl Level {
 }
 
 /// The debugging information of a file.
-pub struct DebugInfo {
+pub struct DwarfInfo {
     /// Where the code of the file is.
     code: Range<u64>,
-    index: Option<Index>,
-    known: Known,
-    session: Option<Session>,
-    bounds: Bounds,
-    failed: Option<Error>,
+    index: Option<UnitIndex>,
+    known: UnitCache,
+    session: Option<DwarfReader>,
+    bounds: DwarfLimits,
+    failed: Option<DwarfError>,
 }
 
-impl DebugInfo {
-    pub fn new(code: Range<u64>, bounds: Bounds) -> Self {
+impl DwarfInfo {
+    pub fn new(code: Range<u64>, bounds: DwarfLimits) -> Self {
         Self {
             code,
             index: None,
-            known: Known::default(),
+            known: UnitCache::default(),
             session: None,
             bounds,
             failed: None,
@@ -61,7 +61,7 @@ impl DebugInfo {
     }
 
     /// The functions at `address`, the innermost first; none where nothing is known.
-    pub fn find(&mut self, files: &Files<'_>, address: u64) -> Vec<Level> {
+    pub fn find(&mut self, files: &DwarfFiles<'_>, address: u64) -> Vec<InlineLevel> {
         if self.failed.is_some() {
             return Vec::new();
         }
@@ -73,17 +73,21 @@ impl DebugInfo {
         })
     }
 
-    fn look_up(&mut self, files: &Files<'_>, address: u64) -> Result<Vec<Level>, Error> {
-        let mut work = Work(MAX_WORK);
+    fn look_up(
+        &mut self,
+        files: &DwarfFiles<'_>,
+        address: u64,
+    ) -> Result<Vec<InlineLevel>, DwarfError> {
+        let mut work = WorkBudget(MAX_WORK);
         let index = match &mut self.index {
             Some(index) => index,
             empty => {
-                let main = Files {
+                let main = DwarfFiles {
                     shared: None,
                     ..*files
                 };
-                let open = || Opened::open(&main, self.bounds.at_once);
-                empty.insert(Index::read(open, &self.code, &mut work)?)
+                let open = || OpenSections::open(&main, self.bounds.at_once);
+                empty.insert(UnitIndex::read(open, &self.code, &mut work)?)
             }
         };
         let mut found = Vec::new();
@@ -93,11 +97,11 @@ impl DebugInfo {
                 session => {
                     // One after the other, not both at once.
                     *session = None;
-                    session.insert(Session::open(files, self.bounds.at_once, &mut work)?)
+                    session.insert(DwarfReader::open(files, self.bounds.at_once, &mut work)?)
                 }
             };
             session.begin();
-            let look = LookUp {
+            let look = UnitLookup {
                 units: &index.units,
                 code: &self.code,
                 known: &mut self.known,
@@ -110,8 +114,8 @@ impl DebugInfo {
                     break;
                 }
                 Ok(levels) if found.is_empty() => found = levels,
-                Err(Error::TooLarge) => return Err(Error::TooLarge),
-                Err(_) if session.is_exhausted() => return Err(Error::TooLarge),
+                Err(DwarfError::TooLarge) => return Err(DwarfError::TooLarge),
+                Err(_) if session.is_exhausted() => return Err(DwarfError::TooLarge),
                 // A unit that makes no sense does not hide the others.
                 Ok(_) | Err(_) => {}
             }
@@ -121,14 +125,14 @@ impl DebugInfo {
     }
 
     /// Why it does not tell anything any more.
-    pub fn failed(&self) -> Option<Error> {
+    pub fn failed(&self) -> Option<DwarfError> {
         self.failed
     }
 
     /// Bytes of memory that it takes, about.
     pub fn bytes(&self) -> usize {
-        let index = self.index.as_ref().map_or(0, Index::bytes);
-        index + self.known.bytes() + self.session.as_ref().map_or(0, Session::bytes)
+        let index = self.index.as_ref().map_or(0, UnitIndex::bytes);
+        index + self.known.bytes() + self.session.as_ref().map_or(0, DwarfReader::bytes)
     }
 
     /// Lets go of what can be read again.
@@ -139,30 +143,30 @@ impl DebugInfo {
 }
 
 /// What it takes to look into a unit.
-struct LookUp<'a> {
-    units: &'a Units,
+struct UnitLookup<'a> {
+    units: &'a UnitOffsets,
     code: &'a Range<u64>,
-    known: &'a mut Known,
-    session: &'a mut Session,
-    work: &'a mut Work,
+    known: &'a mut UnitCache,
+    session: &'a mut DwarfReader,
+    work: &'a mut WorkBudget,
 }
 
-impl LookUp<'_> {
+impl UnitLookup<'_> {
     /// The functions at `address` in a unit, the innermost first.
-    fn find(self, unit: usize, address: u64) -> Result<Vec<Level>, Error> {
+    fn find(self, unit: usize, address: u64) -> Result<Vec<InlineLevel>, DwarfError> {
         if self.known.unit(unit).is_none() {
             let read = self
                 .session
                 .read_unit(self.units, unit, self.code, self.work)?;
             self.known.add(unit, read);
         }
-        let known = self.known.unit(unit).ok_or(Error::Malformed)?;
+        let known = self.known.unit(unit).ok_or(DwarfError::Malformed)?;
         let mut call = known.line(address);
         let Some(function) = known.function(address) else {
-            let level = call.map(|_| Level::new((None, 0), known, call));
+            let level = call.map(|_| InlineLevel::new((None, 0), known, call));
             return Ok(level.into_iter().collect());
         };
-        let at = At::new(unit, function);
+        let at = EntryRef::new(unit, function);
         if known.inlines(function).is_none() {
             let inlines = self.session.read_inlines(self.units, at, self.work)?;
             known.add_inlines(function, inlines);
@@ -171,13 +175,13 @@ impl LookUp<'_> {
         let inlines = inlines.map_or_else(Vec::new, |inlines| inlines.find(address));
         let mut levels = Vec::with_capacity(inlines.len() + 1);
         for inline in inlines.iter().rev() {
-            let at = At::new(unit, inline.entry);
-            let description = self.session.describe(self.units, at, self.work)?;
-            levels.push(Level::new(description, known, call));
+            let at = EntryRef::new(unit, inline.entry);
+            let name_and_line = self.session.name_and_line(self.units, at, self.work)?;
+            levels.push(InlineLevel::new(name_and_line, known, call));
             call = Some(inline.call);
         }
-        let description = self.session.describe(self.units, at, self.work)?;
-        levels.push(Level::new(description, known, call));
+        let name_and_line = self.session.name_and_line(self.units, at, self.work)?;
+        levels.push(InlineLevel::new(name_and_line, known, call));
         Ok(levels)
     }
 }

@@ -2,7 +2,7 @@
 
 /// Why debugging information did not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum DwarfError {
     /// It could not be read.
     Unreadable,
     /// It makes no sense.
@@ -11,7 +11,7 @@ pub enum Error {
     TooLarge,
 }
 
-impl From<gimli::Error> for Error {
+impl From<gimli::Error> for DwarfError {
     fn from(error: gimli::Error) -> Self {
         match error {
             gimli::Error::Io => Self::Unreadable,

@@ -4,7 +4,7 @@ use crate::binaries::elf::{Elf, Shared};
 
 /// The files that debugging information is in.
 #[derive(Clone, Copy)]
-pub struct Files<'a> {
+pub struct DwarfFiles<'a> {
     pub main: &'a Elf<Shared>,
     /// What several files share.
     pub shared: Option<&'a Elf<Shared>>,

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use gimli::{AttributeValue, Dwarf, Range, UnitOffset, constants as dw};
 
 use super::{
-    budget::Work,
-    bytes::Bytes,
-    error::Error,
-    unit::{Place, Unit},
+    budget::WorkBudget,
+    bytes::SectionReader,
+    error::DwarfError,
+    unit::{AddressAttributes, DwarfUnit},
 };
 
 /// Most functions that are inlined into each other.
@@ -19,7 +19,7 @@ const MAX_ENCLOSING: usize = 32;
 
 /// Where the functions of a unit are.
 #[derive(Debug)]
-pub(super) struct Functions(Vec<Function>);
+pub(super) struct UnitFunctions(Vec<Function>);
 
 #[derive(Debug)]
 struct Function {
@@ -28,14 +28,14 @@ struct Function {
     entry: UnitOffset,
 }
 
-impl Functions {
+impl UnitFunctions {
     /// Looks through a unit; only what is in `code` counts.
     pub(super) fn read(
-        dwarf: &Dwarf<Bytes>,
-        unit: &Unit,
+        dwarf: &Dwarf<SectionReader>,
+        unit: &DwarfUnit,
         code: &std::ops::Range<u64>,
-        work: &mut Work,
-    ) -> Result<Self, Error> {
+        work: &mut WorkBudget,
+    ) -> Result<Self, DwarfError> {
         let mut functions = Vec::new();
         let mut entries = unit.inner.entries_raw(None)?;
         while !entries.is_empty() {
@@ -49,7 +49,7 @@ impl Functions {
                 entries.skip_attributes(shape.attributes())?;
                 continue;
             }
-            let mut place = Place::default();
+            let mut place = AddressAttributes::default();
             for specification in shape.attributes() {
                 place.take(&entries.read_attribute(*specification)?);
             }
@@ -97,11 +97,11 @@ pub(super) struct Inline {
 impl Inlines {
     /// Looks through the function at `entry`.
     pub(super) fn read(
-        dwarf: &Dwarf<Bytes>,
-        unit: &Unit,
+        dwarf: &Dwarf<SectionReader>,
+        unit: &DwarfUnit,
         entry: UnitOffset,
-        work: &mut Work,
-    ) -> Result<Self, Error> {
+        work: &mut WorkBudget,
+    ) -> Result<Self, DwarfError> {
         let mut inlines = Vec::new();
         let mut entries = unit.inner.entries_raw(Some(entry))?;
         // How deep in the tree those are into which what comes next was inlined.
@@ -127,7 +127,7 @@ impl Inlines {
             }
             let is_inline = shape.tag() == dw::DW_TAG_inlined_subroutine;
             if is_inline && nested.is_none() && around.len() < MAX_DEPTH {
-                let mut place = Place::default();
+                let mut place = AddressAttributes::default();
                 let mut call = (0, 0);
                 for specification in shape.attributes() {
                     let attribute = entries.read_attribute(*specification)?;

@@ -7,7 +7,10 @@ use std::collections::HashMap;
 
 use gimli::{DebugInfoOffset, Dwarf, Reader as _, Section as _, UnitType};
 
-use super::{budget::Work, bytes::Bytes, error::Error, sections::Opened, unit::Unit};
+use super::{
+    budget::WorkBudget, bytes::SectionReader, error::DwarfError, sections::OpenSections,
+    unit::DwarfUnit,
+};
 
 /// Most units.
 const MAX_UNITS: usize = 1 << 20;
@@ -26,11 +29,14 @@ const MAX_FOUND: usize = 4;
 
 /// Where the units of a file start in `.debug_info`.
 #[derive(Debug, Default)]
-pub(super) struct Units(Vec<usize>);
+pub(super) struct UnitOffsets(Vec<usize>);
 
-impl Units {
+impl UnitOffsets {
     /// Looks at the heads of all units.
-    pub(super) fn read(dwarf: &Dwarf<Bytes>, work: &mut Work) -> Result<Self, Error> {
+    pub(super) fn read(
+        dwarf: &Dwarf<SectionReader>,
+        work: &mut WorkBudget,
+    ) -> Result<Self, DwarfError> {
         let mut units = Self::default();
         let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
@@ -42,9 +48,9 @@ impl Units {
         Ok(units)
     }
 
-    fn add(&mut self, offset: usize) -> Result<(), Error> {
+    fn add(&mut self, offset: usize) -> Result<(), DwarfError> {
         if self.0.len() == MAX_UNITS {
-            return Err(Error::TooLarge);
+            return Err(DwarfError::TooLarge);
         }
         self.0.push(offset);
         Ok(())
@@ -67,8 +73,8 @@ impl Units {
 
 /// Which addresses are of which unit.
 #[derive(Debug, Default)]
-pub(super) struct Index {
-    pub(super) units: Units,
+pub(super) struct UnitIndex {
+    pub(super) units: UnitOffsets,
     /// By address.
     ranges: Vec<Range>,
 }
@@ -81,14 +87,14 @@ struct Range {
     unit: u32,
 }
 
-impl Index {
+impl UnitIndex {
     /// Looks through all units; only what is in `code` counts. `open` opens the sections, again
     /// and again, so that what was read does not pile up.
     pub(super) fn read(
-        open: impl Fn() -> Result<Opened, Error>,
+        open: impl Fn() -> Result<OpenSections, DwarfError>,
         code: &std::ops::Range<u64>,
-        work: &mut Work,
-    ) -> Result<Self, Error> {
+        work: &mut WorkBudget,
+    ) -> Result<Self, DwarfError> {
         let mut index = Self::default();
         let mut opened = open()?;
         let listed = listed(&opened.dwarf, code, work)?;
@@ -101,7 +107,7 @@ impl Index {
             }
             let dwarf = &opened.dwarf;
             let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(next))?;
-            let unit = u32::try_from(index.units.0.len()).map_err(|_| Error::TooLarge)?;
+            let unit = u32::try_from(index.units.0.len()).map_err(|_| DwarfError::TooLarge)?;
             index.units.add(next)?;
             let ranges = listed.get(&next);
             next += header.length_including_self();
@@ -118,7 +124,7 @@ impl Index {
                 continue;
             }
             // A unit that makes no sense does not hide the others.
-            let result = Unit::read(dwarf, header).and_then(|read| {
+            let result = DwarfUnit::read(dwarf, header).and_then(|read| {
                 let mut result = Ok(());
                 let add = |range: gimli::Range| {
                     if code.contains(&range.begin) && result.is_ok() {
@@ -128,8 +134,8 @@ impl Index {
                 read.place.ranges(dwarf, &read.inner, work, add)?;
                 result
             });
-            if let Err(Error::TooLarge) = result {
-                return Err(Error::TooLarge);
+            if let Err(DwarfError::TooLarge) = result {
+                return Err(DwarfError::TooLarge);
             }
         }
         index.ranges.sort_unstable();
@@ -138,9 +144,9 @@ impl Index {
         Ok(index)
     }
 
-    fn add(&mut self, unit: u32, begin: u64, end: u64) -> Result<(), Error> {
+    fn add(&mut self, unit: u32, begin: u64, end: u64) -> Result<(), DwarfError> {
         if self.ranges.len() == MAX_RANGES {
-            return Err(Error::TooLarge);
+            return Err(DwarfError::TooLarge);
         }
         let bytes = u32::try_from(end.saturating_sub(begin)).unwrap_or(u32::MAX);
         self.ranges.push(Range { begin, bytes, unit });
@@ -173,10 +179,10 @@ type Listed = HashMap<usize, Vec<(u64, u64)>>;
 /// What `.debug_aranges` lists, by where the unit starts; it saves looking at each unit, but need
 /// not have all of them.
 fn listed(
-    dwarf: &Dwarf<Bytes>,
+    dwarf: &Dwarf<SectionReader>,
     code: &std::ops::Range<u64>,
-    work: &mut Work,
-) -> Result<Listed, Error> {
+    work: &mut WorkBudget,
+) -> Result<Listed, DwarfError> {
     let mut listed = Listed::new();
     let mut headers = dwarf.debug_aranges.headers();
     // What it lacks, the units say themselves.

@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, ops::Range};
 
 use gimli::{DebugLineOffset, Dwarf, LineProgramHeader, Reader, Section as _};
 
-use super::{budget::Work, bytes::Bytes, error::Error, unit::Unit};
+use super::{budget::WorkBudget, bytes::SectionReader, error::DwarfError, unit::DwarfUnit};
 
 /// Most bytes of the names of a unit's files.
 const MAX_FILES: usize = 1 << 20;
@@ -14,7 +14,7 @@ const MAX_PATH: usize = 4 << 10;
 
 /// The lines of a unit.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct UnitLines {
     files: SourceFiles,
     /// By address, without overlaps.
     sequences: Vec<Sequence>,
@@ -39,15 +39,15 @@ struct Row {
     line: u32,
 }
 
-impl Lines {
+impl UnitLines {
     /// Reads those of a unit; only what is in `code` counts.
     pub(super) fn read(
-        dwarf: &Dwarf<Bytes>,
-        unit: &Unit,
+        dwarf: &Dwarf<SectionReader>,
+        unit: &DwarfUnit,
         offset: DebugLineOffset,
         code: &Range<u64>,
-        work: &mut Work,
-    ) -> Result<Self, Error> {
+        work: &mut WorkBudget,
+    ) -> Result<Self, DwarfError> {
         check_files(dwarf, offset)?;
         let size = unit.inner.header.address_size();
         let program = dwarf.debug_line.program(offset, size, None, None)?;
@@ -152,10 +152,14 @@ struct SourceFiles {
 }
 
 impl SourceFiles {
-    fn read(dwarf: &Dwarf<Bytes>, unit: &Unit, header: &LineProgramHeader<Bytes>) -> Self {
+    fn read(
+        dwarf: &Dwarf<SectionReader>,
+        unit: &DwarfUnit,
+        header: &LineProgramHeader<SectionReader>,
+    ) -> Self {
         let mut left = MAX_FILES;
         let mut text = |value| {
-            let text: Option<Bytes> = dwarf.attr_string(&unit.inner, value).ok();
+            let text: Option<SectionReader> = dwarf.attr_string(&unit.inner, value).ok();
             let text = text.and_then(|text| text.take(MAX_PATH.min(left)).ok());
             let text = text.unwrap_or_default();
             left -= text.len();
@@ -211,7 +215,7 @@ fn below(directory: &[u8], path: Vec<u8>) -> Vec<u8> {
 }
 
 /// Refuses tables of files that would take much memory.
-fn check_files(dwarf: &Dwarf<Bytes>, offset: DebugLineOffset) -> Result<(), Error> {
+fn check_files(dwarf: &Dwarf<SectionReader>, offset: DebugLineOffset) -> Result<(), DwarfError> {
     let mut program = dwarf.debug_line.reader().clone();
     program.skip(offset.0)?;
     let (_, format) = program.read_initial_length()?;
@@ -220,7 +224,7 @@ fn check_files(dwarf: &Dwarf<Bytes>, offset: DebugLineOffset) -> Result<(), Erro
         program.skip(2)?;
     }
     if program.read_length(format)? > MAX_FILES {
-        return Err(Error::TooLarge);
+        return Err(DwarfError::TooLarge);
     }
     Ok(())
 }

@@ -13,20 +13,20 @@
 mod budget;
 mod bytes;
 mod debug_info;
+mod dwarf_reader;
 mod error;
 mod files;
 mod functions;
 mod index;
-mod known;
 mod lines;
 mod scopes;
 mod sections;
-mod session;
 mod unit;
+mod unit_cache;
 
 pub use self::{
-    budget::Bounds,
-    debug_info::{DebugInfo, Level},
-    error::Error,
-    files::Files,
+    budget::DwarfLimits,
+    debug_info::{DwarfInfo, InlineLevel},
+    error::DwarfError,
+    files::DwarfFiles,
 };

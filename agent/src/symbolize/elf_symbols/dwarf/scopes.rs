@@ -6,7 +6,7 @@
 
 use gimli::{AttributeValue, Dwarf, UnitOffset, constants as dw};
 
-use super::{budget::Work, bytes::Bytes, error::Error, unit::Unit};
+use super::{budget::WorkBudget, bytes::SectionReader, error::DwarfError, unit::DwarfUnit};
 
 /// Most bytes of the name of a scope.
 const MAX_NAME: usize = 4 << 10;
@@ -16,12 +16,12 @@ const MAX_DEPTH: usize = 64;
 
 /// The name of what is at `entry` with those of what it is in before it.
 pub(super) fn qualify(
-    dwarf: &Dwarf<Bytes>,
-    unit: &Unit,
+    dwarf: &Dwarf<SectionReader>,
+    unit: &DwarfUnit,
     entry: UnitOffset,
     name: &[u8],
-    work: &mut Work,
-) -> Result<Vec<u8>, Error> {
+    work: &mut WorkBudget,
+) -> Result<Vec<u8>, DwarfError> {
     let mut qualified = Vec::new();
     for (_, scope) in around(dwarf, unit, entry, work)? {
         qualified.extend(scope);
@@ -33,11 +33,11 @@ pub(super) fn qualify(
 
 /// The scopes that `entry` is in, with how deep they are.
 fn around(
-    dwarf: &Dwarf<Bytes>,
-    unit: &Unit,
+    dwarf: &Dwarf<SectionReader>,
+    unit: &DwarfUnit,
     entry: UnitOffset,
-    work: &mut Work,
-) -> Result<Vec<(isize, Vec<u8>)>, Error> {
+    work: &mut WorkBudget,
+) -> Result<Vec<(isize, Vec<u8>)>, DwarfError> {
     let mut scopes: Vec<(isize, Vec<u8>)> = Vec::new();
     let mut entries = unit.inner.entries_raw(None)?;
     // How deep those entries start.

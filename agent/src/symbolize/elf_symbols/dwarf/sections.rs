@@ -6,9 +6,9 @@ use gimli::{Dwarf, DwarfSections, SectionId};
 
 use super::{
     budget::MAX_READ,
-    bytes::{Bytes, Meter, Section},
-    error::Error,
-    files::Files,
+    bytes::{Meter, PagedSection, SectionReader},
+    error::DwarfError,
+    files::DwarfFiles,
 };
 use crate::binaries::elf::{self, Elf, Shared};
 
@@ -27,19 +27,19 @@ const NEEDED: [SectionId; 10] = [
 ];
 
 /// Open sections.
-pub(super) struct Opened {
-    pub(super) dwarf: Dwarf<Bytes>,
+pub(super) struct OpenSections {
+    pub(super) dwarf: Dwarf<SectionReader>,
     /// Those of the file that several share.
-    pub(super) shared: Option<Dwarf<Bytes>>,
+    pub(super) shared: Option<Dwarf<SectionReader>>,
     pub(super) meter: Arc<Meter>,
     /// Bytes in memory from the beginning: what was compressed.
     pub(super) at_first: usize,
 }
 
-impl Opened {
+impl OpenSections {
     /// Opens the sections of files; those that are compressed are read as a whole. Not more than
     /// `most_resident` bytes of all of them are in memory at once.
-    pub(super) fn open(files: &Files<'_>, most_resident: usize) -> Result<Self, Error> {
+    pub(super) fn open(files: &DwarfFiles<'_>, most_resident: usize) -> Result<Self, DwarfError> {
         let meter = Arc::new(Meter::new(most_resident));
         meter.allow(MAX_READ);
         let main = load(files.main, &meter)?;
@@ -58,7 +58,7 @@ impl Opened {
     }
 }
 
-fn load(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<DwarfSections<Bytes>, Error> {
+fn load(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<DwarfSections<SectionReader>, DwarfError> {
     let mut next = 0;
     DwarfSections::load(|id| {
         next += 1;
@@ -76,24 +76,24 @@ fn load(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<DwarfSections<Bytes>, E
             let contents = elf
                 .contents(name, meter.room())
                 .map_err(|error| match error {
-                    elf::Error::TooLarge { .. } => Error::TooLarge,
-                    elf::Error::Read { .. } => Error::Unreadable,
-                    _ => Error::Malformed,
+                    elf::Error::TooLarge { .. } => DwarfError::TooLarge,
+                    elf::Error::Read { .. } => DwarfError::Unreadable,
+                    _ => DwarfError::Malformed,
                 })?;
-            Section::in_memory(next, contents, Arc::clone(meter))?
+            PagedSection::in_memory(next, contents, Arc::clone(meter))?
         } else {
-            Section::in_file(
+            PagedSection::in_file(
                 next,
                 elf.source(),
                 (offset, section.bytes),
                 Arc::clone(meter),
             )?
         };
-        Ok(Bytes::of(section))
+        Ok(SectionReader::of(section))
     })
 }
 
-fn empty(id: u64, meter: &Arc<Meter>) -> Result<Bytes, Error> {
-    let section = Section::in_memory(id, Vec::new(), Arc::clone(meter))?;
-    Ok(Bytes::of(section))
+fn empty(id: u64, meter: &Arc<Meter>) -> Result<SectionReader, DwarfError> {
+    let section = PagedSection::in_memory(id, Vec::new(), Arc::clone(meter))?;
+    Ok(SectionReader::of(section))
 }

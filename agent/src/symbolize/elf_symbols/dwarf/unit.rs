@@ -8,28 +8,31 @@ use gimli::{
     DwarfFileType, Range, Reader as _, Section as _, UnitHeader, constants as dw,
 };
 
-use super::{budget::Work, bytes::Bytes, error::Error};
+use super::{budget::WorkBudget, bytes::SectionReader, error::DwarfError};
 
 /// Most bytes that describe the shapes of a unit's entries.
 const MAX_ABBREVIATIONS: usize = 1 << 20;
 
-type Value = AttributeValue<Bytes>;
+type Value = AttributeValue<SectionReader>;
 
 /// A unit.
-pub(super) struct Unit {
+pub(super) struct DwarfUnit {
     /// Without the lines, which gimli would read at once.
-    pub(super) inner: gimli::Unit<Bytes>,
+    pub(super) inner: gimli::Unit<SectionReader>,
     /// Where its lines are.
     pub(super) lines: Option<DebugLineOffset>,
     /// Where its code is.
-    pub(super) place: Place,
+    pub(super) place: AddressAttributes,
     /// Whether it is of C++, which has functions in namespaces and classes.
     pub(super) is_cpp: bool,
 }
 
-impl Unit {
+impl DwarfUnit {
     /// Reads what the unit says of itself.
-    pub(super) fn read(dwarf: &Dwarf<Bytes>, header: UnitHeader<Bytes>) -> Result<Self, Error> {
+    pub(super) fn read(
+        dwarf: &Dwarf<SectionReader>,
+        header: UnitHeader<SectionReader>,
+    ) -> Result<Self, DwarfError> {
         let encoding = header.encoding();
         let kind = DwarfFileType::Main;
         let mut unit = gimli::Unit {
@@ -50,7 +53,7 @@ impl Unit {
         let shape = entries
             .read_abbreviation()?
             .ok_or(gimli::Error::MissingUnitDie)?;
-        let mut place = Place::default();
+        let mut place = AddressAttributes::default();
         let mut lines = None;
         let mut directory = None;
         let mut is_cpp = false;
@@ -94,7 +97,7 @@ fn is_of_cpp(language: DwLang) -> bool {
 }
 
 fn abbreviations(
-    dwarf: &Dwarf<Bytes>,
+    dwarf: &Dwarf<SectionReader>,
     offset: DebugAbbrevOffset,
 ) -> Result<Abbreviations, gimli::Error> {
     let mut bytes = dwarf.debug_abbrev.reader().clone();
@@ -105,15 +108,15 @@ fn abbreviations(
 
 /// Where the code of an entry is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct AddressAttributes {
     low: Option<Value>,
     high: Option<Value>,
     ranges: Option<Value>,
 }
 
-impl Place {
+impl AddressAttributes {
     /// Takes an attribute, if it says something of the place.
-    pub(super) fn take(&mut self, attribute: &Attribute<Bytes>) -> bool {
+    pub(super) fn take(&mut self, attribute: &Attribute<SectionReader>) -> bool {
         let field = match attribute.name() {
             dw::DW_AT_low_pc => &mut self.low,
             dw::DW_AT_high_pc => &mut self.high,
@@ -127,11 +130,11 @@ impl Place {
     /// Calls `take` with each of its ranges that is not empty.
     pub(super) fn ranges(
         &self,
-        dwarf: &Dwarf<Bytes>,
-        unit: &gimli::Unit<Bytes>,
-        work: &mut Work,
+        dwarf: &Dwarf<SectionReader>,
+        unit: &gimli::Unit<SectionReader>,
+        work: &mut WorkBudget,
         mut take: impl FnMut(Range),
-    ) -> Result<(), Error> {
+    ) -> Result<(), DwarfError> {
         if let Some(value) = &self.ranges
             && let Some(mut ranges) = dwarf.attr_ranges(unit, value.clone())?
         {

@@ -20,7 +20,7 @@ use crate::{
 /// function are those of `stackcollapse-perf.pl`: what draws flame graphs colours by them and does
 /// not show them.
 #[must_use]
-pub fn frames(profile: &Profile, location: &Location) -> Vec<String> {
+pub fn location_frames(profile: &Profile, location: &Location) -> Vec<String> {
     let code = location.code;
     let executable = code.map(|code| profile.executable(code.executable));
     let ending = match executable.map(|executable| executable.kind) {

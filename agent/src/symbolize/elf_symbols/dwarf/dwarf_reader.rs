@@ -1,23 +1,23 @@
 //! The files of debugging information while they are read.
 //!
 //! Entries refer to each other across units, and across files where several share a second one
-//! (`dwz`): both files are [`Part`]s of a session.
+//! (`dwz`): both files are [`DwarfFile`]s of a session.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use gimli::{AttributeValue, DebugInfoOffset, Dwarf, UnitOffset, constants as dw};
 
 use super::{
-    budget::{MAX_READ, Work},
-    bytes::{Bytes, Meter},
-    error::Error,
-    files::Files,
+    budget::{MAX_READ, WorkBudget},
+    bytes::{Meter, SectionReader},
+    error::DwarfError,
+    files::DwarfFiles,
     functions::Inlines,
-    index::Units,
-    known::KnownUnit,
+    index::UnitOffsets,
     scopes,
-    sections::Opened,
-    unit::Unit,
+    sections::OpenSections,
+    unit::DwarfUnit,
+    unit_cache::CachedUnit,
 };
 
 /// Most entries that are looked at for one name.
@@ -33,12 +33,12 @@ const MOST_READ: usize = 4 << 20;
 const UNIT_BYTES: usize = 64 << 10;
 
 /// Open files, and what was read of them.
-pub(super) struct Session {
+pub(super) struct DwarfReader {
     meter: Arc<Meter>,
-    main: Part,
+    main: DwarfFile,
     /// What several files share, and its units.
-    shared: Option<(Part, Units)>,
-    descriptions: HashMap<At, Description>,
+    shared: Option<(DwarfFile, UnitOffsets)>,
+    names: HashMap<EntryRef, NameAndLine>,
     /// Bytes besides those of sections.
     bytes: usize,
     /// Bytes in memory from the beginning: what was compressed.
@@ -46,23 +46,23 @@ pub(super) struct Session {
 }
 
 /// The name of a function, and its first line or 0.
-pub(super) type Description = (Option<Vec<u8>>, u32);
+pub(super) type NameAndLine = (Option<Vec<u8>>, u32);
 
 /// A file.
-struct Part {
-    dwarf: Dwarf<Bytes>,
-    units: HashMap<usize, Unit>,
+struct DwarfFile {
+    dwarf: Dwarf<SectionReader>,
+    units: HashMap<usize, DwarfUnit>,
 }
 
 /// Where an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct At {
+pub(super) struct EntryRef {
     is_shared: bool,
     unit: usize,
     entry: UnitOffset,
 }
 
-impl At {
+impl EntryRef {
     /// An entry of the file itself.
     pub(super) fn new(unit: usize, entry: UnitOffset) -> Self {
         Self {
@@ -73,23 +73,23 @@ impl At {
     }
 }
 
-impl Session {
+impl DwarfReader {
     pub(super) fn open(
-        files: &Files<'_>,
+        files: &DwarfFiles<'_>,
         most_resident: usize,
-        work: &mut Work,
-    ) -> Result<Self, Error> {
-        let opened = Opened::open(files, most_resident)?;
-        let with_units = |dwarf: Dwarf<Bytes>| {
-            let units = Units::read(&dwarf, work)?;
-            Ok::<_, Error>((Part::new(dwarf), units))
+        work: &mut WorkBudget,
+    ) -> Result<Self, DwarfError> {
+        let opened = OpenSections::open(files, most_resident)?;
+        let with_units = |dwarf: Dwarf<SectionReader>| {
+            let units = UnitOffsets::read(&dwarf, work)?;
+            Ok::<_, DwarfError>((DwarfFile::new(dwarf), units))
         };
         Ok(Self {
             shared: opened.shared.map(with_units).transpose()?,
-            main: Part::new(opened.dwarf),
+            main: DwarfFile::new(opened.dwarf),
             meter: opened.meter,
             bytes_at_first: opened.at_first,
-            descriptions: HashMap::new(),
+            names: HashMap::new(),
             bytes: 0,
         })
     }
@@ -117,56 +117,61 @@ impl Session {
     /// Looks through a unit; only what is in `code` counts.
     pub(super) fn read_unit(
         &mut self,
-        units: &Units,
+        units: &UnitOffsets,
         unit: usize,
         code: &Range<u64>,
-        work: &mut Work,
-    ) -> Result<KnownUnit, Error> {
-        let at = At::new(unit, UnitOffset(0));
+        work: &mut WorkBudget,
+    ) -> Result<CachedUnit, DwarfError> {
+        let at = EntryRef::new(unit, UnitOffset(0));
         let (dwarf, unit) = self.unit(units, at)?;
-        KnownUnit::read(dwarf, unit, code, work)
+        CachedUnit::read(dwarf, unit, code, work)
     }
 
     /// Looks through a function for what was inlined into it.
     pub(super) fn read_inlines(
         &mut self,
-        units: &Units,
-        function: At,
-        work: &mut Work,
-    ) -> Result<Inlines, Error> {
+        units: &UnitOffsets,
+        function: EntryRef,
+        work: &mut WorkBudget,
+    ) -> Result<Inlines, DwarfError> {
         let (dwarf, unit) = self.unit(units, function)?;
         Inlines::read(dwarf, unit, function.entry, work)
     }
 
     /// The name of a function and its first line, which may be those of what the entry refers to.
-    pub(super) fn describe(
+    pub(super) fn name_and_line(
         &mut self,
-        units: &Units,
-        at: At,
-        work: &mut Work,
-    ) -> Result<Description, Error> {
+        units: &UnitOffsets,
+        at: EntryRef,
+        work: &mut WorkBudget,
+    ) -> Result<NameAndLine, DwarfError> {
         let mut at = at;
         let mut visited = Vec::new();
-        let description = loop {
-            if let Some(known) = self.descriptions.get(&at) {
+        let name_and_line = loop {
+            if let Some(known) = self.names.get(&at) {
                 break known.clone();
             }
             visited.push(at);
             match self.original(units, at, work)? {
                 Some(original) if visited.len() < MAX_REFERENCES => at = original,
-                _ => break self.read_description(units, at, work)?,
+                _ => break self.read_name_and_line(units, at, work)?,
             }
         };
         for at in visited {
-            let name_bytes = description.0.as_ref().map_or(0, Vec::len);
-            self.bytes += size_of::<(At, Description)>() + name_bytes;
-            self.descriptions.insert(at, description.clone());
+            let name_bytes = name_and_line.0.as_ref().map_or(0, Vec::len);
+            self.bytes += size_of::<(EntryRef, NameAndLine)>() + name_bytes;
+            self.names.insert(at, name_and_line.clone());
         }
-        Ok(description)
+        Ok(name_and_line)
     }
 
     /// The function of which this is an inlined copy, if it is one.
-    fn original(&mut self, units: &Units, at: At, work: &mut Work) -> Result<Option<At>, Error> {
+    fn original(
+        &mut self,
+        units: &UnitOffsets,
+        at: EntryRef,
+        work: &mut WorkBudget,
+    ) -> Result<Option<EntryRef>, DwarfError> {
         let (_, unit) = self.unit(units, at)?;
         let mut entries = unit.inner.entries_raw(Some(at.entry))?;
         let Some(shape) = entries.read_abbreviation()? else {
@@ -188,15 +193,15 @@ impl Session {
             .transpose()
     }
 
-    fn read_description(
+    fn read_name_and_line(
         &mut self,
-        units: &Units,
-        at: At,
-        work: &mut Work,
-    ) -> Result<Description, Error> {
+        units: &UnitOffsets,
+        at: EntryRef,
+        work: &mut WorkBudget,
+    ) -> Result<NameAndLine, DwarfError> {
         let mut at = at;
         // The name in the source, and where it is.
-        let mut plain: Option<(Vec<u8>, At)> = None;
+        let mut plain: Option<(Vec<u8>, EntryRef)> = None;
         let mut line = 0;
         for _ in 0..MAX_REFERENCES {
             let (dwarf, unit) = self.unit(units, at)?;
@@ -247,45 +252,54 @@ impl Session {
     }
 
     /// Where a reference in the unit of `at` leads.
-    fn refer(&mut self, units: &Units, at: At, value: &AttributeValue<Bytes>) -> Result<At, Error> {
+    fn refer(
+        &mut self,
+        units: &UnitOffsets,
+        at: EntryRef,
+        value: &AttributeValue<SectionReader>,
+    ) -> Result<EntryRef, DwarfError> {
         let (is_shared, offset) = match *value {
-            AttributeValue::UnitRef(entry) => return Ok(At { entry, ..at }),
+            AttributeValue::UnitRef(entry) => return Ok(EntryRef { entry, ..at }),
             AttributeValue::DebugInfoRef(offset) => (at.is_shared, offset),
             AttributeValue::DebugInfoRefSup(offset) => (true, offset),
-            _ => return Err(Error::Malformed),
+            _ => return Err(DwarfError::Malformed),
         };
         let of = match &self.shared {
             Some((_, shared)) if is_shared => shared,
-            None if is_shared => return Err(Error::Malformed),
+            None if is_shared => return Err(DwarfError::Malformed),
             _ => units,
         };
-        let mut at = At {
+        let mut at = EntryRef {
             is_shared,
-            unit: of.containing(offset.0).ok_or(Error::Malformed)?,
+            unit: of.containing(offset.0).ok_or(DwarfError::Malformed)?,
             entry: UnitOffset(0),
         };
         let (_, unit) = self.unit(units, at)?;
         at.entry = offset
             .to_unit_offset(&unit.inner.header)
-            .ok_or(Error::Malformed)?;
+            .ok_or(DwarfError::Malformed)?;
         Ok(at)
     }
 
     /// The unit of `at`.
-    fn unit(&mut self, units: &Units, at: At) -> Result<(&Dwarf<Bytes>, &Unit), Error> {
+    fn unit(
+        &mut self,
+        units: &UnitOffsets,
+        at: EntryRef,
+    ) -> Result<(&Dwarf<SectionReader>, &DwarfUnit), DwarfError> {
         let (part, units) = match &mut self.shared {
             Some((part, units)) if at.is_shared => (part, &*units),
-            None if at.is_shared => return Err(Error::Malformed),
+            None if at.is_shared => return Err(DwarfError::Malformed),
             _ => (&mut self.main, units),
         };
         self.bytes += part.read(units, at.unit)?;
-        let unit = part.units.get(&at.unit).ok_or(Error::Malformed)?;
+        let unit = part.units.get(&at.unit).ok_or(DwarfError::Malformed)?;
         Ok((&part.dwarf, unit))
     }
 }
 
-impl Part {
-    fn new(dwarf: Dwarf<Bytes>) -> Self {
+impl DwarfFile {
+    fn new(dwarf: Dwarf<SectionReader>) -> Self {
         Self {
             dwarf,
             units: HashMap::new(),
@@ -293,13 +307,14 @@ impl Part {
     }
 
     /// Reads a unit, if that was not done yet; gives the bytes that it takes.
-    fn read(&mut self, units: &Units, unit: usize) -> Result<usize, Error> {
+    fn read(&mut self, units: &UnitOffsets, unit: usize) -> Result<usize, DwarfError> {
         if self.units.contains_key(&unit) {
             return Ok(0);
         }
-        let offset = DebugInfoOffset(units.offset(unit).ok_or(Error::Malformed)?);
+        let offset = DebugInfoOffset(units.offset(unit).ok_or(DwarfError::Malformed)?);
         let header = self.dwarf.debug_info.header_from_offset(offset)?;
-        self.units.insert(unit, Unit::read(&self.dwarf, header)?);
+        self.units
+            .insert(unit, DwarfUnit::read(&self.dwarf, header)?);
         Ok(UNIT_BYTES)
     }
 }

@@ -51,7 +51,7 @@ const STRINGS: [&str; 3] = [
 
 /// What a reader calls the function of Go with this name: nothing marks its pieces, and what a
 /// mark would be is part of a name, as in `runtime.clone`.
-pub(super) fn of_go(name: &[u8]) -> String {
+pub(super) fn go_name(name: &[u8]) -> String {
     let name = decoded(name);
     shorten(name[..boundary(&name, MOST_BYTES)].to_owned())
 }
@@ -64,7 +64,7 @@ fn decoded(name: &[u8]) -> Cow<'_, str> {
 }
 
 /// What a reader calls the function with this symbol.
-pub(super) fn readable(symbol: &[u8]) -> String {
+pub(super) fn demangle(symbol: &[u8]) -> String {
     let name = decoded(symbol);
     let name = without_marks(without_version(&name));
     let mut shown = Limited::default();
@@ -264,12 +264,12 @@ fn boundary(text: &str, most: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_BYTES, of_go, readable};
+    use super::{MAX_BYTES, demangle, go_name};
     use proptest::prelude::{any, prop, proptest};
 
     fn check(pairs: &[(&str, &str)]) {
         for (symbol, name) in pairs {
-            assert_eq!(readable(symbol.as_bytes()), *name, "{symbol}");
+            assert_eq!(demangle(symbol.as_bytes()), *name, "{symbol}");
         }
     }
 
@@ -292,10 +292,10 @@ mod tests {
     #[test]
     fn names_of_go_stay_as_they_are() {
         for name in ["runtime.clone", "main.main.func1.2", "main.(*T).cold"] {
-            assert_eq!(of_go(name.as_bytes()), name);
+            assert_eq!(go_name(name.as_bytes()), name);
         }
-        assert!(of_go(&vec![b'x'; 1 << 20]).len() <= MAX_BYTES);
-        assert!(!of_go(b"a\nb").contains('\n'));
+        assert!(go_name(&vec![b'x'; 1 << 20]).len() <= MAX_BYTES);
+        assert!(!go_name(b"a\nb").contains('\n'));
     }
 
     #[test]
@@ -363,13 +363,13 @@ mod tests {
 
     #[test]
     fn a_long_name_is_cut() {
-        let long = readable("é".repeat(MAX_BYTES).as_bytes());
+        let long = demangle("é".repeat(MAX_BYTES).as_bytes());
         assert!(long.len() <= MAX_BYTES && long.len() > MAX_BYTES - 4);
         assert!(long.ends_with("é…"));
         // 2^60 letters: what a name refers back to is printed again and again.
         let levels = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars();
         let levels: Vec<String> = levels.map(|it| format!("1AIS{it}_S{it}_E")).collect();
-        let bomb = readable(format!("_Z1fI1AIaaE{}Evv", levels.concat()).as_bytes());
+        let bomb = demangle(format!("_Z1fI1AIaaE{}Evv", levels.concat()).as_bytes());
         assert!(bomb.len() <= MAX_BYTES && bomb.contains('…'), "{bomb}");
     }
 
@@ -378,21 +378,21 @@ mod tests {
         let inner = "inner::Type<int>, ".repeat(100);
         let name = format!("<a::B<{inner}c> as d::E<f->g>>::operator<");
         let short = "<a::B<…> as d::E<…>>::operator<";
-        assert_eq!(readable(name.as_bytes()), short);
+        assert_eq!(demangle(name.as_bytes()), short);
         let deep = format!("{}x{}::run", "a<".repeat(1000), ">".repeat(1000));
-        assert_eq!(readable(deep.as_bytes()), "a<a<a<a<a<a<…>>>>>>::run");
-        assert!(readable("<".repeat(3000).as_bytes()).len() <= MAX_BYTES);
+        assert_eq!(demangle(deep.as_bytes()), "a<a<a<a<a<a<…>>>>>>::run");
+        assert!(demangle("<".repeat(3000).as_bytes()).len() <= MAX_BYTES);
     }
 
     #[test]
     fn control_characters_do_no_harm() {
-        assert_eq!(readable(b"a\x1b[31m\nb"), r"a\x1b[31m\nb");
+        assert_eq!(demangle(b"a\x1b[31m\nb"), r"a\x1b[31m\nb");
     }
 
     proptest! {
         #[test]
         fn no_symbol_makes_it_panic(symbol in any::<Vec<u8>>()) {
-            assert!(readable(&symbol).len() <= MAX_BYTES);
+            assert!(demangle(&symbol).len() <= MAX_BYTES);
         }
 
         #[test]
@@ -400,7 +400,7 @@ mod tests {
             scheme in prop::sample::select(vec!["_Z", "_ZN", "_R", "_RNv", "_RI", "_ZZN"]),
             rest in "[0-9A-Za-z_.$]{0,80}",
         ) {
-            assert!(readable(format!("{scheme}{rest}").as_bytes()).len() <= MAX_BYTES);
+            assert!(demangle(format!("{scheme}{rest}").as_bytes()).len() <= MAX_BYTES);
         }
 
         #[test]
@@ -412,7 +412,7 @@ mod tests {
             ]), 0..60),
         ) {
             for scheme in ["_Z", "_ZN", "_RI"] {
-                assert!(readable(format!("{scheme}{}", parts.concat()).as_bytes()).len() <= MAX_BYTES);
+                assert!(demangle(format!("{scheme}{}", parts.concat()).as_bytes()).len() <= MAX_BYTES);
             }
         }
     }

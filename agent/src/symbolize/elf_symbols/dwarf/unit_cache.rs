@@ -8,46 +8,46 @@ use std::{collections::HashMap, ops::Range};
 use gimli::{Dwarf, UnitOffset};
 
 use super::{
-    budget::Work,
-    bytes::Bytes,
-    error::Error,
-    functions::{Functions, Inlines},
-    lines::Lines,
-    unit::Unit,
+    budget::WorkBudget,
+    bytes::SectionReader,
+    error::DwarfError,
+    functions::{Inlines, UnitFunctions},
+    lines::UnitLines,
+    unit::DwarfUnit,
 };
 
 /// Units by their number.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    units: HashMap<usize, KnownUnit>,
+pub(super) struct UnitCache {
+    units: HashMap<usize, CachedUnit>,
     /// Counts what is asked for.
     clock: u64,
 }
 
 /// What was found in a unit.
 #[derive(Debug)]
-pub(super) struct KnownUnit {
-    functions: Functions,
-    lines: Option<Lines>,
+pub(super) struct CachedUnit {
+    functions: UnitFunctions,
+    lines: Option<UnitLines>,
     inlines: HashMap<UnitOffset, Inlines>,
     last_used: u64,
 }
 
-impl Known {
+impl UnitCache {
     /// What is known of a unit.
-    pub(super) fn unit(&mut self, unit: usize) -> Option<&mut KnownUnit> {
+    pub(super) fn unit(&mut self, unit: usize) -> Option<&mut CachedUnit> {
         self.clock += 1;
         let known = self.units.get_mut(&unit)?;
         known.last_used = self.clock;
         Some(known)
     }
 
-    pub(super) fn add(&mut self, unit: usize, known: KnownUnit) {
+    pub(super) fn add(&mut self, unit: usize, known: CachedUnit) {
         self.units.insert(unit, known);
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.units.values().map(KnownUnit::bytes).sum()
+        self.units.values().map(CachedUnit::bytes).sum()
     }
 
     /// Forgets units until not more than `most_bytes` bytes are left.
@@ -63,20 +63,20 @@ impl Known {
     }
 }
 
-impl KnownUnit {
+impl CachedUnit {
     /// Looks through a unit; only what is in `code` counts.
     pub(super) fn read(
-        dwarf: &Dwarf<Bytes>,
-        unit: &Unit,
+        dwarf: &Dwarf<SectionReader>,
+        unit: &DwarfUnit,
         code: &Range<u64>,
-        work: &mut Work,
-    ) -> Result<Self, Error> {
-        let functions = Functions::read(dwarf, unit, code, work)?;
+        work: &mut WorkBudget,
+    ) -> Result<Self, DwarfError> {
+        let functions = UnitFunctions::read(dwarf, unit, code, work)?;
         let lines = unit
             .lines
-            .map(|offset| Lines::read(dwarf, unit, offset, code, work));
+            .map(|offset| UnitLines::read(dwarf, unit, offset, code, work));
         let lines = match lines {
-            Some(Err(Error::TooLarge)) => return Err(Error::TooLarge),
+            Some(Err(DwarfError::TooLarge)) => return Err(DwarfError::TooLarge),
             // Functions without lines are better than nothing.
             Some(Err(_)) | None => None,
             Some(Ok(lines)) => Some(lines),
@@ -115,7 +115,7 @@ impl KnownUnit {
 
     fn bytes(&self) -> usize {
         let inlines = self.inlines.values().map(Inlines::bytes).sum::<usize>();
-        let lines = self.lines.as_ref().map_or(0, Lines::bytes);
+        let lines = self.lines.as_ref().map_or(0, UnitLines::bytes);
         size_of::<Self>() + self.functions.bytes() + lines + inlines
     }
 }

@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 
 /// Texts and their indices.
-pub(super) struct Strings {
+pub(super) struct StringTable {
     indices: HashMap<String, i64>,
     table: Vec<String>,
 }
 
-impl Strings {
+impl StringTable {
     /// A table of the empty text alone.
     pub(super) fn new() -> Self {
         let mut strings = Self {
