@@ -1,4 +1,4 @@
-//! Samples, stacks, processes and threads as they come, and the profiles made of them.
+//! Collects samples, stacks, processes and threads, and builds profiles of them.
 
 use std::{collections::HashMap, mem};
 
@@ -18,30 +18,30 @@ use crate::{
     symbolize::SymbolizeFrames,
 };
 
-/// What has been sampled so far.
+/// Samples of the open windows, and the stacks, processes and threads that they refer to.
 #[derive(Debug, Default)]
 pub struct Aggregator {
     window: Window,
-    /// Windows that began and end at other times, each with its number.
+    /// Windows with a start of their own, each with its number.
     others: Vec<(u64, Window)>,
-    /// How many of these there were.
+    /// How many of these have been opened.
     opened: u64,
     stacks: GenerationalCache<u64, Stack>,
     native_stacks: GenerationalCache<u64, NativeStack>,
     processes: HashMap<u32, ProcessEntry>,
-    /// How many processes were seen so far.
+    /// How many processes have been added.
     processes_added: usize,
     threads: GenerationalCache<ThreadKey, String>,
 }
 
-/// A process that was seen.
+/// A process, and its position among those that were added.
 #[derive(Clone, Debug)]
 struct ProcessEntry {
-    /// How many others were seen before it first was.
+    /// How many other processes were added before it first was.
     order: usize,
     /// Whether it has ended.
     has_ended: bool,
-    /// What was seen.
+    /// As it was added last.
     process: Process,
 }
 
@@ -66,34 +66,34 @@ impl Aggregator {
         self.window.add(key, weight);
     }
 
-    /// Begins a window besides the one that there always is; gives its number.
+    /// Opens a window in addition to the one that is always open, and returns its number.
     pub fn open_window(&mut self) -> u64 {
         self.opened += 1;
         self.others.push((self.opened, Window::default()));
         self.opened
     }
 
-    /// Ends a window that was begun.
+    /// Closes a window; [`None`] if no open window has this number.
     pub fn close_window(&mut self, number: u64) -> Option<Window> {
-        let index = self.others.iter().position(|(known, _)| *known == number)?;
+        let index = self.others.iter().position(|(open, _)| *open == number)?;
         Some(self.others.swap_remove(index).1)
     }
 
-    /// Learns a stack that samples refer to.
+    /// Adds a Python stack that samples refer to.
     pub fn add_stack(&mut self, stack: Stack) {
         self.stacks.insert(stack.hash, stack);
     }
 
-    /// Learns a native stack that samples refer to.
+    /// Adds a native stack that samples refer to.
     pub fn add_native_stack(&mut self, stack: NativeStack) {
         self.native_stacks.insert(stack.hash, stack);
     }
 
-    /// Learns what a process is. What was learned last holds for all samples with its id: a
-    /// program that was executed is what its process is.
+    /// Adds a process, or replaces the one with the same id. The last one holds for all samples with
+    /// the id: after `execve` a process is its new program.
     ///
-    /// A profile has the processes in the order in which they were first seen, then, named by
-    /// their ids, those that never were.
+    /// A profile lists the processes in the order in which they were first added, then those that
+    /// were never added, named by their ids.
     pub fn add_process(&mut self, process: Process) {
         let order = self.processes_added;
         let entry = self.processes.entry(process.pid).or_insert_with(|| {
@@ -108,49 +108,49 @@ impl Aggregator {
         entry.process = process;
     }
 
-    /// Learns that a process has ended; it is known until [`Self::remove_ended`].
+    /// Marks a process as ended; it is kept until [`Self::remove_ended`].
     pub fn end_process(&mut self, pid: u32) {
         if let Some(entry) = self.processes.get_mut(&pid) {
             entry.has_ended = true;
         }
     }
 
-    /// Forgets the processes that have ended, and gives their ids.
+    /// Removes the processes that have ended, and returns their ids.
     pub fn remove_ended(&mut self) -> Vec<u32> {
         let ended = self.processes.extract_if(|_, entry| entry.has_ended);
         ended.map(|(pid, _)| pid).collect()
     }
 
-    /// Forgets what was not sent again for long, see [`GenerationalCache`].
+    /// Evicts stacks and names of threads that were not sent again, see [`GenerationalCache`].
     pub fn rotate(&mut self) {
         self.stacks.rotate();
         self.native_stacks.rotate();
         self.threads.rotate();
     }
 
-    /// How many stacks are known.
+    /// Number of cached stacks, Python and native.
     #[must_use]
     pub fn cached_stacks(&self) -> usize {
         self.stacks.len() + self.native_stacks.len()
     }
 
-    /// Learns the name of a thread of a process, both of which are given by their ids.
+    /// Sets the name of a thread; `process` and `tid` are ids in the agent's PID namespace.
     pub fn add_thread(&mut self, process: u32, tid: u32, name: String) {
         let thread = ThreadKey { tgid: process, tid };
         self.threads.insert(thread, name);
     }
 
-    /// Notes a record that could not be understood.
+    /// Counts a record that could not be decoded.
     pub fn add_malformed(&mut self) {
         self.window.malformed_records += 1;
     }
 
-    /// Ends a window: gives what was counted since the last one ended.
+    /// Closes the window that is always open and starts the next.
     pub fn take_window(&mut self) -> Window {
         mem::take(&mut self.window)
     }
 
-    /// Sampling periods counted so far, with those that a filter will leave out.
+    /// Sampling periods of the window so far, before any filter.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.window.samples
@@ -176,11 +176,11 @@ impl Aggregator {
         seen
     }
 
-    /// Whether a filter leaves anything of what was sampled as far as threads go.
+    /// Checks that the filter includes one of the threads that were sampled.
     ///
     /// # Errors
     ///
-    /// When there are samples, and none is of a thread that the filter asks for.
+    /// When there are samples, and none is of a thread that the filter includes.
     pub fn check_filter(&self, filter: &Filter) -> Result<(), NoSuchThread> {
         let Some(wanted) = &filter.thread else {
             return Ok(());
@@ -196,9 +196,9 @@ impl Aggregator {
         })
     }
 
-    /// Makes the profile of the samples that `filter` takes; `symbolizer` puts frames into words.
+    /// Builds the profile of the samples of the window so far that `filter` includes.
     ///
-    /// What the kernel half itself counted as lost is not known here and left at 0.
+    /// What the BPF programs count as lost is not included.
     pub fn profile(
         &self,
         about: &ProfileTiming,
@@ -208,7 +208,7 @@ impl Aggregator {
         self.profile_of(&self.window, about, filter, symbolizer)
     }
 
-    /// The same of the samples of a window that has ended, or of a part of it.
+    /// Builds the profile of a closed window, or of a part of one.
     pub fn profile_of(
         &self,
         window: &Window,
@@ -231,7 +231,7 @@ impl Aggregator {
         });
         for (key, count) in keys {
             let name = self.thread_name(key.thread);
-            if !filter.takes_thread(key.thread.tid, name) {
+            if !filter.includes_thread(key.thread.tid, name) {
                 filtered_out.other_threads += count;
             } else if filter.gil_only && !key.holds_gil {
                 filtered_out.without_gil += count;
@@ -262,7 +262,7 @@ impl Aggregator {
         profile
     }
 
-    /// The last name of a thread that was learned; empty if none was.
+    /// The last name of a thread; empty if it is not known.
     fn thread_name(&self, thread: ThreadKey) -> &str {
         self.threads.get(&thread).map_or("", String::as_str)
     }
@@ -272,7 +272,7 @@ impl Aggregator {
         entry.is_some_and(|entry| entry.process.is_python)
     }
 
-    /// Where a process stands among those of a profile.
+    /// Position of a process among those of a profile.
     fn order(&self, tgid: u32) -> usize {
         self.processes
             .get(&tgid)

@@ -1,4 +1,4 @@
-//! A profile in the making: gives equal things the same index.
+//! Builds a profile: equal items of a table have the same index.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,18 +20,18 @@ use crate::{
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };
 
-/// What a profile says about itself.
+/// Start, duration and sampling period of a profile.
 #[derive(Clone, Copy, Debug)]
 pub struct ProfileTiming {
     /// When sampling began.
     pub start: SystemTime,
     /// For how long samples were taken.
     pub duration: Duration,
-    /// CPU time that one sample stands for.
+    /// CPU time that one sample represents.
     pub period: Duration,
 }
 
-/// What a profile is made of.
+/// A profile being built.
 #[derive(Default)]
 pub(super) struct ProfileBuilder {
     executables: Interner<Executable>,
@@ -45,16 +45,16 @@ pub(super) struct ProfileBuilder {
     counts: BTreeMap<(ThreadIndex, StackId), u64>,
     python_locations: HashMap<Frame, Option<LocationId>>,
     native_frames: HashMap<NativeFrame, NativeFrameEntry>,
-    /// How far native walks came so far.
+    /// Statistics of native unwinding so far.
     pub(super) walks: UnwindTally,
-    /// What has been lost so far.
+    /// Losses so far.
     pub(super) losses: Losses,
 }
 
-/// A native or kernel frame that was put into words.
+/// A native or kernel frame that was symbolized.
 pub(super) struct NativeFrameEntry {
     pub(super) frame: SymbolizedNativeFrame,
-    /// What it stands at, once it is in the profile.
+    /// Its location, once it is in the profile.
     location: Option<LocationId>,
 }
 
@@ -64,7 +64,7 @@ impl ProfileBuilder {
         self.counts.is_empty()
     }
 
-    /// The index of the process with this id; `describe` says what it is when it is new.
+    /// The index of the process with this id; `describe` is called if it is new.
     pub(super) fn process(
         &mut self,
         tgid: u32,
@@ -91,7 +91,7 @@ impl ProfileBuilder {
             })
     }
 
-    /// The index of a whole stack.
+    /// The index of a stack, leaf first.
     pub(super) fn stack(&mut self, locations: Vec<LocationId>) -> StackId {
         StackId(self.stacks.index(locations.into()))
     }
@@ -101,7 +101,7 @@ impl ProfileBuilder {
         *self.counts.entry((thread, stack)).or_default() += count;
     }
 
-    /// The profile.
+    /// Finishes the profile.
     pub(super) fn finish(self, about: ProfileTiming) -> Profile {
         let samples = self.counts.into_iter();
         Profile {
@@ -128,7 +128,7 @@ impl ProfileBuilder {
         }
     }
 
-    /// What a Python frame stands at; [`None`] if its function could not be told.
+    /// The location of a Python frame; [`None`] if its code object is not known.
     pub(super) fn python(
         &mut self,
         frame: &Frame,
@@ -154,8 +154,7 @@ impl ProfileBuilder {
         }))
     }
 
-    /// A native or kernel frame in words; it is in the profile only when [`Self::native`] is asked
-    /// for it.
+    /// Symbolizes a native or kernel frame, each once; only [`Self::native`] adds it to the profile.
     pub(super) fn symbolized(
         &mut self,
         tgid: u32,
@@ -170,7 +169,7 @@ impl ProfileBuilder {
             })
     }
 
-    /// What a native or kernel frame stands at.
+    /// The location of a native or kernel frame.
     pub(super) fn native(
         &mut self,
         tgid: u32,
@@ -212,7 +211,7 @@ impl ProfileBuilder {
         location
     }
 
-    /// What the code of a native or a kernel frame lies in.
+    /// The executable of a native or kernel frame.
     pub(super) fn executable(
         &mut self,
         tgid: u32,
@@ -224,7 +223,7 @@ impl ProfileBuilder {
         Some(code.executable)
     }
 
-    /// A frame that says why something is not there.
+    /// The location of a marker, which stands for missing frames.
     pub(super) fn marker(&mut self, name: &str) -> LocationId {
         self.python_location(SymbolizedPythonFrame {
             function: Function {

@@ -1,7 +1,8 @@
-//! Whole stacks: kernel and native frames, with Python frames where the interpreter ran them.
+//! Interleaves stacks: kernel and native frames, with the Python frames in place of the evaluation
+//! loops that run them.
 //!
 //! ```text
-//! native stack       Python stack    whole stack, leaf first
+//! native stack       Python stack    interleaved stack, leaf first
 //! KERNEL  do_read                    do_read
 //! FILE    read                       read
 //! PYTHON  2          load, key       load
@@ -11,9 +12,9 @@
 //! FILE    _start                     _start
 //! ```
 //!
-//! Invariants: a frame that one of the walks has found is in the whole stack, unless the
-//! interpreter hides it or it is a piece of an evaluation loop; what a walk has not found is
-//! marked once, where it is missing; all numbers of the kernel half are claims.
+//! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the
+//! interpreter hides it or it is part of an evaluation loop; missing frames have one marker, where
+//! they are missing; numbers from the BPF programs are untrusted.
 
 #[cfg(test)]
 mod tests;
@@ -31,24 +32,25 @@ use crate::{
     symbolize::SymbolizeFrames,
 };
 
-/// Functions that CPython's tail-calling interpreter runs single instructions in (3.14 and later).
+/// Prefix of the functions of CPython's tail-calling interpreter, one per bytecode instruction (3.14
+/// and later).
 const TAIL_CALL: &str = "_TAIL_CALL_";
 
-/// Samples that have all in common, and their stacks as far as these are there.
+/// Equal samples, with their stacks where these are known.
 pub(super) struct SampledStack<'a> {
     pub(super) key: &'a SampleKey,
     pub(super) python: Option<&'a Stack>,
     pub(super) native: Option<&'a NativeStack>,
-    /// Their process.
+    /// Index of their process.
     pub(super) process: ProcessIndex,
-    /// Whether it runs Python.
+    /// Whether the process runs Python.
     pub(super) is_python: bool,
-    /// How many.
+    /// Number of samples, in sampling periods.
     pub(super) count: u64,
 }
 
 impl SampledStack<'_> {
-    /// The index of their whole stack; says what is missing of it.
+    /// The index of the interleaved stack; counts what is missing.
     pub(super) fn stack(
         &self,
         builder: &mut ProfileBuilder,
@@ -68,7 +70,7 @@ impl SampledStack<'_> {
         builder.stack(locations)
     }
 
-    /// Counts how far the native walks came.
+    /// Counts the native stack as complete, or by its last frame.
     fn count_walks(&self, builder: &mut ProfileBuilder, symbolizer: &mut impl SymbolizeFrames) {
         match self.key.native_end {
             NativeEnd::NOT_WALKED | NativeEnd::KERNEL_ALONE => {}
@@ -82,7 +84,7 @@ impl SampledStack<'_> {
         }
     }
 
-    /// How far a native walk came that did not reach the entry.
+    /// The last frame of an incomplete native stack.
     fn last_frame(
         &self,
         builder: &mut ProfileBuilder,
@@ -98,22 +100,22 @@ impl SampledStack<'_> {
     }
 }
 
-/// A whole stack in the making.
+/// An interleaved stack being built.
 struct Interleaver<'a, R> {
     sampled: &'a SampledStack<'a>,
     builder: &'a mut ProfileBuilder,
     symbolizer: &'a mut R,
-    /// Python frames that have no place yet.
+    /// Python frames that are not in the stack yet.
     python: PythonFrames<'a>,
     locations: Vec<LocationId>,
-    /// Native frames at the root end so far that are a piece of an evaluation loop if one follows.
+    /// Native frames at the root end so far that are part of an evaluation loop if one follows.
     loop_candidates: Vec<NativeFrame>,
 }
 
 impl<R: SymbolizeFrames> Interleaver<'_, R> {
     fn interleave(&mut self) {
         let SampledStack { key, count, .. } = *self.sampled;
-        // Where the Python frames end, this is missing.
+        // Markers to add after the last Python frame.
         let mut missing = self.python_missing();
         let native = self.sampled.native;
         for frame in native.iter().flat_map(|stack| &stack.frames) {
@@ -143,13 +145,13 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
             self.builder.losses.unmatched += count;
         }
         self.markers(missing);
-        if is_without_python(key.end) && !has_native {
+        if has_no_python(key.end) && !has_native {
             self.builder.losses.not_python += count;
             self.markers(["[no Python]"]);
         }
     }
 
-    /// Counts what is missing of the Python frames; the markers for it.
+    /// Counts missing Python frames and returns the markers for them.
     fn python_missing(&mut self) -> Vec<&'static str> {
         let SampledStack { key, count, .. } = *self.sampled;
         let losses = &mut self.builder.losses;
@@ -161,14 +163,14 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
             losses.incomplete += count;
             missing.push("[stack lost]");
         }
-        if key.end != WalkEnd::ROOT && !is_without_python(key.end) {
+        if key.end != WalkEnd::ROOT && !has_no_python(key.end) {
             losses.incomplete += count;
             missing.push(incomplete_marker(key.end));
         }
         missing
     }
 
-    /// Gives the next Python frames their place.
+    /// Adds the next Python frames.
     fn python_frames(&mut self, frames: u64) {
         for step in self.python.take(frames) {
             let location = match step {
@@ -185,7 +187,7 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
             return location;
         }
         self.builder.losses.unsymbolized_python_frames += self.sampled.count;
-        self.builder.marker("[function could not be read]")
+        self.builder.marker("[unknown code object]")
     }
 
     fn native_frame(&mut self, frame: &NativeFrame) {
@@ -197,20 +199,20 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
         }
     }
 
-    /// Whether a frame that stands on the leaf side of an evaluation loop would be a piece of it.
+    /// Whether a frame just before an evaluation loop, on its leaf side, would be part of the loop.
     fn is_loop_candidate(&mut self, frame: &NativeFrame) -> bool {
         if frame.kind == NativeKind::ANONYMOUS {
-            // What CPython's own compiler made of the function that the loop runs.
+            // Code of CPython's own JIT compiler for the function that the loop runs.
             return self.sampled.is_python;
         }
         let tgid = self.sampled.key.thread.tgid;
         let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
-        // The last one is that which the others were put into.
+        // The last function is the outermost; the others are inlined into it.
         let function = entry.frame.functions.iter().flatten().last();
         function.is_some_and(|function| function.name.starts_with(TAIL_CALL))
     }
 
-    /// No evaluation loop follows: what could have been pieces of one are none.
+    /// Adds the candidates as frames of their own: no evaluation loop follows.
     fn push_loop_candidates(&mut self) {
         for frame in std::mem::take(&mut self.loop_candidates) {
             self.push_native(&frame);
@@ -237,43 +239,43 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
     }
 }
 
-fn is_without_python(end: WalkEnd) -> bool {
+fn has_no_python(end: WalkEnd) -> bool {
     matches!(
         end,
         WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME | WalkEnd::NO_PYTHON
     )
 }
 
-/// What stands where Python frames are missing.
+/// Marker for missing Python frames.
 fn incomplete_marker(end: WalkEnd) -> &'static str {
     match end {
-        WalkEnd::THREAD_FAULT => "[incomplete: the thread's state was not in memory]",
+        WalkEnd::THREAD_FAULT => "[incomplete: the thread state was not in memory]",
         WalkEnd::FRAME_FAULT => "[incomplete: a frame was not in memory]",
-        WalkEnd::BAD_POINTER => "[incomplete: a pointer led nowhere]",
-        WalkEnd::CYCLE => "[incomplete: the frames led back to themselves]",
-        WalkEnd::TOO_DEEP => "[incomplete: more frames than agent looks at]",
-        WalkEnd::TOO_MANY_THREADS => "[incomplete: more threads than agent looks at]",
-        WalkEnd::TORN => "[incomplete: the stack was just being changed]",
+        WalkEnd::BAD_POINTER => "[incomplete: invalid pointer]",
+        WalkEnd::CYCLE => "[incomplete: cycle of frames]",
+        WalkEnd::TOO_DEEP => "[incomplete: frame limit reached]",
+        WalkEnd::TOO_MANY_THREADS => "[incomplete: thread limit reached]",
+        WalkEnd::TORN => "[incomplete: the stack changed during the walk]",
         _ => "[incomplete]",
     }
 }
 
-/// What stands where native frames are missing, if any are.
+/// Marker for missing native frames; [`None`] where none are missing.
 fn unwind_marker(end: NativeEnd) -> Option<&'static str> {
     Some(match end {
         NativeEnd::NOT_WALKED | NativeEnd::ENTRY | NativeEnd::KERNEL_ALONE => return None,
-        NativeEnd::NO_REGISTERS => "[native frames unknown: no registers to start from]",
-        NativeEnd::UNMAPPED => "[native frames unknown: an address outside known code]",
+        NativeEnd::NO_REGISTERS => "[native frames unknown: no registers]",
+        NativeEnd::UNMAPPED => "[native frames unknown: address outside known mappings]",
         NativeEnd::NO_TABLE => "[native frames unknown: the unwind table was not loaded yet]",
-        NativeEnd::NO_RULE => "[native frames unknown: code without a rule to unwind it]",
+        NativeEnd::NO_RULE => "[native frames unknown: no unwind rule for the address]",
         NativeEnd::FAULT => "[native frames unknown: the stack was not in memory]",
-        NativeEnd::STUCK => "[native frames unknown: the stack led back to itself]",
-        NativeEnd::TOO_DEEP => "[native frames unknown: more frames than agent keeps]",
+        NativeEnd::STUCK => "[native frames unknown: the caller's frame is not above]",
+        NativeEnd::TOO_DEEP => "[native frames unknown: frame limit reached]",
         _ => "[native frames unknown]",
     })
 }
 
-/// Where samples whose native frames are missing are counted.
+/// Counter of samples with an incomplete native stack.
 fn unwind_loss(losses: &mut UnwindLosses, end: NativeEnd) -> &mut u64 {
     match end {
         NativeEnd::NO_REGISTERS => &mut losses.no_registers,

@@ -1,8 +1,8 @@
-//! The tables of a profile in the making: equal things have the same index.
+//! The tables of a profile being built: equal items have the same index.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Things, each once.
+/// A table of distinct items.
 pub struct Interner<T> {
     items: Vec<T>,
     indices: HashMap<T, u32>,
@@ -18,7 +18,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Clone + Eq + Hash> Interner<T> {
-    /// The index of a thing, which is added when it is new.
+    /// The index of an item, which is added if it is new.
     pub fn index(&mut self, item: T) -> u32 {
         if let Some(index) = self.indices.get(&item) {
             return *index;
@@ -29,28 +29,27 @@ impl<T: Clone + Eq + Hash> Interner<T> {
         index
     }
 
-    /// The thing with an index.
+    /// The item with an index.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When `index` is out of bounds.
     pub fn get(&self, index: u32) -> &T {
         &self.items[index as usize]
     }
 
-    /// How many there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// All of them, by index.
+    /// All items, by index.
     pub fn into_items(self) -> Vec<T> {
         self.items
     }
 }
 
-/// An index as the model has it. A profile cannot have 2^32 of anything: every one of them takes
-/// more than a byte of memory.
+/// An index in the model's type. It never saturates in practice: 2^32 items do not fit in memory.
 pub fn index(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -1,8 +1,8 @@
-//! What samples are counted by.
+//! Keys of the counts of samples.
 
 use agent_common::record::{NativeEnd, WalkEnd};
 
-/// What samples are counted by.
+/// Key of the counts of a window: samples with equal keys are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SampleKey {
     pub(super) thread: ThreadKey,
@@ -13,7 +13,7 @@ pub(super) struct SampleKey {
     pub(super) holds_gil: bool,
 }
 
-/// A thread.
+/// A thread, identified by process and id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ThreadKey {
     pub(super) tgid: u32,

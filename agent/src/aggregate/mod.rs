@@ -1,14 +1,13 @@
-//! Samples of some time → a profile.
+//! Samples of a window → profiles.
 //!
-//! Samples are counted by the hashes of their stacks, by thread and by how the walks ended; what a
-//! collision of hashes does is told in [`agent_common::hash`]. The stacks of Python and of native
-//! frames are joined when the profile is made. Stacks that read the same in words, because their
-//! Python frames stand on the same lines and their native ones at the same addresses, are one stack
-//! of the profile, whichever processes they are of.
+//! Samples are counted by the hashes of their stacks, by thread and by the status of their walks; see
+//! [`agent_common::hash`] for what a hash collision does. Python and native stacks are interleaved
+//! when the profile is built. Stacks with equal locations, that is with Python frames at the same
+//! lines and native frames at the same addresses, are one stack of the profile, in all processes.
 //!
-//! Invariants: a thread is known by its process and its id, for the id of a thread that has ended
-//! can become that of another process's; every sample that was counted is in the profile or in
-//! [`Profile::left_out`].
+//! Invariants: a thread is identified by its process and its id, because the id of a thread that has
+//! ended may be reused by another process; every sample that was counted is in the profile or in
+//! [`Profile::filtered_out`](crate::profile::Profile::filtered_out).
 
 mod aggregator;
 mod builder;

@@ -1,34 +1,34 @@
-//! The Python frames of a stack, taken piece by piece.
+//! The Python frames of a stack, consumed in runs.
 
 use agent_common::record::Frame;
 
 use crate::bpf::record::Stack;
 
-/// Python frames of a stack that have not been taken yet, leaf first.
+/// Python frames of a stack that have not been consumed yet, leaf first.
 ///
-/// Positions count every frame of the walk: also those that the interpreter hides, and those that
-/// were left out between the leaf-most and the root-most ones.
+/// Positions count every frame of the walk, including the interpreter's hidden frames and the gap of a
+/// truncated stack.
 pub(super) struct PythonFrames<'a> {
     frames: &'a [Frame],
-    /// Position of the first frame that was left out.
+    /// Position of the first frame of the gap.
     gap_start: u64,
-    /// Position of the first frame after it that was not.
+    /// Position of the first frame after the gap.
     gap_end: u64,
     /// Position of the next frame.
     next: u64,
 }
 
-/// What stands at some position.
+/// What is at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
     /// A frame.
     Frame(&'a Frame),
-    /// One or more frames that were left out.
+    /// One or more frames of the gap.
     Gap,
 }
 
 impl<'a> PythonFrames<'a> {
-    /// All frames of a stack; none without one.
+    /// All frames of a stack; none without a stack.
     pub(super) fn new(stack: Option<&'a Stack>) -> Self {
         let frames = stack.map_or(&[][..], |stack| &stack.frames);
         let gap = stack.and_then(|stack| stack.gap);
@@ -41,12 +41,12 @@ impl<'a> PythonFrames<'a> {
         }
     }
 
-    /// Whether all have been taken.
+    /// Whether all frames have been consumed.
     pub(super) fn is_empty(&self) -> bool {
         self.next == self.end()
     }
 
-    /// Takes the next `frames`, or as many as there are.
+    /// Consumes the next `frames` frames, or as many as there are.
     pub(super) fn take(&mut self, frames: u64) -> impl Iterator<Item = Step<'a>> + use<'a> {
         let start = self.next;
         let end = start.saturating_add(frames).min(self.end());
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Symbols of the frames that are taken, one list for each number; `..` for those left out.
+    /// Symbols of the frames consumed, one list for each number; `..` for the gap.
     fn taken(stack: &Stack, numbers: &[u64]) -> Vec<String> {
         let mut rest = PythonFrames::new(Some(stack));
         let text = |step| match step {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_were_left_out_count() {
+    fn frames_of_the_gap_count() {
         let gap = |after, frames| stack(4, Some(Gap { after, frames }));
         assert_eq!(taken(&gap(2, 3), &[9]), ["0 1 .. 2 3"]);
         assert_eq!(taken(&gap(2, 3), &[2, 3, 2]), ["0 1", "..", "2 3"]);
@@ -136,7 +136,7 @@ mod tests {
             taken(&gap(4, u32::MAX), &[4, 1, 9]),
             ["0 1 2 3", "..", ".."]
         );
-        // A claim that no stack can make good.
+        // A gap beyond the end of the stack.
         assert_eq!(taken(&gap(9, 1), &[9]), ["0 1 2 3 .."]);
     }
 

@@ -45,10 +45,10 @@ fn stack(hash: u64, symbols: &[u64], gap: Option<usize>) -> Stack {
     }
 }
 
-struct Names;
+struct FakeSymbolizer;
 
-impl SymbolizeFrames for Names {
-    /// Symbol 0 has no name, 12 is on the line of 11.
+impl SymbolizeFrames for FakeSymbolizer {
+    /// Symbol 0 is unknown, 12 has the location of 11.
     fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
         let symbol = if frame.symbol == 12 { 11 } else { frame.symbol };
         (symbol != 0).then(|| SymbolizedPythonFrame {
@@ -77,7 +77,7 @@ fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
     };
-    aggregator.profile(&about, filter, &mut Names)
+    aggregator.profile(&about, filter, &mut FakeSymbolizer)
 }
 
 fn process(pid: u32, name: &str) -> Process {
@@ -88,8 +88,7 @@ fn process(pid: u32, name: &str) -> Process {
     }
 }
 
-/// Samples without frames of threads of several processes, each with its number: `(tgid, tid)`
-/// and whether the thread held the GIL.
+/// Samples without frames: `(tgid, tid, holds_gil, weight)`.
 fn sampled(samples: &[(u32, u32, bool, u32)]) -> Aggregator {
     let mut aggregator = Aggregator::default();
     for &(tgid, tid, holds_gil, weight) in samples {
@@ -117,7 +116,7 @@ fn threads(profile: &Profile) -> Vec<String> {
         .collect()
 }
 
-/// Stacks as text, leaf first, with their threads and counts.
+/// Stacks as text, leaf first, with threads and counts.
 fn lines(profile: &Profile) -> Vec<String> {
     let name = |id: &_| {
         let line = profile.location(*id).lines[0];
@@ -150,7 +149,7 @@ fn samples_are_counted_by_stack_and_thread() {
 }
 
 #[test]
-fn stacks_that_read_the_same_are_one() {
+fn stacks_with_equal_locations_are_merged() {
     let mut aggregator = Aggregator::default();
     for (hash, symbol) in [(1, 11), (2, 12)] {
         aggregator.add_stack(stack(hash, &[symbol], None));
@@ -173,7 +172,7 @@ fn what_is_missing_is_marked_and_counted() {
         lines(&profile),
         [
             "f5<f6<[frames left out]<f7 1  1",
-            "f5<[function could not be read]<[incomplete: a frame was not in memory] 2  2",
+            "f5<[unknown code object]<[incomplete: a frame was not in memory] 2  2",
             "[stack lost] 3  1",
             "[no Python] 4  1",
         ]
@@ -186,7 +185,7 @@ fn what_is_missing_is_marked_and_counted() {
 }
 
 #[test]
-fn a_thread_is_one_of_its_process() {
+fn a_thread_is_identified_with_its_process() {
     let mut aggregator = sampled(&[(2, 7, false, 1), (1, 7, false, 2), (2, 7, true, 4)]);
     aggregator.add_process(process(2, "second"));
     aggregator.add_process(process(1, "first"));
@@ -198,7 +197,7 @@ fn a_thread_is_one_of_its_process() {
 }
 
 #[test]
-fn a_process_is_what_was_told_last() {
+fn the_last_process_with_an_id_holds() {
     let mut aggregator = sampled(&[(5, 5, false, 1), (3, 3, false, 1), (1, 1, false, 1)]);
     aggregator.add_process(process(5, "sh"));
     aggregator.add_process(process(4, "idle"));
@@ -219,7 +218,7 @@ fn a_process_is_what_was_told_last() {
 }
 
 #[test]
-fn without_samples_there_is_the_first_process() {
+fn without_samples_the_first_process_is_listed() {
     let mut aggregator = Aggregator::default();
     assert!(profile(&aggregator).processes.is_empty());
     aggregator.add_process(process(9, "first"));
@@ -243,7 +242,7 @@ fn equal_stacks_of_processes_are_one() {
 }
 
 #[test]
-fn a_filter_takes_threads_that_held_the_gil() {
+fn a_filter_includes_threads_that_held_the_gil() {
     let mut aggregator = sampled(&[(1, 7, false, 1), (1, 7, true, 2), (1, 8, false, 4)]);
     aggregator.add_stack(stack(1, &[5], Some(0)));
     aggregator.add_sample(&sample(1, 8, 8, WalkEnd::FRAME_FAULT));
@@ -258,7 +257,7 @@ fn a_filter_takes_threads_that_held_the_gil() {
         without_gil: 13,
     };
     assert_eq!(profile.filtered_out, filtered_out);
-    // What was left out lost nothing.
+    // Samples that were filtered out are not counted as losses.
     let losses = Losses {
         not_python: 2,
         ..Losses::default()
@@ -271,7 +270,7 @@ fn a_filter_takes_threads_that_held_the_gil() {
 }
 
 #[test]
-fn a_filter_takes_threads_by_id_or_last_name() {
+fn a_filter_matches_threads_by_id_or_last_name() {
     let mut aggregator = sampled(&[(1, 7, true, 1), (2, 7, false, 2), (2, 8, true, 4)]);
     aggregator.add_thread(1, 7, "worker".to_owned());
     aggregator.add_thread(2, 8, "worker".to_owned());
@@ -308,7 +307,7 @@ fn a_filter_takes_threads_by_id_or_last_name() {
 }
 
 #[test]
-fn a_filter_that_takes_no_thread_lists_those_there_are() {
+fn a_filter_that_matches_no_thread_lists_the_sampled_ones() {
     let check = |aggregator: &Aggregator, thread: &str| {
         aggregator.check_filter(&Filter {
             gil_only: true,

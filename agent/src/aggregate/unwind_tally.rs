@@ -1,4 +1,4 @@
-//! How far native walks came, by process.
+//! Counts the last frames of native stacks, by process.
 
 use std::{
     cmp::Reverse,
@@ -7,11 +7,11 @@ use std::{
 
 use crate::profile::{LastFrame, ProcessIndex, UnwindStats};
 
-/// How far native walks came so far.
+/// Statistics of native unwinding so far.
 #[derive(Debug, Default)]
 pub(super) struct UnwindTally(BTreeMap<ProcessIndex, ProcessTally>);
 
-/// How far the native walks of one process came.
+/// Statistics of one process.
 #[derive(Debug, Default)]
 struct ProcessTally {
     complete: u64,
@@ -19,12 +19,12 @@ struct ProcessTally {
 }
 
 impl UnwindTally {
-    /// Counts `count` walks that last_frame the entry.
+    /// Adds `count` samples whose native stack is complete.
     pub(super) fn add_complete(&mut self, process: ProcessIndex, count: u64) {
         self.0.entry(process).or_default().complete += count;
     }
 
-    /// Counts `count` walks that did not.
+    /// Adds `count` samples whose native stack ends at `last_frame`.
     pub(super) fn add_incomplete(
         &mut self,
         process: ProcessIndex,
@@ -35,7 +35,7 @@ impl UnwindTally {
         *tally.incomplete.entry(last_frame).or_default() += count;
     }
 
-    /// As a profile has it.
+    /// The statistics as a profile has them.
     pub(super) fn finish(self) -> Vec<UnwindStats> {
         let processes = self.0.into_iter();
         processes
@@ -70,7 +70,7 @@ mod tests {
     use crate::profile::ExecutableId;
 
     #[test]
-    fn the_most_frequent_ends_are_kept() {
+    fn the_most_frequent_last_frames_are_kept() {
         let mut walks = UnwindTally::default();
         let process = ProcessIndex(1);
         walks.add_complete(process, 100);

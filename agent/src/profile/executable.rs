@@ -1,18 +1,18 @@
-//! CodeAddress that the processor runs itself: what it lies in, and frames in it in words.
+//! Executables that contain native and kernel code: files, the vDSO, the kernel, its modules, JIT code.
 
 use std::{borrow::Cow, path::PathBuf};
 
-/// What code lies in.
+/// A file, the vDSO, the kernel, a kernel module or anonymous memory with code in it.
 ///
-/// It is the same for all processes that run it: addresses in a file are those that the file
-/// itself gives, before any load bias.
+/// It is shared by all processes that run it: addresses are those in the file's own address space,
+/// before the load bias is added.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Executable {
-    /// Path as the process sees it; of a module of the kernel its name; else empty.
+    /// Path in the process's mount namespace; for a kernel module its name; else empty.
     pub path: PathBuf,
     /// GNU build ID in lower-case hexadecimal, where it has one.
     pub build_id: Option<String>,
-    /// What it is.
+    /// Its kind.
     pub kind: ExecutableKind,
     /// First address of its executable segment.
     pub start: u64,
@@ -22,7 +22,7 @@ pub struct Executable {
     pub file_offset: u64,
 }
 
-/// What an [`Executable`] is.
+/// Kind of an [`Executable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExecutableKind {
     /// A file: a program or a shared library.
@@ -31,15 +31,14 @@ pub enum ExecutableKind {
     Vdso,
     /// The kernel.
     Kernel,
-    /// A module of the kernel.
+    /// A kernel module, or a BPF program.
     KernelModule,
-    /// Memory that no file backs, such as a compiler at run time fills; addresses are those in the
-    /// process.
+    /// Memory without a file behind it, such as JIT code; addresses are those in the process.
     Anonymous,
 }
 
 impl Executable {
-    /// What people call it: the file's name without folders, or what it is in brackets.
+    /// Short name: the file's name without its directory, or the kind in brackets.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         let name = || match self.path.file_name() {
@@ -55,7 +54,7 @@ impl Executable {
         }
     }
 
-    /// Whether it is the interpreter of Python itself, as far as its name tells.
+    /// Whether its name is that of a Python interpreter (`python3.12`, `libpython3.12.so.1.0`).
     #[must_use]
     pub fn is_interpreter(&self) -> bool {
         if self.kind != ExecutableKind::File {
@@ -68,7 +67,7 @@ impl Executable {
         after.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// Whether it is of the kernel.
+    /// Whether it is the kernel or a kernel module.
     #[must_use]
     pub fn is_kernel(&self) -> bool {
         matches!(
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_is_known_by_its_name() {
+    fn interpreters_are_recognized_by_name() {
         let is_interpreter = |path| executable(ExecutableKind::File, path).is_interpreter();
         for path in [
             "/usr/bin/python3.12",

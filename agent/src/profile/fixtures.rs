@@ -13,10 +13,10 @@ use super::{
     StackId, Thread, ThreadIndex, UnsymbolizedLosses,
 };
 
-/// A profile with what is hard to get right: equal names in threads, recursion, markers, names
-/// that look like C++, names that are not ASCII or contain what a format is made of, and places
-/// without a line; native and kernel frames between Python ones, inlined functions, code without a
-/// name, and the same line at two addresses. `source` is the file of the program.
+/// A profile with the hard cases: threads with equal names, recursion, markers, names that look like
+/// C++, names that are not ASCII or contain the separators of a format, locations without a line;
+/// native and kernel frames between Python frames, inlined functions, unsymbolized frames, and the
+/// same line at two addresses. `source` is the file of the program.
 pub fn example_profile(source: &str) -> Profile {
     let mut made = Tables::default();
     let module = made.function("<module>", source, 1);
@@ -122,7 +122,7 @@ pub fn example_profile(source: &str) -> Profile {
     profile
 }
 
-/// Adds stacks with native and kernel frames to those of Python frames alone.
+/// Adds stacks with native and kernel frames.
 fn add_native_frames(profile: &mut Profile) {
     let mut made = Tables {
         executables: Vec::new(),
@@ -211,9 +211,9 @@ fn add_native_frames(profile: &mut Profile) {
     };
 }
 
-/// The same profile with two further processes: an older Python whose program has places in common
-/// with the first one's and whose thread has the id of one of the first one's, and a process
-/// without Python of a name that is made of what a format is made of.
+/// [`example_profile`] with two more processes: an older Python that shares locations with the first
+/// one and has a thread with the same id, and a process without Python whose name consists of the
+/// separators of a format.
 pub fn example_processes(source: &str) -> Profile {
     let mut profile = example_profile(source);
     profile.processes.push(Process {
@@ -226,7 +226,7 @@ pub fn example_processes(source: &str) -> Profile {
         images: vec![Image {
             path: "/usr/bin/python2.7".into(),
             build_id: None,
-            // Where the first process has another file.
+            // The first process has another file there.
             ..images().remove(0)
         }]
         .into(),
@@ -305,7 +305,7 @@ impl Tables {
         id
     }
 
-    /// Images of the first process, and what is not a file.
+    /// The images of the first process, and executables that are not files.
     fn executables(&mut self) -> [ExecutableId; 7] {
         let images = images();
         let executable = |kind, path: &str, start, file_offset| {
@@ -337,8 +337,8 @@ impl Tables {
         [0, 1, 2, 3, 4, 5, 6].map(ExecutableId)
     }
 
-    /// What native or kernel frames stand at: the names, files and lines of functions, the
-    /// innermost first.
+    /// Adds the location of a native or kernel frame; `lines` are names, files and lines of functions,
+    /// the innermost first.
     fn code(
         &mut self,
         executable: ExecutableId,
@@ -389,7 +389,7 @@ impl Tables {
     }
 }
 
-/// Index of the last one.
+/// Index of the last item.
 fn last<T>(items: &[T]) -> u32 {
     u32::try_from(items.len()).map_or(u32::MAX, |length| length - 1)
 }

@@ -1,63 +1,63 @@
-//! Where frames are: functions, lines, addresses in executables.
+//! Locations of frames: functions, lines, and addresses in executables.
 
 use std::num::NonZeroU32;
 
 use super::indices::{ExecutableId, FunctionId};
 
-/// What kind of frame a function's frames are.
+/// Kind of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
-    /// A Python function, a module's or a class's body, a lambda, a comprehension.
+    /// A Python function, the body of a module or a class, a lambda, a comprehension.
     Python,
-    /// A function of a process that the processor runs itself, compiled before or at run time.
+    /// Machine code of a process, compiled ahead of time or by a JIT compiler.
     Native,
     /// A function of the kernel.
     Kernel,
-    /// Not a function: says why something is not there, for example `[frames left out]`.
+    /// Not a function: stands for frames that are missing, for example `[frames left out]`.
     Marker,
 }
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Name as people know it: qualified where the version of Python has that, demangled.
+    /// Name: demangled; for Python the qualified name, where that version of CPython has one.
     pub name: String,
-    /// File as the interpreter or the compiler names it; empty where none is known, and for a
-    /// marker.
+    /// Source file as the interpreter or the compiler recorded it; empty where none is known, and
+    /// for a marker.
     pub file: String,
     /// First line of its source.
     pub first_line: Option<NonZeroU32>,
-    /// What it is.
+    /// Its kind.
     pub kind: FrameKind,
 }
 
-/// What a frame stands at.
+/// Location of a frame.
 ///
-/// Native and kernel frames with different addresses stand at different locations, even if their
-/// lines are equal; whoever shows only lines takes those for one.
+/// Native and kernel frames with different addresses have different locations, even if their lines
+/// are equal; an encoder that shows only lines merges them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The function and those that the compiler had put into it there, the innermost first; none
-    /// when the function could not be told.
+    /// The functions, inlined ones first and the innermost of them at the start; empty when the frame
+    /// could not be symbolized.
     pub lines: Box<[Line]>,
-    /// The code, of a native or a kernel frame.
+    /// Address of the instruction; only native and kernel frames have one.
     pub code: Option<CodeAddress>,
 }
 
-/// A place in a function.
+/// A line of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     /// The function.
     pub function: FunctionId,
-    /// The line; [`None`] where the interpreter or the compiler has none either.
+    /// Line number; [`None`] where neither interpreter nor compiler recorded one.
     pub line: Option<NonZeroU32>,
 }
 
-/// An instruction.
+/// Address of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeAddress {
-    /// What it lies in.
+    /// The executable that contains it.
     pub executable: ExecutableId,
-    /// Where, in the executable's own addresses.
+    /// Address in the executable's own address space.
     pub address: u64,
 }

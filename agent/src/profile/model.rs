@@ -14,39 +14,39 @@ use super::{
     unwind_stats::UnwindStats,
 };
 
-/// Samples of some processes over some time.
+/// Samples of one or more processes over a period of time.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// When sampling began.
     pub start: SystemTime,
     /// For how long samples were taken.
     pub duration: Duration,
-    /// CPU time that one sample stands for.
+    /// CPU time that one sample represents.
     pub period: Duration,
-    /// What the series is called that the profile is of, as [`labels`](crate::targets::labels) has it; empty
-    /// for a capture.
+    /// Labels of the series that the profile belongs to, see [`labels`](crate::targets::labels);
+    /// empty for a capture.
     pub labels: BTreeMap<String, String>,
-    /// The processes that samples are of; [`ProcessIndex`] is an index. When there are no samples,
-    /// the process whose samples were waited for, if it is known.
+    /// Processes that were sampled; [`ProcessIndex`] is an index. Without samples, the first
+    /// profiled process, if it is known.
     pub processes: Vec<Process>,
-    /// What native and kernel frames lie in; [`ExecutableId`] is an index.
+    /// Executables of native and kernel frames; [`ExecutableId`] is an index.
     pub executables: Vec<Executable>,
-    /// The functions; [`FunctionId`] is an index.
+    /// Functions; [`FunctionId`] is an index.
     pub functions: Vec<Function>,
-    /// What frames stand at; [`LocationId`] is an index.
+    /// Locations of frames; [`LocationId`] is an index.
     pub locations: Vec<Location>,
     /// Distinct stacks; [`StackId`] is an index.
     pub stacks: Vec<Stack>,
     /// Threads; [`ThreadIndex`] is an index.
     pub threads: Vec<Thread>,
-    /// How often each stack was seen in each thread; at most one entry for a pair.
+    /// Samples per stack and thread; at most one entry for a pair.
     pub samples: Vec<Sample>,
-    /// How far native walks came; at most one entry for a process, none for one of which no sample
-    /// was walked.
+    /// Statistics of native unwinding; at most one entry for a process, none for a process of which
+    /// no native stack was unwound.
     pub unwind_stats: Vec<UnwindStats>,
-    /// What was lost or could not be told.
+    /// What was lost, truncated or not symbolized.
     pub losses: Losses,
-    /// What is not there because nobody wanted it.
+    /// Samples excluded by a filter.
     pub filtered_out: FilteredOut,
 }
 
@@ -56,37 +56,37 @@ pub type Stack = Box<[LocationId]>;
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Thread {
-    /// The process that it is of.
+    /// Its process.
     pub process: ProcessIndex,
-    /// Its id, as the agent sees it; 0 stands for all threads of its process together.
+    /// Its id in the agent's PID namespace; 0 stands for all threads of its process together.
     pub tid: u32,
-    /// `threading.Thread.name` where it is known, else the kernel's name of the thread.
+    /// `threading.Thread.name` where it is known, else the kernel's name of the thread (`comm`).
     pub name: String,
 }
 
-/// How often a stack was seen in a thread.
+/// Samples of a stack in a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The stack.
+    /// The stack that was sampled.
     pub stack: StackId,
-    /// The thread.
+    /// The thread that was sampled.
     pub thread: ThreadIndex,
-    /// How many sampling periods.
+    /// Sampling periods.
     pub count: u64,
 }
 
 impl Profile {
-    /// The process that a sample is of.
+    /// The process of a sample.
     ///
     /// # Panics
     ///
-    /// When `sample` is not of this profile.
+    /// When `sample` does not belong to this profile.
     #[must_use]
     pub fn process_of(&self, sample: &Sample) -> ProcessIndex {
         self.threads[sample.thread.0 as usize].process
     }
 
-    /// What a frame stands at.
+    /// The location with an index.
     ///
     /// # Panics
     ///
@@ -96,7 +96,7 @@ impl Profile {
         &self.locations[id.0 as usize]
     }
 
-    /// A function.
+    /// The function with an index.
     ///
     /// # Panics
     ///
@@ -106,7 +106,7 @@ impl Profile {
         &self.functions[id.0 as usize]
     }
 
-    /// What some code lies in.
+    /// The executable with an index.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Profile {
         &self.executables[id.0 as usize]
     }
 
-    /// Sampling periods in all samples.
+    /// Sum of the sampling periods of all samples.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.samples.iter().map(|sample| sample.count).sum()

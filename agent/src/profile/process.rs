@@ -5,17 +5,17 @@ use std::{path::PathBuf, sync::Arc};
 /// A profiled process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Its id, as the agent sees it; 0 stands for all processes of a service together.
+    /// Its id in the agent's PID namespace; 0 stands for all processes of a service together.
     pub pid: u32,
     /// The id of its parent, where it is known.
     pub parent: Option<u32>,
-    /// The kernel's name of it (`comm`), or what stands for it.
+    /// The kernel's name of it (`comm`), or a substitute such as a service's name.
     pub name: String,
-    /// Path of its executable as it sees it, where it is known.
+    /// Path of its executable in its mount namespace; empty where it is not known.
     pub executable: PathBuf,
     /// Whether it runs Python.
     pub is_python: bool,
-    /// What the interpreter is, for example `CPython 3.12.1`; empty without one.
+    /// Implementation and version of the interpreter, for example `CPython 3.12.1`; empty without one.
     pub runtime: String,
     /// Files that are mapped executable, the executable first.
     pub images: Arc<[Image]>,
@@ -30,7 +30,7 @@ pub struct Image {
     pub end: u64,
     /// Offset of `start` in the file, in bytes.
     pub file_offset: u64,
-    /// Path as the process sees it.
+    /// Path in the process's mount namespace.
     pub path: PathBuf,
     /// GNU build ID in lower-case hexadecimal, where the file has one.
     pub build_id: Option<String>,

@@ -1,33 +1,34 @@
-//! How far native walks came.
+//! Statistics of native unwinding.
 
 use super::indices::{ExecutableId, ProcessIndex};
 
-/// How far the native walks of a process's samples came. Samples that were not walked, as those of
-/// the kernel's own threads, are not counted.
+/// Statistics of native unwinding of a process. Samples without user-space frames, such as those of
+/// kernel threads, are not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwindStats {
     /// The process.
     pub process: ProcessIndex,
-    /// Samples whose native frames were looked for.
+    /// Samples whose native stack was unwound.
     pub walked: u64,
-    /// Those of them whose frames lead to the process's entry or the thread's start.
+    /// Samples whose native stack reaches the entry point of the process or the thread.
     pub complete: u64,
-    /// How far the others came, in samples: the most frequent first, at most [`Self::MAX_LAST_FRAMES`].
+    /// Samples of incomplete native stacks by their last frame: the most frequent first, at most
+    /// [`Self::MAX_LAST_FRAMES`].
     pub incomplete: Vec<(LastFrame, u64)>,
 }
 
 impl UnwindStats {
-    /// Most different ends of walks that are kept.
+    /// Most entries of [`Self::incomplete`].
     pub const MAX_LAST_FRAMES: usize = 10;
 }
 
-/// How far a walk came that did not reach the entry.
+/// Last frame of an incomplete native stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LastFrame {
-    /// No native frame is known.
+    /// There is no native frame.
     NoFrame,
-    /// The last frame is an evaluation loop of Python.
+    /// An evaluation loop of CPython.
     EvaluationLoop,
-    /// The last frame lies in this.
+    /// A frame in this executable.
     Executable(ExecutableId),
 }

@@ -18,16 +18,17 @@ use crate::{
     },
 };
 
-/// Names of Python frames are `f` and their symbol, those of native ones `n` and their address,
-/// those of kernel ones `k` and theirs; 0 has no name.
+/// Names Python frames `f` and their symbol, native frames `n` and their address, kernel frames `k`
+/// and their address; 0 is not symbolized.
 #[derive(Default)]
-struct Names {
-    asked: Vec<u64>,
+struct FakeSymbolizer {
+    /// Symbols and addresses in the order of the calls.
+    calls: Vec<u64>,
 }
 
-impl SymbolizeFrames for Names {
+impl SymbolizeFrames for FakeSymbolizer {
     fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
-        self.asked.push(frame.symbol);
+        self.calls.push(frame.symbol);
         (frame.symbol != 0).then(|| SymbolizedPythonFrame {
             function: Function {
                 name: format!("f{}", frame.symbol),
@@ -39,9 +40,9 @@ impl SymbolizeFrames for Names {
         })
     }
 
-    /// 21 is inlined into 20, those from 30 on are pieces of an evaluation loop.
+    /// 21 is inlined into 20; 30 to 39 are parts of an evaluation loop.
     fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
-        self.asked.push(frame.address);
+        self.calls.push(frame.address);
         let name = |address| match (frame.kind, address) {
             (NativeKind::KERNEL, _) => format!("k{address}"),
             (_, 30..40) => format!("_TAIL_CALL_{address}"),
@@ -73,7 +74,7 @@ fn unnamed(frame: &NativeFrame) -> UnsymbolizedReason {
     }
 }
 
-/// Python frames by their symbols, leaf first; `h` in front hides one.
+/// Python frames by their symbols, leaf first; the prefix `h` marks a hidden frame.
 fn python(frames: &str) -> Stack {
     let frame = |text: &str| {
         let symbol = text.trim_start_matches('h');
@@ -94,8 +95,8 @@ fn python(frames: &str) -> Stack {
     }
 }
 
-/// Frames of the kernel (`k`), of a file (`n`), of memory (`j`) by their addresses, and runs of
-/// Python frames (`P`) by their numbers, leaf first.
+/// Frames of the kernel (`k`), of a file (`n`), of JIT code (`j`) by address, and evaluation loops
+/// (`P`) by their number of Python frames, leaf first.
 fn native(frames: &str) -> NativeStack {
     let frame = |text: &str| {
         let (kind, number) = text.split_at(1);
@@ -123,7 +124,7 @@ fn profile(
     native: Option<NativeStack>,
     end: WalkEnd,
     native_end: NativeEnd,
-) -> (Profile, Names) {
+) -> (Profile, FakeSymbolizer) {
     let mut aggregator = Aggregator::default();
     aggregator.add_process(Process {
         pid: 1,
@@ -148,7 +149,7 @@ fn profile(
         native_end,
         reserved: 0,
     });
-    // Hashes that stand for stacks that are lost.
+    // Any other hash stands for a stack that is lost.
     if let Some(stack) = python.filter(|stack| stack.hash == 1) {
         aggregator.add_stack(stack);
     }
@@ -160,12 +161,12 @@ fn profile(
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
     };
-    let mut names = Names::default();
-    let profile = aggregator.profile(&about, &Filter::default(), &mut names);
-    (profile, names)
+    let mut symbolizer = FakeSymbolizer::default();
+    let profile = aggregator.profile(&about, &Filter::default(), &mut symbolizer);
+    (profile, symbolizer)
 }
 
-/// The only stack as text, leaf first: `+` joins a function to that which it is inlined into.
+/// The only stack as text, leaf first: `+` joins a function to the one that it is inlined into.
 fn text(profile: &Profile) -> String {
     let name = |id: &LocationId| {
         let location = profile.location(*id);
@@ -186,7 +187,7 @@ fn text(profile: &Profile) -> String {
     names.join(" ")
 }
 
-/// The whole stack of two walks that reached their ends.
+/// The interleaved stack of two complete walks.
 fn joined(python_frames: &str, native_frames: &str) -> String {
     let (profile, _) = profile(
         Some(python(python_frames)),
@@ -198,7 +199,7 @@ fn joined(python_frames: &str, native_frames: &str) -> String {
     text(&profile)
 }
 
-/// The whole stack and the losses of walks one of which failed.
+/// The interleaved stack and the losses of walks of which one failed.
 fn failed(
     python_frames: Option<Stack>,
     native_frames: Option<NativeStack>,
@@ -210,14 +211,14 @@ fn failed(
 }
 
 #[test]
-fn python_frames_stand_where_they_ran() {
+fn python_frames_replace_their_evaluation_loops() {
     assert_eq!(joined("1 2", "n5 P2 n6"), "n5 f1 f2 n6");
     assert_eq!(joined("1 2", "P2 n6"), "f1 f2 n6");
     assert_eq!(joined("1", "k7 k8 n5 P1 n6"), "k7 k8 n5 f1 n6");
 }
 
 #[test]
-fn a_callback_stands_on_what_called_it() {
+fn a_callback_is_above_its_native_caller() {
     // main → list.sort → f
     assert_eq!(joined("1 9", "P1 n5 n6 P1 n7"), "f1 n5 n6 f9 n7");
     // The shim that CPython puts under each loop is hidden.
@@ -226,8 +227,8 @@ fn a_callback_stands_on_what_called_it() {
 }
 
 #[test]
-fn frames_that_were_left_out_stand_in_their_run() {
-    let whole = |after, frames, native_frames: &str| {
+fn the_gap_of_a_truncated_stack_is_in_its_run() {
+    let interleaved = |after, frames, native_frames: &str| {
         let mut stack = python("1 2 3 4");
         stack.gap = Some(Gap { after, frames });
         let (profile, _) = profile(
@@ -243,14 +244,20 @@ fn frames_that_were_left_out_stand_in_their_run() {
         assert_eq!(profile.losses, losses);
         text(&profile).replace("[frames left out]", "..")
     };
-    assert_eq!(whole(2, 5, "P9 n6"), "f1 f2 .. f3 f4 n6");
-    assert_eq!(whole(2, 5, "P3 n5 P6 n6"), "f1 f2 .. n5 .. f3 f4 n6");
-    assert_eq!(whole(2, 5, "P1 n4 P7 n5 P1 n6"), "f1 n4 f2 .. f3 n5 f4 n6");
-    assert_eq!(whole(2, 5, "P2 n4 P5 n5 P2 n6"), "f1 f2 n4 .. n5 f3 f4 n6");
+    assert_eq!(interleaved(2, 5, "P9 n6"), "f1 f2 .. f3 f4 n6");
+    assert_eq!(interleaved(2, 5, "P3 n5 P6 n6"), "f1 f2 .. n5 .. f3 f4 n6");
+    assert_eq!(
+        interleaved(2, 5, "P1 n4 P7 n5 P1 n6"),
+        "f1 n4 f2 .. f3 n5 f4 n6"
+    );
+    assert_eq!(
+        interleaved(2, 5, "P2 n4 P5 n5 P2 n6"),
+        "f1 f2 n4 .. n5 f3 f4 n6"
+    );
 }
 
 #[test]
-fn a_failed_native_walk_loses_no_python_frame() {
+fn a_failed_native_walk_keeps_all_python_frames() {
     let (whole, losses) = failed(
         Some(python("1 2 3")),
         Some(native("n5 P1 n6")),
@@ -277,10 +284,7 @@ fn a_failed_native_walk_loses_no_python_frame() {
         WalkEnd::ROOT,
         NativeEnd::NO_REGISTERS,
     );
-    assert_eq!(
-        whole,
-        "[native frames unknown: no registers to start from] f1"
-    );
+    assert_eq!(whole, "[native frames unknown: no registers] f1");
     assert_eq!(losses.unwind.no_registers, 2);
     let (whole, losses) = failed(None, Some(native("n5")), WalkEnd::NO_PYTHON, NativeEnd(99));
     assert_eq!(whole, "n5 [native frames unknown]");
@@ -291,7 +295,7 @@ fn a_failed_native_walk_loses_no_python_frame() {
 fn a_failed_python_walk_is_marked_where_its_frames_end() {
     let fault = WalkEnd::FRAME_FAULT;
     let marker = "[incomplete: a frame was not in memory]";
-    let whole = |frames: Option<&str>, native_frames| {
+    let interleaved = |frames: Option<&str>, native_frames| {
         let (whole, losses) = failed(
             frames.map(python),
             Some(native(native_frames)),
@@ -305,9 +309,12 @@ fn a_failed_python_walk_is_marked_where_its_frames_end() {
         assert_eq!(losses, only_incomplete);
         whole.replace(marker, "!")
     };
-    assert_eq!(whole(Some("1 2"), "P1 n5 P9 n6 P1 n7"), "f1 n5 f2 ! n6 n7");
-    assert_eq!(whole(None, "n5 P0 n6 P3"), "n5 ! n6");
-    assert_eq!(whole(None, "n5 n6"), "n5 n6 !");
+    assert_eq!(
+        interleaved(Some("1 2"), "P1 n5 P9 n6 P1 n7"),
+        "f1 n5 f2 ! n6 n7"
+    );
+    assert_eq!(interleaved(None, "n5 P0 n6 P3"), "n5 ! n6");
+    assert_eq!(interleaved(None, "n5 n6"), "n5 n6 !");
 
     // Both failed.
     let (whole, _) = failed(
@@ -353,7 +360,7 @@ fn lost_stacks_are_marked() {
 }
 
 #[test]
-fn python_frames_that_no_run_claims_stand_at_the_root() {
+fn python_frames_without_an_evaluation_loop_are_at_the_root() {
     let (whole, losses) = failed(
         Some(python("1 2 3")),
         Some(native("n5 P1 n6")),
@@ -362,12 +369,12 @@ fn python_frames_that_no_run_claims_stand_at_the_root() {
     );
     assert_eq!(whole, "n5 f1 n6 f2 f3");
     assert_eq!(losses.unmatched, 2);
-    // Hidden ones miss no place.
+    // Hidden frames need no evaluation loop.
     assert_eq!(joined("1 h2", "n5 P1 n6"), "n5 f1 n6");
 }
 
 #[test]
-fn threads_without_python_have_their_own_frames() {
+fn threads_without_python_have_native_frames_only() {
     let alone = |native_frames, end, native_end| {
         let (whole, losses) = failed(None, native_frames, end, native_end);
         (whole, losses.not_python)
@@ -395,17 +402,17 @@ fn threads_without_python_have_their_own_frames() {
     assert_eq!(
         alone(None, WalkEnd::NO_PYTHON, NativeEnd::NO_REGISTERS),
         (
-            "[native frames unknown: no registers to start from] [no Python]".to_owned(),
+            "[native frames unknown: no registers] [no Python]".to_owned(),
             2
         )
     );
 }
 
 #[test]
-fn pieces_of_an_evaluation_loop_are_not_shown() {
+fn parts_of_an_evaluation_loop_are_hidden() {
     assert_eq!(joined("1 2", "n5 n30 P1 n6 n31 P1 n7"), "n5 f1 n6 f2 n7");
     assert_eq!(joined("1 2", "n5 j9 n30 P2 n7"), "n5 f1 f2 n7");
-    // The same names where no loop follows are those of something else.
+    // Where no evaluation loop follows they are frames of their own.
     assert_eq!(
         joined("1", "n30 n5 j9 n6 P1 j9 n7"),
         "_TAIL_CALL_30 n5 n9 n6 f1 n9 n7"
@@ -438,20 +445,20 @@ fn inlined_functions_share_a_location() {
 }
 
 #[test]
-fn functions_that_could_not_be_read_are_counted() {
+fn unknown_code_objects_are_counted() {
     let (whole, losses) = failed(
         Some(python("0 1 0")),
         Some(native("P2 n5 P1")),
         WalkEnd::ROOT,
         NativeEnd::ENTRY,
     );
-    let marker = "[function could not be read]";
+    let marker = "[unknown code object]";
     assert_eq!(whole, format!("{marker} f1 n5 {marker}"));
     assert_eq!(losses.unsymbolized_python_frames, 4);
 }
 
 #[test]
-fn a_frame_without_a_name_has_its_address() {
+fn an_unsymbolized_frame_has_its_address() {
     let (profile, _) = profile(
         None,
         Some(native("k0 n5 n0 j0 n0")),
@@ -475,7 +482,7 @@ fn a_frame_without_a_name_has_its_address() {
 }
 
 #[test]
-fn how_far_native_walks_came_is_counted() {
+fn last_frames_of_native_stacks_are_counted() {
     let unwinding = |native_frames: Option<&str>, native_end| {
         let native = native_frames.map(native);
         let (profile, _) = profile(Some(python("1")), native, WalkEnd::ROOT, native_end);
@@ -505,7 +512,7 @@ fn how_far_native_walks_came_is_counted() {
         unwinding(Some("n5 P1 n6"), NativeEnd::ENTRY),
         [(2, 2, vec![])]
     );
-    // Even if nothing is left of it, the walk was whole.
+    // The walk was complete, even if its stack is lost.
     assert_eq!(unwinding(None, NativeEnd::ENTRY), [(2, 2, vec![])]);
     assert_eq!(
         unwinding(Some("k1 n5 P1 n6"), NativeEnd::NO_RULE),
@@ -523,19 +530,19 @@ fn how_far_native_walks_came_is_counted() {
 }
 
 #[test]
-fn equal_frames_are_put_into_words_once() {
-    let (_, names) = profile(
+fn equal_frames_are_symbolized_once() {
+    let (_, symbolizer) = profile(
         Some(python("1 0 1 0")),
         Some(native("k5 n5 n30 n5 n30 P4 k5 n6")),
         WalkEnd::ROOT,
         NativeEnd::ENTRY,
     );
-    assert_eq!(names.asked, [5, 5, 30, 1, 0, 6]);
+    assert_eq!(symbolizer.calls, [5, 5, 30, 1, 0, 6]);
 }
 
 proptest! {
-    /// Whatever the kernel half claims: each Python frame is there once and in order, and so is
-    /// each native one.
+    /// Whatever the BPF programs send: each Python frame and each native frame is in the stack once,
+    /// in order.
     #[test]
     fn no_frame_is_lost(
         hidden in prop::collection::vec(any::<bool>(), 0..12),
@@ -564,7 +571,7 @@ proptest! {
         let frames = (1..).zip(frames).map(|(address, (kind, of))| NativeFrame {
             address: address + 100,
             of,
-            // Without anonymous ones, which may be pieces of loops.
+            // Without anonymous ones, which may be parts of loops.
             kind: NativeKind(if kind == 3 { 2 } else { kind }),
         });
         let native = NativeStack { hash: 2, frames: frames.collect() };
