@@ -1,17 +1,16 @@
-//! The name of a function as its reader knows it, from the name of its symbol.
+//! Demangles symbols: the name of a function as its source has it.
 //!
-//! Names of C++ and Rust are put back into the language's words, without the types of parameters
-//! and results, which would make most of a flame graph's text, and without Rust's hashes.
+//! Names of C++ and Rust are demangled, without parameter and return types, which would be most of the
+//! text of a flame graph, and without Rust's hashes.
 //!
-//! A compiler makes several pieces of one function and marks them: `f.cold` is what of `f` rarely
-//! runs, `f.part.0` what was not inlined with the rest of it, `f.isra.0` and `f.constprop.0` have
-//! other parameters, `f.lto_priv.0` and `f.llvm.123` were renamed. To the reader all of them are
-//! `f`, and so they are shown. What is another function for the reader too keeps its mark, such
-//! as the body of a loop that runs in parallel (`f._omp_fn.0`) or a variant for some processors
-//! (`f.avx2`).
+//! A compiler may split or clone a function and mark the parts with suffixes: `f.cold` is the rarely
+//! executed part of `f`, `f.part.0` the part that was not inlined, `f.isra.0` and `f.constprop.0` have
+//! other parameters, `f.lto_priv.0` and `f.llvm.123` were renamed. All of these are shown as `f`.
+//! Suffixes of functions that differ for the reader as well are kept, such as the body of a parallel
+//! loop (`f._omp_fn.0`) or a variant for some CPUs (`f.avx2`).
 //!
-//! Invariants: no name makes this panic, recurse without a bound or give more than
-//! [`MAX_BYTES`] bytes; what it gives has no control characters.
+//! Invariants: no symbol causes a panic, unbounded recursion or a name longer than
+//! [`MAX_BYTES`](super::shorten::MAX_BYTES); names have no control characters.
 
 use std::{
     borrow::Cow,
@@ -20,13 +19,11 @@ use std::{
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
+use super::shorten::{boundary, shorten};
 use crate::python::text;
 
-/// Most bytes of a name that is shown.
-const MAX_BYTES: usize = 1024;
-
-/// What compilers append to the name of a piece of a function, as a rule with a number behind it.
-const PIECES: [&str; 10] = [
+/// Suffixes of the parts of a function, usually followed by a number.
+const PART_SUFFIXES: [&str; 10] = [
     "cold",
     "part",
     "constprop",
@@ -39,21 +36,21 @@ const PIECES: [&str; 10] = [
     "__uniq",
 ];
 
-/// Most bytes of a name before it is shortened.
-const MOST_BYTES: usize = 64 << 10;
+/// Most bytes of a demangled name before it is shortened.
+const MAX_DEMANGLED_BYTES: usize = 64 << 10;
 
-/// What stands for `std::string` in the libraries of GCC, in its older ABI, and of Clang.
+/// `std::string` in libstdc++, in its older ABI, and in libc++.
 const STRINGS: [&str; 3] = [
     "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >",
     "std::basic_string<char, std::char_traits<char>, std::allocator<char> >",
     "std::__1::basic_string<char, std::__1::char_traits<char>, std::__1::allocator<char> >",
 ];
 
-/// What a reader calls the function of Go with this name: nothing marks its pieces, and what a
-/// mark would be is part of a name, as in `runtime.clone`.
+/// The name of a Go function: Go has no suffixes of parts, and what looks like one belongs to the name,
+/// as in `runtime.clone`.
 pub(super) fn go_name(name: &[u8]) -> String {
     let name = decoded(name);
-    shorten(name[..boundary(&name, MOST_BYTES)].to_owned())
+    shorten(name[..boundary(&name, MAX_DEMANGLED_BYTES)].to_owned())
 }
 
 /// A name without control characters.
@@ -63,13 +60,13 @@ fn decoded(name: &[u8]) -> Cow<'_, str> {
     plain.map_or_else(|| text::decode_bytes(name).into(), Cow::Borrowed)
 }
 
-/// What a reader calls the function with this symbol.
+/// The demangled name of a symbol; the symbol itself if it is not mangled.
 pub(super) fn demangle(symbol: &[u8]) -> String {
     let name = decoded(symbol);
-    let name = without_marks(without_version(&name));
+    let name = without_suffixes(without_version(&name));
     let mut shown = Limited::default();
     let is_demangled = if let Ok(rust) = rust(name) {
-        // It does not stop at an error, but has a bound of its own.
+        // The demangler continues after an error of the writer, but has a limit of its own.
         let _ = write!(shown, "{rust:#}");
         true
     } else {
@@ -96,18 +93,18 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-/// The name without what the compiler appends to pieces of a function.
-fn without_marks(name: &str) -> &str {
+/// The name without the suffixes of parts of a function.
+fn without_suffixes(name: &str) -> &str {
     let mut name = name;
     while let Some((before, last)) = name.rsplit_once('.') {
         let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
         let (before, last) = match before.rsplit_once('.') {
-            Some((before, mark)) if is_number && PIECES.contains(&mark) => (before, mark),
+            Some((before, mark)) if is_number && PART_SUFFIXES.contains(&mark) => (before, mark),
             _ => (before, last),
         };
-        // A mere number tells apart what has the same name.
-        let is_mark = PIECES.contains(&last) || is_number && !before.contains("._omp_fn");
-        if before.is_empty() || !is_mark {
+        // A number alone distinguishes functions with the same name.
+        let is_suffix = PART_SUFFIXES.contains(&last) || is_number && !before.contains("._omp_fn");
+        if before.is_empty() || !is_suffix {
             break;
         }
         name = before;
@@ -115,12 +112,12 @@ fn without_marks(name: &str) -> &str {
     name
 }
 
-/// The parts of a name that Rust made.
+/// Parses a mangled name of Rust.
 fn rust(name: &str) -> Result<rustc_demangle::Demangle<'_>, ()> {
     /// Bytes of the hash at the end, with its length.
     const HASH: usize = 3 + 16;
     let is_legacy = || {
-        // Names of C++ look alike but for the hash.
+        // Mangled names of C++ look the same but for the hash.
         let is_hash = |rest: &str| {
             rest.get(3..HASH)
                 .is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -134,15 +131,15 @@ fn rust(name: &str) -> Result<rustc_demangle::Demangle<'_>, ()> {
     Err(())
 }
 
-/// Puts a name that C++ made into words, if it is one.
+/// Demangles a name of C++; returns whether it was one.
 fn cpp(name: &str, into: &mut Limited) -> bool {
     if !name.starts_with("_Z") {
         return false;
     }
-    // What was not taken off above, such as `._omp_fn.0`.
+    // A suffix that was kept, such as `._omp_fn.0`.
     let (name, mark) = name.split_at(name.find('.').unwrap_or(name.len()));
-    let name = behind_thunk(name).map_or(Cow::Borrowed(name), |rest| format!("_Z{rest}").into());
-    // What is left over are types of parameters that are not understood, and not shown anyway.
+    let name = thunk_target(name).map_or(Cow::Borrowed(name), |rest| format!("_Z{rest}").into());
+    // A tail that cannot be parsed is the types of parameters, which are not shown.
     let Ok((symbol, _)) = BorrowedSymbol::with_tail(name.as_bytes()) else {
         return false;
     };
@@ -154,10 +151,10 @@ fn cpp(name: &str, into: &mut Limited) -> bool {
     result.is_ok() || into.is_full()
 }
 
-/// What the name of a thunk is about: a piece of code that only goes on to a function, after it has
-/// made the object that is called one of the class that the function is of.
-fn behind_thunk(name: &str) -> Option<&str> {
-    /// Takes what says by how much the object is moved.
+/// The name of a thunk's target: a thunk adjusts the pointer to the object and jumps to a virtual
+/// function.
+fn thunk_target(name: &str) -> Option<&str> {
+    /// Skips the offset by which the pointer is adjusted.
     fn offset(rest: &str) -> Option<&str> {
         let numbers = match rest.as_bytes().first()? {
             b'h' => 1,
@@ -179,73 +176,21 @@ fn behind_thunk(name: &str) -> Option<&str> {
     }
 }
 
-/// A name of at most [`MAX_BYTES`] bytes: what says most, the end, is kept as long as there are
-/// arguments of templates to leave out, the innermost first.
-fn shorten(mut name: String) -> String {
-    /// The deepest arguments that are kept at first.
-    const DEEPEST: usize = 5;
-    const MARK: char = '…';
-    if name.len() <= MAX_BYTES {
-        return name;
-    }
-    let mut shorter = (0..=DEEPEST)
-        .rev()
-        .map(|depth| without_arguments(&name, depth));
-    if let Some(short) = shorter.find(|name| name.len() <= MAX_BYTES) {
-        return short;
-    }
-    name.truncate(boundary(&name, MAX_BYTES - MARK.len_utf8()));
-    name.push(MARK);
-    name
-}
-
-/// A name without the arguments that are deeper inside others than `most_depth`.
-fn without_arguments(name: &str, most_depth: usize) -> String {
-    let mut short = String::new();
-    let mut depth: usize = 0;
-    for (at, character) in name.char_indices() {
-        // Operators and arrows are no brackets.
-        let before = &name[..at];
-        let mut operators = ["operator", "operator<", "operator>", "-"].iter();
-        let is_bracket = !operators.any(|operator| before.ends_with(operator));
-        match character {
-            '<' if is_bracket => {
-                depth += 1;
-                if depth <= most_depth + 1 {
-                    short.push('<');
-                }
-                if depth == most_depth + 1 {
-                    short.push('…');
-                }
-            }
-            '>' if is_bracket => {
-                if depth <= most_depth + 1 {
-                    short.push('>');
-                }
-                depth = depth.saturating_sub(1);
-            }
-            _ if depth <= most_depth => short.push(character),
-            _ => {}
-        }
-    }
-    short
-}
-
-/// Text that does not become longer than [`MOST_BYTES`].
+/// Text of at most [`MAX_DEMANGLED_BYTES`] bytes.
 #[derive(Default)]
 struct Limited(String);
 
 impl Limited {
     fn is_full(&self) -> bool {
-        self.0.len() > MOST_BYTES - 4
+        self.0.len() > MAX_DEMANGLED_BYTES - 4
     }
 }
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = boundary(text, MOST_BYTES - self.0.len());
+        let end = boundary(text, MAX_DEMANGLED_BYTES - self.0.len());
         self.0.push_str(&text[..end]);
-        // Who writes has to stop: what is left may be much.
+        // Stops the writer: the rest may be very long.
         if end < text.len() {
             Err(fmt::Error)
         } else {
@@ -254,17 +199,10 @@ impl fmt::Write for Limited {
     }
 }
 
-/// The last place where a character ends within the first `most` bytes.
-fn boundary(text: &str, most: usize) -> usize {
-    let mut places = (0..=most.min(text.len())).rev();
-    places
-        .find(|&place| text.is_char_boundary(place))
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{MAX_BYTES, demangle, go_name};
+    use super::{demangle, go_name};
+    use crate::symbolize::shorten::MAX_BYTES;
     use proptest::prelude::{any, prop, proptest};
 
     fn check(pairs: &[(&str, &str)]) {
@@ -317,7 +255,7 @@ mod tests {
             ("_ZThn16_N1A3runEv", "A::run"),
             ("_ZTv0_n24_NSt1BD0Ev", "std::B::~B"),
             ("_ZTch0_v0_n16_N1A5cloneEv", "A::clone"),
-            // With a type of the result that is not understood.
+            // With a return type that cannot be parsed.
             (
                 "_ZSt4swapIiENSt9enable_ifIXsrSt6__and_IJSt6__not_ISt15__is_tuple_likeIT_EEEE5valueEvE4typeERS7_SH_",
                 "std::swap<int>",
@@ -342,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_a_function_are_the_function() {
+    fn parts_of_a_function_have_its_name() {
         check(&[
             ("f.cold", "f"),
             ("f.cold.12", "f"),
@@ -362,11 +300,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut() {
+    fn a_long_name_is_truncated() {
         let long = demangle("é".repeat(MAX_BYTES).as_bytes());
         assert!(long.len() <= MAX_BYTES && long.len() > MAX_BYTES - 4);
         assert!(long.ends_with("é…"));
-        // 2^60 letters: what a name refers back to is printed again and again.
+        // 2^60 letters: back references are expanded again and again.
         let levels = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars();
         let levels: Vec<String> = levels.map(|it| format!("1AIS{it}_S{it}_E")).collect();
         let bomb = demangle(format!("_Z1fI1AIaaE{}Evv", levels.concat()).as_bytes());

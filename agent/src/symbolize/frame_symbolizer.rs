@@ -1,4 +1,4 @@
-//! Frames of all kinds → functions and lines.
+//! Symbolizes frames of all kinds.
 
 use agent_common::record::{Frame, NativeFrame};
 
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{binaries::executables::Executables, profile::UnsymbolizedReason};
 
-/// Puts frames into words.
+/// Symbolizes frames of all kinds.
 pub struct FrameSymbolizer<'a> {
     python: &'a mut PythonSymbolizer,
     native: Option<&'a mut NativeSymbolizer>,
-    code: Option<&'a Executables>,
+    executables: Option<&'a Executables>,
 }
 
 impl<'a> FrameSymbolizer<'a> {
@@ -21,11 +21,11 @@ impl<'a> FrameSymbolizer<'a> {
         python: &'a mut PythonSymbolizer,
         native: Option<(&'a mut NativeSymbolizer, &'a Executables)>,
     ) -> Self {
-        let (native, code) = native.unzip();
+        let (native, executables) = native.unzip();
         Self {
             python,
             native,
-            code,
+            executables,
         }
     }
 }
@@ -36,10 +36,10 @@ impl SymbolizeFrames for FrameSymbolizer<'_> {
     }
 
     fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
-        let resolved = match (&mut self.native, self.code) {
-            (Some(native), Some(code)) => native.symbolize(code, frame),
+        let symbolized = match (&mut self.native, self.executables) {
+            (Some(native), Some(executables)) => native.symbolize(executables, frame),
             _ => None,
         };
-        resolved.unwrap_or_else(|| unsymbolized(frame, UnsymbolizedReason::Unreadable))
+        symbolized.unwrap_or_else(|| unsymbolized(frame, UnsymbolizedReason::Unreadable))
     }
 }

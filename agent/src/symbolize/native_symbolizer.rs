@@ -20,17 +20,17 @@ use crate::{
     profile::{self, ExecutableKind, UnsymbolizedReason},
 };
 
-/// What is known of native and kernel code.
+/// Symbolizes native and kernel frames; caches symbols across windows.
 pub struct NativeSymbolizer {
     files: SymbolCache,
-    /// [`None`] until they are asked for.
+    /// [`None`] until the first kernel frame.
     kernel: Option<Result<KernelSymbols, KallsymsError>>,
-    /// By process.
+    /// By process id.
     perf_maps: HashMap<u32, PerfMap>,
 }
 
 impl NativeSymbolizer {
-    /// With at most so many bytes of symbols of files.
+    /// Keeps about `symbol_bytes` bytes of the symbols of files.
     pub fn new(symbol_bytes: usize) -> Self {
         Self {
             files: SymbolCache::new(symbol_bytes),
@@ -39,22 +39,22 @@ impl NativeSymbolizer {
         }
     }
 
-    /// Forgets what is only known of processes that have ended.
+    /// Evicts the perf maps of processes that have ended.
     pub fn remove_processes(&mut self, ended: &[u32]) {
         for pid in ended {
             self.perf_maps.remove(pid);
         }
     }
 
-    /// [`None`] for a file that is not one of `code`, and for a kind of frame that is not native.
+    /// [`None`] for a file that `executables` lacks, and for a frame that is not native.
     pub(super) fn symbolize(
         &mut self,
-        code: &Executables,
+        executables: &Executables,
         frame: &NativeFrame,
     ) -> Option<SymbolizedNativeFrame> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),
-            NativeKind::FILE => Some(self.file(code.get(frame.of)?, frame.address)),
+            NativeKind::FILE => Some(self.file(executables.get(frame.of)?, frame.address)),
             NativeKind::ANONYMOUS => Some(self.anonymous(frame.of, frame.address)),
             _ => None,
         }
@@ -86,7 +86,7 @@ impl NativeSymbolizer {
         SymbolizedNativeFrame {
             executable,
             address,
-            functions: function.map(|function| vec![plain(function.name)]),
+            functions: function.map(|function| vec![without_line(function.name)]),
         }
     }
 
@@ -112,7 +112,7 @@ impl NativeSymbolizer {
             None => Err(UnsymbolizedReason::Unreadable),
         };
         SymbolizedNativeFrame {
-            executable: described(executable),
+            executable: model_executable(executable),
             address,
             functions,
         }
@@ -121,7 +121,7 @@ impl NativeSymbolizer {
     fn anonymous(&mut self, pid: u32, address: u64) -> SymbolizedNativeFrame {
         let map = self.perf_maps.entry(pid).or_default();
         let function = map.find(address).or_else(|reason| {
-            // A process that has gone adds nothing to its map.
+            // A process that has ended adds nothing to its map.
             let process = Process::open(pid).map_err(|_| reason)?;
             map.refresh(&process);
             map.find(address)
@@ -136,18 +136,18 @@ impl NativeSymbolizer {
                 file_offset: 0,
             },
             address,
-            functions: function
-                .map(|name| vec![plain(name)])
-                .map_err(|reason| match reason {
+            functions: function.map(|name| vec![without_line(name)]).map_err(
+                |reason| match reason {
                     PerfMapMiss::NoMap => UnsymbolizedReason::NoMap,
                     PerfMapMiss::NotInMap | PerfMapMiss::TooLarge => UnsymbolizedReason::NotInMap,
-                }),
+                },
+            ),
         }
     }
 }
 
-/// A function of which only the name is known.
-fn plain(name: String) -> NativeFunction {
+/// A function with only its name.
+fn without_line(name: String) -> NativeFunction {
     NativeFunction {
         name,
         file: None,
@@ -161,7 +161,7 @@ fn load(executable: &Executable) -> ElfSymbols {
     let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
         return ElfSymbols::none(NoSymbolReason::Unreadable);
     };
-    // Debug files are looked for where the process sees them, as long as there is one.
+    // Debug files are searched in the mount namespace of the process while it runs, else on the host.
     let process = Process::open(executable.first_user()).ok();
     let debug_files = match &process {
         Some(process) => DebugFiles::of(process, executable.path()),
@@ -170,8 +170,8 @@ fn load(executable: &Executable) -> ElfSymbols {
     ElfSymbols::load(elf, Some(debug_files), &SymbolLimits::default())
 }
 
-/// The file as profiles have it.
-fn described(executable: &Executable) -> profile::Executable {
+/// The model's description of an executable.
+fn model_executable(executable: &Executable) -> profile::Executable {
     let code = executable.segments().and_then(|segments| {
         let code = segments.code().next()?;
         let offset = segments.file_offset(code.start, 1)?;

@@ -1,4 +1,4 @@
-//! What puts frames into words.
+//! Symbolized frames, and the trait of what symbolizes them.
 
 use std::{num::NonZeroU32, path::PathBuf};
 
@@ -6,49 +6,49 @@ use agent_common::record::{Frame, NativeFrame, NativeKind};
 
 use crate::profile::{Executable, ExecutableKind, Function, UnsymbolizedReason};
 
-/// Puts frames into words. Equal frames are asked for once, whichever process they are of.
+/// Symbolizes frames. Equal frames are symbolized once per profile, in whichever process they are.
 pub trait SymbolizeFrames {
-    /// A Python frame; [`None`] if its function could not be told.
+    /// Symbolizes a Python frame; [`None`] if its code object is not known.
     fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame>;
 
-    /// A native or kernel frame, which is never [`NativeKind::PYTHON`]; `tgid` is a process in
-    /// which it was seen.
+    /// Symbolizes a native or kernel frame, which is never [`NativeKind::PYTHON`]; `tgid` is one of
+    /// the processes that have it.
     fn native(&mut self, tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame;
 }
 
-/// A Python frame in words.
+/// A symbolized Python frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SymbolizedPythonFrame {
-    /// The function.
+    /// Its function.
     pub function: Function,
-    /// The line; [`None`] where the interpreter has none either.
+    /// Line number; [`None`] where the code object has none for the instruction.
     pub line: Option<NonZeroU32>,
 }
 
-/// A native or a kernel frame in words.
+/// A symbolized native or kernel frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolizedNativeFrame {
-    /// What its code lies in.
+    /// The executable that contains it.
     pub executable: Executable,
-    /// Where, in the executable's own addresses.
+    /// Address in the executable's own address space.
     pub address: u64,
-    /// The function and those that the compiler had put into it there, the innermost first; or why
-    /// it could not be told.
+    /// The functions, inlined ones first and the innermost of them at the start; or why there are
+    /// none.
     pub functions: Result<Vec<NativeFunction>, UnsymbolizedReason>,
 }
 
-/// A function of native or kernel code, and the place in it.
+/// A function of native or kernel code, and a line of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeFunction {
-    /// Its name, demangled.
+    /// Demangled name.
     pub name: String,
-    /// File as the compiler named it, where that is known.
+    /// Source file as the compiler recorded it, where it is known.
     pub file: Option<String>,
-    /// The line in that file, where it is known.
+    /// Line in that file, where it is known.
     pub line: Option<NonZeroU32>,
 }
 
-/// A native or kernel frame of which nothing is known but what the kernel half told, and why.
+/// A native or kernel frame that could not be symbolized, with what the BPF programs sent of it.
 #[must_use]
 pub fn unsymbolized(frame: &NativeFrame, reason: UnsymbolizedReason) -> SymbolizedNativeFrame {
     let (kind, path) = match frame.kind {

@@ -1,17 +1,15 @@
-//! The symbols of several files, in bounded memory.
-//!
-//! What was found of an address is not kept here: who asks knows whether it asks again.
+//! Cache of the symbols of files, in bounded memory. Results of look-ups are not cached.
 
 use std::collections::HashMap;
 
 use super::{lookup::SymbolLookup, symbols::ElfSymbols};
 
-/// The symbols of the files that were asked for last.
+/// Symbols of the most recently used files.
 #[derive(Debug)]
 pub struct SymbolCache {
-    most_bytes: usize,
+    max_bytes: usize,
     files: HashMap<u32, Entry>,
-    /// Counts what is asked for.
+    /// Counts look-ups.
     clock: u64,
 }
 
@@ -23,18 +21,18 @@ struct Entry {
 }
 
 impl SymbolCache {
-    /// Keeps about `most_bytes` bytes, or the symbols of one file if they are larger.
+    /// Keeps about `max_bytes` bytes, or the symbols of one file if they are larger.
     #[must_use]
-    pub fn new(most_bytes: usize) -> Self {
+    pub fn new(max_bytes: usize) -> Self {
         Self {
-            most_bytes,
+            max_bytes,
             files: HashMap::new(),
             clock: 0,
         }
     }
 
-    /// What is at each of `addresses` of the file with the number `executable`; `load` reads its
-    /// symbols, if they are not here.
+    /// Looks up `addresses` of the file with the number `executable`; `load` reads its symbols if they
+    /// are not cached.
     pub fn find_all(
         &mut self,
         executable: u32,
@@ -54,16 +52,16 @@ impl SymbolCache {
         found
     }
 
-    /// Bytes of memory that all of it takes, about.
+    /// Approximate size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.files.values().map(|entry| entry.bytes).sum()
     }
 
-    /// Makes room: first of all goes what can be read again, then the files that were not asked
-    /// for the longest.
+    /// Evicts open sections of debugging information first, then the least recently used files, but not
+    /// `kept`.
     fn evict(&mut self, kept: u32) {
-        if self.bytes() <= self.most_bytes {
+        if self.bytes() <= self.max_bytes {
             return;
         }
         for (executable, entry) in &mut self.files {
@@ -72,7 +70,7 @@ impl SymbolCache {
                 entry.bytes = entry.symbols.bytes();
             }
         }
-        while self.bytes() > self.most_bytes {
+        while self.bytes() > self.max_bytes {
             let others = self.files.iter().filter(|(file, _)| **file != kept);
             let oldest = others.min_by_key(|(_, entry)| entry.last_used);
             let Some(oldest) = oldest.map(|(file, _)| *file) else {
@@ -93,7 +91,7 @@ mod tests {
     use std::{cell::Cell, fs::File};
 
     #[test]
-    fn files_that_were_not_asked_for_go_first() {
+    fn the_least_recently_used_file_is_evicted() {
         let loads = Cell::new(0);
         let load = || {
             loads.set(loads.get() + 1);
@@ -119,7 +117,7 @@ mod tests {
             assert!(matches!(found[1], SymbolLookup::Unknown(_)));
             assert!(cache.bytes() <= bytes * 5 / 2);
         }
-        // The one to find out the size, and 1, 2, 3 and 2 once more.
+        // Once for the size, then 1, 2, 3 and again 2.
         assert_eq!(loads.get(), 5);
     }
 }

@@ -1,24 +1,24 @@
-//! What is found at an address.
+//! The result of looking up an address.
 
 use std::num::NonZeroU32;
 
 use crate::binaries::elf;
 
-/// What is at an address.
+/// The result of looking up an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SymbolLookup {
-    /// The function that was inlined last first, the one that has the address last; at least one.
+    /// The functions, inlined ones first and the innermost of them at the start; at least one.
     Known(Vec<SymbolFrame>),
-    /// Nothing that is known.
+    /// There is no symbol.
     Unknown(NoSymbolReason),
 }
 
-/// A function, and where in it the address is.
+/// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolFrame {
-    /// Its name in the words of its language.
+    /// Demangled name.
     pub name: String,
-    /// Source file, as the compiler was told it.
+    /// Source file as the compiler recorded it.
     pub file: Option<String>,
     /// Line in that file.
     pub line: Option<NonZeroU32>,
@@ -26,18 +26,18 @@ pub struct SymbolFrame {
     pub first_line: Option<NonZeroU32>,
 }
 
-/// Why nothing is known of an address.
+/// Why an address has no symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoSymbolReason {
     /// The file has no symbols at all.
     NoSymbols,
-    /// It is before the first symbol.
+    /// The address is before the first symbol.
     BeforeFirst,
-    /// It is after the end of one symbol and before the next.
+    /// The address is after the end of one symbol and before the next.
     Gap,
     /// The file cannot be read.
     Unreadable,
-    /// What the file says makes no sense.
+    /// The file is malformed.
     Malformed,
 }
 

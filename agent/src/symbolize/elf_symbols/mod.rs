@@ -1,8 +1,8 @@
-//! Addresses in an ELF file → functions, files and lines.
+//! Symbols of an ELF file: addresses → functions, files and lines.
 //!
-//! Invariants: the file is untrusted: nothing in it makes this panic, recurse without a bound or
-//! take more memory than [`SymbolLimits`] say; what is not known is data, with the reason for it. No
-//! file is mapped: one that is cut short while it is mapped kills its reader.
+//! Invariants: the file is untrusted: nothing in it causes a panic, unbounded recursion or more memory
+//! than [`SymbolLimits`] allow; an address without a symbol is data, with the reason. No file is
+//! mapped: truncating a mapped file would kill the agent with SIGBUS.
 
 mod cache;
 mod dwarf;

@@ -13,16 +13,16 @@ use crate::{
     symbolize::demangle,
 };
 
-/// What is taken from a file.
+/// Limits of what is read of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolLimits {
-    /// Most functions that are kept, 12 bytes each.
+    /// Most functions that are kept, at 12 bytes each.
     pub functions: usize,
-    /// Whether debugging information is read, for inlined functions, files and lines.
+    /// Whether debugging information is used, for inlined functions, files and lines.
     pub inlines: bool,
-    /// Most bytes of it that are in memory while it is read; what is compressed has to fit.
+    /// Most bytes of debugging information in memory while it is read, with decompressed sections.
     pub debug_bytes_at_once: usize,
-    /// Most bytes of what was found in it that are kept.
+    /// Most bytes of results of it that are kept between look-ups.
     pub debug_bytes_kept: usize,
 }
 
@@ -37,41 +37,41 @@ impl Default for SymbolLimits {
     }
 }
 
-/// What debugging information there is.
+/// Status of the debugging information of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugInfoStatus {
-    /// It was not to be read.
+    /// Disabled by [`SymbolLimits::inlines`].
     NotWanted,
-    /// There is none.
+    /// There is no debugging information.
     Absent,
-    /// It is used.
+    /// In use.
     Used,
-    /// It is more than what is read.
+    /// It exceeds a limit.
     TooLarge,
-    /// It cannot be read.
+    /// It could not be read.
     Unreadable,
-    /// It makes no sense.
+    /// It is malformed.
     Malformed,
 }
 
-/// What is known of the functions of a file.
+/// The symbols of a file.
 pub struct ElfSymbols {
     own: Option<Elf<Shared>>,
-    /// The file with what was stripped off the file.
+    /// The separate debug file.
     debug: Option<Elf<Shared>>,
-    /// The file with what several such files share.
+    /// The supplementary file that several debug files share (`dwz`).
     shared: Option<Elf<Shared>>,
-    /// The file inside the file.
+    /// The ELF file embedded in the file (`.gnu_debugdata`).
     embedded: Option<Elf<Shared>>,
-    /// Where the code of the file is.
+    /// Addresses of the file's code.
     code: Range<u64>,
     tables: Vec<(SymbolFile, FunctionTable)>,
     info: Result<(SymbolFile, dwarf::DwarfInfo), DebugInfoStatus>,
-    /// Why there are no functions, if there are none.
+    /// Why there are no functions, where there are none.
     reason: NoSymbolReason,
 }
 
-/// Which file something is in.
+/// The file that contains symbols or debugging information.
 #[derive(Clone, Copy, Debug)]
 enum SymbolFile {
     Own,
@@ -80,8 +80,8 @@ enum SymbolFile {
 }
 
 impl ElfSymbols {
-    /// Reads the functions of a file; what was stripped off it is looked for where that can be of
-    /// use.
+    /// Reads the symbols of a file; a separate debug file is searched only if symbols or debugging
+    /// information are missing.
     pub fn load<S: Source + Send + Sync + 'static>(
         elf: Elf<S>,
         debug_files: Option<DebugFiles<'_>>,
@@ -125,7 +125,7 @@ impl ElfSymbols {
         symbols
     }
 
-    /// Of a file of which nothing can be known.
+    /// A file without symbols.
     #[must_use]
     pub fn none(reason: NoSymbolReason) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl ElfSymbols {
         ] {
             if let SymbolFile::Embedded = origin {
                 let embedded = self.own.as_ref().map(Elf::embedded);
-                // One that is broken is as none.
+                // A malformed one is ignored.
                 self.embedded = embedded.and_then(Result::ok).flatten().map(Elf::share);
             }
             match self.read_table(origin, which, limits) {
@@ -159,17 +159,17 @@ impl ElfSymbols {
                 Ok(None) => continue,
                 Err(error) => self.reason = NoSymbolReason::of(&error),
             }
-            // The others have all that is exported too.
+            // The other tables contain the exported symbols as well.
             if !matches!(origin, SymbolFile::Embedded) && self.tables.len() > own {
                 break;
             }
         }
     }
 
-    /// Reads what the Go linker tells of its functions, so that they have the same names with and
-    /// without symbols; symbols tell of those of other languages.
+    /// Reads the Go linker's table of functions (`.gopclntab`), so that Go functions have the same
+    /// names with and without symbols; functions of other languages are in the symbols.
     fn read_go_table(&mut self, limits: &SymbolLimits) {
-        // One that is broken is as none.
+        // A malformed one is ignored.
         let table = self.own.as_ref().map(Elf::go_table);
         if let Some(table) = table.and_then(Result::ok).flatten() {
             let table = FunctionTable::of_go(&table, self.code.start, limits.functions);
@@ -201,13 +201,13 @@ impl ElfSymbols {
         }
     }
 
-    /// What is at `address`, which is one of the file itself, before the load bias is added, and
-    /// lies in the instruction that is meant: of a call not where it returns to, but before.
+    /// Looks up `address`, an address in the file's own address space, before the load bias is added.
+    /// It is one in the instruction itself: for a caller's frame, before the return address.
     pub fn find(&mut self, address: u64) -> SymbolLookup {
         let symbol = self.symbol(address);
         let mut frames = self.inlines(address);
         match (symbol, frames.last_mut()) {
-            // So that a function has one name, be debugging information read or not.
+            // A function has the same name with and without debugging information.
             (Ok(symbol), Some(outermost)) => outermost.name = symbol,
             (Ok(symbol), None) => frames.push(SymbolFrame {
                 name: symbol,
@@ -216,7 +216,7 @@ impl ElfSymbols {
                 first_line: None,
             }),
             (Err(reason), None) => return SymbolLookup::Unknown(reason),
-            // Only its line may be known.
+            // Only the line is known.
             (Err(reason), Some(outermost)) if outermost.name.is_empty() => {
                 return SymbolLookup::Unknown(reason);
             }
@@ -225,7 +225,7 @@ impl ElfSymbols {
         SymbolLookup::Known(frames)
     }
 
-    /// What is at each of `addresses`, in less time than one after the other.
+    /// Looks up several addresses, sorted: faster than one after the other in any order.
     pub fn find_all(&mut self, addresses: &[u64]) -> Vec<SymbolLookup> {
         let mut order: Vec<usize> = (0..addresses.len()).collect();
         order.sort_unstable_by_key(|index| addresses[*index]);
@@ -236,7 +236,7 @@ impl ElfSymbols {
         found
     }
 
-    /// The name of the function that `address` is in, by the tables.
+    /// The name of the function that contains `address`, from the tables.
     fn symbol(&self, address: u64) -> Result<String, NoSymbolReason> {
         let mut best = Err(self.reason);
         for (origin, table) in &self.tables {
@@ -244,7 +244,7 @@ impl ElfSymbols {
                 continue;
             };
             best = match (best, table.find(elf, address)) {
-                // What begins later is inside the other, or the other's end is not known.
+                // The function that starts later is nested in the other, or the other's end is not known.
                 (Ok(one), Ok(other)) => Ok(if one.0 < other.0 { other } else { one }),
                 (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
                 (Err(_), Err(reason)) => Err(reason),
@@ -253,7 +253,7 @@ impl ElfSymbols {
         best.map(|(_, symbol)| symbol)
     }
 
-    /// What debugging information says of `address`; only the name of the last may be empty.
+    /// Functions at `address` from debugging information; only the name of the last may be empty.
     fn inlines(&mut self, address: u64) -> Vec<SymbolFrame> {
         let Ok((origin, info)) = &mut self.info else {
             return Vec::new();
@@ -273,7 +273,7 @@ impl ElfSymbols {
         levels.iter().map(frame).collect()
     }
 
-    /// What debugging information there is.
+    /// Status of the debugging information.
     #[must_use]
     pub fn debug_info(&self) -> DebugInfoStatus {
         match &self.info {
@@ -287,7 +287,7 @@ impl ElfSymbols {
         }
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Approximate size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let tables = self.tables.iter().map(|(_, table)| table.bytes());
@@ -298,7 +298,7 @@ impl ElfSymbols {
         size_of::<Self>() + tables.sum::<usize>() + info + embedded
     }
 
-    /// Lets go of what can be read again.
+    /// Drops what can be read again: open sections and cached units.
     pub fn shrink(&mut self) {
         if let Ok((_, info)) = &mut self.info {
             info.shrink();

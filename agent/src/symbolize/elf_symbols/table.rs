@@ -1,8 +1,8 @@
-//! A file's functions by address, in little memory.
+//! A compact table of a file's functions, by address.
 //!
-//! Invariants: 12 bytes for a function and none for its name, which stays in the file; at most
-//! as many functions as the limits say; of functions at the same address always the same one is
-//! found, in whatever order the file has them.
+//! Invariants: a function takes 12 bytes, its name stays in the file; the number of functions is
+//! limited; of several functions at an address the same one is always found, in whatever order the
+//! file has them.
 
 use super::lookup::NoSymbolReason;
 use crate::{
@@ -10,62 +10,62 @@ use crate::{
     symbolize::demangle,
 };
 
-/// Most functions before an address that are looked at for one that reaches up to it: functions
-/// written in assembler lie inside others.
+/// Most functions before an address that are searched for one that contains it: functions written in
+/// assembly may be nested in others.
 const MAX_ENCLOSING: usize = 32;
 
-/// Most names for the same address from which one is chosen.
+/// Most names of the same address from which one is chosen.
 const MAX_ALIASES: usize = 16;
 
 /// The functions of a file.
 #[derive(Debug)]
 pub(super) struct FunctionTable {
-    /// Where addresses are counted from.
+    /// Base of the entries' addresses.
     start: u64,
-    /// By address; those at the same address are equally good.
+    /// By address; entries at the same address have the same rank.
     entries: Box<[Entry]>,
-    place: SymbolTable,
-    /// Whether the names are those of Go.
+    symbols: SymbolTable,
+    /// Whether the names are Go's.
     is_go: bool,
 }
 
 /// A function.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// From the table's start.
+    /// Relative to the table's start.
     address: u32,
     bytes: u32,
     name: u32,
 }
 
-/// A function on its way into the table; the smallest at an address is the best.
+/// A function that may be added to the table; the smallest at an address is preferred.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     address: u32,
-    /// What nobody sees, labels and what has no size come last.
+    /// Local symbols, labels and symbols without a size rank last.
     rank: u8,
     name: u32,
     bytes: u32,
 }
 
 impl FunctionTable {
-    /// Reads a table, up to `limit` functions of it, of a file whose code begins at `start`.
+    /// Reads up to `limit` functions of a symbol table; the code of the file starts at `start`.
     pub(super) fn read<S: Source>(
         elf: &Elf<S>,
-        place: SymbolTable,
+        symbols: SymbolTable,
         start: u64,
         limit: usize,
     ) -> Result<Self, elf::Error> {
         let mut candidates = Vec::new();
-        elf.functions(&place, |function| {
+        elf.functions(&symbols, |function| {
             if candidates.len() < limit {
                 candidates.extend(Candidate::new(&function, start));
             }
         })?;
-        Ok(Self::new(candidates, place, start))
+        Ok(Self::new(candidates, symbols, start))
     }
 
-    /// The same of what the Go linker tells of its functions.
+    /// Reads up to `limit` functions of the Go linker's table.
     pub(super) fn of_go(table: &GoTable, start: u64, limit: usize) -> Self {
         let candidates = table
             .functions()
@@ -77,12 +77,12 @@ impl FunctionTable {
         }
     }
 
-    fn new(mut candidates: Vec<Candidate>, place: SymbolTable, start: u64) -> Self {
+    fn new(mut candidates: Vec<Candidate>, symbols: SymbolTable, start: u64) -> Self {
         candidates.sort_unstable();
         Self {
             start,
             entries: best(&candidates),
-            place,
+            symbols,
             is_go: false,
         }
     }
@@ -92,12 +92,12 @@ impl FunctionTable {
         self.entries.is_empty()
     }
 
-    /// Bytes of memory that it takes.
+    /// Size of the entries in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.entries)
     }
 
-    /// The name of the function that `address` is in as its reader knows it, and where that starts.
+    /// The start and the demangled name of the function that contains `address`.
     pub(super) fn find<S: Source>(
         &self,
         elf: &Elf<S>,
@@ -106,7 +106,7 @@ impl FunctionTable {
         let aliases = self.aliases(address)?;
         let mut names = Vec::new();
         for entry in aliases.iter().take(MAX_ALIASES) {
-            let name = elf.function_name(&self.place, entry.name);
+            let name = elf.function_name(&self.symbols, entry.name);
             names.push(name.map_err(|error| NoSymbolReason::of(&error))?);
         }
         names.retain(|name| !name.is_empty());
@@ -117,21 +117,21 @@ impl FunctionTable {
             (underscores, name.len())
         });
         let start = aliases.first().map_or(0, |entry| entry.address);
-        let readable = if self.is_go {
+        let demangle = if self.is_go {
             demangle::go_name
         } else {
             demangle::demangle
         };
-        name.map(|name| (self.start + u64::from(start), readable(&name)))
+        name.map(|name| (self.start + u64::from(start), demangle(&name)))
             .ok_or(NoSymbolReason::Malformed)
     }
 
-    /// The function that `address` is in, under all its names.
+    /// The function that contains `address`, under all its names.
     fn aliases(&self, address: u64) -> Result<&[Entry], NoSymbolReason> {
         let address = address
             .checked_sub(self.start)
             .ok_or(NoSymbolReason::BeforeFirst)?;
-        // What is not within 4 GiB is behind all of them.
+        // Beyond 4 GiB there are no entries.
         let address = u32::try_from(address).map_err(|_| NoSymbolReason::Gap)?;
         let entries = &self.entries;
         let before = entries.partition_point(|entry| entry.address <= address);
@@ -153,7 +153,7 @@ impl FunctionTable {
 impl Candidate {
     fn new(function: &Function, start: u64) -> Option<Self> {
         let address = function.address.checked_sub(start)?.try_into().ok()?;
-        // Without a size it reaches to the next function, but not out of its section.
+        // A function without a size ends at the next function or at the end of its section.
         let bytes = match function.bytes {
             0 => function.section_end?.saturating_sub(function.address),
             bytes => bytes,
@@ -173,7 +173,7 @@ impl Candidate {
     }
 }
 
-/// The best functions at each address; `candidates` are sorted.
+/// The preferred functions at each address; `candidates` are sorted.
 fn best(candidates: &[Candidate]) -> Box<[Entry]> {
     let mut entries = Vec::new();
     let mut groups = candidates

@@ -1,4 +1,4 @@
-//! Tests with maps that are written, continued, replaced and broken.
+//! Maps that are written, appended to, replaced and malformed.
 
 use super::{PerfMap, PerfMapMiss, Span, without_overlaps};
 use crate::process::Process;
@@ -51,7 +51,7 @@ fn lines_are_read_as_jits_write_them() {
 }
 
 #[test]
-fn what_comes_later_holds() {
+fn later_lines_hold() {
     let map = map_of(b"1000 100 old\n1040 20 inner\n1050 100 newest\n0f00 100 before\n");
     let name = |address| map.find(address).unwrap();
     assert_eq!(name(0xfff), "before");
@@ -63,7 +63,7 @@ fn what_comes_later_holds() {
 }
 
 #[test]
-fn only_what_is_new_is_read() {
+fn only_appended_lines_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("map");
     let append = |text: &str| {
@@ -84,7 +84,7 @@ fn only_what_is_new_is_read() {
     let names = [0x1000, 0x1008, 0x2000].map(|address| map.find(address).unwrap());
     assert_eq!(names, ["one", "three", "two"]);
 
-    // A map that begins anew.
+    // A map that is written anew.
     fs::write(
         &path,
         "2000 10 another, with a longer name than all before\n",
@@ -108,7 +108,7 @@ fn the_map_of_a_process_is_found() {
     assert_eq!(map.find(0x1000), Ok("one".to_owned()));
     assert_eq!(map.find(0x2000), Err(PerfMapMiss::NotInMap));
 
-    // What another user has put there is not believed; only root can show that.
+    // A map of another user is not read; only root can change the owner.
     if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
         let mut map = PerfMap::default();
         assert!(!map.refresh(&process));
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn overlaps_are_taken_apart_as_by_painting(
+    fn later_spans_overwrite_earlier_ones(
         spans in prop::collection::vec((0..60_u64, 1..20_u64), 0..40),
     ) {
         let mut painted = [None; 100];

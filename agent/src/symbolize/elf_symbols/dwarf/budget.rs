@@ -1,14 +1,14 @@
-//! How much is read, looked at and kept.
+//! Limits on what is read, visited and kept.
 
 use super::error::DwarfError;
 
-/// Most bytes that are read for one address.
+/// Most bytes that are read for one look-up.
 pub(super) const MAX_READ: u64 = 256 << 20;
 
-/// Most entries, attributes, ranges and lines that are looked at for one address.
+/// Most entries, attributes, ranges and lines that are visited for one look-up.
 pub(super) const MAX_WORK: u64 = 1 << 26;
 
-/// What may still be looked at.
+/// How many entries, attributes, ranges and lines may still be visited.
 pub(super) struct WorkBudget(pub(super) u64);
 
 impl WorkBudget {
@@ -19,11 +19,11 @@ impl WorkBudget {
     }
 }
 
-/// How much memory debugging information may take, in bytes.
+/// Limits of the memory of debugging information, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct DwarfLimits {
-    /// While it is read; what is compressed has to fit.
+    /// While it is read, with decompressed sections.
     pub at_once: usize,
-    /// Between look-ups, of what was found.
+    /// Between look-ups, for cached units.
     pub kept: usize,
 }

@@ -1,4 +1,4 @@
-//! The debugging information of a file, read as addresses are looked up.
+//! The debugging information of a file, read on demand.
 
 use std::ops::Range;
 
@@ -12,21 +12,21 @@ use super::{
     unit_cache::{CachedUnit, UnitCache},
 };
 
-/// A function at an address, and where in it that is.
+/// A function at an address, outermost or inlined, and the line in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlineLevel {
-    /// The name of its symbol, else that in the source.
+    /// Linkage name, else the name in the source.
     pub name: Option<Vec<u8>>,
-    /// Path of the source.
+    /// Path of the source file.
     pub file: Option<Vec<u8>>,
-    /// 0 where there is none.
+    /// Line in that file, 0 where there is none.
     pub line: u32,
     /// First line of the function, 0 where it is not known.
     pub first_line: u32,
 }
 
 impl InlineLevel {
-    /// One in `unit`, at the index of a file and the line that `call` gives.
+    /// A function of `unit`; `call` is the index of a file and the line.
     fn new((name, first_line): NameAndLine, unit: &CachedUnit, call: Option<(u64, u32)>) -> Self {
         Self {
             name,
@@ -39,28 +39,28 @@ impl InlineLevel {
 
 /// The debugging information of a file.
 pub struct DwarfInfo {
-    /// Where the code of the file is.
+    /// Addresses of the file's code.
     code: Range<u64>,
     index: Option<UnitIndex>,
-    known: UnitCache,
-    session: Option<DwarfReader>,
-    bounds: DwarfLimits,
+    unit_cache: UnitCache,
+    reader: Option<DwarfReader>,
+    limits: DwarfLimits,
     failed: Option<DwarfError>,
 }
 
 impl DwarfInfo {
-    pub fn new(code: Range<u64>, bounds: DwarfLimits) -> Self {
+    pub fn new(code: Range<u64>, limits: DwarfLimits) -> Self {
         Self {
             code,
             index: None,
-            known: UnitCache::default(),
-            session: None,
-            bounds,
+            unit_cache: UnitCache::default(),
+            reader: None,
+            limits,
             failed: None,
         }
     }
 
-    /// The functions at `address`, the innermost first; none where nothing is known.
+    /// The functions at `address`, the innermost first; empty where there are none.
     pub fn find(&mut self, files: &DwarfFiles<'_>, address: u64) -> Vec<InlineLevel> {
         if self.failed.is_some() {
             return Vec::new();
@@ -86,26 +86,26 @@ impl DwarfInfo {
                     shared: None,
                     ..*files
                 };
-                let open = || OpenSections::open(&main, self.bounds.at_once);
+                let open = || OpenSections::open(&main, self.limits.at_once);
                 empty.insert(UnitIndex::read(open, &self.code, &mut work)?)
             }
         };
         let mut found = Vec::new();
         for unit in index.find(address) {
-            let session = match &mut self.session {
-                Some(session) if !session.is_full() => session,
-                session => {
-                    // One after the other, not both at once.
-                    *session = None;
-                    session.insert(DwarfReader::open(files, self.bounds.at_once, &mut work)?)
+            let reader = match &mut self.reader {
+                Some(reader) if !reader.is_full() => reader,
+                reader => {
+                    // Close the old one first: only one is in memory at a time.
+                    *reader = None;
+                    reader.insert(DwarfReader::open(files, self.limits.at_once, &mut work)?)
                 }
             };
-            session.begin();
+            reader.begin();
             let look = UnitLookup {
                 units: &index.units,
                 code: &self.code,
-                known: &mut self.known,
-                session,
+                unit_cache: &mut self.unit_cache,
+                reader,
                 work: &mut work,
             };
             match look.find(unit, address) {
@@ -115,52 +115,52 @@ impl DwarfInfo {
                 }
                 Ok(levels) if found.is_empty() => found = levels,
                 Err(DwarfError::TooLarge) => return Err(DwarfError::TooLarge),
-                Err(_) if session.is_exhausted() => return Err(DwarfError::TooLarge),
-                // A unit that makes no sense does not hide the others.
+                Err(_) if reader.is_exhausted() => return Err(DwarfError::TooLarge),
+                // A malformed unit does not hide the others.
                 Ok(_) | Err(_) => {}
             }
         }
-        self.known.shrink_to(self.bounds.kept);
+        self.unit_cache.shrink_to(self.limits.kept);
         Ok(found)
     }
 
-    /// Why it does not tell anything any more.
+    /// The error since which it is not used.
     pub fn failed(&self) -> Option<DwarfError> {
         self.failed
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Approximate size in bytes.
     pub fn bytes(&self) -> usize {
         let index = self.index.as_ref().map_or(0, UnitIndex::bytes);
-        index + self.known.bytes() + self.session.as_ref().map_or(0, DwarfReader::bytes)
+        index + self.unit_cache.bytes() + self.reader.as_ref().map_or(0, DwarfReader::bytes)
     }
 
-    /// Lets go of what can be read again.
+    /// Drops what can be read again: open sections and cached units.
     pub fn shrink(&mut self) {
-        self.session = None;
-        self.known.shrink_to(0);
+        self.reader = None;
+        self.unit_cache.shrink_to(0);
     }
 }
 
-/// What it takes to look into a unit.
+/// Look-up of an address in a unit.
 struct UnitLookup<'a> {
     units: &'a UnitOffsets,
     code: &'a Range<u64>,
-    known: &'a mut UnitCache,
-    session: &'a mut DwarfReader,
+    unit_cache: &'a mut UnitCache,
+    reader: &'a mut DwarfReader,
     work: &'a mut WorkBudget,
 }
 
 impl UnitLookup<'_> {
     /// The functions at `address` in a unit, the innermost first.
     fn find(self, unit: usize, address: u64) -> Result<Vec<InlineLevel>, DwarfError> {
-        if self.known.unit(unit).is_none() {
+        if self.unit_cache.unit(unit).is_none() {
             let read = self
-                .session
+                .reader
                 .read_unit(self.units, unit, self.code, self.work)?;
-            self.known.add(unit, read);
+            self.unit_cache.add(unit, read);
         }
-        let known = self.known.unit(unit).ok_or(DwarfError::Malformed)?;
+        let known = self.unit_cache.unit(unit).ok_or(DwarfError::Malformed)?;
         let mut call = known.line(address);
         let Some(function) = known.function(address) else {
             let level = call.map(|_| InlineLevel::new((None, 0), known, call));
@@ -168,7 +168,7 @@ impl UnitLookup<'_> {
         };
         let at = EntryRef::new(unit, function);
         if known.inlines(function).is_none() {
-            let inlines = self.session.read_inlines(self.units, at, self.work)?;
+            let inlines = self.reader.read_inlines(self.units, at, self.work)?;
             known.add_inlines(function, inlines);
         }
         let inlines = known.inlines(function);
@@ -176,11 +176,11 @@ impl UnitLookup<'_> {
         let mut levels = Vec::with_capacity(inlines.len() + 1);
         for inline in inlines.iter().rev() {
             let at = EntryRef::new(unit, inline.entry);
-            let name_and_line = self.session.name_and_line(self.units, at, self.work)?;
+            let name_and_line = self.reader.name_and_line(self.units, at, self.work)?;
             levels.push(InlineLevel::new(name_and_line, known, call));
             call = Some(inline.call);
         }
-        let name_and_line = self.session.name_and_line(self.units, at, self.work)?;
+        let name_and_line = self.reader.name_and_line(self.units, at, self.work)?;
         levels.push(InlineLevel::new(name_and_line, known, call));
         Ok(levels)
     }

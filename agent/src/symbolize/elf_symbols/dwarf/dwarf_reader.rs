@@ -1,7 +1,7 @@
-//! The files of debugging information while they are read.
+//! Reads units and entries of debugging information from open sections.
 //!
-//! Entries refer to each other across units, and across files where several share a second one
-//! (`dwz`): both files are [`DwarfFile`]s of a session.
+//! Entries referenced to each other across units, and across files where several share a supplementary one
+//! (`dwz`): a reader has a [`DwarfFile`] for each of the two.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -9,52 +9,53 @@ use gimli::{AttributeValue, DebugInfoOffset, Dwarf, UnitOffset, constants as dw}
 
 use super::{
     budget::{MAX_READ, WorkBudget},
-    bytes::{Meter, SectionReader},
     error::DwarfError,
     files::DwarfFiles,
     functions::Inlines,
     index::UnitOffsets,
+    meter::Meter,
     scopes,
+    section_reader::SectionReader,
     sections::OpenSections,
     unit::DwarfUnit,
     unit_cache::CachedUnit,
 };
 
-/// Most entries that are looked at for one name.
+/// Most references that are followed for one name.
 const MAX_REFERENCES: usize = 16;
 
 /// Most bytes of a name.
 const MAX_NAME: usize = 16 << 10;
 
-/// Bytes of pages and units from which on a session is given up for a new one.
-const MOST_READ: usize = 4 << 20;
+/// Bytes of pages and units after which a reader is replaced by a new one.
+const MAX_RESIDENT: usize = 4 << 20;
 
-/// Bytes that a unit takes, about: the shapes of its entries.
+/// Approximate bytes of a unit: its abbreviations.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// Open files, and what was read of them.
+/// Open sections, and what was read of them.
 pub(super) struct DwarfReader {
     meter: Arc<Meter>,
     main: DwarfFile,
-    /// What several files share, and its units.
+    /// The supplementary file and its units.
     shared: Option<(DwarfFile, UnitOffsets)>,
     names: HashMap<EntryRef, NameAndLine>,
-    /// Bytes besides those of sections.
+    /// Bytes in memory besides sections.
     bytes: usize,
-    /// Bytes in memory from the beginning: what was compressed.
-    bytes_at_first: usize,
+    /// Bytes in memory after opening: decompressed sections.
+    bytes_after_open: usize,
 }
 
 /// The name of a function, and its first line or 0.
 pub(super) type NameAndLine = (Option<Vec<u8>>, u32);
 
-/// A file.
+/// An open file and its parsed units.
 struct DwarfFile {
     dwarf: Dwarf<SectionReader>,
     units: HashMap<usize, DwarfUnit>,
 }
 
-/// Where an entry is.
+/// Position of an entry (DIE).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct EntryRef {
     is_shared: bool,
@@ -63,7 +64,7 @@ pub(super) struct EntryRef {
 }
 
 impl EntryRef {
-    /// An entry of the file itself.
+    /// An entry of the main file.
     pub(super) fn new(unit: usize, entry: UnitOffset) -> Self {
         Self {
             is_shared: false,
@@ -76,10 +77,10 @@ impl EntryRef {
 impl DwarfReader {
     pub(super) fn open(
         files: &DwarfFiles<'_>,
-        most_resident: usize,
+        max_resident: usize,
         work: &mut WorkBudget,
     ) -> Result<Self, DwarfError> {
-        let opened = OpenSections::open(files, most_resident)?;
+        let opened = OpenSections::open(files, max_resident)?;
         let with_units = |dwarf: Dwarf<SectionReader>| {
             let units = UnitOffsets::read(&dwarf, work)?;
             Ok::<_, DwarfError>((DwarfFile::new(dwarf), units))
@@ -88,33 +89,33 @@ impl DwarfReader {
             shared: opened.shared.map(with_units).transpose()?,
             main: DwarfFile::new(opened.dwarf),
             meter: opened.meter,
-            bytes_at_first: opened.at_first,
+            bytes_after_open: opened.bytes_after_open,
             names: HashMap::new(),
             bytes: 0,
         })
     }
 
-    /// Allows as much to be read as for one address.
+    /// Starts a look-up: resets the bytes that may be read.
     pub(super) fn begin(&self) {
         self.meter.allow(MAX_READ);
     }
 
-    /// Whether more was asked for than is allowed.
+    /// Whether a look-up has used up the bytes that may be read.
     pub(super) fn is_exhausted(&self) -> bool {
         self.meter.is_exhausted()
     }
 
-    /// Bytes of memory that it takes, about.
+    /// Approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.meter.resident() + self.bytes
     }
 
-    /// Whether so much was read that it is better to begin anew.
+    /// Whether so much was read that a new reader takes less memory.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes() - self.bytes_at_first > MOST_READ
+        self.bytes() - self.bytes_after_open > MAX_RESIDENT
     }
 
-    /// Looks through a unit; only what is in `code` counts.
+    /// Reads the functions and lines of a unit that are in `code`.
     pub(super) fn read_unit(
         &mut self,
         units: &UnitOffsets,
@@ -127,7 +128,7 @@ impl DwarfReader {
         CachedUnit::read(dwarf, unit, code, work)
     }
 
-    /// Looks through a function for what was inlined into it.
+    /// Reads the functions that are inlined into a function.
     pub(super) fn read_inlines(
         &mut self,
         units: &UnitOffsets,
@@ -138,7 +139,7 @@ impl DwarfReader {
         Inlines::read(dwarf, unit, function.entry, work)
     }
 
-    /// The name of a function and its first line, which may be those of what the entry refers to.
+    /// The name and the first line of a function, of the entry or of the entries that it refers to.
     pub(super) fn name_and_line(
         &mut self,
         units: &UnitOffsets,
@@ -165,7 +166,7 @@ impl DwarfReader {
         Ok(name_and_line)
     }
 
-    /// The function of which this is an inlined copy, if it is one.
+    /// The abstract origin of an inlined function; [`None`] for any other entry.
     fn original(
         &mut self,
         units: &UnitOffsets,
@@ -174,22 +175,22 @@ impl DwarfReader {
     ) -> Result<Option<EntryRef>, DwarfError> {
         let (_, unit) = self.unit(units, at)?;
         let mut entries = unit.inner.entries_raw(Some(at.entry))?;
-        let Some(shape) = entries.read_abbreviation()? else {
+        let Some(abbreviation) = entries.read_abbreviation()? else {
             return Ok(None);
         };
-        if shape.tag() != dw::DW_TAG_inlined_subroutine {
+        if abbreviation.tag() != dw::DW_TAG_inlined_subroutine {
             return Ok(None);
         }
-        work.spend(1 + shape.attributes().len())?;
+        work.spend(1 + abbreviation.attributes().len())?;
         let mut origin = None;
-        for specification in shape.attributes() {
+        for specification in abbreviation.attributes() {
             let attribute = entries.read_attribute(*specification)?;
             if attribute.name() == dw::DW_AT_abstract_origin {
                 origin = Some(attribute.value());
             }
         }
         origin
-            .map(|origin| self.refer(units, at, &origin))
+            .map(|origin| self.referenced(units, at, &origin))
             .transpose()
     }
 
@@ -200,19 +201,19 @@ impl DwarfReader {
         work: &mut WorkBudget,
     ) -> Result<NameAndLine, DwarfError> {
         let mut at = at;
-        // The name in the source, and where it is.
+        // The name in the source, and its entry.
         let mut plain: Option<(Vec<u8>, EntryRef)> = None;
         let mut line = 0;
         for _ in 0..MAX_REFERENCES {
             let (dwarf, unit) = self.unit(units, at)?;
             let mut entries = unit.inner.entries_raw(Some(at.entry))?;
-            let Some(shape) = entries.read_abbreviation()? else {
+            let Some(abbreviation) = entries.read_abbreviation()? else {
                 break;
             };
-            work.spend(1 + shape.attributes().len())?;
+            work.spend(1 + abbreviation.attributes().len())?;
             let mut linkage = None;
             let mut origin = None;
-            for specification in shape.attributes() {
+            for specification in abbreviation.attributes() {
                 let attribute = entries.read_attribute(*specification)?;
                 let value = attribute.value();
                 let text = |value| dwarf.attr_string(&unit.inner, value)?.take(MAX_NAME);
@@ -235,7 +236,7 @@ impl DwarfReader {
                 return Ok((linkage, line));
             }
             match origin {
-                Some(origin) => at = self.refer(units, at, &origin)?,
+                Some(origin) => at = self.referenced(units, at, &origin)?,
                 None => break,
             }
         }
@@ -251,8 +252,8 @@ impl DwarfReader {
         Ok((Some(name), line))
     }
 
-    /// Where a reference in the unit of `at` leads.
-    fn refer(
+    /// The entry that an attribute of the entry `at` refers to.
+    fn referenced(
         &mut self,
         units: &UnitOffsets,
         at: EntryRef,
@@ -281,20 +282,20 @@ impl DwarfReader {
         Ok(at)
     }
 
-    /// The unit of `at`.
+    /// The unit of an entry, parsed.
     fn unit(
         &mut self,
         units: &UnitOffsets,
         at: EntryRef,
     ) -> Result<(&Dwarf<SectionReader>, &DwarfUnit), DwarfError> {
-        let (part, units) = match &mut self.shared {
-            Some((part, units)) if at.is_shared => (part, &*units),
+        let (file, units) = match &mut self.shared {
+            Some((file, units)) if at.is_shared => (file, &*units),
             None if at.is_shared => return Err(DwarfError::Malformed),
             _ => (&mut self.main, units),
         };
-        self.bytes += part.read(units, at.unit)?;
-        let unit = part.units.get(&at.unit).ok_or(DwarfError::Malformed)?;
-        Ok((&part.dwarf, unit))
+        self.bytes += file.read(units, at.unit)?;
+        let unit = file.units.get(&at.unit).ok_or(DwarfError::Malformed)?;
+        Ok((&file.dwarf, unit))
     }
 }
 
@@ -306,7 +307,7 @@ impl DwarfFile {
         }
     }
 
-    /// Reads a unit, if that was not done yet; gives the bytes that it takes.
+    /// Parses a unit if that was not done yet; returns the bytes that it takes.
     fn read(&mut self, units: &UnitOffsets, unit: usize) -> Result<usize, DwarfError> {
         if self.units.contains_key(&unit) {
             return Ok(0);

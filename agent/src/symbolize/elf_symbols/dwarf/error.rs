@@ -1,13 +1,13 @@
-//! Why debugging information is not used.
+//! Errors of debugging information.
 
-/// Why debugging information did not tell.
+/// Why debugging information cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DwarfError {
     /// It could not be read.
     Unreadable,
-    /// It makes no sense.
+    /// It is malformed.
     Malformed,
-    /// It is more than what is read.
+    /// It exceeds a limit.
     TooLarge,
 }
 

@@ -6,6 +6,6 @@ use crate::binaries::elf::{Elf, Shared};
 #[derive(Clone, Copy)]
 pub struct DwarfFiles<'a> {
     pub main: &'a Elf<Shared>,
-    /// What several files share.
+    /// The supplementary file (`dwz`).
     pub shared: Option<&'a Elf<Shared>>,
 }

@@ -1,14 +1,14 @@
-//! Which unit of a file an address is of.
+//! Index of the units of a file by address.
 //!
-//! Invariant: no more than 16 bytes for a range of addresses, and 8 for a unit; sections are read
-//! for it once, and not kept.
+//! Invariant: an address range takes 16 bytes and a unit 8; the sections are read once to build it and
+//! not kept.
 
 use std::collections::HashMap;
 
 use gimli::{DebugInfoOffset, Dwarf, Reader as _, Section as _, UnitType};
 
 use super::{
-    budget::WorkBudget, bytes::SectionReader, error::DwarfError, sections::OpenSections,
+    budget::WorkBudget, error::DwarfError, section_reader::SectionReader, sections::OpenSections,
     unit::DwarfUnit,
 };
 
@@ -18,21 +18,21 @@ const MAX_UNITS: usize = 1 << 20;
 /// Most ranges of addresses.
 const MAX_RANGES: usize = 1 << 22;
 
-/// Most ranges that are looked at for those with an address.
-const MAX_LOOKED_AT: usize = 256;
+/// Most ranges before an address that are searched for those that contain it.
+const MAX_SEARCHED: usize = 256;
 
-/// Bytes after which the sections are opened anew.
-const MUCH: usize = 8 << 20;
+/// Bytes read after which the sections are reopened, to free their pages.
+const REOPEN_AFTER: usize = 8 << 20;
 
-/// Most units that are looked into for an address.
+/// Most units that are searched for an address.
 const MAX_FOUND: usize = 4;
 
-/// Where the units of a file start in `.debug_info`.
+/// Offsets of the units of a file in `.debug_info`.
 #[derive(Debug, Default)]
 pub(super) struct UnitOffsets(Vec<usize>);
 
 impl UnitOffsets {
-    /// Looks at the heads of all units.
+    /// Reads the headers of all units.
     pub(super) fn read(
         dwarf: &Dwarf<SectionReader>,
         work: &mut WorkBudget,
@@ -56,12 +56,12 @@ impl UnitOffsets {
         Ok(())
     }
 
-    /// Where a unit starts.
+    /// Offset of a unit.
     pub(super) fn offset(&self, unit: usize) -> Option<usize> {
         self.0.get(unit).copied()
     }
 
-    /// The unit that something in `.debug_info` is in.
+    /// The unit that contains an offset in `.debug_info`.
     pub(super) fn containing(&self, offset: usize) -> Option<usize> {
         self.0.partition_point(|it| *it <= offset).checked_sub(1)
     }
@@ -71,7 +71,7 @@ impl UnitOffsets {
     }
 }
 
-/// Which addresses are of which unit.
+/// Address ranges of units.
 #[derive(Debug, Default)]
 pub(super) struct UnitIndex {
     pub(super) units: UnitOffsets,
@@ -79,7 +79,7 @@ pub(super) struct UnitIndex {
     ranges: Vec<Range>,
 }
 
-/// Addresses of a unit.
+/// An address range of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
     begin: u64,
@@ -88,8 +88,8 @@ struct Range {
 }
 
 impl UnitIndex {
-    /// Looks through all units; only what is in `code` counts. `open` opens the sections, again
-    /// and again, so that what was read does not pile up.
+    /// Indexes the ranges of all units that are in `code`. `open` opens the sections; it is called
+    /// again to free the pages read so far.
     pub(super) fn read(
         open: impl Fn() -> Result<OpenSections, DwarfError>,
         code: &std::ops::Range<u64>,
@@ -102,7 +102,7 @@ impl UnitIndex {
         let mut next = 0;
         while next < bytes {
             work.spend(1)?;
-            if opened.grown() > MUCH {
+            if opened.grown() > REOPEN_AFTER {
                 opened = open()?;
             }
             let dwarf = &opened.dwarf;
@@ -123,7 +123,7 @@ impl UnitIndex {
             ) {
                 continue;
             }
-            // A unit that makes no sense does not hide the others.
+            // A malformed unit does not hide the others.
             let result = DwarfUnit::read(dwarf, header).and_then(|read| {
                 let mut result = Ok(());
                 let add = |range: gimli::Range| {
@@ -131,7 +131,7 @@ impl UnitIndex {
                         result = index.add(unit, range.begin, range.end);
                     }
                 };
-                read.place.ranges(dwarf, &read.inner, work, add)?;
+                read.addresses.ranges(dwarf, &read.inner, work, add)?;
                 result
             });
             if let Err(DwarfError::TooLarge) = result {
@@ -153,11 +153,11 @@ impl UnitIndex {
         Ok(())
     }
 
-    /// The units that say that they have `address`.
+    /// The units that contain `address`.
     pub(super) fn find(&self, address: u64) -> Vec<usize> {
         let after = self.ranges.partition_point(|it| it.begin <= address);
         let mut found = Vec::new();
-        for range in self.ranges[..after].iter().rev().take(MAX_LOOKED_AT) {
+        for range in self.ranges[..after].iter().rev().take(MAX_SEARCHED) {
             let unit = range.unit as usize;
             if address - range.begin < range.bytes.into() && !found.contains(&unit) {
                 found.push(unit);
@@ -174,18 +174,18 @@ impl UnitIndex {
     }
 }
 
-type Listed = HashMap<usize, Vec<(u64, u64)>>;
+type ListedRanges = HashMap<usize, Vec<(u64, u64)>>;
 
-/// What `.debug_aranges` lists, by where the unit starts; it saves looking at each unit, but need
-/// not have all of them.
+/// Address ranges that `.debug_aranges` lists, by offset of the unit; it saves reading those units, but
+/// may lack some.
 fn listed(
     dwarf: &Dwarf<SectionReader>,
     code: &std::ops::Range<u64>,
     work: &mut WorkBudget,
-) -> Result<Listed, DwarfError> {
-    let mut listed = Listed::new();
+) -> Result<ListedRanges, DwarfError> {
+    let mut listed = ListedRanges::new();
     let mut headers = dwarf.debug_aranges.headers();
-    // What it lacks, the units say themselves.
+    // Units that it lacks are read themselves.
     while let Ok(Some(header)) = headers.next() {
         let mut entries = header.entries();
         let mut ranges = Vec::new();

@@ -1,10 +1,12 @@
-//! The lines of a unit.
+//! The line table of a unit.
 
 use std::{num::NonZeroU64, ops::Range};
 
 use gimli::{DebugLineOffset, Dwarf, LineProgramHeader, Reader, Section as _};
 
-use super::{budget::WorkBudget, bytes::SectionReader, error::DwarfError, unit::DwarfUnit};
+use super::{
+    budget::WorkBudget, error::DwarfError, section_reader::SectionReader, unit::DwarfUnit,
+};
 
 /// Most bytes of the names of a unit's files.
 const MAX_FILES: usize = 1 << 20;
@@ -12,17 +14,17 @@ const MAX_FILES: usize = 1 << 20;
 /// Most bytes of a path.
 const MAX_PATH: usize = 4 << 10;
 
-/// The lines of a unit.
+/// The line table of a unit.
 #[derive(Debug)]
 pub(super) struct UnitLines {
     files: SourceFiles,
-    /// By address, without overlaps.
+    /// By address, not overlapping.
     sequences: Vec<Sequence>,
-    /// Those of all sequences, by address in each.
+    /// The rows of all sequences, by address in each.
     rows: Vec<Row>,
 }
 
-/// Addresses without a gap.
+/// Contiguous addresses.
 #[derive(Debug)]
 struct Sequence {
     begin: u64,
@@ -30,17 +32,17 @@ struct Sequence {
     rows: Range<usize>,
 }
 
-/// Where a line begins.
+/// The first address of a line.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// From the beginning of its sequence.
+    /// Relative to the start of its sequence.
     address: u32,
     file: u32,
     line: u32,
 }
 
 impl UnitLines {
-    /// Reads those of a unit; only what is in `code` counts.
+    /// Reads the sequences of a unit that are in `code`.
     pub(super) fn read(
         dwarf: &Dwarf<SectionReader>,
         unit: &DwarfUnit,
@@ -57,10 +59,10 @@ impl UnitLines {
             rows: Vec::new(),
         };
         let mut program = program.rows();
-        // Where the rows of the sequence start, and its first address.
+        // Index of the sequence's first row, and its first address.
         let mut first = 0;
         let mut begin = 0;
-        // What is malformed at the end does not make what was before it wrong.
+        // A malformed end does not invalidate the rows before it.
         while let Ok(Some((_, row))) = program.next_row() {
             work.spend(1)?;
             if row.end_sequence() {
@@ -71,7 +73,7 @@ impl UnitLines {
             if lines.rows.len() == first {
                 begin = row.address();
             }
-            // gimli leaves out what would go back.
+            // gimli skips rows whose address decreases.
             let into = row.address().checked_sub(begin);
             let Some(address) = into.and_then(|into| u32::try_from(into).ok()) else {
                 continue;
@@ -85,7 +87,7 @@ impl UnitLines {
                     .try_into()
                     .unwrap_or(0),
             };
-            // Of what is said of the same address the last holds.
+            // Of several rows at an address the last one holds.
             match lines.rows.get_mut(first..).and_then(<[Row]>::last_mut) {
                 Some(last) if last.address == row.address => *last = row,
                 _ => lines.rows.push(row),
@@ -99,11 +101,11 @@ impl UnitLines {
         Ok(lines)
     }
 
-    /// Ends the sequence whose rows are those from `first` on.
+    /// Ends the sequence whose rows start at `first`.
     fn end_sequence(&mut self, first: usize, addresses: Range<u64>, code: &Range<u64>) {
         let rows = self.rows.get(first..).unwrap_or_default();
-        let is_right = !rows.is_empty() && rows.is_sorted_by_key(|row| row.address);
-        if is_right && !addresses.is_empty() && code.contains(&addresses.start) {
+        let is_valid = !rows.is_empty() && rows.is_sorted_by_key(|row| row.address);
+        if is_valid && !addresses.is_empty() && code.contains(&addresses.start) {
             self.sequences.push(Sequence {
                 begin: addresses.start,
                 end: addresses.end,
@@ -114,7 +116,7 @@ impl UnitLines {
         }
     }
 
-    /// The index of the file and the line of `address`; the line is 0 where the compiler knows
+    /// The index of the file and the line of `address`; the line is 0 where the compiler recorded
     /// none.
     pub(super) fn find(&self, address: u64) -> Option<(u64, u32)> {
         let after = self.sequences.partition_point(|it| it.begin <= address);
@@ -140,13 +142,13 @@ impl UnitLines {
     }
 }
 
-/// The files that the lines are of.
+/// The source files of a line table.
 #[derive(Debug)]
 struct SourceFiles {
-    /// Where the compiler ran.
+    /// Working directory of the compiler.
     directory: Vec<u8>,
     directories: Vec<Vec<u8>>,
-    /// With the index of the directory; 0 is that of the compiler.
+    /// Index of the directory, and name; directory 0 is the compiler's.
     files: Vec<(usize, Vec<u8>)>,
     bytes: usize,
 }
@@ -165,7 +167,7 @@ impl SourceFiles {
             left -= text.len();
             text
         };
-        // Which of them is the first differs between versions.
+        // The first index is 0 or 1, depending on the version of DWARF.
         let directories = 0..=header.include_directories().len() as u64;
         let directories = directories
             .map(|index| header.directory(index).map_or_else(Vec::new, &mut text))
@@ -199,14 +201,14 @@ impl SourceFiles {
         if *directory != 0
             && let Some(directory) = self.directories.get(*directory)
         {
-            path = below(directory, path);
+            path = join(directory, path);
         }
-        Some(below(&self.directory, path))
+        Some(join(&self.directory, path))
     }
 }
 
-/// A path that may be relative to a directory.
-fn below(directory: &[u8], path: Vec<u8>) -> Vec<u8> {
+/// Joins a path to a directory if it is relative.
+fn join(directory: &[u8], path: Vec<u8>) -> Vec<u8> {
     if path.starts_with(b"/") || directory.is_empty() {
         return path;
     }
@@ -214,13 +216,13 @@ fn below(directory: &[u8], path: Vec<u8>) -> Vec<u8> {
     [directory, separator, &path].concat()
 }
 
-/// Refuses tables of files that would take much memory.
+/// Rejects file tables that would take too much memory.
 fn check_files(dwarf: &Dwarf<SectionReader>, offset: DebugLineOffset) -> Result<(), DwarfError> {
     let mut program = dwarf.debug_line.reader().clone();
     program.skip(offset.0)?;
     let (_, format) = program.read_initial_length()?;
     if program.read_u16()? >= 5 {
-        // Sizes of addresses and of what selects a segment.
+        // Sizes of addresses and of segment selectors.
         program.skip(2)?;
     }
     if program.read_length(format)? > MAX_FILES {

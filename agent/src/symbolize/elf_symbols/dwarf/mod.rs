@@ -1,17 +1,15 @@
-//! Addresses → functions, also inlined ones, files and lines, from debugging information.
+//! Debugging information (DWARF): addresses → functions, inlined functions, files and lines.
 //!
-//! gimli understands the format. What is looked for and what is kept of it is decided here, not by
-//! addr2line, which recurses as deep as the file says, so that 100 KB of it end the process, and
-//! keeps all that it has read.
+//! gimli parses the format. The crate addr2line is not used: it recurses as deep as the file says, so
+//! that a file of 100 KB overflows the stack, and it keeps all that it has read.
 //!
-//! Invariants: the file is untrusted: nothing in it makes this panic or recurse; what is read for
-//! one address is bounded, and a file for which that was not enough is not asked again; between
-//! look-ups not much more is kept than was asked for.
+//! Invariants: the file is untrusted: nothing in it causes a panic or recursion; what is read for one
+//! look-up is bounded, and after a look-up that exceeds the bound the debugging information of the
+//! file is not used again; what is kept between look-ups is bounded by [`DwarfLimits`].
 //!
-//! Not understood: split DWARF (`.dwo`), of which lines are known, but not what was inlined.
+//! Not supported: split DWARF (`.dwo`); it gives lines, but no inlined functions.
 
 mod budget;
-mod bytes;
 mod debug_info;
 mod dwarf_reader;
 mod error;
@@ -19,7 +17,10 @@ mod files;
 mod functions;
 mod index;
 mod lines;
+mod meter;
+mod paged_section;
 mod scopes;
+mod section_reader;
 mod sections;
 mod unit;
 mod unit_cache;

@@ -1,20 +1,22 @@
-//! The namespaces and classes that a function is in.
+//! The namespaces and classes that enclose a function.
 //!
-//! Entries do not say what they are in: that is seen on the way to them from the start of the
-//! unit. GCC writes C++ so that the way is short (`DW_AT_sibling`); Clang writes names that need
-//! none of this.
+//! Entries do not refer to their parent, so the unit is read from its start. GCC writes
+//! `DW_AT_sibling`, by which most entries are skipped; Clang writes linkage names, which need none of
+//! this.
 
 use gimli::{AttributeValue, Dwarf, UnitOffset, constants as dw};
 
-use super::{budget::WorkBudget, bytes::SectionReader, error::DwarfError, unit::DwarfUnit};
+use super::{
+    budget::WorkBudget, error::DwarfError, section_reader::SectionReader, unit::DwarfUnit,
+};
 
 /// Most bytes of the name of a scope.
 const MAX_NAME: usize = 4 << 10;
 
-/// Most scopes inside each other.
+/// Most nested scopes.
 const MAX_DEPTH: usize = 64;
 
-/// The name of what is at `entry` with those of what it is in before it.
+/// The name of an entry, qualified with its scopes.
 pub(super) fn qualify(
     dwarf: &Dwarf<SectionReader>,
     unit: &DwarfUnit,
@@ -23,7 +25,7 @@ pub(super) fn qualify(
     work: &mut WorkBudget,
 ) -> Result<Vec<u8>, DwarfError> {
     let mut qualified = Vec::new();
-    for (_, scope) in around(dwarf, unit, entry, work)? {
+    for (_, scope) in enclosing_scopes(dwarf, unit, entry, work)? {
         qualified.extend(scope);
         qualified.extend(b"::");
     }
@@ -31,8 +33,8 @@ pub(super) fn qualify(
     Ok(qualified)
 }
 
-/// The scopes that `entry` is in, with how deep they are.
-fn around(
+/// The scopes that enclose `entry`, with their depths.
+fn enclosing_scopes(
     dwarf: &Dwarf<SectionReader>,
     unit: &DwarfUnit,
     entry: UnitOffset,
@@ -40,19 +42,19 @@ fn around(
 ) -> Result<Vec<(isize, Vec<u8>)>, DwarfError> {
     let mut scopes: Vec<(isize, Vec<u8>)> = Vec::new();
     let mut entries = unit.inner.entries_raw(None)?;
-    // How deep those entries start.
+    // Depth at which the reader of entries started.
     let mut start = 0;
     while !entries.is_empty() && entries.next_offset() < entry {
         let depth = start + entries.next_depth();
-        let Some(shape) = entries.read_abbreviation()? else {
+        let Some(abbreviation) = entries.read_abbreviation()? else {
             work.spend(1)?;
             continue;
         };
-        work.spend(1 + shape.attributes().len())?;
-        let is_scope = is_scope(shape.tag()) && shape.has_children();
+        work.spend(1 + abbreviation.attributes().len())?;
+        let is_scope = is_scope(abbreviation.tag()) && abbreviation.has_children();
         let mut name = None;
         let mut sibling = None;
-        for specification in shape.attributes() {
+        for specification in abbreviation.attributes() {
             match specification.name() {
                 dw::DW_AT_name if is_scope => {
                     name = Some(entries.read_attribute(*specification)?.value());
@@ -80,7 +82,9 @@ fn around(
         let text = |value| dwarf.attr_string(&unit.inner, value)?.take(MAX_NAME);
         let name = match name {
             Some(name) => text(name).ok(),
-            None if shape.tag() == dw::DW_TAG_namespace => Some(b"(anonymous namespace)".to_vec()),
+            None if abbreviation.tag() == dw::DW_TAG_namespace => {
+                Some(b"(anonymous namespace)".to_vec())
+            }
             None => None,
         };
         if let Some(name) = name

@@ -1,18 +1,16 @@
-//! The sections of debugging information of a file.
+//! Opens the sections of debugging information of a file.
 
 use std::sync::Arc;
 
 use gimli::{Dwarf, DwarfSections, SectionId};
 
 use super::{
-    budget::MAX_READ,
-    bytes::{Meter, PagedSection, SectionReader},
-    error::DwarfError,
-    files::DwarfFiles,
+    budget::MAX_READ, error::DwarfError, files::DwarfFiles, meter::Meter,
+    paged_section::PagedSection, section_reader::SectionReader,
 };
 use crate::binaries::elf::{self, Elf, Shared};
 
-/// Those that say which function and which line an address is of.
+/// The sections that look-ups read.
 const NEEDED: [SectionId; 10] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
@@ -29,32 +27,32 @@ const NEEDED: [SectionId; 10] = [
 /// Open sections.
 pub(super) struct OpenSections {
     pub(super) dwarf: Dwarf<SectionReader>,
-    /// Those of the file that several share.
+    /// Sections of the supplementary file (`dwz`).
     pub(super) shared: Option<Dwarf<SectionReader>>,
     pub(super) meter: Arc<Meter>,
-    /// Bytes in memory from the beginning: what was compressed.
-    pub(super) at_first: usize,
+    /// Bytes in memory after opening: decompressed sections.
+    pub(super) bytes_after_open: usize,
 }
 
 impl OpenSections {
-    /// Opens the sections of files; those that are compressed are read as a whole. Not more than
-    /// `most_resident` bytes of all of them are in memory at once.
-    pub(super) fn open(files: &DwarfFiles<'_>, most_resident: usize) -> Result<Self, DwarfError> {
-        let meter = Arc::new(Meter::new(most_resident));
+    /// Opens the sections of files; compressed sections are decompressed as a whole. At most
+    /// `max_resident` bytes of all sections are in memory at once.
+    pub(super) fn open(files: &DwarfFiles<'_>, max_resident: usize) -> Result<Self, DwarfError> {
+        let meter = Arc::new(Meter::new(max_resident));
         meter.allow(MAX_READ);
         let main = load(files.main, &meter)?;
         let shared = files.shared.map(|file| load(file, &meter)).transpose()?;
         Ok(Self {
             dwarf: main.borrow_with_sup(shared.as_ref(), Clone::clone),
             shared: shared.map(|sections| sections.borrow(Clone::clone)),
-            at_first: meter.resident(),
+            bytes_after_open: meter.resident(),
             meter,
         })
     }
 
-    /// Bytes that were read since.
+    /// Bytes read since opening.
     pub(super) fn grown(&self) -> usize {
-        self.meter.resident() - self.at_first
+        self.meter.resident() - self.bytes_after_open
     }
 }
 

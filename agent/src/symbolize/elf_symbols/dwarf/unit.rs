@@ -1,4 +1,4 @@
-//! One unit of debugging information: as a rule what was compiled at once.
+//! A unit of debugging information, usually one compilation.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use gimli::{
     DwarfFileType, Range, Reader as _, Section as _, UnitHeader, constants as dw,
 };
 
-use super::{budget::WorkBudget, bytes::SectionReader, error::DwarfError};
+use super::{budget::WorkBudget, error::DwarfError, section_reader::SectionReader};
 
-/// Most bytes that describe the shapes of a unit's entries.
+/// Most bytes of a unit's abbreviations.
 const MAX_ABBREVIATIONS: usize = 1 << 20;
 
 type Value = AttributeValue<SectionReader>;
 
-/// A unit.
+/// A parsed unit.
 pub(super) struct DwarfUnit {
-    /// Without the lines, which gimli would read at once.
+    /// Without its line program, which gimli would read eagerly.
     pub(super) inner: gimli::Unit<SectionReader>,
-    /// Where its lines are.
+    /// Offset of its line program.
     pub(super) lines: Option<DebugLineOffset>,
-    /// Where its code is.
-    pub(super) place: AddressAttributes,
-    /// Whether it is of C++, which has functions in namespaces and classes.
+    /// Addresses of its code.
+    pub(super) addresses: AddressAttributes,
+    /// Whether its language is C++, whose functions are in namespaces and classes.
     pub(super) is_cpp: bool,
 }
 
 impl DwarfUnit {
-    /// Reads what the unit says of itself.
+    /// Reads the root entry of a unit.
     pub(super) fn read(
         dwarf: &Dwarf<SectionReader>,
         header: UnitHeader<SectionReader>,
@@ -48,43 +48,43 @@ impl DwarfUnit {
             dwo_id: None,
             header,
         };
-        let shapes = Arc::clone(&unit.abbreviations);
-        let mut entries = unit.header.entries_raw(&shapes, None)?;
-        let shape = entries
+        let all_abbreviations = Arc::clone(&unit.abbreviations);
+        let mut entries = unit.header.entries_raw(&all_abbreviations, None)?;
+        let abbreviation = entries
             .read_abbreviation()?
             .ok_or(gimli::Error::MissingUnitDie)?;
-        let mut place = AddressAttributes::default();
+        let mut addresses = AddressAttributes::default();
         let mut lines = None;
         let mut directory = None;
         let mut is_cpp = false;
-        for specification in shape.attributes() {
+        for specification in abbreviation.attributes() {
             let attribute = entries.read_attribute(*specification)?;
-            place.take(&attribute);
+            addresses.take(&attribute);
             match attribute.value() {
                 Value::DebugLineRef(offset) => lines = Some(offset),
                 Value::DebugStrOffsetsBase(base) => unit.str_offsets_base = base,
                 Value::DebugAddrBase(base) => unit.addr_base = base,
                 Value::DebugRngListsBase(base) => unit.rnglists_base = base,
-                Value::Language(language) => is_cpp = is_of_cpp(language),
+                Value::Language(language) => is_cpp = is_cpp_language(language),
                 value if attribute.name() == dw::DW_AT_comp_dir => directory = Some(value),
                 _ => {}
             }
         }
-        // The bases are known only now.
+        // Resolved last, because it needs the bases.
         unit.comp_dir = directory.and_then(|value| dwarf.attr_string(&unit, value).ok());
-        if let Some(low) = place.low.clone() {
+        if let Some(low) = addresses.low.clone() {
             unit.low_pc = dwarf.attr_address(&unit, low)?.unwrap_or(0);
         }
         Ok(Self {
             inner: unit,
             lines,
-            place,
+            addresses,
             is_cpp,
         })
     }
 }
 
-fn is_of_cpp(language: DwLang) -> bool {
+fn is_cpp_language(language: DwLang) -> bool {
     matches!(
         language,
         dw::DW_LANG_C_plus_plus
@@ -106,7 +106,7 @@ fn abbreviations(
     DebugAbbrev::from(bytes).abbreviations(DebugAbbrevOffset(0))
 }
 
-/// Where the code of an entry is.
+/// The attributes of an entry that give its addresses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AddressAttributes {
     low: Option<Value>,
@@ -115,7 +115,7 @@ pub(super) struct AddressAttributes {
 }
 
 impl AddressAttributes {
-    /// Takes an attribute, if it says something of the place.
+    /// Keeps an attribute if it is one of these.
     pub(super) fn take(&mut self, attribute: &Attribute<SectionReader>) -> bool {
         let field = match attribute.name() {
             dw::DW_AT_low_pc => &mut self.low,

@@ -1,7 +1,7 @@
-//! What was found in the units of a file.
+//! Cache of the functions and lines of units.
 //!
-//! Invariant: it is plain data, which keeps no section in memory; units that were not asked for
-//! the longest make room for others.
+//! Invariant: it is plain data that keeps no section in memory; the least recently used units are
+//! evicted first.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -9,10 +9,10 @@ use gimli::{Dwarf, UnitOffset};
 
 use super::{
     budget::WorkBudget,
-    bytes::SectionReader,
     error::DwarfError,
     functions::{Inlines, UnitFunctions},
     lines::UnitLines,
+    section_reader::SectionReader,
     unit::DwarfUnit,
 };
 
@@ -20,11 +20,11 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct UnitCache {
     units: HashMap<usize, CachedUnit>,
-    /// Counts what is asked for.
+    /// Counts look-ups.
     clock: u64,
 }
 
-/// What was found in a unit.
+/// Functions, lines and inlined functions of a unit.
 #[derive(Debug)]
 pub(super) struct CachedUnit {
     functions: UnitFunctions,
@@ -34,7 +34,7 @@ pub(super) struct CachedUnit {
 }
 
 impl UnitCache {
-    /// What is known of a unit.
+    /// A cached unit.
     pub(super) fn unit(&mut self, unit: usize) -> Option<&mut CachedUnit> {
         self.clock += 1;
         let known = self.units.get_mut(&unit)?;
@@ -50,10 +50,10 @@ impl UnitCache {
         self.units.values().map(CachedUnit::bytes).sum()
     }
 
-    /// Forgets units until not more than `most_bytes` bytes are left.
-    pub(super) fn shrink_to(&mut self, most_bytes: usize) {
+    /// Evicts units until at most `max_bytes` bytes are left.
+    pub(super) fn shrink_to(&mut self, max_bytes: usize) {
         let mut bytes = self.bytes();
-        while bytes > most_bytes {
+        while bytes > max_bytes {
             let oldest = self.units.iter().min_by_key(|(_, unit)| unit.last_used);
             let Some(oldest) = oldest.map(|(unit, _)| *unit) else {
                 break;
@@ -64,7 +64,7 @@ impl UnitCache {
 }
 
 impl CachedUnit {
-    /// Looks through a unit; only what is in `code` counts.
+    /// Reads the functions and lines of a unit that are in `code`.
     pub(super) fn read(
         dwarf: &Dwarf<SectionReader>,
         unit: &DwarfUnit,
@@ -77,7 +77,7 @@ impl CachedUnit {
             .map(|offset| UnitLines::read(dwarf, unit, offset, code, work));
         let lines = match lines {
             Some(Err(DwarfError::TooLarge)) => return Err(DwarfError::TooLarge),
-            // Functions without lines are better than nothing.
+            // Malformed lines do not hide the functions.
             Some(Err(_)) | None => None,
             Some(Ok(lines)) => Some(lines),
         };
@@ -89,7 +89,7 @@ impl CachedUnit {
         })
     }
 
-    /// The innermost function that `address` is in.
+    /// The innermost function that contains `address`.
     pub(super) fn function(&self, address: u64) -> Option<UnitOffset> {
         self.functions.find(address)
     }
@@ -104,7 +104,7 @@ impl CachedUnit {
         self.lines.as_ref()?.path(file)
     }
 
-    /// What was inlined into a function, if that was read.
+    /// The functions inlined into a function, if they were read.
     pub(super) fn inlines(&self, function: UnitOffset) -> Option<&Inlines> {
         self.inlines.get(&function)
     }

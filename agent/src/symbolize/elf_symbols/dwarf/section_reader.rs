@@ -1,188 +1,22 @@
-//! Sections of debugging information, of which only what is needed is in memory.
+//! gimli's view of a [`PagedSection`].
 //!
-//! Invariants: a page is read when something in it is asked for; not more of them are kept than
-//! the [`Meter`] allows, and not more is read in one look-up; a string has an end within
-//! [`MAX_STRING`] bytes.
+//! Invariants: a page is read on the first access to it; the pages in memory, and the bytes read in one
+//! look-up, are bounded by the [`Meter`](super::meter::Meter); strings have at most [`MAX_STRING`] bytes.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{borrow::Cow, sync::Arc};
 
 use gimli::{Error, LittleEndian, Reader, ReaderOffsetId, Result};
 use memchr::memchr;
 
-use crate::binaries::elf::{Shared, Source as _};
+use super::paged_section::{PAGE, PagedSection};
 
-/// Bytes of a page.
-const PAGE: usize = 8 << 10;
-
-/// Bytes after which reading is counted.
+/// The [`Meter`](super::meter::Meter) is charged when a read crosses a multiple of this, in bytes.
 const COUNTED: usize = 256;
 
 /// Most bytes of a string.
 const MAX_STRING: usize = 64 << 10;
 
-/// What was read of the sections of a file.
-#[derive(Debug)]
-pub(super) struct Meter {
-    /// Bytes in memory.
-    resident: AtomicUsize,
-    /// The bound of that.
-    most_resident: usize,
-    /// Bytes that may still be read in this look-up.
-    left: AtomicU64,
-}
-
-impl Meter {
-    pub(super) fn new(most_resident: usize) -> Self {
-        Self {
-            resident: AtomicUsize::new(0),
-            most_resident,
-            left: AtomicU64::new(0),
-        }
-    }
-
-    /// Allows `bytes` bytes to be read.
-    pub(super) fn allow(&self, bytes: u64) {
-        self.left.store(bytes, Relaxed);
-    }
-
-    /// Whether more was asked for than is allowed.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.left.load(Relaxed) == 0 || self.resident() >= self.most_resident
-    }
-
-    /// Bytes in memory.
-    pub(super) fn resident(&self) -> usize {
-        self.resident.load(Relaxed)
-    }
-
-    /// Bytes that may still be kept in memory.
-    pub(super) fn room(&self) -> u64 {
-        self.most_resident.saturating_sub(self.resident()) as u64
-    }
-
-    /// Counts `bytes` bytes that are in memory from now on.
-    fn keep(&self, bytes: usize) -> Result<()> {
-        // Only one thread reads at a time.
-        let resident = self.resident().saturating_add(bytes);
-        self.resident.store(resident, Relaxed);
-        if resident < self.most_resident {
-            Ok(())
-        } else {
-            Err(Error::Io)
-        }
-    }
-
-    fn spend(&self, bytes: usize) -> Result<()> {
-        let left = self.left.load(Relaxed).saturating_sub(bytes as u64);
-        self.left.store(left, Relaxed);
-        if left == 0 { Err(Error::Io) } else { Ok(()) }
-    }
-}
-
-/// A section.
-pub(super) struct PagedSection {
-    /// Tells it from the other sections.
-    id: u64,
-    bytes: usize,
-    storage: Storage,
-    meter: Arc<Meter>,
-}
-
-enum Storage {
-    /// What was compressed.
-    Memory(Vec<u8>),
-    File {
-        source: Shared,
-        offset: u64,
-        pages: Box<[OnceLock<Box<[u8]>>]>,
-    },
-}
-
-impl PagedSection {
-    /// One that is in memory.
-    pub(super) fn in_memory(id: u64, contents: Vec<u8>, meter: Arc<Meter>) -> Result<Self> {
-        meter.keep(contents.len())?;
-        Ok(Self {
-            id,
-            bytes: contents.len(),
-            storage: Storage::Memory(contents),
-            meter,
-        })
-    }
-
-    /// One that is in a file, `bytes` bytes from `offset` on.
-    pub(super) fn in_file(
-        id: u64,
-        source: Shared,
-        (offset, bytes): (u64, u64),
-        meter: Arc<Meter>,
-    ) -> Result<Self> {
-        // No memory for what is not there.
-        let available = source.bytes().map_err(|_| Error::Io)?;
-        let bytes = bytes.min(available.saturating_sub(offset));
-        let bytes = usize::try_from(bytes).map_err(|_| Error::Io)?;
-        let pages = bytes.div_ceil(PAGE);
-        meter.keep(pages * size_of::<OnceLock<Box<[u8]>>>())?;
-        Ok(Self {
-            id,
-            bytes,
-            storage: Storage::File {
-                source,
-                offset,
-                pages: (0..pages).map(|_| OnceLock::new()).collect(),
-            },
-            meter,
-        })
-    }
-
-    /// What is at `start`, up to the end of a page.
-    #[inline]
-    fn at(&self, start: usize) -> Result<&[u8]> {
-        let page = match &self.storage {
-            Storage::Memory(contents) => contents.get(start..),
-            Storage::File { pages, .. } => match pages.get(start / PAGE).and_then(OnceLock::get) {
-                Some(page) => page.get(start % PAGE..),
-                None => self.read(start / PAGE)?.get(start % PAGE..),
-            },
-        };
-        page.ok_or(Error::Io)
-    }
-
-    /// Reads a page.
-    #[cold]
-    fn read(&self, index: usize) -> Result<&[u8]> {
-        let Storage::File {
-            source,
-            offset,
-            pages,
-        } = &self.storage
-        else {
-            return Err(Error::Io);
-        };
-        let cell = pages.get(index).ok_or(Error::Io)?;
-        let start = index * PAGE;
-        let mut page = vec![0; PAGE.min(self.bytes - start)].into_boxed_slice();
-        self.meter.keep(page.len())?;
-        let from = offset.checked_add(start as u64).ok_or(Error::Io)?;
-        source.fill(&mut page, from).map_err(|_| Error::Io)?;
-        Ok(cell.get_or_init(|| page))
-    }
-}
-
-impl fmt::Debug for PagedSection {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "section {} of {} bytes", self.id, self.bytes)
-    }
-}
-
-/// A part of a section.
+/// A range of a section.
 #[derive(Clone, Debug)]
 pub(super) struct SectionReader {
     section: Arc<PagedSection>,
@@ -200,7 +34,7 @@ impl SectionReader {
         }
     }
 
-    /// What it holds, up to `most` bytes of it.
+    /// Copies the range, up to `most` bytes of it.
     pub(super) fn take(&self, most: usize) -> Result<Vec<u8>> {
         let mut contents = vec![0; self.length.min(most)];
         self.clone().read_slice(&mut contents)?;
@@ -222,7 +56,7 @@ impl SectionReader {
         self.section.meter.spend(bytes.max(COUNTED))
     }
 
-    /// Fills `into` with what is at the start, when that spans pages.
+    /// Fills `into` from the start of the range when that spans pages.
     #[cold]
     fn read_across(&mut self, into: &mut [u8]) -> Result<()> {
         if into.len() > self.length {
@@ -375,13 +209,13 @@ impl Reader for SectionReader {
 
 #[cfg(test)]
 mod tests {
-    use super::{Meter, PAGE, PagedSection, SectionReader};
-    use crate::binaries::elf::Shared;
+    use super::{PAGE, PagedSection, SectionReader};
+    use crate::{binaries::elf::Shared, symbolize::elf_symbols::dwarf::meter::Meter};
     use gimli::{EndianSlice, LittleEndian, Reader};
     use proptest::prelude::{any, prop, proptest};
     use std::sync::Arc;
 
-    /// The same bytes in a file and in memory.
+    /// A paged section and one in memory with the same bytes.
     fn both(contents: &[u8], most: usize) -> [SectionReader; 2] {
         let meter = Arc::new(Meter::new(most));
         meter.allow(1 << 30);
@@ -395,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_needed_is_read() {
+    fn only_accessed_pages_are_read() {
         let contents = vec![7; 100 * PAGE];
         let [mut file, _] = both(&contents, 1 << 24);
         let meter = Arc::clone(&file.section.meter);
@@ -407,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept() {
+    fn limits_hold() {
         let contents = vec![7; 100 * PAGE];
         let source: Shared = Arc::new(contents);
         let meter = Arc::new(Meter::new(10 * PAGE));
@@ -437,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_reads_as_a_slice_does(
+        fn it_reads_like_a_slice(
             contents in prop::collection::vec(0..4_u8, 0..3 * PAGE),
             steps in prop::collection::vec((0..8_u8, any::<prop::sample::Index>()), 0..60),
         ) {
@@ -450,7 +284,7 @@ mod tests {
                         let expected = $read(&mut slice).ok();
                         assert_eq!(expected, $read(&mut file).ok());
                         assert_eq!(expected, $read(&mut memory).ok());
-                        // After a failure gimli does not read on.
+                        // After an error gimli does not read on.
                         if expected.is_none() {
                             break;
                         }
