@@ -1,4 +1,4 @@
-//! A profile → the bytes of a file.
+//! Encodes a profile in any of the formats.
 
 use std::io::{self, Write};
 
@@ -7,15 +7,15 @@ use crate::profile::Profile;
 
 /// A profile that could not be encoded.
 #[derive(Debug, thiserror::Error)]
-#[error("the {format} output could not be written")]
-pub struct Error {
+#[error("cannot write the {format} output")]
+pub struct EncodeError {
     /// The format.
     pub format: Format,
-    /// What the writer said.
+    /// Error of the writer.
     pub source: io::Error,
 }
 
-/// Writes a profile in a format.
+/// Encodes a profile in a format.
 ///
 /// # Errors
 ///
@@ -25,13 +25,13 @@ pub fn encode(
     format: Format,
     options: &EncodeOptions,
     out: &mut dyn Write,
-) -> Result<(), Error> {
+) -> Result<(), EncodeError> {
     let written = match format {
         Format::Pprof => pprof::write(profile, *options, out),
         Format::Folded => folded::write(profile, *options, out),
         Format::Svg => svg::write(profile, *options, out),
     };
-    written.map_err(|source| Error { format, source })
+    written.map_err(|source| EncodeError { format, source })
 }
 
 #[cfg(test)]

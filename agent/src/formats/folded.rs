@@ -1,11 +1,11 @@
 //! Folded stacks: `root;…;leaf count`, one line per distinct stack.
 //!
-//! Stacks of more than one process begin with the process. Frames of Python have a colon in them,
-//! those of the kernel an ending: `flamegraph.pl --color=js` draws each of Python, native code, C++
-//! and the kernel in a colour of its own.
+//! With several processes the root of a stack is the process. Python frames contain a colon and kernel
+//! frames have a suffix, so `flamegraph.pl --color=js` draws Python, native code, C++ and the kernel in
+//! different colours.
 //!
-//! Invariants: lines are sorted frame by frame, so that equal callers stand together; a frame has
-//! no `;` and no line break in it.
+//! Invariants: lines are sorted frame by frame, so that equal callers are adjacent; a frame contains no
+//! `;` and no line break.
 
 use std::{
     collections::BTreeMap,
@@ -15,21 +15,21 @@ use std::{
 use super::{frame_text, options::EncodeOptions};
 use crate::profile::Profile;
 
-/// What stands for a stack without frames.
+/// Stands for a stack without frames.
 pub(super) const NO_FRAMES: &str = "[no frames]";
 
-/// Texts of a profile's frames.
+/// Texts of the frames of a profile.
 pub(super) struct FrameTexts {
-    /// By [`LocationId`](crate::profile::LocationId), of each the innermost first.
+    /// By [`LocationId`](crate::profile::LocationId), each with the innermost frame first.
     pub(super) locations: Vec<Vec<String>>,
-    /// By [`ProcessIndex`](crate::profile::ProcessIndex); none when there is but one.
+    /// By [`ProcessIndex`](crate::profile::ProcessIndex); [`None`] with a single process.
     pub(super) processes: Option<Vec<String>>,
-    /// By [`ThreadIndex`](crate::profile::ThreadIndex); none when threads are not shown.
+    /// By [`ThreadIndex`](crate::profile::ThreadIndex); [`None`] when threads are not shown.
     pub(super) threads: Option<Vec<String>>,
 }
 
 impl FrameTexts {
-    /// The texts of a profile.
+    /// Texts of all frames of a profile.
     pub(super) fn new(profile: &Profile, options: EncodeOptions) -> Self {
         let locations = profile.locations.iter();
         Self {
@@ -53,7 +53,7 @@ impl FrameTexts {
         }
     }
 
-    /// The folded stacks of a profile: each once, sorted, without its end of line.
+    /// The lines of a profile: one per distinct stack, sorted, without newline.
     pub(super) fn lines(&self, profile: &Profile) -> Vec<String> {
         let mut counts = BTreeMap::<Vec<&str>, u64>::new();
         for sample in &profile.samples {
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn stacks_are_folded() {
         let profile = example_profile("/srv/app/main.py");
-        assert_golden("made.folded", &folded(&profile, false));
-        assert_golden("made.threads.folded", &folded(&profile, true));
+        assert_golden("example.folded", &folded(&profile, false));
+        assert_golden("example.threads.folded", &folded(&profile, true));
     }
 
     #[test]
-    fn stacks_of_several_processes_begin_with_them() {
+    fn the_root_is_the_process_with_several_processes() {
         let profile = example_processes("/srv/app/main.py");
         assert_golden("processes.folded", &folded(&profile, false));
         assert_golden("processes.threads.folded", &folded(&profile, true));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_callers_stand_together() {
+    fn equal_callers_are_adjacent() {
         // A space sorts before a semicolon: sorted as text, the second would come between.
         let mut profile = example_profile("/srv/app/main.py");
         profile.functions[9].name = "[a]".to_owned();

@@ -1,16 +1,17 @@
-//! The formats of files: what they are called, and how names of files end.
+//! File formats, with their names and file extensions.
 
 use std::{fmt, path::Path};
 
 /// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// What `go tool pprof`, Grafana Pyroscope, Parca and speedscope read: gzipped protobuf,
-    /// whichever of its endings the file has.
+    /// pprof, which `go tool pprof`, Grafana Pyroscope, Parca and speedscope read: gzipped protobuf, with
+    /// any of its extensions.
     Pprof,
-    /// One line per distinct stack, root first, with its samples: what `flamegraph.pl` reads.
+    /// Folded stacks, which `flamegraph.pl` reads: one line per distinct stack, root first, with its
+    /// samples.
     Folded,
-    /// A flame graph, to be opened in a browser.
+    /// A flame graph as SVG, to be opened in a browser.
     Svg,
 }
 
@@ -18,7 +19,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Pprof, Self::Folded, Self::Svg];
 
-    /// What users call it.
+    /// Name in options and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +29,7 @@ impl Format {
         }
     }
 
-    /// How names of its files end, without the dot, the usual ending first.
+    /// File extensions without the dot, the usual one first.
     #[must_use]
     pub fn endings(self) -> &'static [&'static str] {
         match self {
@@ -38,7 +39,7 @@ impl Format {
         }
     }
 
-    /// Whether its bytes are not text.
+    /// Whether the output is binary.
     #[must_use]
     pub fn is_binary(self) -> bool {
         self == Self::Pprof
@@ -50,7 +51,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// The format that a file's name ends in, whatever the case.
+    /// The format of a file extension, case-insensitive.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_lowercase();
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_known_by_its_name() {
+    fn formats_are_recognized_by_name() {
         for format in Format::ALL {
             assert_eq!(Format::from_name(format.name()), Some(format));
         }
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_is_known_by_the_ending_of_a_path() {
+    fn formats_are_recognized_by_extension() {
         let of = |path: &str| Format::from_path(Path::new(path));
         assert_eq!(of("/tmp/a.b/profile.pb.gz"), Some(Format::Pprof));
         assert_eq!(of("profile.pb"), Some(Format::Pprof));

@@ -1,4 +1,4 @@
-//! Frames as names, in the formats of `flamegraph.pl` and `py-spy`.
+//! Text of frames in folded stacks and flame graphs, as `flamegraph.pl` and `py-spy` have it.
 
 use std::{borrow::Cow, num::NonZeroU32};
 
@@ -9,16 +9,14 @@ use crate::{
     text::printable,
 };
 
-/// The frames of a location, the innermost first, fit to be frames of a folded stack.
+/// Text of the frames of a location, the innermost first.
 ///
-/// A Python frame is what `py-spy` makes of it: `name (file:line)`. A native one has its executable
-/// in the place of file and line, `name (libz.so.1)`: that tells where it comes from, and the lines
-/// of a compiled function are many and seldom known. A kernel frame is a name. What the function
-/// could not be told of is the executable and the address in it, `libz.so.1+0x2b0c`.
+/// A Python frame is `name (file:line)`, as in `py-spy`. A native frame has its executable instead of
+/// file and line, `name (libz.so.1)`, because lines of compiled functions are many and seldom known. A
+/// kernel frame is a name. An unsymbolized frame is its executable and address, `libz.so.1+0x2b0c`.
 ///
-/// The endings `_[k]` for the kernel, `_[j]` for code made at run time and `_[i]` for an inlined
-/// function are those of `stackcollapse-perf.pl`: what draws flame graphs colours by them and does
-/// not show them.
+/// The suffixes `_[k]` for the kernel, `_[j]` for JIT code and `_[i]` for an inlined function are those
+/// of `stackcollapse-perf.pl`: flame graph tools choose colours by them and do not show them.
 #[must_use]
 pub fn location_frames(profile: &Profile, location: &Location) -> Vec<String> {
     let code = location.code;
@@ -46,11 +44,11 @@ pub fn location_frames(profile: &Profile, location: &Location) -> Vec<String> {
     frames
 }
 
-/// A function with what tells where it comes from.
+/// Text of a function with its file or executable.
 fn frame(function: &Function, line: Option<NonZeroU32>, executable: Option<&Executable>) -> String {
     let name = folded(&function.name);
     match function.kind {
-        // With the parentheses a frame cannot end in what reads as a count.
+        // Ends with a parenthesis, so that it cannot end like a count.
         FrameKind::Python => {
             let file = folded(&function.file);
             match line {
@@ -66,13 +64,13 @@ fn frame(function: &Function, line: Option<NonZeroU32>, executable: Option<&Exec
     }
 }
 
-/// A thread as a frame of a folded stack.
+/// Text of a thread as a frame.
 #[must_use]
 pub fn thread_frame(thread: &Thread) -> String {
     format!("{} ({})", folded(&thread.name), thread.tid)
 }
 
-/// A process as a frame of a folded stack.
+/// Text of a process as a frame.
 #[must_use]
 pub fn process_frame(process: &Process) -> String {
     match process.pid {
@@ -81,8 +79,8 @@ pub fn process_frame(process: &Process) -> String {
     }
 }
 
-/// `text` as a part of a folded stack: without `;`, which parts frames and becomes `:` as in
-/// `stackcollapse-perf.pl`, without `#` in front, which begins a comment, and never empty.
+/// `text` as a frame of a folded stack: `;`, which separates frames, becomes `:` as in
+/// `stackcollapse-perf.pl`; a leading `#`, which starts a comment, is escaped; never empty.
 fn folded(text: &str) -> String {
     let text = printable(text.trim()).replace(';', ":");
     match text.chars().next() {

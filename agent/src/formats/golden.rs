@@ -1,8 +1,8 @@
-//! Golden files: what an encoder has to write.
+//! Golden files: the expected output of encoders.
 
 use std::{env, fs, path::Path};
 
-/// Compares with a golden file of `tests/data`; `AGENT_BLESS=1` in the environment writes it.
+/// Compares with a golden file in `tests/data`; with `AGENT_BLESS=1` in the environment it is written.
 pub(crate) fn assert_golden(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")
@@ -13,7 +13,7 @@ pub(crate) fn assert_golden(name: &str, actual: &str) {
     let expected = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         actual == expected,
-        "{} differs; AGENT_BLESS=1 accepts what is now\n{actual}",
+        "{} differs; run with AGENT_BLESS=1 to accept the new output\n{actual}",
         path.display()
     );
 }

@@ -1,7 +1,7 @@
-//! A profile as the bytes of a file: one module per format.
+//! Encodes profiles and reads them again: one module per format.
 //!
-//! Invariants: the same profile gives the same bytes; whatever stands in a name, the file stays
-//! well-formed; nothing is opened, read or sent here.
+//! Invariants: the same profile gives the same bytes; no name makes a file malformed; nothing here does
+//! I/O of its own.
 
 mod encode;
 mod folded;

@@ -1,11 +1,11 @@
-//! Choices of encoding.
+//! Options of encoding.
 
-/// What a user may choose about a file's content.
+/// Options of encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeOptions {
-    /// Whether folded stacks and flame graphs begin with the thread; pprof tells it as a label.
+    /// Whether the root of folded stacks and flame graphs is the thread; in pprof it is a label.
     pub threads: bool,
-    /// Whether samples of pprof have no labels: those of equal stacks are one, whichever threads
-    /// and processes they are of.
+    /// Whether samples of pprof have no labels: samples with equal stacks are merged across threads and
+    /// processes.
     pub without_labels: bool,
 }

@@ -233,7 +233,7 @@ fn a_folder_of_broken_files_is_an_error() {
     let kept = Store::open(folder.path()).unwrap();
     let error = kept.merge(&Selection::default()).unwrap_err().to_string();
     assert!(
-        error.contains("20261121T152000.000Z_web.pb.gz: it is no whole gzip"),
+        error.contains("20261121T152000.000Z_web.pb.gz: it is not a complete gzip"),
         "{error}"
     );
     assert_eq!(kept.list(&Selection::default()).unwrap().left_out.count, 1);

@@ -335,11 +335,11 @@ python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of CPU
 … and 17 more functions
 
 12 samples were lost: the ring buffer was full.
-20 stacks were too deep: the frames between the 256 at either end are left out.
+20 stacks were truncated: only the 256 frames at either end are kept.
 3 samples are of threads that ran no Python.
 7 stacks lack native frames: the stack was not in memory (7).
-13 native frames have no name: the file has no symbols (9), code made at run time that nobody \
-names (3), the kernel hides its addresses (1). To name those of the kernel, run agent as root or with \
+13 native frames have no name: the file has no symbols (9), JIT code without a perf map (3), the \
+kernel hides its addresses (1). For names of the kernel's functions, run agent as root or with \
 CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 "
         );
@@ -418,7 +418,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
         profile.filtered_out.without_gil = 1;
         assert!(summary(&profile, 80).ends_with(
             "no samples, those of these 10.0 s were not asked for.\n\n\
-             1 sample is of threads that did not hold the GIL, and left out.\n"
+             1 sample is of threads that did not hold the GIL, and filtered out.\n"
         ));
         profile.filtered_out = FilteredOut::default();
         profile.losses.lost_samples = 1;

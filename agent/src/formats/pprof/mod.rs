@@ -1,37 +1,34 @@
-//! pprof: protobuf in gzip.
+//! pprof: gzipped protobuf.
 //!
-//! What is written is chosen so that every reader gets along with it:
+//! Files work with `go tool pprof`, Pyroscope, Parca and speedscope, which leads to these choices:
 //!
-//! - Ids of mappings, functions and locations are 1, 2, 3 …; Parca demands it.
-//! - Native and kernel frames have the addresses that their file itself gives, and lie in one
-//!   mapping for each executable whose first address is that of the executable segment: readers that
-//!   take off a load bias find that there is none, and those that look an address up by the build ID
-//!   (Pyroscope, Parca) find it as it is. What could not be told of a function has no line: a
-//!   collector fills it in.
-//! - Where a function could not be told, the mapping does not say that it has functions, or
-//!   Pyroscope would not look for any. `go tool pprof` looks for the file on the machine that it
-//!   runs on instead, and what it finds there replaces all lines of the mapping: so it may only where
-//!   no line is known and the build ID proves the file to be the same. Everywhere else the mapping
-//!   says that it has files and lines, which nothing but that depends on.
-//! - The kernel, its modules, the vDSO and what a compiler made at run time have names that begin
-//!   with `[`, as elsewhere, and are looked for nowhere.
-//! - The other images of the processes are listed as not symbolized, which they are not. No location
-//!   lies in them, so `go tool pprof` neither looks for their files nor warns. The first process's
-//!   executable comes first, whichever of the two it is.
-//! - Python frames lie in a mapping of their own, one for all processes with the same runtime. Its
-//!   name begins with `[`, which stands for "no file" everywhere, and never contains `python3`, by
-//!   which Parca's user interface hides an interpreter's internals, such as the native frames of it.
-//! - Python frames have no address. A made-up one would differ from profile to profile, and what
-//!   merges profiles (`go tool pprof a b`, Pyroscope) takes locations with equal addresses, lines
-//!   and mappings for one.
-//! - `system_name` stays empty: a name that equals it is taken for a mangled one, and then
-//!   `<module>` and `<lambda>` lose what stands between `<` and `>`.
-//! - Names have no control characters in them: `go tool pprof` prints them as they are.
-//! - Labels of a series are comments, `label NAME=VALUE`: where they are wanted, collectors are told
-//!   them beside the profile, and samples have other ones.
-//! - The thread's name is a text label and its id a number under another key. Pyroscope makes a
-//!   series of each text label, so there is only this one, and that of the process, which is only
-//!   told where there are several. Where profiles are pushed all the time there is none.
+//! - Ids of mappings, functions and locations are 1, 2, 3 …; Parca requires it.
+//! - Native and kernel frames have addresses in the file's own address space, and one mapping per
+//!   executable that starts at its executable segment: readers that subtract a load bias compute 0, and
+//!   readers that symbolize by build ID (Pyroscope, Parca) use the address as it is. An unsymbolized
+//!   location has no line, so that a collector can symbolize it.
+//! - A mapping with an unsymbolized location has `has_functions` unset, or Pyroscope would not
+//!   symbolize it. `go tool pprof` then searches the file on the machine where it runs, and replaces all
+//!   lines of the mapping. That is allowed only where no line is known and the build ID identifies the
+//!   file; all other mappings set `has_filenames` and `has_line_numbers`, which have no other effect.
+//! - The kernel, its modules, the vDSO and JIT code have names that start with `[`, as in other
+//!   profilers; no reader searches a file for them.
+//! - The other images of the processes are listed as not symbolized. No location refers to them, so
+//!   `go tool pprof` neither searches their files nor warns. The executable of the first process is the
+//!   first mapping, whether or not a location refers to it.
+//! - Python frames have a mapping of their own, one for all processes with the same runtime. Its name
+//!   starts with `[`, which means "no file" to all readers, and never contains `python3`: Parca's user
+//!   interface hides frames of such mappings as internals of the interpreter.
+//! - Python frames have no address. An invented one would differ between profiles, and tools that merge
+//!   profiles (`go tool pprof a b`, Pyroscope) identify locations by address, lines and mapping.
+//! - `system_name` is empty: a name equal to it would be demangled, and `<module>` and `<lambda>` would
+//!   lose the text between `<` and `>`.
+//! - Names contain no control characters, because `go tool pprof` prints names unchanged.
+//! - Labels of a series are comments, `label NAME=VALUE`; collectors receive them outside of the
+//!   profile, and labels of samples have another purpose.
+//! - The name of a thread is a string label and its id a numeric label with another key. Pyroscope
+//!   creates a series for each string label, so there is only this one and, with several processes, the
+//!   name of the process. Profiles that are pushed continuously have no labels of samples.
 
 mod mappings;
 mod names;

@@ -1,15 +1,15 @@
-//! What comments begin with, and the keys of labels: what is written and what is read agree on them.
+//! Prefixes of comments and keys of labels, shared by the writer and the reader.
 
-/// How comments begin that are labels of the series.
+/// Prefix of comments with a label of the series.
 pub(super) const LABEL: &str = "label ";
 
-/// How comments begin that are processes.
+/// Prefix of comments with a process.
 pub(super) const PROCESS: &str = "process ";
 
-/// How those begin that are all processes of a service.
+/// Prefix of a comment that stands for all processes of a service.
 pub(super) const PROCESSES: &str = "processes ";
 
-/// Labels of samples.
+/// Keys of labels of samples.
 pub(super) const THREAD_ID: &str = "thread_id";
 pub(super) const THREAD_NAME: &str = "thread_name";
 pub(super) const PROCESS_ID: &str = "process_id";

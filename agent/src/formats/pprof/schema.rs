@@ -1,28 +1,28 @@
-//! The messages of pprof's `profile.proto`, with the fields that are written here.
+//! The messages of pprof's `profile.proto`, with the fields in use.
 //!
-//! Numbers and meanings are those of <https://github.com/google/pprof/blob/main/proto/profile.proto>.
+//! Field numbers and meanings: <https://github.com/google/pprof/blob/main/proto/profile.proto>.
 //! Invariants of the format: `string_table[0]` is empty; ids are not zero; a field named after a
-//! table holds an id in it, every other text is an index into the string table.
+//! table holds an id of it; strings are indices into the string table.
 
 /// The file.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Profile {
-    /// What each value of a sample is.
+    /// Types of the values of a sample.
     #[prost(message, repeated, tag = "1")]
     pub sample_type: Vec<ValueType>,
     /// The samples.
     #[prost(message, repeated, tag = "2")]
     pub sample: Vec<Sample>,
-    /// Where in the address space what is mapped; the executable comes first.
+    /// Mappings; the executable is first.
     #[prost(message, repeated, tag = "3")]
     pub mapping: Vec<Mapping>,
-    /// Places in functions.
+    /// Locations.
     #[prost(message, repeated, tag = "4")]
     pub location: Vec<Location>,
     /// Functions.
     #[prost(message, repeated, tag = "5")]
     pub function: Vec<Function>,
-    /// Every text once.
+    /// Distinct strings.
     #[prost(string, repeated, tag = "6")]
     pub string_table: Vec<String>,
     /// When sampling began, in nanoseconds since 1970.
@@ -31,21 +31,21 @@ pub struct Profile {
     /// For how long samples were taken.
     #[prost(int64, tag = "10")]
     pub duration_nanos: i64,
-    /// What passes between two samples.
+    /// Type of `period`.
     #[prost(message, optional, tag = "11")]
     pub period_type: Option<ValueType>,
-    /// How much of it passes.
+    /// Period between samples.
     #[prost(int64, tag = "12")]
     pub period: i64,
-    /// Remarks for people.
+    /// Comments, as indices into the string table.
     #[prost(int64, repeated, tag = "13")]
     pub comment: Vec<i64>,
-    /// The sample type to show first.
+    /// The sample type that readers show by default.
     #[prost(int64, tag = "14")]
     pub default_sample_type: i64,
 }
 
-/// What a number is.
+/// Type and unit of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct ValueType {
     /// Its name, such as `cpu`.
@@ -56,7 +56,7 @@ pub struct ValueType {
     pub unit: i64,
 }
 
-/// A stack and what was counted at it.
+/// A stack and its values.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Sample {
     /// The stack, leaf first.
@@ -65,30 +65,27 @@ pub struct Sample {
     /// One value for each sample type.
     #[prost(int64, repeated, tag = "2")]
     pub value: Vec<i64>,
-    /// What else is known; no key twice.
+    /// Labels; keys are distinct.
     #[prost(message, repeated, tag = "3")]
     pub label: Vec<Label>,
 }
 
-/// A key with either a text or a number.
+/// A key with a string or a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Label {
     /// The key.
     #[prost(int64, tag = "1")]
     pub key: i64,
-    /// The text.
+    /// The string, 0 in a numeric label.
     #[prost(int64, tag = "2")]
     pub str: i64,
-    /// The number.
+    /// The number, 0 in a string label.
     #[prost(int64, tag = "3")]
     pub num: i64,
 }
 
-/// A file, or what stands for one, in the address space.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the format has one for each thing that can be known"
-)]
+/// A mapped file, or a substitute for one.
+#[expect(clippy::struct_excessive_bools, reason = "the format has these fields")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Mapping {
     /// Its id.
@@ -106,36 +103,36 @@ pub struct Mapping {
     /// The file's path.
     #[prost(int64, tag = "5")]
     pub filename: i64,
-    /// What identifies the file's content.
+    /// Build ID of the file.
     #[prost(int64, tag = "6")]
     pub build_id: i64,
-    /// Whether its locations have functions already.
+    /// Whether its locations have functions.
     #[prost(bool, tag = "7")]
     pub has_functions: bool,
-    /// Whether its functions have files already.
+    /// Whether its functions have files.
     #[prost(bool, tag = "8")]
     pub has_filenames: bool,
-    /// Whether its locations have lines already.
+    /// Whether its locations have line numbers.
     #[prost(bool, tag = "9")]
     pub has_line_numbers: bool,
-    /// Whether its locations have functions that were inlined.
+    /// Whether its locations have inlined functions.
     #[prost(bool, tag = "10")]
     pub has_inline_frames: bool,
 }
 
-/// A place in a function.
+/// A location.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Location {
     /// Its id.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// What it lies in.
+    /// Id of its mapping.
     #[prost(uint64, tag = "2")]
     pub mapping_id: u64,
     /// Its address, zero for code that has none.
     #[prost(uint64, tag = "3")]
     pub address: u64,
-    /// Its line; more than one where functions were inlined.
+    /// Its lines, the innermost inlined function first.
     #[prost(message, repeated, tag = "4")]
     pub line: Vec<Line>,
 }
@@ -157,10 +154,10 @@ pub struct Function {
     /// Its id.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// Its name for people.
+    /// Name as the source has it.
     #[prost(int64, tag = "2")]
     pub name: i64,
-    /// Its name for linkers, such as a mangled one.
+    /// Linkage name.
     #[prost(int64, tag = "3")]
     pub system_name: i64,
     /// The source file.

@@ -1,17 +1,17 @@
-//! A string table: every text once.
+//! The string table: distinct strings.
 //!
-//! Invariant: the first text is the empty one.
+//! Invariant: the first string is empty.
 
 use std::collections::HashMap;
 
-/// Texts and their indices.
+/// Strings and their indices.
 pub(super) struct StringTable {
     indices: HashMap<String, i64>,
     table: Vec<String>,
 }
 
 impl StringTable {
-    /// A table of the empty text alone.
+    /// A table with only the empty string.
     pub(super) fn new() -> Self {
         let mut strings = Self {
             indices: HashMap::new(),
@@ -21,7 +21,7 @@ impl StringTable {
         strings
     }
 
-    /// The index of a text, which is added when it is new.
+    /// The index of a string, which is added if it is new.
     pub(super) fn index(&mut self, text: &str) -> i64 {
         if let Some(&index) = self.indices.get(text) {
             return index;
@@ -32,7 +32,7 @@ impl StringTable {
         index
     }
 
-    /// The texts, by index.
+    /// The strings, by index.
     pub(super) fn into_table(self) -> Vec<String> {
         self.table
     }

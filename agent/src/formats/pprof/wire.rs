@@ -1,8 +1,8 @@
-//! The fields of a protobuf message, without making anything of them.
+//! Iterates over the fields of a protobuf message without decoding it as a whole.
 //!
-//! Invariant: whatever the bytes are, each step consumes some of them or is the last.
+//! Invariant: for any bytes, each step consumes at least one byte or is the last.
 
-/// Field after field of a message: their numbers and values.
+/// The fields of a message: numbers and values.
 #[derive(Clone)]
 pub(super) struct Fields<'a>(&'a [u8]);
 
@@ -11,13 +11,13 @@ pub(super) struct Fields<'a>(&'a [u8]);
 pub(super) enum FieldValue<'a> {
     /// A number.
     Number(u64),
-    /// A text, a message, or packed numbers.
+    /// A string, a message, or packed numbers.
     Bytes(&'a [u8]),
-    /// A number of four or eight bytes, which pprof has none of.
+    /// A number of four or eight bytes; pprof has none.
     Fixed,
 }
 
-/// The bytes are no message.
+/// The bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MalformedMessage;
 
@@ -27,7 +27,7 @@ impl<'a> Fields<'a> {
         Self(message)
     }
 
-    /// The texts or messages of a field that may be there several times.
+    /// The strings or messages of a repeated field.
     pub(super) fn all(self, number: u64) -> impl Iterator<Item = &'a [u8]> {
         self.filter_map(move |field| match field {
             Ok((found, FieldValue::Bytes(bytes))) if found == number => Some(bytes),
@@ -73,7 +73,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Takes a number of variable length off the front.
+/// Decodes a varint from the front of `bytes`.
 pub(super) fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_apart() {
+    fn fields_are_decoded() {
         let message = [
             0x08, 0x96, 0x01, 0x12, 2, b'a', b'b', 0x1d, 1, 2, 3, 4, 0x12, 0,
         ];
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_malformed() {
+    fn truncated_messages_are_malformed() {
         for message in [&[0x08][..], &[0x08, 0x80], &[0x12, 3, 1], &[0x1d, 1], &[3]] {
             assert_eq!(
                 Fields::of(message).last(),
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_read_for_ever(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn iteration_ends_for_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(Fields::of(&bytes).count() <= bytes.len());
         }
     }

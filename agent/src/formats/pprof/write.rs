@@ -1,4 +1,4 @@
-//! A profile → a pprof file.
+//! Writes a profile as a pprof file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
     text::printable,
 };
 
-/// Processes that get a comment of their own; of more it is told how many there are.
+/// Most processes with a comment of their own; the others are counted in one comment.
 const PROCESS_COMMENTS: usize = 10;
 
 /// Writes a profile as a pprof file.
@@ -87,12 +87,12 @@ fn functions(profile: &Profile, strings: &mut StringTable) -> Vec<schema::Functi
         .collect()
 }
 
-/// Where locations stand in the file: once for every mapping that they are seen in.
+/// Ids of locations in the file: one for each mapping that a location is used in.
 struct LocationIds {
     ids: BTreeMap<MappedLocation, u64>,
 }
 
-/// A location in a mapping.
+/// Id of a mapping, and a location.
 type MappedLocation = (u64, LocationId);
 
 impl LocationIds {
@@ -111,7 +111,7 @@ impl LocationIds {
         }
     }
 
-    /// The id of a location that is seen in a mapping.
+    /// The id of a location in a mapping.
     fn id(&self, mapping: u64, location: LocationId) -> u64 {
         self.ids.get(&(mapping, location)).copied().unwrap_or(0)
     }
@@ -150,7 +150,7 @@ fn plain_sample_messages(
             location_ids.id(mapping, id)
         };
         let stack = &profile.stacks[sample.stack.0 as usize];
-        // In the order of their callers, as below.
+        // Sorted by callers, as below.
         let stack = stack.iter().rev().map(place).collect();
         *counts.entry(stack).or_default() += sample.count;
     }
@@ -162,7 +162,7 @@ fn plain_sample_messages(
     counts.into_iter().map(message).collect()
 }
 
-/// The values of a sample: how often, and for how much CPU time.
+/// The values of a sample: count, and CPU time in nanoseconds.
 fn values(profile: &Profile, count: u64) -> Vec<i64> {
     let cpu_ns = u128::from(count).saturating_mul(profile.period.as_nanos());
     vec![saturating(count), saturating(cpu_ns)]
@@ -177,7 +177,7 @@ fn sample_messages(
     let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), u64>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
-        // In the order of their callers: what two neighbours share compresses well.
+        // Sorted by callers: neighbours share a prefix, which compresses well.
         let stack = stack.iter().rev().copied().collect();
         let thread = &profile.threads[sample.thread.0 as usize];
         let key = (thread.process, stack, thread.tid, &*thread.name);
@@ -206,7 +206,7 @@ fn sample_messages(
     messages
 }
 
-/// Adds an id, unless it is 0: then it stands for several.
+/// Adds a numeric label, unless it is 0, which stands for several processes or threads.
 fn number_label(
     labels: &mut Vec<schema::Label>,
     key: &str,
@@ -222,7 +222,7 @@ fn number_label(
     }
 }
 
-/// Adds a text, unless it is empty: then it would read as the number 0.
+/// Adds a string label, unless it is empty, which would decode as the number 0.
 fn text_label(labels: &mut Vec<schema::Label>, key: &str, text: &str, strings: &mut StringTable) {
     if !text.is_empty() {
         labels.push(schema::Label {
@@ -233,7 +233,7 @@ fn text_label(labels: &mut Vec<schema::Label>, key: &str, text: &str, strings: &
     }
 }
 
-/// What made the profile, the processes, and what is not in it.
+/// Comments: the agent's version, labels, processes and losses.
 fn comments(profile: &Profile) -> Vec<String> {
     let agent = format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     let mut comments = vec![agent];

@@ -1,8 +1,8 @@
 //! A flame graph, drawn by inferno.
 //!
-//! Colours tell where code comes from: red for the program's own, blue-green for installed packages,
-//! yellow for the standard library, green for native code, a pale green for that of the
-//! interpreter, violet for the kernel, grey for what is not code. A legend says so.
+//! Colours show the origin of code: red for the program itself, blue-green for installed packages,
+//! yellow for the standard library, green for native code, pale green for the interpreter, violet for
+//! the kernel, grey for markers. There is a legend.
 
 mod origin;
 
@@ -24,14 +24,14 @@ use super::{
 use crate::profile::Profile;
 use crate::text::printable;
 
-/// Of threads, and of the frame below them all.
+/// Colour of threads and of the root frame.
 const THREAD: Color = grey(220);
-/// Of processes.
+/// Colour of processes.
 const PROCESS: Color = grey(205);
-/// What inferno draws before the frames; its own words, headings and buttons come before that.
+/// The element of the frames; inferno writes its script, titles and buttons before it.
 const FRAMES: &str = r#"<svg id="frames""#;
 
-/// What is drawn when there is nothing to draw.
+/// The image of a profile without samples.
 const EMPTY: &str = concat!(
     r#"<?xml version="1.0" standalone="no"?>"#,
     "\n",
@@ -56,15 +56,16 @@ pub(super) fn write(
     let mut graph = flamegraph::Options::default();
     graph.title = title(profile);
     graph.subtitle = Some(subtitle(profile));
-    // Root on top: of a deep stack a browser shows the part that all samples share.
+    // Root on top: a browser shows the shared part of deep stacks first.
     graph.direction = Direction::Inverted;
-    // A function's name says more than the line at the end.
+    // The name at the start matters more than the line at the end.
     graph.text_truncate_direction = TextTruncateDirection::Right;
     graph.bgcolors = Some(BackgroundColor::Grey);
     graph.palette_map = Some(&mut palette);
     graph.deterministic = true;
     graph.no_sort = true;
-    // The line below the subtitle: what the mouse points at stands there, at the other end.
+    // On the line below the subtitle, right-aligned; inferno shows the frame under the pointer on its
+    // left.
     let legend = origin::legend(|origin| origins.contains(&origin), graph.font_size * 5 + 4);
     let mut drawn = Vec::new();
     flamegraph::from_lines(&mut graph, lines.iter().map(String::as_str), &mut drawn)?;
@@ -78,7 +79,7 @@ pub(super) fn write(
     out.write_all(frames.as_bytes())
 }
 
-/// The process; of several the first and how many more there are.
+/// The process; of several the first one and the number of others.
 fn title(profile: &Profile) -> String {
     let Some(first) = profile.processes.first() else {
         return "No process".to_owned();
@@ -91,7 +92,7 @@ fn title(profile: &Profile) -> String {
     }
 }
 
-/// The runtime, if all processes have the same, and the samples.
+/// The runtime, if all processes have the same, the number of samples and the duration.
 fn subtitle(profile: &Profile) -> String {
     let mut runtimes = profile.processes.iter().map(|process| &*process.runtime);
     let first = runtimes.next().unwrap_or_default();
@@ -107,7 +108,7 @@ fn subtitle(profile: &Profile) -> String {
     )
 }
 
-/// Colours of all frames, and where the code comes from that is there.
+/// Colours of all frames, and the origins that occur.
 fn palette(profile: &Profile, frames: &FrameTexts) -> (PaletteMap, BTreeSet<CodeOrigin>) {
     let mut palette = PaletteMap::default();
     let mut origins = BTreeSet::new();
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn a_flame_graph_is_drawn() {
         for (name, profile) in [
-            ("made.svg.txt", example_profile("/srv/app/main.py")),
+            ("example.svg.txt", example_profile("/srv/app/main.py")),
             ("processes.svg.txt", example_processes("/srv/app/main.py")),
         ] {
             let text = svg(&profile, true);
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_stand_side_by_side() {
+    fn processes_are_side_by_side() {
         let text = svg(&example_processes("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242) and 2 more processes<"));
         assert!(text.contains(">517 samples in 10.0 s<"));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_says_what_was_profiled() {
+    fn the_title_names_the_process() {
         let text = svg(&example_profile("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242)<"));
         assert!(text.contains(">CPython 3.12.1 · 400 samples in 10.0 s<"));
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_tell_where_code_comes_from() {
+    fn colours_show_the_origin_of_code() {
         let profile = example_profile("/srv/app/main.py");
         let text = svg(&profile, false);
         let titles = [
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_names_what_is_there() {
+    fn the_legend_lists_the_origins_that_occur() {
         let legend = |profile: &Profile| {
             let text = svg(profile, false);
             let (_, legend) = text.split_once(r#"<text id="legend""#).unwrap();
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn no_samples_are_told_in_the_picture() {
+    fn an_image_without_samples_has_a_note() {
         let mut profile = example_profile("/srv/app/main.py");
         profile.samples.clear();
         assert!(svg(&profile, false).contains(">No samples<"));

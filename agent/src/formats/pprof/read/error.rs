@@ -1,28 +1,28 @@
-//! Why a file is not read.
+//! Errors of reading pprof files.
 
 use std::io;
 
 use crate::formats::pprof::wire::MalformedMessage;
 
-/// Why a file is not read.
+/// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PprofReadError {
-    /// It cannot be unpacked.
-    #[error("it is no whole gzip file: {0}")]
+    /// The file could not be decompressed.
+    #[error("it is not a complete gzip file: {0}")]
     Gzip(#[source] io::Error),
-    /// There is too much in it.
-    #[error("it is larger than {limit} bytes when it is unpacked")]
+    /// The decompressed file is too large.
+    #[error("it is larger than {limit} bytes when decompressed")]
     TooLarge {
-        /// Most bytes that are read.
+        /// Most bytes of a decompressed file.
         limit: u64,
     },
-    /// It is something else, or something else has written it.
-    #[error("it is no profile of CPU time that agent wrote")]
+    /// It is not a profile, or not one that the agent wrote.
+    #[error("it is not a CPU profile written by agent")]
     Foreign,
-    /// It cannot be understood.
-    #[error("its {what} make no sense")]
+    /// A part of the file is malformed.
+    #[error("its {what} are malformed")]
     Malformed {
-        /// What of it.
+        /// The part, in the plural.
         what: &'static str,
     },
 }

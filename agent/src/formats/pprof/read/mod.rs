@@ -1,11 +1,11 @@
-//! Files that the agent wrote, read again.
+//! Reads pprof files that the agent wrote.
 //!
-//! What the format has no place for is told by what the encoder does: code has an address, and all
-//! else is Python or stands for what is missing; the kernel, its modules and code made at run time
-//! lie in mappings with names of their own; labels, processes and losses are comments.
+//! What the format has no field for follows from how the agent writes: native and kernel frames have an
+//! address, all others are Python frames or markers; the kernel, its modules and JIT code have mappings
+//! with special names; labels, processes and losses are comments.
 //!
-//! Invariants: the bytes are untrusted, whoever wrote them; what they take of memory is bounded, and
-//! so are all numbers: the CPU time of all samples of a file has a place in 63 bits of nanoseconds.
+//! Invariants: the bytes are untrusted; memory is bounded, and so are numbers: the CPU time of all
+//! samples of a file fits into 63 bits of nanoseconds.
 
 mod comments;
 mod error;

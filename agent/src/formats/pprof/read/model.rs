@@ -1,4 +1,4 @@
-//! The model of a file.
+//! Reads the profile of a pprof file.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,16 +27,16 @@ use crate::{
     },
 };
 
-/// Most bytes of a message in a table: the longest is a sample with a deep stack.
+/// Most bytes of a message in a table; the longest is a sample with a deep stack.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
-/// Addresses of the kernel begin here, on every 64-bit machine.
-const KERNEL_HALF: u64 = 1 << 63;
+/// First address of the kernel, on all 64-bit architectures.
+const KERNEL_START: u64 = 1 << 63;
 
-/// Label of the name that users know a series by.
+/// Label with the name of the service.
 const SERVICE_NAME: &str = "service_name";
 
-/// Reads a file's message.
+/// Reads the message of a file.
 pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
     let outline = Outline::of(message)?;
     let comments = outline.comments()?;
@@ -97,7 +97,7 @@ fn decode<M: Message + Default>(message: &[u8]) -> Result<M, PprofReadError> {
     M::decode(message).map_err(|_| malformed("bytes"))
 }
 
-/// The messages of a table, by their ids.
+/// The messages of a table, by id.
 fn table<M: Message + Default>(
     message: &[u8],
     tag: u64,
@@ -109,7 +109,7 @@ fn table<M: Message + Default>(
         .collect()
 }
 
-/// Tables in the making.
+/// Tables of the profile being built.
 #[derive(Default)]
 struct ModelTables {
     executables: Interner<Executable>,
@@ -121,7 +121,7 @@ struct ModelTables {
     total: u64,
 }
 
-/// A location of the file.
+/// A location that was read.
 #[derive(Clone, Copy)]
 struct ReadLocation {
     id: LocationId,
@@ -223,7 +223,7 @@ impl ModelReader<'_> {
         Ok((!build_id.is_empty()).then(|| build_id.to_owned()))
     }
 
-    /// The first process's executable, if the file has one.
+    /// The executable of the first process, if the file has one.
     fn first_image(&self, message: &[u8]) -> Result<Option<Image>, PprofReadError> {
         let Some(mapping) = Fields::of(message).all(tag::MAPPING).next() else {
             return Ok(None);
@@ -280,13 +280,13 @@ impl ModelReader<'_> {
             name: labels.thread.to_owned(),
         }));
         let stack = StackId(self.tables.stacks.index(stack.into()));
-        // Together they are no more than the total, which was checked.
+        // The sum of all counts was checked.
         *self.tables.counts.entry((thread, stack)).or_default() += count;
         Ok(())
     }
 }
 
-/// What the labels of a sample say.
+/// Labels of a sample.
 #[derive(Default)]
 struct SampleLabels<'a> {
     tid: u32,
@@ -300,10 +300,10 @@ struct ProcessTable {
     known: Vec<Process>,
     /// By id and name.
     indices: HashMap<(u32, String), ProcessIndex>,
-    /// What samples are of that do not say what they are of.
+    /// The process of samples without a label of the process.
     unnamed: Process,
     unnamed_index: Option<ProcessIndex>,
-    /// Whether a sample has said what it is of.
+    /// Whether a sample had a label of its process.
     has_process_labels: bool,
 }
 
@@ -342,7 +342,7 @@ impl ProcessTable {
             });
         }
         *self.unnamed_index.get_or_insert_with(|| {
-            // What all of them are together takes the place of each.
+            // One process stands for all, so those of the comments are removed.
             if !self.has_process_labels {
                 self.known.clear();
                 self.indices.clear();
@@ -353,7 +353,7 @@ impl ProcessTable {
     }
 }
 
-/// All processes of a file as one.
+/// One process that stands for all processes of a file.
 fn together(comments: &Comments, first: Option<Image>) -> Process {
     let runtimes = comments.processes.iter().map(|process| &process.runtime);
     let mut runtimes = runtimes.filter(|runtime| !runtime.is_empty());
@@ -377,14 +377,14 @@ fn together(comments: &Comments, first: Option<Image>) -> Process {
     }
 }
 
-/// What a mapping with code in it is.
+/// Kind and path of an executable, from the name of its mapping.
 fn kind_and_path(name: &str, address: u64) -> (ExecutableKind, &str) {
     let in_brackets = name
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
     match in_brackets {
         Some("kernel.kallsyms") => (ExecutableKind::Kernel, ""),
-        Some(module) if address >= KERNEL_HALF => (ExecutableKind::KernelModule, module),
+        Some(module) if address >= KERNEL_START => (ExecutableKind::KernelModule, module),
         Some("vdso") => (ExecutableKind::Vdso, ""),
         Some("jit") => (ExecutableKind::Anonymous, ""),
         _ => (ExecutableKind::File, name),

@@ -1,4 +1,4 @@
-//! All of a file but its samples and what they refer to.
+//! The outline of a pprof file: everything but samples, and what samples refer to.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,17 +8,17 @@ use super::{
 };
 use crate::formats::pprof::wire::{FieldValue, Fields, MalformedMessage, number};
 
-/// Most of each table: texts, functions, locations, samples.
+/// Most entries of a table: strings, functions, locations, samples.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// What passes between two samples.
+/// Valid sampling periods.
 const PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(1)..=Duration::from_secs(3_600);
 
-/// What the values of samples are.
+/// Types and units of the values of samples.
 const TYPES: [(&str, &str); 2] = [("samples", "count"), ("cpu", "nanoseconds")];
 
-/// Numbers of the fields of a profile.
+/// Field numbers of a profile.
 pub(super) mod tag {
     pub(in super::super) const SAMPLE_TYPE: u64 = 1;
     pub(in super::super) const SAMPLE: u64 = 2;
@@ -32,7 +32,7 @@ pub(super) mod tag {
     pub(in super::super) const COMMENT: u64 = 13;
 }
 
-/// All but the samples and what they refer to.
+/// Strings, comments and times of a file.
 pub(super) struct Outline<'a> {
     texts: Vec<&'a [u8]>,
     comments: Vec<u64>,
@@ -51,7 +51,7 @@ impl<'a> Outline<'a> {
             period: Duration::ZERO,
         };
         let mut types = Vec::new();
-        // Of each table, by its field's number.
+        // Number of entries, by field number.
         let mut entries = [0; 16];
         for field in Fields::of(message) {
             let (tag, value) = field?;
@@ -106,7 +106,7 @@ impl<'a> Outline<'a> {
         is_ours.then_some(()).ok_or(PprofReadError::Foreign)
     }
 
-    /// A text of the table.
+    /// A string of the table.
     fn text(&self, index: u64) -> Result<&'a str, PprofReadError> {
         let text = usize::try_from(index)
             .ok()
@@ -115,7 +115,7 @@ impl<'a> Outline<'a> {
         text.ok_or_else(|| malformed("texts"))
     }
 
-    /// The same, by an index as the schema has it.
+    /// A string of the table, by an index of the schema's type.
     pub(super) fn text_at(&self, index: i64) -> Result<&'a str, PprofReadError> {
         self.text(u64::try_from(index).map_err(|_| malformed("texts"))?)
     }
@@ -129,7 +129,7 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// The first value of a sample: how often.
+/// The first value of a sample: its count.
 pub(super) fn count_of(sample: &[u8]) -> Result<u64, PprofReadError> {
     for field in Fields::of(sample) {
         let count = match field? {
@@ -149,7 +149,7 @@ fn nanoseconds(number: u64) -> Result<Duration, PprofReadError> {
     Ok(Duration::from_nanos(number.unsigned_abs()))
 }
 
-/// CPU time of so many samples, in nanoseconds, unless it is more than any profile has.
+/// CPU time of a number of samples, in nanoseconds; [`None`] if it exceeds 63 bits.
 pub(super) fn cpu_ns(samples: u64, period: Duration) -> Option<u64> {
     let cpu_ns = u128::from(samples).checked_mul(period.as_nanos())?;
     i64::try_from(cpu_ns).ok().map(i64::unsigned_abs)

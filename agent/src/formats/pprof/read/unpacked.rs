@@ -1,4 +1,4 @@
-//! A file without its packing: its head, or its profile.
+//! A decompressed pprof file, and its header.
 
 use std::{
     collections::BTreeMap,
@@ -15,30 +15,30 @@ use super::{
 };
 use crate::{formats::pprof::wire::Fields, profile::Profile};
 
-/// Most bytes of an unpacked file. Of one with a hundred thousand deep stacks it is half of that.
+/// Most bytes of a decompressed file; one with a hundred thousand deep stacks has half of that.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// A file without its packing.
+/// A decompressed pprof file.
 #[derive(Debug)]
 pub struct PprofFile(Vec<u8>);
 
-/// What can be told of a file without reading its stacks.
+/// The part of a profile that is read without its stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PprofHeader {
-    /// What the series is called that it is of.
+    /// Labels of the series that the profile belongs to.
     pub labels: BTreeMap<String, String>,
     /// When sampling began.
     pub start: SystemTime,
     /// For how long samples were taken.
     pub duration: Duration,
-    /// CPU time that one sample stands for.
+    /// CPU time that one sample represents.
     pub period: Duration,
     /// Sampling periods in all samples.
     pub samples: u64,
 }
 
 impl PprofHeader {
-    /// CPU time that all samples stand for, in nanoseconds.
+    /// CPU time of all samples, in nanoseconds.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
         cpu_ns(self.samples, self.period).unwrap_or(u64::MAX)
@@ -46,11 +46,11 @@ impl PprofHeader {
 }
 
 impl PprofFile {
-    /// Unpacks the bytes of a file.
+    /// Decompresses a file.
     ///
     /// # Errors
     ///
-    /// When it is no gzip file, or a large one.
+    /// When it is not a gzip file, or too large.
     pub fn new(file: &[u8]) -> Result<Self, PprofReadError> {
         let mut message = Vec::new();
         let mut unpacker = GzDecoder::new(file).take(MAX_BYTES + 1);
@@ -63,11 +63,11 @@ impl PprofFile {
         Ok(Self(message))
     }
 
-    /// What can be told without reading the stacks, at a fraction of the cost of reading them.
+    /// Reads the header, at a fraction of the cost of the profile.
     ///
     /// # Errors
     ///
-    /// When it is no profile that the agent wrote.
+    /// When it is not a profile that the agent wrote.
     pub fn head(&self) -> Result<PprofHeader, PprofReadError> {
         let outline = Outline::of(&self.0)?;
         let mut samples = 0_u64;
@@ -84,11 +84,11 @@ impl PprofFile {
         })
     }
 
-    /// The profile.
+    /// Reads the profile.
     ///
     /// # Errors
     ///
-    /// When it is no profile that the agent wrote.
+    /// When it is not a profile that the agent wrote.
     pub fn profile(&self) -> Result<Profile, PprofReadError> {
         model::read(&self.0)
     }

@@ -34,7 +34,7 @@ impl schema::Profile {
             .unwrap()
     }
 
-    /// The whole file as text.
+    /// The file as text.
     fn dump(&self) -> String {
         let mut text = String::new();
         for kind in self.sample_type.iter().chain(&self.period_type) {
@@ -165,7 +165,7 @@ fn assert_valid(profile: &schema::Profile) {
                 .map(|location| location.line.len())
                 .any(|lines| lines > 1)
         );
-        // What `go tool pprof` would look for on the machine that it runs on.
+        // Files that `go tool pprof` would search on its machine.
         let is_settled = mapping.has_functions || mapping.has_filenames;
         let is_named = locations
             .iter()
@@ -187,7 +187,7 @@ fn assert_valid(profile: &schema::Profile) {
     for location in &profile.location {
         assert!(ids(profile.mapping.len()).contains(&location.mapping_id));
         let mapping = &profile.mapping[usize::try_from(location.mapping_id).unwrap() - 1];
-        // What has no address has one line.
+        // A location without an address has one line.
         assert!(location.address != 0 || location.line.len() == 1);
         if mapping.memory_limit != 0 && location.address != 0 {
             assert!((mapping.memory_start..mapping.memory_limit).contains(&location.address));
@@ -217,14 +217,14 @@ fn assert_valid(profile: &schema::Profile) {
 }
 
 #[test]
-fn a_profile_is_all_there() {
+fn a_profile_is_encoded() {
     let message = decoded(&example_profile("/srv/app/main.py"));
     assert_valid(&message);
-    assert_golden("made.pprof.txt", &message.dump());
+    assert_golden("example.pprof.txt", &message.dump());
 }
 
 #[test]
-fn processes_are_told_apart() {
+fn processes_have_labels() {
     let message = decoded(&example_processes("/srv/app/main.py"));
     assert_valid(&message);
     assert_golden("processes.pprof.txt", &message.dump());
@@ -265,7 +265,7 @@ fn a_fork_shares_its_mappings() {
 }
 
 #[test]
-fn what_python_frames_lie_in_is_named_after_the_runtime() {
+fn the_mapping_of_python_frames_is_named_after_the_runtime() {
     let name = |is_python, runtime: &str| {
         let mut profile = example_profile("");
         profile.processes = vec![Process {
@@ -286,7 +286,7 @@ fn what_python_frames_lie_in_is_named_after_the_runtime() {
 }
 
 #[test]
-fn many_processes_have_few_comments() {
+fn many_processes_share_a_comment() {
     let mut profile = example_profile("");
     let process = profile.processes[0].clone();
     profile.processes = vec![process; 25];
@@ -301,7 +301,7 @@ fn many_processes_have_few_comments() {
 }
 
 #[test]
-fn what_is_decoded_is_what_was_encoded() {
+fn a_decoded_message_equals_the_encoded_one() {
     for profile in [
         example_profile("/srv/app/main.py"),
         example_processes("main.py"),
@@ -332,7 +332,7 @@ fn without_labels_equal_stacks_are_one_sample() {
 }
 
 #[test]
-fn nothing_at_all_is_valid() {
+fn an_empty_profile_is_valid() {
     let mut profile = example_profile("");
     profile.processes.clear();
     profile.executables.clear();
@@ -347,7 +347,7 @@ fn nothing_at_all_is_valid() {
 }
 
 #[test]
-fn equal_threads_are_one() {
+fn equal_threads_are_merged() {
     let mut profile = example_profile("");
     profile.threads[2] = profile.threads[1].clone();
     let message = decoded(&profile);

@@ -55,7 +55,7 @@ fn packed(message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn a_written_profile_can_be_read() {
     let mut profile = example_profile("/srv/app/main.py");
     profile.labels = labels(&[("service_name", "web"), ("pod", "a=b c")]);
     let again = read(&profile, EncodeOptions::default());
@@ -75,14 +75,14 @@ fn what_was_written_is_read() {
         assert!(again.executables.contains(executable), "{executable:?}");
     }
     for function in &profile.functions {
-        // Characters that are not for showing are written as others.
+        // Control characters are escaped.
         let is_same = again.functions.contains(function);
         assert!(is_same || function.name.contains('\n'), "{function:?}");
     }
 }
 
 #[test]
-fn what_is_read_is_written_as_it_was() {
+fn a_profile_that_was_read_is_written_unchanged() {
     for profile in [example_profile("main.py"), example_processes("main.py")] {
         for options in [EncodeOptions::default(), plain()] {
             let once = read(&profile, options);
@@ -96,7 +96,7 @@ fn what_is_read_is_written_as_it_was() {
 }
 
 #[test]
-fn processes_are_told_apart_by_labels() {
+fn labels_distinguish_processes() {
     let profile = example_processes("main.py");
     let again = read(&profile, EncodeOptions::default());
     assert_eq!(folded(&again, true), folded(&profile, true));
@@ -109,7 +109,7 @@ fn processes_are_told_apart_by_labels() {
 }
 
 #[test]
-fn without_labels_all_processes_are_one() {
+fn without_labels_all_processes_are_merged() {
     let mut profile = example_processes("main.py");
     profile.labels = labels(&[("service_name", "web")]);
     let again = read(&profile, plain());
@@ -117,7 +117,7 @@ fn without_labels_all_processes_are_one() {
         panic!("{:?}", again.processes);
     };
     assert_eq!((process.pid, &*process.name), (0, "web"));
-    // They run different ones.
+    // Their runtimes differ.
     assert_eq!(process.runtime, "");
     assert!(process.is_python);
     assert_eq!(again.total(), profile.total());
@@ -126,7 +126,7 @@ fn without_labels_all_processes_are_one() {
 }
 
 #[test]
-fn a_head_tells_the_same_as_the_profile() {
+fn a_header_agrees_with_the_profile() {
     let mut profile = example_processes("main.py");
     profile.labels = labels(&[("service_name", "web"), ("empty", "")]);
     let bytes = encoded(&profile, plain());
@@ -140,7 +140,7 @@ fn a_head_tells_the_same_as_the_profile() {
 }
 
 #[test]
-fn what_is_no_profile_is_refused() {
+fn other_files_are_rejected() {
     let error = |bytes: &[u8]| {
         let unpacked = PprofFile::new(bytes);
         let profile = unpacked.and_then(|unpacked| unpacked.profile());
@@ -156,7 +156,7 @@ fn what_is_no_profile_is_refused() {
 }
 
 #[test]
-fn numbers_beyond_all_bounds_are_refused() {
+fn numbers_out_of_range_are_rejected() {
     let profile = example_profile("");
     let with_count = |count| Profile {
         samples: vec![Sample {
@@ -172,17 +172,17 @@ fn numbers_beyond_all_bounds_are_refused() {
     };
     assert_eq!(
         error(&with_count(i64::MAX.unsigned_abs())),
-        "its values make no sense"
+        "its values are malformed"
     );
     let timeless = Profile {
         period: Duration::ZERO,
         ..profile.clone()
     };
-    assert_eq!(error(&timeless), "its times make no sense");
+    assert_eq!(error(&timeless), "its times are malformed");
 }
 
 #[test]
-fn a_service_as_a_whole_is_read_as_such() {
+fn all_processes_of_a_service_are_read() {
     let mut profile = example_profile("");
     profile.processes = vec![Process {
         pid: 0,
@@ -197,7 +197,7 @@ fn a_service_as_a_whole_is_read_as_such() {
     assert_eq!(again.processes[0].runtime, "CPython 3.12.1");
 }
 
-fn is_whole(profile: &Profile) -> bool {
+fn is_valid(profile: &Profile) -> bool {
     let fits = |index: u32, length: usize| (index as usize) < length;
     let samples = profile.samples.iter().all(|sample| {
         fits(sample.stack.0, profile.stacks.len()) && fits(sample.thread.0, profile.threads.len())
@@ -223,7 +223,7 @@ fn is_whole(profile: &Profile) -> bool {
 
 proptest! {
     #[test]
-    fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+    fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
         let _ = PprofFile::new(&bytes).and_then(|unpacked| unpacked.profile());
         let unpacked = PprofFile(bytes);
         let _ = unpacked.head();
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_give_a_whole_profile_or_none(
+    fn changed_bytes_give_a_valid_profile_or_an_error(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         has_labels: bool,
     ) {
@@ -244,7 +244,7 @@ proptest! {
         }
         let head = unpacked.head();
         if let Ok(profile) = unpacked.profile() {
-            prop_assert!(is_whole(&profile));
+            prop_assert!(is_valid(&profile));
             let total = profile.total();
             prop_assert_eq!(head.unwrap().samples, total);
             // It can be written and read again.

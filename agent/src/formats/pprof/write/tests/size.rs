@@ -1,4 +1,4 @@
-//! How large a profile is.
+//! Sizes of encoded profiles.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,11 +11,11 @@ use crate::profile::{
     Location, LocationId, Profile, Sample, StackId, ThreadIndex, fixtures::example_profile,
 };
 
-/// Numbers that are the same in every run.
+/// Deterministic random numbers.
 struct Random(u64);
 
 impl Random {
-    /// One below `limit`.
+    /// A number below `limit`.
     fn below(&mut self, limit: u32) -> u32 {
         // Knuth's constants; the high bits are the random ones.
         self.0 = self
@@ -25,7 +25,7 @@ impl Random {
         u32::try_from((self.0 >> 33) % u64::from(limit)).unwrap()
     }
 
-    /// One below `limit`, more often a small one.
+    /// A number below `limit`, more often a small one.
     fn small(&mut self, limit: u32) -> u32 {
         self.below(limit).min(self.below(limit))
     }
@@ -37,8 +37,8 @@ fn length<T>(items: &[T]) -> u32 {
 
 /// A minute: 5,940 samples of four threads, in stacks of 30 frames that share callers.
 ///
-/// There are as many functions, places and stacks as in a minute of a real program with four
-/// threads that parse, tokenize, compare, format, log and inspect; its own file had 11 kB.
+/// There are as many functions, locations and stacks as in a minute of a real program with four
+/// threads that parse, tokenize, compare, format, log and inspect; the file of that program had 11 kB.
 fn typical_minute() -> Profile {
     let mut random = Random(42);
     let packages = [
@@ -81,7 +81,7 @@ fn typical_minute() -> Profile {
             code: None,
         })
         .collect();
-    // Each stack is an earlier one that took another turn a few frames from its leaf.
+    // Each stack is an earlier one with other frames near the leaf.
     let mut stacks: Vec<Vec<LocationId>> = vec![(0..30).map(LocationId).collect()];
     while stacks.len() < 360 {
         let mut stack = stacks[random.below(length(&stacks)) as usize].clone();
@@ -108,17 +108,16 @@ fn samples(counts: BTreeMap<(StackId, ThreadIndex), u64>) -> Vec<Sample> {
     counts.into_iter().map(sample).collect()
 }
 
-/// An instruction: the number of its function, and which of those in it that were seen.
+/// An instruction: the number of its function, and its number in the function.
 type Instruction = (u32, u32);
 
-/// Functions that are of the C library, and those that are of the kernel; others are of the
-/// interpreter.
+/// Functions of the C library and of the kernel; the others are the interpreter's.
 const LIBRARY: std::ops::Range<u32> = 60..80;
 const KERNEL: std::ops::Range<u32> = 200..240;
 
-/// What the processor runs in one of the samples, leaf first: every other is of code that the
-/// interpreter calls, one of 80 functions, hot at some dozens of instructions each, called by up
-/// to three others. Each sixteenth is in the kernel.
+/// Native frames above the Python frames of a sample, leaf first: half of the samples are in one of 80
+/// functions that the interpreter calls, hot at some dozens of instructions each, with up to three
+/// callers. One of sixteen is in the kernel.
 fn instructions(random: &mut Random) -> Vec<Instruction> {
     let mut stack = Vec::new();
     let is_kernel = random.below(16) == 0;
@@ -136,8 +135,8 @@ fn instructions(random: &mut Random) -> Vec<Instruction> {
     stack
 }
 
-/// The same minute with whole stacks.
-fn typical_whole_minute() -> Profile {
+/// The same minute with native and kernel frames.
+fn typical_native_minute() -> Profile {
     let mut random = Random(7);
     let mut profile = typical_minute();
     let executable = |path: &str, kind| Executable {
@@ -196,7 +195,7 @@ fn typical_whole_minute() -> Profile {
     for sample in std::mem::take(&mut profile.samples) {
         for _ in 0..sample.count {
             let leaf = instructions(&mut random);
-            // Where the interpreter and its threads start.
+            // The start of the interpreter and of its threads.
             let root = (150..157).map(|function| (function, sample.thread.0.min(1)));
             let mut stack: Vec<_> = leaf.into_iter().map(&mut location).collect();
             stack.extend(&python[sample.stack.0 as usize]);
@@ -226,9 +225,9 @@ fn a_minute_is_small() {
     assert!(bytes <= 20_000, "{bytes} bytes");
 }
 
-/// Two of three samples have a stack of their own then, which takes some 10 bytes.
+/// Two of three samples have a distinct stack, which takes some 10 bytes.
 #[test]
-fn a_whole_minute_is_not_large() {
-    let bytes = bytes(&typical_whole_minute());
+fn a_minute_with_native_frames_is_not_large() {
+    let bytes = bytes(&typical_native_minute());
     assert!(bytes <= 60_000, "{bytes} bytes");
 }
