@@ -8,8 +8,9 @@ use tempfile::TempDir;
 
 use super::{error::StoreError, name::SUFFIX, read::MAX_FILE_BYTES, *};
 use crate::{
-    formats::{EncodeOptions, Format, encode, support::example_profile},
+    formats::{EncodeOptions, Format, encode},
     profile::Profile,
+    profile::fixtures::example_profile,
 };
 
 const START: u64 = 1_795_274_400;

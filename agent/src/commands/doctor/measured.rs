@@ -59,7 +59,7 @@ mod tests {
             process: ProcessIndex(0),
             walked: 9,
             complete: 3,
-            ends: vec![
+            incomplete: vec![
                 (LastFrame::Executable(ExecutableId(1)), 3),
                 (LastFrame::EvaluationLoop, 2),
                 (LastFrame::NoFrame, 1),
