@@ -11,48 +11,9 @@ use agent_common::{
 };
 
 use crate::{
-    maps::{CODE_OBJECTS, MEMO, count},
-    sampler::Sampler,
+    maps::{CODE_OBJECTS, count},
+    values::{Memo, MemoEntry, Sampler},
 };
-
-/// Entries of a [`Memo`].
-const MEMO_ENTRIES: usize = 512;
-
-/// What this processor has looked up lately: a table in front of the map, since a look-up in the
-/// map costs as much as all the rest of a frame. A code object has one place in it.
-#[repr(C)]
-pub(crate) struct Memo {
-    entries: [MemoEntry; MEMO_ENTRIES],
-}
-
-/// A code object and its symbol, to be believed until the next proof is due.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct MemoEntry {
-    code: u64,
-    symbol: u64,
-    due_ns: u64,
-    tgid: u32,
-    first_traceable_bytes: u32,
-}
-
-impl Memo {
-    /// This processor's memo.
-    #[inline(always)]
-    pub(crate) fn current() -> Option<&'static mut Self> {
-        let memo = MEMO.get_ptr_mut(0)?;
-        // SAFETY: the value is this processor's own; steps run one after the other and do not
-        // keep it.
-        Some(unsafe { &mut *memo })
-    }
-
-    /// The place of a code object, which are at least 16 bytes apart.
-    #[inline(always)]
-    fn entry(&mut self, code: UserAddr) -> &mut MemoEntry {
-        let place = (code.0 >> 4) ^ (code.0 >> 13);
-        &mut self.entries[place as usize & (MEMO_ENTRIES - 1)]
-    }
-}
 
 /// The code objects of one process, at one time.
 #[derive(Clone, Copy)]

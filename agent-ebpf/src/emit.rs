@@ -13,8 +13,8 @@ use aya_ebpf::{
 };
 
 use crate::{
+    current,
     maps::{RECORDS, WHOLE_HOST, count},
-    sampler::Sampler,
 };
 
 /// Unread bytes at which the user half is woken; below it looks by itself, above it has been
@@ -41,7 +41,7 @@ pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
 /// Ends the sample: sends it with the hashes of its stacks, 0 for none.
 #[inline(always)]
 pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: NativeEnd) {
-    let Some(sampler) = Sampler::current() else {
+    let Some(sampler) = current::sampler() else {
         return;
     };
     let sample = Sample {
@@ -72,7 +72,7 @@ pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: Na
 /// got the page, more samples may miss it.
 #[inline(always)]
 pub(crate) fn absent_page() {
-    let Some(sampler) = Sampler::current() else {
+    let Some(sampler) = current::sampler() else {
         return;
     };
     let address = sampler.absent.address();

@@ -6,7 +6,7 @@
 
 use aya_log_ebpf::debug;
 
-use crate::sampler::Sampler;
+use crate::current;
 
 /// As what the user half logs it: as what its room for the kernel half says itself.
 const TARGET: &str = "agent::kernel";
@@ -16,7 +16,7 @@ const TARGET: &str = "agent::kernel";
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn log_ends(end: u32, native_end: u32) -> u32 {
-    let Some(sampler) = Sampler::current() else {
+    let Some(sampler) = current::sampler() else {
         return 0;
     };
     debug!(

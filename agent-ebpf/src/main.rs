@@ -1,6 +1,6 @@
 //! The kernel half: takes a sample of the thread that the clock interrupted.
 //!
-//! One program, [`on_cpu`], runs the steps of a sample one after the other:
+//! One program, [`triggers::clock::on_cpu`], runs the steps of a sample one after the other:
 //!
 //! ```text
 //! whose tick? ─► find_thread ─► walk_frames ─► describe ─► settle ─► name ─► sample
@@ -9,7 +9,7 @@
 //! Each step is a function of its own to the verifier too (a *global* function), which it
 //! verifies once, however often the program calls it: that is what lets loops be long on every
 //! kernel. Such functions take and give only numbers; what one leaves for the next is in the
-//! per-processor [`sampler::Sampler`].
+//! per-processor [`values::Sampler`].
 //!
 //! Invariants: a sample ends with exactly one record, whatever happened on the way; what could
 //! not be sent is counted.
@@ -24,19 +24,18 @@
     reason = "bounds are constants or masks; a checked conversion is one more branch to verify"
 )]
 
-mod code;
+mod code_locations;
 mod code_objects;
+mod current;
 mod emit;
 mod log;
 mod maps;
 mod memory;
-mod on_cpu;
-mod processes;
-mod processors;
 mod registers;
-mod sampler;
 mod steps;
 mod task;
+mod triggers;
+mod values;
 
 #[cfg(not(test))]
 #[panic_handler]

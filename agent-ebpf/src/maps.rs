@@ -19,12 +19,10 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::{
-    code::{MEMO_PLACES, Remembered},
-    code_objects::Memo,
-    sampler::{NativeSampler, Sampler},
-    steps::Naming,
-};
+use crate::values::{Memo, Naming, NativeSampler, Remembered, Sampler};
+
+/// Code addresses that a processor remembers; a power of two.
+pub(crate) const MEMO_PLACES: u32 = 1024;
 
 /// Records for the user half. When it is full the record is dropped and counted.
 #[map]

@@ -1,21 +1,18 @@
 //! The memory of the interrupted thread, read in its own context.
 
-use agent_common::{
-    held::Held,
-    memory::{Fault, UserAddr, UserMemory},
-};
+use agent_common::memory::{Fault, UserAddr, UserMemory};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
-use crate::sampler::Sampler;
+use crate::values::{Absent, Sampler};
 
 /// The memory of the current process. Pages that are not resident are faults: nothing can be
 /// waited for in an interrupt. The last one is noted, for the user half to get it.
 #[derive(Clone, Copy)]
-pub(crate) struct Current {
+pub(crate) struct CurrentMemory {
     absent: *mut Absent,
 }
 
-impl Current {
+impl CurrentMemory {
     /// The memory of the process that is sampled.
     #[inline(always)]
     pub(crate) fn of(sampler: &mut Sampler) -> Self {
@@ -25,7 +22,7 @@ impl Current {
     }
 }
 
-impl UserMemory for Current {
+impl UserMemory for CurrentMemory {
     #[inline(always)]
     unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
         // SAFETY: the caller vouches for `into`; the helper checks `address`.
@@ -49,33 +46,5 @@ impl UserMemory for Current {
             0 => Ok(()),
             _ => Err(Fault),
         }
-    }
-}
-
-/// What could not be read last for the sample in the making.
-#[repr(C)]
-pub(crate) struct Absent {
-    address: Held<u64>,
-    bytes: Held<u32>,
-    reserved: u32,
-}
-
-impl Absent {
-    /// Forgets it.
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.address.set(0);
-    }
-
-    /// Its address, null where all could be read.
-    #[inline(always)]
-    pub(crate) fn address(&self) -> UserAddr {
-        UserAddr(self.address.get())
-    }
-
-    /// How many bytes were wanted.
-    #[inline(always)]
-    pub(crate) fn bytes(&self) -> u32 {
-        self.bytes.get()
     }
 }

@@ -11,10 +11,9 @@ use agent_common::{
 
 use crate::{
     code_objects::OfProcess,
-    emit,
-    maps::{CODE_OBJECTS, DESCRIPTION, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_known},
-    memory::Current,
-    sampler::Sampler,
+    current, emit,
+    maps::{CODE_OBJECTS, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_known},
+    memory::CurrentMemory,
 };
 
 /// Bits of the bytes of a record: a mask that the verifier sees.
@@ -50,9 +49,9 @@ pub(crate) extern "C" fn read_description(nth: u32) -> u32 {
 
 #[inline(always)]
 fn try_read(nth: u32) -> Option<Result<(), Fault>> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let code = sampler.walk.unresolved(nth)?;
     let code_objects = OfProcess::of(sampler);
     let scratch = &mut sampler.scratch;
@@ -68,14 +67,14 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
     }
     sampler.code = code.0;
     sampler.code_head = head;
-    Some(description()?.read(&memory, scratch, layout, &head))
+    Some(current::description()?.read(&memory, scratch, layout, &head))
 }
 
 /// Hashes the description: its symbol.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn seal_description() -> u64 {
-    description().map_or(0, |description| description.seal(HASH_SEED.load()))
+    current::description().map_or(0, |description| description.seal(HASH_SEED.load()))
 }
 
 /// Sends the description if that was not done before, and remembers the code object's symbol.
@@ -87,9 +86,9 @@ pub(crate) extern "C" fn send_description(symbol: u64) -> u32 {
 
 #[inline(always)]
 fn try_send(symbol: u64) -> Option<()> {
-    let sampler = Sampler::current()?;
+    let sampler = current::sampler()?;
     if !is_known(&SENT_SYMBOLS, symbol, sampler.known_since_ns.get()) {
-        if !send(description()?) {
+        if !send(current::description()?) {
             count(Counter::LOST_CODE_OBJECTS);
             return None;
         }
@@ -110,15 +109,6 @@ fn try_send(symbol: u64) -> Option<()> {
         unsafe { (*process).new_code_ns = code_objects.now_ns };
     }
     Some(())
-}
-
-/// The description in the making.
-#[inline(always)]
-fn description() -> Option<&'static mut Description> {
-    let description = DESCRIPTION.get_ptr_mut(0)?;
-    // SAFETY: the value is this processor's own; steps run one after the other and do not keep
-    // it.
-    Some(unsafe { &mut *description })
 }
 
 /// Sends the description, and then the rest of the line table, piece by piece.
@@ -156,12 +146,12 @@ pub(crate) extern "C" fn send_line_table_piece(start: u32) -> u32 {
 
 #[inline(always)]
 fn try_send_line_table_piece(start: u32) -> Option<u32> {
-    let sampler = Sampler::current()?;
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let layout = current::layout(sampler)?;
     let line_table = UserAddr(sampler.code_head.line_table).field(layout.text.bytes_data);
     let from = UserAddr(line_table.0.wrapping_add(u64::from(start)));
-    let memory = Current::of(sampler);
-    let description = description()?;
+    let memory = CurrentMemory::of(sampler);
+    let description = current::description()?;
     let bytes = description.read_piece(&memory, from, start).ok()?;
     if bytes == 0 {
         return Some(NO_PIECE);

@@ -5,7 +5,7 @@
 //! that of a `threading.Thread` is for the user half to say.
 
 use agent_common::{
-    attribute::{Attributes, Name},
+    attribute::Name,
     counter::Counter,
     hash::Hash,
     held::masked,
@@ -17,36 +17,16 @@ use agent_common::{
 };
 use aya_ebpf::helpers::bpf_get_current_comm;
 
-use super::Outcome;
+use super::outcome::{FAULT, Outcome};
 use crate::{
-    emit,
-    maps::{HASH_SEED, NAMING, THREADS, count},
-    memory::Current,
-    sampler::Sampler,
+    current, emit,
+    maps::{HASH_SEED, THREADS, count},
+    memory::CurrentMemory,
+    values::{Sampler, TEXT_MASK},
 };
 
 /// The attribute of a `threading.Thread` that is its name.
 const NAME: Name = Name::new("_name");
-
-const TEXT_MASK: u32 = 2 * TEXT_BYTES as u32 - 1;
-
-/// A record of a thread's name in the making.
-#[repr(C)]
-pub(crate) struct Naming {
-    head: ThreadName,
-    text: [u64; TEXT_MASK as usize / 8 + 1],
-    attributes: Attributes,
-}
-
-impl Naming {
-    #[inline(always)]
-    fn current() -> Option<&'static mut Self> {
-        let naming = NAMING.get_ptr_mut(0)?;
-        // SAFETY: the value is this processor's own; steps run one after the other and do not
-        // keep it.
-        Some(unsafe { &mut *naming })
-    }
-}
 
 #[inline(always)]
 fn thread(sampler: &Sampler) -> Option<&'static mut Thread> {
@@ -63,21 +43,21 @@ fn thread(sampler: &Sampler) -> Option<&'static mut Thread> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_name(end: u32) -> u32 {
-    try_begin_name(end).unwrap_or(super::FAULT).0
+    try_begin_name(end).unwrap_or(FAULT).0
 }
 
 #[inline(always)]
 fn try_begin_name(end: u32) -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let thread = thread(sampler)?;
     let now_ns = sampler.time_ns.get();
     if thread.name != 0 && !thread.named.is_due(now_ns) {
         return None;
     }
     thread.named.proved_ns = now_ns;
-    let naming = Naming::current()?;
+    let naming = current::naming()?;
     naming.head = ThreadName {
         header: Header {
             kind: RecordKind::THREAD_NAME,
@@ -118,10 +98,10 @@ pub(crate) extern "C" fn find_name() -> u32 {
 
 #[inline(always)]
 fn try_find_name() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
-    let naming = Naming::current()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
+    let naming = current::naming()?;
     let scratch = &mut sampler.scratch;
     let found = naming.attributes.step(&memory, scratch, layout, NAME);
     let Some(value) = found.ok()? else {
@@ -149,9 +129,9 @@ pub(crate) extern "C" fn send_name() -> u32 {
 
 #[inline(always)]
 fn try_send_name() -> Option<()> {
-    let sampler = Sampler::current()?;
+    let sampler = current::sampler()?;
     let thread = thread(sampler)?;
-    let naming = Naming::current()?;
+    let naming = current::naming()?;
     let words = naming.head.python.words();
     let mut hash = Hash::new(HASH_SEED.load())
         .word(naming.head.root)

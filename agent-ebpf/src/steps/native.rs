@@ -12,12 +12,13 @@ use agent_common::{
     record::{NativeEnd, NativeFrame, NativeStackHead},
 };
 
-use super::NativeOutcome;
+use super::outcome::NativeOutcome;
 use crate::{
-    code, emit,
+    code_locations::CurrentCode,
+    current, emit,
     maps::{HASH_SEED, SENT_NATIVE_STACKS, count, is_known},
-    memory::Current,
-    sampler::{NativeSampler, Sampler},
+    memory::CurrentMemory,
+    registers,
 };
 
 /// Frames that one call of [`walk_native_frames`] looks at.
@@ -34,7 +35,7 @@ pub(crate) extern "C" fn begin_native(kernel_bytes: u32) -> u32 {
 
 #[inline(always)]
 fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
-    let native = NativeSampler::current()?;
+    let native = current::native()?;
     native.walk.clear(HASH_SEED.load());
     let frames = kernel_bytes / 8;
     let mut nth = 0;
@@ -43,10 +44,10 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
         native.walk.keep_kernel(address);
         nth += 1;
     }
-    if Sampler::current()?.tgid.get() == KERNEL_THREADS {
+    if current::sampler()?.tgid.get() == KERNEL_THREADS {
         return Some(NativeOutcome::ended(NativeEnd::KERNEL_ALONE));
     }
-    if !native.registers.read() {
+    if !registers::read(&mut native.registers) {
         return Some(NativeOutcome::ended(NativeEnd::NO_REGISTERS));
     }
     native.registers.begin(&mut native.walk);
@@ -64,15 +65,15 @@ pub(crate) extern "C" fn walk_native_frames() -> u32 {
 
 #[inline(always)]
 fn try_walk_native_frames() -> Option<NativeOutcome> {
-    let sampler = Sampler::current()?;
-    let native = NativeSampler::current()?;
-    let memory = Current::of(sampler);
+    let sampler = current::sampler()?;
+    let native = current::native()?;
+    let memory = CurrentMemory::of(sampler);
     let style = if sampler.interpreters_head.get() == 0 {
         RunStyle::EACH
     } else {
-        sampler.layout()?.frame.run_style
+        current::layout(sampler)?.frame.run_style
     };
-    let mut code = code::Current::of(sampler);
+    let mut code = CurrentCode::of(sampler);
     let mut step = 0;
     while step < NATIVE_FRAMES_PER_STEP {
         let python = Python {
@@ -95,7 +96,7 @@ fn try_walk_native_frames() -> Option<NativeOutcome> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn send_native() -> u64 {
-    let (Some(native), Some(sampler)) = (NativeSampler::current(), Sampler::current()) else {
+    let (Some(native), Some(sampler)) = (current::native(), current::sampler()) else {
         return 0;
     };
     native.walk.keep_pending();

@@ -12,9 +12,8 @@ use agent_common::{
 
 use crate::{
     code_objects::OfProcess,
-    emit,
+    current, emit,
     maps::{HASH_SEED, SENT_STACKS, count, is_known},
-    sampler::Sampler,
 };
 
 /// Frames that one call of [`settle_frames`] looks at.
@@ -30,7 +29,7 @@ pub(crate) extern "C" fn settle_frames(nth: u32) -> u32 {
 
 #[inline(always)]
 fn try_settle_frames(first: u32) -> Option<()> {
-    let sampler = Sampler::current()?;
+    let sampler = current::sampler()?;
     let code_objects = OfProcess::of(sampler);
     let shape = sampler.walk.shape();
     if first == 0 {
@@ -64,7 +63,7 @@ fn try_settle_frames(first: u32) -> Option<()> {
 /// Sends the stack that was settled unless it was sent before; gives its hash.
 #[inline(always)]
 pub(crate) fn send_stack() -> u64 {
-    let Some(sampler) = Sampler::current() else {
+    let Some(sampler) = current::sampler() else {
         return 0;
     };
     let stack = sampler.hash.get().finish();

@@ -9,8 +9,8 @@ use agent_common::{
     trust::Trust,
 };
 
-use super::{FAULT, Outcome};
-use crate::{maps::THREADS, memory::Current, sampler::Sampler};
+use super::outcome::{FAULT, Outcome};
+use crate::{current, maps::THREADS, memory::CurrentMemory, values::Sampler};
 
 /// Thread states that one call of [`find_thread`] looks at.
 pub(crate) const THREADS_PER_STEP: u32 = 8;
@@ -25,9 +25,9 @@ pub(crate) extern "C" fn recall_thread() -> u32 {
 
 #[inline(always)]
 fn try_recall_thread() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let known = THREADS.get_ptr(sampler.tid.get())?;
     // SAFETY: values of the map stay readable while the program runs.
     let known = unsafe { &*known };
@@ -71,9 +71,9 @@ pub(crate) extern "C" fn begin_search() -> u32 {
 
 #[inline(always)]
 fn try_begin_search() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let head = UserAddr(sampler.interpreters_head.get());
     match sampler.search.begin(&memory, layout, head) {
         Ok(()) => Some(Outcome::NEXT),
@@ -90,9 +90,9 @@ pub(crate) extern "C" fn find_thread() -> u32 {
 
 #[inline(always)]
 fn try_find_thread() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let mut step = 0;
     while step < THREADS_PER_STEP {
         let thread_id = sampler.thread_id.get();
@@ -125,7 +125,7 @@ pub(crate) extern "C" fn meet_thread() -> u32 {
 
 #[inline(always)]
 fn try_meet_thread() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
+    let sampler = current::sampler()?;
     if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
         if unsafe { (*known).tgid } == sampler.tgid.get() {

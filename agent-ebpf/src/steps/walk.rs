@@ -8,12 +8,12 @@ use agent_common::{
     walk::WalkStep,
 };
 
-use super::{FAULT, Outcome};
+use super::outcome::{FAULT, Outcome};
 use crate::{
-    code_objects::{Memo, OfProcess, WithMemo},
+    code_objects::{OfProcess, WithMemo},
+    current,
     maps::THREADS,
-    memory::Current,
-    sampler::Sampler,
+    memory::CurrentMemory,
 };
 
 /// Frames that one call of [`walk_frames`] looks at.
@@ -38,9 +38,9 @@ pub(crate) extern "C" fn begin_walk() -> u32 {
 
 #[inline(always)]
 fn try_begin_walk() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
     Some(step.into())
 }
@@ -54,12 +54,12 @@ pub(crate) extern "C" fn walk_frames() -> u32 {
 
 #[inline(always)]
 fn try_walk_frames() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let mut code_objects = WithMemo {
         process: OfProcess::of(sampler),
-        memo: Memo::current()?,
+        memo: current::memo()?,
     };
     let mut step = 0;
     while step < FRAMES_PER_STEP {
@@ -92,9 +92,9 @@ pub(crate) extern "C" fn go_on(end: u32) -> u32 {
 /// Walks once more from the loop that called the newest one, when the walk from that led nowhere.
 #[inline(always)]
 fn try_walk_below(end: WalkEnd) -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let leads_nowhere =
         end == WalkEnd::FRAME_FAULT || end == WalkEnd::BAD_POINTER || end == WalkEnd::NO_FRAME;
     let is_first = sampler.is_second_walk.get() == 0 && sampler.nth_state.get() == 0;
@@ -121,9 +121,9 @@ fn try_walk_below(end: WalkEnd) -> Option<Outcome> {
 /// Begins at the newest frame of the state that the thread has in an older interpreter.
 #[inline(always)]
 fn try_walk_outer_state() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let thread_id = sampler.thread_id.get();
     let mut tried = 0;
     while tried < MAX_STATES {

@@ -14,29 +14,17 @@ use agent_common::{
 };
 
 use crate::{
-    emit,
-    maps::{MAPPINGS, PLACES, RULES, TABLE_MAPS, TABLES, count},
-    sampler::{NativeSampler, Sampler},
+    current, emit,
+    maps::{MAPPINGS, MEMO_PLACES, PLACES, RULES, TABLE_MAPS, TABLES, count},
+    values::Sampler,
 };
 
-/// Code addresses that a processor remembers; a power of two.
-pub(crate) const MEMO_PLACES: u32 = 1024;
-
-/// A code address that is remembered.
-#[repr(C)]
-pub(crate) struct Remembered {
-    address: u64,
-    /// Of the mappings when it was looked up.
-    epoch: u64,
-    place: Place,
-}
-
 /// The code of the process that is sampled.
-pub(crate) struct Current {
+pub(crate) struct CurrentCode {
     epoch: u64,
 }
 
-impl Current {
+impl CurrentCode {
     /// The code of the process that is sampled.
     #[inline(always)]
     pub(crate) fn of(sampler: &Sampler) -> Self {
@@ -46,7 +34,7 @@ impl Current {
     }
 }
 
-impl Code for Current {
+impl Code for CurrentCode {
     #[inline(always)]
     fn find(&mut self, address: u64) -> Option<&Place> {
         let remembered = PLACES.get_ptr(memo_index(address))?;
@@ -77,7 +65,7 @@ pub(crate) extern "C" fn look_up(address: u64) -> u32 {
 fn try_look_up(address: u64) -> Option<()> {
     count(Counter::CODE_SEARCHES);
     let index = find_mapping(address);
-    let sampler = Sampler::current()?;
+    let sampler = current::sampler()?;
     let remembered = PLACES.get_ptr_mut(memo_index(address))?;
     // SAFETY: a value of this processor, which nothing else refers to meanwhile.
     let remembered = unsafe { &mut *remembered };
@@ -123,7 +111,7 @@ fn try_look_up(address: u64) -> Option<()> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_mapping(address: u64) -> u32 {
-    let (Some(sampler), Some(native)) = (Sampler::current(), NativeSampler::current()) else {
+    let (Some(sampler), Some(native)) = (current::sampler(), current::native()) else {
         return 0;
     };
     let first = sampler.first_mapping.get();
@@ -137,7 +125,7 @@ extern "C" fn find_mapping(address: u64) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_rule(table: u32, address: u64) -> u32 {
-    let (Some(table), Some(native)) = (TABLES.get(table), NativeSampler::current()) else {
+    let (Some(table), Some(native)) = (TABLES.get(table), current::native()) else {
         return 0;
     };
     let distance = address.wrapping_sub(table.base);

@@ -18,9 +18,8 @@ use aya_ebpf::{
 };
 
 use crate::{
-    emit, log,
+    current, emit, log,
     maps::{CONTROL, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
-    sampler::{NativeSampler, Sampler},
     steps::{self, NativeOutcome, Outcome},
     task::Task,
 };
@@ -76,7 +75,7 @@ fn is_whole(end: u32, native_end: NativeEnd) -> bool {
 #[inline(always)]
 fn kernel_stack(context: &PerfEventContext) -> u32 {
     const MOST_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
-    let Some(native) = NativeSampler::current() else {
+    let Some(native) = current::native() else {
         return 0;
     };
     // SAFETY: the array has room for so many bytes.
@@ -134,7 +133,7 @@ fn begin_sample() -> Option<()> {
     if unsafe { (*process).is_excluded } != 0 {
         return None;
     }
-    let sampler = Sampler::current()?;
+    let sampler = current::sampler()?;
     count(Counter::SAMPLES);
     sampler.time_ns.set(now_ns);
     // SAFETY: likewise.
@@ -186,7 +185,7 @@ extern "C" fn read_stack() -> u32 {
 
 #[inline(always)]
 fn try_read_stack() -> WalkEnd {
-    let is_python = Sampler::current().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
+    let is_python = current::sampler().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
     if !is_python {
         return WalkEnd::NO_PYTHON;
     }
@@ -252,7 +251,7 @@ fn try_find_state() -> Outcome {
 #[inline(never)]
 extern "C" fn tell_stack() -> u64 {
     // No reference to the sampler is kept over a step, which makes one of its own.
-    let Some(walk) = Sampler::current().map(|sampler| &sampler.walk) else {
+    let Some(walk) = current::sampler().map(|sampler| &sampler.walk) else {
         return 0;
     };
     let frames = u32::from(walk.shape().frame_count);

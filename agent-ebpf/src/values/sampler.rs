@@ -1,16 +1,11 @@
 //! The sample in the making, which its steps hand on to each other.
 
 use agent_common::{
-    code::Head, hash::Hash, held::Held, layout::Layout, limits::MAX_KERNEL_FRAMES,
-    mappings::MappingSearch, maps::Thread, native::NativeWalk, scratch::Scratch, thread::Search,
-    unwind, walk::Walk,
+    code::Head, hash::Hash, held::Held, limits::MAX_KERNEL_FRAMES, mappings::MappingSearch,
+    maps::Thread, native::NativeWalk, scratch::Scratch, thread::Search, unwind, walk::Walk,
 };
 
-use crate::{
-    maps::{LAYOUTS, NATIVE, SAMPLER},
-    memory::Absent,
-    registers::Registers,
-};
+use super::{last_fault::Absent, registers::Registers};
 
 /// All that one step leaves for the next.
 #[repr(C)]
@@ -112,23 +107,6 @@ impl Before {
     }
 }
 
-impl Sampler {
-    /// This processor's sample.
-    #[inline(always)]
-    pub(crate) fn current() -> Option<&'static mut Self> {
-        let sampler = SAMPLER.get_ptr_mut(0)?;
-        // SAFETY: the value lives as long as the map and belongs to this processor; steps
-        // run one after the other and do not keep it.
-        Some(unsafe { &mut *sampler })
-    }
-
-    /// The layout of the process's interpreter.
-    #[inline(always)]
-    pub(crate) fn layout(&self) -> Option<&'static Layout> {
-        LAYOUTS.get(self.layout.get())
-    }
-}
-
 /// The native part of the sample in the making.
 #[repr(C)]
 pub(crate) struct NativeSampler {
@@ -142,15 +120,4 @@ pub(crate) struct NativeSampler {
     pub(crate) rule_search: unwind::Search,
     /// The walk of the native frames.
     pub(crate) walk: NativeWalk,
-}
-
-impl NativeSampler {
-    /// This processor's.
-    #[inline(always)]
-    pub(crate) fn current() -> Option<&'static mut Self> {
-        let native = NATIVE.get_ptr_mut(0)?;
-        // SAFETY: the value lives as long as the map and belongs to this processor; steps
-        // run one after the other and do not keep it.
-        Some(unsafe { &mut *native })
-    }
 }

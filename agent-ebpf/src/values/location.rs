@@ -1,0 +1,12 @@
+//! A code address that is remembered.
+
+use agent_common::native::Place;
+
+/// A code address that is remembered.
+#[repr(C)]
+pub(crate) struct Remembered {
+    pub(crate) address: u64,
+    /// Of the mappings when it was looked up.
+    pub(crate) epoch: u64,
+    pub(crate) place: Place,
+}
