@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use agent_common::{
     layout::RunStyle,
     limits::{MAX_NATIVE_FRAMES, MAX_NATIVE_VISITED},
-    machine::{Machine, PROGRAM_COUNTER},
-    mappings::TableState,
+    maps::TableState,
     memory::{Fault, UserAddr, UserMemory},
-    native::{Code, NativeStep, NativeWalk, Place, Python},
+    native::{Code, Machine, NativeStep, NativeWalk, PROGRAM_COUNTER, Place, Python},
+    python::Runs,
     record::{NativeEnd, NativeFrame, NativeKind},
-    runs::Runs,
     scratch::Scratch,
     unwind::{CfaRule, Rule, RuleFlags, Saved},
 };

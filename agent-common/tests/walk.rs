@@ -12,9 +12,9 @@ mod image;
 
 use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, MAX_VISITED, ROOT_FRAMES},
+    python::prove,
     record::{FrameKind, WalkEnd},
     scratch::Scratch,
-    thread::prove,
 };
 use image::{Image, LAYOUT, Process, Sampled, sample};
 use proptest::prelude::*;

@@ -6,11 +6,11 @@
 
 use agent_common::{
     counter::Counter,
-    held::masked,
-    mappings::{Mapping, Mappings, Table, TableState},
-    native::{Code, Place},
+    maps::{Mapping, Table, TableState},
+    native::{Code, Mappings, Place},
     record::NativeKind,
     unwind::{BLOCK_WORDS, Words},
+    volatile::masked,
 };
 
 use crate::{

@@ -1,13 +1,13 @@
 //! What is known of the code objects of the sampled process.
 
 use agent_common::{
-    code::{self, CodeKey, Known},
+    cache_age::{LONGEST_NS, Trust},
     counter::Counter,
     layout::Layout,
+    maps::{CodeKey, Known},
     memory::{UserAddr, UserMemory},
+    python::{CodeObjects, Symbol, read_head},
     scratch::Scratch,
-    trust::{LONGEST_NS, Trust},
-    walk::{CodeObjects, Symbol},
 };
 
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) struct OfProcess {
     pub(crate) now_ns: u64,
     /// See `Control::known_since_ns`.
     known_since_ns: u64,
-    /// Whether to believe nothing without a proof, see [`agent_common::trust`].
+    /// Whether to believe nothing without a proof, see [`agent_common::cache_age`].
     pub(crate) is_strict: bool,
 }
 
@@ -89,7 +89,7 @@ impl OfProcess {
             if self.is_strict || (*known).trust.is_due(self.now_ns) {
                 count(Counter::CODE_PROOFS);
                 // A head that cannot be read now says nothing against what is known.
-                if let Ok(head) = code::read_head(memory, scratch, layout, code) {
+                if let Ok(head) = read_head(memory, scratch, layout, code) {
                     if head != (*known).head {
                         count(Counter::CODE_REUSED);
                         return None;

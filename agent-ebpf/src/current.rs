@@ -2,7 +2,7 @@
 //!
 //! Invariant: no reference is kept over a call of a step, which makes one of its own.
 
-use agent_common::{code::Description, layout::Layout};
+use agent_common::{layout::Layout, python::Description};
 
 use crate::{
     maps::{DESCRIPTION, LAYOUTS, MEMO, NAMING, NATIVE, SAMPLER},

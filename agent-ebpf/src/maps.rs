@@ -4,13 +4,11 @@
 //! one-off capture; the user half may change them before loading.
 
 use agent_common::{
-    code::{CodeKey, Description, Known},
     counter::Counter,
-    kernel::KernelLayout,
-    layout::Layout,
+    layout::{KernelLayout, Layout},
     limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
-    mappings::{Mapping, Table},
-    maps::{Control, Process, Thread},
+    maps::{CodeKey, Control, Known, Mapping, Process, Table, Thread},
+    python::Description,
     unwind::{BLOCK_WORDS, Rule},
 };
 use aya_ebpf::{

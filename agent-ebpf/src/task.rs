@@ -1,6 +1,6 @@
 //! What the kernel itself knows of the current thread and of others.
 
-use agent_common::kernel::KernelLayout;
+use agent_common::layout::KernelLayout;
 use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_probe_read_kernel};
 
 use crate::maps::KERNEL_LAYOUT;

@@ -4,7 +4,6 @@
 use std::{cell::Cell, collections::BTreeMap};
 
 use agent_common::{
-    code::{Description, Head, read_head},
     hash::Hash,
     layout::{
         ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
@@ -12,11 +11,13 @@ use agent_common::{
         TextStyle, ThreadLayout,
     },
     limits::{MAX_THREADS, MAX_VISITED},
+    maps::{Head, ThreadState},
     memory::{Fault, UserAddr, UserMemory},
+    python::{
+        CodeObjects, Description, Search, SearchStep, Symbol, Walk, WalkStep, prove, read_head,
+    },
     record::{Frame, FrameKind, WalkEnd},
     scratch::Scratch,
-    thread::{Search, SearchStep, ThreadState, prove},
-    walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
 /// The layout of CPython 3.12.

@@ -2,17 +2,15 @@
 //! at various places.
 
 use agent_common::{
-    attribute::{Attributes, MAX_ATTRIBUTES, Name},
     layout::{
         CodeLayout, FrameLayout, InstanceStyle, KeysStyle, Layout, ObjectLayout, RunStyle,
         TextLayout, TextStyle,
     },
     limits::TEXT_BYTES,
     memory::{Fault, UserAddr},
+    python::{Attributes, MAX_ATTRIBUTES, Name, Walk, WalkStep, locate_text},
     record::{FrameKind, Text, WalkEnd},
     scratch::Scratch,
-    text::locate_text,
-    walk::{Walk, WalkStep},
 };
 
 use crate::{

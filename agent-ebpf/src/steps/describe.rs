@@ -1,12 +1,13 @@
 //! What are the code objects that are seen for the first time?
 
 use agent_common::{
-    code::{DESCRIPTION_BYTES, Description, Known, read_head},
+    cache_age::Trust,
     counter::Counter,
-    held::masked,
     limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
+    maps::Known,
     memory::{Fault, UserAddr},
-    trust::Trust,
+    python::{DESCRIPTION_BYTES, Description, read_head},
+    volatile::masked,
 };
 
 use crate::{

@@ -5,15 +5,14 @@
 //! that of a `threading.Thread` is for the user half to say.
 
 use agent_common::{
-    attribute::Name,
     counter::Counter,
     hash::Hash,
-    held::masked,
     limits::TEXT_BYTES,
     maps::Thread,
     memory::{Fault, UserAddr, UserMemory as _},
+    python::{Name, locate_text},
     record::{Header, RecordKind, Text, ThreadName, WalkEnd},
-    text::locate_text,
+    volatile::masked,
 };
 use aya_ebpf::helpers::bpf_get_current_comm;
 

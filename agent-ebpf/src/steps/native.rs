@@ -4,12 +4,12 @@ use core::mem::offset_of;
 
 use agent_common::{
     counter::Counter,
-    held::masked,
     layout::RunStyle,
     limits::MAX_KERNEL_FRAMES,
     maps::KERNEL_THREADS,
     native::{MAX_ENTRIES, NativeStep, NativeWalk, Python},
     record::{NativeEnd, NativeFrame, NativeStackHead},
+    volatile::masked,
 };
 
 use super::outcome::NativeOutcome;

@@ -6,8 +6,8 @@ use agent_common::{
     counter::Counter,
     hash::Hash,
     limits::MAX_FRAMES,
+    python::Walk,
     record::{Frame, StackHead},
-    walk::Walk,
 };
 
 use crate::{

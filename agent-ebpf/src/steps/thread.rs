@@ -1,12 +1,12 @@
 //! Which thread state is it?
 
 use agent_common::{
+    cache_age::Trust,
     layout::ABSENT,
     maps::Thread,
     memory::{Fault, UserAddr, UserMemory as _},
+    python::{SearchStep, gil_holder, is_attached, prove},
     record::WalkEnd,
-    thread::{SearchStep, gil_holder, is_attached, prove},
-    trust::Trust,
 };
 
 use super::outcome::{FAULT, Outcome};

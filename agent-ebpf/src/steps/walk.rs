@@ -3,9 +3,8 @@
 use agent_common::{
     layout::ABSENT,
     limits::MAX_STATES,
+    python::{WalkStep, is_attached, prove},
     record::WalkEnd,
-    thread::{is_attached, prove},
-    walk::WalkStep,
 };
 
 use super::outcome::{FAULT, Outcome};

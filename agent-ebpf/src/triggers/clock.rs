@@ -1,10 +1,10 @@
 //! The clock ticked: is it for us, and what does the thread run?
 
 use agent_common::{
-    attribute::MAX_ATTRIBUTES,
     counter::Counter,
     limits::{MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_NATIVE_VISITED, MAX_THREADS, MAX_VISITED},
     maps::KERNEL_THREADS,
+    python::MAX_ATTRIBUTES,
     record::{NativeEnd, ProcessEventKind, WalkEnd},
 };
 use aya_ebpf::{

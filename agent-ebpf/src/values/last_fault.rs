@@ -1,6 +1,6 @@
 //! What could not be read last.
 
-use agent_common::{held::Held, memory::UserAddr};
+use agent_common::{memory::UserAddr, volatile::Held};
 
 /// What could not be read last for the sample in the making.
 #[repr(C)]

@@ -1,8 +1,14 @@
 //! The sample in the making, which its steps hand on to each other.
 
 use agent_common::{
-    code::Head, hash::Hash, held::Held, limits::MAX_KERNEL_FRAMES, mappings::MappingSearch,
-    maps::Thread, native::NativeWalk, scratch::Scratch, thread::Search, unwind, walk::Walk,
+    hash::Hash,
+    limits::MAX_KERNEL_FRAMES,
+    maps::{Head, Thread},
+    native::{MappingSearch, NativeWalk},
+    python::{Search, Walk},
+    scratch::Scratch,
+    unwind,
+    volatile::Held,
 };
 
 use super::{last_fault::Absent, registers::Registers};

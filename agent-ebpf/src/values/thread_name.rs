@@ -1,6 +1,6 @@
 //! A record of a thread's name in the making.
 
-use agent_common::{attribute::Attributes, limits::TEXT_BYTES, record::ThreadName};
+use agent_common::{limits::TEXT_BYTES, python::Attributes, record::ThreadName};
 
 /// Bits of the bytes of a name: a mask that the verifier sees.
 pub(crate) const TEXT_MASK: u32 = 2 * TEXT_BYTES as u32 - 1;

@@ -7,16 +7,16 @@
 use core::mem::offset_of;
 
 use crate::{
-    data_stack::DataStack,
     hash::Hash,
-    held::{Held, masked},
     layout::{ABSENT, CodeLayout, InstructionStyle, Layout, RunStyle},
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     memory::{Fault, UserAddr, UserMemory},
     record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
-    runs::Runs,
     scratch::{SLOT, Scratch},
+    volatile::{Held, masked},
 };
+
+use super::{data_stack::DataStack, runs::Runs};
 
 /// Owners from here on mark frames that the interpreter makes for itself
 /// (`FRAME_OWNED_BY_CSTACK`, `FRAME_OWNED_BY_INTERPRETER`).
@@ -43,7 +43,7 @@ pub trait CodeObjects {
 pub struct Symbol {
     /// Hash of the code object.
     pub hash: u64,
-    /// See [`Head::first_traceable_bytes`](crate::code::Head::first_traceable_bytes).
+    /// See [`Head::first_traceable_bytes`](crate::maps::Head::first_traceable_bytes).
     pub first_traceable_bytes: u32,
 }
 

@@ -6,11 +6,11 @@
 //! stack, and all frames before 3.11) are copied one by one.
 
 use crate::{
-    held::Held,
     layout::FrameLayout,
     limits::{USER_ADDRESS_END, WINDOW_BYTES},
     memory::{Fault, UserAddr, UserMemory},
     scratch::{SLOT, Scratch},
+    volatile::Held,
 };
 
 /// See [`DataStack::older_bytes`].
@@ -19,7 +19,7 @@ const NOT_LOOKED: u64 = u64::MAX;
 /// Which part of a data stack the window holds.
 #[repr(C)]
 #[derive(Debug)]
-pub struct DataStack {
+pub(super) struct DataStack {
     /// What the start of the window holds.
     window_start: Held<u64>,
     /// How much of the window is filled.
@@ -37,7 +37,7 @@ pub struct DataStack {
 impl DataStack {
     /// No data stack.
     #[must_use]
-    pub const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             window_start: Held::new(0),
             window_bytes: Held::new(0),
@@ -50,7 +50,7 @@ impl DataStack {
 
     /// Forgets the data stack before.
     #[inline(always)]
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.window_start.set(0);
         self.window_bytes.set(0);
         self.chunk_start.set(0);
@@ -61,7 +61,7 @@ impl DataStack {
     /// Copies the newest part of the data stack whose newest chunk is at `chunk` and in use up
     /// to `top`.
     #[inline(always)]
-    pub fn begin<M: UserMemory>(
+    pub(super) fn begin<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
@@ -101,7 +101,7 @@ impl DataStack {
     ///
     /// [`Fault`] when it cannot be read.
     #[inline(always)]
-    pub fn locate<M: UserMemory>(
+    pub(super) fn locate<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,

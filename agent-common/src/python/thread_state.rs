@@ -10,126 +10,13 @@
 //! code of an older one calls into a newer one, so that is their order from leaf to root.
 
 use crate::{
-    held::{Held, masked},
     layout::{ABSENT, GilStyle, Layout},
-    limits::MAX_STATES,
+    maps::{States, ThreadState},
     memory::{Fault, UserAddr, UserMemory},
     record::WalkEnd,
     scratch::{SLOT, Scratch},
+    volatile::Held,
 };
-
-/// A thread state, and the interpreter it belongs to.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadState {
-    /// Its address.
-    pub address: UserAddr,
-    /// Address of its interpreter.
-    pub interpreter: UserAddr,
-}
-
-impl ThreadState {
-    /// No state.
-    const NONE: Self = Self {
-        address: UserAddr(0),
-        interpreter: UserAddr(0),
-    };
-}
-
-/// The states of a thread, that of the newest interpreter first.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct States {
-    all: [ThreadState; MAX_STATES],
-    count: u32,
-    /// 1 when the process has more than one interpreter.
-    has_several_interpreters: u32,
-}
-
-impl States {
-    /// No states.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            all: [ThreadState::NONE; MAX_STATES],
-            count: 0,
-            has_several_interpreters: 0,
-        }
-    }
-
-    /// Forgets all of them.
-    #[inline(always)]
-    pub const fn clear(&mut self) {
-        self.all[0] = ThreadState::NONE;
-        self.count = 0;
-        self.has_several_interpreters = 0;
-    }
-
-    /// How many there are.
-    #[inline(always)]
-    #[must_use]
-    pub const fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// Whether the thread may enter another interpreter that exists already.
-    #[inline(always)]
-    #[must_use]
-    pub const fn has_several_interpreters(&self) -> bool {
-        self.has_several_interpreters == 1
-    }
-
-    /// The state in the newest interpreter of those that the thread has entered; its address is
-    /// null where there is none.
-    #[inline(always)]
-    #[must_use]
-    pub const fn first(&self) -> ThreadState {
-        self.all[0]
-    }
-
-    /// The `nth` state; its address is null where there is none.
-    #[inline(always)]
-    #[must_use]
-    pub fn get(&self, nth: u32) -> ThreadState {
-        // No `Option`: its undefined halves on the stack are more than older verifiers take.
-        if nth < self.count {
-            self.all[masked(nth, MAX_STATES as u32 - 1) as usize]
-        } else {
-            ThreadState::NONE
-        }
-    }
-
-    /// Adds a state; of more than [`MAX_STATES`] the newest are kept and the oldest, that of the
-    /// main interpreter as a rule.
-    #[inline(always)]
-    fn add(&mut self, state: ThreadState) {
-        let count = self.count;
-        let last = MAX_STATES as u32 - 1;
-        let index = if count < last { count } else { last };
-        self.all[masked(index, last) as usize] = state;
-        self.count = index + 1;
-    }
-
-    /// Whether the state at `address` is one of them.
-    #[inline(always)]
-    #[must_use]
-    pub fn contain(&self, address: UserAddr) -> bool {
-        let mut nth = 0;
-        while nth < MAX_STATES as u32 {
-            if !address.is_null() && self.get(nth).address.0 == address.0 {
-                return true;
-            }
-            nth += 1;
-        }
-        false
-    }
-}
-
-impl Default for States {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// Whether the thread state in the slot is attached to its interpreter, which is to hold the GIL
 /// where there is one, for versions whose states say it ([`GilStyle::IN_THREAD`]).
@@ -295,7 +182,7 @@ impl Search {
                 .word(interpreter.field(layout.interpreter.next))
                 .and_then(|next| {
                     if next != 0 {
-                        self.states.has_several_interpreters = 1;
+                        self.states.set_has_several_interpreters();
                     }
                     self.enter(memory, layout, next)
                 });

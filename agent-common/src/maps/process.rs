@@ -1,6 +1,4 @@
-//! Keys and values of the maps that both halves use.
-
-use crate::{thread::States, trust::Trust};
+//! Processes that are profiled.
 
 /// A profiled process: the value of the map `PROCESSES`, whose key is the process's id in the
 /// initial PID namespace.
@@ -39,47 +37,8 @@ pub struct Process {
 /// which starts them and is itself started second.
 pub const KERNEL_THREADS: u32 = 2;
 
-/// What the user half changes while the kernel half runs: the one value of the map `CONTROL`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Control {
-    /// Time between two samples, in nanoseconds.
-    pub period_ns: u64,
-    /// Since when what was sent is known to the user half, in nanoseconds of the monotonic clock:
-    /// what was sent before it may have forgotten, and it is sent again when it is next seen.
-    pub known_since_ns: u64,
-}
-
-/// What the kernel half remembers of a thread: the value of the map `THREADS`, whose key is the
-/// thread's id in the initial PID namespace.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Its thread states.
-    pub states: States,
-    /// Address of the newest interpreter when they were searched.
-    pub newest_interpreter: u64,
-    /// Its `pthread_self()`.
-    pub thread_id: u64,
-    /// Since when it has had the states that it has, and when they were last searched.
-    pub searched: Trust,
-    /// Since when it has had the name that was sent, and when that was last looked at.
-    pub named: Trust,
-    /// Hash of the name that was sent, 0 for none.
-    pub name: u64,
-    /// Its process.
-    pub tgid: u32,
-    /// Zero.
-    pub reserved: u32,
-}
-
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for Process {}
 
-#[cfg(feature = "user")]
-// SAFETY: likewise.
-unsafe impl aya::Pod for Control {}
-
 const _: () = assert!(size_of::<Process>() == 64);
-const _: () = assert!(size_of::<Thread>() == 136);

@@ -3,60 +3,7 @@
 //! The mappings of a process stand side by side, sorted by their addresses, in one array for all
 //! processes; a process knows where its own are.
 
-use crate::held::Held;
-
-/// Executable memory of a process.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    /// First address.
-    pub start: u64,
-    /// First address after it.
-    pub end: u64,
-    /// What is to be taken from an address to get the one that the file itself gives it.
-    pub bias: u64,
-    /// The number of the file; [`Mapping::ANONYMOUS`] without one.
-    pub executable: u32,
-    /// Index of the file's unwind table.
-    pub table: u32,
-}
-
-impl Mapping {
-    /// Stands for a file where there is none.
-    pub const ANONYMOUS: u32 = 0;
-}
-
-/// Where the unwind table of an executable file is: the value of the map `TABLES`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Table {
-    /// First address of the table, as the file gives it.
-    pub base: u64,
-    /// Pages of the table.
-    pub pages: u32,
-    /// Index into the map of maps that hold tables.
-    pub map: u32,
-    /// The first block of the table in that map.
-    pub first_block: u32,
-    /// Whether there is one.
-    pub state: TableState,
-}
-
-/// Whether there is an unwind table.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableState(pub u32);
-
-impl TableState {
-    /// Not yet: the user half is told when it is missed.
-    pub const ABSENT: Self = Self(0);
-    /// The user half has been told. Written by the kernel half.
-    pub const WANTED: Self = Self(1);
-    /// There is.
-    pub const LOADED: Self = Self(2);
-    /// The file has none: frame pointers may help.
-    pub const NONE: Self = Self(3);
-}
+use crate::volatile::Held;
 
 /// Where mappings are kept.
 pub trait Mappings {
@@ -114,17 +61,6 @@ impl Default for MappingSearch {
         Self::new()
     }
 }
-
-#[cfg(feature = "user")]
-// SAFETY: integers without padding, valid for any bytes.
-unsafe impl aya::Pod for Mapping {}
-
-#[cfg(feature = "user")]
-// SAFETY: integers without padding, valid for any bytes.
-unsafe impl aya::Pod for Table {}
-
-const _: () = assert!(size_of::<Mapping>() == 32);
-const _: () = assert!(size_of::<Table>() == 24);
 
 #[cfg(test)]
 mod tests {

@@ -5,10 +5,10 @@
 //! objects with few attributes and for values that are wanted seldom.
 
 use crate::{
-    held::Held,
     layout::{InstanceStyle, KeysStyle, Layout},
     memory::{Fault, UserAddr, UserMemory},
     scratch::{SLOT, Scratch},
+    volatile::Held,
 };
 
 /// Attributes of an object that are looked at.

@@ -1,9 +1,6 @@
 //! Where the fields of an interpreter's structures are.
-//!
-//! The kernel half gets offsets and capabilities, never a version to compare: what a version
-//! does not have is [`ABSENT`]. All offsets are bytes from the start of the named structure.
 
-use crate::record::Text;
+use crate::record::{LineTableFormat, Text};
 
 /// The offset of a field that the interpreter does not have.
 pub const ABSENT: u16 = u16::MAX;
@@ -39,26 +36,6 @@ impl RunStyle {
     /// Before its outermost frame a loop puts one of the interpreter's own, which is on the loop's
     /// stack (3.12 and later).
     pub const ENTRY_FRAMES: Self = Self(2);
-}
-
-/// How a code object maps instructions to lines.
-#[repr(transparent)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LineTableFormat(pub u16);
-
-impl LineTableFormat {
-    /// `co_lnotab`: pairs of address and signed line deltas (3.6 to 3.9).
-    pub const LNOTAB: Self = Self(1);
-    /// The same with unsigned line deltas (2.7).
-    pub const UNSIGNED_LNOTAB: Self = Self(4);
-    /// `co_linetable` of 3.10: pairs of range length and signed line delta.
-    pub const RANGES: Self = Self(2);
-    /// `co_linetable` of 3.11 and later: the location table of PEP 657.
-    pub const LOCATIONS: Self = Self(3);
 }
 
 /// Where it stands which thread holds the GIL, or is attached where there is none.

@@ -15,16 +15,20 @@ use core::mem::offset_of;
 
 use crate::{
     hash::Hash,
-    held::{Held, masked},
     layout::RunStyle,
     limits::{MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_RUNS},
-    machine::{Machine, PROGRAM_COUNTER, REGISTERS},
-    mappings::TableState,
+    maps::TableState,
     memory::{UserAddr, UserMemory},
+    python::Runs,
     record::{Header, NativeEnd, NativeFrame, NativeKind, NativeStackHead, RecordKind},
-    runs::Runs,
     scratch::{SLOT, Scratch},
     unwind::{CfaRule, Rule, RuleFlags, Saved},
+    volatile::{Held, masked},
+};
+
+use super::{
+    location::{Code, Place},
+    machine::{Machine, PROGRAM_COUNTER, REGISTERS},
 };
 
 /// Kernel frames, native frames and runs of Python frames of one stack.
@@ -46,42 +50,6 @@ const LOST: u64 = u64::MAX;
 
 /// Runs that are looked at for one frame.
 const RUNS_PER_FRAME: u32 = 4;
-
-/// What is known of a code address.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The address as the file gives it, or in the process where there is no file.
-    pub address: u64,
-    /// How the caller is found.
-    pub rule: Rule,
-    /// The number of the file, or the process.
-    pub of: u32,
-    /// [`NativeKind::FILE`] or [`NativeKind::ANONYMOUS`], else it is in no mapping.
-    pub kind: NativeKind,
-    /// Whether the file has an unwind table.
-    pub table: TableState,
-    /// Zero.
-    pub reserved: u32,
-}
-
-impl Place {
-    /// In no mapping.
-    pub const NOWHERE: Self = Self {
-        address: 0,
-        rule: Rule::UNKNOWN,
-        of: 0,
-        kind: NativeKind(0),
-        table: TableState::NONE,
-        reserved: 0,
-    };
-}
-
-/// What is known of code addresses.
-pub trait Code {
-    /// What is known of an address.
-    fn find(&mut self, address: u64) -> Option<&Place>;
-}
 
 /// The Python frames of the thread.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@
 //! Invariant: of more than [`MAX_PYTHON_RUNS`] runs those nearest the root are one.
 
 use crate::{
-    held::{Held, masked},
     limits::MAX_PYTHON_RUNS,
+    volatile::{Held, masked},
 };
 
 /// The end of a run.

@@ -1,0 +1,17 @@
+//! Keys and values of the maps that both halves use.
+//!
+//! Invariant: types only; what is done with them is above.
+
+mod code_object;
+mod control;
+mod mapping;
+mod process;
+mod table;
+mod thread;
+
+pub use code_object::{CodeKey, Head, Known};
+pub use control::Control;
+pub use mapping::Mapping;
+pub use process::{KERNEL_THREADS, Process};
+pub use table::{Table, TableState};
+pub use thread::{States, Thread, ThreadState};

@@ -1,0 +1,39 @@
+//! What is known of a code address.
+
+use crate::{maps::TableState, record::NativeKind, unwind::Rule};
+
+/// What is known of a code address.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The address as the file gives it, or in the process where there is no file.
+    pub address: u64,
+    /// How the caller is found.
+    pub rule: Rule,
+    /// The number of the file, or the process.
+    pub of: u32,
+    /// [`NativeKind::FILE`] or [`NativeKind::ANONYMOUS`], else it is in no mapping.
+    pub kind: NativeKind,
+    /// Whether the file has an unwind table.
+    pub table: TableState,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl Place {
+    /// In no mapping.
+    pub const NOWHERE: Self = Self {
+        address: 0,
+        rule: Rule::UNKNOWN,
+        of: 0,
+        kind: NativeKind(0),
+        table: TableState::NONE,
+        reserved: 0,
+    };
+}
+
+/// What is known of code addresses.
+pub trait Code {
+    /// What is known of an address.
+    fn find(&mut self, address: u64) -> Option<&Place>;
+}

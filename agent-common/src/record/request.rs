@@ -1,0 +1,40 @@
+//! What only the user half can get.
+
+use super::header::Header;
+
+/// An executable file is being run whose unwind table is not loaded.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedTable {
+    /// [`RecordKind::WANTED_TABLE`].
+    pub header: Header,
+    /// The number that the user half gave the file.
+    pub executable: u32,
+    /// The process that runs it, in the initial PID namespace.
+    pub tgid: u32,
+}
+
+/// A page that was wanted for a sample and not in memory, which only the user half can wait for.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentPage {
+    /// [`RecordKind::ABSENT_PAGE`].
+    pub header: Header,
+    /// An address in it.
+    pub address: u64,
+    /// The process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Bytes that were wanted from `address` on.
+    pub bytes: u32,
+}
+
+const _: () = assert!(size_of::<WantedTable>() == 16);
+const _: () = assert!(size_of::<AbsentPage>() == 24);

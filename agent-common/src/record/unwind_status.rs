@@ -1,0 +1,67 @@
+//! Where walks of frames ended.
+
+/// Where a walk of Python frames ended.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WalkEnd(pub u16);
+
+impl WalkEnd {
+    /// At the root: the stack is whole.
+    pub const ROOT: Self = Self(1);
+    /// The thread has no Python thread state.
+    pub const NO_THREAD_STATE: Self = Self(2);
+    /// The thread has a thread state that runs no frame.
+    pub const NO_FRAME: Self = Self(3);
+    /// The thread state could not be read.
+    pub const THREAD_FAULT: Self = Self(4);
+    /// A frame could not be read.
+    pub const FRAME_FAULT: Self = Self(5);
+    /// A pointer that no structure can have.
+    pub const BAD_POINTER: Self = Self(6);
+    /// The chain of frames leads back to itself.
+    pub const CYCLE: Self = Self(7);
+    /// More frames than are visited for one sample.
+    pub const TOO_DEEP: Self = Self(8);
+    /// More thread states than are visited for one sample.
+    pub const TOO_MANY_THREADS: Self = Self(9);
+    /// At a frame that the interpreter was about to link or had just unlinked.
+    pub const TORN: Self = Self(10);
+    /// The process is not known to run Python.
+    pub const NO_PYTHON: Self = Self(11);
+}
+
+/// Where a walk of native frames ended.
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NativeEnd(pub u16);
+
+impl NativeEnd {
+    /// It was not wanted.
+    pub const NOT_WALKED: Self = Self(0);
+    /// At the process's entry or the thread's start: the stack is whole.
+    pub const ENTRY: Self = Self(1);
+    /// The thread's registers are not known, or are those of a 32-bit program.
+    pub const NO_REGISTERS: Self = Self(2);
+    /// At an address that is in no executable mapping that is known of.
+    pub const UNMAPPED: Self = Self(3);
+    /// At code whose unwind table is not loaded yet, and which keeps no frame pointer.
+    pub const NO_TABLE: Self = Self(4);
+    /// At code that no unwind table has a rule for, and which keeps no frame pointer.
+    pub const NO_RULE: Self = Self(5);
+    /// A part of the stack could not be read.
+    pub const FAULT: Self = Self(6);
+    /// The caller's frame would not lie above the frame.
+    pub const STUCK: Self = Self(7);
+    /// More frames than are kept.
+    pub const TOO_DEEP: Self = Self(8);
+    /// There are no others than the kernel's: the thread is its own, or ends.
+    pub const KERNEL_ALONE: Self = Self(9);
+}
