@@ -27,8 +27,8 @@ use agent_common::{
     layout::{ABSENT, GilStyle},
     limits::MAX_THREADS,
     memory::UserAddr,
+    python::{Search, SearchStep, prove},
     scratch::Scratch,
-    thread::{Search, SearchStep, prove},
 };
 use proptest::prelude::{ProptestConfig, any, proptest};
 use xtask::interpreters::{self, Interpreter};

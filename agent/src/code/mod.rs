@@ -20,7 +20,7 @@ use std::{
 
 use agent_common::{
     limits::{MAX_EXECUTABLES, MAX_MAPPINGS},
-    mappings::Mapping,
+    maps::Mapping,
 };
 
 pub use bytes::Bytes;

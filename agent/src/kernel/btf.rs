@@ -6,7 +6,7 @@
 
 use std::{fs, io, path::Path};
 
-use agent_common::kernel::KernelLayout;
+use agent_common::layout::KernelLayout;
 
 /// Where the kernel shows its BTF.
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";

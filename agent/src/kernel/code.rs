@@ -8,8 +8,7 @@ use std::{
 
 use agent_common::{
     limits::MAX_MAPPINGS,
-    mappings::{Mapping, Table, TableState},
-    maps::Process,
+    maps::{Mapping, Process, Table, TableState},
     unwind::{Block, Rule},
 };
 use aya::{

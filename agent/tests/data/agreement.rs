@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use agent_common::{limits::MAX_NATIVE_FRAMES, mappings::Mapping, record::NativeEnd};
+use agent_common::{limits::MAX_NATIVE_FRAMES, maps::Mapping, record::NativeEnd};
 
 use crate::{
     debugger::Thread,

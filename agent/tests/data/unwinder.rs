@@ -12,8 +12,8 @@ use agent::{
 };
 use agent_common::{
     limits::MAX_NATIVE_VISITED,
-    mappings::{Mapping, MappingSearch, Mappings, TableState},
-    native::{Code, NativeStep, NativeWalk, Place, Python},
+    maps::{Mapping, TableState},
+    native::{Code, MappingSearch, Mappings, NativeStep, NativeWalk, Place, Python},
     record::{NativeEnd, NativeKind},
     scratch::Scratch,
     unwind::Search,

@@ -7,7 +7,7 @@ use agent::{
     python::{Detector, Interpreter as Python, outside},
 };
 use agent_common::{
-    layout::RunStyle, mappings::Mapping, native, native::Place, record::NativeEnd, runs::Runs,
+    layout::RunStyle, maps::Mapping, native::Place, python::Runs, record::NativeEnd,
 };
 use xtask::interpreters::{self, Interpreter};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use agent::process::Process;
-use agent_common::{layout::RunStyle, native::Python, runs::Runs};
+use agent_common::{layout::RunStyle, native::Python, python::Runs};
 
 use crate::{
     agreement::{Agreement, common, show},

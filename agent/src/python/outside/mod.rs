@@ -17,9 +17,9 @@ use std::{num::NonZeroU32, sync::Arc};
 use agent_common::{
     layout::Layout,
     limits::MAX_THREADS,
+    maps::ThreadState,
     memory::{UserAddr, UserMemory},
     record::WalkEnd,
-    thread::ThreadState,
 };
 use thiserror::Error;
 

@@ -1,11 +1,10 @@
 //! What Python calls a thread, found as the kernel half does it.
 
 use agent_common::{
-    attribute::{Attributes, MAX_ATTRIBUTES, Name},
     layout::Layout,
     memory::{Fault, UserAddr, UserMemory},
+    python::{Attributes, MAX_ATTRIBUTES, Name, locate_text},
     scratch::Scratch,
-    text::locate_text,
 };
 
 use crate::python::text;

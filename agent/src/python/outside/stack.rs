@@ -3,15 +3,16 @@
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 
 use agent_common::{
-    code::{Description, Head, read_head},
     hash::Hash,
     layout::{ABSENT, GilStyle, Layout, LineTableFormat},
     limits::{LINE_TABLE_PIECES, MAX_VISITED},
+    maps::{Head, ThreadState},
     memory::{Fault, UserAddr, UserMemory},
+    python::{
+        CodeObjects, Description, Symbol, Walk, WalkStep, gil_holder, is_attached, prove, read_head,
+    },
     record::{self, FrameKind, WalkEnd},
     scratch::Scratch,
-    thread::{ThreadState, gil_holder, is_attached, prove},
-    walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
 use super::{Frame, Function, Run, Target, ThreadStack, name};
