@@ -6,23 +6,23 @@
 //! proof a second.
 
 /// Longest time for which a fact is believed without a proof, in nanoseconds.
-pub const LONGEST_NS: u64 = 1_000_000_000;
+pub const MAX_AGE_NS: u64 = 1_000_000_000;
 
 /// When a fact was first and last seen to hold, in nanoseconds of the monotonic clock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trust {
+pub struct CacheAge {
     /// When it was seen first.
     pub since_ns: u64,
     /// When it was proved last.
-    pub proved_ns: u64,
+    pub revalidated_ns: u64,
 }
 
-impl Trust {
+impl CacheAge {
     /// Of nothing that was ever looked at: it is due.
     pub const NEVER: Self = Self {
         since_ns: 0,
-        proved_ns: 0,
+        revalidated_ns: 0,
     };
 
     /// A fact that was just learned.
@@ -30,7 +30,7 @@ impl Trust {
     pub const fn new(now_ns: u64) -> Self {
         Self {
             since_ns: now_ns,
-            proved_ns: now_ns,
+            revalidated_ns: now_ns,
         }
     }
 
@@ -38,13 +38,13 @@ impl Trust {
     #[inline(always)]
     #[must_use]
     pub const fn due_ns(&self) -> u64 {
-        let held_ns = self.proved_ns.wrapping_sub(self.since_ns);
-        let patience_ns = if held_ns / 8 < LONGEST_NS {
+        let held_ns = self.revalidated_ns.wrapping_sub(self.since_ns);
+        let patience_ns = if held_ns / 8 < MAX_AGE_NS {
             held_ns / 8
         } else {
-            LONGEST_NS
+            MAX_AGE_NS
         };
-        self.proved_ns.wrapping_add(patience_ns)
+        self.revalidated_ns.wrapping_add(patience_ns)
     }
 
     /// Whether the fact has to be proved anew.
@@ -57,20 +57,20 @@ impl Trust {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_NS, Trust};
+    use super::{CacheAge, MAX_AGE_NS};
 
     #[test]
     fn a_new_fact_is_due_at_once() {
-        let fact = Trust::new(1_000);
+        let fact = CacheAge::new(1_000);
         assert!(!fact.is_due(1_000));
         assert!(fact.is_due(1_001));
     }
 
     #[test]
     fn patience_is_an_eighth_of_the_age() {
-        let fact = Trust {
+        let fact = CacheAge {
             since_ns: 0,
-            proved_ns: 800,
+            revalidated_ns: 800,
         };
         assert!(!fact.is_due(900));
         assert!(fact.is_due(901));
@@ -78,22 +78,22 @@ mod tests {
 
     #[test]
     fn patience_ends_at_a_second() {
-        let hour_ns = 3600 * LONGEST_NS;
-        let fact = Trust {
+        let hour_ns = 3600 * MAX_AGE_NS;
+        let fact = CacheAge {
             since_ns: 0,
-            proved_ns: hour_ns,
+            revalidated_ns: hour_ns,
         };
-        assert!(!fact.is_due(hour_ns + LONGEST_NS));
-        assert!(fact.is_due(hour_ns + LONGEST_NS + 1));
+        assert!(!fact.is_due(hour_ns + MAX_AGE_NS));
+        assert!(fact.is_due(hour_ns + MAX_AGE_NS + 1));
     }
 
     #[test]
     fn what_was_never_looked_at_is_due() {
-        assert!(Trust::NEVER.is_due(1));
+        assert!(CacheAge::NEVER.is_due(1));
     }
 
     #[test]
     fn a_proof_from_the_future_is_not_due() {
-        assert!(!Trust::new(2_000).is_due(1_000));
+        assert!(!CacheAge::new(2_000).is_due(1_000));
     }
 }

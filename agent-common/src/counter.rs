@@ -28,7 +28,7 @@ impl Counter {
     /// Code objects of which some part could not be read.
     pub const CODE_FAULTS: Self = Self(9);
     /// Remembered code objects that were looked at again.
-    pub const CODE_PROOFS: Self = Self(10);
+    pub const CODE_REVALIDATIONS: Self = Self(10);
     /// Remembered code objects whose address held another one.
     pub const CODE_REUSED: Self = Self(11);
     /// Searches for a thread's state.
@@ -36,7 +36,7 @@ impl Counter {
     /// Process events that found the ring buffer full.
     pub const LOST_PROCESS_EVENTS: Self = Self(13);
     /// Processes that could not be profiled because too many are.
-    pub const PROCESSES_LEFT_OUT: Self = Self(14);
+    pub const UNTRACKED_PROCESSES: Self = Self(14);
     /// Samples that found a page of the process not in memory.
     pub const ABSENT_PAGES: Self = Self(15);
     /// Native stacks sent.
@@ -44,11 +44,11 @@ impl Counter {
     /// Native stacks that found the ring buffer full; they are sent again when they are next seen.
     pub const LOST_NATIVE_STACKS: Self = Self(17);
     /// Code addresses that had to be looked up in the mappings and tables.
-    pub const CODE_SEARCHES: Self = Self(18);
+    pub const CODE_LOOKUPS: Self = Self(18);
     /// Samples of processes that are not known because too many are.
-    pub const UNKNOWN_PROCESSES: Self = Self(19);
+    pub const UNTRACKED_SAMPLES: Self = Self(19);
     /// Steps in which a processor came or went.
-    pub const PROCESSOR_CHANGES: Self = Self(20);
+    pub const CPU_HOTPLUG_CHANGES: Self = Self(20);
     /// How many counters there are.
     pub const COUNT: u32 = 21;
 }

@@ -2,7 +2,7 @@
 //!
 //! The verifier of the kernel follows registers, not the contents of map values. A loop whose
 //! position lives in registers has a different state in every iteration and cannot be
-//! verified; the same loop with its position held in a map value can. [`Held`] makes every
+//! verified; the same loop with its position held in a map value can. [`Volatile`] makes every
 //! access a load or a store, so that the compiler cannot move the value into a register.
 
 use core::ptr;
@@ -10,9 +10,9 @@ use core::ptr;
 /// A value that is loaded and stored at every access.
 #[repr(transparent)]
 #[derive(Debug, Default)]
-pub struct Held<T>(T);
+pub struct Volatile<T>(T);
 
-impl<T: Copy> Held<T> {
+impl<T: Copy> Volatile<T> {
     /// Holds `value`.
     pub const fn new(value: T) -> Self {
         Self(value)
@@ -40,5 +40,5 @@ impl<T: Copy> Held<T> {
 #[inline(always)]
 #[must_use]
 pub fn masked(value: u32, mask: u32) -> u32 {
-    Held::new(value).get() & mask
+    Volatile::new(value).get() & mask
 }

@@ -9,23 +9,25 @@ use agent_common::{
     limits::{MAX_NATIVE_FRAMES, MAX_NATIVE_VISITED},
     maps::TableState,
     memory::{Fault, UserAddr, UserMemory},
-    native::{Code, Machine, NativeStep, NativeWalk, PROGRAM_COUNTER, Place, Python},
-    python::Runs,
-    record::{NativeEnd, NativeFrame, NativeKind},
+    native::{
+        Arch, CodeLocation, CodeLookup, NativeStep, NativeWalk, PROGRAM_COUNTER, PythonFrames,
+    },
+    python::PythonRuns,
+    record::{NativeFrame, NativeKind, NativeUnwindStatus},
     scratch::Scratch,
     unwind::{CfaRule, Rule, RuleFlags, Saved},
 };
 use proptest::prelude::*;
 
-const MACHINE: Machine = Machine::CURRENT;
+const MACHINE: Arch = Arch::CURRENT;
 
 /// Where the made stack starts.
 const STACK: u64 = 0x7fff_0000_0000;
 
-/// Code of which every function has a frame of 32 bytes, the return address on top.
+/// CodeLookup of which every function has a frame of 32 bytes, the return address on top.
 const FILE: u64 = 0x40_0000;
 
-/// Code that keeps frame pointers and has no rules.
+/// CodeLookup that keeps frame pointers and has no rules.
 const COMPILED_AT_RUN_TIME: u64 = 0x50_0000;
 
 /// The entry.
@@ -37,7 +39,7 @@ const LOOP: u64 = 0x70_0000;
 /// What signal handlers return to.
 const HANDLER_RETURN: u64 = 0x80_0000;
 
-/// Code that goes to another stack, its frame pointer still on its own.
+/// CodeLookup that goes to another stack, its frame pointer still on its own.
 const SWITCH: u64 = 0x90_0000;
 
 const FRAME_BYTES: u64 = 32;
@@ -64,7 +66,7 @@ impl UserMemory for Stack {
 /// Places by the first address that they are known for.
 struct Known {
     rules: BTreeMap<u64, (NativeKind, Rule)>,
-    found: Place,
+    found: CodeLocation,
 }
 
 impl Known {
@@ -103,18 +105,18 @@ impl Known {
                 (SWITCH, (file, switches)),
                 (0xa0_0000, (NativeKind(0), Rule::UNKNOWN)),
             ]),
-            found: Place::NOWHERE,
+            found: CodeLocation::NOWHERE,
         }
     }
 }
 
-impl Code for Known {
-    fn find(&mut self, address: u64) -> Option<&Place> {
+impl CodeLookup for Known {
+    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
         let (_, (kind, rule)) = self.rules.range(..=address).next_back()?;
-        self.found = Place {
+        self.found = CodeLocation {
             address,
             rule: *rule,
-            of: 1,
+            file_or_pid: 1,
             kind: *kind,
             table: TableState::NONE,
             reserved: 0,
@@ -125,7 +127,7 @@ impl Code for Known {
 
 /// What a walk came to.
 struct Walked {
-    end: NativeEnd,
+    end: NativeUnwindStatus,
     frames: Vec<NativeFrame>,
     steps: u32,
 }
@@ -136,7 +138,12 @@ struct Start {
     frame_pointer: u64,
 }
 
-fn walk(stack: Vec<u64>, start: &Start, python: Python<'_>, code: &mut impl Code) -> Walked {
+fn walk(
+    stack: Vec<u64>,
+    start: &Start,
+    python: PythonFrames<'_>,
+    code: &mut impl CodeLookup,
+) -> Walked {
     let mut stack = Stack(stack);
     let whole = stack.0.len().next_multiple_of(PAGE_WORDS);
     stack.0.resize(whole, 0);
@@ -151,12 +158,12 @@ fn walk(stack: Vec<u64>, start: &Start, python: Python<'_>, code: &mut impl Code
         steps += 1;
         match walk.step(&stack, &mut scratch, python, code) {
             NativeStep::Next if steps < MAX_NATIVE_VISITED => {}
-            NativeStep::Next => break NativeEnd::TOO_DEEP,
+            NativeStep::Next => break NativeUnwindStatus::TOO_DEEP,
             NativeStep::End(end) => break end,
         }
     };
-    walk.keep_pending();
-    walk.seal();
+    walk.push_pending_run();
+    walk.finish_record();
     let count = walk.head.frame_count as usize;
     Walked {
         end,
@@ -181,8 +188,8 @@ const fn at(pc: u64) -> Start {
     }
 }
 
-fn without_python(runs: &Runs) -> Python<'_> {
-    Python {
+fn without_python(runs: &PythonRuns) -> PythonFrames<'_> {
+    PythonFrames {
         runs,
         depth: 0,
         style: RunStyle::EACH,
@@ -199,10 +206,10 @@ fn frames_are_left_by_their_rules() {
     let walked = walk(
         stack,
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // Of callers the address is in the call.
     let expected = [FILE + 0x10, FILE + 0x1f, FILE + 0x2f, ENTRY + 8];
     assert_eq!(addresses(&walked), expected);
@@ -230,10 +237,10 @@ fn code_without_rules_is_left_by_its_frame_pointer() {
     let walked = walk(
         stack,
         &start,
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     assert_eq!(walked.frames.len(), 4);
     assert_eq!(walked.frames[1].kind, NativeKind::ANONYMOUS);
 }
@@ -257,10 +264,10 @@ fn what_a_signal_has_interrupted_comes_after_its_handler() {
     let walked = walk(
         stack,
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // The interrupted instruction is the one that is meant, not the one before.
     let expected = [FILE + 0x10, HANDLER_RETURN, FILE + 0x50, ENTRY + 8];
     assert_eq!(addresses(&walked), expected);
@@ -272,10 +279,10 @@ fn of_a_deep_stack_the_leaf_is_kept() {
     let walked = walk(
         stack,
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::TOO_DEEP);
+    assert_eq!(walked.end, NativeUnwindStatus::TOO_DEEP);
     assert_eq!(walked.frames.len(), MAX_NATIVE_FRAMES);
     assert_eq!(walked.frames[0].address, FILE + 0x10);
 }
@@ -289,10 +296,10 @@ fn a_stack_that_ends_too_early_says_so() {
     let walked = walk(
         vec![0],
         &start,
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::FAULT);
+    assert_eq!(walked.end, NativeUnwindStatus::FAULT);
     assert_eq!(addresses(&walked), [FILE + 0x10]);
 }
 
@@ -306,10 +313,10 @@ fn a_frame_pointer_that_leads_back_is_not_followed_for_ever() {
     let walked = walk(
         stack,
         &start,
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::NO_RULE);
+    assert_eq!(walked.end, NativeUnwindStatus::NO_RULE);
     assert_eq!(walked.frames.len(), 2);
 }
 
@@ -332,9 +339,9 @@ fn a_walk_follows_code_to_another_stack_in_either_direction() {
             frame_pointer: callers_start + 16 * 8,
             ..at(FILE + 0x10)
         };
-        let runs = Runs::new();
+        let runs = PythonRuns::new();
         let walked = walk(stack, &start, without_python(&runs), &mut Known::new());
-        assert_eq!(walked.end, NativeEnd::ENTRY);
+        assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
         let expected = [
             FILE + 0x10,
             FILE + 0x1f,
@@ -351,20 +358,20 @@ fn an_address_in_no_mapping_ends_the_walk() {
     let walked = walk(
         frames(&[3]),
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::UNMAPPED);
+    assert_eq!(walked.end, NativeUnwindStatus::UNMAPPED);
     assert_eq!(addresses(&walked), [FILE + 0x10]);
 }
 
-/// The kinds of the frames, with how many Python frames a run has.
+/// The kinds of the frames, with how many PythonFrames frames a run has.
 fn shape(walked: &Walked) -> Vec<u32> {
     walked
         .frames
         .iter()
         .map(|frame| match frame.kind {
-            NativeKind::PYTHON => frame.of,
+            NativeKind::PYTHON => frame.id_or_count,
             _ => 0,
         })
         .collect()
@@ -379,18 +386,18 @@ fn runs_take_the_place_of_the_frames_that_they_lie_in() {
         FILE + 0x50,
         ENTRY + 9,
     ]);
-    let mut runs = Runs::new();
+    let mut runs = PythonRuns::new();
     // In the second frame, nowhere, and in the fourth.
     runs.end(STACK + FRAME_BYTES + 8, 3);
     runs.end(8, 4);
     runs.end(STACK + 3 * FRAME_BYTES, 6);
-    let python = Python {
+    let python = PythonFrames {
         runs: &runs,
         depth: 6,
         style: RunStyle::ENTRY_FRAMES,
     };
     let walked = walk(stack, &at(FILE + 0x10), python, &mut Known::new());
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // The run that lies nowhere stands with the next one.
     assert_eq!(shape(&walked), [0, 3, 0, 3, 0, 0]);
 }
@@ -398,14 +405,14 @@ fn runs_take_the_place_of_the_frames_that_they_lie_in() {
 #[test]
 fn each_loop_runs_one_frame_where_they_are_told_by_their_code() {
     let stack = frames(&[LOOP + 9, LOOP + 9, FILE + 0x20, LOOP + 9, ENTRY + 9]);
-    let python = Python {
-        runs: &Runs::new(),
+    let python = PythonFrames {
+        runs: &PythonRuns::new(),
         depth: 2,
         style: RunStyle::EACH,
     };
     let walked = walk(stack, &at(FILE + 0x10), python, &mut Known::new());
-    assert_eq!(walked.end, NativeEnd::ENTRY);
-    // There is no third Python frame: the loop has not made it known yet.
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
+    // There is no third PythonFrames frame: the loop has not made it known yet.
     assert_eq!(shape(&walked), [0, 2, 0, 0, 0]);
 }
 
@@ -453,13 +460,13 @@ proptest! {
         for ((_, rule), any) in known.rules.values_mut().zip(rules) {
             *rule = any;
         }
-        let mut all = Runs::new();
+        let mut all = PythonRuns::new();
         let mut depth = 0;
         for (distance, frames) in runs {
             depth += frames;
             all.end(STACK + distance, depth);
         }
-        let python = Python {
+        let python = PythonFrames {
             runs: &all,
             depth,
             style: RunStyle(style),

@@ -6,16 +6,16 @@
 
 use agent_common::{
     counter::Counter,
-    maps::{Mapping, Table, TableState},
-    native::{Code, Mappings, Place},
+    maps::{Mapping, TableLocation, TableState},
+    native::{CodeLocation, CodeLookup, Mappings},
     record::NativeKind,
-    unwind::{BLOCK_WORDS, Words},
+    unwind::{BLOCK_WORDS, TableWords},
     volatile::masked,
 };
 
 use crate::{
     current, emit,
-    maps::{MAPPINGS, MEMO_PLACES, PLACES, RULES, TABLE_MAPS, TABLES, count},
+    maps::{CACHED_LOCATIONS, LOCATIONS, MAPPINGS, RULES, TABLE_MAPS, TABLES, count},
     values::Sampler,
 };
 
@@ -34,24 +34,24 @@ impl CurrentCode {
     }
 }
 
-impl Code for CurrentCode {
+impl CodeLookup for CurrentCode {
     #[inline(always)]
-    fn find(&mut self, address: u64) -> Option<&Place> {
-        let remembered = PLACES.get_ptr(memo_index(address))?;
+    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
+        let cached = LOCATIONS.get_ptr(cache_index(address))?;
         // SAFETY: a value of this processor, which nothing else writes to meanwhile.
-        let remembered = unsafe { &*remembered };
-        if remembered.address != address || remembered.epoch != self.epoch {
+        let cached = unsafe { &*cached };
+        if cached.address != address || cached.epoch != self.epoch {
             look_up(address);
         }
-        Some(&remembered.place)
+        Some(&cached.place)
     }
 }
 
 /// Where an address is remembered.
 #[inline(always)]
-fn memo_index(address: u64) -> u32 {
+fn cache_index(address: u64) -> u32 {
     let mixed = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    masked(mixed as u32, MEMO_PLACES - 1)
+    masked(mixed as u32, CACHED_LOCATIONS - 1)
 }
 
 /// Looks an address up and remembers what was found.
@@ -63,15 +63,15 @@ pub(crate) extern "C" fn look_up(address: u64) -> u32 {
 
 #[inline(always)]
 fn try_look_up(address: u64) -> Option<()> {
-    count(Counter::CODE_SEARCHES);
+    count(Counter::CODE_LOOKUPS);
     let index = find_mapping(address);
     let sampler = current::sampler()?;
-    let remembered = PLACES.get_ptr_mut(memo_index(address))?;
+    let cached = LOCATIONS.get_ptr_mut(cache_index(address))?;
     // SAFETY: a value of this processor, which nothing else refers to meanwhile.
-    let remembered = unsafe { &mut *remembered };
-    remembered.address = address;
-    remembered.epoch = sampler.mappings_epoch.get();
-    remembered.place = Place::NOWHERE;
+    let cached = unsafe { &mut *cached };
+    cached.address = address;
+    cached.epoch = sampler.mappings_epoch.get();
+    cached.place = CodeLocation::NOWHERE;
     if sampler.mapping_count.get() == 0 {
         return None;
     }
@@ -80,25 +80,25 @@ fn try_look_up(address: u64) -> Option<()> {
         return None;
     }
     if mapping.executable == Mapping::ANONYMOUS {
-        remembered.place.kind = NativeKind::ANONYMOUS;
-        remembered.place.address = address;
-        remembered.place.of = sampler.tgid.get();
+        cached.place.kind = NativeKind::ANONYMOUS;
+        cached.place.address = address;
+        cached.place.file_or_pid = sampler.tgid.get();
         return Some(());
     }
-    remembered.place.kind = NativeKind::FILE;
-    remembered.place.address = address.wrapping_sub(mapping.bias);
-    remembered.place.of = mapping.executable;
+    cached.place.kind = NativeKind::FILE;
+    cached.place.address = address.wrapping_sub(mapping.bias);
+    cached.place.file_or_pid = mapping.executable;
     let table = TABLES.get_ptr_mut(mapping.table)?;
     // SAFETY: values of the map stay readable and writable while the program runs; another
     // processor may write the same state.
     let table = unsafe { &mut *table };
-    remembered.place.table = table.state;
+    cached.place.table = table.state;
     if table.state == TableState::LOADED {
-        let rule = find_rule(mapping.table, remembered.place.address);
-        remembered.place.rule = *RULES.get(rule)?;
+        let rule = find_rule(mapping.table, cached.place.address);
+        cached.place.rule = *RULES.get(rule)?;
     } else if table.state != TableState::NONE {
         // To be looked up again, until there is one.
-        remembered.epoch = u64::MAX;
+        cached.epoch = u64::MAX;
         if table.state == TableState::ABSENT {
             table.state = TableState::WANTED;
             emit::wanted_table(mapping.executable, sampler.tgid.get());
@@ -118,7 +118,7 @@ extern "C" fn find_mapping(address: u64) -> u32 {
     let count = sampler.mapping_count.get();
     native
         .mapping_search
-        .find(&AllMappings, first, count, address)
+        .find(&MappingArray, first, count, address)
 }
 
 /// The index of the rule that the table with this index has for an address of its file.
@@ -129,14 +129,14 @@ extern "C" fn find_rule(table: u32, address: u64) -> u32 {
         return 0;
     };
     let distance = address.wrapping_sub(table.base);
-    let words = Loaded { table };
+    let words = LoadedTable { table };
     u32::from(native.rule_search.find(&words, table.pages, distance))
 }
 
 /// The map of mappings.
-struct AllMappings;
+struct MappingArray;
 
-impl Mappings for AllMappings {
+impl Mappings for MappingArray {
     #[inline(always)]
     fn start(&self, index: u32) -> u64 {
         match MAPPINGS.get(index) {
@@ -147,11 +147,11 @@ impl Mappings for AllMappings {
 }
 
 /// A table that is loaded.
-struct Loaded<'a> {
-    table: &'a Table,
+struct LoadedTable<'a> {
+    table: &'a TableLocation,
 }
 
-impl Words for Loaded<'_> {
+impl TableWords for LoadedTable<'_> {
     #[inline(always)]
     fn word(&self, index: u32) -> u32 {
         let block = self

@@ -2,11 +2,11 @@
 //!
 //! Invariant: no reference is kept over a call of a step, which makes one of its own.
 
-use agent_common::{layout::Layout, python::Description};
+use agent_common::{layout::Layout, python::CodeObjectRecord};
 
 use crate::{
-    maps::{DESCRIPTION, LAYOUTS, MEMO, NAMING, NATIVE, SAMPLER},
-    values::{Memo, Naming, NativeSampler, Sampler},
+    maps::{CODE_CACHE, CODE_OBJECT_RECORD, LAYOUTS, NATIVE_SAMPLER, SAMPLER, THREAD_NAME},
+    values::{CodeCache, NativeSampler, Sampler, ThreadNameRecord},
 };
 
 /// The sample in the making.
@@ -21,33 +21,33 @@ pub(crate) fn sampler() -> Option<&'static mut Sampler> {
 /// The native part of the sample in the making.
 #[inline(always)]
 pub(crate) fn native() -> Option<&'static mut NativeSampler> {
-    let native = NATIVE.get_ptr_mut(0)?;
+    let native = NATIVE_SAMPLER.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *native })
 }
 
 /// The code objects that were looked up lately.
 #[inline(always)]
-pub(crate) fn memo() -> Option<&'static mut Memo> {
-    let memo = MEMO.get_ptr_mut(0)?;
+pub(crate) fn code_cache() -> Option<&'static mut CodeCache> {
+    let code_cache = CODE_CACHE.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
-    Some(unsafe { &mut *memo })
+    Some(unsafe { &mut *code_cache })
 }
 
 /// The record of a code object in the making.
 #[inline(always)]
-pub(crate) fn description() -> Option<&'static mut Description> {
-    let description = DESCRIPTION.get_ptr_mut(0)?;
+pub(crate) fn description() -> Option<&'static mut CodeObjectRecord> {
+    let description = CODE_OBJECT_RECORD.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *description })
 }
 
 /// The record of a thread's name in the making.
 #[inline(always)]
-pub(crate) fn naming() -> Option<&'static mut Naming> {
-    let naming = NAMING.get_ptr_mut(0)?;
+pub(crate) fn thread_name() -> Option<&'static mut ThreadNameRecord> {
+    let name = THREAD_NAME.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
-    Some(unsafe { &mut *naming })
+    Some(unsafe { &mut *name })
 }
 
 /// The layout of the sampled process's interpreter.

@@ -3,8 +3,8 @@
 use agent_common::{
     counter::Counter,
     record::{
-        AbsentPage, Header, NativeEnd, ProcessEvent, ProcessEventKind, RecordKind, Sample, WalkEnd,
-        WantedTable,
+        AbsentPage, Header, NativeUnwindStatus, ProcessEvent, ProcessEventKind, PythonUnwindStatus,
+        RecordKind, Sample, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -40,7 +40,12 @@ pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
 
 /// Ends the sample: sends it with the hashes of its stacks, 0 for none.
 #[inline(always)]
-pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: NativeEnd) {
+pub(crate) fn sample(
+    stack: u64,
+    end: PythonUnwindStatus,
+    native_stack: u64,
+    native_status: NativeUnwindStatus,
+) {
     let Some(sampler) = current::sampler() else {
         return;
     };
@@ -58,12 +63,12 @@ pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: Na
         // SAFETY: the helper takes no arguments.
         cpu: unsafe { bpf_get_smp_processor_id() },
         weight: sampler.weight.get(),
-        end,
+        python_status: end,
         holds_gil: sampler.holds_gil.get() as u16,
-        native_end,
+        native_status,
         reserved: 0,
     };
-    if RECORDS.output::<Sample>(sample, when_much_waits()).is_err() {
+    if RECORDS.output::<Sample>(sample, wake_flag()).is_err() {
         count(Counter::LOST_SAMPLES);
     }
 }
@@ -75,7 +80,7 @@ pub(crate) fn absent_page() {
     let Some(sampler) = current::sampler() else {
         return;
     };
-    let address = sampler.absent.address();
+    let address = sampler.last_fault.address();
     if address.is_null() {
         return;
     }
@@ -88,7 +93,7 @@ pub(crate) fn absent_page() {
         },
         address: address.0,
         tgid: sampler.tgid.get(),
-        bytes: sampler.absent.bytes(),
+        bytes: sampler.last_fault.bytes(),
     };
     // If there is no room, the next sample that misses it will tell.
     let _ = RECORDS.output::<AbsentPage>(page, u64::from(BPF_RB_FORCE_WAKEUP));
@@ -116,7 +121,7 @@ pub(crate) fn wanted_table(executable: u32, tgid: u32) {
 
 /// Wakes the user half if much is unread.
 #[inline(always)]
-fn when_much_waits() -> u64 {
+fn wake_flag() -> u64 {
     let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
         BPF_RB_FORCE_WAKEUP
     } else {
@@ -144,7 +149,7 @@ pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
         reserved: 0,
     };
     let wake = if WHOLE_HOST.load() != 0 && kind != ProcessEventKind::MAPPED {
-        when_much_waits()
+        wake_flag()
     } else {
         u64::from(BPF_RB_FORCE_WAKEUP)
     };

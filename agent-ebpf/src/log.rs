@@ -12,10 +12,10 @@ use crate::current;
 const TARGET: &str = "agent::kernel";
 
 /// Says that a sample's stack is not whole; the numbers are those of
-/// [`WalkEnd`](agent_common::record::WalkEnd) and [`NativeEnd`](agent_common::record::NativeEnd).
+/// [`PythonUnwindStatus`](agent_common::record::PythonUnwindStatus) and [`NativeUnwindStatus`](agent_common::record::NativeUnwindStatus).
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn log_ends(end: u32, native_end: u32) -> u32 {
+pub(crate) extern "C" fn log_ends(end: u32, native_status: u32) -> u32 {
     let Some(sampler) = current::sampler() else {
         return 0;
     };
@@ -26,7 +26,7 @@ pub(crate) extern "C" fn log_ends(end: u32, native_end: u32) -> u32 {
         sampler.tid.get(),
         sampler.tgid.get(),
         end,
-        native_end
+        native_status
     );
     1
 }

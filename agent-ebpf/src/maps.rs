@@ -7,8 +7,8 @@ use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout},
     limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
-    maps::{CodeKey, Control, Known, Mapping, Process, Table, Thread},
-    python::Description,
+    maps::{CachedCode, CodeKey, Control, Mapping, TableLocation, TrackedProcess, TrackedThread},
+    python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
 };
 use aya_ebpf::{
@@ -17,39 +17,39 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::values::{Memo, Naming, NativeSampler, Remembered, Sampler};
+use crate::values::{CachedLocation, CodeCache, NativeSampler, Sampler, ThreadNameRecord};
 
 /// Code addresses that a processor remembers; a power of two.
-pub(crate) const MEMO_PLACES: u32 = 1024;
+pub(crate) const CACHED_LOCATIONS: u32 = 1024;
 
 /// Records for the user half. When it is full the record is dropped and counted.
 #[map]
 pub(crate) static RECORDS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 
-/// Process id (initial namespace) to what is known of the process. Written by the user half, and
+/// TrackedProcess id (initial namespace) to what is known of the process. Written by the user half, and
 /// by the kernel half when such a process starts another; read at every tick. When it is full
 /// the process is not profiled, which is reported or counted.
 #[map]
-pub(crate) static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(4096, 0);
+pub(crate) static PROCESSES: HashMap<u32, TrackedProcess> = HashMap::with_max_entries(4096, 0);
 
 /// Index to layout. Written by the user half, read at every sample.
 #[map]
 pub(crate) static LAYOUTS: Array<Layout> = Array::with_max_entries(MAX_LAYOUTS, 0);
 
-/// Thread id (initial namespace) to its thread state. Written and read by the kernel half; the
+/// TrackedThread id (initial namespace) to its thread state. Written and read by the kernel half; the
 /// least recently used thread gives way and is searched anew.
 #[map]
-pub(crate) static THREADS: LruHashMap<u32, Thread> = LruHashMap::with_max_entries(16_384, 0);
+pub(crate) static THREADS: LruHashMap<u32, TrackedThread> = LruHashMap::with_max_entries(16_384, 0);
 
 /// Code object to its symbol. Written and read by the kernel half; the least recently used
 /// gives way and is read anew.
 #[map]
-pub(crate) static CODE_OBJECTS: LruHashMap<CodeKey, Known> =
+pub(crate) static CODE_OBJECTS: LruHashMap<CodeKey, CachedCode> =
     LruHashMap::with_max_entries(32_768, 0);
 
 /// What a processor has looked up in `CODE_OBJECTS` lately. Written and read by the kernel half.
 #[map]
-pub(crate) static MEMO: PerCpuArray<Memo> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static CODE_CACHE: PerCpuArray<CodeCache> = PerCpuArray::with_max_entries(1, 0);
 
 /// Symbols and when they were sent. Written and read by the kernel half; one that gave way is
 /// sent again, which does no harm.
@@ -71,11 +71,12 @@ pub(crate) static SAMPLER: PerCpuArray<Sampler> = PerCpuArray::with_max_entries(
 
 /// The record of a code object in the making.
 #[map]
-pub(crate) static DESCRIPTION: PerCpuArray<Description> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static CODE_OBJECT_RECORD: PerCpuArray<CodeObjectRecord> =
+    PerCpuArray::with_max_entries(1, 0);
 
 /// The record of a thread's name in the making.
 #[map]
-pub(crate) static NAMING: PerCpuArray<Naming> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static THREAD_NAME: PerCpuArray<ThreadNameRecord> = PerCpuArray::with_max_entries(1, 0);
 
 /// The mappings of all processes, those of one side by side and sorted. Written by the user half,
 /// read for code addresses that are not remembered.
@@ -85,7 +86,7 @@ pub(crate) static MAPPINGS: Array<Mapping> = Array::with_max_entries(MAX_MAPPING
 /// Where the unwind tables of executable files are. Written by the user half; the kernel half notes
 /// in it that it has asked for one.
 #[map]
-pub(crate) static TABLES: Array<Table> = Array::with_max_entries(MAX_EXECUTABLES, 0);
+pub(crate) static TABLES: Array<TableLocation> = Array::with_max_entries(MAX_EXECUTABLES, 0);
 
 /// `BPF_F_INNER_MAP`: maps of any length may take the place of this one.
 const INNER_MAP: usize = 1 << 12;
@@ -110,11 +111,12 @@ pub(crate) static RULES: Array<Rule> = Array::with_max_entries(MAX_RULES, 0);
 /// What a processor has found out about code addresses lately. Written and read by the kernel
 /// half.
 #[map]
-pub(crate) static PLACES: PerCpuArray<Remembered> = PerCpuArray::with_max_entries(MEMO_PLACES, 0);
+pub(crate) static LOCATIONS: PerCpuArray<CachedLocation> =
+    PerCpuArray::with_max_entries(CACHED_LOCATIONS, 0);
 
 /// The native stack in the making.
 #[map]
-pub(crate) static NATIVE: PerCpuArray<NativeSampler> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static NATIVE_SAMPLER: PerCpuArray<NativeSampler> = PerCpuArray::with_max_entries(1, 0);
 
 /// Native stacks that were sent; see `SENT_STACKS`.
 #[map]
@@ -155,10 +157,10 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
 
 /// Whether something was sent that the user half has not forgotten since.
 #[inline(always)]
-pub(crate) fn is_known(sent: &LruHashMap<u64, u64>, hash: u64, known_since_ns: u64) -> bool {
+pub(crate) fn is_sent(sent: &LruHashMap<u64, u64>, hash: u64, resend_before_ns: u64) -> bool {
     // SAFETY: values of the map stay readable while the program runs.
     sent.get_ptr(hash)
-        .is_some_and(|sent_ns| unsafe { *sent_ns } >= known_since_ns)
+        .is_some_and(|sent_ns| unsafe { *sent_ns } >= resend_before_ns)
 }
 
 /// Adds one to a counter.

@@ -3,13 +3,13 @@
 use agent_common::memory::{Fault, UserAddr, UserMemory};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
-use crate::values::{Absent, Sampler};
+use crate::values::{LastFault, Sampler};
 
 /// The memory of the current process. Pages that are not resident are faults: nothing can be
 /// waited for in an interrupt. The last one is noted, for the user half to get it.
 #[derive(Clone, Copy)]
 pub(crate) struct CurrentMemory {
-    absent: *mut Absent,
+    last_fault: *mut LastFault,
 }
 
 impl CurrentMemory {
@@ -17,7 +17,7 @@ impl CurrentMemory {
     #[inline(always)]
     pub(crate) fn of(sampler: &mut Sampler) -> Self {
         Self {
-            absent: &raw mut sampler.absent,
+            last_fault: &raw mut sampler.last_fault,
         }
     }
 }
@@ -33,8 +33,8 @@ impl UserMemory for CurrentMemory {
         // SAFETY: a part of this processor's sampler that nothing else refers to meanwhile. No
         // call here: what it would leave undefined is more than older verifiers take.
         unsafe {
-            (*self.absent).address.set(address.0);
-            (*self.absent).bytes.set(bytes);
+            (*self.last_fault).address.set(address.0);
+            (*self.last_fault).bytes.set(bytes);
         }
         Err(Fault)
     }

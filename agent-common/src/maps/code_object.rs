@@ -1,6 +1,6 @@
 //! What is remembered of code objects.
 
-use crate::cache_age::Trust;
+use crate::cache_age::CacheAge;
 
 /// Where a code object is remembered: the key of the map `CODE_OBJECTS`.
 #[repr(C)]
@@ -17,7 +17,7 @@ pub struct CodeKey {
 /// The fields of a code object that tell it from another one at the same address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct CodeIdentity {
     /// Address of its name.
     pub name: u64,
     /// Hash of its name, by the interpreter: another code object may have all of its parts at
@@ -36,11 +36,11 @@ pub struct Head {
 /// What is remembered of a code object: the value of the map `CODE_OBJECTS`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct CachedCode {
     /// Hash of its contents.
     pub symbol: u64,
     /// What it looked like.
-    pub head: Head,
+    pub head: CodeIdentity,
     /// Since when, and when that was last proved.
-    pub trust: Trust,
+    pub trust: CacheAge,
 }

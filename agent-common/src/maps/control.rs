@@ -8,7 +8,7 @@ pub struct Control {
     pub period_ns: u64,
     /// Since when what was sent is known to the user half, in nanoseconds of the monotonic clock:
     /// what was sent before it may have forgotten, and it is sent again when it is next seen.
-    pub known_since_ns: u64,
+    pub resend_before_ns: u64,
 }
 
 #[cfg(feature = "user")]

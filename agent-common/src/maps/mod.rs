@@ -9,9 +9,9 @@ mod process;
 mod table;
 mod thread;
 
-pub use code_object::{CodeKey, Head, Known};
+pub use code_object::{CachedCode, CodeIdentity, CodeKey};
 pub use control::Control;
 pub use mapping::Mapping;
-pub use process::{KERNEL_THREADS, Process};
-pub use table::{Table, TableState};
-pub use thread::{States, Thread, ThreadState};
+pub use process::{KERNEL_THREADS, TrackedProcess};
+pub use table::{TableLocation, TableState};
+pub use thread::{ThreadState, ThreadStates, TrackedThread};

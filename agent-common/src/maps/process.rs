@@ -4,7 +4,7 @@
 /// initial PID namespace.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Process {
+pub struct TrackedProcess {
     /// Address of the pointer to the newest interpreter; 0 where no Python is known of.
     pub interpreters_head: u64,
     /// Address of the pointer to the thread state that holds the GIL, for
@@ -39,6 +39,6 @@ pub const KERNEL_THREADS: u32 = 2;
 
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
-unsafe impl aya::Pod for Process {}
+unsafe impl aya::Pod for TrackedProcess {}
 
-const _: () = assert!(size_of::<Process>() == 64);
+const _: () = assert!(size_of::<TrackedProcess>() == 64);

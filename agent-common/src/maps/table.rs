@@ -3,7 +3,7 @@
 /// Where the unwind table of an executable file is: the value of the map `TABLES`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct TableLocation {
     /// First address of the table, as the file gives it.
     pub base: u64,
     /// Pages of the table.
@@ -34,6 +34,6 @@ impl TableState {
 
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
-unsafe impl aya::Pod for Table {}
+unsafe impl aya::Pod for TableLocation {}
 
-const _: () = assert!(size_of::<Table>() == 24);
+const _: () = assert!(size_of::<TableLocation>() == 24);

@@ -1,6 +1,6 @@
 //! Threads and their thread states.
 
-use crate::{cache_age::Trust, limits::MAX_STATES, memory::UserAddr, volatile::masked};
+use crate::{cache_age::CacheAge, limits::MAX_STATES, memory::UserAddr, volatile::masked};
 
 /// A thread state, and the interpreter it belongs to.
 #[repr(C)]
@@ -23,14 +23,14 @@ impl ThreadState {
 /// The states of a thread, that of the newest interpreter first.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct States {
+pub struct ThreadStates {
     all: [ThreadState; MAX_STATES],
     count: u32,
     /// 1 when the process has more than one interpreter.
     has_several_interpreters: u32,
 }
 
-impl States {
+impl ThreadStates {
     /// No states.
     #[must_use]
     pub const fn new() -> Self {
@@ -115,7 +115,7 @@ impl States {
     }
 }
 
-impl Default for States {
+impl Default for ThreadStates {
     fn default() -> Self {
         Self::new()
     }
@@ -125,17 +125,17 @@ impl Default for States {
 /// thread's id in the initial PID namespace.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread {
+pub struct TrackedThread {
     /// Its thread states.
-    pub states: States,
+    pub states: ThreadStates,
     /// Address of the newest interpreter when they were searched.
     pub newest_interpreter: u64,
     /// Its `pthread_self()`.
     pub thread_id: u64,
     /// Since when it has had the states that it has, and when they were last searched.
-    pub searched: Trust,
+    pub searched: CacheAge,
     /// Since when it has had the name that was sent, and when that was last looked at.
-    pub named: Trust,
+    pub named: CacheAge,
     /// Hash of the name that was sent, 0 for none.
     pub name: u64,
     /// Its process.
@@ -144,4 +144,4 @@ pub struct Thread {
     pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<Thread>() == 136);
+const _: () = assert!(size_of::<TrackedThread>() == 136);

@@ -5,13 +5,13 @@ use crate::{maps::TableState, record::NativeKind, unwind::Rule};
 /// What is known of a code address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CodeLocation {
     /// The address as the file gives it, or in the process where there is no file.
     pub address: u64,
     /// How the caller is found.
     pub rule: Rule,
     /// The number of the file, or the process.
-    pub of: u32,
+    pub file_or_pid: u32,
     /// [`NativeKind::FILE`] or [`NativeKind::ANONYMOUS`], else it is in no mapping.
     pub kind: NativeKind,
     /// Whether the file has an unwind table.
@@ -20,12 +20,12 @@ pub struct Place {
     pub reserved: u32,
 }
 
-impl Place {
+impl CodeLocation {
     /// In no mapping.
     pub const NOWHERE: Self = Self {
         address: 0,
         rule: Rule::UNKNOWN,
-        of: 0,
+        file_or_pid: 0,
         kind: NativeKind(0),
         table: TableState::NONE,
         reserved: 0,
@@ -33,7 +33,7 @@ impl Place {
 }
 
 /// What is known of code addresses.
-pub trait Code {
+pub trait CodeLookup {
     /// What is known of an address.
-    fn find(&mut self, address: u64) -> Option<&Place>;
+    fn find(&mut self, address: u64) -> Option<&CodeLocation>;
 }

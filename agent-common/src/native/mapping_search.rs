@@ -3,7 +3,7 @@
 //! The mappings of a process stand side by side, sorted by their addresses, in one array for all
 //! processes; a process knows where its own are.
 
-use crate::volatile::Held;
+use crate::volatile::Volatile;
 
 /// Where mappings are kept.
 pub trait Mappings {
@@ -18,8 +18,8 @@ const STEPS: u32 = crate::limits::MAX_MAPPINGS.ilog2() + 1;
 #[repr(C)]
 #[derive(Debug)]
 pub struct MappingSearch {
-    low: Held<u32>,
-    high: Held<u32>,
+    low: Volatile<u32>,
+    high: Volatile<u32>,
 }
 
 impl MappingSearch {
@@ -27,8 +27,8 @@ impl MappingSearch {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            low: Held::new(0),
-            high: Held::new(0),
+            low: Volatile::new(0),
+            high: Volatile::new(0),
         }
     }
 

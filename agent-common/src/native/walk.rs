@@ -19,16 +19,16 @@ use crate::{
     limits::{MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_RUNS},
     maps::TableState,
     memory::{UserAddr, UserMemory},
-    python::Runs,
-    record::{Header, NativeEnd, NativeFrame, NativeKind, NativeStackHead, RecordKind},
+    python::PythonRuns,
+    record::{Header, NativeFrame, NativeKind, NativeStackHead, NativeUnwindStatus, RecordKind},
     scratch::{SLOT, Scratch},
     unwind::{CfaRule, Rule, RuleFlags, Saved},
-    volatile::{Held, masked},
+    volatile::{Volatile, masked},
 };
 
 use super::{
-    location::{Code, Place},
-    machine::{Machine, PROGRAM_COUNTER, REGISTERS},
+    arch::{Arch, PROGRAM_COUNTER, REGISTER_COUNT},
+    location::{CodeLocation, CodeLookup},
 };
 
 /// Kernel frames, native frames and runs of Python frames of one stack.
@@ -37,7 +37,7 @@ pub const MAX_ENTRIES: usize = 512;
 const _: () = assert!(MAX_KERNEL_FRAMES + MAX_NATIVE_FRAMES + MAX_PYTHON_RUNS <= MAX_ENTRIES);
 
 /// The machine whose frames are walked.
-const MACHINE: Machine = Machine::CURRENT;
+const ARCH: Arch = Arch::CURRENT;
 
 /// Bytes below the CFA in which the registers of the caller are saved as a rule.
 const SAVED_BYTES: u64 = 128;
@@ -48,14 +48,14 @@ const MAX_FRAME_BYTES: u64 = 1 << 20;
 /// The value of a register that nobody can tell.
 const LOST: u64 = u64::MAX;
 
-/// Runs that are looked at for one frame.
+/// PythonRuns that are looked at for one frame.
 const RUNS_PER_FRAME: u32 = 4;
 
 /// The Python frames of the thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Python<'a> {
+pub struct PythonFrames<'a> {
     /// Which of them run in one evaluation loop.
-    pub runs: &'a Runs,
+    pub runs: &'a PythonRuns,
     /// How many there are.
     pub depth: u32,
     /// How runs are told apart.
@@ -68,35 +68,35 @@ pub enum NativeStep {
     /// There is another frame.
     Next,
     /// The walk is over.
-    End(NativeEnd),
+    End(NativeUnwindStatus),
 }
 
 /// A walk, and the frames that it has kept.
 #[repr(C)]
 #[derive(Debug)]
 pub struct NativeWalk {
-    pc: Held<u64>,
-    registers: [Held<u64>; REGISTERS],
+    pc: Volatile<u64>,
+    registers: [Volatile<u64>; REGISTER_COUNT],
     /// Where the bytes of the stack that are in the window start, and how many there are.
-    window: Held<u64>,
-    window_bytes: Held<u64>,
-    hash: Held<Hash>,
+    window: Volatile<u64>,
+    window_bytes: Volatile<u64>,
+    hash: Volatile<Hash>,
     /// 1 when the code was interrupted at `pc`, 0 when it called and will return to it.
-    is_interrupted: Held<u32>,
+    is_interrupted: Volatile<u32>,
     /// 1 when something that had to be read could not be.
-    is_fault: Held<u32>,
+    is_fault: Volatile<u32>,
     /// Frames looked at.
-    visited: Held<u32>,
+    visited: Volatile<u32>,
     /// Native frames kept.
-    kept: Held<u32>,
+    kept: Volatile<u32>,
     /// The run to look at next.
-    run: Held<u32>,
+    run: Volatile<u32>,
     /// Python frames that are part of the stack already.
-    claimed: Held<u32>,
+    claimed: Volatile<u32>,
     /// Those of them that have no entry yet.
-    pending: Held<u32>,
+    pending: Volatile<u32>,
     /// Entries.
-    count: Held<u32>,
+    count: Volatile<u32>,
     /// The head of the record; the entries follow it directly.
     pub head: NativeStackHead,
     /// The entries, leaf first.
@@ -105,7 +105,7 @@ pub struct NativeWalk {
 
 const NO_FRAME: NativeFrame = NativeFrame {
     address: 0,
-    of: 0,
+    id_or_count: 0,
     kind: NativeKind(0),
 };
 
@@ -125,19 +125,19 @@ impl NativeWalk {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            pc: Held::new(0),
-            registers: [const { Held::new(0) }; REGISTERS],
-            window: Held::new(0),
-            window_bytes: Held::new(0),
-            hash: Held::new(Hash::new(0)),
-            is_interrupted: Held::new(0),
-            is_fault: Held::new(0),
-            visited: Held::new(0),
-            kept: Held::new(0),
-            run: Held::new(0),
-            claimed: Held::new(0),
-            pending: Held::new(0),
-            count: Held::new(0),
+            pc: Volatile::new(0),
+            registers: [const { Volatile::new(0) }; REGISTER_COUNT],
+            window: Volatile::new(0),
+            window_bytes: Volatile::new(0),
+            hash: Volatile::new(Hash::new(0)),
+            is_interrupted: Volatile::new(0),
+            is_fault: Volatile::new(0),
+            visited: Volatile::new(0),
+            kept: Volatile::new(0),
+            run: Volatile::new(0),
+            claimed: Volatile::new(0),
+            pending: Volatile::new(0),
+            count: Volatile::new(0),
             head: NO_STACK,
             frames: [NO_FRAME; MAX_ENTRIES],
         }
@@ -167,12 +167,12 @@ impl NativeWalk {
     /// Sets a register, by DWARF's number.
     #[inline(always)]
     pub fn set_register(&mut self, number: u8, value: u64) {
-        self.registers[masked(number.into(), REGISTERS as u32 - 1) as usize].set(value);
+        self.registers[masked(number.into(), REGISTER_COUNT as u32 - 1) as usize].set(value);
     }
 
     #[inline(always)]
     fn register(&self, number: u8) -> u64 {
-        self.registers[masked(number.into(), REGISTERS as u32 - 1) as usize].get()
+        self.registers[masked(number.into(), REGISTER_COUNT as u32 - 1) as usize].get()
     }
 
     /// Frames looked at.
@@ -184,11 +184,11 @@ impl NativeWalk {
 
     /// Looks at one frame.
     #[inline(always)]
-    pub fn step<M: UserMemory, C: Code>(
+    pub fn step<M: UserMemory, C: CodeLookup>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
-        python: Python<'_>,
+        python: PythonFrames<'_>,
         code: &mut C,
     ) -> NativeStep {
         let is_interrupted = self.is_interrupted.get() != 0;
@@ -199,35 +199,35 @@ impl NativeWalk {
             pc.wrapping_sub(1)
         };
         let Some(place) = code.find(address) else {
-            return NativeStep::End(NativeEnd::UNMAPPED);
+            return NativeStep::End(NativeUnwindStatus::UNMAPPED);
         };
         if place.kind != NativeKind::FILE && place.kind != NativeKind::ANONYMOUS {
-            return NativeStep::End(NativeEnd::UNMAPPED);
+            return NativeStep::End(NativeUnwindStatus::UNMAPPED);
         }
         self.visited.set(self.visited.get() + 1);
         let mut rule = place.rule;
         let is_unknown = rule.cfa == CfaRule::UNKNOWN;
-        if is_unknown
-            && !is_interrupted
-            && memory.word_or_zero(UserAddr(pc)) == MACHINE.signal_return
+        if is_unknown && !is_interrupted && memory.word_or_zero(UserAddr(pc)) == ARCH.signal_return
         {
             rule.cfa = CfaRule::SIGNAL;
         }
         if rule.cfa == CfaRule::SIGNAL {
-            return self.leave_handler(memory, scratch, place);
+            return self.unwind_signal_frame(memory, scratch, place);
         }
-        let stack_pointer = self.register(MACHINE.stack_pointer);
+        let stack_pointer = self.register(ARCH.stack_pointer);
         let (cfa, end) = self.find_cfa(memory, place, &mut rule, is_interrupted);
         let top = rule.flags.on_same_stack(cfa);
-        if end == NativeEnd::NOT_WALKED && self.runs_python(python, rule, stack_pointer, top) {
+        if end == NativeUnwindStatus::NOT_WALKED
+            && self.runs_python(python, rule, stack_pointer, top)
+        {
             // The run of Python frames stands for it.
-        } else if !self.keep(place) {
-            return NativeStep::End(NativeEnd::TOO_DEEP);
+        } else if !self.push_frame(place) {
+            return NativeStep::End(NativeUnwindStatus::TOO_DEEP);
         }
-        if end != NativeEnd::NOT_WALKED {
+        if end != NativeUnwindStatus::NOT_WALKED {
             return NativeStep::End(end);
         }
-        self.leave(memory, scratch, rule, cfa)
+        self.unwind_frame(memory, scratch, rule, cfa)
     }
 
     /// The caller's stack pointer, or why it is not known; a frame without a rule gets that of
@@ -236,16 +236,16 @@ impl NativeWalk {
     fn find_cfa<M: UserMemory>(
         &self,
         memory: &M,
-        place: &Place,
+        place: &CodeLocation,
         rule: &mut Rule,
         is_interrupted: bool,
-    ) -> (u64, NativeEnd) {
-        const KNOWN: NativeEnd = NativeEnd::NOT_WALKED;
-        let stack_pointer = self.register(MACHINE.stack_pointer);
+    ) -> (u64, NativeUnwindStatus) {
+        const KNOWN: NativeUnwindStatus = NativeUnwindStatus::NOT_WALKED;
+        let stack_pointer = self.register(ARCH.stack_pointer);
         if rule.cfa == CfaRule::END {
-            return (0, NativeEnd::ENTRY);
+            return (0, NativeUnwindStatus::COMPLETE);
         }
-        if rule.cfa == CfaRule::LINKAGE {
+        if rule.cfa == CfaRule::PLT {
             let is_later = (place.address & 15) as i32 >= rule.offset;
             let pushed = if is_later { 8 } else { 0 };
             let cfa = stack_pointer.wrapping_add_signed(i64::from(rule.addend) + pushed);
@@ -253,15 +253,15 @@ impl NativeWalk {
         }
         if rule.cfa == CfaRule::UNKNOWN {
             if place.table == TableState::ABSENT || place.table == TableState::WANTED {
-                return (0, NativeEnd::NO_TABLE);
+                return (0, NativeUnwindStatus::NO_TABLE);
             }
-            let frame_pointer = self.register(MACHINE.frame_pointer);
+            let frame_pointer = self.register(ARCH.frame_pointer);
             let distance = frame_pointer.wrapping_sub(stack_pointer);
             if frame_pointer == 0 && !is_interrupted {
-                return (0, NativeEnd::ENTRY);
+                return (0, NativeUnwindStatus::COMPLETE);
             }
             if distance >= MAX_FRAME_BYTES || !frame_pointer.is_multiple_of(8) {
-                return (0, NativeEnd::NO_RULE);
+                return (0, NativeUnwindStatus::NO_RULE);
             }
             rule.frame_pointer = Saved::at(-2);
             rule.return_address = Saved::at(-1);
@@ -270,9 +270,9 @@ impl NativeWalk {
         let number = rule.register;
         // Others are those of the interrupted code: where a caller relies on one, its callees, which
         // are assembly code, leave it alone.
-        let (first, last) = MACHINE.unfollowed;
+        let (first, last) = ARCH.untracked;
         if number >= first && number <= last && !is_interrupted {
-            return (0, NativeEnd::NO_RULE);
+            return (0, NativeUnwindStatus::NO_RULE);
         }
         let mut start = self.register(number);
         if rule.cfa == CfaRule::INDEXED {
@@ -284,10 +284,10 @@ impl NativeWalk {
                 .word_or_zero(UserAddr(cfa))
                 .wrapping_add_signed(rule.addend.into());
         }
-        let may_stay = is_interrupted && MACHINE.link.is_some();
+        let may_stay = is_interrupted && ARCH.link.is_some();
         let lowest = rule.flags.on_same_stack(stack_pointer);
         if cfa < lowest || cfa == lowest && !may_stay || !cfa.is_multiple_of(8) {
-            return (0, NativeEnd::STUCK);
+            return (0, NativeUnwindStatus::CFA_NOT_ABOVE);
         }
         (cfa, KNOWN)
     }
@@ -297,7 +297,7 @@ impl NativeWalk {
     #[inline(always)]
     fn runs_python(
         &mut self,
-        python: Python<'_>,
+        python: PythonFrames<'_>,
         rule: Rule,
         stack_pointer: u64,
         cfa: u64,
@@ -333,66 +333,66 @@ impl NativeWalk {
 
     /// Goes to the caller.
     #[inline(always)]
-    fn leave<M: UserMemory>(
+    fn unwind_frame<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
         rule: Rule,
         cfa: u64,
     ) -> NativeStep {
-        self.look_at_stack(memory, scratch, cfa.wrapping_sub(SAVED_BYTES), cfa);
+        self.load_stack_window(memory, scratch, cfa.wrapping_sub(SAVED_BYTES), cfa);
         let pc = if rule.return_address == Saved::UNCHANGED {
-            self.register(MACHINE.link.unwrap_or(0))
+            self.register(ARCH.link.unwrap_or(0))
         } else {
             self.saved(scratch, cfa, rule.return_address)
         };
         if rule.flags.has(RuleFlags::BY_FRAME_POINTER) {
-            let frame_pointer = self.register(MACHINE.frame_pointer);
+            let frame_pointer = self.register(ARCH.frame_pointer);
             let at = frame_pointer.wrapping_add_signed(rule.frame_pointer.bytes());
             let saved = memory.word_or_zero(UserAddr(at));
-            self.set_register(MACHINE.frame_pointer, saved);
+            self.set_register(ARCH.frame_pointer, saved);
         } else if rule.frame_pointer != Saved::UNCHANGED {
             let saved = self.saved(scratch, cfa, rule.frame_pointer);
-            self.set_register(MACHINE.frame_pointer, saved);
+            self.set_register(ARCH.frame_pointer, saved);
         }
         if rule.base != Saved::UNCHANGED {
             let saved = self.saved(scratch, cfa, rule.base);
-            self.set_register(MACHINE.base, saved);
+            self.set_register(ARCH.base, saved);
         }
         if self.is_fault.get() != 0 {
-            return NativeStep::End(NativeEnd::FAULT);
+            return NativeStep::End(NativeUnwindStatus::FAULT);
         }
-        let pc = pc & MACHINE.code_mask;
+        let pc = pc & ARCH.code_mask;
         if pc == 0 {
-            return NativeStep::End(NativeEnd::ENTRY);
+            return NativeStep::End(NativeUnwindStatus::COMPLETE);
         }
         self.pc.set(pc);
-        self.set_register(MACHINE.stack_pointer, cfa);
+        self.set_register(ARCH.stack_pointer, cfa);
         self.is_interrupted.set(0);
         NativeStep::Next
     }
 
     /// Goes to the code that a signal has interrupted.
     #[inline(always)]
-    fn leave_handler<M: UserMemory>(
+    fn unwind_signal_frame<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
-        place: &Place,
+        place: &CodeLocation,
     ) -> NativeStep {
-        if !self.keep(place) {
-            return NativeStep::End(NativeEnd::TOO_DEEP);
+        if !self.push_frame(place) {
+            return NativeStep::End(NativeUnwindStatus::TOO_DEEP);
         }
-        let saved = self.register(MACHINE.stack_pointer);
-        let saved = UserAddr(saved.wrapping_add(MACHINE.signal_registers));
-        let bytes = MACHINE.saved.len() as u16 * 8;
+        let saved = self.register(ARCH.stack_pointer);
+        let saved = UserAddr(saved.wrapping_add(ARCH.signal_registers));
+        let bytes = ARCH.saved.len() as u16 * 8;
         if scratch.load_slot(memory, saved, bytes).is_err() {
-            return NativeStep::End(NativeEnd::FAULT);
+            return NativeStep::End(NativeUnwindStatus::FAULT);
         }
         let mut nth = 0;
-        while nth < MACHINE.saved.len() {
+        while nth < ARCH.saved.len() {
             let value = scratch.word(SLOT + nth * 8);
-            let number = MACHINE.saved[nth];
+            let number = ARCH.saved[nth];
             if number == PROGRAM_COUNTER {
                 self.pc.set(value);
             } else {
@@ -407,7 +407,7 @@ impl NativeWalk {
     /// Sees to it that the bytes of the stack from `from` to `to` are in the window, with as many
     /// of the next ones as can be had by one read.
     #[inline(always)]
-    fn look_at_stack<M: UserMemory>(
+    fn load_stack_window<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
@@ -435,7 +435,7 @@ impl NativeWalk {
             {
                 // What was saved is still used when the stack pointer is above it again, but memory
                 // may begin at the stack pointer.
-                from = self.register(MACHINE.stack_pointer) & !7;
+                from = self.register(ARCH.stack_pointer) & !7;
                 bytes = PAGE - from % PAGE;
                 if scratch.load_window(memory, UserAddr(from), bytes).is_err() {
                     bytes = 0;
@@ -463,26 +463,26 @@ impl NativeWalk {
 
     /// Keeps a frame of the kernel.
     #[inline(always)]
-    pub fn keep_kernel(&mut self, address: u64) {
+    pub fn push_kernel_frame(&mut self, address: u64) {
         self.push(NativeFrame {
             address,
-            of: 0,
+            id_or_count: 0,
             kind: NativeKind::KERNEL,
         });
     }
 
     /// Keeps a native frame, after the Python frames that were claimed; [`false`] without room.
     #[inline(always)]
-    fn keep(&mut self, place: &Place) -> bool {
+    fn push_frame(&mut self, place: &CodeLocation) -> bool {
         let kept = self.kept.get();
         if kept >= MAX_NATIVE_FRAMES as u32 {
             return false;
         }
         self.kept.set(kept + 1);
-        self.keep_pending();
+        self.push_pending_run();
         self.push(NativeFrame {
             address: place.address,
-            of: place.of,
+            id_or_count: place.file_or_pid,
             kind: place.kind,
         });
         true
@@ -490,7 +490,7 @@ impl NativeWalk {
 
     /// Makes the Python frames that were claimed an entry.
     #[inline(always)]
-    pub fn keep_pending(&mut self) {
+    pub fn push_pending_run(&mut self) {
         let pending = self.pending.get();
         if pending == 0 {
             return;
@@ -498,7 +498,7 @@ impl NativeWalk {
         self.pending.set(0);
         self.push(NativeFrame {
             address: 0,
-            of: pending,
+            id_or_count: pending,
             kind: NativeKind::PYTHON,
         });
     }
@@ -514,7 +514,7 @@ impl NativeWalk {
         let hash = self.hash.get();
         let hash = hash
             .word(frame.address)
-            .word(u64::from(frame.kind.0) << 32 | u64::from(frame.of));
+            .word(u64::from(frame.kind.0) << 32 | u64::from(frame.id_or_count));
         self.hash.set(hash);
     }
 
@@ -531,7 +531,7 @@ impl NativeWalk {
 
     /// Fills in the head of the record; gives the bytes of the record.
     #[inline(always)]
-    pub fn seal(&mut self) -> usize {
+    pub fn finish_record(&mut self) -> usize {
         let count = self.count.get() as usize & (2 * MAX_ENTRIES - 1);
         let bytes = size_of::<NativeStackHead>() + count * size_of::<NativeFrame>();
         self.head = NativeStackHead {

@@ -8,7 +8,7 @@ use crate::{
     layout::{InstanceStyle, KeysStyle, Layout},
     memory::{Fault, UserAddr, UserMemory},
     scratch::{SLOT, Scratch},
-    volatile::Held,
+    volatile::Volatile,
 };
 
 /// Attributes of an object that are looked at.
@@ -19,12 +19,12 @@ const KEYS_BYTES: u16 = 40;
 
 /// The name of an attribute: ASCII, at most eight characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct AttributeName {
     characters: u64,
     length: u64,
 }
 
-impl Name {
+impl AttributeName {
     /// A name of at most eight ASCII characters.
     ///
     /// # Panics
@@ -71,13 +71,13 @@ impl Name {
 #[derive(Debug, Default)]
 pub struct Attributes {
     /// Address of the next entry of the keys.
-    entry: Held<u64>,
+    entry: Volatile<u64>,
     /// Address of the next value, 0 when values stand in the entries.
-    value: Held<u64>,
+    value: Volatile<u64>,
     /// Entries that were not looked at yet.
-    left: Held<u32>,
+    left: Volatile<u32>,
     /// Bytes of an entry.
-    entry_bytes: Held<u16>,
+    entry_bytes: Volatile<u16>,
     reserved: u16,
 }
 
@@ -86,10 +86,10 @@ impl Attributes {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            entry: Held::new(0),
-            value: Held::new(0),
-            left: Held::new(0),
-            entry_bytes: Held::new(0),
+            entry: Volatile::new(0),
+            value: Volatile::new(0),
+            left: Volatile::new(0),
+            entry_bytes: Volatile::new(0),
             reserved: 0,
         }
     }
@@ -212,7 +212,7 @@ impl Attributes {
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
-        name: Name,
+        name: AttributeName,
     ) -> Result<Option<UserAddr>, Fault> {
         let left = self.left.get();
         if left == 0 {

@@ -4,9 +4,9 @@ use crate::{
     hash::Hash,
     layout::{ABSENT, Layout},
     limits::{LINE_TABLE_PIECE_BYTES, TEXT_BYTES},
-    maps::Head,
+    maps::CodeIdentity,
     memory::{Fault, UserAddr, UserMemory},
-    record::{CodeObject, Header, LineTableFormat, RecordKind, Text},
+    record::{CodeObjectHead, Header, LineTableFormat, RecordKind, Text},
     scratch::{SLOT, Scratch},
     volatile::masked,
 };
@@ -19,12 +19,12 @@ use super::text::locate_text;
 ///
 /// [`Fault`] when it cannot be read.
 #[inline(always)]
-pub fn read_head<M: UserMemory>(
+pub fn read_identity<M: UserMemory>(
     memory: &M,
     scratch: &mut Scratch,
     layout: &Layout,
     code: UserAddr,
-) -> Result<Head, Fault> {
+) -> Result<CodeIdentity, Fault> {
     let fields = &layout.code;
     scratch.load_slot(memory, code, fields.bytes)?;
     let at = |offset: u16| SLOT + offset as usize;
@@ -34,7 +34,7 @@ pub fn read_head<M: UserMemory>(
         scratch.half(at(fields.first_traceable)).wrapping_mul(2)
     };
     let name = scratch.word(at(fields.name));
-    Ok(Head {
+    Ok(CodeIdentity {
         name,
         name_hash: memory.word(UserAddr(name).field(layout.text.hash))?,
         file: scratch.word(at(fields.file)),
@@ -58,24 +58,24 @@ const _: () = assert!(2 * TEXT_BYTES <= LINE_TABLE_PIECE_BYTES);
 
 const NO_TEXT: Text = Text {
     kind: 0,
-    cut: 0,
+    truncated: 0,
     bytes: 0,
 };
 
 /// A record of a code object, or of a piece of its line table, in the making.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Description {
+pub struct CodeObjectRecord {
     /// The record's head.
-    pub head: CodeObject,
+    pub head: CodeObjectHead,
     payload: [u64; PAYLOAD_WORDS],
 }
 
 /// Most bytes that a description can have.
-pub const DESCRIPTION_BYTES: usize =
-    size_of::<CodeObject>() + 2 * TEXT_BYTES + LINE_TABLE_PIECE_BYTES;
+pub const CODE_OBJECT_RECORD_BYTES: usize =
+    size_of::<CodeObjectHead>() + 2 * TEXT_BYTES + LINE_TABLE_PIECE_BYTES;
 
-impl Description {
+impl CodeObjectRecord {
     /// A description of nothing yet.
     #[must_use]
     #[expect(
@@ -84,7 +84,7 @@ impl Description {
     )]
     pub const fn new() -> Self {
         Self {
-            head: CodeObject {
+            head: CodeObjectHead {
                 header: Header {
                     kind: RecordKind::CODE_OBJECT,
                     reserved: 0,
@@ -115,7 +115,7 @@ impl Description {
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
-        head: &Head,
+        head: &CodeIdentity,
     ) -> Result<(), Fault> {
         let name = self.read_text(memory, scratch, layout, UserAddr(head.name), 0)?;
         let file_at = name.words();
@@ -123,8 +123,8 @@ impl Description {
         let table_at = file_at + file.words();
         let (table_bytes, piece_bytes) =
             self.read_line_table(memory, layout, UserAddr(head.line_table), table_at)?;
-        let bytes = (size_of::<CodeObject>() + table_at * 8) as u32 + piece_bytes;
-        self.head = CodeObject {
+        let bytes = (size_of::<CodeObjectHead>() + table_at * 8) as u32 + piece_bytes;
+        self.head = CodeObjectHead {
             header: Header {
                 kind: RecordKind::CODE_OBJECT,
                 reserved: 0,
@@ -144,9 +144,9 @@ impl Description {
 
     /// Hashes what was read: that is the code object's symbol.
     #[inline(always)]
-    pub fn seal(&mut self, seed: u64) -> u64 {
+    pub fn finish_record(&mut self, seed: u64) -> u64 {
         let head = &self.head;
-        let payload_bytes = head.header.bytes as usize - size_of::<CodeObject>();
+        let payload_bytes = head.header.bytes as usize - size_of::<CodeObjectHead>();
         let payload_words = payload_bytes.div_ceil(8);
         let mut hash = Hash::new(seed)
             .word(
@@ -233,7 +233,7 @@ impl Description {
     ///
     /// [`Fault`] when the piece cannot be read.
     #[inline(always)]
-    pub fn read_piece<M: UserMemory>(
+    pub fn read_line_table_piece<M: UserMemory>(
         &mut self,
         memory: &M,
         from: UserAddr,
@@ -249,7 +249,7 @@ impl Description {
         } else {
             rest
         };
-        let bytes = size_of::<CodeObject>() as u32 + piece;
+        let bytes = size_of::<CodeObjectHead>() as u32 + piece;
         self.head.header = Header {
             kind: RecordKind::LINE_TABLE_PIECE,
             reserved: 0,
@@ -272,7 +272,7 @@ impl Description {
     }
 }
 
-impl Default for Description {
+impl Default for CodeObjectRecord {
     fn default() -> Self {
         Self::new()
     }

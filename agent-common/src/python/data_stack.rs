@@ -10,7 +10,7 @@ use crate::{
     limits::{USER_ADDRESS_END, WINDOW_BYTES},
     memory::{Fault, UserAddr, UserMemory},
     scratch::{SLOT, Scratch},
-    volatile::Held,
+    volatile::Volatile,
 };
 
 /// See [`DataStack::older_bytes`].
@@ -21,17 +21,17 @@ const NOT_LOOKED: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct DataStack {
     /// What the start of the window holds.
-    window_start: Held<u64>,
+    window_start: Volatile<u64>,
     /// How much of the window is filled.
-    window_bytes: Held<u64>,
+    window_bytes: Volatile<u64>,
     /// The chunk of the data stack that the walk is in.
-    chunk_start: Held<u64>,
+    chunk_start: Volatile<u64>,
     /// Its size, or how much of it is in use.
-    chunk_bytes: Held<u64>,
+    chunk_bytes: Volatile<u64>,
     /// The chunk before it.
-    older_start: Held<u64>,
+    older_start: Volatile<u64>,
     /// The size of that, 0 when there is none, [`NOT_LOOKED`] when that is not known yet.
-    older_bytes: Held<u64>,
+    older_bytes: Volatile<u64>,
 }
 
 impl DataStack {
@@ -39,12 +39,12 @@ impl DataStack {
     #[must_use]
     pub(super) const fn new() -> Self {
         Self {
-            window_start: Held::new(0),
-            window_bytes: Held::new(0),
-            chunk_start: Held::new(0),
-            chunk_bytes: Held::new(0),
-            older_start: Held::new(0),
-            older_bytes: Held::new(NOT_LOOKED),
+            window_start: Volatile::new(0),
+            window_bytes: Volatile::new(0),
+            chunk_start: Volatile::new(0),
+            chunk_bytes: Volatile::new(0),
+            older_start: Volatile::new(0),
+            older_bytes: Volatile::new(NOT_LOOKED),
         }
     }
 

@@ -8,9 +8,9 @@ mod text;
 mod thread_state;
 mod walk;
 
-pub use attribute::{Attributes, MAX_ATTRIBUTES, Name};
-pub use code_object::{DESCRIPTION_BYTES, Description, read_head};
-pub use runs::{Run, Runs};
+pub use attribute::{AttributeName, Attributes, MAX_ATTRIBUTES};
+pub use code_object::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, read_identity};
+pub use runs::{PythonRun, PythonRuns};
 pub use text::locate_text;
-pub use thread_state::{Search, SearchStep, gil_holder, is_attached, prove};
-pub use walk::{CodeObjects, Shape, Symbol, Walk, WalkStep};
+pub use thread_state::{SearchStep, ThreadStateSearch, gil_holder, is_attached, revalidate};
+pub use walk::{CodeSymbol, PythonStep, PythonWalk, StackShape, SymbolLookup};

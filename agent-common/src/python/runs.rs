@@ -8,13 +8,13 @@
 
 use crate::{
     limits::MAX_PYTHON_RUNS,
-    volatile::{Held, masked},
+    volatile::{Volatile, masked},
 };
 
 /// The end of a run.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PythonRun {
     /// An address within the native frame of the loop.
     pub address: u64,
     /// Frames from the leaf up to the end of the run.
@@ -23,7 +23,7 @@ pub struct Run {
     pub reserved: u32,
 }
 
-const NO_RUN: Run = Run {
+const NO_RUN: PythonRun = PythonRun {
     address: 0,
     depth: 0,
     reserved: 0,
@@ -32,19 +32,19 @@ const NO_RUN: Run = Run {
 /// The runs of a stack, leaf first.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Runs {
-    count: Held<u32>,
-    depth: Held<u32>,
-    all: [Run; MAX_PYTHON_RUNS],
+pub struct PythonRuns {
+    count: Volatile<u32>,
+    depth: Volatile<u32>,
+    all: [PythonRun; MAX_PYTHON_RUNS],
 }
 
-impl Runs {
+impl PythonRuns {
     /// None yet.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            count: Held::new(0),
-            depth: Held::new(0),
+            count: Volatile::new(0),
+            depth: Volatile::new(0),
             all: [NO_RUN; MAX_PYTHON_RUNS],
         }
     }
@@ -67,7 +67,7 @@ impl Runs {
         self.depth.set(depth);
         let last = MAX_PYTHON_RUNS as u32 - 1;
         let index = if count < last { count } else { last };
-        self.all[masked(index, last) as usize] = Run {
+        self.all[masked(index, last) as usize] = PythonRun {
             address,
             depth,
             reserved: 0,
@@ -85,12 +85,12 @@ impl Runs {
     /// The `nth` one.
     #[inline(always)]
     #[must_use]
-    pub fn get(&self, nth: u32) -> &Run {
+    pub fn get(&self, nth: u32) -> &PythonRun {
         &self.all[masked(nth, MAX_PYTHON_RUNS as u32 - 1) as usize]
     }
 }
 
-impl Default for Runs {
+impl Default for PythonRuns {
     fn default() -> Self {
         Self::new()
     }
@@ -100,12 +100,12 @@ const _: () = assert!(MAX_PYTHON_RUNS.is_power_of_two());
 
 #[cfg(test)]
 mod tests {
-    use super::Runs;
+    use super::PythonRuns;
     use crate::limits::MAX_PYTHON_RUNS;
 
     #[test]
     fn a_run_without_frames_is_none() {
-        let mut runs = Runs::new();
+        let mut runs = PythonRuns::new();
         runs.end(0x10, 0);
         runs.end(0x20, 3);
         runs.end(0x30, 3);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_part_of_the_last() {
-        let mut runs = Runs::new();
+        let mut runs = PythonRuns::new();
         let most = u32::try_from(MAX_PYTHON_RUNS).unwrap();
         for nth in 1..=most + 7 {
             runs.end(u64::from(nth), nth);

@@ -11,11 +11,11 @@
 
 use crate::{
     layout::{ABSENT, GilStyle, Layout},
-    maps::{States, ThreadState},
+    maps::{ThreadState, ThreadStates},
     memory::{Fault, UserAddr, UserMemory},
-    record::WalkEnd,
+    record::PythonUnwindStatus,
     scratch::{SLOT, Scratch},
-    volatile::Held,
+    volatile::Volatile,
 };
 
 /// Whether the thread state in the slot is attached to its interpreter, which is to hold the GIL
@@ -57,7 +57,7 @@ pub fn gil_holder<M: UserMemory>(memory: &M, layout: &Layout, holder: UserAddr) 
 /// its place in the list. Where states do not know that neighbour (2.7), only another search
 /// proves as much.
 #[inline(always)]
-pub fn prove<M: UserMemory>(
+pub fn revalidate<M: UserMemory>(
     memory: &M,
     scratch: &mut Scratch,
     layout: &Layout,
@@ -90,12 +90,12 @@ pub fn prove<M: UserMemory>(
 /// A search through the thread states of a process, one at a time.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Search {
-    newest_interpreter: Held<u64>,
-    interpreter: Held<u64>,
-    thread: Held<u64>,
+pub struct ThreadStateSearch {
+    newest_interpreter: Volatile<u64>,
+    interpreter: Volatile<u64>,
+    thread: Volatile<u64>,
     /// What has been found.
-    pub states: States,
+    pub states: ThreadStates,
 }
 
 /// What one step of a search came to.
@@ -103,21 +103,21 @@ pub struct Search {
 pub enum SearchStep {
     /// There is more to look at.
     Next,
-    /// All has been looked at: [`Search::states`] holds what was found.
+    /// All has been looked at: [`ThreadStateSearch::states`] holds what was found.
     Done,
     /// It could not be learned.
-    End(WalkEnd),
+    End(PythonUnwindStatus),
 }
 
-impl Search {
+impl ThreadStateSearch {
     /// A search that has not begun.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            newest_interpreter: Held::new(0),
-            interpreter: Held::new(0),
-            thread: Held::new(0),
-            states: States::new(),
+            newest_interpreter: Volatile::new(0),
+            interpreter: Volatile::new(0),
+            thread: Volatile::new(0),
+            states: ThreadStates::new(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Search {
     ) -> Result<(), Fault> {
         let interpreter = memory.word(interpreters_head)?;
         self.newest_interpreter.set(interpreter);
-        self.states = States::new();
+        self.states = ThreadStates::new();
         self.enter(memory, layout, interpreter)
     }
 
@@ -188,17 +188,17 @@ impl Search {
                 });
             return match next {
                 Ok(()) => SearchStep::Next,
-                Err(Fault) => SearchStep::End(WalkEnd::THREAD_FAULT),
+                Err(Fault) => SearchStep::End(PythonUnwindStatus::THREAD_FAULT),
             };
         }
         if !thread.could_be_structure() {
-            return SearchStep::End(WalkEnd::BAD_POINTER);
+            return SearchStep::End(PythonUnwindStatus::BAD_POINTER);
         }
         if scratch
             .load_slot(memory, thread, layout.thread.bytes)
             .is_err()
         {
-            return SearchStep::End(WalkEnd::THREAD_FAULT);
+            return SearchStep::End(PythonUnwindStatus::THREAD_FAULT);
         }
         let word = |offset: u16| scratch.word(SLOT + offset as usize);
         if word(layout.thread.thread_id) == thread_id
@@ -217,7 +217,7 @@ impl Search {
     }
 }
 
-impl Default for Search {
+impl Default for ThreadStateSearch {
     fn default() -> Self {
         Self::new()
     }

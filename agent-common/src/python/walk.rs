@@ -11,12 +11,12 @@ use crate::{
     layout::{ABSENT, CodeLayout, InstructionStyle, Layout, RunStyle},
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
     memory::{Fault, UserAddr, UserMemory},
-    record::{Frame, FrameKind, Header, RecordKind, StackHead, WalkEnd},
+    record::{Frame, FrameKind, Header, PythonUnwindStatus, RecordKind, StackHead},
     scratch::{SLOT, Scratch},
-    volatile::{Held, masked},
+    volatile::{Volatile, masked},
 };
 
-use super::{data_stack::DataStack, runs::Runs};
+use super::{data_stack::DataStack, runs::PythonRuns};
 
 /// Owners from here on mark frames that the interpreter makes for itself
 /// (`FRAME_OWNED_BY_CSTACK`, `FRAME_OWNED_BY_INTERPRETER`).
@@ -26,7 +26,7 @@ const FIRST_INTERNAL_OWNER: u8 = 3;
 const OWNED_BY_GENERATOR: u8 = 1;
 
 /// Where what is known about a process's code objects is kept.
-pub trait CodeObjects {
+pub trait SymbolLookup {
     /// The hash of the code object at `code`, with the bytes of its bytecode that the
     /// interpreter does not show; [`None`] when it has to be described first.
     fn symbol<M: UserMemory>(
@@ -35,51 +35,51 @@ pub trait CodeObjects {
         scratch: &mut Scratch,
         layout: &Layout,
         code: UserAddr,
-    ) -> Option<Symbol>;
+    ) -> Option<CodeSymbol>;
 }
 
 /// What a frame needs to know of its code object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Symbol {
+pub struct CodeSymbol {
     /// Hash of the code object.
     pub hash: u64,
-    /// See [`Head::first_traceable_bytes`](crate::maps::Head::first_traceable_bytes).
+    /// See [`CodeIdentity::first_traceable_bytes`](crate::maps::CodeIdentity::first_traceable_bytes).
     pub first_traceable_bytes: u32,
 }
 
 /// What one step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WalkStep {
+pub enum PythonStep {
     /// There is another frame.
     Next,
     /// The walk is over.
-    End(WalkEnd),
+    End(PythonUnwindStatus),
 }
 
 /// A walk, and the frames that it has kept.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Walk {
+pub struct PythonWalk {
     /// The frame to look at next.
-    frame: Held<u64>,
+    frame: Volatile<u64>,
     /// The frame that was kept last.
-    root: Held<u64>,
+    root: Volatile<u64>,
     /// A frame passed earlier, renewed at every power of two (Brent's algorithm).
-    landmark: Held<u64>,
+    landmark: Volatile<u64>,
     /// Where frames are copied from.
     data_stack: DataStack,
     /// Frames looked at.
-    visited: Held<u32>,
+    visited: Volatile<u32>,
     /// Frames kept, with those that were overwritten since.
-    depth: Held<u32>,
+    depth: Volatile<u32>,
     /// Frames kept whose code objects have to be described.
-    unresolved: Held<u32>,
+    unresolved: Volatile<u32>,
     /// 1 when the frame looked at last was one of the interpreter's own.
-    last_is_internal: Held<u32>,
+    last_is_internal: Volatile<u32>,
     /// The `_PyCFrame` of the evaluation loop whose frames are looked at, where there are such.
-    cframe: Held<u64>,
+    cframe: Volatile<u64>,
     /// Which frames run in one evaluation loop.
-    pub runs: Runs,
+    pub runs: PythonRuns,
     /// The head of the record; the frames follow it directly.
     pub head: StackHead,
     /// The frames; see [`StackHead`] for their order.
@@ -104,21 +104,21 @@ const NO_STACK: StackHead = StackHead {
     left_out: 0,
 };
 
-impl Walk {
+impl PythonWalk {
     /// A walk that has not begun.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            frame: Held::new(0),
-            root: Held::new(0),
-            landmark: Held::new(0),
+            frame: Volatile::new(0),
+            root: Volatile::new(0),
+            landmark: Volatile::new(0),
             data_stack: DataStack::new(),
-            visited: Held::new(0),
-            depth: Held::new(0),
-            unresolved: Held::new(0),
-            last_is_internal: Held::new(0),
-            cframe: Held::new(0),
-            runs: Runs::new(),
+            visited: Volatile::new(0),
+            depth: Volatile::new(0),
+            unresolved: Volatile::new(0),
+            last_is_internal: Volatile::new(0),
+            cframe: Volatile::new(0),
+            runs: PythonRuns::new(),
             head: NO_STACK,
             frames: [NO_FRAME; MAX_FRAMES],
         }
@@ -143,7 +143,7 @@ impl Walk {
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
-    ) -> WalkStep {
+    ) -> PythonStep {
         let cframe = UserAddr(scratch.word(SLOT + layout.thread.frame as usize));
         self.begin_at(memory, scratch, layout, cframe)
     }
@@ -154,16 +154,16 @@ impl Walk {
     /// The newest loop makes its own known before it has set a frame, and until then that may be
     /// anything: a walk from there leads nowhere.
     #[inline(always)]
-    pub fn begin_below<M: UserMemory>(
+    pub fn begin_at_caller<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
-    ) -> WalkStep {
+    ) -> PythonStep {
         let newest = UserAddr(scratch.word(SLOT + layout.thread.frame as usize));
         match memory.word(newest.field(layout.thread.cframe_previous)) {
             Ok(previous) => self.begin_at(memory, scratch, layout, UserAddr(previous)),
-            Err(Fault) => WalkStep::End(WalkEnd::THREAD_FAULT),
+            Err(Fault) => PythonStep::End(PythonUnwindStatus::THREAD_FAULT),
         }
     }
 
@@ -174,7 +174,7 @@ impl Walk {
         scratch: &mut Scratch,
         layout: &Layout,
         start: UserAddr,
-    ) -> WalkStep {
+    ) -> PythonStep {
         self.landmark.set(0);
         self.last_is_internal.set(0);
         self.data_stack.clear();
@@ -185,46 +185,46 @@ impl Walk {
             self.cframe.set(start.0);
             match memory.word(start.field(fields.cframe_current_frame)) {
                 Ok(current) => frame = current,
-                Err(Fault) => return WalkStep::End(WalkEnd::THREAD_FAULT),
+                Err(Fault) => return PythonStep::End(PythonUnwindStatus::THREAD_FAULT),
             }
         }
         self.frame.set(frame);
         if frame == 0 {
-            return WalkStep::End(WalkEnd::NO_FRAME);
+            return PythonStep::End(PythonUnwindStatus::NO_FRAME);
         }
         if fields.datastack_chunk != ABSENT {
             let chunk = scratch.word(at(fields.datastack_chunk));
             let top = scratch.word(at(fields.datastack_top));
             self.data_stack.begin(memory, scratch, chunk, top);
         }
-        WalkStep::Next
+        PythonStep::Next
     }
 
     /// Looks at one frame.
     #[inline(always)]
-    pub fn step<M: UserMemory, C: CodeObjects>(
+    pub fn step<M: UserMemory, C: SymbolLookup>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
         code_objects: &mut C,
-    ) -> WalkStep {
+    ) -> PythonStep {
         let fields = &layout.frame;
         let address = UserAddr(self.frame.get());
         if address.is_null() {
             let is_root =
                 fields.run_style != RunStyle::ENTRY_FRAMES || self.last_is_internal.get() == 1;
-            return WalkStep::End(if is_root {
-                WalkEnd::ROOT
+            return PythonStep::End(if is_root {
+                PythonUnwindStatus::COMPLETE
             } else {
-                WalkEnd::TORN
+                PythonUnwindStatus::TORN
             });
         }
         if !address.could_be_structure() {
-            return WalkStep::End(WalkEnd::BAD_POINTER);
+            return PythonStep::End(PythonUnwindStatus::BAD_POINTER);
         }
         if address.0 == self.landmark.get() {
-            return WalkStep::End(WalkEnd::CYCLE);
+            return PythonStep::End(PythonUnwindStatus::CYCLE);
         }
         let visited = self.visited.get() + 1;
         self.visited.set(visited);
@@ -232,7 +232,7 @@ impl Walk {
             self.landmark.set(address.0);
         }
         let Ok(at) = self.data_stack.locate(memory, scratch, fields, address) else {
-            return WalkStep::End(WalkEnd::FRAME_FAULT);
+            return PythonStep::End(PythonUnwindStatus::FRAME_FAULT);
         };
         self.frame.set(scratch.word(at + fields.previous as usize));
         // The low bits are a tag from 3.14 on; code objects are aligned to eight bytes.
@@ -248,7 +248,7 @@ impl Walk {
             self.runs.end(address.0, self.depth.get());
         }
         if is_internal || code.is_null() {
-            return WalkStep::Next;
+            return PythonStep::Next;
         }
         let is_entry =
             fields.run_style == RunStyle::MARKED && scratch.byte(at + fields.entry as usize) != 0;
@@ -260,7 +260,7 @@ impl Walk {
                 scratch.half(at + fields.bytecode_copy as usize)
             };
             let Ok(bytecode) = bytecode(memory, &layout.code, code, copy) else {
-                return WalkStep::End(WalkEnd::FRAME_FAULT);
+                return PythonStep::End(PythonUnwindStatus::FRAME_FAULT);
             };
             scratch.word(position).wrapping_sub(bytecode) as u32
         } else {
@@ -295,7 +295,7 @@ impl Walk {
         if is_entry {
             self.end_run(memory, layout, owner == OWNED_BY_GENERATOR);
         }
-        WalkStep::Next
+        PythonStep::Next
     }
 
     /// Ends a run after the frame that was looked at, which is marked as the first one of its loop.
@@ -389,10 +389,10 @@ impl Walk {
     /// The order of the frames that were kept.
     #[inline(always)]
     #[must_use]
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> StackShape {
         let depth = self.depth.get() as usize;
         let truncated = depth > MAX_FRAMES;
-        Shape {
+        StackShape {
             frame_count: if truncated { MAX_FRAMES } else { depth } as u16,
             root_start: if truncated {
                 depth & (ROOT_FRAMES - 1)
@@ -408,12 +408,12 @@ impl Walk {
     ///
     /// The second value is whether the frame is still without a symbol.
     #[inline(always)]
-    pub fn settle(
+    pub fn hash_frame(
         &mut self,
         nth: usize,
-        shape: Shape,
+        shape: StackShape,
         hash: Hash,
-        find: impl FnOnce(UserAddr) -> Option<Symbol>,
+        find: impl FnOnce(UserAddr) -> Option<CodeSymbol>,
     ) -> (Hash, bool) {
         let depth = if nth < LEAF_FRAMES {
             nth
@@ -442,11 +442,11 @@ impl Walk {
     }
 }
 
-impl Walk {
+impl PythonWalk {
     /// Fills in the head of the record for the stack with this `hash`; gives the bytes of the
     /// record.
     #[inline(always)]
-    pub fn seal(&mut self, shape: Shape, hash: u64) -> usize {
+    pub fn finish_record(&mut self, shape: StackShape, hash: u64) -> usize {
         let frames = shape.frame_count as usize & (2 * MAX_FRAMES - 1);
         let bytes = size_of::<StackHead>() + frames * size_of::<Frame>();
         self.head = StackHead {
@@ -466,7 +466,7 @@ impl Walk {
     /// The bytes of the record that was sealed last.
     #[must_use]
     pub fn record(&self) -> &[u8] {
-        const START: usize = offset_of!(Walk, head);
+        const START: usize = offset_of!(PythonWalk, head);
         let bytes = (size_of::<Self>() - START).min(self.head.header.bytes as usize);
         // SAFETY: from its head on a walk is made of integers without padding between them, and
         // the record is no longer than that.
@@ -474,7 +474,7 @@ impl Walk {
     }
 }
 
-impl Default for Walk {
+impl Default for PythonWalk {
     fn default() -> Self {
         Self::new()
     }
@@ -500,7 +500,7 @@ fn bytecode<M: UserMemory>(
 
 /// How the frames of a walk are arranged; see [`StackHead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct StackShape {
     /// Frames that were kept.
     pub frame_count: u16,
     /// Where the ring of root-most frames starts.
@@ -520,7 +520,7 @@ impl Frame {
     /// Hides a frame that has not come to the first instruction of its code that the
     /// interpreter shows; with generators that rule does not hold (`may_hide`).
     #[inline(always)]
-    fn hidden_if(mut self, may_hide: bool, symbol: Symbol) -> Self {
+    fn hidden_if(mut self, may_hide: bool, symbol: CodeSymbol) -> Self {
         // Before the first instruction the offset is negative.
         let offset = self.instruction_offset.cast_signed();
         let first = symbol.first_traceable_bytes.cast_signed();

@@ -30,7 +30,7 @@ impl LineTableFormat {
     derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodeObject {
+pub struct CodeObjectHead {
     /// [`RecordKind::CODE_OBJECT`].
     pub header: Header,
     /// Hash of the code object.
@@ -51,4 +51,4 @@ pub struct CodeObject {
     pub reserved: u16,
 }
 
-const _: () = assert!(size_of::<CodeObject>() == 40);
+const _: () = assert!(size_of::<CodeObjectHead>() == 40);

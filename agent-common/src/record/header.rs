@@ -14,9 +14,9 @@ impl RecordKind {
     pub const SAMPLE: Self = Self(1);
     /// A [`StackHead`] with its frames.
     pub const STACK: Self = Self(2);
-    /// A [`CodeObject`] with its names and the start of its line table.
+    /// A [`CodeObjectHead`] with its names and the start of its line table.
     pub const CODE_OBJECT: Self = Self(3);
-    /// A [`CodeObject`] without names, with a further piece of its line table.
+    /// A [`CodeObjectHead`] without names, with a further piece of its line table.
     pub const LINE_TABLE_PIECE: Self = Self(4);
     /// A [`ThreadName`].
     pub const THREAD_NAME: Self = Self(5);

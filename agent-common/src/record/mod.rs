@@ -14,7 +14,7 @@ mod text;
 mod thread_name;
 mod unwind_status;
 
-pub use code_object::{CodeObject, LineTableFormat};
+pub use code_object::{CodeObjectHead, LineTableFormat};
 pub use header::{Header, RecordKind};
 pub use native_stack::{NativeFrame, NativeKind, NativeStackHead};
 pub use process_event::{ProcessEvent, ProcessEventKind};
@@ -23,4 +23,4 @@ pub use sample::Sample;
 pub use stack::{Frame, FrameKind, StackHead};
 pub use text::Text;
 pub use thread_name::ThreadName;
-pub use unwind_status::{NativeEnd, WalkEnd};
+pub use unwind_status::{NativeUnwindStatus, PythonUnwindStatus};

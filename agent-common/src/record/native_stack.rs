@@ -15,13 +15,13 @@ impl NativeKind {
     /// Code of the kernel: [`NativeFrame::address`] is its address.
     pub const KERNEL: Self = Self(1);
     /// Code of an executable file: the address is the one that the file itself gives it, before
-    /// any load bias; [`NativeFrame::of`] is the number that the user half gave the file.
+    /// any load bias; [`NativeFrame::id_or_count`] is the number that the user half gave the file.
     pub const FILE: Self = Self(2);
     /// Code in memory that no file backs, such as a compiler at run time makes: the address is
-    /// that in the process, whose id in the initial PID namespace is [`NativeFrame::of`].
+    /// that in the process, whose id in the initial PID namespace is [`NativeFrame::id_or_count`].
     pub const ANONYMOUS: Self = Self(3);
     /// Stands for native frames of the interpreter's evaluation loop: the next
-    /// [`NativeFrame::of`] frames of the Python stack, leaf first, are what it runs; some of those
+    /// [`NativeFrame::id_or_count`] frames of the Python stack, leaf first, are what it runs; some of those
     /// may be [`FrameKind::HIDDEN`] or left out.
     pub const PYTHON: Self = Self(4);
 }
@@ -38,7 +38,7 @@ pub struct NativeFrame {
     /// return address less one, since a call can be a function's last instruction.
     pub address: u64,
     /// What the kind says.
-    pub of: u32,
+    pub id_or_count: u32,
     /// What it is.
     pub kind: NativeKind,
 }

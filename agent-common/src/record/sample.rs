@@ -2,7 +2,7 @@
 
 use super::{
     header::Header,
-    unwind_status::{NativeEnd, WalkEnd},
+    unwind_status::{NativeUnwindStatus, PythonUnwindStatus},
 };
 
 /// One sample of one thread.
@@ -30,11 +30,11 @@ pub struct Sample {
     /// Sampling periods that this sample stands for, at least 1.
     pub weight: u32,
     /// Where the walk ended.
-    pub end: WalkEnd,
+    pub python_status: PythonUnwindStatus,
     /// 1 when the thread held the GIL or, without one, was attached to the interpreter.
     pub holds_gil: u16,
     /// Where the walk of native frames ended.
-    pub native_end: NativeEnd,
+    pub native_status: NativeUnwindStatus,
     /// Zero.
     pub reserved: u16,
 }

@@ -14,7 +14,7 @@ pub struct Text {
     /// be read.
     pub kind: u8,
     /// 1 when characters were left out at its end.
-    pub cut: u8,
+    pub truncated: u8,
     /// Bytes that follow, without the padding to a multiple of eight.
     pub bytes: u16,
 }
@@ -28,11 +28,11 @@ impl Text {
     #[must_use]
     pub const fn new(kind: u8, width: u64, characters: u64) -> Self {
         let most = TEXT_BYTES as u64 / width;
-        let cut = characters > most;
-        let characters = if cut { most } else { characters };
+        let truncated = characters > most;
+        let characters = if truncated { most } else { characters };
         Self {
             kind,
-            cut: cut as u8,
+            truncated: truncated as u8,
             bytes: (characters * width) as u16,
         }
     }
@@ -48,6 +48,6 @@ impl Text {
     #[inline(always)]
     #[must_use]
     pub const fn descriptor(self) -> u32 {
-        (self.bytes as u32) << 16 | (self.cut as u32) << 8 | self.kind as u32
+        (self.bytes as u32) << 16 | (self.truncated as u32) << 8 | self.kind as u32
     }
 }

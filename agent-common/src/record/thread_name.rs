@@ -19,7 +19,7 @@ pub struct ThreadName {
     /// Hash of the code object of the root frame, 0 for none.
     pub root: u64,
     /// The kernel's name of the thread (`comm`), ended by a zero byte.
-    pub command: [u8; 16],
+    pub comm: [u8; 16],
     /// The attribute `_name` of the root frame's first variable, which is
     /// `threading.Thread.name` if that frame is `Thread._bootstrap`; kind 0 when there is none.
     pub python: Text,

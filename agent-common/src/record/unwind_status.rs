@@ -7,11 +7,11 @@
     derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WalkEnd(pub u16);
+pub struct PythonUnwindStatus(pub u16);
 
-impl WalkEnd {
+impl PythonUnwindStatus {
     /// At the root: the stack is whole.
-    pub const ROOT: Self = Self(1);
+    pub const COMPLETE: Self = Self(1);
     /// The thread has no Python thread state.
     pub const NO_THREAD_STATE: Self = Self(2);
     /// The thread has a thread state that runs no frame.
@@ -41,13 +41,13 @@ impl WalkEnd {
     derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NativeEnd(pub u16);
+pub struct NativeUnwindStatus(pub u16);
 
-impl NativeEnd {
+impl NativeUnwindStatus {
     /// It was not wanted.
     pub const NOT_WALKED: Self = Self(0);
     /// At the process's entry or the thread's start: the stack is whole.
-    pub const ENTRY: Self = Self(1);
+    pub const COMPLETE: Self = Self(1);
     /// The thread's registers are not known, or are those of a 32-bit program.
     pub const NO_REGISTERS: Self = Self(2);
     /// At an address that is in no executable mapping that is known of.
@@ -59,9 +59,9 @@ impl NativeEnd {
     /// A part of the stack could not be read.
     pub const FAULT: Self = Self(6);
     /// The caller's frame would not lie above the frame.
-    pub const STUCK: Self = Self(7);
+    pub const CFA_NOT_ABOVE: Self = Self(7);
     /// More frames than are kept.
     pub const TOO_DEEP: Self = Self(8);
     /// There are no others than the kernel's: the thread is its own, or ends.
-    pub const KERNEL_ALONE: Self = Self(9);
+    pub const KERNEL_ONLY: Self = Self(9);
 }

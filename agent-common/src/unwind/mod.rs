@@ -5,4 +5,4 @@ mod rule;
 mod table;
 
 pub use rule::{CfaRule, Rule, RuleFlags, Saved};
-pub use table::{BLOCK_WORDS, Block, PAGE_BYTES, Search, Words, row};
+pub use table::{BLOCK_WORDS, Block, PAGE_BYTES, RuleSearch, TableWords, row};

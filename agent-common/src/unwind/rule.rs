@@ -17,7 +17,7 @@ impl CfaRule {
     pub const DEREFERENCED: Self = Self(3);
     /// In a procedure linkage table: the stack pointer + [`Rule::addend`], and 8 more from byte
     /// [`Rule::offset`] of the 16-byte entry on.
-    pub const LINKAGE: Self = Self(4);
+    pub const PLT: Self = Self(4);
     /// In the code that a signal handler returns to: the stack pointer points at what the kernel
     /// has saved of the interrupted code's registers.
     pub const SIGNAL: Self = Self(5);

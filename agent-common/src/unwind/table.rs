@@ -14,12 +14,12 @@
 //! there to the next row. Rows of a page are sorted, and a page that has any has one for its first
 //! address.
 
-use crate::volatile::Held;
+use crate::volatile::Volatile;
 
 /// Addresses that share a page of a table, in bytes.
 pub const PAGE_BYTES: u64 = 1 << 16;
 
-/// Words that are stored side by side: the value of the maps that hold tables.
+/// TableWords that are stored side by side: the value of the maps that hold tables.
 pub const BLOCK_WORDS: usize = 64;
 
 /// A piece of a table.
@@ -47,7 +47,7 @@ pub const fn row(low: u16, rule: u16) -> u32 {
 }
 
 /// Where the words of a table are kept.
-pub trait Words {
+pub trait TableWords {
     /// The word at `index`, 0 where there is none.
     fn word(&self, index: u32) -> u32;
 }
@@ -58,25 +58,25 @@ const STEPS: u32 = PAGE_BYTES.ilog2() + 1;
 /// A search for the rule that holds at an address.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Search {
-    low: Held<u32>,
-    high: Held<u32>,
+pub struct RuleSearch {
+    low: Volatile<u32>,
+    high: Volatile<u32>,
 }
 
-impl Search {
+impl RuleSearch {
     /// A search that has not begun.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            low: Held::new(0),
-            high: Held::new(0),
+            low: Volatile::new(0),
+            high: Volatile::new(0),
         }
     }
 
     /// The index of the rule that holds `distance` bytes after the first address of a table with so
     /// many pages; 0 where none does.
     #[inline(always)]
-    pub fn find<W: Words + ?Sized>(&mut self, words: &W, pages: u32, distance: u64) -> u16 {
+    pub fn find<W: TableWords + ?Sized>(&mut self, words: &W, pages: u32, distance: u64) -> u16 {
         let page = distance / PAGE_BYTES;
         if page >= u64::from(pages) {
             return 0;
@@ -108,7 +108,7 @@ impl Search {
     }
 }
 
-impl Default for Search {
+impl Default for RuleSearch {
     fn default() -> Self {
         Self::new()
     }
@@ -122,9 +122,9 @@ const _: () = assert!(size_of::<Block>() == 256);
 
 #[cfg(test)]
 mod tests {
-    use super::{Search, Words, row};
+    use super::{RuleSearch, TableWords, row};
 
-    impl Words for [u32] {
+    impl TableWords for [u32] {
         fn word(&self, index: u32) -> u32 {
             self.get(index as usize).copied().unwrap_or(0)
         }
@@ -144,7 +144,7 @@ mod tests {
             row(0, 3),
             row(0x8000, 4),
         ];
-        let find = |distance| Search::new().find(table.as_slice(), 3, distance);
+        let find = |distance| RuleSearch::new().find(table.as_slice(), 3, distance);
         let rules = [
             (0, 1),
             (0xf, 1),
@@ -173,10 +173,10 @@ mod tests {
             let table: [u32; 12] =
                 core::array::from_fn(|index| seed.wrapping_mul(2_654_435_761 + index as u32) >> 7);
             for distance in (0..0x5_0000).step_by(0x1234) {
-                let _ = Search::new().find(table.as_slice(), 4, distance);
+                let _ = RuleSearch::new().find(table.as_slice(), 4, distance);
             }
         }
-        assert_eq!(Search::new().find([].as_slice(), 1, 0), 0);
-        assert_eq!(Search::new().find([9, 3].as_slice(), 1, 0), 0);
+        assert_eq!(RuleSearch::new().find([].as_slice(), 1, 0), 0);
+        assert_eq!(RuleSearch::new().find([9, 3].as_slice(), 1, 0), 0);
     }
 }

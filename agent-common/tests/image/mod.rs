@@ -11,12 +11,13 @@ use agent_common::{
         TextStyle, ThreadLayout,
     },
     limits::{MAX_THREADS, MAX_VISITED},
-    maps::{Head, ThreadState},
+    maps::{CodeIdentity, ThreadState},
     memory::{Fault, UserAddr, UserMemory},
     python::{
-        CodeObjects, Description, Search, SearchStep, Symbol, Walk, WalkStep, prove, read_head,
+        CodeObjectRecord, CodeSymbol, PythonStep, PythonWalk, SearchStep, SymbolLookup,
+        ThreadStateSearch, read_identity, revalidate,
     },
-    record::{Frame, FrameKind, WalkEnd},
+    record::{Frame, FrameKind, PythonUnwindStatus},
     scratch::Scratch,
 };
 
@@ -293,7 +294,7 @@ impl Process {
     }
 
     /// Searches and proves the state of a thread.
-    pub(crate) fn find(&self, thread_id: u64) -> Result<ThreadState, WalkEnd> {
+    pub(crate) fn find(&self, thread_id: u64) -> Result<ThreadState, PythonUnwindStatus> {
         let mut scratch = Box::new(Scratch::new());
         find(&self.image, &mut scratch, self.interpreters_head, thread_id)
     }
@@ -313,7 +314,7 @@ impl Image {
 /// What a sample came to, in the order of the stack.
 pub(crate) struct Sampled {
     pub(crate) frames: Vec<Frame>,
-    pub(crate) end: WalkEnd,
+    pub(crate) end: PythonUnwindStatus,
     pub(crate) truncated: bool,
     pub(crate) hash: u64,
 }
@@ -324,26 +325,28 @@ pub(crate) fn find(
     scratch: &mut Scratch,
     interpreters_head: u64,
     thread_id: u64,
-) -> Result<ThreadState, WalkEnd> {
-    let mut search = Search::new();
+) -> Result<ThreadState, PythonUnwindStatus> {
+    let mut search = ThreadStateSearch::new();
     search
         .begin(image, &LAYOUT, UserAddr(interpreters_head))
-        .map_err(|Fault| WalkEnd::THREAD_FAULT)?;
+        .map_err(|Fault| PythonUnwindStatus::THREAD_FAULT)?;
     for _ in 0..MAX_THREADS {
         match search.step(image, scratch, &LAYOUT, thread_id) {
             SearchStep::Next => {}
-            SearchStep::Done if search.states.count() == 0 => return Err(WalkEnd::NO_THREAD_STATE),
+            SearchStep::Done if search.states.count() == 0 => {
+                return Err(PythonUnwindStatus::NO_THREAD_STATE);
+            }
             SearchStep::Done => return Ok(search.states.first()),
             SearchStep::End(end) => return Err(end),
         }
     }
-    Err(WalkEnd::TOO_MANY_THREADS)
+    Err(PythonUnwindStatus::TOO_MANY_THREADS)
 }
 
 /// Takes a sample as the kernel half does.
 pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> Sampled {
     let mut scratch = Box::new(Scratch::new());
-    let mut walk = Box::new(Walk::new());
+    let mut walk = Box::new(PythonWalk::new());
     let nothing = |end| Sampled {
         frames: Vec::new(),
         end,
@@ -351,19 +354,19 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
         hash: 0,
     };
     let proved = find(image, &mut scratch, interpreters_head, thread_id).and_then(|state| {
-        prove(image, &mut scratch, &LAYOUT, state, thread_id)
+        revalidate(image, &mut scratch, &LAYOUT, state, thread_id)
             .then_some(())
-            .ok_or(WalkEnd::THREAD_FAULT)
+            .ok_or(PythonUnwindStatus::THREAD_FAULT)
     });
     if let Err(end) = proved {
         return nothing(end);
     }
-    if let WalkStep::End(end) = walk.begin(image, &mut scratch, &LAYOUT) {
+    if let PythonStep::End(end) = walk.begin(image, &mut scratch, &LAYOUT) {
         return nothing(end);
     }
-    let mut end = WalkEnd::TOO_DEEP;
+    let mut end = PythonUnwindStatus::TOO_DEEP;
     for _ in 0..MAX_VISITED {
-        if let WalkStep::End(reached) = walk.step(image, &mut scratch, &LAYOUT, &mut Unknown) {
+        if let PythonStep::End(reached) = walk.step(image, &mut scratch, &LAYOUT, &mut Unknown) {
             end = reached;
             break;
         }
@@ -371,7 +374,9 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
     let shape = walk.shape();
     let mut hash = Hash::new(1);
     for nth in 0..usize::from(shape.frame_count) {
-        (hash, _) = walk.settle(nth, shape, hash, |code| describe(image, &mut scratch, code));
+        (hash, _) = walk.hash_frame(nth, shape, hash, |code| {
+            read_code_object(image, &mut scratch, code)
+        });
     }
     let (leaf, root) = walk.frames.split_at(agent_common::limits::LEAF_FRAMES);
     let mut frames = leaf.to_vec();
@@ -388,12 +393,16 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
 }
 
 /// Describes a code object; its symbol.
-pub(crate) fn describe(image: &Image, scratch: &mut Scratch, code: UserAddr) -> Option<Symbol> {
-    let head: Head = read_head(image, scratch, &LAYOUT, code).ok()?;
-    let mut description = Box::new(Description::new());
+pub(crate) fn read_code_object(
+    image: &Image,
+    scratch: &mut Scratch,
+    code: UserAddr,
+) -> Option<CodeSymbol> {
+    let head: CodeIdentity = read_identity(image, scratch, &LAYOUT, code).ok()?;
+    let mut description = Box::new(CodeObjectRecord::new());
     description.read(image, scratch, &LAYOUT, &head).ok()?;
-    let hash = description.seal(1);
-    Some(Symbol {
+    let hash = description.finish_record(1);
+    Some(CodeSymbol {
         hash,
         first_traceable_bytes: head.first_traceable_bytes,
     })
@@ -402,14 +411,14 @@ pub(crate) fn describe(image: &Image, scratch: &mut Scratch, code: UserAddr) -> 
 /// Knows no code object: all have to be described.
 pub(crate) struct Unknown;
 
-impl CodeObjects for Unknown {
+impl SymbolLookup for Unknown {
     fn symbol<M: UserMemory>(
         &mut self,
         _: &M,
         _: &mut Scratch,
         _: &Layout,
         _: UserAddr,
-    ) -> Option<Symbol> {
+    ) -> Option<CodeSymbol> {
         None
     }
 }

@@ -8,8 +8,8 @@ use agent_common::{
     },
     limits::TEXT_BYTES,
     memory::{Fault, UserAddr},
-    python::{Attributes, MAX_ATTRIBUTES, Name, Walk, WalkStep, locate_text},
-    record::{FrameKind, Text, WalkEnd},
+    python::{AttributeName, Attributes, MAX_ATTRIBUTES, PythonStep, PythonWalk, locate_text},
+    record::{FrameKind, PythonUnwindStatus, Text},
     scratch::Scratch,
 };
 
@@ -33,9 +33,9 @@ const WITH_COPIES: Layout = Layout {
 };
 
 /// The offsets of a walk's frames, leaf first, and where it ended.
-fn offsets(process: &Process, layout: &Layout) -> (Vec<i32>, WalkEnd) {
+fn offsets(process: &Process, layout: &Layout) -> (Vec<i32>, PythonUnwindStatus) {
     let mut scratch = Box::new(Scratch::new());
-    let mut walk = Box::new(Walk::new());
+    let mut walk = Box::new(PythonWalk::new());
     let state = process.find(THREAD).unwrap();
     scratch
         .load_slot(&process.image, state.address, layout.thread.bytes)
@@ -43,10 +43,10 @@ fn offsets(process: &Process, layout: &Layout) -> (Vec<i32>, WalkEnd) {
     let mut step = walk.begin(&process.image, &mut scratch, layout);
     let end = loop {
         match step {
-            WalkStep::Next => {
+            PythonStep::Next => {
                 step = walk.step(&process.image, &mut scratch, layout, &mut Unknown);
             }
-            WalkStep::End(end) => break end,
+            PythonStep::End(end) => break end,
         }
     };
     let frames = &walk.frames[..usize::from(walk.shape().frame_count)];
@@ -89,7 +89,10 @@ fn with_copy(copy: u32) -> (Process, u64) {
 fn the_offset_is_that_in_the_copy_that_runs() {
     for copy in [0, 2] {
         let (process, _) = with_copy(copy);
-        assert_eq!(offsets(&process, &WITH_COPIES), (vec![12], WalkEnd::ROOT));
+        assert_eq!(
+            offsets(&process, &WITH_COPIES),
+            (vec![12], PythonUnwindStatus::COMPLETE)
+        );
     }
     // Without the capability it would be the distance to another object.
     let (process, _) = with_copy(2);
@@ -104,10 +107,13 @@ fn copies_that_cannot_be_read_end_the_walk() {
         .put(code, WITH_COPIES.code.bytecode_copies, 4096);
     assert_eq!(
         offsets(&process, &WITH_COPIES),
-        (vec![], WalkEnd::FRAME_FAULT)
+        (vec![], PythonUnwindStatus::FRAME_FAULT)
     );
     let (process, _) = with_copy(u32::MAX);
-    assert_eq!(offsets(&process, &WITH_COPIES).1, WalkEnd::FRAME_FAULT);
+    assert_eq!(
+        offsets(&process, &WITH_COPIES).1,
+        PythonUnwindStatus::FRAME_FAULT
+    );
 }
 
 /// As 2.7 has it.
@@ -129,7 +135,7 @@ const BYTES: TextLayout = TextLayout {
 fn a_name_of_bytes_has_no_state_to_look_at() {
     let mut image = Image::new();
     let mut scratch = Box::new(Scratch::new());
-    for (length, cut) in [(0, 0), (5, 0), (TEXT_BYTES, 0), (TEXT_BYTES + 1, 1)] {
+    for (length, truncated) in [(0, 0), (5, 0), (TEXT_BYTES, 0), (TEXT_BYTES + 1, 1)] {
         let object = image.map(36 + length as u64);
         // Were there a state, this would be one of no string.
         image.put(object, 24, u64::MAX);
@@ -138,7 +144,14 @@ fn a_name_of_bytes_has_no_state_to_look_at() {
         assert_eq!(data, UserAddr(object + 36));
         let bytes = length.min(TEXT_BYTES) as u16;
         let kind = Text::BYTES;
-        assert_eq!(text, Text { kind, cut, bytes });
+        assert_eq!(
+            text,
+            Text {
+                kind,
+                truncated,
+                bytes
+            }
+        );
         let unicode = locate_text(&image, &mut scratch, &LAYOUT.text, UserAddr(object));
         assert_eq!(unicode, Err(Fault));
     }
@@ -146,7 +159,7 @@ fn a_name_of_bytes_has_no_state_to_look_at() {
 
 /// What an object's attribute `_name` is.
 fn name_of(image: &Image, object: &ObjectLayout, address: u64) -> Result<Option<u64>, Fault> {
-    const NAME: Name = Name::new("_name");
+    const NAME: AttributeName = AttributeName::new("_name");
     let layout = Layout {
         object: *object,
         ..LAYOUT
@@ -311,15 +324,15 @@ fn a_generator_that_hands_an_exception_on_is_in_the_run_of_its_caller() {
     image.put(thread, MARKED.thread.frame, newest);
 
     let mut scratch = Box::new(Scratch::new());
-    let mut walk = Box::new(Walk::new());
+    let mut walk = Box::new(PythonWalk::new());
     scratch
         .load_slot(&process.image, UserAddr(thread), MARKED.thread.bytes)
         .unwrap();
     let mut step = walk.begin(&process.image, &mut scratch, &MARKED);
-    while step == WalkStep::Next {
+    while step == PythonStep::Next {
         step = walk.step(&process.image, &mut scratch, &MARKED, &mut Unknown);
     }
-    assert_eq!(step, WalkStep::End(WalkEnd::ROOT));
+    assert_eq!(step, PythonStep::End(PythonUnwindStatus::COMPLETE));
     let runs: Vec<_> = (0..walk.runs.count())
         .map(|nth| walk.runs.get(nth))
         .map(|run| (run.address, run.depth))

@@ -1,18 +1,20 @@
 //! The steps of a sample. Each exported function is verified on its own, see the crate's
 //! documentation.
 
-mod describe;
-mod name;
+mod code_object;
 mod native;
 mod outcome;
-mod settle;
+mod stack;
 mod thread;
+mod thread_name;
 mod walk;
 
-pub(crate) use describe::describe;
-pub(crate) use name::{begin_name, find_name, send_name};
+pub(crate) use code_object::emit_code_object;
 pub(crate) use native::{NATIVE_FRAMES_PER_STEP, begin_native, send_native, walk_native_frames};
 pub(crate) use outcome::{NativeOutcome, Outcome};
-pub(crate) use settle::{FRAMES_PER_SETTLE, send_stack, settle_frames};
-pub(crate) use thread::{THREADS_PER_STEP, begin_search, find_thread, meet_thread, recall_thread};
-pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, go_on, walk_frames};
+pub(crate) use stack::{FRAMES_PER_HASH, hash_frames, send_stack};
+pub(crate) use thread::{
+    THREADS_PER_STEP, begin_search, find_thread, load_cached_state, track_thread,
+};
+pub(crate) use thread_name::{begin_name, find_name, send_name};
+pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, continue_walk, walk_frames};

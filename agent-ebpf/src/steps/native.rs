@@ -7,8 +7,8 @@ use agent_common::{
     layout::RunStyle,
     limits::MAX_KERNEL_FRAMES,
     maps::KERNEL_THREADS,
-    native::{MAX_ENTRIES, NativeStep, NativeWalk, Python},
-    record::{NativeEnd, NativeFrame, NativeStackHead},
+    native::{MAX_ENTRIES, NativeStep, NativeWalk, PythonFrames},
+    record::{NativeFrame, NativeStackHead, NativeUnwindStatus},
     volatile::masked,
 };
 
@@ -16,7 +16,7 @@ use super::outcome::NativeOutcome;
 use crate::{
     code_locations::CurrentCode,
     current, emit,
-    maps::{HASH_SEED, SENT_NATIVE_STACKS, count, is_known},
+    maps::{HASH_SEED, SENT_NATIVE_STACKS, count, is_sent},
     memory::CurrentMemory,
     registers,
 };
@@ -29,7 +29,7 @@ pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 4;
 #[inline(never)]
 pub(crate) extern "C" fn begin_native(kernel_bytes: u32) -> u32 {
     try_begin_native(kernel_bytes)
-        .unwrap_or(NativeOutcome::ended(NativeEnd::NO_REGISTERS))
+        .unwrap_or(NativeOutcome::ended(NativeUnwindStatus::NO_REGISTERS))
         .0
 }
 
@@ -41,14 +41,14 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
     let mut nth = 0;
     while nth < MAX_KERNEL_FRAMES as u32 && nth < frames {
         let address = native.kernel[(nth & MAX_KERNEL_FRAMES as u32) as usize];
-        native.walk.keep_kernel(address);
+        native.walk.push_kernel_frame(address);
         nth += 1;
     }
     if current::sampler()?.tgid.get() == KERNEL_THREADS {
-        return Some(NativeOutcome::ended(NativeEnd::KERNEL_ALONE));
+        return Some(NativeOutcome::ended(NativeUnwindStatus::KERNEL_ONLY));
     }
     if !registers::read(&mut native.registers) {
-        return Some(NativeOutcome::ended(NativeEnd::NO_REGISTERS));
+        return Some(NativeOutcome::ended(NativeUnwindStatus::NO_REGISTERS));
     }
     native.registers.begin(&mut native.walk);
     Some(NativeOutcome::NEXT)
@@ -59,7 +59,7 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
 #[inline(never)]
 pub(crate) extern "C" fn walk_native_frames() -> u32 {
     try_walk_native_frames()
-        .unwrap_or(NativeOutcome::ended(NativeEnd::FAULT))
+        .unwrap_or(NativeOutcome::ended(NativeUnwindStatus::FAULT))
         .0
 }
 
@@ -76,7 +76,7 @@ fn try_walk_native_frames() -> Option<NativeOutcome> {
     let mut code = CurrentCode::of(sampler);
     let mut step = 0;
     while step < NATIVE_FRAMES_PER_STEP {
-        let python = Python {
+        let python = PythonFrames {
             runs: &sampler.walk.runs,
             depth: sampler.walk.depth(),
             style,
@@ -99,10 +99,10 @@ pub(crate) extern "C" fn send_native() -> u64 {
     let (Some(native), Some(sampler)) = (current::native(), current::sampler()) else {
         return 0;
     };
-    native.walk.keep_pending();
+    native.walk.push_pending_run();
     let stack = native.walk.hash();
-    let known_since_ns = sampler.known_since_ns.get();
-    if stack != 0 && !is_known(&SENT_NATIVE_STACKS, stack, known_since_ns) {
+    let resend_before_ns = sampler.resend_before_ns.get();
+    if stack != 0 && !is_sent(&SENT_NATIVE_STACKS, stack, resend_before_ns) {
         if send(&mut native.walk) {
             count(Counter::NATIVE_STACKS);
             let _ = SENT_NATIVE_STACKS.insert(stack, sampler.time_ns.get(), 0);
@@ -116,10 +116,10 @@ pub(crate) extern "C" fn send_native() -> u64 {
 /// Sends the record of a native stack; [`false`] when the ring buffer is full.
 #[inline(always)]
 fn send(walk: &mut NativeWalk) -> bool {
-    const MOST_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
+    const MAX_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
     // The compiler must not know how it came about: it would check what the verifier does not see.
-    let bytes = masked(walk.seal() as u32, u32::MAX) as usize;
+    let bytes = masked(walk.finish_record() as u32, u32::MAX) as usize;
     let record = (&raw const *walk).cast::<u8>();
     // SAFETY: the head is followed by `MAX_ENTRIES` frames, all within the walk.
-    bytes <= MOST_BYTES && unsafe { emit::send(record.add(offset_of!(NativeWalk, head)), bytes) }
+    bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(NativeWalk, head)), bytes) }
 }

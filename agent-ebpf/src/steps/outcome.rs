@@ -1,6 +1,6 @@
 //! What a step came to.
 
-use agent_common::record::{NativeEnd, WalkEnd};
+use agent_common::record::{NativeUnwindStatus, PythonUnwindStatus};
 
 /// What a step came to: a number, since that is all that such a function may give.
 #[repr(transparent)]
@@ -16,13 +16,13 @@ impl Outcome {
     const END: u32 = 1 << 16;
 
     /// The sample ends here.
-    pub(crate) const fn ended(end: WalkEnd) -> Self {
+    pub(crate) const fn ended(end: PythonUnwindStatus) -> Self {
         Self(Self::END | end.0 as u32)
     }
 
     /// Where the sample ended.
-    pub(crate) const fn end(self) -> WalkEnd {
-        WalkEnd((self.0 & 0xffff) as u16)
+    pub(crate) const fn end(self) -> PythonUnwindStatus {
+        PythonUnwindStatus((self.0 & 0xffff) as u16)
     }
 }
 
@@ -38,15 +38,15 @@ impl NativeOutcome {
     const END: u32 = 1 << 16;
 
     /// The walk ends here.
-    pub(crate) const fn ended(end: NativeEnd) -> Self {
+    pub(crate) const fn ended(end: NativeUnwindStatus) -> Self {
         Self(Self::END | end.0 as u32)
     }
 
     /// Where the walk ended.
-    pub(crate) const fn end(self) -> NativeEnd {
-        NativeEnd((self.0 & 0xffff) as u16)
+    pub(crate) const fn end(self) -> NativeUnwindStatus {
+        NativeUnwindStatus((self.0 & 0xffff) as u16)
     }
 }
 
 /// The thread's state cannot be read, or the maps are not there, which cannot happen.
-pub(crate) const FAULT: Outcome = Outcome::ended(WalkEnd::THREAD_FAULT);
+pub(crate) const FAULT: Outcome = Outcome::ended(PythonUnwindStatus::THREAD_FAULT);

@@ -1,30 +1,30 @@
 //! Which thread state is it?
 
 use agent_common::{
-    cache_age::Trust,
+    cache_age::CacheAge,
     layout::ABSENT,
-    maps::Thread,
+    maps::TrackedThread,
     memory::{Fault, UserAddr, UserMemory as _},
-    python::{SearchStep, gil_holder, is_attached, prove},
-    record::WalkEnd,
+    python::{SearchStep, gil_holder, is_attached, revalidate},
+    record::PythonUnwindStatus,
 };
 
 use super::outcome::{FAULT, Outcome};
 use crate::{current, maps::THREADS, memory::CurrentMemory, values::Sampler};
 
-/// Thread states that one call of [`find_thread`] looks at.
+/// TrackedThread states that one call of [`find_thread`] looks at.
 pub(crate) const THREADS_PER_STEP: u32 = 8;
 
 /// The thread state that is remembered, if it can be proved: [`Outcome::DONE`], or
 /// [`Outcome::NEXT`] when it has to be searched.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn recall_thread() -> u32 {
-    try_recall_thread().unwrap_or(Outcome::NEXT).0
+pub(crate) extern "C" fn load_cached_state() -> u32 {
+    try_load_cached_state().unwrap_or(Outcome::NEXT).0
 }
 
 #[inline(always)]
-fn try_recall_thread() -> Option<Outcome> {
+fn try_load_cached_state() -> Option<Outcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
@@ -38,12 +38,12 @@ fn try_recall_thread() -> Option<Outcome> {
     let is_due = known.searched.is_due(sampler.time_ns.get());
     let state = known.states.first();
     if state.address.is_null() {
-        return (!is_due).then_some(Outcome::ended(WalkEnd::NO_THREAD_STATE));
+        return (!is_due).then_some(Outcome::ended(PythonUnwindStatus::NO_THREAD_STATE));
     }
     if layout.thread.previous == ABSENT && is_due {
         return None;
     }
-    if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
+    if !revalidate(&memory, &mut sampler.scratch, layout, state, thread_id) {
         return None;
     }
     // Who is attached to the newest interpreter is in no other one.
@@ -102,9 +102,9 @@ fn try_find_thread() -> Option<Outcome> {
         {
             SearchStep::Next => {}
             SearchStep::Done => {
-                remember(sampler);
+                track(sampler);
                 return Some(if sampler.search.states.count() == 0 {
-                    Outcome::ended(WalkEnd::NO_THREAD_STATE)
+                    Outcome::ended(PythonUnwindStatus::NO_THREAD_STATE)
                 } else {
                     Outcome::DONE
                 });
@@ -119,12 +119,12 @@ fn try_find_thread() -> Option<Outcome> {
 /// Remembers a thread of a process that runs no Python, unless it is remembered already.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn meet_thread() -> u32 {
-    try_meet_thread().unwrap_or(FAULT).0
+pub(crate) extern "C" fn track_thread() -> u32 {
+    try_track_thread().unwrap_or(FAULT).0
 }
 
 #[inline(always)]
-fn try_meet_thread() -> Option<Outcome> {
+fn try_track_thread() -> Option<Outcome> {
     let sampler = current::sampler()?;
     if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
@@ -135,27 +135,27 @@ fn try_meet_thread() -> Option<Outcome> {
     let thread = &mut sampler.thread;
     thread.states.clear();
     // Should Python be found, a search is due.
-    thread.searched = Trust::NEVER;
-    thread.named = Trust::new(sampler.time_ns.get());
+    thread.searched = CacheAge::NEVER;
+    thread.named = CacheAge::new(sampler.time_ns.get());
     thread.name = 0;
     thread.newest_interpreter = 0;
     thread.thread_id = sampler.thread_id.get();
     thread.tgid = sampler.tgid.get();
-    let thread: &Thread = thread;
+    let thread: &TrackedThread = thread;
     let _ = THREADS.insert(sampler.tid.get(), thread, 0);
     Some(Outcome::DONE)
 }
 
 /// Remembers which states the thread has, or that it has none.
 #[inline(always)]
-fn remember(sampler: &mut Sampler) {
+fn track(sampler: &mut Sampler) {
     let now_ns = sampler.time_ns.get();
     let thread_id = sampler.thread_id.get();
     let tgid = sampler.tgid.get();
     // In place: a copy on the stack is more than older verifiers follow.
     let thread = &mut sampler.thread;
-    thread.searched = Trust::new(now_ns);
-    thread.named = Trust::new(now_ns);
+    thread.searched = CacheAge::new(now_ns);
+    thread.named = CacheAge::new(now_ns);
     thread.name = 0;
     if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
@@ -163,7 +163,7 @@ fn remember(sampler: &mut Sampler) {
         if known.tgid == tgid && known.thread_id == thread_id {
             let states = &sampler.search.states;
             let is_same = known.states.first().address == states.first().address;
-            let was_searched = known.searched.since_ns != Trust::NEVER.since_ns;
+            let was_searched = known.searched.since_ns != CacheAge::NEVER.since_ns;
             if was_searched && is_same && known.states.count() == states.count() {
                 thread.searched.since_ns = known.searched.since_ns;
             }
@@ -176,6 +176,6 @@ fn remember(sampler: &mut Sampler) {
     thread.thread_id = thread_id;
     thread.tgid = tgid;
     // The map gives way by itself; an update that fails means a search at the next sample.
-    let thread: &Thread = thread;
+    let thread: &TrackedThread = thread;
     let _ = THREADS.insert(sampler.tid.get(), thread, 0);
 }

@@ -3,13 +3,13 @@
 use agent_common::{
     layout::ABSENT,
     limits::MAX_STATES,
-    python::{WalkStep, is_attached, prove},
-    record::WalkEnd,
+    python::{PythonStep, is_attached, revalidate},
+    record::PythonUnwindStatus,
 };
 
 use super::outcome::{FAULT, Outcome};
 use crate::{
-    code_objects::{OfProcess, WithMemo},
+    code_objects::{CachedSymbols, ProcessCode},
     current,
     maps::THREADS,
     memory::CurrentMemory,
@@ -18,12 +18,12 @@ use crate::{
 /// Frames that one call of [`walk_frames`] looks at.
 pub(crate) const FRAMES_PER_STEP: u32 = 4;
 
-impl From<WalkStep> for Outcome {
+impl From<PythonStep> for Outcome {
     #[inline(always)]
-    fn from(step: WalkStep) -> Self {
+    fn from(step: PythonStep) -> Self {
         match step {
-            WalkStep::Next => Self::NEXT,
-            WalkStep::End(end) => Self::ended(end),
+            PythonStep::Next => Self::NEXT,
+            PythonStep::End(end) => Self::ended(end),
         }
     }
 }
@@ -56,17 +56,17 @@ fn try_walk_frames() -> Option<Outcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let mut code_objects = WithMemo {
-        process: OfProcess::of(sampler),
-        memo: current::memo()?,
+    let mut code_objects = CachedSymbols {
+        process: ProcessCode::of(sampler),
+        code_cache: current::code_cache()?,
     };
     let mut step = 0;
     while step < FRAMES_PER_STEP {
         let outcome = sampler
             .walk
             .step(&memory, &mut sampler.scratch, layout, &mut code_objects);
-        if let WalkStep::End(end) = outcome {
-            return Some(Outcome(go_on(u32::from(end.0))));
+        if let PythonStep::End(end) = outcome {
+            return Some(Outcome(continue_walk(u32::from(end.0))));
         }
         step += 1;
     }
@@ -79,10 +79,12 @@ fn try_walk_frames() -> Option<Outcome> {
 /// A function of its own: with it [`walk_frames`] is more than older verifiers take.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn go_on(end: u32) -> u32 {
-    let end = WalkEnd(end as u16);
+pub(crate) extern "C" fn continue_walk(end: u32) -> u32 {
+    let end = PythonUnwindStatus(end as u16);
     let mut next = try_walk_below(end);
-    if next.is_none() && (end == WalkEnd::ROOT || end == WalkEnd::NO_FRAME) {
+    if next.is_none()
+        && (end == PythonUnwindStatus::COMPLETE || end == PythonUnwindStatus::NO_FRAME)
+    {
         next = try_walk_outer_state();
     }
     next.unwrap_or(Outcome::ended(end)).0
@@ -90,12 +92,13 @@ pub(crate) extern "C" fn go_on(end: u32) -> u32 {
 
 /// Walks once more from the loop that called the newest one, when the walk from that led nowhere.
 #[inline(always)]
-fn try_walk_below(end: WalkEnd) -> Option<Outcome> {
+fn try_walk_below(end: PythonUnwindStatus) -> Option<Outcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let leads_nowhere =
-        end == WalkEnd::FRAME_FAULT || end == WalkEnd::BAD_POINTER || end == WalkEnd::NO_FRAME;
+    let leads_nowhere = end == PythonUnwindStatus::FRAME_FAULT
+        || end == PythonUnwindStatus::BAD_POINTER
+        || end == PythonUnwindStatus::NO_FRAME;
     let is_first = sampler.is_second_walk.get() == 0 && sampler.nth_state.get() == 0;
     if layout.thread.cframe_previous == ABSENT || !leads_nowhere || !is_first {
         return None;
@@ -105,16 +108,16 @@ fn try_walk_below(end: WalkEnd) -> Option<Outcome> {
     // SAFETY: values of the map stay readable while the program runs.
     let state = unsafe { (*known).states.get(sampler.nth_state.get()) };
     let thread_id = sampler.thread_id.get();
-    if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
+    if !revalidate(&memory, &mut sampler.scratch, layout, state, thread_id) {
         return None;
     }
     sampler.walk.clear();
-    sampler.absent.clear();
+    sampler.last_fault.clear();
     let step = sampler
         .walk
-        .begin_below(&memory, &mut sampler.scratch, layout);
+        .begin_at_caller(&memory, &mut sampler.scratch, layout);
     // Without a frame there is no loop: the state runs nothing.
-    (step == WalkStep::Next).then_some(Outcome::NEXT)
+    (step == PythonStep::Next).then_some(Outcome::NEXT)
 }
 
 /// Begins at the newest frame of the state that the thread has in an older interpreter.
@@ -135,15 +138,15 @@ fn try_walk_outer_state() -> Option<Outcome> {
         if state.address.is_null() {
             return None;
         }
-        if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
-            return Some(Outcome::ended(WalkEnd::THREAD_FAULT));
+        if !revalidate(&memory, &mut sampler.scratch, layout, state, thread_id) {
+            return Some(Outcome::ended(PythonUnwindStatus::THREAD_FAULT));
         }
         if is_attached(&sampler.scratch, layout) {
             sampler.holds_gil.set(1);
         }
         let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
         // An interpreter that runs nothing was only made by one that does.
-        if step != WalkStep::End(WalkEnd::NO_FRAME) {
+        if step != PythonStep::End(PythonUnwindStatus::NO_FRAME) {
             return Some(step.into());
         }
     }

@@ -5,7 +5,7 @@ use agent_common::{
     limits::{MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_NATIVE_VISITED, MAX_THREADS, MAX_VISITED},
     maps::KERNEL_THREADS,
     python::MAX_ATTRIBUTES,
-    record::{NativeEnd, ProcessEventKind, WalkEnd},
+    record::{NativeUnwindStatus, ProcessEventKind, PythonUnwindStatus},
 };
 use aya_ebpf::{
     EbpfContext as _,
@@ -33,48 +33,53 @@ use crate::{
 pub(crate) fn on_cpu(context: PerfEventContext) -> u32 {
     if begin_sample().is_some() {
         let mut end = read_stack();
-        let stack = tell_stack();
-        let mut native_end = NativeEnd::NOT_WALKED;
+        let stack = emit_stack();
+        let mut native_status = NativeUnwindStatus::NOT_WALKED;
         let mut native_stack = 0;
         if WITH_NATIVE.load() != 0 {
             let kernel_bytes = kernel_stack(&context);
-            native_end = NativeEnd(read_native_stack(kernel_bytes) as u16);
+            native_status = NativeUnwindStatus(read_native_stack(kernel_bytes) as u16);
             native_stack = steps::send_native();
         }
         emit::absent_page();
-        let is_whole = is_whole(end, native_end);
+        let is_whole = is_whole(end, native_status);
         if !is_whole && stack == 0 && Task::current().is_exiting() {
             // Its memory is being given back, and its frames with it.
-            end = u32::from(WalkEnd::NO_PYTHON.0);
-            native_end = NativeEnd::KERNEL_ALONE;
+            end = u32::from(PythonUnwindStatus::NO_PYTHON.0);
+            native_status = NativeUnwindStatus::KERNEL_ONLY;
         } else if !is_whole {
-            log::log_ends(end, u32::from(native_end.0));
+            log::log_ends(end, u32::from(native_status.0));
         }
         name_thread(end);
-        emit::sample(stack, WalkEnd(end as u16), native_stack, native_end);
+        emit::sample(
+            stack,
+            PythonUnwindStatus(end as u16),
+            native_stack,
+            native_status,
+        );
     }
     0
 }
 
 /// Whether nothing is missing in a stack.
 #[inline(always)]
-fn is_whole(end: u32, native_end: NativeEnd) -> bool {
-    let end = WalkEnd(end as u16);
-    let has_python = end == WalkEnd::ROOT
-        || end == WalkEnd::NO_PYTHON
-        || end == WalkEnd::NO_THREAD_STATE
-        || end == WalkEnd::NO_FRAME;
+fn is_whole(end: u32, native_status: NativeUnwindStatus) -> bool {
+    let end = PythonUnwindStatus(end as u16);
+    let has_python = end == PythonUnwindStatus::COMPLETE
+        || end == PythonUnwindStatus::NO_PYTHON
+        || end == PythonUnwindStatus::NO_THREAD_STATE
+        || end == PythonUnwindStatus::NO_FRAME;
     has_python
-        && (native_end == NativeEnd::ENTRY
-            || native_end == NativeEnd::KERNEL_ALONE
-            || native_end == NativeEnd::NOT_WALKED)
+        && (native_status == NativeUnwindStatus::COMPLETE
+            || native_status == NativeUnwindStatus::KERNEL_ONLY
+            || native_status == NativeUnwindStatus::NOT_WALKED)
 }
 
 /// Copies the addresses of the kernel's frames, if the tick interrupted the kernel; gives their
 /// bytes.
 #[inline(always)]
 fn kernel_stack(context: &PerfEventContext) -> u32 {
-    const MOST_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
+    const MAX_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
     let Some(native) = current::native() else {
         return 0;
     };
@@ -83,7 +88,7 @@ fn kernel_stack(context: &PerfEventContext) -> u32 {
         bpf_get_stack(
             context.as_ptr(),
             (&raw mut native.kernel).cast(),
-            MOST_BYTES,
+            MAX_BYTES,
             0,
         )
     };
@@ -91,7 +96,7 @@ fn kernel_stack(context: &PerfEventContext) -> u32 {
     u32::try_from(bytes).unwrap_or(0)
 }
 
-/// Walks the thread's native frames and gives the [`NativeEnd`]; `kernel_bytes` bytes of addresses
+/// Walks the thread's native frames and gives the [`NativeUnwindStatus`]; `kernel_bytes` bytes of addresses
 /// of the kernel's frames come before.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -103,7 +108,7 @@ extern "C" fn read_native_stack(kernel_bytes: u32) -> u32 {
         outcome = NativeOutcome(steps::walk_native_frames());
     }
     let end = if outcome == NativeOutcome::NEXT {
-        NativeEnd::TOO_DEEP
+        NativeUnwindStatus::TOO_DEEP
     } else {
         outcome.end()
     };
@@ -125,7 +130,7 @@ fn begin_sample() -> Option<()> {
             tgid = KERNEL_THREADS;
             process = PROCESSES.get_ptr_mut(tgid);
         } else if task.has_memory() {
-            count(Counter::UNKNOWN_PROCESSES);
+            count(Counter::UNTRACKED_SAMPLES);
         }
     }
     let process = process?;
@@ -138,7 +143,7 @@ fn begin_sample() -> Option<()> {
     sampler.time_ns.set(now_ns);
     // SAFETY: likewise.
     let control = CONTROL.get(0)?;
-    sampler.known_since_ns.set(control.known_since_ns);
+    sampler.resend_before_ns.set(control.resend_before_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
     // SAFETY: values of the map stay readable and writable while the program runs; another
@@ -172,11 +177,11 @@ fn begin_sample() -> Option<()> {
     sampler.is_second_walk.set(0);
     sampler.holds_gil.set(0);
     sampler.walk.clear();
-    sampler.absent.clear();
+    sampler.last_fault.clear();
     Some(())
 }
 
-/// Walks the thread's Python frames and gives the [`WalkEnd`].
+/// Walks the thread's Python frames and gives the [`PythonUnwindStatus`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn read_stack() -> u32 {
@@ -184,10 +189,10 @@ extern "C" fn read_stack() -> u32 {
 }
 
 #[inline(always)]
-fn try_read_stack() -> WalkEnd {
+fn try_read_stack() -> PythonUnwindStatus {
     let is_python = current::sampler().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
     if !is_python {
-        return WalkEnd::NO_PYTHON;
+        return PythonUnwindStatus::NO_PYTHON;
     }
     let outcome = Outcome(find_state());
     if outcome != Outcome::DONE {
@@ -195,7 +200,7 @@ fn try_read_stack() -> WalkEnd {
     }
     let mut outcome = Outcome(steps::begin_walk());
     if outcome != Outcome::NEXT {
-        outcome = Outcome(steps::go_on(u32::from(outcome.end().0)));
+        outcome = Outcome(steps::continue_walk(u32::from(outcome.end().0)));
     }
     let mut visited = 0;
     while outcome == Outcome::NEXT && visited < MAX_VISITED {
@@ -203,7 +208,7 @@ fn try_read_stack() -> WalkEnd {
         outcome = Outcome(steps::walk_frames());
     }
     if outcome == Outcome::NEXT {
-        WalkEnd::TOO_DEEP
+        PythonUnwindStatus::TOO_DEEP
     } else {
         outcome.end()
     }
@@ -220,9 +225,9 @@ extern "C" fn find_state() -> u32 {
 
 #[inline(always)]
 fn try_find_state() -> Outcome {
-    let remembered = Outcome(steps::recall_thread());
-    if remembered != Outcome::NEXT {
-        return remembered;
+    let cached = Outcome(steps::load_cached_state());
+    if cached != Outcome::NEXT {
+        return cached;
     }
     count(Counter::THREAD_SEARCHES);
     let mut outcome = Outcome(steps::begin_search());
@@ -232,15 +237,15 @@ fn try_find_state() -> Outcome {
         outcome = Outcome(steps::find_thread());
     }
     if outcome == Outcome::NEXT {
-        return Outcome::ended(WalkEnd::TOO_MANY_THREADS);
+        return Outcome::ended(PythonUnwindStatus::TOO_MANY_THREADS);
     }
     if outcome != Outcome::DONE {
         return outcome;
     }
-    let found = Outcome(steps::recall_thread());
+    let found = Outcome(steps::load_cached_state());
     if found == Outcome::NEXT {
         // It was gone a moment later.
-        return Outcome::ended(WalkEnd::THREAD_FAULT);
+        return Outcome::ended(PythonUnwindStatus::THREAD_FAULT);
     }
     found
 }
@@ -249,7 +254,7 @@ fn try_find_state() -> Outcome {
 /// hash, 0 for none.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn tell_stack() -> u64 {
+extern "C" fn emit_stack() -> u64 {
     // No reference to the sampler is kept over a step, which makes one of its own.
     let Some(walk) = current::sampler().map(|sampler| &sampler.walk) else {
         return 0;
@@ -259,19 +264,19 @@ extern "C" fn tell_stack() -> u64 {
         return 0;
     }
     if walk.has_unresolved() {
-        describe_frames(frames);
+        emit_code_objects(frames);
     }
-    settle_all_frames(frames);
+    hash_all_frames(frames);
     steps::send_stack()
 }
 
 /// Describes those of the frames whose code objects are new.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn describe_frames(frames: u32) -> u32 {
+extern "C" fn emit_code_objects(frames: u32) -> u32 {
     let mut nth = 0;
     while nth < MAX_FRAMES as u32 && nth < frames {
-        steps::describe(nth);
+        steps::emit_code_object(nth);
         nth += 1;
     }
     nth
@@ -280,11 +285,11 @@ extern "C" fn describe_frames(frames: u32) -> u32 {
 /// Hashes the frames, and gives those that were described their symbol.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn settle_all_frames(frames: u32) -> u32 {
+extern "C" fn hash_all_frames(frames: u32) -> u32 {
     let mut nth = 0;
     while nth < MAX_FRAMES as u32 && nth < frames {
-        steps::settle_frames(nth);
-        nth += steps::FRAMES_PER_SETTLE;
+        steps::hash_frames(nth);
+        nth += steps::FRAMES_PER_HASH;
     }
     nth
 }
@@ -294,8 +299,8 @@ extern "C" fn settle_all_frames(frames: u32) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn name_thread(end: u32) -> u32 {
-    if end == u32::from(WalkEnd::NO_PYTHON.0) {
-        steps::meet_thread();
+    if end == u32::from(PythonUnwindStatus::NO_PYTHON.0) {
+        steps::track_thread();
     }
     let mut outcome = Outcome(steps::begin_name(end));
     let mut step = 0;

@@ -10,7 +10,7 @@ use crate::maps::count;
 
 /// Attached to `cpuhp_exit`, which ends every step in which a processor comes or goes.
 #[raw_tracepoint]
-pub(crate) fn on_processor(_: RawTracePointContext) -> u32 {
-    count(Counter::PROCESSOR_CHANGES);
+pub(crate) fn on_cpu_hotplug(_: RawTracePointContext) -> u32 {
+    count(Counter::CPU_HOTPLUG_CHANGES);
     0
 }

@@ -8,7 +8,7 @@
     reason = "the context is what the macro gives to a program"
 )]
 
-use agent_common::{counter::Counter, maps::Process, record::ProcessEventKind};
+use agent_common::{counter::Counter, maps::TrackedProcess, record::ProcessEventKind};
 use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
     macros::raw_tracepoint,
@@ -27,19 +27,19 @@ pub(crate) fn on_fork(context: RawTracePointContext) -> u32 {
     let parent = Task::at(context.arg(0)).tgid();
     let child = Task::at(context.arg(1));
     if parent != child.tgid() {
-        adopt(parent, child);
+        track_child(parent, child);
     }
     0
 }
 
 /// Profiles `child` as well, if that is wanted.
 #[inline(always)]
-fn adopt(parent: u32, child: Task) {
+fn track_child(parent: u32, child: Task) {
     let process = if let Some(process) = PROCESSES.get_ptr(parent) {
         // SAFETY: values of the map stay readable while the program runs.
         unsafe { *process }
     } else if WHOLE_HOST.load() != 0 && child.has_memory() {
-        NOTHING_KNOWN
+        UNTRACKED
     } else {
         return;
     };
@@ -49,7 +49,7 @@ fn adopt(parent: u32, child: Task) {
 }
 
 /// A process of a whole host of which nothing is known yet.
-const NOTHING_KNOWN: Process = Process {
+const UNTRACKED: TrackedProcess = TrackedProcess {
     interpreters_head: 0,
     gil_holder: 0,
     thread_pointer_distance: 0,
@@ -65,11 +65,11 @@ const NOTHING_KNOWN: Process = Process {
 
 /// Profiles a process from now on, and tells how it came about.
 #[inline(always)]
-fn add(tgid: u32, process: &Process, kind: ProcessEventKind, parent: u32) {
+fn add(tgid: u32, process: &TrackedProcess, kind: ProcessEventKind, parent: u32) {
     if PROCESSES.insert(tgid, process, 0).is_ok() {
         emit::process_event(kind, tgid, parent);
     } else {
-        count(Counter::PROCESSES_LEFT_OUT);
+        count(Counter::UNTRACKED_PROCESSES);
         log::left_out(tgid);
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
         }
         emit::process_event(ProcessEventKind::EXECUTED, tgid, 0);
     } else if WHOLE_HOST.load() != 0 {
-        add(tgid, &NOTHING_KNOWN, ProcessEventKind::EXECUTED, 0);
+        add(tgid, &UNTRACKED, ProcessEventKind::EXECUTED, 0);
     }
     0
 }

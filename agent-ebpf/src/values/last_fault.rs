@@ -1,16 +1,16 @@
 //! What could not be read last.
 
-use agent_common::{memory::UserAddr, volatile::Held};
+use agent_common::{memory::UserAddr, volatile::Volatile};
 
 /// What could not be read last for the sample in the making.
 #[repr(C)]
-pub(crate) struct Absent {
-    pub(crate) address: Held<u64>,
-    pub(crate) bytes: Held<u32>,
+pub(crate) struct LastFault {
+    pub(crate) address: Volatile<u64>,
+    pub(crate) bytes: Volatile<u32>,
     reserved: u32,
 }
 
-impl Absent {
+impl LastFault {
     /// Forgets it.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {

@@ -10,9 +10,9 @@ mod registers;
 mod sampler;
 mod thread_name;
 
-pub(crate) use code_cache::{Memo, MemoEntry};
-pub(crate) use last_fault::Absent;
-pub(crate) use location::Remembered;
+pub(crate) use code_cache::{CodeCache, CodeCacheEntry};
+pub(crate) use last_fault::LastFault;
+pub(crate) use location::CachedLocation;
 pub(crate) use registers::Registers;
 pub(crate) use sampler::{NativeSampler, Sampler};
-pub(crate) use thread_name::{Naming, TEXT_MASK};
+pub(crate) use thread_name::{TEXT_MASK, ThreadNameRecord};

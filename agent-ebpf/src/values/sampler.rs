@@ -3,68 +3,68 @@
 use agent_common::{
     hash::Hash,
     limits::MAX_KERNEL_FRAMES,
-    maps::{Head, Thread},
+    maps::{CodeIdentity, TrackedThread},
     native::{MappingSearch, NativeWalk},
-    python::{Search, Walk},
+    python::{PythonWalk, ThreadStateSearch},
     scratch::Scratch,
     unwind,
-    volatile::Held,
+    volatile::Volatile,
 };
 
-use super::{last_fault::Absent, registers::Registers};
+use super::{last_fault::LastFault, registers::Registers};
 
 /// All that one step leaves for the next.
 #[repr(C)]
 pub(crate) struct Sampler {
     /// When, in nanoseconds of the monotonic clock.
-    pub(crate) time_ns: Held<u64>,
+    pub(crate) time_ns: Volatile<u64>,
     /// The thread's `pthread_self()`.
-    pub(crate) thread_id: Held<u64>,
+    pub(crate) thread_id: Volatile<u64>,
     /// Address of the pointer to the process's newest interpreter.
-    pub(crate) interpreters_head: Held<u64>,
+    pub(crate) interpreters_head: Volatile<u64>,
     /// See `Process::gil_holder`.
-    pub(crate) gil_holder: Held<u64>,
+    pub(crate) gil_holder: Volatile<u64>,
     /// See `Process::new_code_ns`.
-    pub(crate) new_code_ns: Held<u64>,
-    /// See `Control::known_since_ns`.
-    pub(crate) known_since_ns: Held<u64>,
+    pub(crate) new_code_ns: Volatile<u64>,
+    /// See `Control::resend_before_ns`.
+    pub(crate) resend_before_ns: Volatile<u64>,
     /// See `Process::mappings_epoch`.
-    pub(crate) mappings_epoch: Held<u64>,
+    pub(crate) mappings_epoch: Volatile<u64>,
     /// See `Process::first_mapping`.
-    pub(crate) first_mapping: Held<u32>,
+    pub(crate) first_mapping: Volatile<u32>,
     /// See `Process::mapping_count`.
-    pub(crate) mapping_count: Held<u32>,
+    pub(crate) mapping_count: Volatile<u32>,
     /// Hash of the frames that were settled so far.
-    pub(crate) hash: Held<Hash>,
+    pub(crate) hash: Volatile<Hash>,
     /// The process, in the initial PID namespace.
-    pub(crate) tgid: Held<u32>,
+    pub(crate) tgid: Volatile<u32>,
     /// The thread, in the initial PID namespace.
-    pub(crate) tid: Held<u32>,
+    pub(crate) tid: Volatile<u32>,
     /// Index of the process's layout.
-    pub(crate) layout: Held<u32>,
+    pub(crate) layout: Volatile<u32>,
     /// Sampling periods that the sample stands for.
-    pub(crate) weight: Held<u32>,
+    pub(crate) weight: Volatile<u32>,
     /// Which of the thread's states is walked.
-    pub(crate) nth_state: Held<u32>,
+    pub(crate) nth_state: Volatile<u32>,
     /// 1 when the first walk led nowhere.
-    pub(crate) is_second_walk: Held<u32>,
+    pub(crate) is_second_walk: Volatile<u32>,
     pub(crate) reserved: u32,
     /// 1 when the thread holds the GIL, 0 when it does not or that is not looked at.
-    pub(crate) holds_gil: Held<u32>,
+    pub(crate) holds_gil: Volatile<u32>,
     /// The sample before on this processor.
     pub(crate) before: Before,
     /// The code object that is described.
     pub(crate) code: u64,
     /// Its head.
-    pub(crate) code_head: Head,
+    pub(crate) code_head: CodeIdentity,
     /// What was not in memory.
-    pub(crate) absent: Absent,
+    pub(crate) last_fault: LastFault,
     /// What is to be remembered of the thread.
-    pub(crate) thread: Thread,
+    pub(crate) thread: TrackedThread,
     /// The search for the thread's state.
-    pub(crate) search: Search,
+    pub(crate) search: ThreadStateSearch,
     /// The walk of its frames.
-    pub(crate) walk: Walk,
+    pub(crate) walk: PythonWalk,
     /// What was copied from the process.
     pub(crate) scratch: Scratch,
 }
@@ -73,10 +73,10 @@ pub(crate) struct Sampler {
 #[repr(C)]
 pub(crate) struct Before {
     /// When the tick of that sample was due.
-    due_ns: Held<u64>,
+    due_ns: Volatile<u64>,
     /// How often its thread had given up a processor or been taken from it.
-    switches: Held<u64>,
-    tid: Held<u32>,
+    switches: Volatile<u64>,
+    tid: Volatile<u32>,
     reserved: u32,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct NativeSampler {
     /// The search for the mapping of an address.
     pub(crate) mapping_search: MappingSearch,
     /// The search for the rule of an address.
-    pub(crate) rule_search: unwind::Search,
+    pub(crate) rule_search: unwind::RuleSearch,
     /// The walk of the native frames.
     pub(crate) walk: NativeWalk,
 }

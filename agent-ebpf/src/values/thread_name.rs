@@ -7,7 +7,7 @@ pub(crate) const TEXT_MASK: u32 = 2 * TEXT_BYTES as u32 - 1;
 
 /// A record of a thread's name in the making.
 #[repr(C)]
-pub(crate) struct Naming {
+pub(crate) struct ThreadNameRecord {
     pub(crate) head: ThreadName,
     pub(crate) text: [u64; TEXT_MASK as usize / 8 + 1],
     pub(crate) attributes: Attributes,

@@ -1,43 +1,43 @@
 //! What are the code objects that are seen for the first time?
 
 use agent_common::{
-    cache_age::Trust,
+    cache_age::CacheAge,
     counter::Counter,
     limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
-    maps::Known,
+    maps::CachedCode,
     memory::{Fault, UserAddr},
-    python::{DESCRIPTION_BYTES, Description, read_head},
+    python::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, read_identity},
     volatile::masked,
 };
 
 use crate::{
-    code_objects::OfProcess,
+    code_objects::ProcessCode,
     current, emit,
-    maps::{CODE_OBJECTS, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_known},
+    maps::{CODE_OBJECTS, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_sent},
     memory::CurrentMemory,
 };
 
 /// Bits of the bytes of a record: a mask that the verifier sees.
 const RECORD_MASK: u32 = 16_383;
 
-const _: () = assert!(DESCRIPTION_BYTES <= RECORD_MASK as usize);
-const _: () = assert!(size_of::<Description>() > RECORD_MASK as usize);
+const _: () = assert!(CODE_OBJECT_RECORD_BYTES <= RECORD_MASK as usize);
+const _: () = assert!(size_of::<CodeObjectRecord>() > RECORD_MASK as usize);
 
 /// Describes the code object of the `nth` frame that was kept, if that has to be done.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn describe(nth: u32) -> u32 {
-    if read_description(nth) == 0 {
+pub(crate) extern "C" fn emit_code_object(nth: u32) -> u32 {
+    if read_code_object(nth) == 0 {
         return 0;
     }
-    let symbol = seal_description();
-    send_description(symbol)
+    let symbol = finish_code_object();
+    send_code_object(symbol)
 }
 
 /// Reads the code object; 0 when that cannot be done or need not be.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn read_description(nth: u32) -> u32 {
+pub(crate) extern "C" fn read_code_object(nth: u32) -> u32 {
     match try_read(nth) {
         Some(Ok(())) => 1,
         Some(Err(Fault)) => {
@@ -54,14 +54,14 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
     let code = sampler.walk.unresolved(nth)?;
-    let code_objects = OfProcess::of(sampler);
+    let code_objects = ProcessCode::of(sampler);
     let scratch = &mut sampler.scratch;
-    let Ok(head) = read_head(&memory, scratch, layout, code) else {
+    let Ok(head) = read_identity(&memory, scratch, layout, code) else {
         return Some(Err(Fault));
     };
     if let Some(known) = CODE_OBJECTS.get_ptr(code_objects.key(code))
         // SAFETY: values of the map stay readable while the program runs.
-        && unsafe { (*known).head == head && code_objects.is_told(known) }
+        && unsafe { (*known).head == head && code_objects.is_sent(known) }
     {
         // An earlier frame of the same stack had it.
         return None;
@@ -74,21 +74,21 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
 /// Hashes the description: its symbol.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn seal_description() -> u64 {
-    current::description().map_or(0, |description| description.seal(HASH_SEED.load()))
+pub(crate) extern "C" fn finish_code_object() -> u64 {
+    current::description().map_or(0, |description| description.finish_record(HASH_SEED.load()))
 }
 
 /// Sends the description if that was not done before, and remembers the code object's symbol.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn send_description(symbol: u64) -> u32 {
+pub(crate) extern "C" fn send_code_object(symbol: u64) -> u32 {
     u32::from(try_send(symbol).is_some())
 }
 
 #[inline(always)]
 fn try_send(symbol: u64) -> Option<()> {
     let sampler = current::sampler()?;
-    if !is_known(&SENT_SYMBOLS, symbol, sampler.known_since_ns.get()) {
+    if !is_sent(&SENT_SYMBOLS, symbol, sampler.resend_before_ns.get()) {
         if !send(current::description()?) {
             count(Counter::LOST_CODE_OBJECTS);
             return None;
@@ -96,11 +96,11 @@ fn try_send(symbol: u64) -> Option<()> {
         count(Counter::CODE_OBJECTS);
         let _ = SENT_SYMBOLS.insert(symbol, sampler.time_ns.get(), 0);
     }
-    let code_objects = OfProcess::of(sampler);
-    let known = Known {
+    let code_objects = ProcessCode::of(sampler);
+    let known = CachedCode {
         symbol,
         head: sampler.code_head,
-        trust: Trust::new(code_objects.now_ns),
+        trust: CacheAge::new(code_objects.now_ns),
     };
     let key = code_objects.key(UserAddr(sampler.code));
     let _ = CODE_OBJECTS.insert(key, known, 0);
@@ -114,7 +114,7 @@ fn try_send(symbol: u64) -> Option<()> {
 
 /// Sends the description, and then the rest of the line table, piece by piece.
 #[inline(always)]
-fn send(description: &Description) -> bool {
+fn send(description: &CodeObjectRecord) -> bool {
     let bytes = masked(description.head.header.bytes, RECORD_MASK);
     // SAFETY: a description has room for all that the mask allows.
     if !unsafe { emit::send((&raw const *description).cast(), bytes as usize) } {
@@ -153,7 +153,9 @@ fn try_send_line_table_piece(start: u32) -> Option<u32> {
     let from = UserAddr(line_table.0.wrapping_add(u64::from(start)));
     let memory = CurrentMemory::of(sampler);
     let description = current::description()?;
-    let bytes = description.read_piece(&memory, from, start).ok()?;
+    let bytes = description
+        .read_line_table_piece(&memory, from, start)
+        .ok()?;
     if bytes == 0 {
         return Some(NO_PIECE);
     }

@@ -1,17 +1,17 @@
 //! What is the thread called?
 //!
 //! The kernel knows a thread by its `comm`; Python's own name for it is the attribute `_name` of
-//! the `threading.Thread` that is the first variable of its root frame. Whether the root frame is
-//! that of a `threading.Thread` is for the user half to say.
+//! the `threading.TrackedThread` that is the first variable of its root frame. Whether the root frame is
+//! that of a `threading.TrackedThread` is for the user half to say.
 
 use agent_common::{
     counter::Counter,
     hash::Hash,
     limits::TEXT_BYTES,
-    maps::Thread,
+    maps::TrackedThread,
     memory::{Fault, UserAddr, UserMemory as _},
-    python::{Name, locate_text},
-    record::{Header, RecordKind, Text, ThreadName, WalkEnd},
+    python::{AttributeName, locate_text},
+    record::{Header, PythonUnwindStatus, RecordKind, Text, ThreadName},
     volatile::masked,
 };
 use aya_ebpf::helpers::bpf_get_current_comm;
@@ -24,11 +24,11 @@ use crate::{
     values::{Sampler, TEXT_MASK},
 };
 
-/// The attribute of a `threading.Thread` that is its name.
-const NAME: Name = Name::new("_name");
+/// The attribute of a `threading.TrackedThread` that is its name.
+const NAME: AttributeName = AttributeName::new("_name");
 
 #[inline(always)]
-fn thread(sampler: &Sampler) -> Option<&'static mut Thread> {
+fn thread(sampler: &Sampler) -> Option<&'static mut TrackedThread> {
     let thread = THREADS.get_ptr_mut(sampler.tid.get())?;
     // SAFETY: values of the map stay writable while the program runs; the thread runs here and
     // nowhere else.
@@ -37,7 +37,7 @@ fn thread(sampler: &Sampler) -> Option<&'static mut Thread> {
 
 /// Decides whether it is time to look at the thread's name; `end` is how the walk ended.
 ///
-/// [`Outcome::NEXT`] when there may be a `threading.Thread`, [`Outcome::DONE`] when there is
+/// [`Outcome::NEXT`] when there may be a `threading.TrackedThread`, [`Outcome::DONE`] when there is
 /// only the kernel's name, anything else when it is not time yet.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -55,9 +55,9 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
     if thread.name != 0 && !thread.named.is_due(now_ns) {
         return None;
     }
-    thread.named.proved_ns = now_ns;
-    let naming = current::naming()?;
-    naming.head = ThreadName {
+    thread.named.revalidated_ns = now_ns;
+    let thread_name = current::thread_name()?;
+    thread_name.head = ThreadName {
         header: Header {
             kind: RecordKind::THREAD_NAME,
             reserved: 0,
@@ -66,11 +66,11 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
         tgid: sampler.tgid.get(),
         tid: sampler.tid.get(),
         root: sampler.walk.root_symbol(),
-        command: bpf_get_current_comm().unwrap_or_default(),
+        comm: bpf_get_current_comm().unwrap_or_default(),
         python: Text::default(),
         reserved: 0,
     };
-    if end != u32::from(WalkEnd::ROOT.0) {
+    if end != u32::from(PythonUnwindStatus::COMPLETE.0) {
         return Some(Outcome::DONE);
     }
     let first_variable = sampler.walk.root().field(layout.frame.locals);
@@ -79,7 +79,7 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
     };
     // The low bits are a tag from 3.14 on.
     let object = UserAddr(object & !7);
-    match naming
+    match thread_name
         .attributes
         .begin(&memory, &mut sampler.scratch, layout, object)
     {
@@ -88,7 +88,7 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
     }
 }
 
-/// Looks at the next attribute of what may be a `threading.Thread`.
+/// Looks at the next attribute of what may be a `threading.TrackedThread`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn find_name() -> u32 {
@@ -100,22 +100,22 @@ fn try_find_name() -> Option<Outcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let naming = current::naming()?;
+    let thread_name = current::thread_name()?;
     let scratch = &mut sampler.scratch;
-    let found = naming.attributes.step(&memory, scratch, layout, NAME);
+    let found = thread_name.attributes.step(&memory, scratch, layout, NAME);
     let Some(value) = found.ok()? else {
         return Some(Outcome::NEXT);
     };
     let (data, text) = locate_text(&memory, scratch, &layout.text, value).ok()?;
     let bytes = masked(u32::from(text.bytes), TEXT_MASK);
-    naming.text[masked(bytes / 8, TEXT_MASK / 8) as usize] = 0;
+    thread_name.text[masked(bytes / 8, TEXT_MASK / 8) as usize] = 0;
     // SAFETY: the text has room for all that the mask allows.
     unsafe {
         memory
-            .copy(data, naming.text.as_mut_ptr().cast(), bytes)
+            .copy(data, thread_name.text.as_mut_ptr().cast(), bytes)
             .ok()?;
     }
-    naming.head.python = text;
+    thread_name.head.python = text;
     Some(Outcome::DONE)
 }
 
@@ -130,31 +130,31 @@ pub(crate) extern "C" fn send_name() -> u32 {
 fn try_send_name() -> Option<()> {
     let sampler = current::sampler()?;
     let thread = thread(sampler)?;
-    let naming = current::naming()?;
-    let words = naming.head.python.words();
+    let thread_name = current::thread_name()?;
+    let words = thread_name.head.python.words();
     let mut hash = Hash::new(HASH_SEED.load())
-        .word(naming.head.root)
-        .word(u64::from(naming.head.python.descriptor()));
+        .word(thread_name.head.root)
+        .word(u64::from(thread_name.head.python.descriptor()));
     let mut index = 0;
     while index < 16 {
-        hash = hash.word(u64::from(naming.head.command[index]));
+        hash = hash.word(u64::from(thread_name.head.comm[index]));
         index += 1;
     }
     let mut index = 0;
     while index < TEXT_BYTES / 8 && index < words {
-        hash = hash.word(naming.text[index]);
+        hash = hash.word(thread_name.text[index]);
         index += 1;
     }
     let hash = hash.finish();
-    let is_told = thread.named.since_ns >= sampler.known_since_ns.get();
-    if hash == thread.name && is_told {
+    let is_sent = thread.named.since_ns >= sampler.resend_before_ns.get();
+    if hash == thread.name && is_sent {
         return None;
     }
     let bytes = size_of::<ThreadName>() as u32 + (words as u32) * 8;
-    naming.head.header.bytes = bytes;
+    thread_name.head.header.bytes = bytes;
     let bytes = masked(bytes, TEXT_MASK);
     // SAFETY: the record has room for all that the mask allows.
-    if unsafe { emit::send((&raw const *naming).cast(), bytes as usize) } {
+    if unsafe { emit::send((&raw const *thread_name).cast(), bytes as usize) } {
         thread.name = hash;
         thread.named.since_ns = sampler.time_ns.get();
     } else {

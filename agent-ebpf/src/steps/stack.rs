@@ -6,31 +6,31 @@ use agent_common::{
     counter::Counter,
     hash::Hash,
     limits::MAX_FRAMES,
-    python::Walk,
+    python::PythonWalk,
     record::{Frame, StackHead},
 };
 
 use crate::{
-    code_objects::OfProcess,
+    code_objects::ProcessCode,
     current, emit,
-    maps::{HASH_SEED, SENT_STACKS, count, is_known},
+    maps::{HASH_SEED, SENT_STACKS, count, is_sent},
 };
 
-/// Frames that one call of [`settle_frames`] looks at.
-pub(crate) const FRAMES_PER_SETTLE: u32 = 8;
+/// Frames that one call of [`hash_frames`] looks at.
+pub(crate) const FRAMES_PER_HASH: u32 = 8;
 
 /// Hashes frames from the `nth` on, and gives those that waited for a description their symbol.
 /// To be called for all frames in order.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn settle_frames(nth: u32) -> u32 {
-    u32::from(try_settle_frames(nth).is_some())
+pub(crate) extern "C" fn hash_frames(nth: u32) -> u32 {
+    u32::from(try_hash_frames(nth).is_some())
 }
 
 #[inline(always)]
-fn try_settle_frames(first: u32) -> Option<()> {
+fn try_hash_frames(first: u32) -> Option<()> {
     let sampler = current::sampler()?;
-    let code_objects = OfProcess::of(sampler);
+    let code_objects = ProcessCode::of(sampler);
     let shape = sampler.walk.shape();
     if first == 0 {
         let seed = Hash::new(HASH_SEED.load());
@@ -40,7 +40,7 @@ fn try_settle_frames(first: u32) -> Option<()> {
         }
     }
     let mut step = 0;
-    while step < FRAMES_PER_SETTLE {
+    while step < FRAMES_PER_HASH {
         let nth = first.wrapping_add(step);
         if nth >= u32::from(shape.frame_count) {
             break;
@@ -48,8 +48,8 @@ fn try_settle_frames(first: u32) -> Option<()> {
         let (hash, unresolved) =
             sampler
                 .walk
-                .settle(nth as usize, shape, sampler.hash.get(), |code| {
-                    code_objects.remembered(code)
+                .hash_frame(nth as usize, shape, sampler.hash.get(), |code| {
+                    code_objects.cached(code)
                 });
         sampler.hash.set(hash);
         if unresolved {
@@ -67,7 +67,7 @@ pub(crate) fn send_stack() -> u64 {
         return 0;
     };
     let stack = sampler.hash.get().finish();
-    if !is_known(&SENT_STACKS, stack, sampler.known_since_ns.get()) {
+    if !is_sent(&SENT_STACKS, stack, sampler.resend_before_ns.get()) {
         if send(&mut sampler.walk, stack) {
             count(Counter::STACKS);
             let _ = SENT_STACKS.insert(stack, sampler.time_ns.get(), 0);
@@ -80,10 +80,10 @@ pub(crate) fn send_stack() -> u64 {
 
 /// Sends the record of a stack; [`false`] when the ring buffer is full.
 #[inline(always)]
-fn send(walk: &mut Walk, stack: u64) -> bool {
-    const MOST_BYTES: usize = size_of::<StackHead>() + MAX_FRAMES * size_of::<Frame>();
-    let bytes = walk.seal(walk.shape(), stack);
+fn send(walk: &mut PythonWalk, stack: u64) -> bool {
+    const MAX_BYTES: usize = size_of::<StackHead>() + MAX_FRAMES * size_of::<Frame>();
+    let bytes = walk.finish_record(walk.shape(), stack);
     let record = (&raw const *walk).cast::<u8>();
     // SAFETY: the head is followed by `MAX_FRAMES` frames, all within the walk.
-    bytes <= MOST_BYTES && unsafe { emit::send(record.add(offset_of!(Walk, head)), bytes) }
+    bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(PythonWalk, head)), bytes) }
 }

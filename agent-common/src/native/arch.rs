@@ -6,7 +6,7 @@
 
 /// A machine, as far as native frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct Arch {
     /// DWARF's number of the stack pointer.
     pub stack_pointer: u8,
     /// That of the frame pointer.
@@ -17,7 +17,7 @@ pub struct Machine {
     pub link: Option<u8>,
     /// That of the first and of the last of the registers that functions must not change, and that
     /// are not followed when they save them.
-    pub unfollowed: (u8, u8),
+    pub untracked: (u8, u8),
     /// Where, from the stack pointer of the code that a signal handler returns to, the kernel has
     /// saved the registers [`saved`](Self::saved), in bytes.
     pub signal_registers: u64,
@@ -35,9 +35,9 @@ pub struct Machine {
 pub const PROGRAM_COUNTER: u8 = 0xff;
 
 /// Registers that are kept, by DWARF's numbers.
-pub const REGISTERS: usize = 32;
+pub const REGISTER_COUNT: usize = 32;
 
-impl Machine {
+impl Arch {
     /// x86-64.
     pub const X86_64: Self = Self {
         stack_pointer: 7,
@@ -45,7 +45,7 @@ impl Machine {
         base: 3,
         link: None,
         // `r12` to `r15`.
-        unfollowed: (12, 15),
+        untracked: (12, 15),
         // `uc_flags`, `uc_link` and `uc_stack` come before.
         signal_registers: 40,
         saved: &[
@@ -78,7 +78,7 @@ impl Machine {
         frame_pointer: 29,
         base: 19,
         link: Some(30),
-        unfollowed: (19, 28),
+        untracked: (19, 28),
         // `siginfo_t`, then `uc_flags` to `uc_sigmask` with its padding and `fault_address`.
         signal_registers: 128 + 176 + 8,
         saved: &[
