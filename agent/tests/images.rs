@@ -27,7 +27,7 @@ use agent_common::{
     layout::{ABSENT, GilStyle},
     limits::MAX_THREADS,
     memory::UserAddr,
-    python::{Search, SearchStep, prove},
+    python::{SearchStep, ThreadStateSearch, revalidate},
     scratch::Scratch,
 };
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -100,7 +100,7 @@ fn every_thread_is_found_by_its_id_and_proved() {
         let mut scratch = Box::new(Scratch::new());
         for stack in outside::read(image, &target).unwrap() {
             let id = stack.thread_id;
-            let mut search = Search::new();
+            let mut search = ThreadStateSearch::new();
             search
                 .begin(image, layout, target.interpreters_head)
                 .unwrap();
@@ -111,8 +111,11 @@ fn every_thread_is_found_by_its_id_and_proved() {
             let states = (0..search.states.count()).map(|nth| search.states.get(nth));
             assert!(states.eq(stack.states.iter().copied()), "{name}");
             for state in stack.states {
-                assert!(prove(image, &mut scratch, layout, state, id), "{name}");
-                assert!(!prove(image, &mut scratch, layout, state, id + 1), "{name}");
+                assert!(revalidate(image, &mut scratch, layout, state, id), "{name}");
+                assert!(
+                    !revalidate(image, &mut scratch, layout, state, id + 1),
+                    "{name}"
+                );
             }
         }
     }

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use agent_common::record::{NativeEnd, Sample, WalkEnd};
+use agent_common::record::{NativeUnwindStatus, PythonUnwindStatus, Sample};
 
 use self::whole::Sampled;
 pub use self::{
@@ -61,9 +61,9 @@ pub struct Aggregator {
 struct Key {
     thread: ThreadKey,
     stack: u64,
-    end: WalkEnd,
+    end: PythonUnwindStatus,
     native_stack: u64,
-    native_end: NativeEnd,
+    native_end: NativeUnwindStatus,
     holds_gil: bool,
 }
 
@@ -105,9 +105,9 @@ impl Aggregator {
                 tid: sample.tid,
             },
             stack: sample.stack,
-            end: sample.end,
+            end: sample.python_status,
             native_stack: sample.native_stack,
-            native_end: sample.native_end,
+            native_end: sample.native_status,
             holds_gil: sample.holds_gil != 0,
         };
         let weight = u64::from(sample.weight);

@@ -21,7 +21,10 @@ pub trait Resolve {
 pub fn unknown(frame: &NativeFrame, reason: Unnamed) -> NativeResolved {
     let (kind, path) = match frame.kind {
         NativeKind::KERNEL => (ExecutableKind::Kernel, PathBuf::new()),
-        NativeKind::FILE => (ExecutableKind::File, format!("[file {}]", frame.of).into()),
+        NativeKind::FILE => (
+            ExecutableKind::File,
+            format!("[file {}]", frame.id_or_count).into(),
+        ),
         _ => (ExecutableKind::Anonymous, PathBuf::new()),
     };
     NativeResolved {

@@ -18,7 +18,9 @@
 #[cfg(test)]
 mod tests;
 
-use agent_common::record::{Frame, FrameKind, NativeEnd, NativeFrame, NativeKind, WalkEnd};
+use agent_common::record::{
+    Frame, FrameKind, NativeFrame, NativeKind, NativeUnwindStatus, PythonUnwindStatus,
+};
 
 use super::{
     Key,
@@ -67,8 +69,8 @@ impl Sampled<'_> {
     /// Counts how far the native walks came.
     fn count_walks(&self, builder: &mut Builder, resolve: &mut impl Resolve) {
         match self.key.native_end {
-            NativeEnd::NOT_WALKED | NativeEnd::KERNEL_ALONE => {}
-            NativeEnd::ENTRY => builder.walks.add_whole(self.process, self.count),
+            NativeUnwindStatus::NOT_WALKED | NativeUnwindStatus::KERNEL_ONLY => {}
+            NativeUnwindStatus::COMPLETE => builder.walks.add_whole(self.process, self.count),
             _ => {
                 let reached = self.reached(builder, resolve);
                 builder.walks.add_broken(self.process, reached, self.count);
@@ -109,7 +111,7 @@ impl<R: Resolve> Whole<'_, R> {
         for frame in native.iter().flat_map(|stack| &stack.frames) {
             if frame.kind == NativeKind::PYTHON {
                 self.of_loop.clear();
-                self.python_frames(u64::from(frame.of));
+                self.python_frames(u64::from(frame.id_or_count));
                 if self.python.is_empty() {
                     self.markers(missing.drain(..));
                 }
@@ -128,7 +130,9 @@ impl<R: Resolve> Whole<'_, R> {
         }
         let matched = self.locations.len();
         self.python_frames(u64::MAX);
-        if key.native_end == NativeEnd::ENTRY && native.is_some() && self.locations.len() > matched
+        if key.native_end == NativeUnwindStatus::COMPLETE
+            && native.is_some()
+            && self.locations.len() > matched
         {
             self.builder.losses.unmatched += count;
         }
@@ -151,7 +155,7 @@ impl<R: Resolve> Whole<'_, R> {
             losses.incomplete += count;
             missing.push("[stack lost]");
         }
-        if key.end != WalkEnd::ROOT && !ran_no_python(key.end) {
+        if key.end != PythonUnwindStatus::COMPLETE && !ran_no_python(key.end) {
             losses.incomplete += count;
             missing.push(incomplete(key.end));
         }
@@ -224,52 +228,60 @@ impl<R: Resolve> Whole<'_, R> {
     }
 }
 
-fn ran_no_python(end: WalkEnd) -> bool {
+fn ran_no_python(end: PythonUnwindStatus) -> bool {
     matches!(
         end,
-        WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME | WalkEnd::NO_PYTHON
+        PythonUnwindStatus::NO_THREAD_STATE
+            | PythonUnwindStatus::NO_FRAME
+            | PythonUnwindStatus::NO_PYTHON
     )
 }
 
 /// What stands where Python frames are missing.
-fn incomplete(end: WalkEnd) -> &'static str {
+fn incomplete(end: PythonUnwindStatus) -> &'static str {
     match end {
-        WalkEnd::THREAD_FAULT => "[incomplete: the thread's state was not in memory]",
-        WalkEnd::FRAME_FAULT => "[incomplete: a frame was not in memory]",
-        WalkEnd::BAD_POINTER => "[incomplete: a pointer led nowhere]",
-        WalkEnd::CYCLE => "[incomplete: the frames led back to themselves]",
-        WalkEnd::TOO_DEEP => "[incomplete: more frames than agent looks at]",
-        WalkEnd::TOO_MANY_THREADS => "[incomplete: more threads than agent looks at]",
-        WalkEnd::TORN => "[incomplete: the stack was just being changed]",
+        PythonUnwindStatus::THREAD_FAULT => "[incomplete: the thread's state was not in memory]",
+        PythonUnwindStatus::FRAME_FAULT => "[incomplete: a frame was not in memory]",
+        PythonUnwindStatus::BAD_POINTER => "[incomplete: a pointer led nowhere]",
+        PythonUnwindStatus::CYCLE => "[incomplete: the frames led back to themselves]",
+        PythonUnwindStatus::TOO_DEEP => "[incomplete: more frames than agent looks at]",
+        PythonUnwindStatus::TOO_MANY_THREADS => "[incomplete: more threads than agent looks at]",
+        PythonUnwindStatus::TORN => "[incomplete: the stack was just being changed]",
         _ => "[incomplete]",
     }
 }
 
 /// What stands where native frames are missing, if any are.
-fn unwound(end: NativeEnd) -> Option<&'static str> {
+fn unwound(end: NativeUnwindStatus) -> Option<&'static str> {
     Some(match end {
-        NativeEnd::NOT_WALKED | NativeEnd::ENTRY | NativeEnd::KERNEL_ALONE => return None,
-        NativeEnd::NO_REGISTERS => "[native frames unknown: no registers to start from]",
-        NativeEnd::UNMAPPED => "[native frames unknown: an address outside known code]",
-        NativeEnd::NO_TABLE => "[native frames unknown: the unwind table was not loaded yet]",
-        NativeEnd::NO_RULE => "[native frames unknown: code without a rule to unwind it]",
-        NativeEnd::FAULT => "[native frames unknown: the stack was not in memory]",
-        NativeEnd::STUCK => "[native frames unknown: the stack led back to itself]",
-        NativeEnd::TOO_DEEP => "[native frames unknown: more frames than agent keeps]",
+        NativeUnwindStatus::NOT_WALKED
+        | NativeUnwindStatus::COMPLETE
+        | NativeUnwindStatus::KERNEL_ONLY => return None,
+        NativeUnwindStatus::NO_REGISTERS => "[native frames unknown: no registers to start from]",
+        NativeUnwindStatus::UNMAPPED => "[native frames unknown: an address outside known code]",
+        NativeUnwindStatus::NO_TABLE => {
+            "[native frames unknown: the unwind table was not loaded yet]"
+        }
+        NativeUnwindStatus::NO_RULE => "[native frames unknown: code without a rule to unwind it]",
+        NativeUnwindStatus::FAULT => "[native frames unknown: the stack was not in memory]",
+        NativeUnwindStatus::CFA_NOT_ABOVE => {
+            "[native frames unknown: the stack led back to itself]"
+        }
+        NativeUnwindStatus::TOO_DEEP => "[native frames unknown: more frames than agent keeps]",
         _ => "[native frames unknown]",
     })
 }
 
 /// Where samples whose native frames are missing are counted.
-fn unwind_loss(losses: &mut UnwindLosses, end: NativeEnd) -> &mut u64 {
+fn unwind_loss(losses: &mut UnwindLosses, end: NativeUnwindStatus) -> &mut u64 {
     match end {
-        NativeEnd::NO_REGISTERS => &mut losses.no_registers,
-        NativeEnd::UNMAPPED => &mut losses.unmapped,
-        NativeEnd::NO_TABLE => &mut losses.no_table,
-        NativeEnd::NO_RULE => &mut losses.no_rule,
-        NativeEnd::FAULT => &mut losses.fault,
-        NativeEnd::STUCK => &mut losses.stuck,
-        NativeEnd::TOO_DEEP => &mut losses.too_deep,
+        NativeUnwindStatus::NO_REGISTERS => &mut losses.no_registers,
+        NativeUnwindStatus::UNMAPPED => &mut losses.unmapped,
+        NativeUnwindStatus::NO_TABLE => &mut losses.no_table,
+        NativeUnwindStatus::NO_RULE => &mut losses.no_rule,
+        NativeUnwindStatus::FAULT => &mut losses.fault,
+        NativeUnwindStatus::CFA_NOT_ABOVE => &mut losses.stuck,
+        NativeUnwindStatus::TOO_DEEP => &mut losses.too_deep,
         _ => &mut losses.other,
     }
 }

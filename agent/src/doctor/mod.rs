@@ -12,7 +12,7 @@ mod show;
 
 use std::{path::PathBuf, time::Duration};
 
-use agent_common::record::WalkEnd;
+use agent_common::record::PythonUnwindStatus;
 
 use crate::{
     kernel::{Requirement, requirements},
@@ -81,8 +81,12 @@ pub struct Threads {
 
 impl Threads {
     fn of(stacks: &[ThreadStack]) -> Self {
-        let is_broken =
-            |stack: &&ThreadStack| !matches!(stack.end, WalkEnd::ROOT | WalkEnd::NO_FRAME);
+        let is_broken = |stack: &&ThreadStack| {
+            !matches!(
+                stack.end,
+                PythonUnwindStatus::COMPLETE | PythonUnwindStatus::NO_FRAME
+            )
+        };
         let broken = stacks.iter().filter(is_broken).count();
         Self {
             whole: stacks.len() - broken,

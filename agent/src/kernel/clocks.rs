@@ -122,7 +122,7 @@ impl Kernel {
 
     /// In how many steps processors have come or gone.
     fn processor_changes(&self) -> Result<u64, Error> {
-        Counters::read_one(&self.counter_map()?, Counter::PROCESSOR_CHANGES)
+        Counters::read_one(&self.counter_map()?, Counter::CPU_HOTPLUG_CHANGES)
             .map_err(map_error("COUNTERS"))
     }
 }

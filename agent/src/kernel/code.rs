@@ -8,7 +8,7 @@ use std::{
 
 use agent_common::{
     limits::MAX_MAPPINGS,
-    maps::{Mapping, Process, Table, TableState},
+    maps::{Mapping, TableLocation, TableState, TrackedProcess},
     unwind::{Block, Rule},
 };
 use aya::{
@@ -88,7 +88,7 @@ impl Kernel {
         let used = region.unwrap_or(Region { first: 0, count: 0 });
         self.code.epoch += 1;
         let epoch = self.code.epoch;
-        let is_there = self.change_process(tgid, |process| Process {
+        let is_there = self.change_process(tgid, |process| TrackedProcess {
             first_mapping: used.first,
             mapping_count: used.count,
             mappings_epoch: epoch,
@@ -147,7 +147,7 @@ impl Kernel {
     ///
     /// [`Error::Map`] when a map cannot be written.
     pub fn use_tables(&mut self, loaded: &LoadedTables) -> Result<(), Error> {
-        let mut entries = array::<Table>(&mut self.programs, "TABLES")?;
+        let mut entries = array::<TableLocation>(&mut self.programs, "TABLES")?;
         for (index, table) in &loaded.0 {
             entries.set(*index, table, 0).map_err(map_error("TABLES"))?;
         }
@@ -160,11 +160,11 @@ impl Kernel {
     ///
     /// [`Error::Map`] when a map cannot be written.
     pub fn set_table_states(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
-        let mut entries = array::<Table>(&mut self.programs, "TABLES")?;
+        let mut entries = array::<TableLocation>(&mut self.programs, "TABLES")?;
         for &table in tables {
-            let entry = Table {
+            let entry = TableLocation {
                 state,
-                ..Table::default()
+                ..TableLocation::default()
             };
             entries.set(table, entry, 0).map_err(map_error("TABLES"))?;
         }
@@ -174,7 +174,7 @@ impl Kernel {
 
 /// Tables that the kernel half can use from now on, once it is told of them.
 #[derive(Debug)]
-pub struct LoadedTables(Vec<(u32, Table)>);
+pub struct LoadedTables(Vec<(u32, TableLocation)>);
 
 /// Makes the maps that hold unwind tables. For each the kernel waits until all processors have done
 /// something else (RCU), which takes milliseconds or more: to be done where that harms nobody.
@@ -221,7 +221,7 @@ impl TableLoader {
         };
         let mut first_block = 0;
         let entries = tables.iter().map(|table| {
-            let entry = Table {
+            let entry = TableLocation {
                 base: table.base,
                 pages: table.pages,
                 map: slot,

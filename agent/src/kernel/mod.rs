@@ -14,7 +14,7 @@ use std::{
 
 use agent_common::{
     layout::Layout,
-    maps::{Control, Process},
+    maps::{Control, TrackedProcess},
 };
 use aya::{
     Ebpf, EbpfError, EbpfLoader,
@@ -42,7 +42,7 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
     ("on_free", "sched_process_free"),
-    ("on_processor", "cpuhp_exit"),
+    ("on_cpu_hotplug", "cpuhp_exit"),
 ];
 
 /// Most processes that can be known at the same time.
@@ -239,7 +239,7 @@ impl Kernel {
         python: Option<&Python>,
         with_children: bool,
     ) -> Result<(), Error> {
-        let process = Process {
+        let process = TrackedProcess {
             with_children: with_children.into(),
             ..self.process(python)?
         };
@@ -256,7 +256,7 @@ impl Kernel {
     /// [`Error::Map`] when there is no room for another layout.
     pub fn update_process(&mut self, tgid: u32, python: &Python) -> Result<(), Error> {
         let found = self.process(Some(python))?;
-        self.change_process(tgid, |process| Process {
+        self.change_process(tgid, |process| TrackedProcess {
             with_children: process.with_children,
             is_excluded: process.is_excluded,
             executable_pages: process.executable_pages,
@@ -277,7 +277,7 @@ impl Kernel {
     pub fn is_copy(&mut self, tgid: u32, parent: u32) -> Result<bool, Error> {
         let processes = self.processes()?;
         let known = |tgid: u32| match processes.get(&tgid, 0) {
-            Ok(process) => Ok(Some(Process {
+            Ok(process) => Ok(Some(TrackedProcess {
                 // What the kernel half writes itself, and goes its own way in each.
                 new_code_ns: 0,
                 executable_pages: 0,
@@ -295,7 +295,7 @@ impl Kernel {
     ///
     /// [`Error::Map`] when the map cannot be written.
     pub fn set_excluded(&mut self, tgid: u32, is_excluded: bool) -> Result<(), Error> {
-        self.change_process(tgid, |process| Process {
+        self.change_process(tgid, |process| TrackedProcess {
             is_excluded: is_excluded.into(),
             ..process
         })?;
@@ -311,14 +311,14 @@ impl Kernel {
     ///
     /// [`Error::Map`] when the map cannot be written.
     pub fn send_again(&mut self) -> Result<(), Error> {
-        self.control(|control| control.known_since_ns = monotonic_ns())
+        self.control(|control| control.resend_before_ns = monotonic_ns())
     }
 
     /// Changes what the kernel half knows of a process; [`false`] when that has ended meanwhile.
     fn change_process(
         &mut self,
         tgid: u32,
-        change: impl FnOnce(Process) -> Process,
+        change: impl FnOnce(TrackedProcess) -> TrackedProcess,
     ) -> Result<bool, Error> {
         const MUST_EXIST: u64 = 2;
         let mut processes = self.processes()?;
@@ -333,20 +333,20 @@ impl Kernel {
         }
     }
 
-    fn process(&mut self, python: Option<&Python>) -> Result<Process, Error> {
+    fn process(&mut self, python: Option<&Python>) -> Result<TrackedProcess, Error> {
         Ok(match python {
-            Some(python) => Process {
+            Some(python) => TrackedProcess {
                 interpreters_head: python.interpreters_head,
                 gil_holder: python.gil_holder.unwrap_or(0),
                 thread_pointer_distance: python.thread_pointer_distance,
                 layout: self.layout_index(&python.layout)?,
-                ..Process::default()
+                ..TrackedProcess::default()
             },
-            None => Process::default(),
+            None => TrackedProcess::default(),
         })
     }
 
-    fn processes(&mut self) -> Result<HashMap<&mut MapData, u32, Process>, Error> {
+    fn processes(&mut self) -> Result<HashMap<&mut MapData, u32, TrackedProcess>, Error> {
         let map = self
             .programs
             .map_mut("PROCESSES")

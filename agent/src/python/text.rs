@@ -29,11 +29,11 @@ pub fn decode(text: Text, bytes: &[u8]) -> String {
                 push(&mut shown, u32::from_le_bytes(character));
             }
         }
-        Text::BYTES if text.cut != 0 => shown = decode_bytes(without_cut_character(bytes)),
+        Text::BYTES if text.truncated != 0 => shown = decode_bytes(without_cut_character(bytes)),
         Text::BYTES => shown = decode_bytes(bytes),
         _ => {}
     }
-    if text.cut != 0 {
+    if text.truncated != 0 {
         shown.push('…');
     }
     shown
@@ -94,7 +94,7 @@ mod tests {
     fn text(kind: u8, bytes: &[u8]) -> Text {
         Text {
             kind,
-            cut: 0,
+            truncated: 0,
             bytes: bytes.len().try_into().unwrap(),
         }
     }
@@ -140,7 +140,7 @@ mod tests {
         let bytes = "tür".as_bytes();
         let cut = Text {
             kind: Text::BYTES,
-            cut: 1,
+            truncated: 1,
             bytes: 2,
         };
         assert_eq!(decode(cut, bytes), "t…");
@@ -175,7 +175,7 @@ mod tests {
     fn what_was_left_out_is_marked_and_padding_is_not_shown() {
         let cut = Text {
             kind: 1,
-            cut: 1,
+            truncated: 1,
             bytes: 3,
         };
         assert_eq!(decode(cut, b"abc\0\0\0\0\0"), "abc…");
@@ -185,9 +185,9 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_harmful_comes_out(
-            kind in any::<u8>(), cut in any::<u8>(), bytes in any::<u16>(), payload in any::<Vec<u8>>()
+            kind in any::<u8>(), truncated in any::<u8>(), bytes in any::<u16>(), payload in any::<Vec<u8>>()
         ) {
-            let shown = decode(Text { kind: kind % 6, cut, bytes }, &payload);
+            let shown = decode(Text { kind: kind % 6, truncated, bytes }, &payload);
             assert!(!shown.chars().any(char::is_control));
         }
     }

@@ -270,7 +270,7 @@ impl Capture {
         let mut profile = self.aggregator.profile(about, filter, &mut names);
         let losses = &mut profile.losses;
         losses.lost_samples += counters.get(Counter::LOST_SAMPLES);
-        losses.left_out_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
+        losses.left_out_processes = counters.get(Counter::UNTRACKED_PROCESSES);
         losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
         Ok(profile)

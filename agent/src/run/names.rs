@@ -92,8 +92,8 @@ impl NativeNames {
     fn resolve(&mut self, code: &Code, frame: &NativeFrame) -> Option<NativeResolved> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),
-            NativeKind::FILE => Some(self.file(code.get(frame.of)?, frame.address)),
-            NativeKind::ANONYMOUS => Some(self.anonymous(frame.of, frame.address)),
+            NativeKind::FILE => Some(self.file(code.get(frame.id_or_count)?, frame.address)),
+            NativeKind::ANONYMOUS => Some(self.anonymous(frame.id_or_count, frame.address)),
             _ => None,
         }
     }

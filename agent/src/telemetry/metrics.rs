@@ -25,7 +25,7 @@ const COUNTED: [(Counter, &str, &str); 14] = [
         "Samples that found the ring buffer full",
     ),
     (
-        Counter::UNKNOWN_PROCESSES,
+        Counter::UNTRACKED_SAMPLES,
         "agent_unknown_process_samples",
         "Samples of processes that are not known because too many are",
     ),
@@ -75,7 +75,7 @@ const COUNTED: [(Counter, &str, &str); 14] = [
         "Starts and ends of processes that found the ring buffer full",
     ),
     (
-        Counter::PROCESSES_LEFT_OUT,
+        Counter::UNTRACKED_PROCESSES,
         "agent_processes_left_out",
         "Processes that could not be profiled because too many are",
     ),

@@ -117,7 +117,7 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
                 (CfaRule::INDEXED, index, offset, addend)
             }
             Value::Linkage(addend, byte) => {
-                (CfaRule::LINKAGE, self.machine.stack_pointer, byte, addend)
+                (CfaRule::PLT, self.machine.stack_pointer, byte, addend)
             }
             _ => return Err(Reason::FrameExpression),
         };

@@ -1,7 +1,7 @@
 //! The tables that the kernel half looks rules up in; [`agent_common::unwind`] says how they are
 //! made.
 
-use agent_common::unwind::{PAGE_BYTES, Words, row};
+use agent_common::unwind::{PAGE_BYTES, TableWords, row};
 
 use super::{Compiled, rows::Row, rules::Rules};
 
@@ -16,7 +16,7 @@ pub struct Table {
     pub words: Vec<u32>,
 }
 
-impl Words for Table {
+impl TableWords for Table {
     fn word(&self, index: u32) -> u32 {
         self.words.get(index as usize).copied().unwrap_or(0)
     }
@@ -78,7 +78,9 @@ fn number(words: usize) -> u32 {
 mod tests {
     use super::{Table, pack};
     use crate::unwind::{Compiled, Rules, rows::Row};
-    use agent_common::unwind::{BLOCK_WORDS, Block, CfaRule, PAGE_BYTES, Rule, Search, Words as _};
+    use agent_common::unwind::{
+        BLOCK_WORDS, Block, CfaRule, PAGE_BYTES, Rule, RuleSearch, TableWords as _,
+    };
     use proptest::prelude::{any, prop, proptest};
 
     const BASE: u64 = 3 * PAGE_BYTES;
@@ -111,7 +113,7 @@ mod tests {
 
     fn find(table: &Table, rules: &Rules, address: u64) -> Rule {
         let distance = address.wrapping_sub(table.base);
-        let index = Search::new().find(table, table.pages, distance);
+        let index = RuleSearch::new().find(table, table.pages, distance);
         rules.get(index).unwrap()
     }
 

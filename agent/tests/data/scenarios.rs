@@ -14,7 +14,7 @@ use std::{
 use agent::{process::Process, python::outside::ThreadStack};
 use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
-    record::WalkEnd,
+    record::PythonUnwindStatus,
 };
 
 /// How long what was read may differ: the last calls before a thread blocks may still be on.
@@ -141,7 +141,10 @@ impl Thread {
         let read = show(stack);
         let mut differences = Vec::new();
         let mut differ = |what: String| differences.push(format!("{}: {what}", self.scenario));
-        if stack.end != WalkEnd::ROOT || stack.gap != gap || read.len() != expected.len() {
+        if stack.end != PythonUnwindStatus::COMPLETE
+            || stack.gap != gap
+            || read.len() != expected.len()
+        {
             let (frames, all) = (read.len(), self.frames.len());
             let (end, gap) = (stack.end, stack.gap);
             differ(format!("{frames} frames of {all}, gap {gap:?}, {end:?}"));

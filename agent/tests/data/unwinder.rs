@@ -13,10 +13,12 @@ use agent::{
 use agent_common::{
     limits::MAX_NATIVE_VISITED,
     maps::{Mapping, TableState},
-    native::{Code, MappingSearch, Mappings, NativeStep, NativeWalk, Place, Python},
-    record::{NativeEnd, NativeKind},
+    native::{
+        CodeLocation, CodeLookup, MappingSearch, Mappings, NativeStep, NativeWalk, PythonFrames,
+    },
+    record::{NativeKind, NativeUnwindStatus},
     scratch::Scratch,
-    unwind::Search,
+    unwind::RuleSearch,
 };
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 
@@ -39,7 +41,7 @@ pub(crate) struct Unwound {
     /// The frames, leaf first.
     pub(crate) frames: Vec<Frame>,
     /// Where it ended.
-    pub(crate) end: NativeEnd,
+    pub(crate) end: NativeUnwindStatus,
 }
 
 /// A frame that was looked at.
@@ -48,7 +50,7 @@ pub(crate) struct Frame {
     /// The address that its rule was looked up for.
     pub(crate) address: u64,
     /// What is known of that.
-    pub(crate) place: Place,
+    pub(crate) place: CodeLocation,
     /// How many Python frames are in the place of it; [`None`] where it is part of the stack.
     pub(crate) runs: Option<u32>,
 }
@@ -69,14 +71,14 @@ impl Unwinder {
     }
 
     /// The file of a place and the address there.
-    pub(crate) fn show(&self, place: &Place) -> String {
-        let executable = self.code.get(place.of);
+    pub(crate) fn show(&self, place: &CodeLocation) -> String {
+        let executable = self.code.get(place.file_or_pid);
         let path = executable.map_or(Path::new("?"), Executable::path);
         format!("{}+{:x}", path.display(), place.address)
     }
 
     /// Whether the file of a place has call-frame information for it, read as it stands there.
-    pub(crate) fn is_described(&self, place: &Place) -> bool {
+    pub(crate) fn is_described(&self, place: &CodeLocation) -> bool {
         let Some(elf) = self.elf(place) else {
             return false;
         };
@@ -92,27 +94,27 @@ impl Unwinder {
     }
 
     /// Whether the file of a place has the names of all functions.
-    pub(crate) fn is_named(&self, place: &Place) -> bool {
+    pub(crate) fn is_named(&self, place: &CodeLocation) -> bool {
         let elf = self.elf(place);
         elf.is_some_and(|elf| elf.section(".symtab").is_some())
     }
 
     /// Where the function of a place starts, by its file's call-frame information.
-    pub(crate) fn function(&mut self, place: &Place) -> Option<u64> {
-        if !self.functions.contains_key(&place.of) {
+    pub(crate) fn function(&mut self, place: &CodeLocation) -> Option<u64> {
+        if !self.functions.contains_key(&place.file_or_pid) {
             let elf = self.elf(place);
             let functions = elf.and_then(|elf| unwind::functions(&elf).ok());
             self.functions
-                .insert(place.of, functions.unwrap_or_default());
+                .insert(place.file_or_pid, functions.unwrap_or_default());
         }
-        let functions = &self.functions[&place.of];
+        let functions = &self.functions[&place.file_or_pid];
         let after = functions.partition_point(|range| range.start <= place.address);
         let range = &functions[after.checked_sub(1)?];
         range.contains(&place.address).then_some(range.start)
     }
 
-    fn elf(&self, place: &Place) -> Option<Elf<Arc<Bytes>>> {
-        let bytes = self.code.get(place.of)?.bytes()?;
+    fn elf(&self, place: &CodeLocation) -> Option<Elf<Arc<Bytes>>> {
+        let bytes = self.code.get(place.file_or_pid)?.bytes()?;
         Elf::read(Arc::clone(bytes)).ok()
     }
 
@@ -123,7 +125,7 @@ impl Unwinder {
         mappings: &[Mapping],
         pc: u64,
         registers: &[u64],
-        python: Python<'_>,
+        python: PythonFrames<'_>,
     ) -> Unwound {
         self.walk.clear(0);
         self.walk.begin(pc);
@@ -135,19 +137,19 @@ impl Unwinder {
             rules: &self.rules,
             tables: &self.tables,
             address: 0,
-            place: Place::NOWHERE,
+            place: CodeLocation::NOWHERE,
         };
         let memory = process.memory().unwrap();
         let mut frames = Vec::new();
         let mut count = 0;
-        let mut end = NativeEnd::TOO_DEEP;
+        let mut end = NativeUnwindStatus::TOO_DEEP;
         for _ in 0..MAX_NATIVE_VISITED {
             let step = self
                 .walk
                 .step(memory, &mut self.scratch, python, &mut known);
             // At once: the runs of two loops are told apart even without a frame between them.
-            self.walk.keep_pending();
-            self.walk.seal();
+            self.walk.push_pending_run();
+            self.walk.finish_record();
             let entries = self.walk.head.frame_count as usize;
             let runs = self.walk.frames[count..entries]
                 .iter()
@@ -157,7 +159,7 @@ impl Unwinder {
                 frames.push(Frame {
                     address: known.address,
                     place: known.place,
-                    runs: runs.map(|runs| runs.of),
+                    runs: runs.map(|runs| runs.id_or_count),
                 });
             }
             if let NativeStep::End(why) = step {
@@ -176,13 +178,13 @@ struct Known<'a> {
     tables: &'a HashMap<u32, Option<unwind::Table>>,
     /// The address that was looked up last, and what was found.
     address: u64,
-    place: Place,
+    place: CodeLocation,
 }
 
-impl Code for Known<'_> {
-    fn find(&mut self, address: u64) -> Option<&Place> {
+impl CodeLookup for Known<'_> {
+    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
         self.address = address;
-        self.place = Place::NOWHERE;
+        self.place = CodeLocation::NOWHERE;
         let count = u32::try_from(self.mappings.len()).unwrap();
         let index = MappingSearch::new().find(&Starts(self.mappings), 0, count, address);
         let mapping = self.mappings.get(index as usize)?;
@@ -190,13 +192,13 @@ impl Code for Known<'_> {
             return Some(&self.place);
         }
         self.place.address = address.wrapping_sub(mapping.bias);
-        self.place.of = mapping.executable;
+        self.place.file_or_pid = mapping.executable;
         self.place.kind = NativeKind::ANONYMOUS;
         if mapping.executable != Mapping::ANONYMOUS {
             self.place.kind = NativeKind::FILE;
             if let Some(table) = &self.tables[&mapping.table] {
                 let distance = self.place.address.wrapping_sub(table.base);
-                let rule = Search::new().find(table, table.pages, distance);
+                let rule = RuleSearch::new().find(table, table.pages, distance);
                 self.place.rule = self.rules.get(rule).unwrap();
                 self.place.table = TableState::LOADED;
             } else {

@@ -19,7 +19,7 @@ use agent_common::{
     limits::MAX_THREADS,
     maps::ThreadState,
     memory::{UserAddr, UserMemory},
-    record::WalkEnd,
+    record::PythonUnwindStatus,
 };
 use thiserror::Error;
 
@@ -73,7 +73,7 @@ pub struct ThreadStack {
     /// After how many of them others were left out.
     pub gap: Option<usize>,
     /// Where the walk ended.
-    pub end: WalkEnd,
+    pub end: PythonUnwindStatus,
 }
 
 /// Frames that run in one evaluation loop.

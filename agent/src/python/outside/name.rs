@@ -3,14 +3,14 @@
 use agent_common::{
     layout::Layout,
     memory::{Fault, UserAddr, UserMemory},
-    python::{Attributes, MAX_ATTRIBUTES, Name, locate_text},
+    python::{AttributeName, Attributes, MAX_ATTRIBUTES, locate_text},
     scratch::Scratch,
 };
 
 use crate::python::text;
 
 /// The attribute of a `threading.Thread` that is its name.
-const NAME: Name = Name::new("_name");
+const NAME: AttributeName = AttributeName::new("_name");
 
 /// The name of the `threading.Thread` that is the first variable of the frame at `root`; [`None`]
 /// where it has none.

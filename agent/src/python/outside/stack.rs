@@ -6,12 +6,13 @@ use agent_common::{
     hash::Hash,
     layout::{ABSENT, GilStyle, Layout, LineTableFormat},
     limits::{LINE_TABLE_PIECES, MAX_VISITED},
-    maps::{Head, ThreadState},
+    maps::{CodeIdentity, ThreadState},
     memory::{Fault, UserAddr, UserMemory},
     python::{
-        CodeObjects, Description, Symbol, Walk, WalkStep, gil_holder, is_attached, prove, read_head,
+        CodeObjectRecord, CodeSymbol, PythonStep, PythonWalk, SymbolLookup, gil_holder,
+        is_attached, read_identity, revalidate,
     },
-    record::{self, FrameKind, WalkEnd},
+    record::{self, FrameKind, PythonUnwindStatus},
     scratch::Scratch,
 };
 
@@ -30,8 +31,8 @@ pub(super) struct Reader<'a, M> {
     memory: &'a M,
     target: &'a Target,
     scratch: Box<Scratch>,
-    walk: Box<Walk>,
-    description: Box<Description>,
+    walk: Box<PythonWalk>,
+    description: Box<CodeObjectRecord>,
     known: KnownCode,
     described: HashMap<u64, Described>,
 }
@@ -61,20 +62,25 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     /// Reads the stack of a thread with these states.
     pub(super) fn read(&mut self, thread_id: u64, states: Vec<ThreadState>) -> ThreadStack {
         self.walk.clear();
-        let mut end = WalkEnd::NO_FRAME;
+        let mut end = PythonUnwindStatus::NO_FRAME;
         let mut is_attached = None;
         let mut visited = 0;
         for state in &states {
             let holds_gil;
             (holds_gil, end) = self.walk(*state, thread_id, end, &mut visited);
             is_attached = is_attached.max(holds_gil);
-            if !matches!(end, WalkEnd::ROOT | WalkEnd::NO_FRAME) {
+            if !matches!(
+                end,
+                PythonUnwindStatus::COMPLETE | PythonUnwindStatus::NO_FRAME
+            ) {
                 break;
             }
         }
         self.describe();
         let Resolved { frames, runs, gap } = self.resolve();
-        let name = (end == WalkEnd::ROOT).then(|| self.name(&frames)).flatten();
+        let name = (end == PythonUnwindStatus::COMPLETE)
+            .then(|| self.name(&frames))
+            .flatten();
         ThreadStack {
             thread_id,
             name,
@@ -94,13 +100,13 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         &mut self,
         state: ThreadState,
         thread_id: u64,
-        inner: WalkEnd,
+        inner: PythonUnwindStatus,
         visited: &mut u32,
-    ) -> (Option<bool>, WalkEnd) {
+    ) -> (Option<bool>, PythonUnwindStatus) {
         let layout = &self.target.layout;
         let is_first = *visited == 0;
-        if !prove(self.memory, &mut self.scratch, layout, state, thread_id) {
-            return (None, WalkEnd::THREAD_FAULT);
+        if !revalidate(self.memory, &mut self.scratch, layout, state, thread_id) {
+            return (None, PythonUnwindStatus::THREAD_FAULT);
         }
         let holds_gil = if layout.interpreter.gil_style == GilStyle::IN_THREAD {
             Some(is_attached(&self.scratch, layout))
@@ -112,32 +118,38 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         let mut end = self.follow(step, visited);
         let leads_nowhere = matches!(
             end,
-            WalkEnd::FRAME_FAULT | WalkEnd::BAD_POINTER | WalkEnd::NO_FRAME
+            PythonUnwindStatus::FRAME_FAULT
+                | PythonUnwindStatus::BAD_POINTER
+                | PythonUnwindStatus::NO_FRAME
         );
         if leads_nowhere
             && is_first
             && layout.thread.cframe_previous != ABSENT
-            && prove(self.memory, &mut self.scratch, layout, state, thread_id)
+            && revalidate(self.memory, &mut self.scratch, layout, state, thread_id)
         {
             self.walk.clear();
             let step = self
                 .walk
-                .begin_below(self.memory, &mut self.scratch, layout);
+                .begin_at_caller(self.memory, &mut self.scratch, layout);
             end = self.follow(step, visited);
         }
         (
             holds_gil,
-            if end == WalkEnd::NO_FRAME { inner } else { end },
+            if end == PythonUnwindStatus::NO_FRAME {
+                inner
+            } else {
+                end
+            },
         )
     }
 
     /// Goes on with a walk that came to `step`, and says where it ended.
-    fn follow(&mut self, mut step: WalkStep, visited: &mut u32) -> WalkEnd {
+    fn follow(&mut self, mut step: PythonStep, visited: &mut u32) -> PythonUnwindStatus {
         loop {
             match step {
-                WalkStep::End(end) => return end,
-                WalkStep::Next if *visited == MAX_VISITED => return WalkEnd::TOO_DEEP,
-                WalkStep::Next => {}
+                PythonStep::End(end) => return end,
+                PythonStep::Next if *visited == MAX_VISITED => return PythonUnwindStatus::TOO_DEEP,
+                PythonStep::Next => {}
             }
             *visited += 1;
             step = self.walk.step(
@@ -169,12 +181,12 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             ..
         } = self;
         let layout = &self.target.layout;
-        let head = read_head(*memory, scratch, layout, code)?;
+        let head = read_identity(*memory, scratch, layout, code)?;
         if self.known.0.get(&code).is_some_and(|(of, _)| *of == head) {
             return Ok(());
         }
         description.read(*memory, scratch, layout, &head)?;
-        let symbol = description.seal(SEED);
+        let symbol = description.finish_record(SEED);
         if !self.described.contains_key(&symbol)
             && let Ok(Record::CodeObject(record)) = decode(description.record())
         {
@@ -183,7 +195,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             for _ in 0..LINE_TABLE_PIECES {
                 let start = u32::try_from(described.line_table.len()).map_err(|_| Fault)?;
                 let from = UserAddr(table.0.wrapping_add(start.into()));
-                if description.read_piece(*memory, from, start)? == 0 {
+                if description.read_line_table_piece(*memory, from, start)? == 0 {
                     break;
                 }
                 if let Ok(Record::LineTablePiece(record)) = decode(description.record()) {
@@ -192,7 +204,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             }
             self.described.insert(symbol, described);
         }
-        let symbol = Symbol {
+        let symbol = CodeSymbol {
             hash: symbol,
             first_traceable_bytes: head.first_traceable_bytes,
         };
@@ -207,9 +219,9 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         for nth in 0..usize::from(shape.frame_count) {
             let known = &self.known.0;
             let find = |code| known.get(&code).map(|(_, symbol)| *symbol);
-            (hash, _) = self.walk.settle(nth, shape, hash, find);
+            (hash, _) = self.walk.hash_frame(nth, shape, hash, find);
         }
-        self.walk.seal(shape, hash.finish());
+        self.walk.finish_record(shape, hash.finish());
         let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.record()) else {
             return Resolved::default();
         };
@@ -310,19 +322,19 @@ impl Described {
 
 /// The code objects that were described, with their heads.
 #[derive(Default)]
-struct KnownCode(HashMap<UserAddr, (Head, Symbol)>);
+struct KnownCode(HashMap<UserAddr, (CodeIdentity, CodeSymbol)>);
 
-impl CodeObjects for KnownCode {
+impl SymbolLookup for KnownCode {
     fn symbol<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
         code: UserAddr,
-    ) -> Option<Symbol> {
+    ) -> Option<CodeSymbol> {
         let (known, symbol) = self.0.get(&code)?;
         // The process runs on: another code object may be there by now.
-        let head = read_head(memory, scratch, layout, code).ok()?;
+        let head = read_identity(memory, scratch, layout, code).ok()?;
         (head == *known).then_some(*symbol)
     }
 }
