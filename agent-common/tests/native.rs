@@ -24,10 +24,10 @@ const MACHINE: Arch = Arch::CURRENT;
 /// Where the made stack starts.
 const STACK: u64 = 0x7fff_0000_0000;
 
-/// CodeLookup of which every function has a frame of 32 bytes, the return address on top.
+/// Code of which every function has a frame of 32 bytes, the return address on top.
 const FILE: u64 = 0x40_0000;
 
-/// CodeLookup that keeps frame pointers and has no rules.
+/// Code that keeps frame pointers and has no rules.
 const COMPILED_AT_RUN_TIME: u64 = 0x50_0000;
 
 /// The entry.
@@ -39,7 +39,7 @@ const LOOP: u64 = 0x70_0000;
 /// What signal handlers return to.
 const HANDLER_RETURN: u64 = 0x80_0000;
 
-/// CodeLookup that goes to another stack, its frame pointer still on its own.
+/// Code that goes to another stack, its frame pointer still on its own.
 const SWITCH: u64 = 0x90_0000;
 
 const FRAME_BYTES: u64 = 32;
@@ -162,12 +162,12 @@ fn walk(
             NativeStep::End(end) => break end,
         }
     };
-    walk.push_pending_run();
-    walk.finish_record();
-    let count = walk.head.frame_count as usize;
+    walk.stack.push_pending_run();
+    walk.stack.finish_record();
+    let count = walk.stack.head.frame_count as usize;
     Walked {
         end,
-        frames: walk.frames[..count].to_vec(),
+        frames: walk.stack.frames[..count].to_vec(),
         steps,
     }
 }
@@ -365,7 +365,7 @@ fn an_address_in_no_mapping_ends_the_walk() {
     assert_eq!(addresses(&walked), [FILE + 0x10]);
 }
 
-/// The kinds of the frames, with how many PythonFrames frames a run has.
+/// The kinds of the frames, with how many Python frames a run has.
 fn shape(walked: &Walked) -> Vec<u32> {
     walked
         .frames
@@ -412,7 +412,7 @@ fn each_loop_runs_one_frame_where_they_are_told_by_their_code() {
     };
     let walked = walk(stack, &at(FILE + 0x10), python, &mut Known::new());
     assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
-    // There is no third PythonFrames frame: the loop has not made it known yet.
+    // There is no third Python frame: the loop has not made it known yet.
     assert_eq!(shape(&walked), [0, 2, 0, 0, 0]);
 }
 

@@ -26,7 +26,7 @@ pub(crate) const CACHED_LOCATIONS: u32 = 1024;
 #[map]
 pub(crate) static RECORDS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 
-/// TrackedProcess id (initial namespace) to what is known of the process. Written by the user half, and
+/// Process id (initial namespace) to what is known of the process. Written by the user half, and
 /// by the kernel half when such a process starts another; read at every tick. When it is full
 /// the process is not profiled, which is reported or counted.
 #[map]
@@ -36,7 +36,7 @@ pub(crate) static PROCESSES: HashMap<u32, TrackedProcess> = HashMap::with_max_en
 #[map]
 pub(crate) static LAYOUTS: Array<Layout> = Array::with_max_entries(MAX_LAYOUTS, 0);
 
-/// TrackedThread id (initial namespace) to its thread state. Written and read by the kernel half; the
+/// Thread id (initial namespace) to its thread state. Written and read by the kernel half; the
 /// least recently used thread gives way and is searched anew.
 #[map]
 pub(crate) static THREADS: LruHashMap<u32, TrackedThread> = LruHashMap::with_max_entries(16_384, 0);

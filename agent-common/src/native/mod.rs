@@ -3,9 +3,11 @@
 mod arch;
 mod location;
 mod mapping_search;
+mod stack;
 mod walk;
 
 pub use arch::{Arch, PROGRAM_COUNTER, REGISTER_COUNT};
 pub use location::{CodeLocation, CodeLookup};
 pub use mapping_search::{MappingSearch, Mappings};
-pub use walk::{MAX_ENTRIES, NativeStep, NativeWalk, PythonFrames};
+pub use stack::{MAX_ENTRIES, NativeStack};
+pub use walk::{NativeStep, NativeWalk, PythonFrames};

@@ -11,16 +11,12 @@
 //! stack, of which there may be as many as frames are looked at; of a deeper stack than is kept the
 //! leaf-most frames are.
 
-use core::mem::offset_of;
-
 use crate::{
-    hash::Hash,
     layout::RunStyle,
-    limits::{MAX_KERNEL_FRAMES, MAX_NATIVE_FRAMES, MAX_PYTHON_RUNS},
     maps::TableState,
     memory::{UserAddr, UserMemory},
     python::PythonRuns,
-    record::{Header, NativeFrame, NativeKind, NativeStackHead, NativeUnwindStatus, RecordKind},
+    record::{NativeKind, NativeUnwindStatus},
     scratch::{SLOT, Scratch},
     unwind::{CfaRule, Rule, RuleFlags, Saved},
     volatile::{Volatile, masked},
@@ -29,12 +25,8 @@ use crate::{
 use super::{
     arch::{Arch, PROGRAM_COUNTER, REGISTER_COUNT},
     location::{CodeLocation, CodeLookup},
+    stack::NativeStack,
 };
-
-/// Kernel frames, native frames and runs of Python frames of one stack.
-pub const MAX_ENTRIES: usize = 512;
-
-const _: () = assert!(MAX_KERNEL_FRAMES + MAX_NATIVE_FRAMES + MAX_PYTHON_RUNS <= MAX_ENTRIES);
 
 /// The machine whose frames are walked.
 const ARCH: Arch = Arch::CURRENT;
@@ -48,7 +40,7 @@ const MAX_FRAME_BYTES: u64 = 1 << 20;
 /// The value of a register that nobody can tell.
 const LOST: u64 = u64::MAX;
 
-/// PythonRuns that are looked at for one frame.
+/// Runs that are looked at for one frame.
 const RUNS_PER_FRAME: u32 = 4;
 
 /// The Python frames of the thread.
@@ -80,45 +72,19 @@ pub struct NativeWalk {
     /// Where the bytes of the stack that are in the window start, and how many there are.
     window: Volatile<u64>,
     window_bytes: Volatile<u64>,
-    hash: Volatile<Hash>,
     /// 1 when the code was interrupted at `pc`, 0 when it called and will return to it.
     is_interrupted: Volatile<u32>,
     /// 1 when something that had to be read could not be.
     is_fault: Volatile<u32>,
     /// Frames looked at.
     visited: Volatile<u32>,
-    /// Native frames kept.
-    kept: Volatile<u32>,
     /// The run to look at next.
     run: Volatile<u32>,
     /// Python frames that are part of the stack already.
     claimed: Volatile<u32>,
-    /// Those of them that have no entry yet.
-    pending: Volatile<u32>,
-    /// Entries.
-    count: Volatile<u32>,
-    /// The head of the record; the entries follow it directly.
-    pub head: NativeStackHead,
-    /// The entries, leaf first.
-    pub frames: [NativeFrame; MAX_ENTRIES],
+    /// The frames that were kept.
+    pub stack: NativeStack,
 }
-
-const NO_FRAME: NativeFrame = NativeFrame {
-    address: 0,
-    id_or_count: 0,
-    kind: NativeKind(0),
-};
-
-const NO_STACK: NativeStackHead = NativeStackHead {
-    header: Header {
-        kind: RecordKind::NATIVE_STACK,
-        reserved: 0,
-        bytes: 0,
-    },
-    stack: 0,
-    frame_count: 0,
-    reserved: 0,
-};
 
 impl NativeWalk {
     /// A walk that has not begun.
@@ -129,32 +95,24 @@ impl NativeWalk {
             registers: [const { Volatile::new(0) }; REGISTER_COUNT],
             window: Volatile::new(0),
             window_bytes: Volatile::new(0),
-            hash: Volatile::new(Hash::new(0)),
             is_interrupted: Volatile::new(0),
             is_fault: Volatile::new(0),
             visited: Volatile::new(0),
-            kept: Volatile::new(0),
             run: Volatile::new(0),
             claimed: Volatile::new(0),
-            pending: Volatile::new(0),
-            count: Volatile::new(0),
-            head: NO_STACK,
-            frames: [NO_FRAME; MAX_ENTRIES],
+            stack: NativeStack::new(),
         }
     }
 
     /// Forgets the walk before; hashes begin from `seed`.
     #[inline(always)]
     pub fn clear(&mut self, seed: u64) {
-        self.hash.set(Hash::new(seed));
+        self.stack.clear(seed);
         self.window_bytes.set(0);
         self.is_fault.set(0);
         self.visited.set(0);
-        self.kept.set(0);
         self.run.set(0);
         self.claimed.set(0);
-        self.pending.set(0);
-        self.count.set(0);
         self.is_interrupted.set(1);
     }
 
@@ -221,7 +179,7 @@ impl NativeWalk {
             && self.runs_python(python, rule, stack_pointer, top)
         {
             // The run of Python frames stands for it.
-        } else if !self.push_frame(place) {
+        } else if !self.stack.push_frame(place) {
             return NativeStep::End(NativeUnwindStatus::TOO_DEEP);
         }
         if end != NativeUnwindStatus::NOT_WALKED {
@@ -308,7 +266,7 @@ impl NativeWalk {
                 return false;
             }
             self.claimed.set(claimed + 1);
-            self.pending.set(self.pending.get() + 1);
+            self.stack.add_pending(1);
             return true;
         }
         let first = self.run.get();
@@ -323,7 +281,7 @@ impl NativeWalk {
                 self.run.set(index + 1);
                 self.claimed.set(run.depth);
                 let fresh = run.depth.wrapping_sub(claimed);
-                self.pending.set(self.pending.get().wrapping_add(fresh));
+                self.stack.add_pending(fresh);
                 return true;
             }
             nth += 1;
@@ -380,7 +338,7 @@ impl NativeWalk {
         scratch: &mut Scratch,
         place: &CodeLocation,
     ) -> NativeStep {
-        if !self.push_frame(place) {
+        if !self.stack.push_frame(place) {
             return NativeStep::End(NativeUnwindStatus::TOO_DEEP);
         }
         let saved = self.register(ARCH.stack_pointer);
@@ -459,102 +417,6 @@ impl NativeWalk {
             return 0;
         }
         scratch.word(distance as usize & (crate::limits::WINDOW_BYTES - 1))
-    }
-
-    /// Keeps a frame of the kernel.
-    #[inline(always)]
-    pub fn push_kernel_frame(&mut self, address: u64) {
-        self.push(NativeFrame {
-            address,
-            id_or_count: 0,
-            kind: NativeKind::KERNEL,
-        });
-    }
-
-    /// Keeps a native frame, after the Python frames that were claimed; [`false`] without room.
-    #[inline(always)]
-    fn push_frame(&mut self, place: &CodeLocation) -> bool {
-        let kept = self.kept.get();
-        if kept >= MAX_NATIVE_FRAMES as u32 {
-            return false;
-        }
-        self.kept.set(kept + 1);
-        self.push_pending_run();
-        self.push(NativeFrame {
-            address: place.address,
-            id_or_count: place.file_or_pid,
-            kind: place.kind,
-        });
-        true
-    }
-
-    /// Makes the Python frames that were claimed an entry.
-    #[inline(always)]
-    pub fn push_pending_run(&mut self) {
-        let pending = self.pending.get();
-        if pending == 0 {
-            return;
-        }
-        self.pending.set(0);
-        self.push(NativeFrame {
-            address: 0,
-            id_or_count: pending,
-            kind: NativeKind::PYTHON,
-        });
-    }
-
-    #[inline(always)]
-    fn push(&mut self, frame: NativeFrame) {
-        let count = self.count.get();
-        if count >= MAX_ENTRIES as u32 {
-            return;
-        }
-        self.count.set(count + 1);
-        self.frames[masked(count, MAX_ENTRIES as u32 - 1) as usize] = frame;
-        let hash = self.hash.get();
-        let hash = hash
-            .word(frame.address)
-            .word(u64::from(frame.kind.0) << 32 | u64::from(frame.id_or_count));
-        self.hash.set(hash);
-    }
-
-    /// The hash of the stack; 0 when it has no frames.
-    #[inline(always)]
-    #[must_use]
-    pub fn hash(&self) -> u64 {
-        if self.count.get() == 0 {
-            0
-        } else {
-            self.hash.get().finish()
-        }
-    }
-
-    /// Fills in the head of the record; gives the bytes of the record.
-    #[inline(always)]
-    pub fn finish_record(&mut self) -> usize {
-        let count = self.count.get() as usize & (2 * MAX_ENTRIES - 1);
-        let bytes = size_of::<NativeStackHead>() + count * size_of::<NativeFrame>();
-        self.head = NativeStackHead {
-            header: Header {
-                kind: RecordKind::NATIVE_STACK,
-                reserved: 0,
-                bytes: bytes as u32,
-            },
-            stack: self.hash(),
-            frame_count: count as u32,
-            reserved: 0,
-        };
-        bytes
-    }
-
-    /// The bytes of the record that was sealed last.
-    #[must_use]
-    pub fn record(&self) -> &[u8] {
-        const START: usize = offset_of!(NativeWalk, head);
-        let bytes = (size_of::<Self>() - START).min(self.head.header.bytes as usize);
-        // SAFETY: from its head on a walk is made of integers without padding between them, and
-        // the record is no longer than that.
-        unsafe { core::slice::from_raw_parts((&raw const *self).cast::<u8>().add(START), bytes) }
     }
 }
 

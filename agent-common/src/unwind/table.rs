@@ -19,7 +19,7 @@ use crate::volatile::Volatile;
 /// Addresses that share a page of a table, in bytes.
 pub const PAGE_BYTES: u64 = 1 << 16;
 
-/// TableWords that are stored side by side: the value of the maps that hold tables.
+/// Words that are stored side by side: the value of the maps that hold tables.
 pub const BLOCK_WORDS: usize = 64;
 
 /// A piece of a table.

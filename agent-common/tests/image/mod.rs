@@ -371,14 +371,17 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
             break;
         }
     }
-    let shape = walk.shape();
+    let shape = walk.stack.shape();
     let mut hash = Hash::new(1);
     for nth in 0..usize::from(shape.frame_count) {
-        (hash, _) = walk.hash_frame(nth, shape, hash, |code| {
+        (hash, _) = walk.stack.hash_frame(nth, shape, hash, |code| {
             read_code_object(image, &mut scratch, code)
         });
     }
-    let (leaf, root) = walk.frames.split_at(agent_common::limits::LEAF_FRAMES);
+    let (leaf, root) = walk
+        .stack
+        .frames
+        .split_at(agent_common::limits::LEAF_FRAMES);
     let mut frames = leaf.to_vec();
     frames.extend(&root[usize::from(shape.root_start)..]);
     frames.extend(&root[..usize::from(shape.root_start)]);

@@ -49,7 +49,7 @@ fn offsets(process: &Process, layout: &Layout) -> (Vec<i32>, PythonUnwindStatus)
             PythonStep::End(end) => break end,
         }
     };
-    let frames = &walk.frames[..usize::from(walk.shape().frame_count)];
+    let frames = &walk.stack.frames[..usize::from(walk.stack.shape().frame_count)];
     assert!(
         frames
             .iter()

@@ -53,7 +53,7 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let code = sampler.walk.unresolved(nth)?;
+    let code = sampler.walk.stack.unresolved(nth)?;
     let code_objects = ProcessCode::of(sampler);
     let scratch = &mut sampler.scratch;
     let Ok(head) = read_identity(&memory, scratch, layout, code) else {

@@ -7,7 +7,7 @@ use agent_common::{
     layout::RunStyle,
     limits::MAX_KERNEL_FRAMES,
     maps::KERNEL_THREADS,
-    native::{MAX_ENTRIES, NativeStep, NativeWalk, PythonFrames},
+    native::{MAX_ENTRIES, NativeStack, NativeStep, PythonFrames},
     record::{NativeFrame, NativeStackHead, NativeUnwindStatus},
     volatile::masked,
 };
@@ -41,7 +41,7 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
     let mut nth = 0;
     while nth < MAX_KERNEL_FRAMES as u32 && nth < frames {
         let address = native.kernel[(nth & MAX_KERNEL_FRAMES as u32) as usize];
-        native.walk.push_kernel_frame(address);
+        native.walk.stack.push_kernel_frame(address);
         nth += 1;
     }
     if current::sampler()?.tgid.get() == KERNEL_THREADS {
@@ -78,7 +78,7 @@ fn try_walk_native_frames() -> Option<NativeOutcome> {
     while step < NATIVE_FRAMES_PER_STEP {
         let python = PythonFrames {
             runs: &sampler.walk.runs,
-            depth: sampler.walk.depth(),
+            depth: sampler.walk.stack.depth(),
             style,
         };
         let outcome = native
@@ -99,11 +99,11 @@ pub(crate) extern "C" fn send_native() -> u64 {
     let (Some(native), Some(sampler)) = (current::native(), current::sampler()) else {
         return 0;
     };
-    native.walk.push_pending_run();
-    let stack = native.walk.hash();
+    native.walk.stack.push_pending_run();
+    let stack = native.walk.stack.hash();
     let resend_before_ns = sampler.resend_before_ns.get();
     if stack != 0 && !is_sent(&SENT_NATIVE_STACKS, stack, resend_before_ns) {
-        if send(&mut native.walk) {
+        if send(&mut native.walk.stack) {
             count(Counter::NATIVE_STACKS);
             let _ = SENT_NATIVE_STACKS.insert(stack, sampler.time_ns.get(), 0);
         } else {
@@ -115,11 +115,11 @@ pub(crate) extern "C" fn send_native() -> u64 {
 
 /// Sends the record of a native stack; [`false`] when the ring buffer is full.
 #[inline(always)]
-fn send(walk: &mut NativeWalk) -> bool {
+fn send(stack: &mut NativeStack) -> bool {
     const MAX_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
     // The compiler must not know how it came about: it would check what the verifier does not see.
-    let bytes = masked(walk.finish_record() as u32, u32::MAX) as usize;
-    let record = (&raw const *walk).cast::<u8>();
+    let bytes = masked(stack.finish_record() as u32, u32::MAX) as usize;
+    let record = (&raw const *stack).cast::<u8>();
     // SAFETY: the head is followed by `MAX_ENTRIES` frames, all within the walk.
-    bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(NativeWalk, head)), bytes) }
+    bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(NativeStack, head)), bytes) }
 }

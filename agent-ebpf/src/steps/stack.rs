@@ -6,7 +6,7 @@ use agent_common::{
     counter::Counter,
     hash::Hash,
     limits::MAX_FRAMES,
-    python::PythonWalk,
+    python::PythonStack,
     record::{Frame, StackHead},
 };
 
@@ -31,7 +31,7 @@ pub(crate) extern "C" fn hash_frames(nth: u32) -> u32 {
 fn try_hash_frames(first: u32) -> Option<()> {
     let sampler = current::sampler()?;
     let code_objects = ProcessCode::of(sampler);
-    let shape = sampler.walk.shape();
+    let shape = sampler.walk.stack.shape();
     if first == 0 {
         let seed = Hash::new(HASH_SEED.load());
         sampler.hash.set(seed.word(u64::from(shape.left_out)));
@@ -48,6 +48,7 @@ fn try_hash_frames(first: u32) -> Option<()> {
         let (hash, unresolved) =
             sampler
                 .walk
+                .stack
                 .hash_frame(nth as usize, shape, sampler.hash.get(), |code| {
                     code_objects.cached(code)
                 });
@@ -68,7 +69,7 @@ pub(crate) fn send_stack() -> u64 {
     };
     let stack = sampler.hash.get().finish();
     if !is_sent(&SENT_STACKS, stack, sampler.resend_before_ns.get()) {
-        if send(&mut sampler.walk, stack) {
+        if send(&mut sampler.walk.stack, stack) {
             count(Counter::STACKS);
             let _ = SENT_STACKS.insert(stack, sampler.time_ns.get(), 0);
         } else {
@@ -80,10 +81,10 @@ pub(crate) fn send_stack() -> u64 {
 
 /// Sends the record of a stack; [`false`] when the ring buffer is full.
 #[inline(always)]
-fn send(walk: &mut PythonWalk, stack: u64) -> bool {
+fn send(stack: &mut PythonStack, hash: u64) -> bool {
     const MAX_BYTES: usize = size_of::<StackHead>() + MAX_FRAMES * size_of::<Frame>();
-    let bytes = walk.finish_record(walk.shape(), stack);
-    let record = (&raw const *walk).cast::<u8>();
+    let bytes = stack.finish_record(stack.shape(), hash);
+    let record = (&raw const *stack).cast::<u8>();
     // SAFETY: the head is followed by `MAX_FRAMES` frames, all within the walk.
-    bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(PythonWalk, head)), bytes) }
+    bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(PythonStack, head)), bytes) }
 }

@@ -65,7 +65,7 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
         },
         tgid: sampler.tgid.get(),
         tid: sampler.tid.get(),
-        root: sampler.walk.root_symbol(),
+        root: sampler.walk.stack.root_symbol(),
         comm: bpf_get_current_comm().unwrap_or_default(),
         python: Text::default(),
         reserved: 0,

@@ -259,11 +259,11 @@ extern "C" fn emit_stack() -> u64 {
     let Some(walk) = current::sampler().map(|sampler| &sampler.walk) else {
         return 0;
     };
-    let frames = u32::from(walk.shape().frame_count);
+    let frames = u32::from(walk.stack.shape().frame_count);
     if frames == 0 {
         return 0;
     }
-    if walk.has_unresolved() {
+    if walk.stack.has_unresolved() {
         emit_code_objects(frames);
     }
     hash_all_frames(frames);
