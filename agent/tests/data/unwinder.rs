@@ -148,10 +148,10 @@ impl Unwinder {
                 .walk
                 .step(memory, &mut self.scratch, python, &mut known);
             // At once: the runs of two loops are told apart even without a frame between them.
-            self.walk.push_pending_run();
-            self.walk.finish_record();
-            let entries = self.walk.head.frame_count as usize;
-            let runs = self.walk.frames[count..entries]
+            self.walk.stack.push_pending_run();
+            self.walk.stack.finish_record();
+            let entries = self.walk.stack.head.frame_count as usize;
+            let runs = self.walk.stack.frames[count..entries]
                 .iter()
                 .find(|entry| entry.kind == NativeKind::PYTHON);
             count = entries;

@@ -163,11 +163,11 @@ impl<'a, M: UserMemory> Reader<'a, M> {
 
     /// Describes the code objects that are new. One that cannot be read stays without a name.
     fn describe(&mut self) {
-        if !self.walk.has_unresolved() {
+        if !self.walk.stack.has_unresolved() {
             return;
         }
-        for nth in 0..u32::from(self.walk.shape().frame_count) {
-            if let Some(code) = self.walk.unresolved(nth) {
+        for nth in 0..u32::from(self.walk.stack.shape().frame_count) {
+            if let Some(code) = self.walk.stack.unresolved(nth) {
                 let _ = self.describe_one(code);
             }
         }
@@ -214,15 +214,15 @@ impl<'a, M: UserMemory> Reader<'a, M> {
 
     /// Puts the frames that were kept into order and words.
     fn resolve(&mut self) -> Resolved {
-        let shape = self.walk.shape();
+        let shape = self.walk.stack.shape();
         let mut hash = Hash::new(SEED);
         for nth in 0..usize::from(shape.frame_count) {
             let known = &self.known.0;
             let find = |code| known.get(&code).map(|(_, symbol)| *symbol);
-            (hash, _) = self.walk.hash_frame(nth, shape, hash, find);
+            (hash, _) = self.walk.stack.hash_frame(nth, shape, hash, find);
         }
-        self.walk.finish_record(shape, hash.finish());
-        let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.record()) else {
+        self.walk.stack.finish_record(shape, hash.finish());
+        let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.stack.record()) else {
             return Resolved::default();
         };
         let runs = self.runs(&frames, gap);
