@@ -33,6 +33,7 @@ pub mod memory;
 pub mod native;
 pub mod python;
 pub mod record;
+pub mod sample_clock;
 pub mod scratch;
 pub mod unwind;
 pub mod volatile;

@@ -62,6 +62,10 @@ pub trait UserMemory {
         unsafe { self.copy(address, into, bytes) }
     }
 
+    /// Discards the note of the last fault, if such a note is kept.
+    #[inline(always)]
+    fn clear_fault(&self) {}
+
     /// Reads the eight bytes at `address`.
     ///
     /// # Errors

@@ -10,7 +10,8 @@ use agent_common::{
     maps::TableState,
     memory::{Fault, UserAddr, UserMemory},
     native::{
-        Arch, CodeLocation, CodeLookup, NativeStep, NativeWalk, PROGRAM_COUNTER, PythonFrames,
+        Arch, CodeLocation, CodeLookup, NativeOutcome, NativeWalk, PROGRAM_COUNTER, PythonFrames,
+        UnwindNative,
     },
     python::PythonRuns,
     record::{NativeFrame, NativeKind, NativeUnwindStatus},
@@ -19,7 +20,7 @@ use agent_common::{
 };
 use proptest::prelude::*;
 
-const MACHINE: Arch = Arch::CURRENT;
+const ARCH: Arch = Arch::CURRENT;
 
 /// Where the made stack starts.
 const STACK: u64 = 0x7fff_0000_0000;
@@ -73,7 +74,7 @@ impl Known {
     fn new() -> Self {
         let framed = Rule {
             cfa: CfaRule::REGISTER,
-            register: MACHINE.stack_pointer,
+            register: ARCH.stack_pointer,
             offset: i32::try_from(FRAME_BYTES).unwrap(),
             return_address: Saved::at(-1),
             ..Rule::UNKNOWN
@@ -83,7 +84,7 @@ impl Known {
             ..framed
         };
         let switches = Rule {
-            register: MACHINE.frame_pointer,
+            register: ARCH.frame_pointer,
             flags: RuleFlags::SWITCHES,
             frame_pointer: Saved::at(-2),
             offset: 16,
@@ -138,6 +139,43 @@ struct Start {
     frame_pointer: u64,
 }
 
+/// The steps of a walk, one frame at a time.
+struct Steps<'a, C> {
+    walk: &'a mut NativeWalk,
+    stack: &'a Stack,
+    scratch: &'a mut Scratch,
+    start: &'a Start,
+    python: PythonFrames<'a>,
+    code: &'a mut C,
+    taken: u32,
+}
+
+impl<C: CodeLookup> UnwindNative for Steps<'_, C> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn begin(&mut self) -> NativeOutcome {
+        self.walk.clear(1);
+        self.walk.begin(self.start.pc);
+        let pointers = [
+            (ARCH.stack_pointer, self.start.stack_pointer),
+            (ARCH.frame_pointer, self.start.frame_pointer),
+        ];
+        for (register, value) in pointers {
+            self.walk.set_register(register, value);
+        }
+        NativeOutcome::NEXT
+    }
+
+    fn walk_frames(&mut self) -> NativeOutcome {
+        self.taken += 1;
+        let (python, frames) = (self.python, Self::FRAMES_PER_STEP);
+        let step = self
+            .walk
+            .walk_frames(self.stack, self.scratch, python, self.code, frames);
+        step.into()
+    }
+}
+
 fn walk(
     stack: Vec<u64>,
     start: &Start,
@@ -149,19 +187,17 @@ fn walk(
     stack.0.resize(whole, 0);
     let mut scratch = Box::new(Scratch::new());
     let mut walk = Box::new(NativeWalk::new());
-    walk.clear(1);
-    walk.begin(start.pc);
-    walk.set_register(MACHINE.stack_pointer, start.stack_pointer);
-    walk.set_register(MACHINE.frame_pointer, start.frame_pointer);
-    let mut steps = 0;
-    let end = loop {
-        steps += 1;
-        match walk.step(&stack, &mut scratch, python, code) {
-            NativeStep::Next if steps < MAX_NATIVE_VISITED => {}
-            NativeStep::Next => break NativeUnwindStatus::TOO_DEEP,
-            NativeStep::End(end) => break end,
-        }
+    let mut steps = Steps {
+        walk: &mut walk,
+        stack: &stack,
+        scratch: &mut scratch,
+        start,
+        python,
+        code,
+        taken: 0,
     };
+    let end = steps.unwind();
+    let steps = steps.taken;
     walk.stack.push_pending_run();
     walk.stack.finish_record();
     let count = walk.stack.head.frame_count as usize;
@@ -247,16 +283,16 @@ fn code_without_rules_is_left_by_its_frame_pointer() {
 
 #[test]
 fn what_a_signal_has_interrupted_comes_after_its_handler() {
-    let registers = usize::try_from(MACHINE.signal_registers / 8).unwrap();
+    let registers = usize::try_from(ARCH.signal_registers / 8).unwrap();
     // Rules of such code begin a byte before it.
     let mut stack = frames(&[HANDLER_RETURN + 1]);
     let saved = stack.len() + registers;
-    stack.resize(saved + MACHINE.saved.len(), 0);
+    stack.resize(saved + ARCH.saved.len(), 0);
     let interrupted = STACK + stack.len() as u64 * 8;
-    for (nth, number) in MACHINE.saved.iter().enumerate() {
+    for (nth, number) in ARCH.saved.iter().enumerate() {
         if *number == PROGRAM_COUNTER {
             stack[saved + nth] = FILE + 0x50;
-        } else if *number == MACHINE.stack_pointer {
+        } else if *number == ARCH.stack_pointer {
             stack[saved + nth] = interrupted;
         }
     }

@@ -331,6 +331,25 @@ fn a_thread_without_frames_says_so() {
 }
 
 #[test]
+fn the_frames_of_an_older_interpreter_stand_below() {
+    let (mut process, codes) = process(2);
+    let older = process.image.map(128);
+    process
+        .image
+        .put(process.interpreter, LAYOUT.interpreter.next, older);
+    let newer = std::mem::replace(&mut process.interpreter, older);
+    let code = process.image.code("older", 1);
+    process.add_stack(THREAD, &[code]);
+    process.interpreter = newer;
+    let sampled = process.sample(THREAD);
+    assert_eq!(sampled.end, PythonUnwindStatus::COMPLETE);
+    assert_eq!(
+        symbols_of(&sampled),
+        symbols(&process, [codes[1], codes[0], code])
+    );
+}
+
+#[test]
 fn equal_stacks_hash_alike_and_others_do_not() {
     let (process, codes) = process(20);
     let again = process.sample(THREAD).hash;

@@ -1,12 +1,13 @@
-//! What is known of the code objects of the sampled process.
+//! The symbols of the code objects of the sampled process: a table per processor in front of the map
+//! `CODE_OBJECTS`.
 
 use agent_common::{
-    cache_age::{CacheAge, MAX_AGE_NS},
+    cache_age::CacheAge,
     counter::Counter,
     layout::Layout,
     maps::{CachedCode, CodeKey},
     memory::{UserAddr, UserMemory},
-    python::{CodeSymbol, SymbolLookup, read_identity},
+    python::{CodeSymbol, Revalidation, SymbolLookup, is_strict},
     scratch::Scratch,
 };
 
@@ -15,16 +16,16 @@ use crate::{
     values::{CodeCache, CodeCacheEntry, Sampler},
 };
 
-/// The code objects of one process, at one time.
+/// The code objects of one process at one time.
 #[derive(Clone, Copy)]
 pub(crate) struct ProcessCode {
     /// The process.
     pub(crate) tgid: u32,
-    /// Now, in nanoseconds of the monotonic clock.
+    /// The time of the sample, in nanoseconds of the monotonic clock.
     pub(crate) now_ns: u64,
     /// See `Control::resend_before_ns`.
     resend_before_ns: u64,
-    /// Whether to believe nothing without a proof, see [`agent_common::cache_age`].
+    /// See [`is_strict`].
     pub(crate) is_strict: bool,
 }
 
@@ -37,7 +38,7 @@ impl ProcessCode {
             tgid: sampler.tgid.get(),
             now_ns,
             resend_before_ns: sampler.resend_before_ns.get(),
-            is_strict: now_ns.wrapping_sub(sampler.new_code_ns.get()) < MAX_AGE_NS,
+            is_strict: is_strict(now_ns, sampler.new_code_ns.get()),
         }
     }
 
@@ -51,76 +52,61 @@ impl ProcessCode {
         }
     }
 
-    /// Whether the user half knows what is remembered of a code object.
+    /// Whether the agent has the record of a cached code object.
     ///
     /// # Safety
     ///
-    /// `known` must be readable.
+    /// `cached` must be readable.
     #[inline(always)]
-    pub(crate) unsafe fn is_sent(self, known: *const CachedCode) -> bool {
+    pub(crate) unsafe fn is_sent(self, cached: *const CachedCode) -> bool {
         // SAFETY: the caller's.
-        unsafe { (*known).trust.since_ns >= self.resend_before_ns }
+        unsafe { (*cached).age.since_ns >= self.resend_before_ns }
     }
 
-    /// The symbol of `code` as it is remembered, without a proof.
+    /// The cached symbol of `code`, not revalidated.
     #[inline(always)]
     pub(crate) fn cached(self, code: UserAddr) -> Option<CodeSymbol> {
-        let known = CODE_OBJECTS.get_ptr(self.key(code))?;
+        let cached = CODE_OBJECTS.get_ptr(self.key(code))?;
         // SAFETY: values of the map stay readable while the program runs.
-        Some(unsafe { symbol_of(known) })
+        Some(unsafe { (*cached).code_symbol() })
     }
 
-    /// The symbol of `code` as it is remembered in the map, proved if that is due.
+    /// The cached symbol of `code`, revalidated if that is due.
     #[inline(always)]
-    fn proved<M: UserMemory>(
+    fn revalidated<M: UserMemory>(
         self,
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
         code: UserAddr,
     ) -> Option<(CodeSymbol, CacheAge)> {
-        let known = CODE_OBJECTS.get_ptr_mut(self.key(code))?;
+        let cached = CODE_OBJECTS.get_ptr_mut(self.key(code))?;
         // SAFETY: values of the map stay readable and writable while the program runs; another
-        // processor may write the same proof at the same time, which does no harm.
+        // processor may write the same time of revalidation, which does no harm.
         unsafe {
-            if !self.is_sent(known) {
+            if !self.is_sent(cached) {
                 return None;
             }
-            if self.is_strict || (*known).trust.is_due(self.now_ns) {
-                count(Counter::CODE_REVALIDATIONS);
-                // A head that cannot be read now says nothing against what is known.
-                if let Ok(head) = read_identity(memory, scratch, layout, code) {
-                    if head != (*known).head {
-                        count(Counter::CODE_REUSED);
-                        return None;
-                    }
-                    (*known).trust.revalidated_ns = self.now_ns;
+            let is_strict = self.is_strict;
+            match (*cached).revalidate(memory, scratch, layout, code, self.now_ns, is_strict) {
+                Revalidation::NotDue => {}
+                Revalidation::Valid => count(Counter::CODE_REVALIDATIONS),
+                Revalidation::Replaced => {
+                    count(Counter::CODE_REVALIDATIONS);
+                    count(Counter::CODE_REUSED);
+                    return None;
                 }
             }
-            Some((symbol_of(known), (*known).trust))
+            Some(((*cached).code_symbol(), (*cached).age))
         }
     }
 }
 
-/// # Safety
-///
-/// `known` must be readable.
-#[inline(always)]
-unsafe fn symbol_of(known: *const CachedCode) -> CodeSymbol {
-    // SAFETY: the caller's.
-    unsafe {
-        CodeSymbol {
-            hash: (*known).symbol,
-            first_traceable_bytes: (*known).head.first_traceable_bytes,
-        }
-    }
-}
-
-/// The code objects of one process and what this processor remembers of them.
+/// The code objects of one process, with the table of this processor.
 pub(crate) struct CachedSymbols<'a> {
     /// The code objects.
     pub(crate) process: ProcessCode,
-    /// The memo.
+    /// The table.
     pub(crate) code_cache: &'a mut CodeCache,
 }
 
@@ -145,11 +131,11 @@ impl SymbolLookup for CachedSymbols<'_> {
                 first_traceable_bytes: entry.first_traceable_bytes,
             });
         }
-        let (symbol, trust) = process.proved(memory, scratch, layout, code)?;
+        let (symbol, age) = process.revalidated(memory, scratch, layout, code)?;
         *entry = CodeCacheEntry {
             code: code.0,
             symbol: symbol.hash,
-            due_ns: trust.due_ns(),
+            due_ns: age.due_ns(),
             tgid: process.tgid,
             first_traceable_bytes: symbol.first_traceable_bytes,
         };

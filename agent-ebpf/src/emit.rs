@@ -64,7 +64,7 @@ pub(crate) fn sample(
         cpu: unsafe { bpf_get_smp_processor_id() },
         weight: sampler.weight.get(),
         python_status: end,
-        holds_gil: sampler.holds_gil.get() as u16,
+        holds_gil: u16::from(sampler.position.holds_gil()),
         native_status,
         reserved: 0,
     };

@@ -15,7 +15,7 @@ const TARGET: &str = "agent::kernel";
 /// [`PythonUnwindStatus`](agent_common::record::PythonUnwindStatus) and [`NativeUnwindStatus`](agent_common::record::NativeUnwindStatus).
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn log_ends(end: u32, native_status: u32) -> u32 {
+pub(crate) extern "C" fn incomplete_stack(end: u32, native_status: u32) -> u32 {
     let Some(sampler) = current::sampler() else {
         return 0;
     };

@@ -32,6 +32,7 @@ mod log;
 mod maps;
 mod memory;
 mod registers;
+mod sample;
 mod steps;
 mod task;
 mod triggers;

@@ -40,6 +40,12 @@ impl UserMemory for CurrentMemory {
     }
 
     #[inline(always)]
+    fn clear_fault(&self) {
+        // SAFETY: as in `copy`.
+        unsafe { (*self.last_fault).address.set(0) }
+    }
+
+    #[inline(always)]
     unsafe fn try_copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
         // SAFETY: the caller vouches for `into`; the helper checks `address`.
         match unsafe { bpf_probe_read_user(into.cast(), bytes, address.0 as *const _) } {

@@ -40,7 +40,7 @@ pub struct CachedCode {
     /// Hash of its contents.
     pub symbol: u64,
     /// What it looked like.
-    pub head: CodeIdentity,
+    pub identity: CodeIdentity,
     /// Since when, and when that was last proved.
-    pub trust: CacheAge,
+    pub age: CacheAge,
 }

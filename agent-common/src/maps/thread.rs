@@ -14,7 +14,7 @@ pub struct ThreadState {
 
 impl ThreadState {
     /// No state.
-    const NONE: Self = Self {
+    pub const NONE: Self = Self {
         address: UserAddr(0),
         interpreter: UserAddr(0),
     };
@@ -142,6 +142,15 @@ pub struct TrackedThread {
     pub tgid: u32,
     /// Zero.
     pub reserved: u32,
+}
+
+impl TrackedThread {
+    /// Whether this is the thread of process `tgid` with this `pthread_self()`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_of(&self, tgid: u32, thread_id: u64) -> bool {
+        self.tgid == tgid && self.thread_id == thread_id
+    }
 }
 
 const _: () = assert!(size_of::<TrackedThread>() == 136);

@@ -140,6 +140,27 @@ impl NativeWalk {
         self.visited.get()
     }
 
+    /// Visits up to `count` frames.
+    #[inline(always)]
+    pub fn walk_frames<M: UserMemory, C: CodeLookup>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        python: PythonFrames<'_>,
+        code: &mut C,
+        count: u32,
+    ) -> NativeStep {
+        let mut nth = 0;
+        while nth < count {
+            let step = self.step(memory, scratch, python, code);
+            if step != NativeStep::Next {
+                return step;
+            }
+            nth += 1;
+        }
+        NativeStep::Next
+    }
+
     /// Looks at one frame.
     #[inline(always)]
     pub fn step<M: UserMemory, C: CodeLookup>(

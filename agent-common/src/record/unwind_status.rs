@@ -32,6 +32,16 @@ impl PythonUnwindStatus {
     pub const TORN: Self = Self(10);
     /// The process is not known to run Python.
     pub const NO_PYTHON: Self = Self(11);
+
+    /// Whether no Python frame is missing.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_complete(self) -> bool {
+        self == Self::COMPLETE
+            || self == Self::NO_PYTHON
+            || self == Self::NO_THREAD_STATE
+            || self == Self::NO_FRAME
+    }
 }
 
 /// Where a walk of native frames ended.
@@ -64,4 +74,11 @@ impl NativeUnwindStatus {
     pub const TOO_DEEP: Self = Self(8);
     /// There are no others than the kernel's: the thread is its own, or ends.
     pub const KERNEL_ONLY: Self = Self(9);
+
+    /// Whether no native frame is missing.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_complete(self) -> bool {
+        self == Self::COMPLETE || self == Self::KERNEL_ONLY || self == Self::NOT_WALKED
+    }
 }

@@ -10,18 +10,17 @@ use agent_common::{
         InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
         TextStyle, ThreadLayout,
     },
-    limits::{MAX_THREADS, MAX_VISITED},
-    maps::{CodeIdentity, ThreadState},
+    maps::{CodeIdentity, ThreadState, ThreadStates},
     memory::{Fault, UserAddr, UserMemory},
     python::{
-        CodeObjectRecord, CodeSymbol, PythonStep, PythonWalk, SearchStep, SymbolLookup,
-        ThreadStateSearch, read_identity, revalidate,
+        CodeObjectRecord, CodeSymbol, FindState, PythonOutcome, PythonWalk, SearchStep, StateList,
+        SymbolLookup, ThreadStateSearch, ThreadWalk, UnwindPython, WalkPosition, read_identity,
     },
     record::{Frame, FrameKind, PythonUnwindStatus},
     scratch::Scratch,
 };
 
-/// The layout of CPython 3.12.
+/// The layout of CPython 3.12, except that evaluation loops do not lead to each other.
 pub(crate) const LAYOUT: Layout = Layout {
     interpreter: InterpreterLayout {
         runtime_head: 40,
@@ -38,7 +37,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         thread_id: 136,
         frame: 56,
         cframe_current_frame: 0,
-        cframe_previous: 8,
+        cframe_previous: ABSENT,
         datastack_chunk: 232,
         datastack_top: 240,
         attached: 24,
@@ -295,8 +294,7 @@ impl Process {
 
     /// Searches and proves the state of a thread.
     pub(crate) fn find(&self, thread_id: u64) -> Result<ThreadState, PythonUnwindStatus> {
-        let mut scratch = Box::new(Scratch::new());
-        find(&self.image, &mut scratch, self.interpreters_head, thread_id)
+        find(&self.image, self.interpreters_head, thread_id)
     }
 
     /// Takes a sample of a thread.
@@ -319,58 +317,150 @@ pub(crate) struct Sampled {
     pub(crate) hash: u64,
 }
 
-/// Searches a thread as the kernel half does.
+/// The steps of a sample, without a cache.
+pub(crate) struct Steps<'a, L> {
+    walk: ThreadWalk<'a, Image>,
+    interpreters_head: u64,
+    search: ThreadStateSearch,
+    symbols: L,
+}
+
+impl<L: SymbolLookup> FindState for Steps<'_, L> {
+    const STATES_PER_STEP: u32 = 1;
+
+    fn load_cached_state(&mut self) -> PythonOutcome {
+        if self.search.states.count() == 0 {
+            return PythonOutcome::NEXT;
+        }
+        self.walk.load_first_state(&States(&self.search.states))
+    }
+
+    fn begin_search(&mut self) -> PythonOutcome {
+        let head = UserAddr(self.interpreters_head);
+        match self.search.begin(self.walk.memory, self.walk.layout, head) {
+            Ok(()) => PythonOutcome::NEXT,
+            Err(Fault) => PythonOutcome::FAULT,
+        }
+    }
+
+    fn search(&mut self) -> PythonOutcome {
+        let walk = &mut self.walk;
+        let step = self
+            .search
+            .step(walk.memory, walk.scratch, walk.layout, walk.thread_id);
+        match step {
+            SearchStep::Next => PythonOutcome::NEXT,
+            SearchStep::Done if self.search.states.count() == 0 => {
+                PythonOutcome::ended(PythonUnwindStatus::NO_THREAD_STATE)
+            }
+            SearchStep::Done => PythonOutcome::DONE,
+            SearchStep::End(status) => PythonOutcome::ended(status),
+        }
+    }
+}
+
+impl<L: SymbolLookup> UnwindPython for Steps<'_, L> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn load_state(&mut self) -> PythonOutcome {
+        self.find_state()
+    }
+
+    fn begin_walk(&mut self) -> PythonOutcome {
+        self.walk.begin()
+    }
+
+    fn walk_frames(&mut self) -> PythonOutcome {
+        let outcome = self
+            .walk
+            .walk_frames(&mut self.symbols, Self::FRAMES_PER_STEP);
+        if outcome == PythonOutcome::NEXT {
+            return outcome;
+        }
+        self.continue_walk(outcome.status())
+    }
+
+    fn continue_walk(&mut self, status: PythonUnwindStatus) -> PythonOutcome {
+        self.walk
+            .continue_walk(&States(&self.search.states), status)
+    }
+}
+
+/// The states that a search has found.
+struct States<'a>(&'a ThreadStates);
+
+impl StateList for States<'_> {
+    fn state(&self, nth: u32) -> ThreadState {
+        self.0.get(nth)
+    }
+}
+
+/// Searches the state of a thread.
 pub(crate) fn find(
     image: &Image,
-    scratch: &mut Scratch,
     interpreters_head: u64,
     thread_id: u64,
 ) -> Result<ThreadState, PythonUnwindStatus> {
-    let mut search = ThreadStateSearch::new();
-    search
-        .begin(image, &LAYOUT, UserAddr(interpreters_head))
-        .map_err(|Fault| PythonUnwindStatus::THREAD_FAULT)?;
-    for _ in 0..MAX_THREADS {
-        match search.step(image, scratch, &LAYOUT, thread_id) {
-            SearchStep::Next => {}
-            SearchStep::Done if search.states.count() == 0 => {
-                return Err(PythonUnwindStatus::NO_THREAD_STATE);
+    let mut walk = PythonWalk::new();
+    with_steps(
+        image,
+        &LAYOUT,
+        interpreters_head,
+        thread_id,
+        &mut walk,
+        |steps| {
+            let outcome = steps.find_state();
+            if outcome == PythonOutcome::DONE {
+                Ok(steps.search.states.first())
+            } else {
+                Err(outcome.status())
             }
-            SearchStep::Done => return Ok(search.states.first()),
-            SearchStep::End(end) => return Err(end),
-        }
-    }
-    Err(PythonUnwindStatus::TOO_MANY_THREADS)
+        },
+    )
 }
 
-/// Takes a sample as the kernel half does.
+/// Unwinds the frames of a thread into `walk`.
+pub(crate) fn unwind(
+    image: &Image,
+    layout: &Layout,
+    interpreters_head: u64,
+    thread_id: u64,
+    walk: &mut PythonWalk,
+) -> PythonUnwindStatus {
+    with_steps(image, layout, interpreters_head, thread_id, walk, |steps| {
+        steps.unwind()
+    })
+}
+
+fn with_steps<T>(
+    image: &Image,
+    layout: &Layout,
+    interpreters_head: u64,
+    thread_id: u64,
+    walk: &mut PythonWalk,
+    drive: impl FnOnce(&mut Steps<'_, Unknown>) -> T,
+) -> T {
+    let mut scratch = Box::new(Scratch::new());
+    drive(&mut Steps {
+        walk: ThreadWalk {
+            memory: image,
+            scratch: &mut scratch,
+            layout,
+            walk,
+            position: &mut WalkPosition::new(),
+            thread_id,
+        },
+        interpreters_head,
+        search: ThreadStateSearch::new(),
+        symbols: Unknown,
+    })
+}
+
+/// Takes a sample.
 pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> Sampled {
     let mut scratch = Box::new(Scratch::new());
     let mut walk = Box::new(PythonWalk::new());
-    let nothing = |end| Sampled {
-        frames: Vec::new(),
-        end,
-        truncated: false,
-        hash: 0,
-    };
-    let proved = find(image, &mut scratch, interpreters_head, thread_id).and_then(|state| {
-        revalidate(image, &mut scratch, &LAYOUT, state, thread_id)
-            .then_some(())
-            .ok_or(PythonUnwindStatus::THREAD_FAULT)
-    });
-    if let Err(end) = proved {
-        return nothing(end);
-    }
-    if let PythonStep::End(end) = walk.begin(image, &mut scratch, &LAYOUT) {
-        return nothing(end);
-    }
-    let mut end = PythonUnwindStatus::TOO_DEEP;
-    for _ in 0..MAX_VISITED {
-        if let PythonStep::End(reached) = walk.step(image, &mut scratch, &LAYOUT, &mut Unknown) {
-            end = reached;
-            break;
-        }
-    }
+    let end = unwind(image, &LAYOUT, interpreters_head, thread_id, &mut walk);
     let shape = walk.stack.shape();
     let mut hash = Hash::new(1);
     for nth in 0..usize::from(shape.frame_count) {

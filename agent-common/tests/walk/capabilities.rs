@@ -4,18 +4,18 @@
 use agent_common::{
     layout::{
         CodeLayout, FrameLayout, InstanceStyle, KeysStyle, Layout, ObjectLayout, RunStyle,
-        TextLayout, TextStyle,
+        TextLayout, TextStyle, ThreadLayout,
     },
     limits::TEXT_BYTES,
     memory::{Fault, UserAddr},
-    python::{AttributeName, Attributes, MAX_ATTRIBUTES, PythonStep, PythonWalk, locate_text},
+    python::{AttributeName, Attributes, MAX_ATTRIBUTES, PythonWalk, locate_text},
     record::{FrameKind, PythonUnwindStatus, Text},
     scratch::Scratch,
 };
 
 use crate::{
     THREAD,
-    image::{Image, LAYOUT, Process, Unknown},
+    image::{Image, LAYOUT, Process, unwind},
 };
 
 /// As free-threaded builds from 3.14 on have it.
@@ -34,21 +34,14 @@ const WITH_COPIES: Layout = Layout {
 
 /// The offsets of a walk's frames, leaf first, and where it ended.
 fn offsets(process: &Process, layout: &Layout) -> (Vec<i32>, PythonUnwindStatus) {
-    let mut scratch = Box::new(Scratch::new());
     let mut walk = Box::new(PythonWalk::new());
-    let state = process.find(THREAD).unwrap();
-    scratch
-        .load_slot(&process.image, state.address, layout.thread.bytes)
-        .unwrap();
-    let mut step = walk.begin(&process.image, &mut scratch, layout);
-    let end = loop {
-        match step {
-            PythonStep::Next => {
-                step = walk.step(&process.image, &mut scratch, layout, &mut Unknown);
-            }
-            PythonStep::End(end) => break end,
-        }
-    };
+    let end = unwind(
+        &process.image,
+        layout,
+        process.interpreters_head,
+        THREAD,
+        &mut walk,
+    );
     let frames = &walk.stack.frames[..usize::from(walk.stack.shape().frame_count)];
     assert!(
         frames
@@ -283,6 +276,15 @@ fn an_object_that_is_opaque_or_has_no_attributes_is_a_fault() {
     }
 }
 
+/// As 3.11 and 3.12 have it.
+const LINKED: Layout = Layout {
+    thread: ThreadLayout {
+        cframe_previous: 8,
+        ..LAYOUT.thread
+    },
+    ..LAYOUT
+};
+
 /// As 3.11 has it.
 const MARKED: Layout = Layout {
     frame: FrameLayout {
@@ -291,7 +293,7 @@ const MARKED: Layout = Layout {
         run_style: RunStyle::MARKED,
         ..LAYOUT.frame
     },
-    ..LAYOUT
+    ..LINKED
 };
 
 #[test]
@@ -323,19 +325,55 @@ fn a_generator_that_hands_an_exception_on_is_in_the_run_of_its_caller() {
     }
     image.put(thread, MARKED.thread.frame, newest);
 
-    let mut scratch = Box::new(Scratch::new());
     let mut walk = Box::new(PythonWalk::new());
-    scratch
-        .load_slot(&process.image, UserAddr(thread), MARKED.thread.bytes)
-        .unwrap();
-    let mut step = walk.begin(&process.image, &mut scratch, &MARKED);
-    while step == PythonStep::Next {
-        step = walk.step(&process.image, &mut scratch, &MARKED, &mut Unknown);
-    }
-    assert_eq!(step, PythonStep::End(PythonUnwindStatus::COMPLETE));
+    let head = process.interpreters_head;
+    let end = unwind(&process.image, &MARKED, head, THREAD, &mut walk);
+    assert_eq!(end, PythonUnwindStatus::COMPLETE);
     let runs: Vec<_> = (0..walk.runs.count())
         .map(|nth| walk.runs.get(nth))
         .map(|run| (run.address, run.depth))
         .collect();
     assert_eq!(runs, [(newest, 1), (outer, 4)]);
+}
+
+/// A thread whose newest evaluation loop has set this frame, and the one that called it none or a
+/// frame of its own.
+fn with_loops(newest: u64, has_caller: bool) -> Process {
+    let mut process = Process::new();
+    let image = &mut process.image;
+    let code = image.code("f", 1);
+    let frame = image.frame(code, 0);
+    let outer = image.map(16);
+    image.put(outer, 0, if has_caller { frame } else { 0 });
+    let thread = process.add_thread(THREAD, newest);
+    let cframe = process.image.map(16);
+    process.image.put(cframe, 0, newest);
+    process.image.put(cframe, 8, outer);
+    process.image.put(thread, LINKED.thread.frame, cframe);
+    process
+}
+
+#[test]
+fn a_loop_that_has_set_no_frame_yet_is_left_out() {
+    // What stood on the stack before: nothing, no address of a structure, one that is not mapped.
+    for newest in [0, 7, 0x1000] {
+        let process = with_loops(newest, true);
+        assert_eq!(
+            offsets(&process, &LINKED),
+            (vec![4], PythonUnwindStatus::COMPLETE),
+            "{newest:#x}"
+        );
+    }
+}
+
+#[test]
+fn without_a_calling_loop_the_first_status_counts() {
+    for (newest, status) in [
+        (0, PythonUnwindStatus::NO_FRAME),
+        (7, PythonUnwindStatus::BAD_POINTER),
+        (0x1000, PythonUnwindStatus::FRAME_FAULT),
+    ] {
+        let process = with_loops(newest, false);
+        assert_eq!(offsets(&process, &LINKED), (vec![], status), "{newest:#x}");
+    }
 }

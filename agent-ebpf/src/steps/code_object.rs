@@ -1,7 +1,6 @@
 //! What are the code objects that are seen for the first time?
 
 use agent_common::{
-    cache_age::CacheAge,
     counter::Counter,
     limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
     maps::CachedCode,
@@ -61,7 +60,7 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
     };
     if let Some(known) = CODE_OBJECTS.get_ptr(code_objects.key(code))
         // SAFETY: values of the map stay readable while the program runs.
-        && unsafe { (*known).head == head && code_objects.is_sent(known) }
+        && unsafe { (*known).identity == head && code_objects.is_sent(known) }
     {
         // An earlier frame of the same stack had it.
         return None;
@@ -97,13 +96,9 @@ fn try_send(symbol: u64) -> Option<()> {
         let _ = SENT_SYMBOLS.insert(symbol, sampler.time_ns.get(), 0);
     }
     let code_objects = ProcessCode::of(sampler);
-    let known = CachedCode {
-        symbol,
-        head: sampler.code_head,
-        trust: CacheAge::new(code_objects.now_ns),
-    };
+    let cached = CachedCode::new(symbol, sampler.code_head, code_objects.now_ns);
     let key = code_objects.key(UserAddr(sampler.code));
-    let _ = CODE_OBJECTS.insert(key, known, 0);
+    let _ = CODE_OBJECTS.insert(key, cached, 0);
     if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
         // SAFETY: values of the map stay writable while the program runs; two processors may
         // write at the same time, and either time is right.

@@ -1,9 +1,8 @@
-//! The steps of a sample. Each exported function is verified on its own, see the crate's
+//! The steps of a sample. The verifier checks each exported function on its own, see the crate's
 //! documentation.
 
 mod code_object;
 mod native;
-mod outcome;
 mod stack;
 mod thread;
 mod thread_name;
@@ -11,10 +10,9 @@ mod walk;
 
 pub(crate) use code_object::emit_code_object;
 pub(crate) use native::{NATIVE_FRAMES_PER_STEP, begin_native, send_native, walk_native_frames};
-pub(crate) use outcome::{NativeOutcome, Outcome};
 pub(crate) use stack::{FRAMES_PER_HASH, hash_frames, send_stack};
 pub(crate) use thread::{
-    THREADS_PER_STEP, begin_search, find_thread, load_cached_state, track_thread,
+    STATES_PER_STEP, begin_search, load_cached_state, search_states, track_thread,
 };
 pub(crate) use thread_name::{begin_name, find_name, send_name};
 pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, continue_walk, walk_frames};

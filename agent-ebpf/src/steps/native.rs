@@ -7,12 +7,11 @@ use agent_common::{
     layout::RunStyle,
     limits::MAX_KERNEL_FRAMES,
     maps::KERNEL_THREADS,
-    native::{MAX_ENTRIES, NativeStack, NativeStep, PythonFrames},
+    native::{MAX_ENTRIES, NativeOutcome, NativeStack, PythonFrames},
     record::{NativeFrame, NativeStackHead, NativeUnwindStatus},
     volatile::masked,
 };
 
-use super::outcome::NativeOutcome;
 use crate::{
     code_locations::CurrentCode,
     current, emit,
@@ -74,22 +73,19 @@ fn try_walk_native_frames() -> Option<NativeOutcome> {
         current::layout(sampler)?.frame.run_style
     };
     let mut code = CurrentCode::of(sampler);
-    let mut step = 0;
-    while step < NATIVE_FRAMES_PER_STEP {
-        let python = PythonFrames {
-            runs: &sampler.walk.runs,
-            depth: sampler.walk.stack.depth(),
-            style,
-        };
-        let outcome = native
-            .walk
-            .step(&memory, &mut sampler.scratch, python, &mut code);
-        if let NativeStep::End(end) = outcome {
-            return Some(NativeOutcome::ended(end));
-        }
-        step += 1;
-    }
-    Some(NativeOutcome::NEXT)
+    let python = PythonFrames {
+        runs: &sampler.walk.runs,
+        depth: sampler.walk.stack.depth(),
+        style,
+    };
+    let step = native.walk.walk_frames(
+        &memory,
+        &mut sampler.scratch,
+        python,
+        &mut code,
+        NATIVE_FRAMES_PER_STEP,
+    );
+    Some(step.into())
 }
 
 /// Sends the native stack unless it was sent before; gives its hash, 0 for none.

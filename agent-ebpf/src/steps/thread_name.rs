@@ -10,13 +10,12 @@ use agent_common::{
     limits::TEXT_BYTES,
     maps::TrackedThread,
     memory::{Fault, UserAddr, UserMemory as _},
-    python::{AttributeName, locate_text},
+    python::{AttributeName, PythonOutcome, locate_text},
     record::{Header, PythonUnwindStatus, RecordKind, Text, ThreadName},
     volatile::masked,
 };
 use aya_ebpf::helpers::bpf_get_current_comm;
 
-use super::outcome::{FAULT, Outcome};
 use crate::{
     current, emit,
     maps::{HASH_SEED, THREADS, count},
@@ -37,16 +36,16 @@ fn thread(sampler: &Sampler) -> Option<&'static mut TrackedThread> {
 
 /// Decides whether it is time to look at the thread's name; `end` is how the walk ended.
 ///
-/// [`Outcome::NEXT`] when there may be a `threading.TrackedThread`, [`Outcome::DONE`] when there is
+/// [`PythonOutcome::NEXT`] when there may be a `threading.TrackedThread`, [`PythonOutcome::DONE`] when there is
 /// only the kernel's name, anything else when it is not time yet.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_name(end: u32) -> u32 {
-    try_begin_name(end).unwrap_or(FAULT).0
+    try_begin_name(end).unwrap_or(PythonOutcome::FAULT).0
 }
 
 #[inline(always)]
-fn try_begin_name(end: u32) -> Option<Outcome> {
+fn try_begin_name(end: u32) -> Option<PythonOutcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
@@ -71,11 +70,11 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
         reserved: 0,
     };
     if end != u32::from(PythonUnwindStatus::COMPLETE.0) {
-        return Some(Outcome::DONE);
+        return Some(PythonOutcome::DONE);
     }
     let first_variable = sampler.walk.root().field(layout.frame.locals);
     let Ok(object) = memory.word(first_variable) else {
-        return Some(Outcome::DONE);
+        return Some(PythonOutcome::DONE);
     };
     // The low bits are a tag from 3.14 on.
     let object = UserAddr(object & !7);
@@ -83,8 +82,8 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
         .attributes
         .begin(&memory, &mut sampler.scratch, layout, object)
     {
-        Ok(()) => Some(Outcome::NEXT),
-        Err(Fault) => Some(Outcome::DONE),
+        Ok(()) => Some(PythonOutcome::NEXT),
+        Err(Fault) => Some(PythonOutcome::DONE),
     }
 }
 
@@ -92,11 +91,11 @@ fn try_begin_name(end: u32) -> Option<Outcome> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn find_name() -> u32 {
-    try_find_name().unwrap_or(Outcome::DONE).0
+    try_find_name().unwrap_or(PythonOutcome::DONE).0
 }
 
 #[inline(always)]
-fn try_find_name() -> Option<Outcome> {
+fn try_find_name() -> Option<PythonOutcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
@@ -104,7 +103,7 @@ fn try_find_name() -> Option<Outcome> {
     let scratch = &mut sampler.scratch;
     let found = thread_name.attributes.step(&memory, scratch, layout, NAME);
     let Some(value) = found.ok()? else {
-        return Some(Outcome::NEXT);
+        return Some(PythonOutcome::NEXT);
     };
     let (data, text) = locate_text(&memory, scratch, &layout.text, value).ok()?;
     let bytes = masked(u32::from(text.bytes), TEXT_MASK);
@@ -116,7 +115,7 @@ fn try_find_name() -> Option<Outcome> {
             .ok()?;
     }
     thread_name.head.python = text;
-    Some(Outcome::DONE)
+    Some(PythonOutcome::DONE)
 }
 
 /// Sends the name unless it is the one that was sent last.

@@ -5,7 +5,8 @@ use agent_common::{
     limits::MAX_KERNEL_FRAMES,
     maps::{CodeIdentity, TrackedThread},
     native::{MappingSearch, NativeWalk},
-    python::{PythonWalk, ThreadStateSearch},
+    python::{PythonWalk, ThreadStateSearch, WalkPosition},
+    sample_clock::SampleClock,
     scratch::Scratch,
     unwind,
     volatile::Volatile,
@@ -44,15 +45,11 @@ pub(crate) struct Sampler {
     pub(crate) layout: Volatile<u32>,
     /// Sampling periods that the sample stands for.
     pub(crate) weight: Volatile<u32>,
-    /// Which of the thread's states is walked.
-    pub(crate) nth_state: Volatile<u32>,
-    /// 1 when the first walk led nowhere.
-    pub(crate) is_second_walk: Volatile<u32>,
+    /// Which of the chains of frames is walked.
+    pub(crate) position: WalkPosition,
     pub(crate) reserved: u32,
-    /// 1 when the thread holds the GIL, 0 when it does not or that is not looked at.
-    pub(crate) holds_gil: Volatile<u32>,
-    /// The sample before on this processor.
-    pub(crate) before: Before,
+    /// The clock of this processor.
+    pub(crate) clock: SampleClock,
     /// The code object that is described.
     pub(crate) code: u64,
     /// Its head.
@@ -67,50 +64,6 @@ pub(crate) struct Sampler {
     pub(crate) walk: PythonWalk,
     /// What was copied from the process.
     pub(crate) scratch: Scratch,
-}
-
-/// What is kept of the sample before.
-#[repr(C)]
-pub(crate) struct Before {
-    /// When the tick of that sample was due.
-    due_ns: Volatile<u64>,
-    /// How often its thread had given up a processor or been taken from it.
-    switches: Volatile<u64>,
-    tid: Volatile<u32>,
-    reserved: u32,
-}
-
-impl Before {
-    /// Periods that the sample taken now stands for, and lets that be the one before.
-    ///
-    /// A tick may come late or not at all, when interrupts were off or the machine is a virtual
-    /// one that was itself kept waiting. The scheduler takes such a time for the thread's, and so
-    /// does the sample if the thread has not left the processor since the one before. Otherwise
-    /// nobody knows whose it was: the first thread to run after a pause did not use it.
-    ///
-    /// Ticks are due at equal distances, however late they come: of one that is late and the next
-    /// one that is not, each stands for one period.
-    #[inline(always)]
-    pub(crate) fn periods(&mut self, now_ns: u64, period_ns: u64, tid: u32, switches: u64) -> u32 {
-        let due_ns = self.due_ns.get();
-        // A clock's tick may be a little early.
-        let passed_ns = now_ns.wrapping_sub(due_ns).wrapping_add(period_ns / 16);
-        let ticks = passed_ns.checked_div(period_ns).unwrap_or(0);
-        let is_same = self.tid.get() == tid && self.switches.get() == switches;
-        self.due_ns.set(if ticks == 0 {
-            // The one before was late itself.
-            now_ns
-        } else {
-            due_ns.wrapping_add(ticks.wrapping_mul(period_ns))
-        });
-        self.tid.set(tid);
-        self.switches.set(switches);
-        if is_same && ticks > 1 {
-            ticks as u32
-        } else {
-            1
-        }
-    }
 }
 
 /// The native part of the sample in the making.
