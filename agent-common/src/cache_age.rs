@@ -1,31 +1,30 @@
-//! How long a remembered fact about another process is believed.
+//! The age of a cached fact about another process, and when it has to be revalidated.
 //!
-//! An address that is remembered may be freed and used again for something else. A fact is
-//! therefore proved anew after an eighth of the time for which it has held, and at the latest
-//! after a second: what is new is looked at closely, what has been true for an hour costs one
-//! proof a second.
+//! A cached address can be freed and reused. A fact is therefore revalidated after an eighth of the
+//! time for which it has been valid, and at the latest after a second: a new one is checked often, an
+//! old one costs one check a second.
 
-/// Longest time for which a fact is believed without a proof, in nanoseconds.
+/// Longest time without revalidation, in nanoseconds.
 pub const MAX_AGE_NS: u64 = 1_000_000_000;
 
-/// When a fact was first and last seen to hold, in nanoseconds of the monotonic clock.
+/// When a fact was cached and last revalidated, in nanoseconds of the monotonic clock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheAge {
-    /// When it was seen first.
+    /// When it was cached.
     pub since_ns: u64,
-    /// When it was proved last.
+    /// When it was last revalidated.
     pub revalidated_ns: u64,
 }
 
 impl CacheAge {
-    /// Of nothing that was ever looked at: it is due.
+    /// Never read: it is due.
     pub const NEVER: Self = Self {
         since_ns: 0,
         revalidated_ns: 0,
     };
 
-    /// A fact that was just learned.
+    /// A fact that was just read.
     #[must_use]
     pub const fn new(now_ns: u64) -> Self {
         Self {
@@ -34,20 +33,20 @@ impl CacheAge {
         }
     }
 
-    /// Until when the fact is believed.
+    /// When the fact has to be revalidated.
     #[inline(always)]
     #[must_use]
     pub const fn due_ns(&self) -> u64 {
         let held_ns = self.revalidated_ns.wrapping_sub(self.since_ns);
-        let patience_ns = if held_ns / 8 < MAX_AGE_NS {
+        let valid_ns = if held_ns / 8 < MAX_AGE_NS {
             held_ns / 8
         } else {
             MAX_AGE_NS
         };
-        self.revalidated_ns.wrapping_add(patience_ns)
+        self.revalidated_ns.wrapping_add(valid_ns)
     }
 
-    /// Whether the fact has to be proved anew.
+    /// Whether the fact has to be revalidated.
     #[inline(always)]
     #[must_use]
     pub const fn is_due(&self, now_ns: u64) -> bool {

@@ -33,10 +33,10 @@ impl<T: Copy> Volatile<T> {
     }
 }
 
-/// `value & mask`, where the compiler does not get to know `value`.
+/// `value & mask`, with `value` hidden from the compiler.
 ///
-/// The compiler drops a mask that it can prove to change nothing; older verifiers cannot follow
-/// that proof and need the mask.
+/// The compiler drops a mask that it can prove to be redundant; older verifiers cannot, and need the
+/// mask.
 #[inline(always)]
 #[must_use]
 pub fn masked(value: u32, mask: u32) -> u32 {

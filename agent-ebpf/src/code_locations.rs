@@ -1,8 +1,8 @@
-//! What is known of code addresses: which file they are of, and how their frames are left.
+//! The locations of code addresses: the file that contains them, and the unwind rule.
 //!
-//! An address is looked up in the mappings of its process and in the unwind table of its file, and
-//! remembered: return addresses come again and again. What is remembered holds for as long as the
-//! mappings of the process stay the same.
+//! An address is looked up in the mappings of its process and in the unwind table of its file.
+//! Results are cached, since return addresses recur; they are valid while the mappings of the process
+//! do not change.
 
 use agent_common::{
     counter::Counter,
@@ -43,18 +43,18 @@ impl CodeLookup for CurrentCode {
         if cached.address != address || cached.epoch != self.epoch {
             look_up(address);
         }
-        Some(&cached.place)
+        Some(&cached.location)
     }
 }
 
-/// Where an address is remembered.
+/// The index of an address in `LOCATIONS`.
 #[inline(always)]
 fn cache_index(address: u64) -> u32 {
     let mixed = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     masked(mixed as u32, CACHED_LOCATIONS - 1)
 }
 
-/// Looks an address up and remembers what was found.
+/// Looks an address up and caches the result.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn look_up(address: u64) -> u32 {
@@ -71,7 +71,7 @@ fn try_look_up(address: u64) -> Option<()> {
     let cached = unsafe { &mut *cached };
     cached.address = address;
     cached.epoch = sampler.mappings_epoch.get();
-    cached.place = CodeLocation::NOWHERE;
+    cached.location = CodeLocation::NOWHERE;
     if sampler.mapping_count.get() == 0 {
         return None;
     }
@@ -80,24 +80,24 @@ fn try_look_up(address: u64) -> Option<()> {
         return None;
     }
     if mapping.executable == Mapping::ANONYMOUS {
-        cached.place.kind = NativeKind::ANONYMOUS;
-        cached.place.address = address;
-        cached.place.file_or_pid = sampler.tgid.get();
+        cached.location.kind = NativeKind::ANONYMOUS;
+        cached.location.address = address;
+        cached.location.file_or_pid = sampler.tgid.get();
         return Some(());
     }
-    cached.place.kind = NativeKind::FILE;
-    cached.place.address = address.wrapping_sub(mapping.bias);
-    cached.place.file_or_pid = mapping.executable;
+    cached.location.kind = NativeKind::FILE;
+    cached.location.address = address.wrapping_sub(mapping.bias);
+    cached.location.file_or_pid = mapping.executable;
     let table = TABLES.get_ptr_mut(mapping.table)?;
     // SAFETY: values of the map stay readable and writable while the program runs; another
     // processor may write the same state.
     let table = unsafe { &mut *table };
-    cached.place.table = table.state;
+    cached.location.table = table.state;
     if table.state == TableState::LOADED {
-        let rule = find_rule(mapping.table, cached.place.address);
-        cached.place.rule = *RULES.get(rule)?;
+        let rule = find_rule(mapping.table, cached.location.address);
+        cached.location.rule = *RULES.get(rule)?;
     } else if table.state != TableState::NONE {
-        // To be looked up again, until there is one.
+        // Looked up again until the table is loaded.
         cached.epoch = u64::MAX;
         if table.state == TableState::ABSENT {
             table.state = TableState::WANTED;
@@ -146,7 +146,7 @@ impl Mappings for MappingArray {
     }
 }
 
-/// A table that is loaded.
+/// A loaded unwind table.
 struct LoadedTable<'a> {
     table: &'a TableLocation,
 }

@@ -1,6 +1,6 @@
-//! The values of maps that belong to the processor that runs.
+//! The map values of the current processor.
 //!
-//! Invariant: no reference is kept over a call of a step, which makes one of its own.
+//! Invariant: no reference is held across a call of a step, which creates its own.
 
 use agent_common::{layout::Layout, python::CodeObjectRecord};
 
@@ -9,16 +9,16 @@ use crate::{
     values::{CodeCache, NativeSampler, Sampler, ThreadNameRecord},
 };
 
-/// The sample in the making.
+/// The current sample.
 #[inline(always)]
 pub(crate) fn sampler() -> Option<&'static mut Sampler> {
     let sampler = SAMPLER.get_ptr_mut(0)?;
     // SAFETY: the value lives as long as the map and belongs to this processor; steps
-    // run one after the other and do not keep it.
+    // run one after the other and do not hold it.
     Some(unsafe { &mut *sampler })
 }
 
-/// The native part of the sample in the making.
+/// The native part of the current sample.
 #[inline(always)]
 pub(crate) fn native() -> Option<&'static mut NativeSampler> {
     let native = NATIVE_SAMPLER.get_ptr_mut(0)?;
@@ -26,7 +26,7 @@ pub(crate) fn native() -> Option<&'static mut NativeSampler> {
     Some(unsafe { &mut *native })
 }
 
-/// The code objects that were looked up lately.
+/// The table in front of `CODE_OBJECTS`.
 #[inline(always)]
 pub(crate) fn code_cache() -> Option<&'static mut CodeCache> {
     let code_cache = CODE_CACHE.get_ptr_mut(0)?;
@@ -34,15 +34,15 @@ pub(crate) fn code_cache() -> Option<&'static mut CodeCache> {
     Some(unsafe { &mut *code_cache })
 }
 
-/// The record of a code object in the making.
+/// The record of the code object that is being read.
 #[inline(always)]
-pub(crate) fn description() -> Option<&'static mut CodeObjectRecord> {
-    let description = CODE_OBJECT_RECORD.get_ptr_mut(0)?;
+pub(crate) fn code_object_record() -> Option<&'static mut CodeObjectRecord> {
+    let record = CODE_OBJECT_RECORD.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
-    Some(unsafe { &mut *description })
+    Some(unsafe { &mut *record })
 }
 
-/// The record of a thread's name in the making.
+/// The record of the thread name that is being read.
 #[inline(always)]
 pub(crate) fn thread_name() -> Option<&'static mut ThreadNameRecord> {
     let name = THREAD_NAME.get_ptr_mut(0)?;

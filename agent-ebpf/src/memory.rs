@@ -1,12 +1,12 @@
-//! The memory of the interrupted thread, read in its own context.
+//! The memory of the current thread, read in its own context.
 
 use agent_common::memory::{Fault, UserAddr, UserMemory};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
 use crate::values::{LastFault, Sampler};
 
-/// The memory of the current process. Pages that are not resident are faults: nothing can be
-/// waited for in an interrupt. The last one is noted, for the user half to get it.
+/// The memory of the current process. Pages that are not resident are faults, since an interrupt
+/// cannot wait. The last one is recorded, so that the agent can load the page.
 #[derive(Clone, Copy)]
 pub(crate) struct CurrentMemory {
     last_fault: *mut LastFault,

@@ -1,4 +1,4 @@
-//! Reading the registers that the thread had in its own code.
+//! Reading the registers of the thread in user space.
 
 use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs,
@@ -6,12 +6,12 @@ use aya_ebpf::helpers::generated::{
 
 use crate::{maps::KERNEL_LAYOUT, task::Task, values::Registers};
 
-/// Reads them; [`false`] when they are not there or are those of a 32-bit program.
+/// Reads the registers; [`false`] when there are none or they belong to a 32-bit program.
 #[inline(always)]
 pub(crate) fn read(registers: &mut Registers) -> bool {
     let layout = KERNEL_LAYOUT.load();
     let address = if layout.registers == 0 {
-        // SAFETY: the helpers take what they give.
+        // SAFETY: each helper takes the pointer that the other one returns.
         unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
     } else {
         Task::current()

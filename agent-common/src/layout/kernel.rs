@@ -27,7 +27,7 @@ pub struct KernelLayout {
     /// `task_struct.stack`, the thread's stack in the kernel.
     pub stack: u32,
     /// Bytes of that stack up to the registers that the thread had when it entered the kernel.
-    /// 0 where the kernel says by itself where they are (5.15 and later).
+    /// 0 where the kernel has a helper for them (5.15 and later).
     pub registers: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Where the fields of an interpreter's and of the kernel's structures are.
 //!
-//! The kernel half gets offsets and capabilities, never a version to compare: what a version
+//! The BPF programs get offsets and capabilities, never a version to compare: what a version
 //! does not have is [`ABSENT`]. All offsets are bytes from the start of the named structure.
 
 mod kernel;

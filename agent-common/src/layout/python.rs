@@ -18,7 +18,7 @@ impl InstructionStyle {
     pub const POINTER: Self = Self(1);
 }
 
-/// How the frames that one evaluation loop runs are told from those of the loop that called it.
+/// How the frames of one evaluation loop are distinguished from those of the loop that called it.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunStyle(pub u16);
@@ -30,7 +30,7 @@ impl RunStyle {
     /// exception on to what they wait for. The frames below are then taken for those of loops that
     /// are as many further down.
     pub const EACH: Self = Self(0);
-    /// The outermost frame of a loop says so, and the thread state leads to a `_PyCFrame` on the
+    /// The outermost frame of a loop is marked, and the thread state leads to a `_PyCFrame` on the
     /// stack of each loop (3.11).
     pub const MARKED: Self = Self(1);
     /// Before its outermost frame a loop puts one of the interpreter's own, which is on the loop's
@@ -66,7 +66,7 @@ pub struct InterpreterLayout {
     pub next: u16,
     /// `PyInterpreterState.threads.head`.
     pub threads_head: u16,
-    /// How the holder of the GIL is known.
+    /// Where the holder of the GIL is.
     pub gil_style: GilStyle,
 }
 
@@ -88,13 +88,13 @@ pub struct ThreadLayout {
     pub frame: u16,
     /// `_PyCFrame.current_frame` where the field above is `cframe`, else [`ABSENT`].
     pub cframe_current_frame: u16,
-    /// `_PyCFrame.previous` likewise.
+    /// `_PyCFrame.previous`, as above.
     pub cframe_previous: u16,
     /// `datastack_chunk`, or [`ABSENT`] before 3.11.
     pub datastack_chunk: u16,
     /// `datastack_top`, or [`ABSENT`] before 3.11.
     pub datastack_top: u16,
-    /// The 32-bit word that says whether the thread is attached to its interpreter, that is,
+    /// The 32-bit word with the bits that are set while the thread is attached to its interpreter, that is,
     /// holds the GIL where there is one: `_status` (3.12) or `state` (3.13 and later); else
     /// [`ABSENT`].
     pub attached: u16,
@@ -125,7 +125,7 @@ pub struct FrameLayout {
     pub bytecode_copy: u16,
     /// `is_entry` of [`RunStyle::MARKED`], else [`ABSENT`].
     pub entry: u16,
-    /// How the frames of one evaluation loop are told from those of the next.
+    /// How the frames of one evaluation loop are distinguished from those of the next.
     pub run_style: RunStyle,
     /// How `instruction` is to be read.
     pub instruction_style: InstructionStyle,
@@ -271,7 +271,7 @@ pub struct ObjectLayout {
     pub keys: KeysStyle,
 }
 
-/// All that the kernel half knows about an interpreter.
+/// The layout of an interpreter.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

@@ -1,8 +1,8 @@
-//! What is remembered of code objects.
+//! The cache of code objects.
 
 use crate::cache_age::CacheAge;
 
-/// Where a code object is remembered: the key of the map `CODE_OBJECTS`.
+/// The key of the map `CODE_OBJECTS`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CodeKey {
@@ -14,7 +14,7 @@ pub struct CodeKey {
     pub reserved: u32,
 }
 
-/// The fields of a code object that tell it from another one at the same address.
+/// The fields that distinguish a code object from another one at the same address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeIdentity {
@@ -33,14 +33,14 @@ pub struct CodeIdentity {
     pub first_traceable_bytes: u32,
 }
 
-/// What is remembered of a code object: the value of the map `CODE_OBJECTS`.
+/// A cached code object: the value of the map `CODE_OBJECTS`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedCode {
     /// Hash of its contents.
     pub symbol: u64,
-    /// What it looked like.
+    /// Its identity.
     pub identity: CodeIdentity,
-    /// Since when, and when that was last proved.
+    /// When it was cached and last revalidated.
     pub age: CacheAge,
 }

@@ -1,13 +1,13 @@
-//! What the user half changes at any time.
+//! Settings that the agent changes at any time.
 
-/// What the user half changes while the kernel half runs: the one value of the map `CONTROL`.
+/// Settings that the agent changes while the BPF programs run: the only value of the map `CONTROL`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// Time between two samples, in nanoseconds.
     pub period_ns: u64,
-    /// Since when what was sent is known to the user half, in nanoseconds of the monotonic clock:
-    /// what was sent before it may have forgotten, and it is sent again when it is next seen.
+    /// What was sent before this time is sent again when next seen, since the agent may have evicted
+    /// it; in nanoseconds of the monotonic clock.
     pub resend_before_ns: u64,
 }
 

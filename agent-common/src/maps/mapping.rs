@@ -8,7 +8,7 @@ pub struct Mapping {
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// What is to be taken from an address to get the one that the file itself gives it.
+    /// An address in the process minus the address in the file.
     pub bias: u64,
     /// The number of the file; [`Mapping::ANONYMOUS`] without one.
     pub executable: u32,

@@ -1,6 +1,6 @@
-//! Keys and values of the maps that both halves use.
+//! Keys and values of the maps that the BPF programs and the agent use.
 //!
-//! Invariant: types only; what is done with them is above.
+//! Invariant: types without behaviour of their own.
 
 mod code_object;
 mod control;

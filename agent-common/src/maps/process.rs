@@ -5,21 +5,20 @@
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackedProcess {
-    /// Address of the pointer to the newest interpreter; 0 where no Python is known of.
+    /// Address of the pointer to the newest interpreter; 0 where no Python was found.
     pub interpreters_head: u64,
     /// Address of the pointer to the thread state that holds the GIL, for
     /// [`GilStyle::HOLDER`](crate::layout::GilStyle::HOLDER) and
-    /// [`LAST_HOLDER`](crate::layout::GilStyle::LAST_HOLDER); 0 not to look at it.
+    /// [`LAST_HOLDER`](crate::layout::GilStyle::LAST_HOLDER); 0 not to read it.
     pub gil_holder: u64,
-    /// What is to be taken from a thread's pointer to get its `pthread_self()`, in bytes.
+    /// The thread pointer of a thread minus its `pthread_self()`, in bytes.
     pub thread_pointer_distance: u64,
-    /// When a code object was last described that was not known before, in nanoseconds of the
-    /// monotonic clock. Written by the kernel half.
+    /// When a new code object was last read, in nanoseconds of the monotonic clock. Written by the BPF
+    /// programs.
     pub new_code_ns: u64,
-    /// Pages that were mapped executable when the user half was last told that there are more or
-    /// fewer. Written by the kernel half.
+    /// Executable pages at the last event about a change of their number. Written by the BPF programs.
     pub executable_pages: u64,
-    /// Tells what the mappings are: another number whenever they change.
+    /// Identifies the mappings: another number whenever they change.
     pub mappings_epoch: u64,
     /// Index of the first of its mappings.
     pub first_mapping: u32,
@@ -29,7 +28,7 @@ pub struct TrackedProcess {
     pub layout: u32,
     /// 1 when the processes that it starts are to be profiled as well.
     pub with_children: u16,
-    /// 1 when it is known and not to be sampled, until it runs another program.
+    /// 1 when it is not sampled until it executes another program.
     pub is_excluded: u16,
 }
 

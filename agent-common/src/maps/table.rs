@@ -4,7 +4,7 @@
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableLocation {
-    /// First address of the table, as the file gives it.
+    /// First address of the table, as in the file.
     pub base: u64,
     /// Pages of the table.
     pub pages: u32,
@@ -22,9 +22,9 @@ pub struct TableLocation {
 pub struct TableState(pub u32);
 
 impl TableState {
-    /// Not yet: the user half is told when it is missed.
+    /// Not loaded: requested when it is needed.
     pub const ABSENT: Self = Self(0);
-    /// The user half has been told. Written by the kernel half.
+    /// Requested from the agent. Written by the BPF programs.
     pub const WANTED: Self = Self(1);
     /// There is.
     pub const LOADED: Self = Self(2);

@@ -41,7 +41,7 @@ impl ThreadStates {
         }
     }
 
-    /// Forgets all of them.
+    /// Removes all of them.
     #[inline(always)]
     pub const fn clear(&mut self) {
         self.all[0] = ThreadState::NONE;
@@ -121,7 +121,7 @@ impl Default for ThreadStates {
     }
 }
 
-/// What the kernel half remembers of a thread: the value of the map `THREADS`, whose key is the
+/// A thread that was sampled: the value of the map `THREADS`, whose key is the
 /// thread's id in the initial PID namespace.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub struct TrackedThread {
     pub thread_id: u64,
     /// Since when it has had the states that it has, and when they were last searched.
     pub searched: CacheAge,
-    /// Since when it has had the name that was sent, and when that was last looked at.
+    /// Since when it has had the name that was sent, and when that was last checked.
     pub named: CacheAge,
     /// Hash of the name that was sent, 0 for none.
     pub name: u64,

@@ -1,10 +1,10 @@
-//! What native code of a machine has in common: its registers, as DWARF numbers them, and what the
+//! What native code of an architecture has in common: its registers, as DWARF numbers them, and what the
 //! kernel saves of them for a signal handler.
 //!
 //! Sources: System V ABI, AMD64 supplement, figure 3.36; DWARF for the Arm 64-bit architecture,
 //! section 4.1; the kernel's `uapi/asm/sigcontext.h` and `uapi/asm/ucontext.h` of both.
 
-/// A machine, as far as native frames go.
+/// An architecture, as far as native frames are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arch {
     /// DWARF's number of the stack pointer.

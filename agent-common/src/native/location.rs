@@ -1,12 +1,12 @@
-//! What is known of a code address.
+//! The location of a code address: its file and its unwind rule.
 
 use crate::{maps::TableState, record::NativeKind, unwind::Rule};
 
-/// What is known of a code address.
+/// The location of a code address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeLocation {
-    /// The address as the file gives it, or in the process where there is no file.
+    /// The address in the file, or in the process where there is no file.
     pub address: u64,
     /// How the caller is found.
     pub rule: Rule,
@@ -32,8 +32,8 @@ impl CodeLocation {
     };
 }
 
-/// What is known of code addresses.
+/// Lookup of code addresses.
 pub trait CodeLookup {
-    /// What is known of an address.
+    /// The location of an address.
     fn find(&mut self, address: u64) -> Option<&CodeLocation>;
 }

@@ -1,11 +1,11 @@
 //! Which executable file an address of a process is of.
 //!
 //! The mappings of a process stand side by side, sorted by their addresses, in one array for all
-//! processes; a process knows where its own are.
+//! processes; a process has the index and the number of its own.
 
 use crate::volatile::Volatile;
 
-/// Where mappings are kept.
+/// The array of mappings.
 pub trait Mappings {
     /// The first address of the mapping at `index`; the greatest where there is none.
     fn start(&self, index: u32) -> u64;

@@ -81,7 +81,7 @@ impl NativeStack {
         self.pending.set(self.pending.get().wrapping_add(frames));
     }
 
-    /// Keeps a frame of the kernel.
+    /// Adds a kernel frame.
     #[inline(always)]
     pub fn push_kernel_frame(&mut self, address: u64) {
         self.push(NativeFrame {
@@ -91,7 +91,7 @@ impl NativeStack {
         });
     }
 
-    /// Keeps a native frame, after the Python frames that were claimed; [`false`] without room.
+    /// Adds a native frame, after the pending Python frames; [`false`] when there is no room.
     #[inline(always)]
     pub(super) fn push_frame(&mut self, place: &CodeLocation) -> bool {
         let kept = self.kept.get();
@@ -108,7 +108,7 @@ impl NativeStack {
         true
     }
 
-    /// Makes the Python frames that were claimed an entry.
+    /// Adds an entry for the pending Python frames.
     #[inline(always)]
     pub fn push_pending_run(&mut self) {
         let pending = self.pending.get();
@@ -149,7 +149,7 @@ impl NativeStack {
         }
     }
 
-    /// Fills in the head of the record; gives the bytes of the record.
+    /// Fills in the head of the record; returns the bytes of the record.
     #[inline(always)]
     pub fn finish_record(&mut self) -> usize {
         let count = self.count.get() as usize & (2 * MAX_ENTRIES - 1);
@@ -167,7 +167,7 @@ impl NativeStack {
         bytes
     }
 
-    /// The bytes of the record that was sealed last.
+    /// The bytes of the record that was finished last.
     #[must_use]
     pub fn record(&self) -> &[u8] {
         const START: usize = offset_of!(NativeStack, head);

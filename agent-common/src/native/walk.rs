@@ -1,15 +1,14 @@
 //! The walk of a thread's native frames, leaf to root.
 //!
-//! A frame is left by the rule that the unwind table of its file has for its address: that gives
-//! the caller's stack pointer (the CFA), and where the return address and the registers that later
-//! rules need are saved. Code without a rule is left by its frame pointer. On the way the frames of
-//! an interpreter's evaluation loops are replaced by the *runs* of Python frames that they
-//! evaluate.
+//! The unwind table of the file has a rule for each address: how the caller's stack pointer (the CFA)
+//! is computed, and where the return address and the registers that later rules need are saved. Code
+//! without a rule is unwound by its frame pointer. The frames of an interpreter's evaluation loops are
+//! replaced by the *runs* of Python frames that they evaluate.
 //!
-//! Invariants: one step looks at one frame and reads a bounded number of bytes; a frame that does
-//! not lie above the one before ends the walk, unless its rule says that it has gone to another
-//! stack, of which there may be as many as frames are looked at; of a deeper stack than is kept the
-//! leaf-most frames are.
+//! Invariants: one step visits one frame and reads a bounded number of bytes; a frame that does not
+//! lie above the one before ends the walk, unless its rule marks a switch to another stack, of which
+//! there may be as many as frames are visited; of a deeper stack than the limit the leaf-most frames
+//! are kept.
 
 use crate::{
     layout::RunStyle,
@@ -28,7 +27,7 @@ use super::{
     stack::NativeStack,
 };
 
-/// The machine whose frames are walked.
+/// The architecture whose frames are walked.
 const ARCH: Arch = Arch::CURRENT;
 
 /// Bytes below the CFA in which the registers of the caller are saved as a rule.
@@ -37,10 +36,10 @@ const SAVED_BYTES: u64 = 128;
 /// Most bytes of a frame that is left by its frame pointer: one that leads further is none.
 const MAX_FRAME_BYTES: u64 = 1 << 20;
 
-/// The value of a register that nobody can tell.
+/// The value of a register that is not recoverable.
 const LOST: u64 = u64::MAX;
 
-/// Runs that are looked at for one frame.
+/// Runs that are compared with one frame.
 const RUNS_PER_FRAME: u32 = 4;
 
 /// The Python frames of the thread.
@@ -50,11 +49,11 @@ pub struct PythonFrames<'a> {
     pub runs: &'a PythonRuns,
     /// How many there are.
     pub depth: u32,
-    /// How runs are told apart.
+    /// How runs are distinguished.
     pub style: RunStyle,
 }
 
-/// What one step came to.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NativeStep {
     /// There is another frame.
@@ -63,7 +62,7 @@ pub enum NativeStep {
     End(NativeUnwindStatus),
 }
 
-/// A walk, and the frames that it has kept.
+/// A walk, and its frames.
 #[repr(C)]
 #[derive(Debug)]
 pub struct NativeWalk {
@@ -76,9 +75,9 @@ pub struct NativeWalk {
     is_interrupted: Volatile<u32>,
     /// 1 when something that had to be read could not be.
     is_fault: Volatile<u32>,
-    /// Frames looked at.
+    /// Frames visited.
     visited: Volatile<u32>,
-    /// The run to look at next.
+    /// The next run.
     run: Volatile<u32>,
     /// Python frames that are part of the stack already.
     claimed: Volatile<u32>,
@@ -87,7 +86,7 @@ pub struct NativeWalk {
 }
 
 impl NativeWalk {
-    /// A walk that has not begun.
+    /// A walk that has not started.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -104,7 +103,7 @@ impl NativeWalk {
         }
     }
 
-    /// Forgets the walk before; hashes begin from `seed`.
+    /// Removes the frames of the last walk; hashes start from `seed`.
     #[inline(always)]
     pub fn clear(&mut self, seed: u64) {
         self.stack.clear(seed);
@@ -116,7 +115,7 @@ impl NativeWalk {
         self.is_interrupted.set(1);
     }
 
-    /// Lets the walk begin at `pc`; [`set_register`](Self::set_register) says the rest.
+    /// Starts at `pc`; [`set_register`](Self::set_register) sets the registers.
     #[inline(always)]
     pub fn begin(&mut self, pc: u64) {
         self.pc.set(pc);
@@ -133,7 +132,7 @@ impl NativeWalk {
         self.registers[masked(number.into(), REGISTER_COUNT as u32 - 1) as usize].get()
     }
 
-    /// Frames looked at.
+    /// Frames visited.
     #[inline(always)]
     #[must_use]
     pub fn visited(&self) -> u32 {
@@ -161,7 +160,7 @@ impl NativeWalk {
         NativeStep::Next
     }
 
-    /// Looks at one frame.
+    /// Visits one frame.
     #[inline(always)]
     pub fn step<M: UserMemory, C: CodeLookup>(
         &mut self,
@@ -209,7 +208,7 @@ impl NativeWalk {
         self.unwind_frame(memory, scratch, rule, cfa)
     }
 
-    /// The caller's stack pointer, or why it is not known; a frame without a rule gets that of
+    /// The caller's stack pointer, or why it is unknown; a frame without a rule gets that of
     /// frame pointers.
     #[inline(always)]
     fn find_cfa<M: UserMemory>(
@@ -219,7 +218,7 @@ impl NativeWalk {
         rule: &mut Rule,
         is_interrupted: bool,
     ) -> (u64, NativeUnwindStatus) {
-        const KNOWN: NativeUnwindStatus = NativeUnwindStatus::NOT_WALKED;
+        const FOUND: NativeUnwindStatus = NativeUnwindStatus::NOT_WALKED;
         let stack_pointer = self.register(ARCH.stack_pointer);
         if rule.cfa == CfaRule::END {
             return (0, NativeUnwindStatus::COMPLETE);
@@ -228,7 +227,7 @@ impl NativeWalk {
             let is_later = (place.address & 15) as i32 >= rule.offset;
             let pushed = if is_later { 8 } else { 0 };
             let cfa = stack_pointer.wrapping_add_signed(i64::from(rule.addend) + pushed);
-            return (cfa, KNOWN);
+            return (cfa, FOUND);
         }
         if rule.cfa == CfaRule::UNKNOWN {
             if place.table == TableState::ABSENT || place.table == TableState::WANTED {
@@ -244,7 +243,7 @@ impl NativeWalk {
             }
             rule.frame_pointer = Saved::at(-2);
             rule.return_address = Saved::at(-1);
-            return (frame_pointer.wrapping_add(16), KNOWN);
+            return (frame_pointer.wrapping_add(16), FOUND);
         }
         let number = rule.register;
         // Others are those of the interrupted code: where a caller relies on one, its callees, which
@@ -268,7 +267,7 @@ impl NativeWalk {
         if cfa < lowest || cfa == lowest && !may_stay || !cfa.is_multiple_of(8) {
             return (0, NativeUnwindStatus::CFA_NOT_ABOVE);
         }
-        (cfa, KNOWN)
+        (cfa, FOUND)
     }
 
     /// Whether the frame between these addresses is that of an evaluation loop; the Python frames
@@ -310,7 +309,7 @@ impl NativeWalk {
         false
     }
 
-    /// Goes to the caller.
+    /// Moves to the caller.
     #[inline(always)]
     fn unwind_frame<M: UserMemory>(
         &mut self,
@@ -351,7 +350,7 @@ impl NativeWalk {
         NativeStep::Next
     }
 
-    /// Goes to the code that a signal has interrupted.
+    /// Moves to the code that a signal has interrupted.
     #[inline(always)]
     fn unwind_signal_frame<M: UserMemory>(
         &mut self,
@@ -383,8 +382,8 @@ impl NativeWalk {
         NativeStep::Next
     }
 
-    /// Sees to it that the bytes of the stack from `from` to `to` are in the window, with as many
-    /// of the next ones as can be had by one read.
+    /// Loads the bytes of the stack from `from` to `to` into the window, if they are not there, with as
+    /// many of the next ones as one read can copy.
     #[inline(always)]
     fn load_stack_window<M: UserMemory>(
         &mut self,

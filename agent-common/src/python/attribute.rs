@@ -1,8 +1,8 @@
 //! An attribute of a Python object, by its name.
 //!
 //! Instances keep their attributes in a dictionary of their own, or as an array of values whose
-//! names stand once in their class. Both are looked through from the start, so this is for
-//! objects with few attributes and for values that are wanted seldom.
+//! names stand once in their class. Both are searched from the start, so this is for
+//! objects with few attributes and for values that are seldom needed.
 
 use crate::{
     layout::{InstanceStyle, KeysStyle, Layout},
@@ -11,7 +11,7 @@ use crate::{
     volatile::Volatile,
 };
 
-/// Attributes of an object that are looked at.
+/// Maximum number of attributes that are checked.
 pub const MAX_ATTRIBUTES: u32 = 24;
 
 /// Bytes of the head of a dictionary's keys.
@@ -29,7 +29,7 @@ impl AttributeName {
     ///
     /// # Panics
     ///
-    /// When it is longer; names are constants, so the compiler says so.
+    /// When it is longer; names are constants, so that is a compile error.
     #[must_use]
     pub const fn new(name: &str) -> Self {
         let bytes = name.as_bytes();
@@ -74,7 +74,7 @@ pub struct Attributes {
     entry: Volatile<u64>,
     /// Address of the next value, 0 when values stand in the entries.
     value: Volatile<u64>,
-    /// Entries that were not looked at yet.
+    /// Entries that were not checked yet.
     left: Volatile<u32>,
     /// Bytes of an entry.
     entry_bytes: Volatile<u16>,
@@ -165,7 +165,7 @@ impl Attributes {
         self.enter(memory, scratch, fields.keys, UserAddr(keys))
     }
 
-    /// Goes to the first entry of the `keys`.
+    /// Starts at the first entry of the `keys`.
     #[inline(always)]
     fn enter<M: UserMemory>(
         &mut self,
@@ -201,7 +201,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// Looks at the next attribute: its value if it is called `name`. The slot is overwritten.
+    /// Checks the next attribute: returns its value if its name is `name`. The slot is overwritten.
     ///
     /// # Errors
     ///

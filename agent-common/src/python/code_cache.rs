@@ -15,7 +15,7 @@ use super::{code_object::read_identity, symbol::CodeSymbol};
 pub enum Revalidation {
     /// It is recent enough; nothing was read.
     NotDue,
-    /// It is, or its address cannot be read now, which says nothing against it.
+    /// It is, or its address cannot be read now, which does not make it invalid.
     Valid,
     /// Another one is there.
     Replaced,

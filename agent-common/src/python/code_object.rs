@@ -1,4 +1,4 @@
-//! Code objects: remembered by address, proved by their head, described once.
+//! Reading code objects: their identity, and the record of their names and line table.
 
 use crate::{
     hash::Hash,
@@ -13,7 +13,7 @@ use crate::{
 
 use super::text::locate_text;
 
-/// Reads the head of the code object at `code`; the slot is overwritten.
+/// Reads the identity of the code object at `code`; the slot is overwritten.
 ///
 /// # Errors
 ///
@@ -44,10 +44,10 @@ pub fn read_identity<M: UserMemory>(
     })
 }
 
-/// Words that may stand before a text or a line table: a mask that the verifier sees.
+/// Words before a text or a line table, at most: a mask, as the bound that the verifier needs.
 const MOST_WORDS_BEFORE: usize = 511;
 
-/// Bits of the bytes of a piece of a line table: a mask that the verifier sees.
+/// Mask of the bytes of a piece of a line table, as the bound that the verifier needs.
 const PIECE_MASK: u32 = 2 * LINE_TABLE_PIECE_BYTES as u32 - 1;
 
 /// Room for all that the masks allow.
@@ -62,7 +62,7 @@ const NO_TEXT: Text = Text {
     bytes: 0,
 };
 
-/// A record of a code object, or of a piece of its line table, in the making.
+/// The record of a code object, or of a piece of its line table.
 #[repr(C)]
 #[derive(Debug)]
 pub struct CodeObjectRecord {
@@ -71,16 +71,16 @@ pub struct CodeObjectRecord {
     payload: [u64; PAYLOAD_WORDS],
 }
 
-/// Most bytes that a description can have.
+/// Maximum size of a record.
 pub const CODE_OBJECT_RECORD_BYTES: usize =
     size_of::<CodeObjectHead>() + 2 * TEXT_BYTES + LINE_TABLE_PIECE_BYTES;
 
 impl CodeObjectRecord {
-    /// A description of nothing yet.
+    /// An empty record.
     #[must_use]
     #[expect(
         clippy::large_stack_arrays,
-        reason = "the kernel half has it in a map, the host has room"
+        reason = "a BPF program has it in a map, the agent has room"
     )]
     pub const fn new() -> Self {
         Self {
@@ -103,26 +103,26 @@ impl CodeObjectRecord {
         }
     }
 
-    /// Reads the names and the start of the line table of the code object with this `head`. The
+    /// Reads the names and the start of the line table of the code object with this identity. The
     /// slot is overwritten.
     ///
     /// # Errors
     ///
-    /// [`Fault`] when some part of it cannot be read: it is then described at a later sample.
+    /// [`Fault`] when some part of it cannot be read: it is then read at a later sample.
     #[inline(always)]
     pub fn read<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
-        head: &CodeIdentity,
+        identity: &CodeIdentity,
     ) -> Result<(), Fault> {
-        let name = self.read_text(memory, scratch, layout, UserAddr(head.name), 0)?;
+        let name = self.read_text(memory, scratch, layout, UserAddr(identity.name), 0)?;
         let file_at = name.words();
-        let file = self.read_text(memory, scratch, layout, UserAddr(head.file), file_at)?;
+        let file = self.read_text(memory, scratch, layout, UserAddr(identity.file), file_at)?;
         let table_at = file_at + file.words();
         let (table_bytes, piece_bytes) =
-            self.read_line_table(memory, layout, UserAddr(head.line_table), table_at)?;
+            self.read_line_table(memory, layout, UserAddr(identity.line_table), table_at)?;
         let bytes = (size_of::<CodeObjectHead>() + table_at * 8) as u32 + piece_bytes;
         self.head = CodeObjectHead {
             header: Header {
@@ -131,7 +131,7 @@ impl CodeObjectRecord {
                 bytes,
             },
             symbol: 0,
-            first_line: head.first_line,
+            first_line: identity.first_line,
             line_table_bytes: table_bytes,
             line_table_start: 0,
             name,
@@ -181,7 +181,7 @@ impl CodeObjectRecord {
     }
 
     /// Reads the line table at `address` to word `at` of the payload, as far as one piece goes;
-    /// gives the bytes of the whole table and of the piece.
+    /// returns the bytes of the table and of the piece.
     #[inline(always)]
     fn read_line_table<M: UserMemory>(
         &mut self,
@@ -224,10 +224,10 @@ impl CodeObjectRecord {
     }
 
     /// Makes the head of the record of the piece of the line table that starts at `start`, of
-    /// the code object that this describes, and copies the piece, whose bytes are at `from`.
+    /// the code object in this record, and copies the piece, whose bytes are at `from`.
     /// The names and the piece before are overwritten.
     ///
-    /// Gives the bytes of the record, 0 when the table has no such piece.
+    /// Returns the bytes of the record, 0 when the table has no such piece.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl CodeObjectRecord {
     #[must_use]
     pub fn record(&self) -> &[u8] {
         let bytes = size_of::<Self>().min(self.head.header.bytes as usize);
-        // SAFETY: a description is made of integers without padding between them, and the
+        // SAFETY: a record consists of integers without padding between them, and the
         // record is no longer than all of it.
         unsafe { core::slice::from_raw_parts((&raw const *self).cast(), bytes) }
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// See [`DataStack::older_bytes`].
-const NOT_LOOKED: u64 = u64::MAX;
+const NOT_READ: u64 = u64::MAX;
 
 /// Which part of a data stack the window holds.
 #[repr(C)]
@@ -30,7 +30,7 @@ pub(super) struct DataStack {
     chunk_bytes: Volatile<u64>,
     /// The chunk before it.
     older_start: Volatile<u64>,
-    /// The size of that, 0 when there is none, [`NOT_LOOKED`] when that is not known yet.
+    /// The size of that, 0 when there is none, [`NOT_READ`] before it was read.
     older_bytes: Volatile<u64>,
 }
 
@@ -44,18 +44,18 @@ impl DataStack {
             chunk_start: Volatile::new(0),
             chunk_bytes: Volatile::new(0),
             older_start: Volatile::new(0),
-            older_bytes: Volatile::new(NOT_LOOKED),
+            older_bytes: Volatile::new(NOT_READ),
         }
     }
 
-    /// Forgets the data stack before.
+    /// No data stack.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.window_start.set(0);
         self.window_bytes.set(0);
         self.chunk_start.set(0);
         self.chunk_bytes.set(0);
-        self.older_bytes.set(NOT_LOOKED);
+        self.older_bytes.set(NOT_READ);
     }
 
     /// Copies the newest part of the data stack whose newest chunk is at `chunk` and in use up
@@ -95,7 +95,7 @@ impl DataStack {
             });
     }
 
-    /// Brings the frame at `address` into the scratch memory and gives its offset there.
+    /// Copies the frame at `address` into the scratch memory and returns its offset there.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl DataStack {
         bytes: u64,
     ) -> bool {
         const SIZE: u16 = 8;
-        // A window that could not be loaded says that this is no data stack.
+        // A window that could not be loaded is not part of a data stack.
         if self.window_bytes.get() == 0 {
             return false;
         }
@@ -148,7 +148,7 @@ impl DataStack {
         if offset < chunk_bytes {
             return offset + bytes <= chunk_bytes;
         }
-        if self.older_bytes.get() == NOT_LOOKED {
+        if self.older_bytes.get() == NOT_READ {
             let older = if self.window_start.get() == chunk {
                 scratch.word(0)
             } else {
@@ -160,7 +160,7 @@ impl DataStack {
                 memory.word_or_zero(UserAddr(older).field(SIZE))
             };
             self.older_start.set(older);
-            // A size as large as the address space is none.
+            // A size as large as the address space is invalid.
             self.older_bytes.set(older_bytes & (USER_ADDRESS_END - 1));
         }
         let older_bytes = self.older_bytes.get();
@@ -170,7 +170,7 @@ impl DataStack {
         }
         self.chunk_start.set(self.older_start.get());
         self.chunk_bytes.set(older_bytes);
-        self.older_bytes.set(NOT_LOOKED);
+        self.older_bytes.set(NOT_READ);
         true
     }
 }

@@ -1,8 +1,8 @@
 //! Which Python frames run in one evaluation loop.
 //!
 //! From 3.11 on a loop runs the functions that Python code calls from Python code. Where such a
-//! *run* of frames ends something of the loop's own lies on its native stack: that address tells
-//! which native frame the run belongs to, whatever the loop is called and wherever its code is.
+//! *run* of frames ends, a structure of the loop lies on the native stack: its address identifies the
+//! native frame that the run belongs to, whatever the loop's name and wherever its code is.
 //!
 //! Invariant: of more than [`MAX_PYTHON_RUNS`] runs those nearest the root are one.
 
@@ -49,7 +49,7 @@ impl PythonRuns {
         }
     }
 
-    /// Forgets them.
+    /// No runs.
     #[inline(always)]
     pub fn clear(&mut self) {
         self.count.set(0);

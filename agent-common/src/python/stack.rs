@@ -1,4 +1,4 @@
-//! The Python frames of a stack that are kept, and their record.
+//! The Python stack of a sample, and its record.
 //!
 //! Invariant: of a stack deeper than [`MAX_FRAMES`] the leaf-most and the root-most frames are
 //! kept.
@@ -15,7 +15,7 @@ use crate::{
 
 use super::symbol::CodeSymbol;
 
-/// The frames that were kept.
+/// The frames of a stack.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PythonStack {
@@ -66,14 +66,14 @@ impl PythonStack {
         self.unresolved.set(0);
     }
 
-    /// Frames kept, with those that gave way to others nearer the root.
+    /// Frames that were pushed, with those that were replaced by others nearer the root.
     #[inline(always)]
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.depth.get()
     }
 
-    /// Keeps a frame.
+    /// Adds a frame.
     #[inline(always)]
     pub(super) fn push_frame(&mut self, frame: Frame) {
         let depth = self.depth.get() as usize;
@@ -101,7 +101,7 @@ impl PythonStack {
         }
     }
 
-    /// Where the frame at `depth` is kept.
+    /// The index of the frame at `depth`.
     #[inline(always)]
     fn index(depth: usize) -> usize {
         let index = if depth < LEAF_FRAMES {
@@ -112,14 +112,14 @@ impl PythonStack {
         masked(index as u32, MAX_FRAMES as u32 - 1) as usize
     }
 
-    /// Whether there are frames whose code objects have to be described.
+    /// Whether there are frames whose code objects have to be read.
     #[inline(always)]
     #[must_use]
     pub fn has_unresolved(&self) -> bool {
         self.unresolved.get() != 0
     }
 
-    /// The code object of the `nth` frame that was kept, if it has to be described.
+    /// The code object of the `nth` frame in the stack, if it has to be read.
     #[inline(always)]
     #[must_use]
     pub fn unresolved(&self, nth: u32) -> Option<UserAddr> {
@@ -127,7 +127,7 @@ impl PythonStack {
         frame.is_unresolved().then_some(UserAddr(frame.symbol))
     }
 
-    /// The order of the frames that were kept.
+    /// The order of the frames.
     #[inline(always)]
     #[must_use]
     pub fn shape(&self) -> StackShape {
@@ -144,8 +144,8 @@ impl PythonStack {
         }
     }
 
-    /// Gives frames that were waiting for their description the symbol that `find` has for the
-    /// code object, and hashes the `nth` frame from the leaf.
+    /// Hashes the `nth` frame from the leaf, after setting its symbol, if it is unresolved, to the one
+    /// that `find` returns for its code object.
     ///
     /// The second value is whether the frame is still without a symbol.
     #[inline(always)]
@@ -184,7 +184,7 @@ impl PythonStack {
 }
 
 impl PythonStack {
-    /// Fills in the head of the record for the stack with this `hash`; gives the bytes of the
+    /// Fills in the head of the record for the stack with this `hash`; returns the bytes of the
     /// record.
     #[inline(always)]
     pub fn finish_record(&mut self, shape: StackShape, hash: u64) -> usize {
@@ -204,7 +204,7 @@ impl PythonStack {
         bytes
     }
 
-    /// The bytes of the record that was sealed last.
+    /// The bytes of the record that was finished last.
     #[must_use]
     pub fn record(&self) -> &[u8] {
         const START: usize = offset_of!(PythonStack, head);
@@ -233,14 +233,14 @@ pub struct StackShape {
 }
 
 impl Frame {
-    /// A frame of a code object that waits for its description.
+    /// Whether its code object has not been read.
     #[inline(always)]
     #[must_use]
     pub fn is_unresolved(self) -> bool {
         self.kind == FrameKind::UNRESOLVED || self.kind == FrameKind::UNRESOLVED_GENERATOR
     }
 
-    /// Hides a frame that has not come to the first instruction of its code that the
+    /// Hides a frame that has not reached the first instruction of its code that the
     /// interpreter shows; with generators that rule does not hold (`may_hide`).
     #[inline(always)]
     pub(super) fn hidden_if(mut self, may_hide: bool, symbol: CodeSymbol) -> Self {

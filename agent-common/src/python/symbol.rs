@@ -6,10 +6,10 @@ use crate::{
     scratch::Scratch,
 };
 
-/// Where what is known about a process's code objects is kept.
+/// A cache of the symbols of a process's code objects.
 pub trait SymbolLookup {
     /// The hash of the code object at `code`, with the bytes of its bytecode that the
-    /// interpreter does not show; [`None`] when it has to be described first.
+    /// interpreter does not show; [`None`] when it has to be read first.
     fn symbol<M: UserMemory>(
         &mut self,
         memory: &M,
@@ -19,7 +19,7 @@ pub trait SymbolLookup {
     ) -> Option<CodeSymbol>;
 }
 
-/// What a frame needs to know of its code object.
+/// What a frame takes from its code object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeSymbol {
     /// Hash of the code object.

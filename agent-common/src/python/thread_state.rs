@@ -1,9 +1,9 @@
-//! Which thread state belongs to the sampled thread.
+//! The search for the thread states of a thread, and their validation.
 //!
 //! Every thread state carries the `pthread_self()` of its thread, which follows from the thread
 //! pointer. That holds for all versions and C libraries, also while the thread does not hold the
-//! GIL. The search goes through the lists of all interpreters, once; what it found is
-//! remembered and proved at every sample.
+//! GIL. The search visits the lists of all interpreters, once; its result is cached and
+//! revalidated at every sample.
 //!
 //! A thread has a state in every interpreter of the process that it has entered. The chains of
 //! their frames are not linked. Interpreters stand in the list from the newest to the oldest, and
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Whether the thread state in the slot is attached to its interpreter, which is to hold the GIL
-/// where there is one, for versions whose states say it ([`GilStyle::IN_THREAD`]).
+/// where there is one, for versions whose states contain it ([`GilStyle::IN_THREAD`]).
 #[inline(always)]
 #[must_use]
 pub fn is_attached(scratch: &Scratch, layout: &Layout) -> bool {
@@ -32,12 +32,12 @@ pub fn is_attached(scratch: &Scratch, layout: &Layout) -> bool {
 /// The thread state that holds the GIL, for versions that have a pointer to it, at `holder`; null
 /// when it is free, `holder` is null, or that cannot be read.
 ///
-/// It may be any state of a thread: the pointer stays when the thread goes from one interpreter
-/// to another.
+/// It may be any state of a thread: the pointer does not change when the thread switches from one
+/// interpreter to another.
 #[inline(always)]
 #[must_use]
 pub fn gil_holder<M: UserMemory>(memory: &M, layout: &Layout, holder: UserAddr) -> UserAddr {
-    /// From the pointer to the word that says whether it counts.
+    /// From the pointer to the word that is 1 while the GIL is held.
     const LOCKED: u16 = 8;
     if holder.is_null() {
         return holder;
@@ -54,8 +54,8 @@ pub fn gil_holder<M: UserMemory>(memory: &M, layout: &Layout, holder: UserAddr) 
 ///
 /// The id and the interpreter must be the same, and the neighbour in the list of the
 /// interpreter's threads must still point at it: freed memory may keep its contents, but not
-/// its place in the list. Where states do not know that neighbour (2.7), only another search
-/// proves as much.
+/// its place in the list. Where states have no pointer to that neighbour (2.7), only another search
+/// is as safe.
 #[inline(always)]
 pub fn revalidate<M: UserMemory>(
     memory: &M,
@@ -94,23 +94,23 @@ pub struct ThreadStateSearch {
     newest_interpreter: Volatile<u64>,
     interpreter: Volatile<u64>,
     thread: Volatile<u64>,
-    /// What has been found.
+    /// The states of the thread.
     pub states: ThreadStates,
 }
 
-/// What one step of a search came to.
+/// The result of one step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStep {
-    /// There is more to look at.
+    /// There are more states.
     Next,
-    /// All has been looked at: [`ThreadStateSearch::states`] holds what was found.
+    /// All states were visited: [`ThreadStateSearch::states`] holds those of the thread.
     Done,
-    /// It could not be learned.
+    /// The search failed.
     End(PythonUnwindStatus),
 }
 
 impl ThreadStateSearch {
-    /// A search that has not begun.
+    /// A search that has not started.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -146,7 +146,7 @@ impl ThreadStateSearch {
         self.enter(memory, layout, interpreter)
     }
 
-    /// Goes to the first thread of `interpreter`.
+    /// Starts with the first thread of `interpreter`.
     #[inline(always)]
     fn enter<M: UserMemory>(
         &mut self,
@@ -163,7 +163,7 @@ impl ThreadStateSearch {
         Ok(())
     }
 
-    /// Looks at one thread state.
+    /// Visits one thread state.
     #[inline(always)]
     pub fn step<M: UserMemory>(
         &mut self,

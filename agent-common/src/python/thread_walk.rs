@@ -86,7 +86,7 @@ pub struct ProcessPointers {
 pub struct ThreadWalk<'a, M> {
     /// The memory of the process.
     pub memory: &'a M,
-    /// Copies of the structure that is looked at.
+    /// Copies of structures of the process.
     pub scratch: &'a mut Scratch,
     /// The layout of the interpreter.
     pub layout: &'a Layout,

@@ -19,7 +19,7 @@ const FIRST_INTERNAL_OWNER: u8 = 3;
 /// `FRAME_OWNED_BY_GENERATOR`.
 const OWNED_BY_GENERATOR: u8 = 1;
 
-/// What one step came to.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PythonStep {
     /// There is another frame.
@@ -28,23 +28,23 @@ pub enum PythonStep {
     End(PythonUnwindStatus),
 }
 
-/// A walk, and the frames that it has kept.
+/// A walk, and its frames.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PythonWalk {
-    /// The frame to look at next.
+    /// The next frame.
     frame: Volatile<u64>,
-    /// The frame that was kept last.
+    /// The last frame in the stack.
     root: Volatile<u64>,
     /// A frame passed earlier, renewed at every power of two (Brent's algorithm).
     landmark: Volatile<u64>,
     /// Where frames are copied from.
     data_stack: DataStack,
-    /// Frames looked at.
+    /// Frames visited.
     visited: Volatile<u32>,
-    /// 1 when the frame looked at last was one of the interpreter's own.
+    /// 1 when the last frame visited was one of the interpreter's own.
     last_is_internal: Volatile<u32>,
-    /// The `_PyCFrame` of the evaluation loop whose frames are looked at, where there are such.
+    /// The `_PyCFrame` of the current evaluation loop, in versions that have it.
     cframe: Volatile<u64>,
     /// Which frames run in one evaluation loop.
     pub runs: PythonRuns,
@@ -53,7 +53,7 @@ pub struct PythonWalk {
 }
 
 impl PythonWalk {
-    /// A walk that has not begun.
+    /// A walk that has not started.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -69,7 +69,7 @@ impl PythonWalk {
         }
     }
 
-    /// Forgets the walk before.
+    /// Removes the frames of the last walk.
     #[inline(always)]
     pub fn clear(&mut self) {
         self.root.set(0);
@@ -79,8 +79,8 @@ impl PythonWalk {
     }
 
     /// Begins at the newest frame of the thread state that is in the slot, and copies the
-    /// newest part of its data stack. The walk before must have been forgotten, unless it came to
-    /// the root of an inner state of the same thread.
+    /// newest part of its data stack. The last walk must have been cleared, unless it reached the
+    /// root of an inner state of the same thread.
     #[inline(always)]
     pub fn begin<M: UserMemory>(
         &mut self,
@@ -95,8 +95,8 @@ impl PythonWalk {
     /// The same, at the newest frame of the evaluation loop that called the newest one, where
     /// loops have a `_PyCFrame` (3.11, 3.12).
     ///
-    /// The newest loop makes its own known before it has set a frame, and until then that may be
-    /// anything: a walk from there leads nowhere.
+    /// The newest loop publishes its `_PyCFrame` before it has set a frame in it, which until then may
+    /// be anything.
     #[inline(always)]
     pub fn begin_at_caller<M: UserMemory>(
         &mut self,
@@ -144,7 +144,7 @@ impl PythonWalk {
         PythonStep::Next
     }
 
-    /// Looks at one frame.
+    /// Visits one frame.
     #[inline(always)]
     pub fn step<M: UserMemory, C: SymbolLookup>(
         &mut self,
@@ -242,7 +242,7 @@ impl PythonWalk {
         PythonStep::Next
     }
 
-    /// Ends a run after the frame that was looked at, which is marked as the first one of its loop.
+    /// Ends a run after the current frame, which is marked as the first one of its loop.
     ///
     /// A generator that hands an exception on to the one that it waits for has a frame but no loop:
     /// its mark is of the loop that it was in before. The first one of a loop stands above the newest

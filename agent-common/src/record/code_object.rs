@@ -37,7 +37,7 @@ pub struct CodeObjectHead {
     pub symbol: u64,
     /// `co_firstlineno`.
     pub first_line: i32,
-    /// Bytes of the whole line table; more than what follows when there are pieces.
+    /// Bytes of the line table; more than what follows when there are pieces.
     pub line_table_bytes: u32,
     /// Where in the line table the bytes that follow start.
     pub line_table_start: u32,

@@ -14,8 +14,8 @@ pub struct NativeKind(pub u32);
 impl NativeKind {
     /// Code of the kernel: [`NativeFrame::address`] is its address.
     pub const KERNEL: Self = Self(1);
-    /// Code of an executable file: the address is the one that the file itself gives it, before
-    /// any load bias; [`NativeFrame::id_or_count`] is the number that the user half gave the file.
+    /// Code of an executable file: the address is the one in the file, without load bias;
+    /// [`NativeFrame::id_or_count`] is the number that the agent assigned to the file.
     pub const FILE: Self = Self(2);
     /// Code in memory that no file backs, such as a compiler at run time makes: the address is
     /// that in the process, whose id in the initial PID namespace is [`NativeFrame::id_or_count`].
@@ -37,7 +37,7 @@ pub struct NativeFrame {
     /// An address in the instruction that runs, or in the one that called: of a caller it is the
     /// return address less one, since a call can be a function's last instruction.
     pub address: u64,
-    /// What the kind says.
+    /// The file, the process, or the number of Python frames, depending on the kind.
     pub id_or_count: u32,
     /// What it is.
     pub kind: NativeKind,

@@ -16,7 +16,7 @@ impl ProcessEventKind {
     pub const FORKED: Self = Self(1);
     /// It runs another program now.
     pub const EXECUTED: Self = Self(2);
-    /// Nothing was known to be Python in it, and more of it is mapped executable than before.
+    /// It is not known to run Python, and has more executable mappings than before.
     pub const MAPPED: Self = Self(3);
     /// It has ended.
     pub const EXITED: Self = Self(4);
@@ -36,7 +36,7 @@ pub struct ProcessEvent {
     pub time_ns: u64,
     /// The process, in the initial PID namespace.
     pub tgid: u32,
-    /// The process that started it, likewise, of [`ProcessEventKind::FORKED`], else 0.
+    /// Its parent, in the initial PID namespace, for [`ProcessEventKind::FORKED`], else 0.
     pub parent: u32,
     /// What.
     pub kind: ProcessEventKind,

@@ -1,8 +1,8 @@
-//! What only the user half can get.
+//! Requests to the agent.
 
 use super::header::Header;
 
-/// An executable file is being run whose unwind table is not loaded.
+/// Code of a file was sampled whose unwind table is not loaded.
 #[repr(C)]
 #[cfg_attr(
     feature = "user",
@@ -12,13 +12,13 @@ use super::header::Header;
 pub struct WantedTable {
     /// [`RecordKind::WANTED_TABLE`].
     pub header: Header,
-    /// The number that the user half gave the file.
+    /// The number that the agent assigned to the file.
     pub executable: u32,
     /// The process that runs it, in the initial PID namespace.
     pub tgid: u32,
 }
 
-/// A page that was wanted for a sample and not in memory, which only the user half can wait for.
+/// A page that a sample needed and that was not resident: only the agent can wait for it.
 #[repr(C)]
 #[cfg_attr(
     feature = "user",
@@ -32,7 +32,7 @@ pub struct AbsentPage {
     pub address: u64,
     /// The process, in the initial PID namespace.
     pub tgid: u32,
-    /// Bytes that were wanted from `address` on.
+    /// Bytes that were needed from `address` on.
     pub bytes: u32,
 }
 

@@ -29,11 +29,11 @@ pub struct Sample {
     pub cpu: u32,
     /// Sampling periods that this sample stands for, at least 1.
     pub weight: u32,
-    /// Where the walk ended.
+    /// How unwinding of Python frames ended.
     pub python_status: PythonUnwindStatus,
     /// 1 when the thread held the GIL or, without one, was attached to the interpreter.
     pub holds_gil: u16,
-    /// Where the walk of native frames ended.
+    /// How unwinding of native frames ended.
     pub native_status: NativeUnwindStatus,
     /// Zero.
     pub reserved: u16,

@@ -13,11 +13,11 @@ use crate::limits::MAX_FRAMES;
 pub struct FrameKind(pub u32);
 
 impl FrameKind {
-    /// A Python frame whose code object was described.
+    /// A Python frame whose code object was read.
     pub const PYTHON: Self = Self(1);
     /// A frame that the interpreter itself hides; not part of the stack.
     pub const HIDDEN: Self = Self(2);
-    /// A Python frame whose code object could not be described for this sample;
+    /// A Python frame whose code object could not be read for this sample;
     /// [`Frame::symbol`] is the code object's address.
     pub const UNRESOLVED: Self = Self(3);
     /// The same for the frame of a generator or coroutine.

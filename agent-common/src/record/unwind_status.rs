@@ -1,6 +1,6 @@
-//! Where walks of frames ended.
+//! How unwinding ended.
 
-/// Where a walk of Python frames ended.
+/// How unwinding of Python frames ended.
 #[repr(transparent)]
 #[cfg_attr(
     feature = "user",
@@ -10,7 +10,7 @@
 pub struct PythonUnwindStatus(pub u16);
 
 impl PythonUnwindStatus {
-    /// At the root: the stack is whole.
+    /// At the root: the stack is complete.
     pub const COMPLETE: Self = Self(1);
     /// The thread has no Python thread state.
     pub const NO_THREAD_STATE: Self = Self(2);
@@ -22,11 +22,11 @@ impl PythonUnwindStatus {
     pub const FRAME_FAULT: Self = Self(5);
     /// A pointer that no structure can have.
     pub const BAD_POINTER: Self = Self(6);
-    /// The chain of frames leads back to itself.
+    /// The chain of frames has a cycle.
     pub const CYCLE: Self = Self(7);
-    /// More frames than are visited for one sample.
+    /// More frames than one sample may visit.
     pub const TOO_DEEP: Self = Self(8);
-    /// More thread states than are visited for one sample.
+    /// More thread states than one sample may visit.
     pub const TOO_MANY_THREADS: Self = Self(9);
     /// At a frame that the interpreter was about to link or had just unlinked.
     pub const TORN: Self = Self(10);
@@ -44,7 +44,7 @@ impl PythonUnwindStatus {
     }
 }
 
-/// Where a walk of native frames ended.
+/// How unwinding of native frames ended.
 #[repr(transparent)]
 #[cfg_attr(
     feature = "user",
@@ -54,13 +54,13 @@ impl PythonUnwindStatus {
 pub struct NativeUnwindStatus(pub u16);
 
 impl NativeUnwindStatus {
-    /// It was not wanted.
+    /// Native frames are disabled.
     pub const NOT_WALKED: Self = Self(0);
-    /// At the process's entry or the thread's start: the stack is whole.
+    /// At the process's entry or the thread's start: the stack is complete.
     pub const COMPLETE: Self = Self(1);
     /// The thread's registers are not known, or are those of a 32-bit program.
     pub const NO_REGISTERS: Self = Self(2);
-    /// At an address that is in no executable mapping that is known of.
+    /// At an address that is in no known executable mapping.
     pub const UNMAPPED: Self = Self(3);
     /// At code whose unwind table is not loaded yet, and which keeps no frame pointer.
     pub const NO_TABLE: Self = Self(4);
@@ -68,11 +68,11 @@ impl NativeUnwindStatus {
     pub const NO_RULE: Self = Self(5);
     /// A part of the stack could not be read.
     pub const FAULT: Self = Self(6);
-    /// The caller's frame would not lie above the frame.
+    /// The CFA is not above the stack pointer.
     pub const CFA_NOT_ABOVE: Self = Self(7);
-    /// More frames than are kept.
+    /// More frames than the limit.
     pub const TOO_DEEP: Self = Self(8);
-    /// There are no others than the kernel's: the thread is its own, or ends.
+    /// There are only kernel frames: it is a kernel thread, or it is exiting.
     pub const KERNEL_ONLY: Self = Self(9);
 
     /// Whether no native frame is missing.

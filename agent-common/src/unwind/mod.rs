@@ -1,4 +1,4 @@
-//! How the caller of a native frame is found: rules, and the tables that say which rule holds at
+//! How the caller of a native frame is found: rules, and the tables that say which rule applies at
 //! which address.
 
 mod rule;

@@ -1,4 +1,4 @@
-//! How the caller of a native frame is found.
+//! Rules that find the caller of a native frame.
 
 /// How the canonical frame address (CFA), the stack pointer of the caller after the return, is
 /// known.
@@ -7,7 +7,7 @@
 pub struct CfaRule(pub u8);
 
 impl CfaRule {
-    /// Nobody says: frame pointers may help.
+    /// No rule: the walk falls back to frame pointers.
     pub const UNKNOWN: Self = Self(0);
     /// There is no caller: the process's entry or the thread's start.
     pub const END: Self = Self(1);
@@ -15,7 +15,7 @@ impl CfaRule {
     pub const REGISTER: Self = Self(2);
     /// It is the word at [`Rule::register`] + [`Rule::offset`], plus [`Rule::addend`].
     pub const DEREFERENCED: Self = Self(3);
-    /// In a procedure linkage table: the stack pointer + [`Rule::addend`], and 8 more from byte
+    /// In a procedure linkage table (PLT): the stack pointer + [`Rule::addend`], and 8 more from byte
     /// [`Rule::offset`] of the 16-byte entry on.
     pub const PLT: Self = Self(4);
     /// In the code that a signal handler returns to: the stack pointer points at what the kernel
@@ -34,7 +34,7 @@ pub struct Saved(pub i16);
 impl Saved {
     /// In itself.
     pub const UNCHANGED: Self = Self(i16::MIN);
-    /// Nobody can tell; only of a register that most callers do without.
+    /// Not recoverable; only for a register that most callers do not need.
     pub const LOST: Self = Self(i16::MIN + 1);
 
     /// At so many words of eight bytes from the CFA.
@@ -52,7 +52,7 @@ impl Saved {
     }
 }
 
-/// What is to be known of a rule besides where things are.
+/// Properties of a rule besides locations.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleFlags(pub u16);
@@ -63,25 +63,25 @@ impl RuleFlags {
     /// The caller's frame pointer is saved at [`Rule::frame_pointer`] from the frame pointer, not
     /// from the CFA, as in functions that realign their stack.
     pub const BY_FRAME_POINTER: Self = Self(2);
-    /// The code has gone to another stack: its caller's frame may lie anywhere.
+    /// The code has switched to another stack: its caller's frame may lie anywhere.
     pub const SWITCHES: Self = Self(4);
 
-    /// Both.
+    /// The flags of both.
     #[inline(always)]
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether all flags of `other` are set.
     #[inline(always)]
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// An address if the frame lies on the stack of its caller, else 0; the kernel half has no
-    /// branch to spare for it.
+    /// An address if the frame lies on the stack of its caller, else 0. Without a branch, which would
+    /// cost the verifier too much.
     #[inline(always)]
     #[must_use]
     pub const fn on_same_stack(self, address: u64) -> u64 {
@@ -98,7 +98,7 @@ pub struct Rule {
     pub cfa: CfaRule,
     /// DWARF's number of the register that the CFA is counted from.
     pub register: u8,
-    /// What else is to be known.
+    /// Other properties.
     pub flags: RuleFlags,
     /// In bytes; see [`CfaRule`].
     pub offset: i32,
@@ -114,7 +114,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Nothing is known.
+    /// No rule.
     pub const UNKNOWN: Self = Self {
         cfa: CfaRule::UNKNOWN,
         register: 0,

@@ -1,15 +1,15 @@
-//! Which rule holds at which address: the tables, and the search in them.
+//! Unwind tables: which rule applies at which address.
 //!
-//! The user half compiles the DWARF call-frame information of a file to a table; the kernel half
-//! looks rules up in it. A table is made of words of 32 bits:
+//! The agent compiles the DWARF call-frame information of a file to a table; the BPF programs look
+//! rules up in it. A table consists of 32-bit words:
 //!
 //! ```text
 //!  word 0 …            pages + 1 …                                    end
 //!  ├ start of page 0 ┬ … ┬ end of last page ┬ rows of page 0 ┬ rows of page 1 ┬ … ┤
 //! ```
 //!
-//! A *page* is [`PAGE_BYTES`] of addresses, aligned to that. The first words say at which word the
-//! rows of each page start, and where those of the last one end. A row has the lower 16 bits of
+//! A *page* is [`PAGE_BYTES`] of addresses, aligned to that. The first words are the indices of the words at which
+//! the rows of each page start, and where those of the last one end. A row has the lower 16 bits of
 //! an address in its upper half and the index of a rule in its lower one; the rule holds from
 //! there to the next row. Rows of a page are sorted, and a page that has any has one for its first
 //! address.

@@ -501,7 +501,7 @@ pub(crate) fn read_code_object(
     })
 }
 
-/// Knows no code object: all have to be described.
+/// An empty cache: all code objects have to be read.
 pub(crate) struct Unknown;
 
 impl SymbolLookup for Unknown {

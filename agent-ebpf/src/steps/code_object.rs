@@ -1,4 +1,4 @@
-//! What are the code objects that are seen for the first time?
+//! The steps that read and send the code objects that are new.
 
 use agent_common::{
     counter::Counter,
@@ -16,13 +16,13 @@ use crate::{
     memory::CurrentMemory,
 };
 
-/// Bits of the bytes of a record: a mask that the verifier sees.
+/// Mask of the bytes of a record, as the bound that the verifier needs.
 const RECORD_MASK: u32 = 16_383;
 
 const _: () = assert!(CODE_OBJECT_RECORD_BYTES <= RECORD_MASK as usize);
 const _: () = assert!(size_of::<CodeObjectRecord>() > RECORD_MASK as usize);
 
-/// Describes the code object of the `nth` frame that was kept, if that has to be done.
+/// Reads and sends the code object of the `nth` frame in the stack, if it is unresolved.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn emit_code_object(nth: u32) -> u32 {
@@ -33,7 +33,7 @@ pub(crate) extern "C" fn emit_code_object(nth: u32) -> u32 {
     send_code_object(symbol)
 }
 
-/// Reads the code object; 0 when that cannot be done or need not be.
+/// Reads the code object; 0 when it cannot be read or is cached.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn read_code_object(nth: u32) -> u32 {
@@ -55,29 +55,29 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
     let code = sampler.walk.stack.unresolved(nth)?;
     let code_objects = ProcessCode::of(sampler);
     let scratch = &mut sampler.scratch;
-    let Ok(head) = read_identity(&memory, scratch, layout, code) else {
+    let Ok(identity) = read_identity(&memory, scratch, layout, code) else {
         return Some(Err(Fault));
     };
-    if let Some(known) = CODE_OBJECTS.get_ptr(code_objects.key(code))
+    if let Some(cached) = CODE_OBJECTS.get_ptr(code_objects.key(code))
         // SAFETY: values of the map stay readable while the program runs.
-        && unsafe { (*known).identity == head && code_objects.is_sent(known) }
+        && unsafe { (*cached).identity == identity && code_objects.is_sent(cached) }
     {
-        // An earlier frame of the same stack had it.
+        // It was read for another frame of the same stack.
         return None;
     }
     sampler.code = code.0;
-    sampler.code_head = head;
-    Some(current::description()?.read(&memory, scratch, layout, &head))
+    sampler.code_identity = identity;
+    Some(current::code_object_record()?.read(&memory, scratch, layout, &identity))
 }
 
-/// Hashes the description: its symbol.
+/// Hashes the record: that is the symbol of the code object.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn finish_code_object() -> u64 {
-    current::description().map_or(0, |description| description.finish_record(HASH_SEED.load()))
+    current::code_object_record().map_or(0, |record| record.finish_record(HASH_SEED.load()))
 }
 
-/// Sends the description if that was not done before, and remembers the code object's symbol.
+/// Sends the record unless it was sent before, and caches the symbol of the code object.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn send_code_object(symbol: u64) -> u32 {
@@ -88,7 +88,7 @@ pub(crate) extern "C" fn send_code_object(symbol: u64) -> u32 {
 fn try_send(symbol: u64) -> Option<()> {
     let sampler = current::sampler()?;
     if !is_sent(&SENT_SYMBOLS, symbol, sampler.resend_before_ns.get()) {
-        if !send(current::description()?) {
+        if !send(current::code_object_record()?) {
             count(Counter::LOST_CODE_OBJECTS);
             return None;
         }
@@ -96,7 +96,7 @@ fn try_send(symbol: u64) -> Option<()> {
         let _ = SENT_SYMBOLS.insert(symbol, sampler.time_ns.get(), 0);
     }
     let code_objects = ProcessCode::of(sampler);
-    let cached = CachedCode::new(symbol, sampler.code_head, code_objects.now_ns);
+    let cached = CachedCode::new(symbol, sampler.code_identity, code_objects.now_ns);
     let key = code_objects.key(UserAddr(sampler.code));
     let _ = CODE_OBJECTS.insert(key, cached, 0);
     if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
@@ -107,12 +107,12 @@ fn try_send(symbol: u64) -> Option<()> {
     Some(())
 }
 
-/// Sends the description, and then the rest of the line table, piece by piece.
+/// Sends the record, and then the rest of the line table, piece by piece.
 #[inline(always)]
-fn send(description: &CodeObjectRecord) -> bool {
-    let bytes = masked(description.head.header.bytes, RECORD_MASK);
-    // SAFETY: a description has room for all that the mask allows.
-    if !unsafe { emit::send((&raw const *description).cast(), bytes as usize) } {
+fn send(record: &CodeObjectRecord) -> bool {
+    let bytes = masked(record.head.header.bytes, RECORD_MASK);
+    // SAFETY: a record has room for all that the mask allows.
+    if !unsafe { emit::send((&raw const *record).cast(), bytes as usize) } {
         return false;
     }
     let mut start = LINE_TABLE_PIECE_BYTES as u32;
@@ -144,18 +144,16 @@ pub(crate) extern "C" fn send_line_table_piece(start: u32) -> u32 {
 fn try_send_line_table_piece(start: u32) -> Option<u32> {
     let sampler = current::sampler()?;
     let layout = current::layout(sampler)?;
-    let line_table = UserAddr(sampler.code_head.line_table).field(layout.text.bytes_data);
+    let line_table = UserAddr(sampler.code_identity.line_table).field(layout.text.bytes_data);
     let from = UserAddr(line_table.0.wrapping_add(u64::from(start)));
     let memory = CurrentMemory::of(sampler);
-    let description = current::description()?;
-    let bytes = description
-        .read_line_table_piece(&memory, from, start)
-        .ok()?;
+    let record = current::code_object_record()?;
+    let bytes = record.read_line_table_piece(&memory, from, start).ok()?;
     if bytes == 0 {
         return Some(NO_PIECE);
     }
     let bytes = masked(bytes, RECORD_MASK);
-    // SAFETY: a description has room for all that the mask allows.
-    let is_sent = unsafe { emit::send((&raw const *description).cast(), bytes as usize) };
+    // SAFETY: a record has room for all that the mask allows.
+    let is_sent = unsafe { emit::send((&raw const *record).cast(), bytes as usize) };
     is_sent.then_some(SENT)
 }

@@ -1,4 +1,4 @@
-//! Which native frames does the thread run?
+//! The steps that walk the native frames of the sampled thread.
 
 use core::mem::offset_of;
 
@@ -20,10 +20,10 @@ use crate::{
     registers,
 };
 
-/// Frames that one call of [`walk_native_frames`] looks at.
+/// Frames that one call of [`walk_native_frames`] visits.
 pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 4;
 
-/// Begins with `kernel_bytes` bytes of addresses of the kernel's frames.
+/// Starts a walk, below `kernel_bytes` bytes of addresses of kernel frames.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_native(kernel_bytes: u32) -> u32 {
@@ -53,7 +53,7 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
     Some(NativeOutcome::NEXT)
 }
 
-/// Goes on with the walk.
+/// Visits [`NATIVE_FRAMES_PER_STEP`] frames.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn walk_native_frames() -> u32 {
@@ -88,7 +88,7 @@ fn try_walk_native_frames() -> Option<NativeOutcome> {
     Some(step.into())
 }
 
-/// Sends the native stack unless it was sent before; gives its hash, 0 for none.
+/// Sends the native stack unless it was sent before; returns its hash, 0 for none.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn send_native() -> u64 {
@@ -113,7 +113,7 @@ pub(crate) extern "C" fn send_native() -> u64 {
 #[inline(always)]
 fn send(stack: &mut NativeStack) -> bool {
     const MAX_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
-    // The compiler must not know how it came about: it would check what the verifier does not see.
+    // Hidden from the compiler, which would drop the check below that the verifier needs.
     let bytes = masked(stack.finish_record() as u32, u32::MAX) as usize;
     let record = (&raw const *stack).cast::<u8>();
     // SAFETY: the head is followed by `MAX_ENTRIES` frames, all within the walk.

@@ -1,4 +1,4 @@
-//! Which stack is it, and does the user half have it?
+//! The steps that hash and send the Python stack.
 
 use core::mem::offset_of;
 
@@ -16,11 +16,11 @@ use crate::{
     maps::{HASH_SEED, SENT_STACKS, count, is_sent},
 };
 
-/// Frames that one call of [`hash_frames`] looks at.
+/// Frames that one call of [`hash_frames`] hashes.
 pub(crate) const FRAMES_PER_HASH: u32 = 8;
 
-/// Hashes frames from the `nth` on, and gives those that waited for a description their symbol.
-/// To be called for all frames in order.
+/// Hashes frames from the `nth` on, and sets the symbols of those whose code objects were read. Called
+/// for all frames in order.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn hash_frames(nth: u32) -> u32 {
@@ -61,7 +61,7 @@ fn try_hash_frames(first: u32) -> Option<()> {
     Some(())
 }
 
-/// Sends the stack that was settled unless it was sent before; gives its hash.
+/// Sends the stack that was hashed unless it was sent before; returns its hash.
 #[inline(always)]
 pub(crate) fn send_stack() -> u64 {
     let Some(sampler) = current::sampler() else {

@@ -1,8 +1,8 @@
-//! What is the thread called?
+//! The steps that read and send the name of the sampled thread.
 //!
-//! The kernel knows a thread by its `comm`; Python's own name for it is the attribute `_name` of
-//! the `threading.TrackedThread` that is the first variable of its root frame. Whether the root frame is
-//! that of a `threading.TrackedThread` is for the user half to say.
+//! The kernel's name is its `comm`; Python's own name is the attribute `_name` of the
+//! `threading.Thread` that is the first variable of its root frame. The agent decides whether the
+//! root frame is that of a `threading.Thread`.
 
 use agent_common::{
     counter::Counter,
@@ -23,7 +23,7 @@ use crate::{
     values::{Sampler, TEXT_MASK},
 };
 
-/// The attribute of a `threading.TrackedThread` that is its name.
+/// The attribute of a `threading.Thread` that is its name.
 const NAME: AttributeName = AttributeName::new("_name");
 
 #[inline(always)]
@@ -34,9 +34,9 @@ fn thread(sampler: &Sampler) -> Option<&'static mut TrackedThread> {
     Some(unsafe { &mut *thread })
 }
 
-/// Decides whether it is time to look at the thread's name; `end` is how the walk ended.
+/// Decides whether the name has to be read; `end` is the status of the Python frames.
 ///
-/// [`PythonOutcome::NEXT`] when there may be a `threading.TrackedThread`, [`PythonOutcome::DONE`] when there is
+/// [`PythonOutcome::NEXT`] when there may be a `threading.Thread`, [`PythonOutcome::DONE`] when there is
 /// only the kernel's name, anything else when it is not time yet.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -87,7 +87,7 @@ fn try_begin_name(end: u32) -> Option<PythonOutcome> {
     }
 }
 
-/// Looks at the next attribute of what may be a `threading.TrackedThread`.
+/// Checks the next attribute of what may be a `threading.Thread`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn find_name() -> u32 {

@@ -1,4 +1,4 @@
-//! The clock of a processor: samples the thread that runs at each tick.
+//! The sampling clock: samples the thread that runs at each tick.
 
 use agent_common::{counter::Counter, maps::KERNEL_THREADS, record::ProcessEventKind};
 use aya_ebpf::{
@@ -53,13 +53,13 @@ fn begin_sample() -> Option<()> {
     let sampler = current::sampler()?;
     count(Counter::SAMPLES);
     sampler.time_ns.set(now_ns);
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let control = CONTROL.get(0)?;
     sampler.resend_before_ns.set(control.resend_before_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
     // SAFETY: values of the map stay readable and writable while the program runs; another
-    // processor may write the same number of pages, or that of a moment before.
+    // processor may write the same number of pages, or an older one.
     unsafe {
         sampler.layout.set((*process).layout);
         sampler.interpreters_head.set((*process).interpreters_head);

@@ -1,7 +1,7 @@
-//! What makes the programs run, one file per trigger.
+//! The triggers of the programs, one file each.
 //!
-//! Invariant: of the triggers that take samples none runs while another one does on the same
-//! processor, so that they share the sample in the making.
+//! Invariant: no trigger that takes samples interrupts another one on the same processor, so that
+//! they share one [`Sampler`](crate::values::Sampler).
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;

@@ -1,8 +1,8 @@
-//! Processes that start others, run another program, or end.
+//! Processes that fork, execute another program, or end.
 //!
-//! A process that a profiled one has started is profiled from its first instruction on: it is a
-//! copy, with the same interpreter at the same place. One that runs another program is nothing
-//! until the user half has looked at it. On a whole host there is no process that is not noticed.
+//! A child of a profiled process is profiled from its first instruction on: it is a copy, with the
+//! same interpreter at the same address. A process that executes another program is not sampled as
+//! Python until the agent has inspected it. On a whole host every process is tracked.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "the context is what the macro gives to a program"
@@ -32,7 +32,7 @@ pub(crate) fn on_fork(context: RawTracePointContext) -> u32 {
     0
 }
 
-/// Profiles `child` as well, if that is wanted.
+/// Tracks `child` if children of its parent are profiled.
 #[inline(always)]
 fn track_child(parent: u32, child: Task) {
     let process = if let Some(process) = PROCESSES.get_ptr(parent) {
@@ -48,7 +48,7 @@ fn track_child(parent: u32, child: Task) {
     }
 }
 
-/// A process of a whole host of which nothing is known yet.
+/// A process of a whole host that the agent has not inspected yet.
 const UNTRACKED: TrackedProcess = TrackedProcess {
     interpreters_head: 0,
     gil_holder: 0,
@@ -63,7 +63,7 @@ const UNTRACKED: TrackedProcess = TrackedProcess {
     is_excluded: 0,
 };
 
-/// Profiles a process from now on, and tells how it came about.
+/// Tracks a process from now on, and sends the event.
 #[inline(always)]
 fn add(tgid: u32, process: &TrackedProcess, kind: ProcessEventKind, parent: u32) {
     if PROCESSES.insert(tgid, process, 0).is_ok() {

@@ -1,18 +1,18 @@
-//! What a processor has looked up lately of code objects.
+//! A table in front of the map `CODE_OBJECTS`.
 
 use agent_common::memory::UserAddr;
 
 /// Entries of a [`CodeCache`].
 const CODE_CACHE_ENTRIES: usize = 512;
 
-/// What this processor has looked up lately: a table in front of the map, since a look-up in the
-/// map costs as much as all the rest of a frame. A code object has one place in it.
+/// The code objects that a processor has looked up. A lookup in the map costs as much as the rest of
+/// a frame. A code object has one possible entry.
 #[repr(C)]
 pub(crate) struct CodeCache {
     entries: [CodeCacheEntry; CODE_CACHE_ENTRIES],
 }
 
-/// A code object and its symbol, to be believed until the next proof is due.
+/// A code object and its symbol, valid until it has to be revalidated.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct CodeCacheEntry {
@@ -24,7 +24,7 @@ pub(crate) struct CodeCacheEntry {
 }
 
 impl CodeCache {
-    /// The place of a code object, which are at least 16 bytes apart.
+    /// The entry of a code object; these are at least 16 bytes apart.
     #[inline(always)]
     pub(crate) fn entry(&mut self, code: UserAddr) -> &mut CodeCacheEntry {
         let place = (code.0 >> 4) ^ (code.0 >> 13);

@@ -1,8 +1,8 @@
-//! What could not be read last.
+//! The last read of user memory that failed.
 
 use agent_common::{memory::UserAddr, volatile::Volatile};
 
-/// What could not be read last for the sample in the making.
+/// The last read that failed in the current sample.
 #[repr(C)]
 pub(crate) struct LastFault {
     pub(crate) address: Volatile<u64>,
@@ -11,19 +11,19 @@ pub(crate) struct LastFault {
 }
 
 impl LastFault {
-    /// Forgets it.
+    /// No failed read.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.address.set(0);
     }
 
-    /// Its address, null where all could be read.
+    /// Its address, null if no read failed.
     #[inline(always)]
     pub(crate) fn address(&self) -> UserAddr {
         UserAddr(self.address.get())
     }
 
-    /// How many bytes were wanted.
+    /// How many bytes were requested.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u32 {
         self.bytes.get()

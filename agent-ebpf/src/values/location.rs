@@ -1,12 +1,12 @@
-//! A code address that is remembered.
+//! The result of a lookup of a code address.
 
 use agent_common::native::CodeLocation;
 
-/// A code address that is remembered.
+/// A code address and its location.
 #[repr(C)]
 pub(crate) struct CachedLocation {
     pub(crate) address: u64,
-    /// Of the mappings when it was looked up.
+    /// `TrackedProcess::mappings_epoch` at the lookup.
     pub(crate) epoch: u64,
-    pub(crate) place: CodeLocation,
+    pub(crate) location: CodeLocation,
 }

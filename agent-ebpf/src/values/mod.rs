@@ -1,7 +1,7 @@
-//! Values of maps that only the BPF programs use.
+//! Types of the map values that only the BPF programs use.
 //!
-//! Invariant: nothing here uses a map; `crate::current` gives access to the values of the
-//! processor that runs.
+//! Invariant: nothing here uses a map; [`crate::current`] provides the values of the current
+//! processor.
 
 mod code_cache;
 mod last_fault;

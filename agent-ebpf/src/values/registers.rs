@@ -1,4 +1,4 @@
-//! The registers that the thread had in its own code.
+//! The registers of a thread in user space.
 
 use agent_common::native::NativeWalk;
 
@@ -37,7 +37,7 @@ impl Registers {
         self.words[33] & MODE == 0
     }
 
-    /// Lets a walk begin with them.
+    /// Starts a walk at these registers.
     #[cfg(not(bpf_target_arch = "aarch64"))]
     #[inline(always)]
     pub(crate) fn begin(&self, walk: &mut NativeWalk) {
@@ -52,7 +52,7 @@ impl Registers {
         walk.begin(self.words[16]);
     }
 
-    /// Lets a walk begin with them.
+    /// Starts a walk at these registers.
     #[cfg(bpf_target_arch = "aarch64")]
     #[inline(always)]
     pub(crate) fn begin(&self, walk: &mut NativeWalk) {

@@ -1,4 +1,4 @@
-//! The sample in the making, which its steps hand on to each other.
+//! The current sample, through which its steps communicate.
 
 use agent_common::{
     hash::Hash,
@@ -14,7 +14,7 @@ use agent_common::{
 
 use super::{last_fault::LastFault, registers::Registers};
 
-/// All that one step leaves for the next.
+/// The Python part of the sample.
 #[repr(C)]
 pub(crate) struct Sampler {
     /// When, in nanoseconds of the monotonic clock.
@@ -23,19 +23,19 @@ pub(crate) struct Sampler {
     pub(crate) thread_id: Volatile<u64>,
     /// Address of the pointer to the process's newest interpreter.
     pub(crate) interpreters_head: Volatile<u64>,
-    /// See `Process::gil_holder`.
+    /// See `TrackedProcess::gil_holder`.
     pub(crate) gil_holder: Volatile<u64>,
-    /// See `Process::new_code_ns`.
+    /// See `TrackedProcess::new_code_ns`.
     pub(crate) new_code_ns: Volatile<u64>,
     /// See `Control::resend_before_ns`.
     pub(crate) resend_before_ns: Volatile<u64>,
-    /// See `Process::mappings_epoch`.
+    /// See `TrackedProcess::mappings_epoch`.
     pub(crate) mappings_epoch: Volatile<u64>,
-    /// See `Process::first_mapping`.
+    /// See `TrackedProcess::first_mapping`.
     pub(crate) first_mapping: Volatile<u32>,
-    /// See `Process::mapping_count`.
+    /// See `TrackedProcess::mapping_count`.
     pub(crate) mapping_count: Volatile<u32>,
-    /// Hash of the frames that were settled so far.
+    /// Hash of the frames up to the last one that was hashed.
     pub(crate) hash: Volatile<Hash>,
     /// The process, in the initial PID namespace.
     pub(crate) tgid: Volatile<u32>,
@@ -50,23 +50,23 @@ pub(crate) struct Sampler {
     pub(crate) reserved: u32,
     /// The clock of this processor.
     pub(crate) clock: SampleClock,
-    /// The code object that is described.
+    /// The code object that is being read.
     pub(crate) code: u64,
-    /// Its head.
-    pub(crate) code_head: CodeIdentity,
-    /// What was not in memory.
+    /// Its identity.
+    pub(crate) code_identity: CodeIdentity,
+    /// The last read that failed.
     pub(crate) last_fault: LastFault,
-    /// What is to be remembered of the thread.
+    /// The next value of the thread in `THREADS`.
     pub(crate) thread: TrackedThread,
-    /// The search for the thread's state.
+    /// The search for the thread's states.
     pub(crate) search: ThreadStateSearch,
     /// The walk of its frames.
     pub(crate) walk: PythonWalk,
-    /// What was copied from the process.
+    /// Copies of structures of the process.
     pub(crate) scratch: Scratch,
 }
 
-/// The native part of the sample in the making.
+/// The native part of the sample.
 #[repr(C)]
 pub(crate) struct NativeSampler {
     /// Addresses of the kernel's frames.

@@ -1,11 +1,11 @@
-//! A record of a thread's name in the making.
+//! The record of a thread name that is being read.
 
 use agent_common::{limits::TEXT_BYTES, python::Attributes, record::ThreadName};
 
-/// Bits of the bytes of a name: a mask that the verifier sees.
+/// Mask of the bytes of a name, as the bound that the verifier needs.
 pub(crate) const TEXT_MASK: u32 = 2 * TEXT_BYTES as u32 - 1;
 
-/// A record of a thread's name in the making.
+/// The record, and the position of the search for the name.
 #[repr(C)]
 pub(crate) struct ThreadNameRecord {
     pub(crate) head: ThreadName,
