@@ -5,7 +5,7 @@
 
 use crate::{limits::MAX_NATIVE_VISITED, record::NativeUnwindStatus};
 
-use super::walk::NativeStep;
+use super::frame::NativeStep;
 
 /// The result of a step, as a number: a global function of a BPF program can return nothing else.
 #[repr(transparent)]

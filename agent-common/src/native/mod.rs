@@ -2,6 +2,7 @@
 
 mod arch;
 mod driver;
+mod frame;
 mod location;
 mod mapping_search;
 mod stack;
@@ -9,7 +10,8 @@ mod walk;
 
 pub use arch::{Arch, PROGRAM_COUNTER, REGISTER_COUNT};
 pub use driver::{NativeOutcome, UnwindNative};
+pub use frame::NativeStep;
 pub use location::{CodeLocation, CodeLookup};
 pub use mapping_search::{MappingSearch, Mappings};
 pub use stack::{MAX_ENTRIES, NativeStack};
-pub use walk::{NativeStep, NativeWalk, PythonFrames};
+pub use walk::{NativeWalk, PythonFrames};
