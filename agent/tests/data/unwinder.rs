@@ -6,15 +6,15 @@ use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
 use agent::{
     code::{self, Bytes, Executable},
     elf::Elf,
-    process::Process,
+    process::{Memory, Process},
     python::evaluation_loop,
     unwind::{self, Rules, compile, pack},
 };
 use agent_common::{
-    limits::MAX_NATIVE_VISITED,
     maps::{Mapping, TableState},
     native::{
-        CodeLocation, CodeLookup, MappingSearch, Mappings, NativeStep, NativeWalk, PythonFrames,
+        CodeLocation, CodeLookup, MappingSearch, Mappings, NativeOutcome, NativeWalk, PythonFrames,
+        UnwindNative,
     },
     record::{NativeKind, NativeUnwindStatus},
     scratch::Scratch,
@@ -127,12 +127,7 @@ impl Unwinder {
         registers: &[u64],
         python: PythonFrames<'_>,
     ) -> Unwound {
-        self.walk.clear(0);
-        self.walk.begin(pc);
-        for (number, value) in (0..).zip(registers) {
-            self.walk.set_register(number, *value);
-        }
-        let mut known = Known {
+        let known = Known {
             mappings,
             rules: &self.rules,
             tables: &self.tables,
@@ -140,34 +135,71 @@ impl Unwinder {
             place: CodeLocation::NOWHERE,
         };
         let memory = process.memory().unwrap();
-        let mut frames = Vec::new();
-        let mut count = 0;
-        let mut end = NativeUnwindStatus::TOO_DEEP;
-        for _ in 0..MAX_NATIVE_VISITED {
-            let step = self
-                .walk
-                .step(memory, &mut self.scratch, python, &mut known);
-            // At once: the runs of two loops are told apart even without a frame between them.
-            self.walk.stack.push_pending_run();
-            self.walk.stack.finish_record();
-            let entries = self.walk.stack.head.frame_count as usize;
-            let runs = self.walk.stack.frames[count..entries]
-                .iter()
-                .find(|entry| entry.kind == NativeKind::PYTHON);
-            count = entries;
-            if known.place.kind != NativeKind(0) {
-                frames.push(Frame {
-                    address: known.address,
-                    place: known.place,
-                    runs: runs.map(|runs| runs.id_or_count),
-                });
-            }
-            if let NativeStep::End(why) = step {
-                end = why;
-                break;
-            }
+        let mut steps = Steps {
+            walk: &mut self.walk,
+            scratch: &mut self.scratch,
+            memory,
+            pc,
+            registers,
+            python,
+            known,
+            frames: Vec::new(),
+            count: 0,
+        };
+        let end = steps.unwind();
+        Unwound {
+            frames: steps.frames,
+            end,
         }
-        Unwound { frames, end }
+    }
+}
+
+/// The steps of a walk, one frame at a time.
+struct Steps<'a> {
+    walk: &'a mut NativeWalk,
+    scratch: &'a mut Scratch,
+    memory: &'a Memory,
+    pc: u64,
+    registers: &'a [u64],
+    python: PythonFrames<'a>,
+    known: Known<'a>,
+    frames: Vec<Frame>,
+    /// Entries of the stack that are in `frames`.
+    count: usize,
+}
+
+impl UnwindNative for Steps<'_> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn begin(&mut self) -> NativeOutcome {
+        self.walk.clear(0);
+        self.walk.begin(self.pc);
+        for (number, value) in (0..).zip(self.registers) {
+            self.walk.set_register(number, *value);
+        }
+        NativeOutcome::NEXT
+    }
+
+    fn walk_frames(&mut self) -> NativeOutcome {
+        let step = self
+            .walk
+            .step(self.memory, self.scratch, self.python, &mut self.known);
+        // At once: the runs of two loops are told apart even without a frame between them.
+        self.walk.stack.push_pending_run();
+        self.walk.stack.finish_record();
+        let entries = self.walk.stack.head.frame_count as usize;
+        let runs = self.walk.stack.frames[self.count..entries]
+            .iter()
+            .find(|entry| entry.kind == NativeKind::PYTHON);
+        self.count = entries;
+        if self.known.place.kind != NativeKind(0) {
+            self.frames.push(Frame {
+                address: self.known.address,
+                place: self.known.place,
+                runs: runs.map(|runs| runs.id_or_count),
+            });
+        }
+        step.into()
     }
 }
 

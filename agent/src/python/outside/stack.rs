@@ -4,13 +4,13 @@ use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 
 use agent_common::{
     hash::Hash,
-    layout::{ABSENT, GilStyle, Layout, LineTableFormat},
-    limits::{LINE_TABLE_PIECES, MAX_VISITED},
+    layout::{GilStyle, Layout, LineTableFormat},
+    limits::LINE_TABLE_PIECES,
     maps::{CodeIdentity, ThreadState},
     memory::{Fault, UserAddr, UserMemory},
     python::{
-        CodeObjectRecord, CodeSymbol, PythonStep, PythonWalk, SymbolLookup, gil_holder,
-        is_attached, read_identity, revalidate,
+        CodeObjectRecord, CodeSymbol, PythonOutcome, PythonWalk, SymbolLookup, ThreadWalk,
+        UnwindPython, WalkPosition, gil_holder, read_identity,
     },
     record::{self, FrameKind, PythonUnwindStatus},
     scratch::Scratch,
@@ -62,25 +62,30 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     /// Reads the stack of a thread with these states.
     pub(super) fn read(&mut self, thread_id: u64, states: Vec<ThreadState>) -> ThreadStack {
         self.walk.clear();
-        let mut end = PythonUnwindStatus::NO_FRAME;
-        let mut is_attached = None;
-        let mut visited = 0;
-        for state in &states {
-            let holds_gil;
-            (holds_gil, end) = self.walk(*state, thread_id, end, &mut visited);
-            is_attached = is_attached.max(holds_gil);
-            if !matches!(
-                end,
-                PythonUnwindStatus::COMPLETE | PythonUnwindStatus::NO_FRAME
-            ) {
-                break;
-            }
+        let mut position = WalkPosition::new();
+        let mut steps = Steps {
+            walk: ThreadWalk {
+                memory: self.memory,
+                scratch: &mut self.scratch,
+                layout: &self.target.layout,
+                walk: &mut self.walk,
+                position: &mut position,
+                thread_id,
+            },
+            states: &states,
+            symbols: &mut self.known,
+            gil_holder: self.target.gil_holder,
+            is_attached: None,
+        };
+        let end = steps.unwind();
+        let mut is_attached = steps.is_attached;
+        if position.holds_gil() {
+            is_attached = Some(true);
         }
         self.describe();
         let Resolved { frames, runs, gap } = self.resolve();
-        let name = (end == PythonUnwindStatus::COMPLETE)
-            .then(|| self.name(&frames))
-            .flatten();
+        let is_complete = end == PythonUnwindStatus::COMPLETE;
+        let name = is_complete.then(|| self.name(&frames)).flatten();
         ThreadStack {
             thread_id,
             name,
@@ -90,74 +95,6 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             runs,
             gap,
             end,
-        }
-    }
-
-    /// Walks the frames in one state of a thread, below those in its inner states, of which the
-    /// walk ended at `inner` after so many frames had been `visited`. Says whether the thread holds
-    /// the GIL there, and where this walk ended.
-    fn walk(
-        &mut self,
-        state: ThreadState,
-        thread_id: u64,
-        inner: PythonUnwindStatus,
-        visited: &mut u32,
-    ) -> (Option<bool>, PythonUnwindStatus) {
-        let layout = &self.target.layout;
-        let is_first = *visited == 0;
-        if !revalidate(self.memory, &mut self.scratch, layout, state, thread_id) {
-            return (None, PythonUnwindStatus::THREAD_FAULT);
-        }
-        let holds_gil = if layout.interpreter.gil_style == GilStyle::IN_THREAD {
-            Some(is_attached(&self.scratch, layout))
-        } else {
-            let holder = self.target.gil_holder;
-            holder.map(|holder| gil_holder(self.memory, layout, holder) == state.address)
-        };
-        let step = self.walk.begin(self.memory, &mut self.scratch, layout);
-        let mut end = self.follow(step, visited);
-        let leads_nowhere = matches!(
-            end,
-            PythonUnwindStatus::FRAME_FAULT
-                | PythonUnwindStatus::BAD_POINTER
-                | PythonUnwindStatus::NO_FRAME
-        );
-        if leads_nowhere
-            && is_first
-            && layout.thread.cframe_previous != ABSENT
-            && revalidate(self.memory, &mut self.scratch, layout, state, thread_id)
-        {
-            self.walk.clear();
-            let step = self
-                .walk
-                .begin_at_caller(self.memory, &mut self.scratch, layout);
-            end = self.follow(step, visited);
-        }
-        (
-            holds_gil,
-            if end == PythonUnwindStatus::NO_FRAME {
-                inner
-            } else {
-                end
-            },
-        )
-    }
-
-    /// Goes on with a walk that came to `step`, and says where it ended.
-    fn follow(&mut self, mut step: PythonStep, visited: &mut u32) -> PythonUnwindStatus {
-        loop {
-            match step {
-                PythonStep::End(end) => return end,
-                PythonStep::Next if *visited == MAX_VISITED => return PythonUnwindStatus::TOO_DEEP,
-                PythonStep::Next => {}
-            }
-            *visited += 1;
-            step = self.walk.step(
-                self.memory,
-                &mut self.scratch,
-                &self.target.layout,
-                &mut self.known,
-            );
         }
     }
 
@@ -283,6 +220,52 @@ impl<'a, M: UserMemory> Reader<'a, M> {
                 line: None,
             },
         }
+    }
+}
+
+/// The steps of the walk of one thread.
+struct Steps<'a, M> {
+    walk: ThreadWalk<'a, M>,
+    states: &'a [ThreadState],
+    symbols: &'a mut KnownCode,
+    gil_holder: Option<UserAddr>,
+    /// See [`ThreadStack::is_attached`].
+    is_attached: Option<bool>,
+}
+
+impl<M: UserMemory> UnwindPython for Steps<'_, M> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn load_state(&mut self) -> PythonOutcome {
+        let outcome = self.walk.load_first_state(self.states);
+        if outcome == PythonOutcome::DONE {
+            let layout = self.walk.layout;
+            self.is_attached = if layout.interpreter.gil_style == GilStyle::IN_THREAD {
+                Some(self.walk.position.holds_gil())
+            } else {
+                self.gil_holder.map(|pointer| {
+                    let holder = gil_holder(self.walk.memory, layout, pointer);
+                    self.states.iter().any(|state| state.address == holder)
+                })
+            };
+        }
+        outcome
+    }
+
+    fn begin_walk(&mut self) -> PythonOutcome {
+        self.walk.begin()
+    }
+
+    fn walk_frames(&mut self) -> PythonOutcome {
+        let outcome = self.walk.walk_frames(self.symbols, Self::FRAMES_PER_STEP);
+        if outcome == PythonOutcome::NEXT {
+            return outcome;
+        }
+        self.continue_walk(outcome.status())
+    }
+
+    fn continue_walk(&mut self, status: PythonUnwindStatus) -> PythonOutcome {
+        self.walk.continue_walk(self.states, status)
     }
 }
 
