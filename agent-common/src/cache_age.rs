@@ -1,8 +1,8 @@
 //! The age of a cached fact about another process, and when it has to be revalidated.
 //!
 //! A cached address can be freed and reused. A fact is therefore revalidated after an eighth of the
-//! time for which it has been valid, and at the latest after a second: a new one is checked often, an
-//! old one costs one check a second.
+//! time for which it has been valid, and at the latest after a second: a new one is checked often,
+//! an old one costs one check a second.
 
 /// Longest time without revalidation, in nanoseconds.
 pub const MAX_AGE_NS: u64 = 1_000_000_000;

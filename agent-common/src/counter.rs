@@ -1,5 +1,5 @@
-//! Counters of the BPF programs, per processor: every kind of loss, and events that the agent reacts
-//! to.
+//! Counters of the BPF programs, per processor: every kind of loss, and events that the agent
+//! reacts to.
 
 /// An index of the counter map.
 #[repr(transparent)]

@@ -59,8 +59,8 @@ pub const MAX_NATIVE_FRAMES: usize = 128;
 /// Kernel frames of a stack that are kept: of a deeper one the leaf-most.
 pub const MAX_KERNEL_FRAMES: usize = 127;
 
-/// Runs of Python frames, each in an evaluation loop of its own, that are distinguished; those nearer
-/// the root are one.
+/// Runs of Python frames, each in an evaluation loop of its own, that are distinguished; those
+/// nearer the root are one.
 pub const MAX_PYTHON_RUNS: usize = 256;
 
 /// Native frames that one sample visits, with those of evaluation loops.

@@ -35,8 +35,8 @@ impl<T: Copy> Volatile<T> {
 
 /// `value & mask`, with `value` hidden from the compiler.
 ///
-/// The compiler drops a mask that it can prove to be redundant; older verifiers cannot, and need the
-/// mask.
+/// The compiler drops a mask that it can prove to be redundant; older verifiers cannot, and need
+/// the mask.
 #[inline(always)]
 #[must_use]
 pub fn masked(value: u32, mask: u32) -> u32 {

@@ -1,8 +1,8 @@
 //! The locations of code addresses: the file that contains them, and the unwind rule.
 //!
 //! An address is looked up in the mappings of its process and in the unwind table of its file.
-//! Results are cached, since return addresses recur; they are valid while the mappings of the process
-//! do not change.
+//! Results are cached, since return addresses recur; they are valid while the mappings of the
+//! process do not change.
 
 use agent_common::{
     counter::Counter,

@@ -1,5 +1,5 @@
-//! The symbols of the code objects of the sampled process: a table per processor in front of the map
-//! `CODE_OBJECTS`.
+//! The symbols of the code objects of the sampled process: a table per processor in front of the
+//! map `CODE_OBJECTS`.
 
 use agent_common::{
     cache_age::CacheAge,

@@ -17,8 +17,8 @@ use crate::{
     maps::{RECORDS, WHOLE_HOST, count},
 };
 
-/// Unread bytes at which the agent is woken; below it polls, above it has been woken already. A range
-/// that one record cannot skip: a wake-up costs more than a sample.
+/// Unread bytes at which the agent is woken; below it polls, above it has been woken already. A
+/// range that one record cannot skip: a wake-up costs more than a sample.
 const WAKE_BYTES: core::ops::Range<u64> = (256 << 10)..(272 << 10);
 
 /// `BPF_RB_AVAIL_DATA`.
@@ -73,8 +73,8 @@ pub(crate) fn sample(
     }
 }
 
-/// Reports the page that was not resident, if there was one. It wakes the agent: until the agent has
-/// loaded the page, more samples may need it.
+/// Reports the page that was not resident, if there was one. It wakes the agent: until the agent
+/// has loaded the page, more samples may need it.
 #[inline(always)]
 pub(crate) fn absent_page() {
     let Some(sampler) = current::sampler() else {
@@ -130,8 +130,8 @@ fn wake_flag() -> u64 {
     u64::from(wake)
 }
 
-/// Sends an event of a process. It wakes the agent, which has to inspect the process before its next
-/// samples; not on a whole host, where most programs end before they are sampled.
+/// Sends an event of a process. It wakes the agent, which has to inspect the process before its
+/// next samples; not on a whole host, where most programs end before they are sampled.
 #[inline(always)]
 pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
     let event = ProcessEvent {

@@ -1,7 +1,7 @@
 //! Debug messages about single samples and processes.
 //!
-//! The agent sets the level before it loads the programs, so that it is a constant to the verifier and
-//! disabled messages cost nothing. Every event that is logged is also counted.
+//! The agent sets the level before it loads the programs, so that it is a constant to the verifier
+//! and disabled messages cost nothing. Every event that is logged is also counted.
 
 use aya_log_ebpf::debug;
 
@@ -11,7 +11,8 @@ use crate::current;
 const TARGET: &str = "agent::kernel";
 
 /// Logs that the stack of a sample is incomplete; the numbers are those of
-/// [`PythonUnwindStatus`](agent_common::record::PythonUnwindStatus) and [`NativeUnwindStatus`](agent_common::record::NativeUnwindStatus).
+/// [`PythonUnwindStatus`](agent_common::record::PythonUnwindStatus) and
+/// [`NativeUnwindStatus`](agent_common::record::NativeUnwindStatus).
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn incomplete_stack(end: u32, native_status: u32) -> u32 {

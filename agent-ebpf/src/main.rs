@@ -1,6 +1,7 @@
 //! The BPF programs: they sample the threads that run, and track processes.
 //!
-//! A [trigger](triggers) starts a program. One that takes a sample runs its steps one after the other:
+//! A [trigger](triggers) starts a program. One that takes a sample runs its steps one after the
+//! other:
 //!
 //! ```text
 //! trigger ─► find_state ─► walk_frames ─► read_code_object ─► hash_frames ─► name ─► sample

@@ -1,7 +1,7 @@
 //! The maps and the settings.
 //!
-//! Each map states who writes it, who reads it and what happens when it is full. Sizes are those of a
-//! one-off capture; the agent may change them before loading.
+//! Each map states who writes it, who reads it and what happens when it is full. Sizes are those of
+//! a one-off capture; the agent may change them before loading.
 
 use agent_common::{
     counter::Counter,
@@ -36,8 +36,8 @@ pub(crate) static PROCESSES: HashMap<u32, TrackedProcess> = HashMap::with_max_en
 #[map]
 pub(crate) static LAYOUTS: Array<Layout> = Array::with_max_entries(MAX_LAYOUTS, 0);
 
-/// Thread id (initial namespace) to its thread states and name. Written and read by the BPF programs;
-/// the least recently used thread is evicted, and its state searched again.
+/// Thread id (initial namespace) to its thread states and name. Written and read by the BPF
+/// programs; the least recently used thread is evicted, and its state searched again.
 #[map]
 pub(crate) static THREADS: LruHashMap<u32, TrackedThread> = LruHashMap::with_max_entries(16_384, 0);
 
@@ -78,8 +78,8 @@ pub(crate) static CODE_OBJECT_RECORD: PerCpuArray<CodeObjectRecord> =
 #[map]
 pub(crate) static THREAD_NAME: PerCpuArray<ThreadNameRecord> = PerCpuArray::with_max_entries(1, 0);
 
-/// The mappings of all processes, those of one process side by side and sorted. Written by the agent,
-/// read for code addresses that are not in `LOCATIONS`.
+/// The mappings of all processes, those of one process side by side and sorted. Written by the
+/// agent, read for code addresses that are not in `LOCATIONS`.
 #[map]
 pub(crate) static MAPPINGS: Array<Mapping> = Array::with_max_entries(MAX_MAPPINGS, 0);
 

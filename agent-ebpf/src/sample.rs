@@ -37,7 +37,8 @@ pub(crate) fn take(context: &impl EbpfContext) {
     emit::sample(stack, status, native_stack, native_status);
 }
 
-/// Copies the addresses of the kernel's frames, if the thread is in the kernel; returns their bytes.
+/// Copies the addresses of the kernel's frames, if the thread is in the kernel; returns their
+/// bytes.
 #[inline(always)]
 fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
     const MAX_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;

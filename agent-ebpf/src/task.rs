@@ -49,8 +49,8 @@ impl Task {
         read(memory.wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()))
     }
 
-    /// Whether it is the first thread of its process, which exists until the process has been waited
-    /// for.
+    /// Whether it is the first thread of its process, which exists until the process has been
+    /// waited for.
     #[inline(always)]
     pub(crate) fn is_leader(self) -> bool {
         read::<u32>(self.field(|layout| layout.pid)) == self.tgid()

@@ -94,9 +94,9 @@ pub struct ThreadLayout {
     pub datastack_chunk: u16,
     /// `datastack_top`, or [`ABSENT`] before 3.11.
     pub datastack_top: u16,
-    /// The 32-bit word with the bits that are set while the thread is attached to its interpreter, that is,
-    /// holds the GIL where there is one: `_status` (3.12) or `state` (3.13 and later); else
-    /// [`ABSENT`].
+    /// The 32-bit word with the bits that are set while the thread is attached to its interpreter,
+    /// that is, holds the GIL where there is one: `_status` (3.12) or `state` (3.13 and later);
+    /// else [`ABSENT`].
     pub attached: u16,
     /// The bits of that word that count.
     pub attached_mask: u16,

@@ -6,8 +6,8 @@
 pub struct Control {
     /// Time between two samples, in nanoseconds.
     pub period_ns: u64,
-    /// What was sent before this time is sent again when next seen, since the agent may have evicted
-    /// it; in nanoseconds of the monotonic clock.
+    /// What was sent before this time is sent again when next seen, since the agent may have
+    /// evicted it; in nanoseconds of the monotonic clock.
     pub resend_before_ns: u64,
 }
 

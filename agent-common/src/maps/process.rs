@@ -13,10 +13,11 @@ pub struct TrackedProcess {
     pub gil_holder: u64,
     /// The thread pointer of a thread minus its `pthread_self()`, in bytes.
     pub thread_pointer_distance: u64,
-    /// When a new code object was last read, in nanoseconds of the monotonic clock. Written by the BPF
-    /// programs.
+    /// When a new code object was last read, in nanoseconds of the monotonic clock. Written by the
+    /// BPF programs.
     pub new_code_ns: u64,
-    /// Executable pages at the last event about a change of their number. Written by the BPF programs.
+    /// Executable pages at the last event about a change of their number. Written by the BPF
+    /// programs.
     pub executable_pages: u64,
     /// Identifies the mappings: another number whenever they change.
     pub mappings_epoch: u64,
@@ -32,8 +33,8 @@ pub struct TrackedProcess {
     pub is_excluded: u16,
 }
 
-/// Key in the map `PROCESSES` of all threads that are the kernel's own: the process id of `kthreadd`,
-/// which starts them and is itself started second.
+/// Key in the map `PROCESSES` of all threads that are the kernel's own: the process id of
+/// `kthreadd`, which starts them and is itself started second.
 pub const KERNEL_THREADS: u32 = 2;
 
 #[cfg(feature = "user")]

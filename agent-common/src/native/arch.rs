@@ -1,5 +1,5 @@
-//! What native code of an architecture has in common: its registers, as DWARF numbers them, and what the
-//! kernel saves of them for a signal handler.
+//! What native code of an architecture has in common: its registers, as DWARF numbers them, and
+//! what the kernel saves of them for a signal handler.
 //!
 //! Sources: System V ABI, AMD64 supplement, figure 3.36; DWARF for the Arm 64-bit architecture,
 //! section 4.1; the kernel's `uapi/asm/sigcontext.h` and `uapi/asm/ucontext.h` of both.

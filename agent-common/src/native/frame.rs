@@ -120,8 +120,8 @@ impl NativeFrameState {
             return (frame_pointer.wrapping_add(16), FOUND);
         }
         let number = rule.register;
-        // Others are those of the interrupted code: where a caller relies on one, its callees, which
-        // are assembly code, leave it alone.
+        // Others are those of the interrupted code: where a caller relies on one, its callees,
+        // which are assembly code, leave it alone.
         let (first, last) = ARCH.untracked;
         if number >= first && number <= last && !is_interrupted {
             return (0, NativeUnwindStatus::NO_RULE);
@@ -213,8 +213,8 @@ impl NativeFrameState {
         NativeStep::Next
     }
 
-    /// Loads the bytes of the stack from `from` to `to` into the window, if they are not there, with as
-    /// many of the next ones as one read can copy.
+    /// Loads the bytes of the stack from `from` to `to` into the window, if they are not there,
+    /// with as many of the next ones as one read can copy.
     #[inline(always)]
     fn load_stack_window<M: UserMemory>(
         &mut self,

@@ -1,4 +1,5 @@
-//! The native stack: frames of the kernel, native frames and runs of Python frames, and their record.
+//! The native stack: frames of the kernel, native frames and runs of Python frames, and their
+//! record.
 
 use core::mem::offset_of;
 

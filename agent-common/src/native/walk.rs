@@ -1,14 +1,14 @@
 //! The walk of a thread's native frames, leaf to root.
 //!
-//! The unwind table of the file has a rule for each address: how the caller's stack pointer (the CFA)
-//! is computed, and where the return address and the registers that later rules need are saved. Code
-//! without a rule is unwound by its frame pointer. The frames of an interpreter's evaluation loops are
-//! replaced by the *runs* of Python frames that they evaluate.
+//! The unwind table of the file has a rule for each address: how the caller's stack pointer (the
+//! CFA) is computed, and where the return address and the registers that later rules need are
+//! saved. Code without a rule is unwound by its frame pointer. The frames of an interpreter's
+//! evaluation loops are replaced by the *runs* of Python frames that they evaluate.
 //!
 //! Invariants: one step visits one frame and reads a bounded number of bytes; a frame that does not
-//! lie above the one before ends the walk, unless its rule marks a switch to another stack, of which
-//! there may be as many as frames are visited; of a deeper stack than the limit the leaf-most frames
-//! are kept.
+//! lie above the one before ends the walk, unless its rule marks a switch to another stack, of
+//! which there may be as many as frames are visited; of a deeper stack than the limit the leaf-most
+//! frames are kept.
 
 use crate::{
     layout::RunStyle,

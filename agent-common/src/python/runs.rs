@@ -1,8 +1,8 @@
 //! Which Python frames run in one evaluation loop.
 //!
 //! From 3.11 on a loop runs the functions that Python code calls from Python code. Where such a
-//! *run* of frames ends, a structure of the loop lies on the native stack: its address identifies the
-//! native frame that the run belongs to, whatever the loop's name and wherever its code is.
+//! *run* of frames ends, a structure of the loop lies on the native stack: its address
+//! identifies the native frame that the run belongs to, whatever the loop's name and wherever its code is.
 //!
 //! Invariant: of more than [`MAX_PYTHON_RUNS`] runs those nearest the root are one.
 

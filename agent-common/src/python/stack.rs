@@ -144,8 +144,8 @@ impl PythonStack {
         }
     }
 
-    /// Hashes the `nth` frame from the leaf, after setting its symbol, if it is unresolved, to the one
-    /// that `find` returns for its code object.
+    /// Hashes the `nth` frame from the leaf, after setting its symbol, if it is unresolved, to the
+    /// one that `find` returns for its code object.
     ///
     /// The second value is whether the frame is still without a symbol.
     #[inline(always)]

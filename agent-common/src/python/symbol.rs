@@ -24,6 +24,7 @@ pub trait SymbolLookup {
 pub struct CodeSymbol {
     /// Hash of the code object.
     pub hash: u64,
-    /// See [`CodeIdentity::first_traceable_bytes`](crate::maps::CodeIdentity::first_traceable_bytes).
+    /// See
+    /// [`CodeIdentity::first_traceable_bytes`](crate::maps::CodeIdentity::first_traceable_bytes).
     pub first_traceable_bytes: u32,
 }

@@ -7,8 +7,8 @@ use crate::{
     scratch::{SLOT, Scratch},
 };
 
-/// Finds the characters of the string object at `address`, cut to [`TEXT_BYTES`]; the slot is
-/// overwritten.
+/// Finds the characters of the string object at `address`, cut to
+/// [`TEXT_BYTES`](crate::limits::TEXT_BYTES); the slot is overwritten.
 ///
 /// # Errors
 ///

@@ -95,8 +95,8 @@ impl PythonWalk {
     /// The same, at the newest frame of the evaluation loop that called the newest one, where
     /// loops have a `_PyCFrame` (3.11, 3.12).
     ///
-    /// The newest loop publishes its `_PyCFrame` before it has set a frame in it, which until then may
-    /// be anything.
+    /// The newest loop publishes its `_PyCFrame` before it has set a frame in it, which until then
+    /// may be anything.
     #[inline(always)]
     pub fn begin_at_caller<M: UserMemory>(
         &mut self,
@@ -245,8 +245,8 @@ impl PythonWalk {
     /// Ends a run after the current frame, which is marked as the first one of its loop.
     ///
     /// A generator that hands an exception on to the one that it waits for has a frame but no loop:
-    /// its mark is of the loop that it was in before. The first one of a loop stands above the newest
-    /// one of the next loop.
+    /// its mark is of the loop that it was in before. The first one of a loop stands above the
+    /// newest one of the next loop.
     #[inline(always)]
     fn end_run<M: UserMemory>(&mut self, memory: &M, layout: &Layout, is_generator: bool) {
         let fields = &layout.thread;

@@ -31,7 +31,7 @@ impl LineTableFormat {
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeObjectHead {
-    /// [`RecordKind::CODE_OBJECT`].
+    /// [`RecordKind::CODE_OBJECT`](super::RecordKind::CODE_OBJECT).
     pub header: Header,
     /// Hash of the code object.
     pub symbol: u64,

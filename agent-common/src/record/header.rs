@@ -10,23 +10,24 @@
 pub struct RecordKind(pub u16);
 
 impl RecordKind {
-    /// A [`Sample`].
+    /// A [`Sample`](super::Sample).
     pub const SAMPLE: Self = Self(1);
-    /// A [`StackHead`] with its frames.
+    /// A [`StackHead`](super::StackHead) with its frames.
     pub const STACK: Self = Self(2);
-    /// A [`CodeObjectHead`] with its names and the start of its line table.
+    /// A [`CodeObjectHead`](super::CodeObjectHead) with its names and the start of its line table.
     pub const CODE_OBJECT: Self = Self(3);
-    /// A [`CodeObjectHead`] without names, with a further piece of its line table.
+    /// A [`CodeObjectHead`](super::CodeObjectHead) without names, with a further piece of its line
+    /// table.
     pub const LINE_TABLE_PIECE: Self = Self(4);
-    /// A [`ThreadName`].
+    /// A [`ThreadName`](super::ThreadName).
     pub const THREAD_NAME: Self = Self(5);
-    /// A [`ProcessEvent`].
+    /// A [`ProcessEvent`](super::ProcessEvent).
     pub const PROCESS_EVENT: Self = Self(6);
-    /// An [`AbsentPage`].
+    /// An [`AbsentPage`](super::AbsentPage).
     pub const ABSENT_PAGE: Self = Self(7);
-    /// A [`NativeStackHead`] with its frames.
+    /// A [`NativeStackHead`](super::NativeStackHead) with its frames.
     pub const NATIVE_STACK: Self = Self(8);
-    /// A [`WantedTable`].
+    /// A [`WantedTable`](super::WantedTable).
     pub const WANTED_TABLE: Self = Self(9);
 }
 

@@ -21,8 +21,8 @@ impl NativeKind {
     /// that in the process, whose id in the initial PID namespace is [`NativeFrame::id_or_count`].
     pub const ANONYMOUS: Self = Self(3);
     /// Stands for native frames of the interpreter's evaluation loop: the next
-    /// [`NativeFrame::id_or_count`] frames of the Python stack, leaf first, are what it runs; some of those
-    /// may be [`FrameKind::HIDDEN`] or left out.
+    /// [`NativeFrame::id_or_count`] frames of the Python stack, leaf first, are what it runs; some
+    /// of those may be [`FrameKind::HIDDEN`](super::FrameKind::HIDDEN) or left out.
     pub const PYTHON: Self = Self(4);
 }
 
@@ -52,7 +52,7 @@ pub struct NativeFrame {
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeStackHead {
-    /// [`RecordKind::NATIVE_STACK`].
+    /// [`RecordKind::NATIVE_STACK`](super::RecordKind::NATIVE_STACK).
     pub header: Header,
     /// Hash of the native stack.
     pub stack: u64,

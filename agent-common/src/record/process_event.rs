@@ -30,7 +30,7 @@ impl ProcessEventKind {
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessEvent {
-    /// [`RecordKind::PROCESS_EVENT`].
+    /// [`RecordKind::PROCESS_EVENT`](super::RecordKind::PROCESS_EVENT).
     pub header: Header,
     /// When, in nanoseconds of the monotonic clock.
     pub time_ns: u64,

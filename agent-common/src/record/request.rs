@@ -10,7 +10,7 @@ use super::header::Header;
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WantedTable {
-    /// [`RecordKind::WANTED_TABLE`].
+    /// [`RecordKind::WANTED_TABLE`](super::RecordKind::WANTED_TABLE).
     pub header: Header,
     /// The number that the agent assigned to the file.
     pub executable: u32,
@@ -26,7 +26,7 @@ pub struct WantedTable {
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbsentPage {
-    /// [`RecordKind::ABSENT_PAGE`].
+    /// [`RecordKind::ABSENT_PAGE`](super::RecordKind::ABSENT_PAGE).
     pub header: Header,
     /// An address in it.
     pub address: u64,

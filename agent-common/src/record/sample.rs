@@ -13,7 +13,7 @@ use super::{
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// [`RecordKind::SAMPLE`].
+    /// [`RecordKind::SAMPLE`](super::RecordKind::SAMPLE).
     pub header: Header,
     /// When, in nanoseconds of the monotonic clock.
     pub time_ns: u64,

@@ -51,7 +51,7 @@ pub struct Frame {
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackHead {
-    /// [`RecordKind::STACK`].
+    /// [`RecordKind::STACK`](super::RecordKind::STACK).
     pub header: Header,
     /// Hash of the stack.
     pub stack: u64,

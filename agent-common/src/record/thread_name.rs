@@ -10,7 +10,7 @@ use super::{header::Header, text::Text};
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadName {
-    /// [`RecordKind::THREAD_NAME`].
+    /// [`RecordKind::THREAD_NAME`](super::RecordKind::THREAD_NAME).
     pub header: Header,
     /// Process, in the initial PID namespace.
     pub tgid: u32,

@@ -15,14 +15,14 @@ impl CfaRule {
     pub const REGISTER: Self = Self(2);
     /// It is the word at [`Rule::register`] + [`Rule::offset`], plus [`Rule::addend`].
     pub const DEREFERENCED: Self = Self(3);
-    /// In a procedure linkage table (PLT): the stack pointer + [`Rule::addend`], and 8 more from byte
-    /// [`Rule::offset`] of the 16-byte entry on.
+    /// In a procedure linkage table (PLT): the stack pointer + [`Rule::addend`], and 8 more from
+    /// byte [`Rule::offset`] of the 16-byte entry on.
     pub const PLT: Self = Self(4);
     /// In the code that a signal handler returns to: the stack pointer points at what the kernel
     /// has saved of the interrupted code's registers.
     pub const SIGNAL: Self = Self(5);
-    /// It is the word at the stack pointer + [`Rule::offset`] + eight times [`Rule::register`], plus
-    /// [`Rule::addend`].
+    /// It is the word at the stack pointer + [`Rule::offset`] + eight times [`Rule::register`],
+    /// plus [`Rule::addend`].
     pub const INDEXED: Self = Self(6);
 }
 
@@ -80,8 +80,8 @@ impl RuleFlags {
         self.0 & other.0 == other.0
     }
 
-    /// An address if the frame lies on the stack of its caller, else 0. Without a branch, which would
-    /// cost the verifier too much.
+    /// An address if the frame lies on the stack of its caller, else 0. Without a branch, which
+    /// would cost the verifier too much.
     #[inline(always)]
     #[must_use]
     pub const fn on_same_stack(self, address: u64) -> u64 {

@@ -8,11 +8,11 @@
 //!  ├ start of page 0 ┬ … ┬ end of last page ┬ rows of page 0 ┬ rows of page 1 ┬ … ┤
 //! ```
 //!
-//! A *page* is [`PAGE_BYTES`] of addresses, aligned to that. The first words are the indices of the words at which
-//! the rows of each page start, and where those of the last one end. A row has the lower 16 bits of
-//! an address in its upper half and the index of a rule in its lower one; the rule holds from
-//! there to the next row. Rows of a page are sorted, and a page that has any has one for its first
-//! address.
+//! A *page* is [`PAGE_BYTES`] of addresses, aligned to that. The first words are the indices of the
+//! words at which the rows of each page start, and where those of the last one end. A row has the
+//! lower 16 bits of an address in its upper half and the index of a rule in its lower one; the rule
+//! holds from there to the next row. Rows of a page are sorted, and a page that has any has one for
+//! its first address.
 
 use crate::volatile::Volatile;
 

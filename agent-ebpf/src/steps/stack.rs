@@ -19,8 +19,8 @@ use crate::{
 /// Frames that one call of [`hash_frames`] hashes.
 pub(crate) const FRAMES_PER_HASH: u32 = 8;
 
-/// Hashes frames from the `nth` on, and sets the symbols of those whose code objects were read. Called
-/// for all frames in order.
+/// Hashes frames from the `nth` on, and sets the symbols of those whose code objects were read.
+/// Called for all frames in order.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn hash_frames(nth: u32) -> u32 {

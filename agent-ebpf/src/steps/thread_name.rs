@@ -36,8 +36,8 @@ fn thread(sampler: &Sampler) -> Option<&'static mut TrackedThread> {
 
 /// Decides whether the name has to be read; `end` is the status of the Python frames.
 ///
-/// [`PythonOutcome::NEXT`] when there may be a `threading.Thread`, [`PythonOutcome::DONE`] when there is
-/// only the kernel's name, anything else when it is not time yet.
+/// [`PythonOutcome::NEXT`] when there may be a `threading.Thread`, [`PythonOutcome::DONE`] when
+/// there is only the kernel's name, anything else when it is not time yet.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_name(end: u32) -> u32 {

@@ -5,8 +5,8 @@ use agent_common::memory::UserAddr;
 /// Entries of a [`CodeCache`].
 const CODE_CACHE_ENTRIES: usize = 512;
 
-/// The code objects that a processor has looked up. A lookup in the map costs as much as the rest of
-/// a frame. A code object has one possible entry.
+/// The code objects that a processor has looked up. A lookup in the map costs as much as the rest
+/// of a frame. A code object has one possible entry.
 #[repr(C)]
 pub(crate) struct CodeCache {
     entries: [CodeCacheEntry; CODE_CACHE_ENTRIES],
