@@ -2,7 +2,8 @@
 //!
 //! From 3.11 on a loop runs the functions that Python code calls from Python code. Where such a
 //! *run* of frames ends, a structure of the loop lies on the native stack: its address
-//! identifies the native frame that the run belongs to, whatever the loop's name and wherever its code is.
+//! identifies the native frame that the run belongs to, whatever the loop's name and wherever its
+//! code is.
 //!
 //! Invariant: of more than [`MAX_PYTHON_RUNS`] runs those nearest the root are one.
 
