@@ -1,5 +1,5 @@
-//! What the kernel half counts, per processor: every way in which something can be lost, and what
-//! the user half has to notice.
+//! Counters of the BPF programs, per processor: every kind of loss, and events that the agent
+//! reacts to.
 
 /// An index of the counter map.
 #[repr(transparent)]
@@ -11,9 +11,9 @@ impl Counter {
     pub const SAMPLES: Self = Self(0);
     /// Samples that found the ring buffer full.
     pub const LOST_SAMPLES: Self = Self(1);
-    /// Stacks that found the ring buffer full; they are sent again when they are next seen.
+    /// Stacks that found the ring buffer full; they are sent again when next seen.
     pub const LOST_STACKS: Self = Self(2);
-    /// Code objects that found the ring buffer full; they are sent again likewise.
+    /// Code objects that found the ring buffer full; they are sent again when next seen.
     pub const LOST_CODE_OBJECTS: Self = Self(3);
     /// Thread names that found the ring buffer full.
     pub const LOST_THREAD_NAMES: Self = Self(4);
@@ -21,34 +21,34 @@ impl Counter {
     pub const STACKS: Self = Self(5);
     /// Code objects sent.
     pub const CODE_OBJECTS: Self = Self(6);
-    /// Samples whose stack was deeper than what is kept.
+    /// Samples whose stack was deeper than the limit.
     pub const TRUNCATED: Self = Self(7);
-    /// Frames whose code object could not be described for that sample.
+    /// Frames whose code object could not be read.
     pub const UNRESOLVED_FRAMES: Self = Self(8);
     /// Code objects of which some part could not be read.
     pub const CODE_FAULTS: Self = Self(9);
-    /// Remembered code objects that were looked at again.
-    pub const CODE_PROOFS: Self = Self(10);
-    /// Remembered code objects whose address held another one.
+    /// Cached code objects that were revalidated.
+    pub const CODE_REVALIDATIONS: Self = Self(10);
+    /// Cached code objects at whose address another one was found.
     pub const CODE_REUSED: Self = Self(11);
     /// Searches for a thread's state.
     pub const THREAD_SEARCHES: Self = Self(12);
     /// Process events that found the ring buffer full.
     pub const LOST_PROCESS_EVENTS: Self = Self(13);
-    /// Processes that could not be profiled because too many are.
-    pub const PROCESSES_LEFT_OUT: Self = Self(14);
-    /// Samples that found a page of the process not in memory.
+    /// Processes that are not profiled because the map of processes is full.
+    pub const UNTRACKED_PROCESSES: Self = Self(14);
+    /// Samples that needed a page that was not resident.
     pub const ABSENT_PAGES: Self = Self(15);
     /// Native stacks sent.
     pub const NATIVE_STACKS: Self = Self(16);
-    /// Native stacks that found the ring buffer full; they are sent again when they are next seen.
+    /// Native stacks that found the ring buffer full; they are sent again when next seen.
     pub const LOST_NATIVE_STACKS: Self = Self(17);
     /// Code addresses that had to be looked up in the mappings and tables.
-    pub const CODE_SEARCHES: Self = Self(18);
-    /// Samples of processes that are not known because too many are.
-    pub const UNKNOWN_PROCESSES: Self = Self(19);
-    /// Steps in which a processor came or went.
-    pub const PROCESSOR_CHANGES: Self = Self(20);
+    pub const CODE_LOOKUPS: Self = Self(18);
+    /// Samples of processes that are not in the map of processes because it is full.
+    pub const UNTRACKED_SAMPLES: Self = Self(19);
+    /// Steps of processors on their way online or offline.
+    pub const CPU_HOTPLUG_CHANGES: Self = Self(20);
     /// How many counters there are.
     pub const COUNT: u32 = 21;
 }

@@ -1,14 +1,14 @@
-//! The 64-bit hash by which both halves name code objects and stacks.
+//! The 64-bit hash that identifies code objects and stacks.
 //!
-//! The seed is drawn anew for every run of the agent, so that nobody can prepare two stacks
-//! with the same hash. Two among a million distinct stacks share a hash with a probability of
+//! The seed is drawn anew for every run of the agent, so that two stacks with the same hash cannot
+//! be prepared. Two among a million distinct stacks share a hash with a probability of
 //! 3 in 100 million; the second would then be shown as the first. That is accepted: sending
 //! the whole stack with every sample would cost a hundred times as much.
 
 /// Odd constant with a balanced bit pattern (2^64 divided by the golden ratio).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A hash in the making.
+/// A hash that is being computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash(u64);
 
@@ -28,7 +28,7 @@ impl Hash {
         Self(mixed ^ (mixed >> 29))
     }
 
-    /// The hash, never 0: that value says "none" on the wire.
+    /// The hash, never 0: that value means "none" on the wire.
     #[inline(always)]
     #[must_use]
     pub const fn finish(self) -> u64 {

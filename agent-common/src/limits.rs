@@ -1,4 +1,4 @@
-//! Every bound that both halves rely on, in one place.
+//! Every bound that the BPF programs and the agent rely on.
 
 /// Python frames of a stack that are kept. Of a deeper one the leaf-most and the root-most
 /// half are.
@@ -11,13 +11,13 @@ pub const LEAF_FRAMES: usize = MAX_FRAMES / 2;
 /// they are written round and round until the root is reached.
 pub const ROOT_FRAMES: usize = MAX_FRAMES - LEAF_FRAMES;
 
-/// Frames that are looked at for one sample: the root of a stack of up to that depth is reached.
+/// Frames that one sample visits: the root of a stack of up to that depth is reached.
 pub const MAX_VISITED: u32 = 16_384;
 
-/// Thread states that are looked at to find that of one thread.
+/// Thread states that the search for those of one thread visits.
 pub const MAX_THREADS: u32 = 16_384;
 
-/// Interpreters of a process in which one thread can have a state that is looked at.
+/// Thread states of one thread that are cached, one per interpreter.
 pub const MAX_STATES: usize = 4;
 
 const _: () = assert!(MAX_STATES.is_power_of_two());
@@ -49,27 +49,27 @@ pub const LINE_TABLE_PIECES: u32 = 32;
 /// First address that user space cannot have (x86-64 with five-level paging: 2^56).
 pub const USER_ADDRESS_END: u64 = 1 << 56;
 
-/// Layouts that the kernel half holds at the same time.
+/// Layouts in use at the same time.
 pub const MAX_LAYOUTS: u32 = 64;
 
 /// Native frames of a stack that are kept: of a deeper one the leaf-most. Runs of Python frames
 /// between them do not count.
 pub const MAX_NATIVE_FRAMES: usize = 128;
 
-/// Kernel frames of a stack that are kept, likewise.
+/// Kernel frames of a stack that are kept: of a deeper one the leaf-most.
 pub const MAX_KERNEL_FRAMES: usize = 127;
 
-/// Runs of Python frames, each in an evaluation loop of its own, that are told apart; those nearer
-/// the root are one.
+/// Runs of Python frames, each in an evaluation loop of its own, that are distinguished; those
+/// nearer the root are one.
 pub const MAX_PYTHON_RUNS: usize = 256;
 
-/// Native frames that are looked at for one sample, with those of evaluation loops.
+/// Native frames that one sample visits, with those of evaluation loops.
 pub const MAX_NATIVE_VISITED: u32 = 384;
 
 /// Rules that the unwind tables of all files can have between them.
 pub const MAX_RULES: u32 = 1 << 16;
 
-/// Executable files that are known at the same time.
+/// Executable files that are registered at the same time.
 pub const MAX_EXECUTABLES: u32 = 8192;
 
 /// Executable mappings of all processes together.

@@ -1,8 +1,8 @@
-//! How the memory of the sampled process is read.
+//! Reading the memory of the sampled process.
 
 use crate::limits::USER_ADDRESS_END;
 
-/// An address in the sampled process: a claim, not a proof.
+/// An address in the sampled process, not validated.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserAddr(pub u64);
@@ -30,7 +30,7 @@ impl UserAddr {
     }
 }
 
-/// Some byte of what was asked for is not mapped or not resident.
+/// Some byte of the requested range is not mapped or not resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
@@ -47,11 +47,11 @@ pub trait UserMemory {
     /// `into` must be valid for writes of `bytes` bytes.
     unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault>;
 
-    /// The same, where another attempt follows if it fails.
+    /// The same, without recording a fault: another attempt follows if it fails.
     ///
     /// # Errors
     ///
-    /// [`Fault`] likewise.
+    /// [`Fault`] as for [`copy`](Self::copy).
     ///
     /// # Safety
     ///
@@ -61,6 +61,10 @@ pub trait UserMemory {
         // SAFETY: the caller's.
         unsafe { self.copy(address, into, bytes) }
     }
+
+    /// Discards the note of the last fault, if such a note is kept.
+    #[inline(always)]
+    fn clear_fault(&self) {}
 
     /// Reads the eight bytes at `address`.
     ///
@@ -75,8 +79,8 @@ pub trait UserMemory {
         Ok(word)
     }
 
-    /// The same, with 0 for what cannot be read. Older verifiers do not take what the compiler
-    /// makes of `word(address).unwrap_or(0)`, which leaves a part of the result undefined.
+    /// The same, with 0 for what cannot be read. Older verifiers reject what the compiler
+    /// generates for `word(address).unwrap_or(0)`, which leaves a part of the result undefined.
     #[inline(always)]
     fn word_or_zero(&self, address: UserAddr) -> u64 {
         let mut word = 0_u64;

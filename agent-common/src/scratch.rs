@@ -4,7 +4,7 @@
 //! The frames of a thread lie side by side in its data stack, and a read costs the same
 //! whatever its size. So a *window* of the data stack is copied at once; a structure outside
 //! of it goes into the *slot*. Every access is masked, so that neither the compiler nor the
-//! verifier needs to know where it points.
+//! verifier has to know its bounds.
 
 use crate::{
     limits::WINDOW_BYTES,
@@ -60,7 +60,7 @@ impl Scratch {
         unsafe { memory.copy(address, self.words.as_mut_ptr().cast(), bytes) }
     }
 
-    /// The same, where it is not worth telling anybody that it cannot be read.
+    /// The same, without recording a fault.
     ///
     /// # Errors
     ///

@@ -7,18 +7,20 @@ use std::collections::BTreeMap;
 use agent_common::{
     layout::RunStyle,
     limits::{MAX_NATIVE_FRAMES, MAX_NATIVE_VISITED},
-    machine::{Machine, PROGRAM_COUNTER},
-    mappings::TableState,
+    maps::TableState,
     memory::{Fault, UserAddr, UserMemory},
-    native::{Code, NativeStep, NativeWalk, Place, Python},
-    record::{NativeEnd, NativeFrame, NativeKind},
-    runs::Runs,
+    native::{
+        Arch, CodeLocation, CodeLookup, NativeOutcome, NativeWalk, PROGRAM_COUNTER, PythonFrames,
+        UnwindNative,
+    },
+    python::PythonRuns,
+    record::{NativeFrame, NativeKind, NativeUnwindStatus},
     scratch::Scratch,
     unwind::{CfaRule, Rule, RuleFlags, Saved},
 };
 use proptest::prelude::*;
 
-const MACHINE: Machine = Machine::CURRENT;
+const ARCH: Arch = Arch::CURRENT;
 
 /// Where the made stack starts.
 const STACK: u64 = 0x7fff_0000_0000;
@@ -65,14 +67,14 @@ impl UserMemory for Stack {
 /// Places by the first address that they are known for.
 struct Known {
     rules: BTreeMap<u64, (NativeKind, Rule)>,
-    found: Place,
+    found: CodeLocation,
 }
 
 impl Known {
     fn new() -> Self {
         let framed = Rule {
             cfa: CfaRule::REGISTER,
-            register: MACHINE.stack_pointer,
+            register: ARCH.stack_pointer,
             offset: i32::try_from(FRAME_BYTES).unwrap(),
             return_address: Saved::at(-1),
             ..Rule::UNKNOWN
@@ -82,7 +84,7 @@ impl Known {
             ..framed
         };
         let switches = Rule {
-            register: MACHINE.frame_pointer,
+            register: ARCH.frame_pointer,
             flags: RuleFlags::SWITCHES,
             frame_pointer: Saved::at(-2),
             offset: 16,
@@ -104,18 +106,18 @@ impl Known {
                 (SWITCH, (file, switches)),
                 (0xa0_0000, (NativeKind(0), Rule::UNKNOWN)),
             ]),
-            found: Place::NOWHERE,
+            found: CodeLocation::NOWHERE,
         }
     }
 }
 
-impl Code for Known {
-    fn find(&mut self, address: u64) -> Option<&Place> {
+impl CodeLookup for Known {
+    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
         let (_, (kind, rule)) = self.rules.range(..=address).next_back()?;
-        self.found = Place {
+        self.found = CodeLocation {
             address,
             rule: *rule,
-            of: 1,
+            file_or_pid: 1,
             kind: *kind,
             table: TableState::NONE,
             reserved: 0,
@@ -126,7 +128,7 @@ impl Code for Known {
 
 /// What a walk came to.
 struct Walked {
-    end: NativeEnd,
+    end: NativeUnwindStatus,
     frames: Vec<NativeFrame>,
     steps: u32,
 }
@@ -137,31 +139,71 @@ struct Start {
     frame_pointer: u64,
 }
 
-fn walk(stack: Vec<u64>, start: &Start, python: Python<'_>, code: &mut impl Code) -> Walked {
+/// The steps of a walk, one frame at a time.
+struct Steps<'a, C> {
+    walk: &'a mut NativeWalk,
+    stack: &'a Stack,
+    scratch: &'a mut Scratch,
+    start: &'a Start,
+    python: PythonFrames<'a>,
+    code: &'a mut C,
+    taken: u32,
+}
+
+impl<C: CodeLookup> UnwindNative for Steps<'_, C> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn begin(&mut self) -> NativeOutcome {
+        self.walk.clear(1);
+        self.walk.begin(self.start.pc);
+        let pointers = [
+            (ARCH.stack_pointer, self.start.stack_pointer),
+            (ARCH.frame_pointer, self.start.frame_pointer),
+        ];
+        for (register, value) in pointers {
+            self.walk.set_register(register, value);
+        }
+        NativeOutcome::NEXT
+    }
+
+    fn walk_frames(&mut self) -> NativeOutcome {
+        self.taken += 1;
+        let (python, frames) = (self.python, Self::FRAMES_PER_STEP);
+        let step = self
+            .walk
+            .walk_frames(self.stack, self.scratch, python, self.code, frames);
+        step.into()
+    }
+}
+
+fn walk(
+    stack: Vec<u64>,
+    start: &Start,
+    python: PythonFrames<'_>,
+    code: &mut impl CodeLookup,
+) -> Walked {
     let mut stack = Stack(stack);
     let whole = stack.0.len().next_multiple_of(PAGE_WORDS);
     stack.0.resize(whole, 0);
     let mut scratch = Box::new(Scratch::new());
     let mut walk = Box::new(NativeWalk::new());
-    walk.clear(1);
-    walk.begin(start.pc);
-    walk.set_register(MACHINE.stack_pointer, start.stack_pointer);
-    walk.set_register(MACHINE.frame_pointer, start.frame_pointer);
-    let mut steps = 0;
-    let end = loop {
-        steps += 1;
-        match walk.step(&stack, &mut scratch, python, code) {
-            NativeStep::Next if steps < MAX_NATIVE_VISITED => {}
-            NativeStep::Next => break NativeEnd::TOO_DEEP,
-            NativeStep::End(end) => break end,
-        }
+    let mut steps = Steps {
+        walk: &mut walk,
+        stack: &stack,
+        scratch: &mut scratch,
+        start,
+        python,
+        code,
+        taken: 0,
     };
-    walk.keep_pending();
-    walk.seal();
-    let count = walk.head.frame_count as usize;
+    let end = steps.unwind();
+    let steps = steps.taken;
+    walk.stack.push_pending_run();
+    walk.stack.finish_record();
+    let count = walk.stack.head.frame_count as usize;
     Walked {
         end,
-        frames: walk.frames[..count].to_vec(),
+        frames: walk.stack.frames[..count].to_vec(),
         steps,
     }
 }
@@ -182,8 +224,8 @@ const fn at(pc: u64) -> Start {
     }
 }
 
-fn without_python(runs: &Runs) -> Python<'_> {
-    Python {
+fn without_python(runs: &PythonRuns) -> PythonFrames<'_> {
+    PythonFrames {
         runs,
         depth: 0,
         style: RunStyle::EACH,
@@ -200,10 +242,10 @@ fn frames_are_left_by_their_rules() {
     let walked = walk(
         stack,
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // Of callers the address is in the call.
     let expected = [FILE + 0x10, FILE + 0x1f, FILE + 0x2f, ENTRY + 8];
     assert_eq!(addresses(&walked), expected);
@@ -231,26 +273,26 @@ fn code_without_rules_is_left_by_its_frame_pointer() {
     let walked = walk(
         stack,
         &start,
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     assert_eq!(walked.frames.len(), 4);
     assert_eq!(walked.frames[1].kind, NativeKind::ANONYMOUS);
 }
 
 #[test]
 fn what_a_signal_has_interrupted_comes_after_its_handler() {
-    let registers = usize::try_from(MACHINE.signal_registers / 8).unwrap();
+    let registers = usize::try_from(ARCH.signal_registers / 8).unwrap();
     // Rules of such code begin a byte before it.
     let mut stack = frames(&[HANDLER_RETURN + 1]);
     let saved = stack.len() + registers;
-    stack.resize(saved + MACHINE.saved.len(), 0);
+    stack.resize(saved + ARCH.saved.len(), 0);
     let interrupted = STACK + stack.len() as u64 * 8;
-    for (nth, number) in MACHINE.saved.iter().enumerate() {
+    for (nth, number) in ARCH.saved.iter().enumerate() {
         if *number == PROGRAM_COUNTER {
             stack[saved + nth] = FILE + 0x50;
-        } else if *number == MACHINE.stack_pointer {
+        } else if *number == ARCH.stack_pointer {
             stack[saved + nth] = interrupted;
         }
     }
@@ -258,10 +300,10 @@ fn what_a_signal_has_interrupted_comes_after_its_handler() {
     let walked = walk(
         stack,
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // The interrupted instruction is the one that is meant, not the one before.
     let expected = [FILE + 0x10, HANDLER_RETURN, FILE + 0x50, ENTRY + 8];
     assert_eq!(addresses(&walked), expected);
@@ -273,10 +315,10 @@ fn of_a_deep_stack_the_leaf_is_kept() {
     let walked = walk(
         stack,
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::TOO_DEEP);
+    assert_eq!(walked.end, NativeUnwindStatus::TOO_DEEP);
     assert_eq!(walked.frames.len(), MAX_NATIVE_FRAMES);
     assert_eq!(walked.frames[0].address, FILE + 0x10);
 }
@@ -290,10 +332,10 @@ fn a_stack_that_ends_too_early_says_so() {
     let walked = walk(
         vec![0],
         &start,
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::FAULT);
+    assert_eq!(walked.end, NativeUnwindStatus::FAULT);
     assert_eq!(addresses(&walked), [FILE + 0x10]);
 }
 
@@ -307,10 +349,10 @@ fn a_frame_pointer_that_leads_back_is_not_followed_for_ever() {
     let walked = walk(
         stack,
         &start,
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::NO_RULE);
+    assert_eq!(walked.end, NativeUnwindStatus::NO_RULE);
     assert_eq!(walked.frames.len(), 2);
 }
 
@@ -333,9 +375,9 @@ fn a_walk_follows_code_to_another_stack_in_either_direction() {
             frame_pointer: callers_start + 16 * 8,
             ..at(FILE + 0x10)
         };
-        let runs = Runs::new();
+        let runs = PythonRuns::new();
         let walked = walk(stack, &start, without_python(&runs), &mut Known::new());
-        assert_eq!(walked.end, NativeEnd::ENTRY);
+        assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
         let expected = [
             FILE + 0x10,
             FILE + 0x1f,
@@ -352,10 +394,10 @@ fn an_address_in_no_mapping_ends_the_walk() {
     let walked = walk(
         frames(&[3]),
         &at(FILE + 0x10),
-        without_python(&Runs::new()),
+        without_python(&PythonRuns::new()),
         &mut Known::new(),
     );
-    assert_eq!(walked.end, NativeEnd::UNMAPPED);
+    assert_eq!(walked.end, NativeUnwindStatus::UNMAPPED);
     assert_eq!(addresses(&walked), [FILE + 0x10]);
 }
 
@@ -365,7 +407,7 @@ fn shape(walked: &Walked) -> Vec<u32> {
         .frames
         .iter()
         .map(|frame| match frame.kind {
-            NativeKind::PYTHON => frame.of,
+            NativeKind::PYTHON => frame.id_or_count,
             _ => 0,
         })
         .collect()
@@ -380,18 +422,18 @@ fn runs_take_the_place_of_the_frames_that_they_lie_in() {
         FILE + 0x50,
         ENTRY + 9,
     ]);
-    let mut runs = Runs::new();
+    let mut runs = PythonRuns::new();
     // In the second frame, nowhere, and in the fourth.
     runs.end(STACK + FRAME_BYTES + 8, 3);
     runs.end(8, 4);
     runs.end(STACK + 3 * FRAME_BYTES, 6);
-    let python = Python {
+    let python = PythonFrames {
         runs: &runs,
         depth: 6,
         style: RunStyle::ENTRY_FRAMES,
     };
     let walked = walk(stack, &at(FILE + 0x10), python, &mut Known::new());
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // The run that lies nowhere stands with the next one.
     assert_eq!(shape(&walked), [0, 3, 0, 3, 0, 0]);
 }
@@ -399,13 +441,13 @@ fn runs_take_the_place_of_the_frames_that_they_lie_in() {
 #[test]
 fn each_loop_runs_one_frame_where_they_are_told_by_their_code() {
     let stack = frames(&[LOOP + 9, LOOP + 9, FILE + 0x20, LOOP + 9, ENTRY + 9]);
-    let python = Python {
-        runs: &Runs::new(),
+    let python = PythonFrames {
+        runs: &PythonRuns::new(),
         depth: 2,
         style: RunStyle::EACH,
     };
     let walked = walk(stack, &at(FILE + 0x10), python, &mut Known::new());
-    assert_eq!(walked.end, NativeEnd::ENTRY);
+    assert_eq!(walked.end, NativeUnwindStatus::COMPLETE);
     // There is no third Python frame: the loop has not made it known yet.
     assert_eq!(shape(&walked), [0, 2, 0, 0, 0]);
 }
@@ -454,13 +496,13 @@ proptest! {
         for ((_, rule), any) in known.rules.values_mut().zip(rules) {
             *rule = any;
         }
-        let mut all = Runs::new();
+        let mut all = PythonRuns::new();
         let mut depth = 0;
         for (distance, frames) in runs {
             depth += frames;
             all.end(STACK + distance, depth);
         }
-        let python = Python {
+        let python = PythonFrames {
             runs: &all,
             depth,
             style: RunStyle(style),

@@ -12,9 +12,9 @@ mod image;
 
 use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, MAX_VISITED, ROOT_FRAMES},
-    record::{FrameKind, WalkEnd},
+    python::revalidate,
+    record::{FrameKind, PythonUnwindStatus},
     scratch::Scratch,
-    thread::prove,
 };
 use image::{Image, LAYOUT, Process, Sampled, sample};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn symbols(process: &Process, codes: impl IntoIterator<Item = u64>) -> Vec<u64> 
         .into_iter()
         .map(|code| {
             let code = agent_common::memory::UserAddr(code);
-            image::describe(&process.image, &mut scratch, code)
+            image::read_code_object(&process.image, &mut scratch, code)
                 .unwrap()
                 .hash
         })
@@ -53,7 +53,7 @@ fn symbols_of(sampled: &Sampled) -> Vec<u64> {
 fn a_stack_is_read_leaf_first_with_its_offsets() {
     let (process, codes) = process(30);
     let sampled = process.sample(THREAD);
-    assert_eq!(sampled.end, WalkEnd::ROOT);
+    assert_eq!(sampled.end, PythonUnwindStatus::COMPLETE);
     assert_eq!(
         symbols_of(&sampled),
         symbols(&process, codes.into_iter().rev())
@@ -132,7 +132,7 @@ fn of_a_deeper_stack_both_ends_are_kept() {
         let (process, codes) = process(depth as u32);
         let sampled = process.sample(THREAD);
         assert!(sampled.truncated);
-        assert_eq!(sampled.end, WalkEnd::ROOT);
+        assert_eq!(sampled.end, PythonUnwindStatus::COMPLETE);
         let leaf = codes.iter().rev().take(LEAF_FRAMES);
         let root = codes[..ROOT_FRAMES].iter().rev();
         assert_eq!(
@@ -147,7 +147,7 @@ fn of_a_deeper_stack_both_ends_are_kept() {
 fn a_stack_without_end_is_given_up() {
     let (process, _) = process(MAX_VISITED + 10);
     let sampled = process.sample(THREAD);
-    assert_eq!(sampled.end, WalkEnd::TOO_DEEP);
+    assert_eq!(sampled.end, PythonUnwindStatus::TOO_DEEP);
     assert_eq!(sampled.frames.len(), MAX_FRAMES);
 }
 
@@ -163,7 +163,11 @@ fn a_chain_that_leads_back_to_itself_is_noticed() {
             .image
             .put(frame(0), LAYOUT.frame.previous, frame(back_to));
         let sampled = process.sample(THREAD + 1);
-        assert_eq!(sampled.end, WalkEnd::CYCLE, "{length} to {back_to}");
+        assert_eq!(
+            sampled.end,
+            PythonUnwindStatus::CYCLE,
+            "{length} to {back_to}"
+        );
     }
 }
 
@@ -176,7 +180,7 @@ fn a_dangling_frame_ends_the_walk_and_keeps_what_came_before() {
     let leaf = process.image.frame(codes[0], next);
     process.add_thread(THREAD + 1, leaf);
     let sampled = process.sample(THREAD + 1);
-    assert_eq!(sampled.end, WalkEnd::FRAME_FAULT);
+    assert_eq!(sampled.end, PythonUnwindStatus::FRAME_FAULT);
     assert_eq!(
         symbols_of(&sampled),
         symbols(&process, [codes[0], codes[1]])
@@ -190,7 +194,7 @@ fn pointers_that_no_structure_can_have_are_not_followed() {
         let leaf = process.image.frame(codes[0], bad);
         process.add_thread(THREAD + 1, leaf);
         let sampled = process.sample(THREAD + 1);
-        assert_eq!(sampled.end, WalkEnd::BAD_POINTER, "{bad:#x}");
+        assert_eq!(sampled.end, PythonUnwindStatus::BAD_POINTER, "{bad:#x}");
         assert_eq!(sampled.frames.len(), 1);
     }
 }
@@ -205,7 +209,7 @@ fn a_code_object_that_cannot_be_read_costs_its_frame_only() {
     let leaf = process.image.frame(codes[1], middle);
     process.add_thread(THREAD + 1, leaf);
     let sampled = process.sample(THREAD + 1);
-    assert_eq!(sampled.end, WalkEnd::ROOT);
+    assert_eq!(sampled.end, PythonUnwindStatus::COMPLETE);
     let kinds: Vec<_> = sampled.frames.iter().map(|frame| frame.kind).collect();
     assert_eq!(
         kinds,
@@ -264,7 +268,7 @@ fn a_data_stack_that_lies_costs_nothing() {
             chunk.wrapping_add(bytes),
         );
         let sampled = process.sample(THREAD + 1);
-        assert_eq!(sampled.end, WalkEnd::ROOT);
+        assert_eq!(sampled.end, PythonUnwindStatus::COMPLETE);
         assert_eq!(sampled.frames.len(), 40);
     }
 }
@@ -279,9 +283,12 @@ fn every_thread_is_found_and_no_other() {
     let mut scratch = Box::new(Scratch::new());
     for id in (0..500).map(|nth| THREAD + nth * 4096) {
         let state = process.find(id).unwrap();
-        assert!(prove(&process.image, &mut scratch, &LAYOUT, state, id));
+        assert!(revalidate(&process.image, &mut scratch, &LAYOUT, state, id));
     }
-    assert_eq!(process.find(THREAD + 8), Err(WalkEnd::NO_THREAD_STATE));
+    assert_eq!(
+        process.find(THREAD + 8),
+        Err(PythonUnwindStatus::NO_THREAD_STATE)
+    );
 }
 
 #[test]
@@ -289,7 +296,10 @@ fn a_list_of_threads_that_leads_back_to_itself_ends() {
     let mut process = Process::new();
     let thread = process.add_thread(THREAD, 0);
     process.image.put(thread, LAYOUT.thread.next, thread);
-    assert_eq!(process.find(THREAD + 8), Err(WalkEnd::TOO_MANY_THREADS));
+    assert_eq!(
+        process.find(THREAD + 8),
+        Err(PythonUnwindStatus::TOO_MANY_THREADS)
+    );
 }
 
 #[test]
@@ -302,7 +312,13 @@ fn a_thread_state_that_left_the_list_is_not_believed() {
     // The interpreter frees it; its memory keeps what it held.
     process.image.put(second, LAYOUT.thread.next, 0);
     let mut scratch = Box::new(Scratch::new());
-    assert!(!prove(&process.image, &mut scratch, &LAYOUT, state, THREAD));
+    assert!(!revalidate(
+        &process.image,
+        &mut scratch,
+        &LAYOUT,
+        state,
+        THREAD
+    ));
 }
 
 #[test]
@@ -310,8 +326,27 @@ fn a_thread_without_frames_says_so() {
     let mut process = Process::new();
     process.add_thread(THREAD, 0);
     let sampled = process.sample(THREAD);
-    assert_eq!(sampled.end, WalkEnd::NO_FRAME);
+    assert_eq!(sampled.end, PythonUnwindStatus::NO_FRAME);
     assert!(sampled.frames.is_empty());
+}
+
+#[test]
+fn the_frames_of_an_older_interpreter_stand_below() {
+    let (mut process, codes) = process(2);
+    let older = process.image.map(128);
+    process
+        .image
+        .put(process.interpreter, LAYOUT.interpreter.next, older);
+    let newer = std::mem::replace(&mut process.interpreter, older);
+    let code = process.image.code("older", 1);
+    process.add_stack(THREAD, &[code]);
+    process.interpreter = newer;
+    let sampled = process.sample(THREAD);
+    assert_eq!(sampled.end, PythonUnwindStatus::COMPLETE);
+    assert_eq!(
+        symbols_of(&sampled),
+        symbols(&process, [codes[1], codes[0], code])
+    );
 }
 
 #[test]
@@ -343,7 +378,7 @@ proptest! {
         for thread_id in [0, u64::from_ne_bytes(bytes[..8].try_into().unwrap())] {
             let sampled = sample(&image, start, thread_id);
             prop_assert!(sampled.frames.len() <= MAX_FRAMES);
-            prop_assert!(sampled.end != WalkEnd(0));
+            prop_assert!(sampled.end != PythonUnwindStatus(0));
         }
     }
 

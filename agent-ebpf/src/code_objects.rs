@@ -1,73 +1,35 @@
-//! What is known of the code objects of the sampled process.
+//! The symbols of the code objects of the sampled process: a table per processor in front of the
+//! map `CODE_OBJECTS`.
 
 use agent_common::{
-    code::{self, CodeKey, Known},
+    cache_age::CacheAge,
     counter::Counter,
     layout::Layout,
+    maps::{CachedCode, CodeKey},
     memory::{UserAddr, UserMemory},
+    python::{CodeSymbol, Revalidation, SymbolLookup, is_strict},
     scratch::Scratch,
-    trust::{LONGEST_NS, Trust},
-    walk::{CodeObjects, Symbol},
 };
 
 use crate::{
-    maps::{CODE_OBJECTS, MEMO, count},
-    sampler::Sampler,
+    maps::{CODE_OBJECTS, count},
+    values::{CodeCache, CodeCacheEntry, Sampler},
 };
 
-/// Entries of a [`Memo`].
-const MEMO_ENTRIES: usize = 512;
-
-/// What this processor has looked up lately: a table in front of the map, since a look-up in the
-/// map costs as much as all the rest of a frame. A code object has one place in it.
-#[repr(C)]
-pub(crate) struct Memo {
-    entries: [MemoEntry; MEMO_ENTRIES],
-}
-
-/// A code object and its symbol, to be believed until the next proof is due.
-#[repr(C)]
+/// The code objects of one process at one time.
 #[derive(Clone, Copy)]
-struct MemoEntry {
-    code: u64,
-    symbol: u64,
-    due_ns: u64,
-    tgid: u32,
-    first_traceable_bytes: u32,
-}
-
-impl Memo {
-    /// This processor's memo.
-    #[inline(always)]
-    pub(crate) fn current() -> Option<&'static mut Self> {
-        let memo = MEMO.get_ptr_mut(0)?;
-        // SAFETY: the value is this processor's own; steps run one after the other and do not
-        // keep it.
-        Some(unsafe { &mut *memo })
-    }
-
-    /// The place of a code object, which are at least 16 bytes apart.
-    #[inline(always)]
-    fn entry(&mut self, code: UserAddr) -> &mut MemoEntry {
-        let place = (code.0 >> 4) ^ (code.0 >> 13);
-        &mut self.entries[place as usize & (MEMO_ENTRIES - 1)]
-    }
-}
-
-/// The code objects of one process, at one time.
-#[derive(Clone, Copy)]
-pub(crate) struct OfProcess {
+pub(crate) struct ProcessCode {
     /// The process.
     pub(crate) tgid: u32,
-    /// Now, in nanoseconds of the monotonic clock.
+    /// The time of the sample, in nanoseconds of the monotonic clock.
     pub(crate) now_ns: u64,
-    /// See `Control::known_since_ns`.
-    known_since_ns: u64,
-    /// Whether to believe nothing without a proof, see [`agent_common::trust`].
+    /// See `Control::resend_before_ns`.
+    resend_before_ns: u64,
+    /// See [`is_strict`].
     pub(crate) is_strict: bool,
 }
 
-impl OfProcess {
+impl ProcessCode {
     /// The code objects of the sampled process.
     #[inline(always)]
     pub(crate) fn of(sampler: &Sampler) -> Self {
@@ -75,8 +37,8 @@ impl OfProcess {
         Self {
             tgid: sampler.tgid.get(),
             now_ns,
-            known_since_ns: sampler.known_since_ns.get(),
-            is_strict: now_ns.wrapping_sub(sampler.new_code_ns.get()) < LONGEST_NS,
+            resend_before_ns: sampler.resend_before_ns.get(),
+            is_strict: is_strict(now_ns, sampler.new_code_ns.get()),
         }
     }
 
@@ -90,80 +52,65 @@ impl OfProcess {
         }
     }
 
-    /// Whether the user half knows what is remembered of a code object.
+    /// Whether the agent has the record of a cached code object.
     ///
     /// # Safety
     ///
-    /// `known` must be readable.
+    /// `cached` must be readable.
     #[inline(always)]
-    pub(crate) unsafe fn is_told(self, known: *const Known) -> bool {
+    pub(crate) unsafe fn is_sent(self, cached: *const CachedCode) -> bool {
         // SAFETY: the caller's.
-        unsafe { (*known).trust.since_ns >= self.known_since_ns }
+        unsafe { (*cached).age.since_ns >= self.resend_before_ns }
     }
 
-    /// The symbol of `code` as it is remembered, without a proof.
+    /// The cached symbol of `code`, not revalidated.
     #[inline(always)]
-    pub(crate) fn remembered(self, code: UserAddr) -> Option<Symbol> {
-        let known = CODE_OBJECTS.get_ptr(self.key(code))?;
+    pub(crate) fn cached(self, code: UserAddr) -> Option<CodeSymbol> {
+        let cached = CODE_OBJECTS.get_ptr(self.key(code))?;
         // SAFETY: values of the map stay readable while the program runs.
-        Some(unsafe { symbol_of(known) })
+        Some(unsafe { (*cached).code_symbol() })
     }
 
-    /// The symbol of `code` as it is remembered in the map, proved if that is due.
+    /// The cached symbol of `code`, revalidated if that is due.
     #[inline(always)]
-    fn proved<M: UserMemory>(
+    fn revalidated<M: UserMemory>(
         self,
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
         code: UserAddr,
-    ) -> Option<(Symbol, Trust)> {
-        let known = CODE_OBJECTS.get_ptr_mut(self.key(code))?;
+    ) -> Option<(CodeSymbol, CacheAge)> {
+        let cached = CODE_OBJECTS.get_ptr_mut(self.key(code))?;
         // SAFETY: values of the map stay readable and writable while the program runs; another
-        // processor may write the same proof at the same time, which does no harm.
+        // processor may write the same time of revalidation, which does no harm.
         unsafe {
-            if !self.is_told(known) {
+            if !self.is_sent(cached) {
                 return None;
             }
-            if self.is_strict || (*known).trust.is_due(self.now_ns) {
-                count(Counter::CODE_PROOFS);
-                // A head that cannot be read now says nothing against what is known.
-                if let Ok(head) = code::read_head(memory, scratch, layout, code) {
-                    if head != (*known).head {
-                        count(Counter::CODE_REUSED);
-                        return None;
-                    }
-                    (*known).trust.proved_ns = self.now_ns;
+            let is_strict = self.is_strict;
+            match (*cached).revalidate(memory, scratch, layout, code, self.now_ns, is_strict) {
+                Revalidation::NotDue => {}
+                Revalidation::Valid => count(Counter::CODE_REVALIDATIONS),
+                Revalidation::Replaced => {
+                    count(Counter::CODE_REVALIDATIONS);
+                    count(Counter::CODE_REUSED);
+                    return None;
                 }
             }
-            Some((symbol_of(known), (*known).trust))
+            Some(((*cached).code_symbol(), (*cached).age))
         }
     }
 }
 
-/// # Safety
-///
-/// `known` must be readable.
-#[inline(always)]
-unsafe fn symbol_of(known: *const Known) -> Symbol {
-    // SAFETY: the caller's.
-    unsafe {
-        Symbol {
-            hash: (*known).symbol,
-            first_traceable_bytes: (*known).head.first_traceable_bytes,
-        }
-    }
-}
-
-/// The code objects of one process and what this processor remembers of them.
-pub(crate) struct WithMemo<'a> {
+/// The code objects of one process, with the table of this processor.
+pub(crate) struct CachedSymbols<'a> {
     /// The code objects.
-    pub(crate) process: OfProcess,
-    /// The memo.
-    pub(crate) memo: &'a mut Memo,
+    pub(crate) process: ProcessCode,
+    /// The table.
+    pub(crate) code_cache: &'a mut CodeCache,
 }
 
-impl CodeObjects for WithMemo<'_> {
+impl SymbolLookup for CachedSymbols<'_> {
     #[inline(always)]
     fn symbol<M: UserMemory>(
         &mut self,
@@ -171,24 +118,24 @@ impl CodeObjects for WithMemo<'_> {
         scratch: &mut Scratch,
         layout: &Layout,
         code: UserAddr,
-    ) -> Option<Symbol> {
+    ) -> Option<CodeSymbol> {
         let process = self.process;
-        let entry = self.memo.entry(code);
+        let entry = self.code_cache.entry(code);
         if !process.is_strict
             && entry.code == code.0
             && entry.tgid == process.tgid
             && process.now_ns <= entry.due_ns
         {
-            return Some(Symbol {
+            return Some(CodeSymbol {
                 hash: entry.symbol,
                 first_traceable_bytes: entry.first_traceable_bytes,
             });
         }
-        let (symbol, trust) = process.proved(memory, scratch, layout, code)?;
-        *entry = MemoEntry {
+        let (symbol, age) = process.revalidated(memory, scratch, layout, code)?;
+        *entry = CodeCacheEntry {
             code: code.0,
             symbol: symbol.hash,
-            due_ns: trust.due_ns(),
+            due_ns: age.due_ns(),
             tgid: process.tgid,
             first_traceable_bytes: symbol.first_traceable_bytes,
         };

@@ -1,10 +1,10 @@
-//! Records on their way to the user half.
+//! Sending records to the agent.
 
 use agent_common::{
     counter::Counter,
     record::{
-        AbsentPage, Header, NativeEnd, ProcessEvent, ProcessEventKind, RecordKind, Sample, WalkEnd,
-        WantedTable,
+        AbsentPage, Header, NativeUnwindStatus, ProcessEvent, ProcessEventKind, PythonUnwindStatus,
+        RecordKind, Sample, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -13,12 +13,12 @@ use aya_ebpf::{
 };
 
 use crate::{
+    current,
     maps::{RECORDS, WHOLE_HOST, count},
-    sampler::Sampler,
 };
 
-/// Unread bytes at which the user half is woken; below it looks by itself, above it has been
-/// told. A range that one record cannot jump over: a wake-up costs more than a sample.
+/// Unread bytes at which the agent is woken; below it polls, above it has been woken already. A
+/// range that one record cannot skip: a wake-up costs more than a sample.
 const WAKE_BYTES: core::ops::Range<u64> = (256 << 10)..(272 << 10);
 
 /// `BPF_RB_AVAIL_DATA`.
@@ -38,10 +38,15 @@ pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
         .is_ok()
 }
 
-/// Ends the sample: sends it with the hashes of its stacks, 0 for none.
+/// Sends the sample with the hashes of its stacks, 0 for none.
 #[inline(always)]
-pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: NativeEnd) {
-    let Some(sampler) = Sampler::current() else {
+pub(crate) fn sample(
+    stack: u64,
+    end: PythonUnwindStatus,
+    native_stack: u64,
+    native_status: NativeUnwindStatus,
+) {
+    let Some(sampler) = current::sampler() else {
         return;
     };
     let sample = Sample {
@@ -58,24 +63,24 @@ pub(crate) fn sample(stack: u64, end: WalkEnd, native_stack: u64, native_end: Na
         // SAFETY: the helper takes no arguments.
         cpu: unsafe { bpf_get_smp_processor_id() },
         weight: sampler.weight.get(),
-        end,
-        holds_gil: sampler.holds_gil.get() as u16,
-        native_end,
+        python_status: end,
+        holds_gil: u16::from(sampler.position.holds_gil()),
+        native_status,
         reserved: 0,
     };
-    if RECORDS.output::<Sample>(sample, when_much_waits()).is_err() {
+    if RECORDS.output::<Sample>(sample, wake_flag()).is_err() {
         count(Counter::LOST_SAMPLES);
     }
 }
 
-/// Tells of a page that was not in memory, if that was so. The user half is woken: until it has
-/// got the page, more samples may miss it.
+/// Reports the page that was not resident, if there was one. It wakes the agent: until the agent
+/// has loaded the page, more samples may need it.
 #[inline(always)]
 pub(crate) fn absent_page() {
-    let Some(sampler) = Sampler::current() else {
+    let Some(sampler) = current::sampler() else {
         return;
     };
-    let address = sampler.absent.address();
+    let address = sampler.last_fault.address();
     if address.is_null() {
         return;
     }
@@ -88,13 +93,13 @@ pub(crate) fn absent_page() {
         },
         address: address.0,
         tgid: sampler.tgid.get(),
-        bytes: sampler.absent.bytes(),
+        bytes: sampler.last_fault.bytes(),
     };
-    // If there is no room, the next sample that misses it will tell.
+    // If there is no room, the next sample that needs the page reports it.
     let _ = RECORDS.output::<AbsentPage>(page, u64::from(BPF_RB_FORCE_WAKEUP));
 }
 
-/// Asks for the unwind table of an executable file, which the process `tgid` runs.
+/// Requests the unwind table of an executable file that the process `tgid` has mapped.
 #[inline(always)]
 pub(crate) fn wanted_table(executable: u32, tgid: u32) {
     let wanted = WantedTable {
@@ -114,9 +119,9 @@ pub(crate) fn wanted_table(executable: u32, tgid: u32) {
     }
 }
 
-/// Wakes the user half if much is unread.
+/// The flag that wakes the agent if much is unread.
 #[inline(always)]
-fn when_much_waits() -> u64 {
+fn wake_flag() -> u64 {
     let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
         BPF_RB_FORCE_WAKEUP
     } else {
@@ -125,9 +130,8 @@ fn when_much_waits() -> u64 {
     u64::from(wake)
 }
 
-/// Tells of something that happened to a process, at once: what it runs next is not known until
-/// the user half has looked. On a whole host most programs end before they are sampled, and the user
-/// half is not woken for them.
+/// Sends an event of a process. It wakes the agent, which has to inspect the process before its
+/// next samples; not on a whole host, where most programs end before they are sampled.
 #[inline(always)]
 pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
     let event = ProcessEvent {
@@ -144,7 +148,7 @@ pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
         reserved: 0,
     };
     let wake = if WHOLE_HOST.load() != 0 && kind != ProcessEventKind::MAPPED {
-        when_much_waits()
+        wake_flag()
     } else {
         u64::from(BPF_RB_FORCE_WAKEUP)
     };

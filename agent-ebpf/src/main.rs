@@ -1,18 +1,18 @@
-//! The kernel half: takes a sample of the thread that the clock interrupted.
+//! The BPF programs: they sample the threads that run, and track processes.
 //!
-//! One program, [`on_cpu`], runs the steps of a sample one after the other:
+//! A [trigger](triggers) starts a program. One that takes a sample runs its steps one after the
+//! other:
 //!
 //! ```text
-//! whose tick? ─► find_thread ─► walk_frames ─► describe ─► settle ─► name ─► sample
+//! trigger ─► find_state ─► walk_frames ─► read_code_object ─► hash_frames ─► name ─► sample
 //! ```
 //!
-//! Each step is a function of its own to the verifier too (a *global* function), which it
-//! verifies once, however often the program calls it: that is what lets loops be long on every
-//! kernel. Such functions take and give only numbers; what one leaves for the next is in the
-//! per-processor [`sampler::Sampler`].
+//! Each step is a *global* function, which the verifier checks once, however often a program calls
+//! it: that allows long loops on every kernel. Such functions take and return only numbers; they
+//! communicate through the per-processor [`values::Sampler`]. The order of the steps is that of
+//! `agent_common::python::UnwindPython` and `agent_common::native::UnwindNative`.
 //!
-//! Invariants: a sample ends with exactly one record, whatever happened on the way; what could
-//! not be sent is counted.
+//! Invariants: a sample ends with exactly one record; records that could not be sent are counted.
 #![no_std]
 #![no_main]
 #![allow(
@@ -24,19 +24,19 @@
     reason = "bounds are constants or masks; a checked conversion is one more branch to verify"
 )]
 
-mod code;
+mod code_locations;
 mod code_objects;
+mod current;
 mod emit;
 mod log;
 mod maps;
 mod memory;
-mod on_cpu;
-mod processes;
-mod processors;
 mod registers;
-mod sampler;
+mod sample;
 mod steps;
 mod task;
+mod triggers;
+mod values;
 
 #[cfg(not(test))]
 #[panic_handler]
@@ -44,7 +44,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// The helpers that this program uses are only given to GPL-compatible programs.
+/// Only GPL-compatible programs may use the helpers that this one calls.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,16 +1,14 @@
 //! The maps and the settings.
 //!
-//! Every map says who writes, who reads and what happens when it is full. Sizes are those of a
-//! one-off capture; the user half may change them before loading.
+//! Each map states who writes it, who reads it and what happens when it is full. Sizes are those of
+//! a one-off capture; the agent may change them before loading.
 
 use agent_common::{
-    code::{CodeKey, Description, Known},
     counter::Counter,
-    kernel::KernelLayout,
-    layout::Layout,
+    layout::{KernelLayout, Layout},
     limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
-    mappings::{Mapping, Table},
-    maps::{Control, Process, Thread},
+    maps::{CachedCode, CodeKey, Control, Mapping, TableLocation, TrackedProcess, TrackedThread},
+    python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
 };
 use aya_ebpf::{
@@ -19,121 +17,122 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::{
-    code::{MEMO_PLACES, Remembered},
-    code_objects::Memo,
-    sampler::{NativeSampler, Sampler},
-    steps::Naming,
-};
+use crate::values::{CachedLocation, CodeCache, NativeSampler, Sampler, ThreadNameRecord};
 
-/// Records for the user half. When it is full the record is dropped and counted.
+/// Entries of [`LOCATIONS`]; a power of two.
+pub(crate) const CACHED_LOCATIONS: u32 = 1024;
+
+/// Records for the agent. When it is full the record is dropped and counted.
 #[map]
 pub(crate) static RECORDS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 
-/// Process id (initial namespace) to what is known of the process. Written by the user half, and
-/// by the kernel half when such a process starts another; read at every tick. When it is full
+/// Process id (initial namespace) to its settings and state. Written by the agent, and by the BPF
+/// programs when such a process starts another; read at every tick. When it is full
 /// the process is not profiled, which is reported or counted.
 #[map]
-pub(crate) static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(4096, 0);
+pub(crate) static PROCESSES: HashMap<u32, TrackedProcess> = HashMap::with_max_entries(4096, 0);
 
-/// Index to layout. Written by the user half, read at every sample.
+/// Index to layout. Written by the agent, read at every sample.
 #[map]
 pub(crate) static LAYOUTS: Array<Layout> = Array::with_max_entries(MAX_LAYOUTS, 0);
 
-/// Thread id (initial namespace) to its thread state. Written and read by the kernel half; the
-/// least recently used thread gives way and is searched anew.
+/// Thread id (initial namespace) to its thread states and name. Written and read by the BPF
+/// programs; the least recently used thread is evicted, and its state searched again.
 #[map]
-pub(crate) static THREADS: LruHashMap<u32, Thread> = LruHashMap::with_max_entries(16_384, 0);
+pub(crate) static THREADS: LruHashMap<u32, TrackedThread> = LruHashMap::with_max_entries(16_384, 0);
 
-/// Code object to its symbol. Written and read by the kernel half; the least recently used
-/// gives way and is read anew.
+/// Code object to its symbol. Written and read by the BPF programs; the least recently used one is
+/// evicted, and read again.
 #[map]
-pub(crate) static CODE_OBJECTS: LruHashMap<CodeKey, Known> =
+pub(crate) static CODE_OBJECTS: LruHashMap<CodeKey, CachedCode> =
     LruHashMap::with_max_entries(32_768, 0);
 
-/// What a processor has looked up in `CODE_OBJECTS` lately. Written and read by the kernel half.
+/// A table per processor in front of `CODE_OBJECTS`. Written and read by the BPF programs.
 #[map]
-pub(crate) static MEMO: PerCpuArray<Memo> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static CODE_CACHE: PerCpuArray<CodeCache> = PerCpuArray::with_max_entries(1, 0);
 
-/// Symbols and when they were sent. Written and read by the kernel half; one that gave way is
-/// sent again, which does no harm.
+/// Symbols and when they were sent. Written and read by the BPF programs; an evicted one is sent
+/// again, which is harmless.
 #[map]
 pub(crate) static SENT_SYMBOLS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(65_536, 0);
 
-/// Stacks that were sent; likewise.
+/// Hashes of Python stacks and when they were sent; as `SENT_SYMBOLS`.
 #[map]
 pub(crate) static SENT_STACKS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(65_536, 0);
 
-/// What is counted, see [`Counter`]. Written by the kernel half, read by the user half.
+/// See [`Counter`]. Written by the BPF programs, read by the agent.
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
 
-/// The sample in the making. Only one at a time is made on a processor: the clock's interrupt
-/// does not interrupt itself.
+/// The current sample. All triggers that take samples share it: on one processor none of them
+/// interrupts another.
 #[map]
 pub(crate) static SAMPLER: PerCpuArray<Sampler> = PerCpuArray::with_max_entries(1, 0);
 
-/// The record of a code object in the making.
+/// The record of the code object that is being read; shared as `SAMPLER` is.
 #[map]
-pub(crate) static DESCRIPTION: PerCpuArray<Description> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static CODE_OBJECT_RECORD: PerCpuArray<CodeObjectRecord> =
+    PerCpuArray::with_max_entries(1, 0);
 
-/// The record of a thread's name in the making.
+/// The record of the thread name that is being read; shared as `SAMPLER` is.
 #[map]
-pub(crate) static NAMING: PerCpuArray<Naming> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static THREAD_NAME: PerCpuArray<ThreadNameRecord> = PerCpuArray::with_max_entries(1, 0);
 
-/// The mappings of all processes, those of one side by side and sorted. Written by the user half,
-/// read for code addresses that are not remembered.
+/// The mappings of all processes, those of one process side by side and sorted. Written by the
+/// agent, read for code addresses that are not in `LOCATIONS`.
 #[map]
 pub(crate) static MAPPINGS: Array<Mapping> = Array::with_max_entries(MAX_MAPPINGS, 0);
 
-/// Where the unwind tables of executable files are. Written by the user half; the kernel half notes
-/// in it that it has asked for one.
+/// Where the unwind tables of executable files are. Written by the agent; the BPF programs mark a
+/// table that they have requested.
 #[map]
-pub(crate) static TABLES: Array<Table> = Array::with_max_entries(MAX_EXECUTABLES, 0);
+pub(crate) static TABLES: Array<TableLocation> = Array::with_max_entries(MAX_EXECUTABLES, 0);
 
 /// `BPF_F_INNER_MAP`: maps of any length may take the place of this one.
 const INNER_MAP: usize = 1 << 12;
 
-/// Most maps that hold unwind tables at the same time.
+/// Maximum number of maps with unwind tables.
 const MAX_TABLE_MAPS: usize = 4096;
 
-/// The maps that hold unwind tables, each as large as what it holds. Written by the user half.
+/// The maps with unwind tables, each as large as its contents. Written by the agent.
 ///
-/// A value is a block, but not by that name: Linux 5.15 to 6.2 take a map whose value is known to be
-/// a structure for another kind of map than one of which that is not told.
+/// A value is a `Block`, but declared as an array: Linux 5.15 to 6.2 treat a map whose BTF declares
+/// a structure as its value and a map without BTF as different types of map.
 #[btf_map]
 pub(crate) static TABLE_MAPS: btf_maps::ArrayOfMaps<
     btf_maps::Array<[u32; BLOCK_WORDS], 1, INNER_MAP>,
     MAX_TABLE_MAPS,
 > = btf_maps::ArrayOfMaps::new();
 
-/// The rules of all unwind tables. Written by the user half.
+/// The rules of all unwind tables. Written by the agent, read for code addresses that are not in
+/// `LOCATIONS`.
 #[map]
 pub(crate) static RULES: Array<Rule> = Array::with_max_entries(MAX_RULES, 0);
 
-/// What a processor has found out about code addresses lately. Written and read by the kernel
-/// half.
+/// Code addresses that a processor has looked up, by their hash. Written and read by the BPF
+/// programs; an address replaces another one with the same hash.
 #[map]
-pub(crate) static PLACES: PerCpuArray<Remembered> = PerCpuArray::with_max_entries(MEMO_PLACES, 0);
+pub(crate) static LOCATIONS: PerCpuArray<CachedLocation> =
+    PerCpuArray::with_max_entries(CACHED_LOCATIONS, 0);
 
-/// The native stack in the making.
+/// The native part of the current sample; shared as `SAMPLER` is.
 #[map]
-pub(crate) static NATIVE: PerCpuArray<NativeSampler> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static NATIVE_SAMPLER: PerCpuArray<NativeSampler> = PerCpuArray::with_max_entries(1, 0);
 
-/// Native stacks that were sent; see `SENT_STACKS`.
+/// Hashes of native stacks and when they were sent; as `SENT_SYMBOLS`.
 #[map]
 pub(crate) static SENT_NATIVE_STACKS: LruHashMap<u64, u64> =
     LruHashMap::with_max_entries(65_536, 0);
 
-/// What may change at any time. Written by the user half, read at every sample.
+/// Settings that may change at any time. Written by the agent, read at every sample.
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 
-/// 1 when every process is sampled, of which the user half excludes some.
+/// 1 when every process is sampled that the agent does not exclude.
 #[unsafe(no_mangle)]
 pub(crate) static WHOLE_HOST: Global<u32> = Global::new(0);
 
-/// 1 when native and kernel frames are wanted.
+/// 1 to sample native and kernel frames.
 #[unsafe(no_mangle)]
 pub(crate) static WITH_NATIVE: Global<u32> = Global::new(1);
 
@@ -157,12 +156,12 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     registers: 0,
 });
 
-/// Whether something was sent that the user half has not forgotten since.
+/// Whether something was sent that the agent still has.
 #[inline(always)]
-pub(crate) fn is_known(sent: &LruHashMap<u64, u64>, hash: u64, known_since_ns: u64) -> bool {
+pub(crate) fn is_sent(sent: &LruHashMap<u64, u64>, hash: u64, resend_before_ns: u64) -> bool {
     // SAFETY: values of the map stay readable while the program runs.
     sent.get_ptr(hash)
-        .is_some_and(|sent_ns| unsafe { *sent_ns } >= known_since_ns)
+        .is_some_and(|sent_ns| unsafe { *sent_ns } >= resend_before_ns)
 }
 
 /// Adds one to a counter.

@@ -1,31 +1,28 @@
-//! The memory of the interrupted thread, read in its own context.
+//! The memory of the current thread, read in its own context.
 
-use agent_common::{
-    held::Held,
-    memory::{Fault, UserAddr, UserMemory},
-};
+use agent_common::memory::{Fault, UserAddr, UserMemory};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
-use crate::sampler::Sampler;
+use crate::values::{LastFault, Sampler};
 
-/// The memory of the current process. Pages that are not resident are faults: nothing can be
-/// waited for in an interrupt. The last one is noted, for the user half to get it.
+/// The memory of the current process. Pages that are not resident are faults, since an interrupt
+/// cannot wait. The last one is recorded, so that the agent can load the page.
 #[derive(Clone, Copy)]
-pub(crate) struct Current {
-    absent: *mut Absent,
+pub(crate) struct CurrentMemory {
+    last_fault: *mut LastFault,
 }
 
-impl Current {
+impl CurrentMemory {
     /// The memory of the process that is sampled.
     #[inline(always)]
     pub(crate) fn of(sampler: &mut Sampler) -> Self {
         Self {
-            absent: &raw mut sampler.absent,
+            last_fault: &raw mut sampler.last_fault,
         }
     }
 }
 
-impl UserMemory for Current {
+impl UserMemory for CurrentMemory {
     #[inline(always)]
     unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
         // SAFETY: the caller vouches for `into`; the helper checks `address`.
@@ -36,10 +33,16 @@ impl UserMemory for Current {
         // SAFETY: a part of this processor's sampler that nothing else refers to meanwhile. No
         // call here: what it would leave undefined is more than older verifiers take.
         unsafe {
-            (*self.absent).address.set(address.0);
-            (*self.absent).bytes.set(bytes);
+            (*self.last_fault).address.set(address.0);
+            (*self.last_fault).bytes.set(bytes);
         }
         Err(Fault)
+    }
+
+    #[inline(always)]
+    fn clear_fault(&self) {
+        // SAFETY: as in `copy`.
+        unsafe { (*self.last_fault).address.set(0) }
     }
 
     #[inline(always)]
@@ -49,33 +52,5 @@ impl UserMemory for Current {
             0 => Ok(()),
             _ => Err(Fault),
         }
-    }
-}
-
-/// What could not be read last for the sample in the making.
-#[repr(C)]
-pub(crate) struct Absent {
-    address: Held<u64>,
-    bytes: Held<u32>,
-    reserved: u32,
-}
-
-impl Absent {
-    /// Forgets it.
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        self.address.set(0);
-    }
-
-    /// Its address, null where all could be read.
-    #[inline(always)]
-    pub(crate) fn address(&self) -> UserAddr {
-        UserAddr(self.address.get())
-    }
-
-    /// How many bytes were wanted.
-    #[inline(always)]
-    pub(crate) fn bytes(&self) -> u32 {
-        self.bytes.get()
     }
 }

@@ -1,94 +1,30 @@
-//! The registers that the thread had in its own code.
+//! Reading the registers of the thread in user space.
 
-use agent_common::native::NativeWalk;
 use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs,
 };
 
-use crate::{maps::KERNEL_LAYOUT, task::Task};
+use crate::{maps::KERNEL_LAYOUT, task::Task, values::Registers};
 
-/// `pt_regs`, as the kernel saves them on entry.
-#[repr(C)]
-#[derive(Clone, Copy)]
-#[cfg(not(bpf_target_arch = "aarch64"))]
-pub(crate) struct Registers {
-    /// `r15` to `ss`, in the order of the structure.
-    words: [u64; 21],
-}
-
-/// `pt_regs`, as the kernel saves them on entry, up to `pstate`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-#[cfg(bpf_target_arch = "aarch64")]
-pub(crate) struct Registers {
-    /// `regs[31]`, `sp`, `pc` and `pstate`.
-    words: [u64; 34],
-}
-
-impl Registers {
-    /// Reads them; [`false`] when they are not there or are those of a 32-bit program.
-    #[inline(always)]
-    pub(crate) fn read(&mut self) -> bool {
-        let layout = KERNEL_LAYOUT.load();
-        let address = if layout.registers == 0 {
-            // SAFETY: the helpers take what they give.
-            unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
-        } else {
-            Task::current()
-                .stack()
-                .wrapping_add(layout.registers.into())
-        };
-        // SAFETY: `self` has room for what is read; the helper checks the address.
-        let result = unsafe {
-            bpf_probe_read_kernel(
-                (&raw mut *self).cast(),
-                size_of::<Self>() as u32,
-                address as *const _,
-            )
-        };
-        result == 0 && self.are_of_64_bits()
-    }
-
-    #[cfg(not(bpf_target_arch = "aarch64"))]
-    #[inline(always)]
-    fn are_of_64_bits(&self) -> bool {
-        /// `__USER_CS`.
-        const CODE_SEGMENT: u64 = 0x33;
-        self.words[17] == CODE_SEGMENT
-    }
-
-    #[cfg(bpf_target_arch = "aarch64")]
-    #[inline(always)]
-    fn are_of_64_bits(&self) -> bool {
-        /// `PSR_MODE32_BIT` and the bits of the exception level.
-        const MODE: u64 = 0x1f;
-        self.words[33] & MODE == 0
-    }
-
-    /// Lets a walk begin with them.
-    #[cfg(not(bpf_target_arch = "aarch64"))]
-    #[inline(always)]
-    pub(crate) fn begin(&self, walk: &mut NativeWalk) {
-        /// DWARF's numbers of the words, up to `rdi`.
-        const NUMBERS: [u8; 15] = [15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5];
-        let mut nth = 0;
-        while nth < NUMBERS.len() {
-            walk.set_register(NUMBERS[nth], self.words[nth]);
-            nth += 1;
-        }
-        walk.set_register(7, self.words[19]);
-        walk.begin(self.words[16]);
-    }
-
-    /// Lets a walk begin with them.
-    #[cfg(bpf_target_arch = "aarch64")]
-    #[inline(always)]
-    pub(crate) fn begin(&self, walk: &mut NativeWalk) {
-        let mut nth = 0;
-        while nth < 32 {
-            walk.set_register(nth as u8, self.words[nth]);
-            nth += 1;
-        }
-        walk.begin(self.words[32]);
-    }
+/// Reads the registers; [`false`] when there are none or they belong to a 32-bit program.
+#[inline(always)]
+pub(crate) fn read(registers: &mut Registers) -> bool {
+    let layout = KERNEL_LAYOUT.load();
+    let address = if layout.registers == 0 {
+        // SAFETY: each helper takes the pointer that the other one returns.
+        unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
+    } else {
+        Task::current()
+            .stack()
+            .wrapping_add(layout.registers.into())
+    };
+    // SAFETY: `registers` has room for what is read; the helper checks the address.
+    let result = unsafe {
+        bpf_probe_read_kernel(
+            (&raw mut *registers).cast(),
+            size_of::<Registers>() as u32,
+            address as *const _,
+        )
+    };
+    result == 0 && registers.are_of_64_bits()
 }

@@ -1,6 +1,6 @@
-//! What the kernel itself knows of the current thread and of others.
+//! Fields of the kernel's `task_struct`.
 
-use agent_common::kernel::KernelLayout;
+use agent_common::layout::KernelLayout;
 use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_probe_read_kernel};
 
 use crate::maps::KERNEL_LAYOUT;
@@ -35,7 +35,7 @@ impl Task {
         read(self.field(|layout| layout.tgid))
     }
 
-    /// How often it has given up a processor or was taken from it.
+    /// Its voluntary and involuntary context switches.
     #[inline(always)]
     pub(crate) fn switches(self) -> u64 {
         let [own_will, taken]: [u64; 2] = read(self.field(|layout| layout.switches));
@@ -49,8 +49,8 @@ impl Task {
         read(memory.wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()))
     }
 
-    /// Whether it is the first thread of its process, which is there until nobody asks for the
-    /// process's status any more.
+    /// Whether it is the first thread of its process, which exists until the process has been
+    /// waited for.
     #[inline(always)]
     pub(crate) fn is_leader(self) -> bool {
         read::<u32>(self.field(|layout| layout.pid)) == self.tgid()

@@ -31,7 +31,7 @@ pub mod http_client {
 
 /// Processes from outside.
 pub mod process {
-    pub use crate::process::{Error, Process, cgroup, file_name, maps};
+    pub use crate::process::{Error, Memory, Process, cgroup, file_name, maps};
 }
 
 /// The model.

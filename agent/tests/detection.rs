@@ -409,7 +409,7 @@ impl<'a> Memory<'a> {
         let characters = self.bytes(address, data, length * kind);
         let descriptor = Text {
             kind: kind.try_into().unwrap(),
-            cut: 0,
+            truncated: 0,
             bytes: characters.len().try_into().unwrap(),
         };
         text::decode(descriptor, &characters)

@@ -27,8 +27,8 @@ use agent_common::{
     layout::{ABSENT, GilStyle},
     limits::MAX_THREADS,
     memory::UserAddr,
+    python::{SearchStep, ThreadStateSearch, revalidate},
     scratch::Scratch,
-    thread::{Search, SearchStep, prove},
 };
 use proptest::prelude::{ProptestConfig, any, proptest};
 use xtask::interpreters::{self, Interpreter};
@@ -100,7 +100,7 @@ fn every_thread_is_found_by_its_id_and_revalidated() {
         let mut scratch = Box::new(Scratch::new());
         for stack in remote::read(image, &target).unwrap() {
             let id = stack.thread_id;
-            let mut search = Search::new();
+            let mut search = ThreadStateSearch::new();
             search
                 .begin(image, layout, target.interpreters_head)
                 .unwrap();
@@ -111,8 +111,11 @@ fn every_thread_is_found_by_its_id_and_revalidated() {
             let states = (0..search.states.count()).map(|nth| search.states.get(nth));
             assert!(states.eq(stack.states.iter().copied()), "{name}");
             for state in stack.states {
-                assert!(prove(image, &mut scratch, layout, state, id), "{name}");
-                assert!(!prove(image, &mut scratch, layout, state, id + 1), "{name}");
+                assert!(revalidate(image, &mut scratch, layout, state, id), "{name}");
+                assert!(
+                    !revalidate(image, &mut scratch, layout, state, id + 1),
+                    "{name}"
+                );
             }
         }
     }

@@ -11,7 +11,7 @@ use agent::testing::{
     process::Process,
     python::{Detector, remote},
 };
-use agent_common::record::WalkEnd;
+use agent_common::record::PythonUnwindStatus;
 use xtask::interpreters;
 
 /// The program of the interpreters; documented there.
@@ -64,7 +64,7 @@ fn the_frames_of_all_interpreters_are_one_stack() {
             [&FRAMES[..], &["<module>"]].concat(),
             "{interpreter}"
         );
-        assert_eq!(stack.end, WalkEnd::ROOT, "{interpreter}");
+        assert_eq!(stack.end, PythonUnwindStatus::COMPLETE, "{interpreter}");
         assert_eq!(stack.is_attached, Some(false), "{interpreter}");
         drop(child.stdin.take());
         child.wait().unwrap();

@@ -18,7 +18,7 @@ use agent::testing::{
     },
     process::maps,
 };
-use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved, Search};
+use agent_common::unwind::{CfaRule, Rule, RuleFlags, RuleSearch, Saved};
 use goblin::elf::header::EM_X86_64;
 use xtask::interpreters;
 
@@ -124,7 +124,7 @@ impl Comparison {
         let table = pack(&compile(&elf, &[]).unwrap(), &mut rules);
         let find = |address: u64| {
             let distance = address.wrapping_sub(table.base);
-            let index = Search::new().find(&table, table.pages, distance);
+            let index = RuleSearch::new().find(&table, table.pages, distance);
             rules.get(index).unwrap()
         };
         let expressions = readelf::expressions(file);
@@ -268,7 +268,7 @@ fn is_expression(rule: &Rule, expression: &str) -> bool {
             "DW_OP_shl",
             "DW_OP_plus",
         ] => {
-            rule.cfa == CfaRule::LINKAGE
+            rule.cfa == CfaRule::PLT
                 && is_register
                 && i64::from(rule.addend) == offset
                 && Some(rule.offset.into()) == number(byte, "DW_OP_lit")

@@ -4,22 +4,23 @@
 use std::{cell::Cell, collections::BTreeMap};
 
 use agent_common::{
-    code::{Description, Head, read_head},
     hash::Hash,
     layout::{
         ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle,
         InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
         TextStyle, ThreadLayout,
     },
-    limits::{MAX_THREADS, MAX_VISITED},
+    maps::{CodeIdentity, ThreadState, ThreadStates},
     memory::{Fault, UserAddr, UserMemory},
-    record::{Frame, FrameKind, WalkEnd},
+    python::{
+        CodeObjectRecord, CodeSymbol, FindState, PythonOutcome, PythonWalk, SearchStep, StateList,
+        SymbolLookup, ThreadStateSearch, ThreadWalk, UnwindPython, WalkPosition, read_identity,
+    },
+    record::{Frame, FrameKind, PythonUnwindStatus},
     scratch::Scratch,
-    thread::{Search, SearchStep, ThreadState, prove},
-    walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
-/// The layout of CPython 3.12.
+/// The layout of CPython 3.12, except that evaluation loops do not lead to each other.
 pub(crate) const LAYOUT: Layout = Layout {
     interpreter: InterpreterLayout {
         runtime_head: 40,
@@ -36,7 +37,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         thread_id: 136,
         frame: 56,
         cframe_current_frame: 0,
-        cframe_previous: 8,
+        cframe_previous: ABSENT,
         datastack_chunk: 232,
         datastack_top: 240,
         attached: 24,
@@ -292,9 +293,8 @@ impl Process {
     }
 
     /// Searches and proves the state of a thread.
-    pub(crate) fn find(&self, thread_id: u64) -> Result<ThreadState, WalkEnd> {
-        let mut scratch = Box::new(Scratch::new());
-        find(&self.image, &mut scratch, self.interpreters_head, thread_id)
+    pub(crate) fn find(&self, thread_id: u64) -> Result<ThreadState, PythonUnwindStatus> {
+        find(&self.image, self.interpreters_head, thread_id)
     }
 
     /// Takes a sample of a thread.
@@ -312,67 +312,166 @@ impl Image {
 /// What a sample came to, in the order of the stack.
 pub(crate) struct Sampled {
     pub(crate) frames: Vec<Frame>,
-    pub(crate) end: WalkEnd,
+    pub(crate) end: PythonUnwindStatus,
     pub(crate) truncated: bool,
     pub(crate) hash: u64,
 }
 
-/// Searches a thread as the kernel half does.
-pub(crate) fn find(
-    image: &Image,
-    scratch: &mut Scratch,
+/// The steps of a sample, without a cache.
+pub(crate) struct Steps<'a, L> {
+    walk: ThreadWalk<'a, Image>,
     interpreters_head: u64,
-    thread_id: u64,
-) -> Result<ThreadState, WalkEnd> {
-    let mut search = Search::new();
-    search
-        .begin(image, &LAYOUT, UserAddr(interpreters_head))
-        .map_err(|Fault| WalkEnd::THREAD_FAULT)?;
-    for _ in 0..MAX_THREADS {
-        match search.step(image, scratch, &LAYOUT, thread_id) {
-            SearchStep::Next => {}
-            SearchStep::Done if search.states.count() == 0 => return Err(WalkEnd::NO_THREAD_STATE),
-            SearchStep::Done => return Ok(search.states.first()),
-            SearchStep::End(end) => return Err(end),
-        }
-    }
-    Err(WalkEnd::TOO_MANY_THREADS)
+    search: ThreadStateSearch,
+    symbols: L,
 }
 
-/// Takes a sample as the kernel half does.
-pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> Sampled {
-    let mut scratch = Box::new(Scratch::new());
-    let mut walk = Box::new(Walk::new());
-    let nothing = |end| Sampled {
-        frames: Vec::new(),
-        end,
-        truncated: false,
-        hash: 0,
-    };
-    let proved = find(image, &mut scratch, interpreters_head, thread_id).and_then(|state| {
-        prove(image, &mut scratch, &LAYOUT, state, thread_id)
-            .then_some(())
-            .ok_or(WalkEnd::THREAD_FAULT)
-    });
-    if let Err(end) = proved {
-        return nothing(end);
+impl<L: SymbolLookup> FindState for Steps<'_, L> {
+    const STATES_PER_STEP: u32 = 1;
+
+    fn load_cached_state(&mut self) -> PythonOutcome {
+        if self.search.states.count() == 0 {
+            return PythonOutcome::NEXT;
+        }
+        self.walk.load_first_state(&States(&self.search.states))
     }
-    if let WalkStep::End(end) = walk.begin(image, &mut scratch, &LAYOUT) {
-        return nothing(end);
-    }
-    let mut end = WalkEnd::TOO_DEEP;
-    for _ in 0..MAX_VISITED {
-        if let WalkStep::End(reached) = walk.step(image, &mut scratch, &LAYOUT, &mut Unknown) {
-            end = reached;
-            break;
+
+    fn begin_search(&mut self) -> PythonOutcome {
+        let head = UserAddr(self.interpreters_head);
+        match self.search.begin(self.walk.memory, self.walk.layout, head) {
+            Ok(()) => PythonOutcome::NEXT,
+            Err(Fault) => PythonOutcome::FAULT,
         }
     }
-    let shape = walk.shape();
+
+    fn search(&mut self) -> PythonOutcome {
+        let walk = &mut self.walk;
+        let step = self
+            .search
+            .step(walk.memory, walk.scratch, walk.layout, walk.thread_id);
+        match step {
+            SearchStep::Next => PythonOutcome::NEXT,
+            SearchStep::Done if self.search.states.count() == 0 => {
+                PythonOutcome::ended(PythonUnwindStatus::NO_THREAD_STATE)
+            }
+            SearchStep::Done => PythonOutcome::DONE,
+            SearchStep::End(status) => PythonOutcome::ended(status),
+        }
+    }
+}
+
+impl<L: SymbolLookup> UnwindPython for Steps<'_, L> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn load_state(&mut self) -> PythonOutcome {
+        self.find_state()
+    }
+
+    fn begin_walk(&mut self) -> PythonOutcome {
+        self.walk.begin()
+    }
+
+    fn walk_frames(&mut self) -> PythonOutcome {
+        let outcome = self
+            .walk
+            .walk_frames(&mut self.symbols, Self::FRAMES_PER_STEP);
+        if outcome == PythonOutcome::NEXT {
+            return outcome;
+        }
+        self.continue_walk(outcome.status())
+    }
+
+    fn continue_walk(&mut self, status: PythonUnwindStatus) -> PythonOutcome {
+        self.walk
+            .continue_walk(&States(&self.search.states), status)
+    }
+}
+
+/// The states that a search has found.
+struct States<'a>(&'a ThreadStates);
+
+impl StateList for States<'_> {
+    fn state(&self, nth: u32) -> ThreadState {
+        self.0.get(nth)
+    }
+}
+
+/// Searches the state of a thread.
+pub(crate) fn find(
+    image: &Image,
+    interpreters_head: u64,
+    thread_id: u64,
+) -> Result<ThreadState, PythonUnwindStatus> {
+    let mut walk = PythonWalk::new();
+    with_steps(
+        image,
+        &LAYOUT,
+        interpreters_head,
+        thread_id,
+        &mut walk,
+        |steps| {
+            let outcome = steps.find_state();
+            if outcome == PythonOutcome::DONE {
+                Ok(steps.search.states.first())
+            } else {
+                Err(outcome.status())
+            }
+        },
+    )
+}
+
+/// Unwinds the frames of a thread into `walk`.
+pub(crate) fn unwind(
+    image: &Image,
+    layout: &Layout,
+    interpreters_head: u64,
+    thread_id: u64,
+    walk: &mut PythonWalk,
+) -> PythonUnwindStatus {
+    with_steps(image, layout, interpreters_head, thread_id, walk, |steps| {
+        steps.unwind()
+    })
+}
+
+fn with_steps<T>(
+    image: &Image,
+    layout: &Layout,
+    interpreters_head: u64,
+    thread_id: u64,
+    walk: &mut PythonWalk,
+    drive: impl FnOnce(&mut Steps<'_, Unknown>) -> T,
+) -> T {
+    let mut scratch = Box::new(Scratch::new());
+    drive(&mut Steps {
+        walk: ThreadWalk {
+            memory: image,
+            scratch: &mut scratch,
+            layout,
+            walk,
+            position: &mut WalkPosition::new(),
+            thread_id,
+        },
+        interpreters_head,
+        search: ThreadStateSearch::new(),
+        symbols: Unknown,
+    })
+}
+
+/// Takes a sample.
+pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> Sampled {
+    let mut scratch = Box::new(Scratch::new());
+    let mut walk = Box::new(PythonWalk::new());
+    let end = unwind(image, &LAYOUT, interpreters_head, thread_id, &mut walk);
+    let shape = walk.stack.shape();
     let mut hash = Hash::new(1);
     for nth in 0..usize::from(shape.frame_count) {
-        (hash, _) = walk.settle(nth, shape, hash, |code| describe(image, &mut scratch, code));
+        (hash, _) = walk.stack.hash_frame(nth, shape, hash, |code| {
+            read_code_object(image, &mut scratch, code)
+        });
     }
-    let (leaf, root) = walk.frames.split_at(agent_common::limits::LEAF_FRAMES);
+    let (leaf, root) = walk
+        .stack
+        .frames
+        .split_at(agent_common::limits::LEAF_FRAMES);
     let mut frames = leaf.to_vec();
     frames.extend(&root[usize::from(shape.root_start)..]);
     frames.extend(&root[..usize::from(shape.root_start)]);
@@ -387,28 +486,32 @@ pub(crate) fn sample(image: &Image, interpreters_head: u64, thread_id: u64) -> S
 }
 
 /// Describes a code object; its symbol.
-pub(crate) fn describe(image: &Image, scratch: &mut Scratch, code: UserAddr) -> Option<Symbol> {
-    let head: Head = read_head(image, scratch, &LAYOUT, code).ok()?;
-    let mut description = Box::new(Description::new());
+pub(crate) fn read_code_object(
+    image: &Image,
+    scratch: &mut Scratch,
+    code: UserAddr,
+) -> Option<CodeSymbol> {
+    let head: CodeIdentity = read_identity(image, scratch, &LAYOUT, code).ok()?;
+    let mut description = Box::new(CodeObjectRecord::new());
     description.read(image, scratch, &LAYOUT, &head).ok()?;
-    let hash = description.seal(1);
-    Some(Symbol {
+    let hash = description.finish_record(1);
+    Some(CodeSymbol {
         hash,
         first_traceable_bytes: head.first_traceable_bytes,
     })
 }
 
-/// Knows no code object: all have to be described.
+/// An empty cache: all code objects have to be read.
 pub(crate) struct Unknown;
 
-impl CodeObjects for Unknown {
+impl SymbolLookup for Unknown {
     fn symbol<M: UserMemory>(
         &mut self,
         _: &M,
         _: &mut Scratch,
         _: &Layout,
         _: UserAddr,
-    ) -> Option<Symbol> {
+    ) -> Option<CodeSymbol> {
         None
     }
 }

@@ -2,22 +2,20 @@
 //! at various places.
 
 use agent_common::{
-    attribute::{Attributes, MAX_ATTRIBUTES, Name},
     layout::{
         CodeLayout, FrameLayout, InstanceStyle, KeysStyle, Layout, ObjectLayout, RunStyle,
-        TextLayout, TextStyle,
+        TextLayout, TextStyle, ThreadLayout,
     },
     limits::TEXT_BYTES,
     memory::{Fault, UserAddr},
-    record::{FrameKind, Text, WalkEnd},
+    python::{AttributeName, Attributes, MAX_ATTRIBUTES, PythonWalk, locate_text},
+    record::{FrameKind, PythonUnwindStatus, Text},
     scratch::Scratch,
-    text::locate_text,
-    walk::{Walk, WalkStep},
 };
 
 use crate::{
     THREAD,
-    image::{Image, LAYOUT, Process, Unknown},
+    image::{Image, LAYOUT, Process, unwind},
 };
 
 /// As free-threaded builds from 3.14 on have it.
@@ -35,23 +33,16 @@ const WITH_COPIES: Layout = Layout {
 };
 
 /// The offsets of a walk's frames, leaf first, and where it ended.
-fn offsets(process: &Process, layout: &Layout) -> (Vec<i32>, WalkEnd) {
-    let mut scratch = Box::new(Scratch::new());
-    let mut walk = Box::new(Walk::new());
-    let state = process.find(THREAD).unwrap();
-    scratch
-        .load_slot(&process.image, state.address, layout.thread.bytes)
-        .unwrap();
-    let mut step = walk.begin(&process.image, &mut scratch, layout);
-    let end = loop {
-        match step {
-            WalkStep::Next => {
-                step = walk.step(&process.image, &mut scratch, layout, &mut Unknown);
-            }
-            WalkStep::End(end) => break end,
-        }
-    };
-    let frames = &walk.frames[..usize::from(walk.shape().frame_count)];
+fn offsets(process: &Process, layout: &Layout) -> (Vec<i32>, PythonUnwindStatus) {
+    let mut walk = Box::new(PythonWalk::new());
+    let end = unwind(
+        &process.image,
+        layout,
+        process.interpreters_head,
+        THREAD,
+        &mut walk,
+    );
+    let frames = &walk.stack.frames[..usize::from(walk.stack.shape().frame_count)];
     assert!(
         frames
             .iter()
@@ -91,7 +82,10 @@ fn with_copy(copy: u32) -> (Process, u64) {
 fn the_offset_is_that_in_the_copy_that_runs() {
     for copy in [0, 2] {
         let (process, _) = with_copy(copy);
-        assert_eq!(offsets(&process, &WITH_COPIES), (vec![12], WalkEnd::ROOT));
+        assert_eq!(
+            offsets(&process, &WITH_COPIES),
+            (vec![12], PythonUnwindStatus::COMPLETE)
+        );
     }
     // Without the capability it would be the distance to another object.
     let (process, _) = with_copy(2);
@@ -106,10 +100,13 @@ fn copies_that_cannot_be_read_end_the_walk() {
         .put(code, WITH_COPIES.code.bytecode_copies, 4096);
     assert_eq!(
         offsets(&process, &WITH_COPIES),
-        (vec![], WalkEnd::FRAME_FAULT)
+        (vec![], PythonUnwindStatus::FRAME_FAULT)
     );
     let (process, _) = with_copy(u32::MAX);
-    assert_eq!(offsets(&process, &WITH_COPIES).1, WalkEnd::FRAME_FAULT);
+    assert_eq!(
+        offsets(&process, &WITH_COPIES).1,
+        PythonUnwindStatus::FRAME_FAULT
+    );
 }
 
 /// As 2.7 has it.
@@ -131,7 +128,7 @@ const BYTES: TextLayout = TextLayout {
 fn a_name_of_bytes_has_no_state_to_look_at() {
     let mut image = Image::new();
     let mut scratch = Box::new(Scratch::new());
-    for (length, cut) in [(0, 0), (5, 0), (TEXT_BYTES, 0), (TEXT_BYTES + 1, 1)] {
+    for (length, truncated) in [(0, 0), (5, 0), (TEXT_BYTES, 0), (TEXT_BYTES + 1, 1)] {
         let object = image.map(36 + length as u64);
         // Were there a state, this would be one of no string.
         image.put(object, 24, u64::MAX);
@@ -140,7 +137,14 @@ fn a_name_of_bytes_has_no_state_to_look_at() {
         assert_eq!(data, UserAddr(object + 36));
         let bytes = length.min(TEXT_BYTES) as u16;
         let kind = Text::BYTES;
-        assert_eq!(text, Text { kind, cut, bytes });
+        assert_eq!(
+            text,
+            Text {
+                kind,
+                truncated,
+                bytes
+            }
+        );
         let unicode = locate_text(&image, &mut scratch, &LAYOUT.text, UserAddr(object));
         assert_eq!(unicode, Err(Fault));
     }
@@ -148,7 +152,7 @@ fn a_name_of_bytes_has_no_state_to_look_at() {
 
 /// What an object's attribute `_name` is.
 fn name_of(image: &Image, object: &ObjectLayout, address: u64) -> Result<Option<u64>, Fault> {
-    const NAME: Name = Name::new("_name");
+    const NAME: AttributeName = AttributeName::new("_name");
     let layout = Layout {
         object: *object,
         ..LAYOUT
@@ -272,6 +276,15 @@ fn an_object_that_is_opaque_or_has_no_attributes_is_a_fault() {
     }
 }
 
+/// As 3.11 and 3.12 have it.
+const LINKED: Layout = Layout {
+    thread: ThreadLayout {
+        cframe_previous: 8,
+        ..LAYOUT.thread
+    },
+    ..LAYOUT
+};
+
 /// As 3.11 has it.
 const MARKED: Layout = Layout {
     frame: FrameLayout {
@@ -280,7 +293,7 @@ const MARKED: Layout = Layout {
         run_style: RunStyle::MARKED,
         ..LAYOUT.frame
     },
-    ..LAYOUT
+    ..LINKED
 };
 
 #[test]
@@ -312,19 +325,55 @@ fn a_generator_that_hands_an_exception_on_is_in_the_run_of_its_caller() {
     }
     image.put(thread, MARKED.thread.frame, newest);
 
-    let mut scratch = Box::new(Scratch::new());
-    let mut walk = Box::new(Walk::new());
-    scratch
-        .load_slot(&process.image, UserAddr(thread), MARKED.thread.bytes)
-        .unwrap();
-    let mut step = walk.begin(&process.image, &mut scratch, &MARKED);
-    while step == WalkStep::Next {
-        step = walk.step(&process.image, &mut scratch, &MARKED, &mut Unknown);
-    }
-    assert_eq!(step, WalkStep::End(WalkEnd::ROOT));
+    let mut walk = Box::new(PythonWalk::new());
+    let head = process.interpreters_head;
+    let end = unwind(&process.image, &MARKED, head, THREAD, &mut walk);
+    assert_eq!(end, PythonUnwindStatus::COMPLETE);
     let runs: Vec<_> = (0..walk.runs.count())
         .map(|nth| walk.runs.get(nth))
         .map(|run| (run.address, run.depth))
         .collect();
     assert_eq!(runs, [(newest, 1), (outer, 4)]);
+}
+
+/// A thread whose newest evaluation loop has set this frame, and the one that called it none or a
+/// frame of its own.
+fn with_loops(newest: u64, has_caller: bool) -> Process {
+    let mut process = Process::new();
+    let image = &mut process.image;
+    let code = image.code("f", 1);
+    let frame = image.frame(code, 0);
+    let outer = image.map(16);
+    image.put(outer, 0, if has_caller { frame } else { 0 });
+    let thread = process.add_thread(THREAD, newest);
+    let cframe = process.image.map(16);
+    process.image.put(cframe, 0, newest);
+    process.image.put(cframe, 8, outer);
+    process.image.put(thread, LINKED.thread.frame, cframe);
+    process
+}
+
+#[test]
+fn a_loop_that_has_set_no_frame_yet_is_left_out() {
+    // What stood on the stack before: nothing, no address of a structure, one that is not mapped.
+    for newest in [0, 7, 0x1000] {
+        let process = with_loops(newest, true);
+        assert_eq!(
+            offsets(&process, &LINKED),
+            (vec![4], PythonUnwindStatus::COMPLETE),
+            "{newest:#x}"
+        );
+    }
+}
+
+#[test]
+fn without_a_calling_loop_the_first_status_counts() {
+    for (newest, status) in [
+        (0, PythonUnwindStatus::NO_FRAME),
+        (7, PythonUnwindStatus::BAD_POINTER),
+        (0x1000, PythonUnwindStatus::FRAME_FAULT),
+    ] {
+        let process = with_loops(newest, false);
+        assert_eq!(offsets(&process, &LINKED), (vec![], status), "{newest:#x}");
+    }
 }

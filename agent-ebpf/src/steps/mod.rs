@@ -1,67 +1,18 @@
-//! The steps of a sample. Each exported function is verified on its own, see the crate's
+//! The steps of a sample. The verifier checks each exported function on its own, see the crate's
 //! documentation.
 
-mod describe;
-mod name;
+mod code_object;
 mod native;
-mod settle;
+mod stack;
 mod thread;
+mod thread_name;
 mod walk;
 
-use agent_common::record::{NativeEnd, WalkEnd};
-
-pub(crate) use describe::describe;
-pub(crate) use name::{Naming, begin_name, find_name, send_name};
+pub(crate) use code_object::emit_code_object;
 pub(crate) use native::{NATIVE_FRAMES_PER_STEP, begin_native, send_native, walk_native_frames};
-pub(crate) use settle::{FRAMES_PER_SETTLE, send_stack, settle_frames};
-pub(crate) use thread::{THREADS_PER_STEP, begin_search, find_thread, meet_thread, recall_thread};
-pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, go_on, walk_frames};
-
-/// What a step came to: a number, since that is all that such a function may give.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outcome(pub(crate) u32);
-
-impl Outcome {
-    /// The same step is to be done again, or the search has to be made.
-    pub(crate) const NEXT: Self = Self(0);
-    /// The thread state is in the slot.
-    pub(crate) const DONE: Self = Self(1);
-
-    const END: u32 = 1 << 16;
-
-    /// The sample ends here.
-    pub(crate) const fn ended(end: WalkEnd) -> Self {
-        Self(Self::END | end.0 as u32)
-    }
-
-    /// Where the sample ended.
-    pub(crate) const fn end(self) -> WalkEnd {
-        WalkEnd((self.0 & 0xffff) as u16)
-    }
-}
-
-/// What a step of the walk of native frames came to, likewise.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NativeOutcome(pub(crate) u32);
-
-impl NativeOutcome {
-    /// There is another frame.
-    pub(crate) const NEXT: Self = Self(0);
-
-    const END: u32 = 1 << 16;
-
-    /// The walk ends here.
-    pub(crate) const fn ended(end: NativeEnd) -> Self {
-        Self(Self::END | end.0 as u32)
-    }
-
-    /// Where the walk ended.
-    pub(crate) const fn end(self) -> NativeEnd {
-        NativeEnd((self.0 & 0xffff) as u16)
-    }
-}
-
-/// The thread's state cannot be read, or the maps are not there, which cannot happen.
-const FAULT: Outcome = Outcome::ended(WalkEnd::THREAD_FAULT);
+pub(crate) use stack::{FRAMES_PER_HASH, hash_frames, send_stack};
+pub(crate) use thread::{
+    STATES_PER_STEP, begin_search, load_cached_state, search_states, track_thread,
+};
+pub(crate) use thread_name::{begin_name, find_name, send_name};
+pub(crate) use walk::{FRAMES_PER_STEP, begin_walk, continue_walk, walk_frames};

@@ -1,108 +1,105 @@
-//! Which native frames does the thread run?
+//! The steps that walk the native frames of the sampled thread.
 
 use core::mem::offset_of;
 
 use agent_common::{
     counter::Counter,
-    held::masked,
     layout::RunStyle,
     limits::MAX_KERNEL_FRAMES,
     maps::KERNEL_THREADS,
-    native::{MAX_ENTRIES, NativeStep, NativeWalk, Python},
-    record::{NativeEnd, NativeFrame, NativeStackHead},
+    native::{MAX_ENTRIES, NativeOutcome, NativeStack, PythonFrames},
+    record::{NativeFrame, NativeStackHead, NativeUnwindStatus},
+    volatile::masked,
 };
 
-use super::NativeOutcome;
 use crate::{
-    code, emit,
-    maps::{HASH_SEED, SENT_NATIVE_STACKS, count, is_known},
-    memory::Current,
-    sampler::{NativeSampler, Sampler},
+    code_locations::CurrentCode,
+    current, emit,
+    maps::{HASH_SEED, SENT_NATIVE_STACKS, count, is_sent},
+    memory::CurrentMemory,
+    registers,
 };
 
-/// Frames that one call of [`walk_native_frames`] looks at.
+/// Frames that one call of [`walk_native_frames`] visits.
 pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 4;
 
-/// Begins with `kernel_bytes` bytes of addresses of the kernel's frames.
+/// Starts a walk, below `kernel_bytes` bytes of addresses of kernel frames.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_native(kernel_bytes: u32) -> u32 {
     try_begin_native(kernel_bytes)
-        .unwrap_or(NativeOutcome::ended(NativeEnd::NO_REGISTERS))
+        .unwrap_or(NativeOutcome::ended(NativeUnwindStatus::NO_REGISTERS))
         .0
 }
 
 #[inline(always)]
 fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
-    let native = NativeSampler::current()?;
+    let native = current::native()?;
     native.walk.clear(HASH_SEED.load());
     let frames = kernel_bytes / 8;
     let mut nth = 0;
     while nth < MAX_KERNEL_FRAMES as u32 && nth < frames {
         let address = native.kernel[(nth & MAX_KERNEL_FRAMES as u32) as usize];
-        native.walk.keep_kernel(address);
+        native.walk.stack.push_kernel_frame(address);
         nth += 1;
     }
-    if Sampler::current()?.tgid.get() == KERNEL_THREADS {
-        return Some(NativeOutcome::ended(NativeEnd::KERNEL_ALONE));
+    if current::sampler()?.tgid.get() == KERNEL_THREADS {
+        return Some(NativeOutcome::ended(NativeUnwindStatus::KERNEL_ONLY));
     }
-    if !native.registers.read() {
-        return Some(NativeOutcome::ended(NativeEnd::NO_REGISTERS));
+    if !registers::read(&mut native.registers) {
+        return Some(NativeOutcome::ended(NativeUnwindStatus::NO_REGISTERS));
     }
     native.registers.begin(&mut native.walk);
     Some(NativeOutcome::NEXT)
 }
 
-/// Goes on with the walk.
+/// Visits [`NATIVE_FRAMES_PER_STEP`] frames.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn walk_native_frames() -> u32 {
     try_walk_native_frames()
-        .unwrap_or(NativeOutcome::ended(NativeEnd::FAULT))
+        .unwrap_or(NativeOutcome::ended(NativeUnwindStatus::FAULT))
         .0
 }
 
 #[inline(always)]
 fn try_walk_native_frames() -> Option<NativeOutcome> {
-    let sampler = Sampler::current()?;
-    let native = NativeSampler::current()?;
-    let memory = Current::of(sampler);
+    let sampler = current::sampler()?;
+    let native = current::native()?;
+    let memory = CurrentMemory::of(sampler);
     let style = if sampler.interpreters_head.get() == 0 {
         RunStyle::EACH
     } else {
-        sampler.layout()?.frame.run_style
+        current::layout(sampler)?.frame.run_style
     };
-    let mut code = code::Current::of(sampler);
-    let mut step = 0;
-    while step < NATIVE_FRAMES_PER_STEP {
-        let python = Python {
-            runs: &sampler.walk.runs,
-            depth: sampler.walk.depth(),
-            style,
-        };
-        let outcome = native
-            .walk
-            .step(&memory, &mut sampler.scratch, python, &mut code);
-        if let NativeStep::End(end) = outcome {
-            return Some(NativeOutcome::ended(end));
-        }
-        step += 1;
-    }
-    Some(NativeOutcome::NEXT)
+    let mut code = CurrentCode::of(sampler);
+    let python = PythonFrames {
+        runs: &sampler.walk.runs,
+        depth: sampler.walk.stack.depth(),
+        style,
+    };
+    let step = native.walk.walk_frames(
+        &memory,
+        &mut sampler.scratch,
+        python,
+        &mut code,
+        NATIVE_FRAMES_PER_STEP,
+    );
+    Some(step.into())
 }
 
-/// Sends the native stack unless it was sent before; gives its hash, 0 for none.
+/// Sends the native stack unless it was sent before; returns its hash, 0 for none.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn send_native() -> u64 {
-    let (Some(native), Some(sampler)) = (NativeSampler::current(), Sampler::current()) else {
+    let (Some(native), Some(sampler)) = (current::native(), current::sampler()) else {
         return 0;
     };
-    native.walk.keep_pending();
-    let stack = native.walk.hash();
-    let known_since_ns = sampler.known_since_ns.get();
-    if stack != 0 && !is_known(&SENT_NATIVE_STACKS, stack, known_since_ns) {
-        if send(&mut native.walk) {
+    native.walk.stack.push_pending_run();
+    let stack = native.walk.stack.hash();
+    let resend_before_ns = sampler.resend_before_ns.get();
+    if stack != 0 && !is_sent(&SENT_NATIVE_STACKS, stack, resend_before_ns) {
+        if send(&mut native.walk.stack) {
             count(Counter::NATIVE_STACKS);
             let _ = SENT_NATIVE_STACKS.insert(stack, sampler.time_ns.get(), 0);
         } else {
@@ -114,11 +111,11 @@ pub(crate) extern "C" fn send_native() -> u64 {
 
 /// Sends the record of a native stack; [`false`] when the ring buffer is full.
 #[inline(always)]
-fn send(walk: &mut NativeWalk) -> bool {
-    const MOST_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
-    // The compiler must not know how it came about: it would check what the verifier does not see.
-    let bytes = masked(walk.seal() as u32, u32::MAX) as usize;
-    let record = (&raw const *walk).cast::<u8>();
+fn send(stack: &mut NativeStack) -> bool {
+    const MAX_BYTES: usize = size_of::<NativeStackHead>() + MAX_ENTRIES * size_of::<NativeFrame>();
+    // Hidden from the compiler, which would drop the check below that the verifier needs.
+    let bytes = masked(stack.finish_record() as u32, u32::MAX) as usize;
+    let record = (&raw const *stack).cast::<u8>();
     // SAFETY: the head is followed by `MAX_ENTRIES` frames, all within the walk.
-    bytes <= MOST_BYTES && unsafe { emit::send(record.add(offset_of!(NativeWalk, head)), bytes) }
+    bytes <= MAX_BYTES && unsafe { emit::send(record.add(offset_of!(NativeStack, head)), bytes) }
 }

@@ -1,100 +1,85 @@
-//! Which thread state is it?
+//! The steps that find the state of the sampled thread.
 
 use agent_common::{
-    layout::ABSENT,
-    maps::Thread,
-    memory::{Fault, UserAddr, UserMemory as _},
-    record::WalkEnd,
-    thread::{SearchStep, gil_holder, is_attached, prove},
-    trust::Trust,
+    cache_age::CacheAge,
+    counter::Counter,
+    maps::TrackedThread,
+    memory::{Fault, UserAddr},
+    python::{ProcessPointers, PythonOutcome, SearchStep},
+    record::PythonUnwindStatus,
 };
 
-use super::{FAULT, Outcome};
-use crate::{maps::THREADS, memory::Current, sampler::Sampler};
+use super::walk::thread_walk;
+use crate::{
+    current,
+    maps::{THREADS, count},
+    memory::CurrentMemory,
+    values::Sampler,
+};
 
-/// Thread states that one call of [`find_thread`] looks at.
-pub(crate) const THREADS_PER_STEP: u32 = 8;
+/// Thread states that one call of [`search_states`] visits.
+pub(crate) const STATES_PER_STEP: u32 = 8;
 
-/// The thread state that is remembered, if it can be proved: [`Outcome::DONE`], or
-/// [`Outcome::NEXT`] when it has to be searched.
+/// Loads the cached state if it is still valid.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn recall_thread() -> u32 {
-    try_recall_thread().unwrap_or(Outcome::NEXT).0
+pub(crate) extern "C" fn load_cached_state() -> u32 {
+    try_load_cached_state().unwrap_or(PythonOutcome::NEXT).0
 }
 
 #[inline(always)]
-fn try_recall_thread() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
-    let known = THREADS.get_ptr(sampler.tid.get())?;
+fn try_load_cached_state() -> Option<PythonOutcome> {
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
+    let tracked = THREADS.get_ptr(sampler.tid.get())?;
     // SAFETY: values of the map stay readable while the program runs.
-    let known = unsafe { &*known };
-    let thread_id = sampler.thread_id.get();
-    if known.tgid != sampler.tgid.get() || known.thread_id != thread_id {
+    let tracked = unsafe { &*tracked };
+    if !tracked.is_of(sampler.tgid.get(), sampler.thread_id.get()) {
         return None;
     }
-    let is_due = known.searched.is_due(sampler.time_ns.get());
-    let state = known.states.first();
-    if state.address.is_null() {
-        return (!is_due).then_some(Outcome::ended(WalkEnd::NO_THREAD_STATE));
-    }
-    if layout.thread.previous == ABSENT && is_due {
-        return None;
-    }
-    if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
-        return None;
-    }
-    // Who is attached to the newest interpreter is in no other one.
-    let is_attached = is_attached(&sampler.scratch, layout);
-    if !is_attached {
-        let head = UserAddr(sampler.interpreters_head.get());
-        if memory.word_or_zero(head) != known.newest_interpreter
-            || known.states.has_several_interpreters() && is_due
-        {
-            return None;
-        }
-    }
-    let holder = gil_holder(&memory, layout, UserAddr(sampler.gil_holder.get()));
-    let holds_gil = is_attached || known.states.contain(holder);
-    sampler.holds_gil.set(u32::from(holds_gil));
-    Some(Outcome::DONE)
+    let pointers = ProcessPointers {
+        interpreters_head: UserAddr(sampler.interpreters_head.get()),
+        gil_holder: UserAddr(sampler.gil_holder.get()),
+    };
+    let now_ns = sampler.time_ns.get();
+    Some(thread_walk(sampler, &memory, layout).load_cached_state(tracked, pointers, now_ns))
 }
 
-/// Begins the search through the thread states of the process.
+/// Starts the search through the thread states of the process.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_search() -> u32 {
-    try_begin_search().unwrap_or(FAULT).0
+    count(Counter::THREAD_SEARCHES);
+    try_begin_search().unwrap_or(PythonOutcome::FAULT).0
 }
 
 #[inline(always)]
-fn try_begin_search() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+fn try_begin_search() -> Option<PythonOutcome> {
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let head = UserAddr(sampler.interpreters_head.get());
     match sampler.search.begin(&memory, layout, head) {
-        Ok(()) => Some(Outcome::NEXT),
+        Ok(()) => Some(PythonOutcome::NEXT),
         Err(Fault) => None,
     }
 }
 
-/// Goes on with the search.
+/// Visits [`STATES_PER_STEP`] thread states.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn find_thread() -> u32 {
-    try_find_thread().unwrap_or(FAULT).0
+pub(crate) extern "C" fn search_states() -> u32 {
+    try_search_states().unwrap_or(PythonOutcome::FAULT).0
 }
 
 #[inline(always)]
-fn try_find_thread() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
+fn try_search_states() -> Option<PythonOutcome> {
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
     let mut step = 0;
-    while step < THREADS_PER_STEP {
+    while step < STATES_PER_STEP {
         let thread_id = sampler.thread_id.get();
         match sampler
             .search
@@ -102,80 +87,80 @@ fn try_find_thread() -> Option<Outcome> {
         {
             SearchStep::Next => {}
             SearchStep::Done => {
-                remember(sampler);
+                store_states(sampler);
                 return Some(if sampler.search.states.count() == 0 {
-                    Outcome::ended(WalkEnd::NO_THREAD_STATE)
+                    PythonOutcome::ended(PythonUnwindStatus::NO_THREAD_STATE)
                 } else {
-                    Outcome::DONE
+                    PythonOutcome::DONE
                 });
             }
-            SearchStep::End(end) => return Some(Outcome::ended(end)),
+            SearchStep::End(status) => return Some(PythonOutcome::ended(status)),
         }
         step += 1;
     }
-    Some(Outcome::NEXT)
+    Some(PythonOutcome::NEXT)
 }
 
-/// Remembers a thread of a process that runs no Python, unless it is remembered already.
+/// Tracks a thread of a process that runs no Python, unless it is tracked already.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn meet_thread() -> u32 {
-    try_meet_thread().unwrap_or(FAULT).0
+pub(crate) extern "C" fn track_thread() -> u32 {
+    u32::from(try_track_thread().is_some())
 }
 
 #[inline(always)]
-fn try_meet_thread() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
+fn try_track_thread() -> Option<()> {
+    let sampler = current::sampler()?;
+    if let Some(tracked) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
-        if unsafe { (*known).tgid } == sampler.tgid.get() {
-            return Some(Outcome::DONE);
+        if unsafe { (*tracked).tgid } == sampler.tgid.get() {
+            return Some(());
         }
     }
     let thread = &mut sampler.thread;
     thread.states.clear();
-    // Should Python be found, a search is due.
-    thread.searched = Trust::NEVER;
-    thread.named = Trust::new(sampler.time_ns.get());
+    // Should Python be found later, a search is due.
+    thread.searched = CacheAge::NEVER;
+    thread.named = CacheAge::new(sampler.time_ns.get());
     thread.name = 0;
     thread.newest_interpreter = 0;
     thread.thread_id = sampler.thread_id.get();
     thread.tgid = sampler.tgid.get();
-    let thread: &Thread = thread;
+    let thread: &TrackedThread = thread;
     let _ = THREADS.insert(sampler.tid.get(), thread, 0);
-    Some(Outcome::DONE)
+    Some(())
 }
 
-/// Remembers which states the thread has, or that it has none.
+/// Stores the states that the search has found, or that there are none.
 #[inline(always)]
-fn remember(sampler: &mut Sampler) {
+fn store_states(sampler: &mut Sampler) {
     let now_ns = sampler.time_ns.get();
     let thread_id = sampler.thread_id.get();
     let tgid = sampler.tgid.get();
-    // In place: a copy on the stack is more than older verifiers follow.
+    // In place: older verifiers reject a copy on the stack.
     let thread = &mut sampler.thread;
-    thread.searched = Trust::new(now_ns);
-    thread.named = Trust::new(now_ns);
+    thread.searched = CacheAge::new(now_ns);
+    thread.named = CacheAge::new(now_ns);
     thread.name = 0;
-    if let Some(known) = THREADS.get_ptr(sampler.tid.get()) {
+    if let Some(before) = THREADS.get_ptr(sampler.tid.get()) {
         // SAFETY: values of the map stay readable while the program runs.
-        let known = unsafe { &*known };
-        if known.tgid == tgid && known.thread_id == thread_id {
+        let before = unsafe { &*before };
+        if before.is_of(tgid, thread_id) {
             let states = &sampler.search.states;
-            let is_same = known.states.first().address == states.first().address;
-            let was_searched = known.searched.since_ns != Trust::NEVER.since_ns;
-            if was_searched && is_same && known.states.count() == states.count() {
-                thread.searched.since_ns = known.searched.since_ns;
+            let is_same = before.states.first().address == states.first().address;
+            let was_searched = before.searched.since_ns != CacheAge::NEVER.since_ns;
+            if was_searched && is_same && before.states.count() == states.count() {
+                thread.searched.since_ns = before.searched.since_ns;
             }
-            thread.named = known.named;
-            thread.name = known.name;
+            thread.named = before.named;
+            thread.name = before.name;
         }
     }
     thread.states = sampler.search.states;
     thread.newest_interpreter = sampler.search.newest_interpreter();
     thread.thread_id = thread_id;
     thread.tgid = tgid;
-    // The map gives way by itself; an update that fails means a search at the next sample.
-    let thread: &Thread = thread;
+    // The map evicts by itself; an update that fails means a search at the next sample.
+    let thread: &TrackedThread = thread;
     let _ = THREADS.insert(sampler.tid.get(), thread, 0);
 }

@@ -1,152 +1,113 @@
-//! Which frames does the thread run?
+//! The steps that walk the Python frames of the sampled thread.
 
 use agent_common::{
-    layout::ABSENT,
-    limits::MAX_STATES,
-    record::WalkEnd,
-    thread::{is_attached, prove},
-    walk::WalkStep,
+    layout::Layout,
+    maps::ThreadState,
+    python::{PythonOutcome, StateList, ThreadWalk},
+    record::PythonUnwindStatus,
 };
 
-use super::{FAULT, Outcome};
 use crate::{
-    code_objects::{Memo, OfProcess, WithMemo},
+    code_objects::{CachedSymbols, ProcessCode},
+    current,
     maps::THREADS,
-    memory::Current,
-    sampler::Sampler,
+    memory::CurrentMemory,
+    values::Sampler,
 };
 
-/// Frames that one call of [`walk_frames`] looks at.
+/// Frames that one call of [`walk_frames`] visits.
 pub(crate) const FRAMES_PER_STEP: u32 = 4;
 
-impl From<WalkStep> for Outcome {
+/// The states of a tracked thread.
+struct TrackedStates {
+    tid: u32,
+}
+
+impl StateList for TrackedStates {
     #[inline(always)]
-    fn from(step: WalkStep) -> Self {
-        match step {
-            WalkStep::Next => Self::NEXT,
-            WalkStep::End(end) => Self::ended(end),
+    fn state(&self, nth: u32) -> ThreadState {
+        match THREADS.get_ptr(self.tid) {
+            // SAFETY: values of the map stay readable while the program runs.
+            Some(tracked) => unsafe { (*tracked).states.get(nth) },
+            None => ThreadState::NONE,
         }
     }
 }
 
-/// Begins at the newest frame of the thread state that is in the slot.
+/// The walk of the sampled thread.
+#[inline(always)]
+pub(super) fn thread_walk<'a>(
+    sampler: &'a mut Sampler,
+    memory: &'a CurrentMemory,
+    layout: &'a Layout,
+) -> ThreadWalk<'a, CurrentMemory> {
+    ThreadWalk {
+        memory,
+        scratch: &mut sampler.scratch,
+        layout,
+        walk: &mut sampler.walk,
+        position: &mut sampler.position,
+        thread_id: sampler.thread_id.get(),
+    }
+}
+
+/// Starts at the newest frame of the thread state that is in the slot.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn begin_walk() -> u32 {
-    try_begin_walk().unwrap_or(FAULT).0
+    try_begin_walk().unwrap_or(PythonOutcome::FAULT).0
 }
 
 #[inline(always)]
-fn try_begin_walk() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
-    let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
-    Some(step.into())
+fn try_begin_walk() -> Option<PythonOutcome> {
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
+    Some(thread_walk(sampler, &memory, layout).begin())
 }
 
-/// Goes on with the walk.
+/// Visits [`FRAMES_PER_STEP`] frames.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn walk_frames() -> u32 {
-    try_walk_frames().unwrap_or(FAULT).0
+    try_walk_frames().unwrap_or(PythonOutcome::FAULT).0
 }
 
 #[inline(always)]
-fn try_walk_frames() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
-    let mut code_objects = WithMemo {
-        process: OfProcess::of(sampler),
-        memo: Memo::current()?,
+fn try_walk_frames() -> Option<PythonOutcome> {
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
+    let mut symbols = CachedSymbols {
+        process: ProcessCode::of(sampler),
+        code_cache: current::code_cache()?,
     };
-    let mut step = 0;
-    while step < FRAMES_PER_STEP {
-        let outcome = sampler
-            .walk
-            .step(&memory, &mut sampler.scratch, layout, &mut code_objects);
-        if let WalkStep::End(end) = outcome {
-            return Some(Outcome(go_on(u32::from(end.0))));
-        }
-        step += 1;
+    let outcome = thread_walk(sampler, &memory, layout).walk_frames(&mut symbols, FRAMES_PER_STEP);
+    if outcome == PythonOutcome::NEXT {
+        return Some(outcome);
     }
-    Some(Outcome::NEXT)
+    Some(PythonOutcome(continue_walk(u32::from(outcome.status().0))))
 }
 
-/// Goes on after a walk that came to `end`: with the frames of another state of the thread below
-/// those that were walked, or once more from another start. [`Outcome::NEXT`], or `end` again.
+/// Continues after a chain of frames that ended with `status`.
 ///
-/// A function of its own: with it [`walk_frames`] is more than older verifiers take.
+/// A function of its own: with it [`walk_frames`] exceeds what older verifiers accept.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn go_on(end: u32) -> u32 {
-    let end = WalkEnd(end as u16);
-    let mut next = try_walk_below(end);
-    if next.is_none() && (end == WalkEnd::ROOT || end == WalkEnd::NO_FRAME) {
-        next = try_walk_outer_state();
-    }
-    next.unwrap_or(Outcome::ended(end)).0
+pub(crate) extern "C" fn continue_walk(status: u32) -> u32 {
+    let status = PythonUnwindStatus(status as u16);
+    try_continue_walk(status)
+        .unwrap_or(PythonOutcome::ended(status))
+        .0
 }
 
-/// Walks once more from the loop that called the newest one, when the walk from that led nowhere.
 #[inline(always)]
-fn try_walk_below(end: WalkEnd) -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
-    let leads_nowhere =
-        end == WalkEnd::FRAME_FAULT || end == WalkEnd::BAD_POINTER || end == WalkEnd::NO_FRAME;
-    let is_first = sampler.is_second_walk.get() == 0 && sampler.nth_state.get() == 0;
-    if layout.thread.cframe_previous == ABSENT || !leads_nowhere || !is_first {
-        return None;
-    }
-    sampler.is_second_walk.set(1);
-    let known = THREADS.get_ptr(sampler.tid.get())?;
-    // SAFETY: values of the map stay readable while the program runs.
-    let state = unsafe { (*known).states.get(sampler.nth_state.get()) };
-    let thread_id = sampler.thread_id.get();
-    if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
-        return None;
-    }
-    sampler.walk.clear();
-    sampler.absent.clear();
-    let step = sampler
-        .walk
-        .begin_below(&memory, &mut sampler.scratch, layout);
-    // Without a frame there is no loop: the state runs nothing.
-    (step == WalkStep::Next).then_some(Outcome::NEXT)
-}
-
-/// Begins at the newest frame of the state that the thread has in an older interpreter.
-#[inline(always)]
-fn try_walk_outer_state() -> Option<Outcome> {
-    let sampler = Sampler::current()?;
-    let memory = Current::of(sampler);
-    let layout = sampler.layout()?;
-    let thread_id = sampler.thread_id.get();
-    let mut tried = 0;
-    while tried < MAX_STATES {
-        tried += 1;
-        let nth = sampler.nth_state.get() + 1;
-        sampler.nth_state.set(nth);
-        let known = THREADS.get_ptr(sampler.tid.get())?;
-        // SAFETY: values of the map stay readable while the program runs.
-        let state = unsafe { (*known).states.get(nth) };
-        if state.address.is_null() {
-            return None;
-        }
-        if !prove(&memory, &mut sampler.scratch, layout, state, thread_id) {
-            return Some(Outcome::ended(WalkEnd::THREAD_FAULT));
-        }
-        if is_attached(&sampler.scratch, layout) {
-            sampler.holds_gil.set(1);
-        }
-        let step = sampler.walk.begin(&memory, &mut sampler.scratch, layout);
-        // An interpreter that runs nothing was only made by one that does.
-        if step != WalkStep::End(WalkEnd::NO_FRAME) {
-            return Some(step.into());
-        }
-    }
-    None
+fn try_continue_walk(status: PythonUnwindStatus) -> Option<PythonOutcome> {
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
+    let tracked = TrackedStates {
+        tid: sampler.tid.get(),
+    };
+    Some(thread_walk(sampler, &memory, layout).continue_walk(&tracked, status))
 }

@@ -54,9 +54,9 @@ impl Aggregator {
                 tid: sample.tid,
             },
             stack: sample.stack,
-            end: sample.end,
+            end: sample.python_status,
             native_stack: sample.native_stack,
-            native_end: sample.native_end,
+            native_end: sample.native_status,
             holds_gil: sample.holds_gil != 0,
         };
         let weight = u64::from(sample.weight);

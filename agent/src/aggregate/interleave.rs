@@ -19,7 +19,9 @@
 #[cfg(test)]
 mod tests;
 
-use agent_common::record::{Frame, FrameKind, NativeEnd, NativeFrame, NativeKind, WalkEnd};
+use agent_common::record::{
+    Frame, FrameKind, NativeFrame, NativeKind, NativeUnwindStatus, PythonUnwindStatus,
+};
 
 use super::{
     builder::ProfileBuilder,
@@ -73,8 +75,8 @@ impl SampledStack<'_> {
     /// Counts the native stack as complete, or by its last frame.
     fn count_walks(&self, builder: &mut ProfileBuilder, symbolizer: &mut impl SymbolizeFrames) {
         match self.key.native_end {
-            NativeEnd::NOT_WALKED | NativeEnd::KERNEL_ALONE => {}
-            NativeEnd::ENTRY => builder.walks.add_complete(self.process, self.count),
+            NativeUnwindStatus::NOT_WALKED | NativeUnwindStatus::KERNEL_ONLY => {}
+            NativeUnwindStatus::COMPLETE => builder.walks.add_complete(self.process, self.count),
             _ => {
                 let last_frame = self.last_frame(builder, symbolizer);
                 builder
@@ -121,7 +123,7 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
         for frame in native.iter().flat_map(|stack| &stack.frames) {
             if frame.kind == NativeKind::PYTHON {
                 self.loop_candidates.clear();
-                self.python_frames(u64::from(frame.of));
+                self.python_frames(u64::from(frame.id_or_count));
                 if self.python.is_empty() {
                     self.markers(missing.drain(..));
                 }
@@ -140,7 +142,9 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
         }
         let matched = self.locations.len();
         self.python_frames(u64::MAX);
-        if key.native_end == NativeEnd::ENTRY && native.is_some() && self.locations.len() > matched
+        if key.native_end == NativeUnwindStatus::COMPLETE
+            && native.is_some()
+            && self.locations.len() > matched
         {
             self.builder.losses.unmatched += count;
         }
@@ -163,7 +167,7 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
             losses.incomplete += count;
             missing.push("[stack lost]");
         }
-        if key.end != WalkEnd::ROOT && !has_no_python(key.end) {
+        if key.end != PythonUnwindStatus::COMPLETE && !has_no_python(key.end) {
             losses.incomplete += count;
             missing.push(incomplete_marker(key.end));
         }
@@ -239,52 +243,60 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
     }
 }
 
-fn has_no_python(end: WalkEnd) -> bool {
+fn has_no_python(end: PythonUnwindStatus) -> bool {
     matches!(
         end,
-        WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME | WalkEnd::NO_PYTHON
+        PythonUnwindStatus::NO_THREAD_STATE
+            | PythonUnwindStatus::NO_FRAME
+            | PythonUnwindStatus::NO_PYTHON
     )
 }
 
 /// Marker for missing Python frames.
-fn incomplete_marker(end: WalkEnd) -> &'static str {
+fn incomplete_marker(end: PythonUnwindStatus) -> &'static str {
     match end {
-        WalkEnd::THREAD_FAULT => "[incomplete: the thread state was not in memory]",
-        WalkEnd::FRAME_FAULT => "[incomplete: a frame was not in memory]",
-        WalkEnd::BAD_POINTER => "[incomplete: invalid pointer]",
-        WalkEnd::CYCLE => "[incomplete: cycle of frames]",
-        WalkEnd::TOO_DEEP => "[incomplete: frame limit reached]",
-        WalkEnd::TOO_MANY_THREADS => "[incomplete: thread limit reached]",
-        WalkEnd::TORN => "[incomplete: the stack changed during the walk]",
+        PythonUnwindStatus::THREAD_FAULT => "[incomplete: the thread state was not in memory]",
+        PythonUnwindStatus::FRAME_FAULT => "[incomplete: a frame was not in memory]",
+        PythonUnwindStatus::BAD_POINTER => "[incomplete: invalid pointer]",
+        PythonUnwindStatus::CYCLE => "[incomplete: cycle of frames]",
+        PythonUnwindStatus::TOO_DEEP => "[incomplete: frame limit reached]",
+        PythonUnwindStatus::TOO_MANY_THREADS => "[incomplete: thread limit reached]",
+        PythonUnwindStatus::TORN => "[incomplete: the stack changed during the walk]",
         _ => "[incomplete]",
     }
 }
 
 /// Marker for missing native frames; [`None`] where none are missing.
-fn unwind_marker(end: NativeEnd) -> Option<&'static str> {
+fn unwind_marker(end: NativeUnwindStatus) -> Option<&'static str> {
     Some(match end {
-        NativeEnd::NOT_WALKED | NativeEnd::ENTRY | NativeEnd::KERNEL_ALONE => return None,
-        NativeEnd::NO_REGISTERS => "[native frames unknown: no registers]",
-        NativeEnd::UNMAPPED => "[native frames unknown: address outside known mappings]",
-        NativeEnd::NO_TABLE => "[native frames unknown: the unwind table was not loaded yet]",
-        NativeEnd::NO_RULE => "[native frames unknown: no unwind rule for the address]",
-        NativeEnd::FAULT => "[native frames unknown: the stack was not in memory]",
-        NativeEnd::STUCK => "[native frames unknown: the caller's frame is not above]",
-        NativeEnd::TOO_DEEP => "[native frames unknown: frame limit reached]",
+        NativeUnwindStatus::NOT_WALKED
+        | NativeUnwindStatus::COMPLETE
+        | NativeUnwindStatus::KERNEL_ONLY => return None,
+        NativeUnwindStatus::NO_REGISTERS => "[native frames unknown: no registers]",
+        NativeUnwindStatus::UNMAPPED => "[native frames unknown: address outside known mappings]",
+        NativeUnwindStatus::NO_TABLE => {
+            "[native frames unknown: the unwind table was not loaded yet]"
+        }
+        NativeUnwindStatus::NO_RULE => "[native frames unknown: no unwind rule for the address]",
+        NativeUnwindStatus::FAULT => "[native frames unknown: the stack was not in memory]",
+        NativeUnwindStatus::CFA_NOT_ABOVE => {
+            "[native frames unknown: the caller's frame is not above]"
+        }
+        NativeUnwindStatus::TOO_DEEP => "[native frames unknown: frame limit reached]",
         _ => "[native frames unknown]",
     })
 }
 
 /// Counter of samples with an incomplete native stack.
-fn unwind_loss(losses: &mut UnwindLosses, end: NativeEnd) -> &mut u64 {
+fn unwind_loss(losses: &mut UnwindLosses, end: NativeUnwindStatus) -> &mut u64 {
     match end {
-        NativeEnd::NO_REGISTERS => &mut losses.no_registers,
-        NativeEnd::UNMAPPED => &mut losses.unmapped,
-        NativeEnd::NO_TABLE => &mut losses.no_table,
-        NativeEnd::NO_RULE => &mut losses.no_rule,
-        NativeEnd::FAULT => &mut losses.fault,
-        NativeEnd::STUCK => &mut losses.cfa_not_above,
-        NativeEnd::TOO_DEEP => &mut losses.too_deep,
+        NativeUnwindStatus::NO_REGISTERS => &mut losses.no_registers,
+        NativeUnwindStatus::UNMAPPED => &mut losses.unmapped,
+        NativeUnwindStatus::NO_TABLE => &mut losses.no_table,
+        NativeUnwindStatus::NO_RULE => &mut losses.no_rule,
+        NativeUnwindStatus::FAULT => &mut losses.fault,
+        NativeUnwindStatus::CFA_NOT_ABOVE => &mut losses.cfa_not_above,
+        NativeUnwindStatus::TOO_DEEP => &mut losses.too_deep,
         _ => &mut losses.other,
     }
 }

@@ -1,15 +1,15 @@
 //! Keys of the counts of samples.
 
-use agent_common::record::{NativeEnd, WalkEnd};
+use agent_common::record::{NativeUnwindStatus, PythonUnwindStatus};
 
 /// Key of the counts of a window: samples with equal keys are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SampleKey {
     pub(super) thread: ThreadKey,
     pub(super) stack: u64,
-    pub(super) end: WalkEnd,
+    pub(super) end: PythonUnwindStatus,
     pub(super) native_stack: u64,
-    pub(super) native_end: NativeEnd,
+    pub(super) native_end: NativeUnwindStatus,
     pub(super) holds_gil: bool,
 }
 

@@ -1,7 +1,8 @@
 use std::time::{Duration, SystemTime};
 
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeEnd, NativeFrame, RecordKind, Sample, WalkEnd,
+    Frame, FrameKind as WireKind, Header, NativeFrame, NativeUnwindStatus, PythonUnwindStatus,
+    RecordKind, Sample,
 };
 
 use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
@@ -11,7 +12,7 @@ use crate::{
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };
 
-fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
+fn sample(stack: u64, tid: u32, weight: u32, end: PythonUnwindStatus) -> Sample {
     Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
@@ -25,9 +26,9 @@ fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
         tid,
         cpu: 0,
         weight,
-        end,
+        python_status: end,
         holds_gil: 0,
-        native_end: NativeEnd::NOT_WALKED,
+        native_status: NativeUnwindStatus::NOT_WALKED,
         reserved: 0,
     }
 }
@@ -95,7 +96,7 @@ fn sampled(samples: &[(u32, u32, bool, u32)]) -> Aggregator {
         aggregator.add_sample(&Sample {
             tgid,
             holds_gil: holds_gil.into(),
-            ..sample(0, tid, weight, WalkEnd::NO_THREAD_STATE)
+            ..sample(0, tid, weight, PythonUnwindStatus::NO_THREAD_STATE)
         });
     }
     aggregator
@@ -141,7 +142,7 @@ fn samples_are_counted_by_stack_and_thread() {
     aggregator.add_stack(stack(1, &[5, 6], None));
     aggregator.add_thread(1, 8, "worker".to_owned());
     for (tid, weight) in [(7, 1), (8, 1), (7, 3)] {
-        aggregator.add_sample(&sample(1, tid, weight, WalkEnd::ROOT));
+        aggregator.add_sample(&sample(1, tid, weight, PythonUnwindStatus::COMPLETE));
     }
     let profile = profile(&aggregator);
     assert_eq!(lines(&profile), ["f5<f6 7  4", "f5<f6 8 worker 1"]);
@@ -153,7 +154,7 @@ fn stacks_with_equal_locations_are_merged() {
     let mut aggregator = Aggregator::default();
     for (hash, symbol) in [(1, 11), (2, 12)] {
         aggregator.add_stack(stack(hash, &[symbol], None));
-        aggregator.add_sample(&sample(hash, 7, 1, WalkEnd::ROOT));
+        aggregator.add_sample(&sample(hash, 7, 1, PythonUnwindStatus::COMPLETE));
     }
     assert_eq!(lines(&profile(&aggregator)), ["f11 7  2"]);
 }
@@ -163,10 +164,10 @@ fn what_is_missing_is_marked_and_counted() {
     let mut aggregator = Aggregator::default();
     aggregator.add_stack(stack(1, &[5, 6, 7], Some(2)));
     aggregator.add_stack(stack(2, &[5, 0], None));
-    aggregator.add_sample(&sample(1, 1, 1, WalkEnd::ROOT));
-    aggregator.add_sample(&sample(2, 2, 2, WalkEnd::FRAME_FAULT));
-    aggregator.add_sample(&sample(3, 3, 1, WalkEnd::ROOT));
-    aggregator.add_sample(&sample(0, 4, 1, WalkEnd::NO_THREAD_STATE));
+    aggregator.add_sample(&sample(1, 1, 1, PythonUnwindStatus::COMPLETE));
+    aggregator.add_sample(&sample(2, 2, 2, PythonUnwindStatus::FRAME_FAULT));
+    aggregator.add_sample(&sample(3, 3, 1, PythonUnwindStatus::COMPLETE));
+    aggregator.add_sample(&sample(0, 4, 1, PythonUnwindStatus::NO_THREAD_STATE));
     let profile = profile(&aggregator);
     assert_eq!(
         lines(&profile),
@@ -233,7 +234,7 @@ fn equal_stacks_of_processes_are_one() {
     for tgid in [1, 2] {
         aggregator.add_sample(&Sample {
             tgid,
-            ..sample(1, tgid, 1, WalkEnd::ROOT)
+            ..sample(1, tgid, 1, PythonUnwindStatus::COMPLETE)
         });
     }
     let profile = profile(&aggregator);
@@ -245,7 +246,7 @@ fn equal_stacks_of_processes_are_one() {
 fn a_filter_includes_threads_that_held_the_gil() {
     let mut aggregator = sampled(&[(1, 7, false, 1), (1, 7, true, 2), (1, 8, false, 4)]);
     aggregator.add_stack(stack(1, &[5], Some(0)));
-    aggregator.add_sample(&sample(1, 8, 8, WalkEnd::FRAME_FAULT));
+    aggregator.add_sample(&sample(1, 8, 8, PythonUnwindStatus::FRAME_FAULT));
     let filter = Filter {
         gil_only: true,
         ..Filter::default()

@@ -7,7 +7,7 @@
 
 use std::{fs, io, path::Path};
 
-use agent_common::kernel::KernelLayout;
+use agent_common::layout::KernelLayout;
 
 /// The kernel's BTF.
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";

@@ -6,7 +6,7 @@
 use agent_common::{
     limits::LEAF_FRAMES,
     record::{
-        AbsentPage, CodeObject, Frame, Header, NativeFrame, NativeStackHead, ProcessEvent,
+        AbsentPage, CodeObjectHead, Frame, Header, NativeFrame, NativeStackHead, ProcessEvent,
         RecordKind, Sample, StackHead, Text, ThreadName, WantedTable,
     },
 };
@@ -89,7 +89,7 @@ fn code_object(
     short: Malformed,
     length: Malformed,
 ) -> Result<CodeRecord<'_>, Malformed> {
-    let (head, rest) = CodeObject::read_from_prefix(bytes).map_err(|_| short)?;
+    let (head, rest) = CodeObjectHead::read_from_prefix(bytes).map_err(|_| short)?;
     let (name, rest) = take(rest, head.name).ok_or(length)?;
     let (file, line_table) = take(rest, head.file).ok_or(length)?;
     Ok(CodeRecord {
@@ -218,10 +218,10 @@ mod tests {
             panic!("{stack:?}");
         };
         assert_eq!(
-            (code.address, code.of, code.kind),
+            (code.address, code.id_or_count, code.kind),
             (0x1234, 7, NativeKind::FILE)
         );
-        assert_eq!((python.of, python.kind), (3, NativeKind::PYTHON));
+        assert_eq!((python.id_or_count, python.kind), (3, NativeKind::PYTHON));
         bytes[16] = 3;
         assert_eq!(decode(&bytes), Err(Malformed::Length { kind: 8 }));
     }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use agent_common::{
     counter::Counter,
-    mappings::{Mapping, TableState},
-    maps::Control,
+    maps::{Control, Mapping, TableState},
     unwind::Rule,
 };
 use aya::{
@@ -37,7 +36,7 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
     ("on_free", "sched_process_free"),
-    ("on_processor", "cpuhp_exit"),
+    ("on_cpu_hotplug", "cpuhp_exit"),
 ];
 
 /// One value, [`Control`]. Written by the agent, read by the BPF programs.
@@ -171,7 +170,7 @@ impl Bpf {
     /// [`Error::Map`] when the map cannot be written.
     pub fn set_excluded(&mut self, tgid: u32, is_excluded: bool) -> Result<(), Error> {
         self.processes
-            .change(tgid, |process| agent_common::maps::Process {
+            .change(tgid, |process| agent_common::maps::TrackedProcess {
                 is_excluded: is_excluded.into(),
                 ..process
             })?;
@@ -186,7 +185,7 @@ impl Bpf {
     ///
     /// [`Error::Map`] when the map cannot be written.
     pub fn resend(&mut self) -> Result<(), Error> {
-        self.control(|control| control.known_since_ns = monotonic_ns())
+        self.control(|control| control.resend_before_ns = monotonic_ns())
     }
 
     /// Sets the executable mappings of a process, sorted by address; [`false`] where they find no
@@ -338,7 +337,7 @@ impl Bpf {
 
     /// CPU hotplug events so far.
     fn hotplug_events(&self) -> Result<u64, Error> {
-        self.counters.read(Counter::PROCESSOR_CHANGES)
+        self.counters.read(Counter::CPU_HOTPLUG_CHANGES)
     }
 
     fn control(&mut self, change: impl FnOnce(&mut Control)) -> Result<(), Error> {

@@ -3,7 +3,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use agent_common::{limits::MAX_MAPPINGS, mappings::Mapping, maps::Process};
+use agent_common::{
+    limits::MAX_MAPPINGS,
+    maps::{Mapping, TrackedProcess},
+};
 use aya::{
     Ebpf,
     maps::{Array, MapData},
@@ -62,7 +65,7 @@ impl MappingMap {
         let used = region.unwrap_or(Region { first: 0, count: 0 });
         self.epoch += 1;
         let epoch = self.epoch;
-        let is_tracked = processes.change(tgid, |process| Process {
+        let is_tracked = processes.change(tgid, |process| TrackedProcess {
             first_mapping: used.first,
             mapping_count: used.count,
             mappings_epoch: epoch,

@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind::NotFound;
 
-use agent_common::{layout::Layout, maps::Process};
+use agent_common::{layout::Layout, maps::TrackedProcess};
 use aya::{
     Ebpf,
     maps::{Array, HashMap, MapData, MapError},
@@ -55,7 +55,7 @@ pub(super) fn max_processes(whole_host: bool) -> u32 {
 
 /// The entries of tracked processes.
 pub(super) struct ProcessMap {
-    processes: HashMap<MapData, u32, Process>,
+    processes: HashMap<MapData, u32, TrackedProcess>,
     layouts: Array<MapData, Layout>,
     /// What is in `layouts`, in the order of the indices.
     written_layouts: Vec<Layout>,
@@ -77,7 +77,7 @@ impl ProcessMap {
         interpreter: Option<&InterpreterLocation>,
         with_children: bool,
     ) -> Result<(), Error> {
-        let process = Process {
+        let process = TrackedProcess {
             with_children: with_children.into(),
             ..self.entry(interpreter)?
         };
@@ -93,7 +93,7 @@ impl ProcessMap {
         interpreter: &InterpreterLocation,
     ) -> Result<(), Error> {
         let new = self.entry(Some(interpreter))?;
-        self.change(tgid, |process| Process {
+        self.change(tgid, |process| TrackedProcess {
             with_children: process.with_children,
             is_excluded: process.is_excluded,
             executable_pages: process.executable_pages,
@@ -108,7 +108,7 @@ impl ProcessMap {
     /// Whether two processes have equal entries, apart from what the BPF programs write.
     pub(super) fn are_equal(&self, tgid: u32, other: u32) -> Result<bool, Error> {
         let entry = |tgid: u32| match self.processes.get(&tgid, 0) {
-            Ok(process) => Ok(Some(Process {
+            Ok(process) => Ok(Some(TrackedProcess {
                 // Written by the BPF programs, for each process by itself.
                 new_code_ns: 0,
                 executable_pages: 0,
@@ -124,7 +124,7 @@ impl ProcessMap {
     pub(super) fn change(
         &mut self,
         tgid: u32,
-        change: impl FnOnce(Process) -> Process,
+        change: impl FnOnce(TrackedProcess) -> TrackedProcess,
     ) -> Result<bool, Error> {
         let process = match self.processes.get(&tgid, 0) {
             Ok(process) => process,
@@ -138,16 +138,19 @@ impl ProcessMap {
     }
 
     /// An entry with only its interpreter set.
-    fn entry(&mut self, interpreter: Option<&InterpreterLocation>) -> Result<Process, Error> {
+    fn entry(
+        &mut self,
+        interpreter: Option<&InterpreterLocation>,
+    ) -> Result<TrackedProcess, Error> {
         Ok(match interpreter {
-            Some(interpreter) => Process {
+            Some(interpreter) => TrackedProcess {
                 interpreters_head: interpreter.interpreters_head,
                 gil_holder: interpreter.gil_holder.unwrap_or(0),
                 thread_pointer_distance: interpreter.thread_pointer_distance,
                 layout: self.layout_index(&interpreter.layout)?,
-                ..Process::default()
+                ..TrackedProcess::default()
             },
-            None => Process::default(),
+            None => TrackedProcess::default(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Records of the BPF programs, decoded.
 
 use agent_common::record::{
-    AbsentPage, CodeObject, Frame, NativeFrame, ProcessEvent, Sample, ThreadName, WantedTable,
+    AbsentPage, CodeObjectHead, Frame, NativeFrame, ProcessEvent, Sample, ThreadName, WantedTable,
 };
 
 /// A record.
@@ -61,7 +61,7 @@ pub struct NativeStack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeRecord<'a> {
     /// What is of fixed size.
-    pub head: CodeObject,
+    pub head: CodeObjectHead,
     /// Characters of its name.
     pub name: &'a [u8],
     /// Characters of its file's name.

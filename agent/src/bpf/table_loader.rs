@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_common::{
-    mappings::{Table, TableState},
+    maps::{TableLocation, TableState},
     unwind::Block,
 };
 use aya::{
@@ -42,10 +42,10 @@ pub struct NewTable<'a> {
 
 /// Tables that are loaded and not yet published, each with its index.
 #[derive(Debug)]
-pub struct LoadedTables(Vec<(u32, Table)>);
+pub struct LoadedTables(Vec<(u32, TableLocation)>);
 
 impl LoadedTables {
-    pub(super) fn entries(&self) -> &[(u32, Table)] {
+    pub(super) fn entries(&self) -> &[(u32, TableLocation)] {
         &self.0
     }
 }
@@ -97,7 +97,7 @@ impl TableLoader {
         };
         let mut first_block = 0;
         let entries = tables.iter().map(|table| {
-            let entry = Table {
+            let entry = TableLocation {
                 base: table.base,
                 pages: table.pages,
                 map: slot,

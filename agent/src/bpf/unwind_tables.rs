@@ -2,7 +2,7 @@
 //! tables' rows.
 
 use agent_common::{
-    mappings::{Table, TableState},
+    maps::{TableLocation, TableState},
     unwind::Rule,
 };
 use aya::{
@@ -26,7 +26,7 @@ const TABLES: &str = "TABLES";
 /// The unwind tables of all executables.
 pub(super) struct UnwindTableMaps {
     rules: Array<MapData, Rule>,
-    tables: Array<MapData, Table>,
+    tables: Array<MapData, TableLocation>,
     loader: TableLoader,
 }
 
@@ -64,16 +64,16 @@ impl UnwindTableMaps {
     /// Marks tables as not loaded, and gives back what they took.
     pub(super) fn unload(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
         for &index in tables {
-            let table = Table {
+            let table = TableLocation {
                 state,
-                ..Table::default()
+                ..TableLocation::default()
             };
             self.set(index, table)?;
         }
         self.loader.unload(tables)
     }
 
-    fn set(&mut self, index: u32, table: Table) -> Result<(), Error> {
+    fn set(&mut self, index: u32, table: TableLocation) -> Result<(), Error> {
         self.tables
             .set(index, table, 0)
             .map_err(map_error("write", TABLES))

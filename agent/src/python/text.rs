@@ -31,11 +31,13 @@ pub fn decode(text: Text, bytes: &[u8]) -> String {
                 push(&mut decoded, u32::from_le_bytes(character));
             }
         }
-        Text::BYTES if text.cut != 0 => decoded = decode_bytes(without_truncated_character(bytes)),
+        Text::BYTES if text.truncated != 0 => {
+            decoded = decode_bytes(without_truncated_character(bytes))
+        }
         Text::BYTES => decoded = decode_bytes(bytes),
         _ => {}
     }
-    if text.cut != 0 {
+    if text.truncated != 0 {
         decoded.push('…');
     }
     decoded
@@ -95,7 +97,7 @@ mod tests {
     fn text(kind: u8, bytes: &[u8]) -> Text {
         Text {
             kind,
-            cut: 0,
+            truncated: 0,
             bytes: bytes.len().try_into().unwrap(),
         }
     }
@@ -141,7 +143,7 @@ mod tests {
         let bytes = "tür".as_bytes();
         let truncated = Text {
             kind: Text::BYTES,
-            cut: 1,
+            truncated: 1,
             bytes: 2,
         };
         assert_eq!(decode(truncated, bytes), "t…");
@@ -179,7 +181,7 @@ mod tests {
     fn truncation_is_marked_and_padding_is_dropped() {
         let truncated = Text {
             kind: 1,
-            cut: 1,
+            truncated: 1,
             bytes: 3,
         };
         assert_eq!(decode(truncated, b"abc\0\0\0\0\0"), "abc…");
@@ -189,9 +191,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_control_character_is_left(
-            kind in any::<u8>(), cut in any::<u8>(), bytes in any::<u16>(), payload in any::<Vec<u8>>()
+            kind in any::<u8>(), truncated in any::<u8>(), bytes in any::<u16>(), payload in any::<Vec<u8>>()
         ) {
-            let decoded = decode(Text { kind: kind % 6, cut, bytes }, &payload);
+            let decoded = decode(Text { kind: kind % 6, truncated, bytes }, &payload);
             assert!(!decoded.chars().any(char::is_control));
         }
     }

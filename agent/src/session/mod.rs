@@ -234,7 +234,7 @@ impl Session {
         let mut profile = self.aggregator.profile(&about, filter, &mut frames);
         let losses = &mut profile.losses;
         losses.lost_samples += counters.get(Counter::LOST_SAMPLES);
-        losses.untracked_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
+        losses.untracked_processes = counters.get(Counter::UNTRACKED_PROCESSES);
         losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
         Ok(profile)

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, iter};
 
 use agent_common::{
-    mappings::TableState,
+    maps::TableState,
     record::{ProcessEvent, ProcessEventKind, WantedTable},
 };
 use anyhow::Result;

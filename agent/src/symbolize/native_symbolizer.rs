@@ -54,8 +54,8 @@ impl NativeSymbolizer {
     ) -> Option<SymbolizedNativeFrame> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),
-            NativeKind::FILE => Some(self.file(executables.get(frame.of)?, frame.address)),
-            NativeKind::ANONYMOUS => Some(self.anonymous(frame.of, frame.address)),
+            NativeKind::FILE => Some(self.file(executables.get(frame.id_or_count)?, frame.address)),
+            NativeKind::ANONYMOUS => Some(self.anonymous(frame.id_or_count, frame.address)),
             _ => None,
         }
     }

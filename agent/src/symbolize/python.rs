@@ -80,7 +80,7 @@ impl PythonSymbolizer {
         if root.is_some() && head.tid == head.tgid {
             return "MainThread".to_owned();
         }
-        let command = head.command.split(|byte| *byte == 0).next();
+        let command = head.comm.split(|byte| *byte == 0).next();
         text::decode_bytes(command.unwrap_or_default())
     }
 
@@ -119,7 +119,7 @@ impl PythonSymbolizer {
 mod tests {
     use agent_common::{
         layout::LineTableFormat,
-        record::{CodeObject, Frame, FrameKind, Header, RecordKind, Text, ThreadName},
+        record::{CodeObjectHead, Frame, FrameKind, Header, RecordKind, Text, ThreadName},
     };
 
     use super::PythonSymbolizer;
@@ -134,7 +134,7 @@ mod tests {
     fn text(text: &str) -> Text {
         Text {
             kind: 1,
-            cut: 0,
+            truncated: 0,
             bytes: u16::try_from(text.len()).unwrap(),
         }
     }
@@ -142,7 +142,7 @@ mod tests {
     /// A code object whose first line is 10, or a piece of its line table from `start` on.
     fn code<'a>(name: &'a str, file: &'a str, table: &'a [u8], start: u32) -> CodeRecord<'a> {
         CodeRecord {
-            head: CodeObject {
+            head: CodeObjectHead {
                 header: HEADER,
                 symbol: 1,
                 first_line: 10,
@@ -193,7 +193,7 @@ mod tests {
                 tgid: 7,
                 tid,
                 root: 1,
-                command: *b"python3.12\0\0\0\0\0\0",
+                comm: *b"python3.12\0\0\0\0\0\0",
                 python: text(python),
                 reserved: 0,
             },

@@ -53,7 +53,10 @@ pub struct NativeFunction {
 pub fn unsymbolized(frame: &NativeFrame, reason: UnsymbolizedReason) -> SymbolizedNativeFrame {
     let (kind, path) = match frame.kind {
         NativeKind::KERNEL => (ExecutableKind::Kernel, PathBuf::new()),
-        NativeKind::FILE => (ExecutableKind::File, format!("[file {}]", frame.of).into()),
+        NativeKind::FILE => (
+            ExecutableKind::File,
+            format!("[file {}]", frame.id_or_count).into(),
+        ),
         _ => (ExecutableKind::Anonymous, PathBuf::new()),
     };
     SymbolizedNativeFrame {

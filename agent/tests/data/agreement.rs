@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use agent_common::{limits::MAX_NATIVE_FRAMES, mappings::Mapping, record::NativeEnd};
+use agent_common::{limits::MAX_NATIVE_FRAMES, maps::Mapping, record::NativeUnwindStatus};
 
 use crate::{
     debugger::Thread,
@@ -69,11 +69,11 @@ fn is_same(thread: &Thread, unwound: &Unwound) -> bool {
     if common != unwound.frames.len() {
         return false;
     }
-    if unwound.end == NativeEnd::TOO_DEEP {
+    if unwound.end == NativeUnwindStatus::TOO_DEEP {
         let kept = unwound.frames.iter().filter(|frame| frame.runs.is_none());
         return kept.count() > MAX_NATIVE_FRAMES;
     }
-    let is_whole = unwound.end == NativeEnd::ENTRY;
+    let is_whole = unwound.end == NativeUnwindStatus::COMPLETE;
     common == thread.frames.len() && is_whole == (thread.end == OUTERMOST)
 }
 

@@ -13,7 +13,7 @@ use std::{
 use agent::testing::{process::Process, python::remote::ThreadStack};
 use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
-    record::WalkEnd,
+    record::PythonUnwindStatus,
 };
 
 /// How long stacks may differ: threads may still be in the last calls before they block.
@@ -140,7 +140,10 @@ impl Thread {
         let read = show(stack);
         let mut differences = Vec::new();
         let mut differ = |what: String| differences.push(format!("{}: {what}", self.scenario));
-        if stack.end != WalkEnd::ROOT || stack.gap != gap || read.len() != expected.len() {
+        if stack.end != PythonUnwindStatus::COMPLETE
+            || stack.gap != gap
+            || read.len() != expected.len()
+        {
             let (frames, all) = (read.len(), self.frames.len());
             let (end, gap) = (stack.end, stack.gap);
             differ(format!("{frames} frames of {all}, gap {gap:?}, {end:?}"));

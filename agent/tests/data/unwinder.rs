@@ -9,16 +9,18 @@ use agent::testing::{
         executables::{self, Bytes, Executable},
         unwind::{self, Rules, compile, pack},
     },
-    process::Process,
+    process::{Memory, Process},
     python::evaluation_loop,
 };
 use agent_common::{
-    limits::MAX_NATIVE_VISITED,
-    mappings::{Mapping, MappingSearch, Mappings, TableState},
-    native::{Code, NativeStep, NativeWalk, Place, Python},
-    record::{NativeEnd, NativeKind},
+    maps::{Mapping, TableState},
+    native::{
+        CodeLocation, CodeLookup, MappingSearch, Mappings, NativeOutcome, NativeWalk, PythonFrames,
+        UnwindNative,
+    },
+    record::{NativeKind, NativeUnwindStatus},
     scratch::Scratch,
-    unwind::Search,
+    unwind::RuleSearch,
 };
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 
@@ -40,18 +42,18 @@ pub(crate) struct Unwinder {
 pub(crate) struct Unwound {
     /// The frames, leaf first.
     pub(crate) frames: Vec<Frame>,
-    /// Its status.
-    pub(crate) end: NativeEnd,
+    /// Where it ended.
+    pub(crate) end: NativeUnwindStatus,
 }
 
-/// A frame.
+/// A frame that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The address of the look-up of its rule.
+    /// The address that its rule was looked up for.
     pub(crate) address: u64,
-    /// The location of that address.
-    pub(crate) place: Place,
-    /// Number of Python frames that replace it; [`None`] where it is part of the stack.
+    /// What is known of that.
+    pub(crate) place: CodeLocation,
+    /// How many Python frames are in the place of it; [`None`] where it is part of the stack.
     pub(crate) runs: Option<u32>,
 }
 
@@ -70,15 +72,15 @@ impl Unwinder {
         mappings
     }
 
-    /// The file of a location and the address in it.
-    pub(crate) fn show(&self, place: &Place) -> String {
-        let executable = self.code.get(place.of);
+    /// The file of a place and the address there.
+    pub(crate) fn show(&self, place: &CodeLocation) -> String {
+        let executable = self.code.get(place.file_or_pid);
         let path = executable.map_or(Path::new("?"), Executable::path);
         format!("{}+{:x}", path.display(), place.address)
     }
 
-    /// Whether the file of a location has call-frame information for it, read from the file.
-    pub(crate) fn is_described(&self, place: &Place) -> bool {
+    /// Whether the file of a place has call-frame information for it, read as it stands there.
+    pub(crate) fn is_described(&self, place: &CodeLocation) -> bool {
         let Some(elf) = self.elf(place) else {
             return false;
         };
@@ -93,81 +95,113 @@ impl Unwinder {
             .is_ok()
     }
 
-    /// Whether the file of a location has all symbols.
-    pub(crate) fn is_named(&self, place: &Place) -> bool {
+    /// Whether the file of a place has the names of all functions.
+    pub(crate) fn is_named(&self, place: &CodeLocation) -> bool {
         let elf = self.elf(place);
         elf.is_some_and(|elf| elf.section(".symtab").is_some())
     }
 
-    /// The start of the function of a location, by the call-frame information of its file.
-    pub(crate) fn function(&mut self, place: &Place) -> Option<u64> {
-        if !self.functions.contains_key(&place.of) {
+    /// Where the function of a place starts, by its file's call-frame information.
+    pub(crate) fn function(&mut self, place: &CodeLocation) -> Option<u64> {
+        if !self.functions.contains_key(&place.file_or_pid) {
             let elf = self.elf(place);
             let functions = elf.and_then(|elf| unwind::functions(&elf).ok());
             self.functions
-                .insert(place.of, functions.unwrap_or_default());
+                .insert(place.file_or_pid, functions.unwrap_or_default());
         }
-        let functions = &self.functions[&place.of];
+        let functions = &self.functions[&place.file_or_pid];
         let after = functions.partition_point(|range| range.start <= place.address);
         let range = &functions[after.checked_sub(1)?];
         range.contains(&place.address).then_some(range.start)
     }
 
-    fn elf(&self, place: &Place) -> Option<Elf<Arc<Bytes>>> {
-        let bytes = self.code.get(place.of)?.bytes()?;
+    fn elf(&self, place: &CodeLocation) -> Option<Elf<Arc<Bytes>>> {
+        let bytes = self.code.get(place.file_or_pid)?.bytes()?;
         Elf::read(Arc::clone(bytes)).ok()
     }
 
-    /// Walks the frames of a thread with these registers, by DWARF register number.
+    /// Walks the frames of a thread with these registers, by DWARF's numbers.
     pub(crate) fn walk(
         &mut self,
         process: &Process,
         mappings: &[Mapping],
         pc: u64,
         registers: &[u64],
-        python: Python<'_>,
+        python: PythonFrames<'_>,
     ) -> Unwound {
-        self.walk.clear(0);
-        self.walk.begin(pc);
-        for (number, value) in (0..).zip(registers) {
-            self.walk.set_register(number, *value);
-        }
-        let mut known = Known {
+        let known = Known {
             mappings,
             rules: &self.rules,
             tables: &self.tables,
             address: 0,
-            place: Place::NOWHERE,
+            place: CodeLocation::NOWHERE,
         };
         let memory = process.memory().unwrap();
-        let mut frames = Vec::new();
-        let mut count = 0;
-        let mut end = NativeEnd::TOO_DEEP;
-        for _ in 0..MAX_NATIVE_VISITED {
-            let step = self
-                .walk
-                .step(memory, &mut self.scratch, python, &mut known);
-            // Immediately: runs of two loops are separate even without a frame between them.
-            self.walk.keep_pending();
-            self.walk.seal();
-            let entries = self.walk.head.frame_count as usize;
-            let runs = self.walk.frames[count..entries]
-                .iter()
-                .find(|entry| entry.kind == NativeKind::PYTHON);
-            count = entries;
-            if known.place.kind != NativeKind(0) {
-                frames.push(Frame {
-                    address: known.address,
-                    place: known.place,
-                    runs: runs.map(|runs| runs.of),
-                });
-            }
-            if let NativeStep::End(why) = step {
-                end = why;
-                break;
-            }
+        let mut steps = Steps {
+            walk: &mut self.walk,
+            scratch: &mut self.scratch,
+            memory,
+            pc,
+            registers,
+            python,
+            known,
+            frames: Vec::new(),
+            count: 0,
+        };
+        let end = steps.unwind();
+        Unwound {
+            frames: steps.frames,
+            end,
         }
-        Unwound { frames, end }
+    }
+}
+
+/// The steps of a walk, one frame at a time.
+struct Steps<'a> {
+    walk: &'a mut NativeWalk,
+    scratch: &'a mut Scratch,
+    memory: &'a Memory,
+    pc: u64,
+    registers: &'a [u64],
+    python: PythonFrames<'a>,
+    known: Known<'a>,
+    frames: Vec<Frame>,
+    /// Entries of the stack that are in `frames`.
+    count: usize,
+}
+
+impl UnwindNative for Steps<'_> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn begin(&mut self) -> NativeOutcome {
+        self.walk.clear(0);
+        self.walk.begin(self.pc);
+        for (number, value) in (0..).zip(self.registers) {
+            self.walk.set_register(number, *value);
+        }
+        NativeOutcome::NEXT
+    }
+
+    fn walk_frames(&mut self) -> NativeOutcome {
+        let step = self
+            .walk
+            .step(self.memory, self.scratch, self.python, &mut self.known);
+        // At once: the runs of two loops are told apart even without a frame between them.
+        self.walk.stack.push_pending_run();
+        self.walk.stack.finish_record();
+        let entries = self.walk.stack.head.frame_count as usize;
+        let runs = self.walk.stack.frames[self.count..entries]
+            .iter()
+            .find(|entry| entry.kind == NativeKind::PYTHON);
+        self.count = entries;
+        if self.known.place.kind != NativeKind(0) {
+            self.frames.push(Frame {
+                address: self.known.address,
+                place: self.known.place,
+                runs: runs.map(|runs| runs.id_or_count),
+            });
+        }
+        step.into()
     }
 }
 
@@ -178,13 +212,13 @@ struct Known<'a> {
     tables: &'a HashMap<u32, Option<unwind::PackedTable>>,
     /// The last look-up: the address and its location.
     address: u64,
-    place: Place,
+    place: CodeLocation,
 }
 
-impl Code for Known<'_> {
-    fn find(&mut self, address: u64) -> Option<&Place> {
+impl CodeLookup for Known<'_> {
+    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
         self.address = address;
-        self.place = Place::NOWHERE;
+        self.place = CodeLocation::NOWHERE;
         let count = u32::try_from(self.mappings.len()).unwrap();
         let index = MappingSearch::new().find(&Starts(self.mappings), 0, count, address);
         let mapping = self.mappings.get(index as usize)?;
@@ -192,13 +226,13 @@ impl Code for Known<'_> {
             return Some(&self.place);
         }
         self.place.address = address.wrapping_sub(mapping.bias);
-        self.place.of = mapping.executable;
+        self.place.file_or_pid = mapping.executable;
         self.place.kind = NativeKind::ANONYMOUS;
         if mapping.executable != Mapping::ANONYMOUS {
             self.place.kind = NativeKind::FILE;
             if let Some(table) = &self.tables[&mapping.table] {
                 let distance = self.place.address.wrapping_sub(table.base);
-                let rule = Search::new().find(table, table.pages, distance);
+                let rule = RuleSearch::new().find(table, table.pages, distance);
                 self.place.rule = self.rules.get(rule).unwrap();
                 self.place.table = TableState::LOADED;
             } else {

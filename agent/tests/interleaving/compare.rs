@@ -7,7 +7,11 @@ use agent::testing::{
     python::{Detector, Interpreter as Python, remote},
 };
 use agent_common::{
-    layout::RunStyle, mappings::Mapping, native, native::Place, record::NativeEnd, runs::Runs,
+    layout::RunStyle,
+    maps::Mapping,
+    native::{CodeLocation, PythonFrames},
+    python::PythonRuns,
+    record::NativeUnwindStatus,
 };
 use xtask::interpreters::{self, Interpreter};
 
@@ -115,11 +119,11 @@ impl Comparison {
         stack: &remote::ThreadStack,
     ) -> Unwound {
         let number = |count| u32::try_from(count).unwrap();
-        let mut runs = Runs::new();
+        let mut runs = PythonRuns::new();
         for run in &stack.runs {
             runs.end(run.address.0, number(run.depth));
         }
-        let python = native::Python {
+        let python = PythonFrames {
             runs: &runs,
             depth: number(stack.frames.len()),
             style: python.layout.frame.run_style,
@@ -153,7 +157,7 @@ impl Comparison {
             self.lost += 1;
             return None;
         }
-        let is_cut = unwound.end == NativeEnd::TOO_DEEP;
+        let is_cut = unwound.end == NativeUnwindStatus::TOO_DEEP;
         if is_cut {
             // The last one did not fit.
             common = common.saturating_sub(1);
@@ -180,9 +184,9 @@ impl Comparison {
 
     /// Counts a native frame, of a loop or not. Returns `false` for a loop in a file without all
     /// symbols.
-    fn count(&mut self, place: &Place, is_loop: bool) -> bool {
+    fn count(&mut self, place: &CodeLocation, is_loop: bool) -> bool {
         let function = self.unwinder.function(place);
-        let function = function.map(|function| (place.of, function));
+        let function = function.map(|function| (place.file_or_pid, function));
         if !is_loop {
             self.kept.extend(function);
             return true;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use agent::testing::process::Process;
-use agent_common::{layout::RunStyle, native::Python, runs::Runs};
+use agent_common::{layout::RunStyle, native::PythonFrames, python::PythonRuns};
 
 use crate::{
     agreement::{Agreement, common, show},
@@ -37,9 +37,9 @@ impl Comparison {
     pub(super) fn compare(&mut self, name: &str, stop: &Stop) {
         let process = Process::open(stop.pid).unwrap();
         let mappings = self.unwinder.look(&process);
-        let runs = Runs::new();
+        let runs = PythonRuns::new();
         for thread in &stop.threads {
-            let python = Python {
+            let python = PythonFrames {
                 runs: &runs,
                 depth: 0,
                 style: RunStyle::EACH,
@@ -51,8 +51,11 @@ impl Comparison {
             self.compared += 1;
             self.frames += thread.frames.len();
             let places = unwound.frames.iter().map(|frame| &frame.place);
-            self.stacks
-                .insert(places.map(|place| (place.of, place.address)).collect());
+            self.stacks.insert(
+                places
+                    .map(|place| (place.file_or_pid, place.address))
+                    .collect(),
+            );
             match Agreement::of(&self.unwinder, &mappings, thread, &unwound) {
                 Agreement::Same => continue,
                 Agreement::Lost => {

@@ -26,15 +26,15 @@ const PHRASES: &[&str] = &[
 /// Names, as whole words.
 const NAMES: &[&str] = &[
     "KERNEL_ALONE",
-    "NativeEnd",
-    "WalkEnd",
+    "NativeUnwindStatus",
+    "PythonUnwindStatus",
     "Population",
     "FollowedCode",
     "KernelHidden",
     "begin_pull",
     "follow_processors",
     "is_told",
-    "known_since_ns",
+    "resend_before_ns",
     "look_at_stack",
     "meet_thread",
     "recall_thread",

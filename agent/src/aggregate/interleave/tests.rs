@@ -1,8 +1,8 @@
 use std::time::{Duration, SystemTime};
 
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeEnd, NativeFrame, NativeKind, RecordKind, Sample,
-    WalkEnd,
+    Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus,
+    PythonUnwindStatus, RecordKind, Sample,
 };
 use proptest::prelude::*;
 
@@ -110,7 +110,11 @@ fn native(frames: &str) -> NativeStack {
             NativeKind::PYTHON => 0,
             _ => number.parse().unwrap(),
         };
-        NativeFrame { address, of, kind }
+        NativeFrame {
+            address,
+            id_or_count: of,
+            kind,
+        }
     };
     NativeStack {
         hash: 2,
@@ -122,8 +126,8 @@ fn native(frames: &str) -> NativeStack {
 fn profile(
     python: Option<Stack>,
     native: Option<NativeStack>,
-    end: WalkEnd,
-    native_end: NativeEnd,
+    end: PythonUnwindStatus,
+    native_end: NativeUnwindStatus,
 ) -> (Profile, FakeSymbolizer) {
     let mut aggregator = Aggregator::default();
     aggregator.add_process(Process {
@@ -144,9 +148,9 @@ fn profile(
         tid: 1,
         cpu: 0,
         weight: 2,
-        end,
+        python_status: end,
         holds_gil: 0,
-        native_end,
+        native_status: native_end,
         reserved: 0,
     });
     // Any other hash stands for a stack that is lost.
@@ -192,8 +196,8 @@ fn joined(python_frames: &str, native_frames: &str) -> String {
     let (profile, _) = profile(
         Some(python(python_frames)),
         Some(native(native_frames)),
-        WalkEnd::ROOT,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::COMPLETE,
     );
     assert_eq!(profile.losses, Losses::default());
     text(&profile)
@@ -203,8 +207,8 @@ fn joined(python_frames: &str, native_frames: &str) -> String {
 fn failed(
     python_frames: Option<Stack>,
     native_frames: Option<NativeStack>,
-    end: WalkEnd,
-    native_end: NativeEnd,
+    end: PythonUnwindStatus,
+    native_end: NativeUnwindStatus,
 ) -> (String, Losses) {
     let (profile, _) = profile(python_frames, native_frames, end, native_end);
     (text(&profile), profile.losses)
@@ -234,8 +238,8 @@ fn the_gap_of_a_truncated_stack_is_in_its_run() {
         let (profile, _) = profile(
             Some(stack),
             Some(native(native_frames)),
-            WalkEnd::ROOT,
-            NativeEnd::ENTRY,
+            PythonUnwindStatus::COMPLETE,
+            NativeUnwindStatus::COMPLETE,
         );
         let losses = Losses {
             truncated: 2,
@@ -261,8 +265,8 @@ fn a_failed_native_walk_keeps_all_python_frames() {
     let (whole, losses) = failed(
         Some(python("1 2 3")),
         Some(native("n5 P1 n6")),
-        WalkEnd::ROOT,
-        NativeEnd::NO_TABLE,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::NO_TABLE,
     );
     assert_eq!(
         whole,
@@ -281,26 +285,31 @@ fn a_failed_native_walk_keeps_all_python_frames() {
     let (whole, losses) = failed(
         Some(python("1")),
         None,
-        WalkEnd::ROOT,
-        NativeEnd::NO_REGISTERS,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::NO_REGISTERS,
     );
     assert_eq!(whole, "[native frames unknown: no registers] f1");
     assert_eq!(losses.unwind.no_registers, 2);
-    let (whole, losses) = failed(None, Some(native("n5")), WalkEnd::NO_PYTHON, NativeEnd(99));
+    let (whole, losses) = failed(
+        None,
+        Some(native("n5")),
+        PythonUnwindStatus::NO_PYTHON,
+        NativeUnwindStatus(99),
+    );
     assert_eq!(whole, "n5 [native frames unknown]");
     assert_eq!(losses.unwind.total(), 2);
 }
 
 #[test]
 fn a_failed_python_walk_is_marked_where_its_frames_end() {
-    let fault = WalkEnd::FRAME_FAULT;
+    let fault = PythonUnwindStatus::FRAME_FAULT;
     let marker = "[incomplete: a frame was not in memory]";
     let interleaved = |frames: Option<&str>, native_frames| {
         let (whole, losses) = failed(
             frames.map(python),
             Some(native(native_frames)),
             fault,
-            NativeEnd::ENTRY,
+            NativeUnwindStatus::COMPLETE,
         );
         let only_incomplete = Losses {
             incomplete: 2,
@@ -321,7 +330,7 @@ fn a_failed_python_walk_is_marked_where_its_frames_end() {
         Some(python("1 2")),
         Some(native("P1 n5")),
         fault,
-        NativeEnd::FAULT,
+        NativeUnwindStatus::FAULT,
     );
     assert_eq!(
         whole,
@@ -338,8 +347,8 @@ fn lost_stacks_are_marked() {
     let (whole, losses) = failed(
         Some(lost),
         Some(native("n5 P2 n6")),
-        WalkEnd::ROOT,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::COMPLETE,
     );
     assert_eq!(whole, "n5 [stack lost] n6");
     assert_eq!(losses.incomplete, 2);
@@ -348,8 +357,13 @@ fn lost_stacks_are_marked() {
         hash: 7,
         ..native("n5")
     };
-    for end in [NativeEnd::ENTRY, NativeEnd::FAULT] {
-        let (whole, losses) = failed(Some(python("1 2")), Some(lost.clone()), WalkEnd::ROOT, end);
+    for end in [NativeUnwindStatus::COMPLETE, NativeUnwindStatus::FAULT] {
+        let (whole, losses) = failed(
+            Some(python("1 2")),
+            Some(lost.clone()),
+            PythonUnwindStatus::COMPLETE,
+            end,
+        );
         assert_eq!(whole, "[native stack lost] f1 f2");
         let only_lost = Losses {
             lost_native_stacks: 2,
@@ -364,8 +378,8 @@ fn python_frames_without_an_evaluation_loop_are_at_the_root() {
     let (whole, losses) = failed(
         Some(python("1 2 3")),
         Some(native("n5 P1 n6")),
-        WalkEnd::ROOT,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::COMPLETE,
     );
     assert_eq!(whole, "n5 f1 n6 f2 f3");
     assert_eq!(losses.unmatched, 2);
@@ -382,25 +396,33 @@ fn threads_without_python_have_native_frames_only() {
     assert_eq!(
         alone(
             Some(native("k5 n6 n7")),
-            WalkEnd::NO_PYTHON,
-            NativeEnd::ENTRY
+            PythonUnwindStatus::NO_PYTHON,
+            NativeUnwindStatus::COMPLETE
         ),
         ("k5 n6 n7".to_owned(), 0)
     );
     assert_eq!(
         alone(
             Some(native("k5 k6")),
-            WalkEnd::NO_THREAD_STATE,
-            NativeEnd::KERNEL_ALONE
+            PythonUnwindStatus::NO_THREAD_STATE,
+            NativeUnwindStatus::KERNEL_ONLY
         ),
         ("k5 k6".to_owned(), 0)
     );
     assert_eq!(
-        alone(None, WalkEnd::NO_FRAME, NativeEnd::NOT_WALKED),
+        alone(
+            None,
+            PythonUnwindStatus::NO_FRAME,
+            NativeUnwindStatus::NOT_WALKED
+        ),
         ("[no Python]".to_owned(), 2)
     );
     assert_eq!(
-        alone(None, WalkEnd::NO_PYTHON, NativeEnd::NO_REGISTERS),
+        alone(
+            None,
+            PythonUnwindStatus::NO_PYTHON,
+            NativeUnwindStatus::NO_REGISTERS
+        ),
         (
             "[native frames unknown: no registers] [no Python]".to_owned(),
             2
@@ -420,8 +442,8 @@ fn parts_of_an_evaluation_loop_are_hidden() {
     let (profile, _) = profile(
         Some(python("1")),
         Some(native("n5 n30 P1 n7")),
-        WalkEnd::ROOT,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::COMPLETE,
     );
     let unseen = |function: &Function| function.name.starts_with("_TAIL_CALL_");
     assert!(!profile.functions.iter().any(unseen));
@@ -432,8 +454,8 @@ fn inlined_functions_share_a_location() {
     let (profile, _) = profile(
         Some(python("1")),
         Some(native("n21 P1 n20")),
-        WalkEnd::ROOT,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::COMPLETE,
     );
     assert_eq!(text(&profile), "n21+n20 f1 n20");
     assert_eq!(profile.executables.len(), 1);
@@ -449,8 +471,8 @@ fn unknown_code_objects_are_counted() {
     let (whole, losses) = failed(
         Some(python("0 1 0")),
         Some(native("P2 n5 P1")),
-        WalkEnd::ROOT,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::COMPLETE,
     );
     let marker = "[unknown code object]";
     assert_eq!(whole, format!("{marker} f1 n5 {marker}"));
@@ -462,8 +484,8 @@ fn an_unsymbolized_frame_has_its_address() {
     let (profile, _) = profile(
         None,
         Some(native("k0 n5 n0 j0 n0")),
-        WalkEnd::NO_PYTHON,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::NO_PYTHON,
+        NativeUnwindStatus::COMPLETE,
     );
     assert_eq!(
         text(&profile),
@@ -485,7 +507,12 @@ fn an_unsymbolized_frame_has_its_address() {
 fn last_frames_of_native_stacks_are_counted() {
     let unwinding = |native_frames: Option<&str>, native_end| {
         let native = native_frames.map(native);
-        let (profile, _) = profile(Some(python("1")), native, WalkEnd::ROOT, native_end);
+        let (profile, _) = profile(
+            Some(python("1")),
+            native,
+            PythonUnwindStatus::COMPLETE,
+            native_end,
+        );
         let reached = |reached| match reached {
             LastFrame::NoFrame => "nothing".to_owned(),
             LastFrame::EvaluationLoop => "loop".to_owned(),
@@ -509,24 +536,40 @@ fn last_frames_of_native_stacks_are_counted() {
     };
     let broken = |at: &str| vec![(2, 0, vec![(at.to_owned(), 2)])];
     assert_eq!(
-        unwinding(Some("n5 P1 n6"), NativeEnd::ENTRY),
+        unwinding(Some("n5 P1 n6"), NativeUnwindStatus::COMPLETE),
         [(2, 2, vec![])]
     );
     // The walk was complete, even if its stack is lost.
-    assert_eq!(unwinding(None, NativeEnd::ENTRY), [(2, 2, vec![])]);
     assert_eq!(
-        unwinding(Some("k1 n5 P1 n6"), NativeEnd::NO_RULE),
+        unwinding(None, NativeUnwindStatus::COMPLETE),
+        [(2, 2, vec![])]
+    );
+    assert_eq!(
+        unwinding(None, NativeUnwindStatus::COMPLETE),
+        [(2, 2, vec![])]
+    );
+    assert_eq!(
+        unwinding(Some("k1 n5 P1 n6"), NativeUnwindStatus::NO_RULE),
         broken("[file 3]")
     );
-    assert_eq!(unwinding(Some("n5 j9"), NativeEnd::STUCK), broken("[jit]"));
-    assert_eq!(unwinding(Some("n5 P1"), NativeEnd::FAULT), broken("loop"));
     assert_eq!(
-        unwinding(Some("k1"), NativeEnd::NO_REGISTERS),
+        unwinding(Some("n5 j9"), NativeUnwindStatus::CFA_NOT_ABOVE),
+        broken("[jit]")
+    );
+    assert_eq!(
+        unwinding(Some("n5 P1"), NativeUnwindStatus::FAULT),
+        broken("loop")
+    );
+    assert_eq!(
+        unwinding(Some("k1"), NativeUnwindStatus::NO_REGISTERS),
         broken("nothing")
     );
-    assert_eq!(unwinding(None, NativeEnd::UNMAPPED), broken("nothing"));
-    assert_eq!(unwinding(None, NativeEnd::NOT_WALKED), []);
-    assert_eq!(unwinding(Some("k1"), NativeEnd::KERNEL_ALONE), []);
+    assert_eq!(
+        unwinding(None, NativeUnwindStatus::UNMAPPED),
+        broken("nothing")
+    );
+    assert_eq!(unwinding(None, NativeUnwindStatus::NOT_WALKED), []);
+    assert_eq!(unwinding(Some("k1"), NativeUnwindStatus::KERNEL_ONLY), []);
 }
 
 #[test]
@@ -534,8 +577,8 @@ fn equal_frames_are_symbolized_once() {
     let (_, symbolizer) = profile(
         Some(python("1 0 1 0")),
         Some(native("k5 n5 n30 n5 n30 P4 k5 n6")),
-        WalkEnd::ROOT,
-        NativeEnd::ENTRY,
+        PythonUnwindStatus::COMPLETE,
+        NativeUnwindStatus::COMPLETE,
     );
     assert_eq!(symbolizer.calls, [5, 5, 30, 1, 0, 6]);
 }
@@ -570,7 +613,7 @@ proptest! {
             .collect();
         let frames = (1..).zip(frames).map(|(address, (kind, of))| NativeFrame {
             address: address + 100,
-            of,
+            id_or_count: of,
             // Without anonymous ones, which may be parts of loops.
             kind: NativeKind(if kind == 3 { 2 } else { kind }),
         });
@@ -585,8 +628,8 @@ proptest! {
         let (profile, _) = profile(
             Some(stack),
             Some(native),
-            WalkEnd(end),
-            NativeEnd(native_end),
+            PythonUnwindStatus(end),
+            NativeUnwindStatus(native_end),
         );
         prop_assert_eq!(profile.total(), 2);
         let locations = profile.stacks[0].iter().map(|id| profile.location(*id));

@@ -7,7 +7,7 @@ use std::{
 
 use agent_common::{
     limits::{MAX_EXECUTABLES, MAX_MAPPINGS},
-    mappings::Mapping,
+    maps::Mapping,
 };
 
 use super::executable::{Executable, Identity};

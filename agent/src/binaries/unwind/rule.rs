@@ -120,7 +120,7 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
             Value::DereferencedIndexed(index, offset, addend) => {
                 (CfaRule::INDEXED, index, offset, addend)
             }
-            Value::Plt(addend, byte) => (CfaRule::LINKAGE, self.arch.stack_pointer, byte, addend),
+            Value::Plt(addend, byte) => (CfaRule::PLT, self.arch.stack_pointer, byte, addend),
             _ => return Err(UnknownReason::FrameExpression),
         };
         let register = self.arch.general(register);

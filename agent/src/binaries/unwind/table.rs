@@ -1,6 +1,6 @@
 //! Tables in which the BPF programs look up rules, in the format of [`agent_common::unwind`].
 
-use agent_common::unwind::{PAGE_BYTES, Words, row};
+use agent_common::unwind::{PAGE_BYTES, TableWords, row};
 
 use super::{compiled::Compiled, rows::Row, rules::Rules};
 
@@ -15,7 +15,7 @@ pub struct PackedTable {
     pub words: Vec<u32>,
 }
 
-impl Words for PackedTable {
+impl TableWords for PackedTable {
     fn word(&self, index: u32) -> u32 {
         self.words.get(index as usize).copied().unwrap_or(0)
     }
@@ -77,7 +77,9 @@ fn number(words: usize) -> u32 {
 mod tests {
     use super::{PackedTable, pack};
     use crate::binaries::unwind::{Compiled, Rules, rows::Row};
-    use agent_common::unwind::{BLOCK_WORDS, Block, CfaRule, PAGE_BYTES, Rule, Search, Words as _};
+    use agent_common::unwind::{
+        BLOCK_WORDS, Block, CfaRule, PAGE_BYTES, Rule, RuleSearch, TableWords as _,
+    };
     use proptest::prelude::{any, prop, proptest};
 
     const BASE: u64 = 3 * PAGE_BYTES;
@@ -110,7 +112,7 @@ mod tests {
 
     fn find(table: &PackedTable, rules: &Rules, address: u64) -> Rule {
         let distance = address.wrapping_sub(table.base);
-        let index = Search::new().find(table, table.pages, distance);
+        let index = RuleSearch::new().find(table, table.pages, distance);
         rules.get(index).unwrap()
     }
 

@@ -6,7 +6,7 @@ mod image;
 
 use std::{fs, os::unix::fs::FileExt as _, process::Command};
 
-use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved, Search};
+use agent_common::unwind::{CfaRule, Rule, RuleFlags, RuleSearch, Saved};
 
 use super::{Compiled, Rules, compile, functions, pack, reason::UnknownReason};
 use crate::binaries::elf::Elf;
@@ -43,7 +43,7 @@ fn check(compiled: &Compiled) {
     let mut rules = Rules::new();
     let table = pack(compiled, &mut rules);
     for (address, rule) in rows {
-        let index = Search::new().find(&table, table.pages, address - table.base);
+        let index = RuleSearch::new().find(&table, table.pages, address - table.base);
         assert_eq!(rules.get(index), Some(rule));
     }
 }
@@ -133,7 +133,7 @@ fn every_kind_of_rule_is_compiled() {
         0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22,
     ];
     let expected = Rule {
-        cfa: CfaRule::LINKAGE,
+        cfa: CfaRule::PLT,
         offset: 11,
         addend: 8,
         ..START

@@ -19,7 +19,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use agent_common::record::WalkEnd;
+use agent_common::record::PythonUnwindStatus;
 
 pub use self::{measured::Measured, native::NativeCode};
 use super::record::SYMBOL_BYTES;
@@ -109,8 +109,12 @@ pub struct Threads {
 
 impl Threads {
     fn of(stacks: &[ThreadStack]) -> Self {
-        let is_truncated =
-            |stack: &&ThreadStack| !matches!(stack.end, WalkEnd::ROOT | WalkEnd::NO_FRAME);
+        let is_truncated = |stack: &&ThreadStack| {
+            !matches!(
+                stack.end,
+                PythonUnwindStatus::COMPLETE | PythonUnwindStatus::NO_FRAME
+            )
+        };
         let truncated = stacks.iter().filter(is_truncated).count();
         Self {
             complete: stacks.len() - truncated,

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use agent_common::mappings::Mapping;
+use agent_common::maps::Mapping;
 
 use crate::{
     binaries::{

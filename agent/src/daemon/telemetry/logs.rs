@@ -55,9 +55,13 @@ fn filter(level: &str) -> Result<EnvFilter, Error> {
         Ok(level) => format!("{},agent={level}", level.min(LevelFilter::WARN)),
         Err(_) => level.to_owned(),
     };
-    EnvFilter::try_new(directives).map_err(|_| Error::Level {
-        level: level.to_owned(),
-    })
+    // A word alone would be the name of a target, at all levels.
+    EnvFilter::try_new(&directives)
+        .ok()
+        .filter(|_| directives.contains('='))
+        .ok_or_else(|| Error::Level {
+            level: level.to_owned(),
+        })
 }
 
 #[cfg(test)]

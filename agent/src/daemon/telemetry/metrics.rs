@@ -25,7 +25,7 @@ const COUNTERS: [(Counter, &str, &str); 14] = [
         "Samples dropped because the ring buffer was full",
     ),
     (
-        Counter::UNKNOWN_PROCESSES,
+        Counter::UNTRACKED_SAMPLES,
         "profiling_agent_unknown_process_samples",
         "Samples of processes that found no room in the process table",
     ),
@@ -75,7 +75,7 @@ const COUNTERS: [(Counter, &str, &str); 14] = [
         "Process events dropped because the ring buffer was full",
     ),
     (
-        Counter::PROCESSES_LEFT_OUT,
+        Counter::UNTRACKED_PROCESSES,
         "profiling_agent_untracked_processes",
         "Processes that are not sampled because the process table is full",
     ),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use agent_common::{
     limits::MAX_THREADS,
+    maps::ThreadState,
     memory::{UserAddr, UserMemory},
-    thread::ThreadState,
 };
 
 use super::{error::ThreadListError, target::Target};

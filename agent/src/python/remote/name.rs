@@ -1,17 +1,16 @@
 //! The Python name of a thread, read in the same steps as in the BPF programs.
 
 use agent_common::{
-    attribute::{Attributes, MAX_ATTRIBUTES, Name},
     layout::Layout,
     memory::{Fault, UserAddr, UserMemory},
+    python::{AttributeName, Attributes, MAX_ATTRIBUTES, locate_text},
     scratch::Scratch,
-    text::locate_text,
 };
 
 use crate::python::text;
 
 /// The attribute of `threading.Thread` with its name.
-const NAME: Name = Name::new("_name");
+const NAME: AttributeName = AttributeName::new("_name");
 
 /// The name of the `threading.Thread` that is the first local variable of the frame at `root`;
 /// [`None`] where it has none.

@@ -3,15 +3,17 @@
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 
 use agent_common::{
-    code::{Description, Head, read_head},
     hash::Hash,
-    layout::{ABSENT, GilStyle, Layout, LineTableFormat},
-    limits::{LINE_TABLE_PIECES, MAX_VISITED},
+    layout::{GilStyle, Layout, LineTableFormat},
+    limits::LINE_TABLE_PIECES,
+    maps::{CodeIdentity, ThreadState},
     memory::{Fault, UserAddr, UserMemory},
-    record::{self, FrameKind, WalkEnd},
+    python::{
+        CodeObjectRecord, CodeSymbol, PythonOutcome, PythonWalk, SymbolLookup, ThreadWalk,
+        UnwindPython, WalkPosition, gil_holder, read_identity,
+    },
+    record::{self, FrameKind, PythonUnwindStatus},
     scratch::Scratch,
-    thread::{ThreadState, gil_holder, is_attached, prove},
-    walk::{CodeObjects, Symbol, Walk, WalkStep},
 };
 
 use super::{Frame, Function, Run, Target, ThreadStack, name};
@@ -31,8 +33,8 @@ pub(super) struct Reader<'a, M> {
     memory: &'a M,
     target: &'a Target,
     scratch: Box<Scratch>,
-    walk: Box<Walk>,
-    description: Box<Description>,
+    walk: Box<PythonWalk>,
+    description: Box<CodeObjectRecord>,
     known: KnownCode,
     described: HashMap<u64, Described>,
 }
@@ -62,20 +64,30 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     /// Reads the stack of a thread with these thread states.
     pub(super) fn read(&mut self, thread_id: u64, states: Vec<ThreadState>) -> ThreadStack {
         self.walk.clear();
-        let mut end = WalkEnd::NO_FRAME;
-        let mut is_attached = None;
-        let mut visited = 0;
-        for state in &states {
-            let holds_gil;
-            (holds_gil, end) = self.walk(*state, thread_id, end, &mut visited);
-            is_attached = is_attached.max(holds_gil);
-            if !matches!(end, WalkEnd::ROOT | WalkEnd::NO_FRAME) {
-                break;
-            }
+        let mut position = WalkPosition::new();
+        let mut steps = Steps {
+            walk: ThreadWalk {
+                memory: self.memory,
+                scratch: &mut self.scratch,
+                layout: &self.target.layout,
+                walk: &mut self.walk,
+                position: &mut position,
+                thread_id,
+            },
+            states: &states,
+            symbols: &mut self.known,
+            gil_holder: self.target.gil_holder,
+            is_attached: None,
+        };
+        let end = steps.unwind();
+        let mut is_attached = steps.is_attached;
+        if position.holds_gil() {
+            is_attached = Some(true);
         }
         self.describe();
         let Resolved { frames, runs, gap } = self.resolve();
-        let name = (end == WalkEnd::ROOT).then(|| self.name(&frames)).flatten();
+        let is_complete = end == PythonUnwindStatus::COMPLETE;
+        let name = is_complete.then(|| self.name(&frames)).flatten();
         ThreadStack {
             thread_id,
             name,
@@ -88,75 +100,13 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
     }
 
-    /// Walks the frames of one thread state. `inner` is the status of the walk of the inner states,
-    /// `visited` the number of frames so far. Returns whether the thread holds the GIL in this
-    /// state, and the status of the walk.
-    fn walk(
-        &mut self,
-        state: ThreadState,
-        thread_id: u64,
-        inner: WalkEnd,
-        visited: &mut u32,
-    ) -> (Option<bool>, WalkEnd) {
-        let layout = &self.target.layout;
-        let is_first = *visited == 0;
-        if !prove(self.memory, &mut self.scratch, layout, state, thread_id) {
-            return (None, WalkEnd::THREAD_FAULT);
-        }
-        let holds_gil = if layout.interpreter.gil_style == GilStyle::IN_THREAD {
-            Some(is_attached(&self.scratch, layout))
-        } else {
-            let holder = self.target.gil_holder;
-            holder.map(|holder| gil_holder(self.memory, layout, holder) == state.address)
-        };
-        let step = self.walk.begin(self.memory, &mut self.scratch, layout);
-        let mut end = self.follow(step, visited);
-        let leads_nowhere = matches!(
-            end,
-            WalkEnd::FRAME_FAULT | WalkEnd::BAD_POINTER | WalkEnd::NO_FRAME
-        );
-        if leads_nowhere
-            && is_first
-            && layout.thread.cframe_previous != ABSENT
-            && prove(self.memory, &mut self.scratch, layout, state, thread_id)
-        {
-            self.walk.clear();
-            let step = self
-                .walk
-                .begin_below(self.memory, &mut self.scratch, layout);
-            end = self.follow(step, visited);
-        }
-        (
-            holds_gil,
-            if end == WalkEnd::NO_FRAME { inner } else { end },
-        )
-    }
-
-    /// Continues a walk from `step`, and returns its status.
-    fn follow(&mut self, mut step: WalkStep, visited: &mut u32) -> WalkEnd {
-        loop {
-            match step {
-                WalkStep::End(end) => return end,
-                WalkStep::Next if *visited == MAX_VISITED => return WalkEnd::TOO_DEEP,
-                WalkStep::Next => {}
-            }
-            *visited += 1;
-            step = self.walk.step(
-                self.memory,
-                &mut self.scratch,
-                &self.target.layout,
-                &mut self.known,
-            );
-        }
-    }
-
-    /// Reads the code objects that are not cached. One that cannot be read stays without a name.
+    /// Describes the code objects that are new. One that cannot be read stays without a name.
     fn describe(&mut self) {
-        if !self.walk.has_unresolved() {
+        if !self.walk.stack.has_unresolved() {
             return;
         }
-        for nth in 0..u32::from(self.walk.shape().frame_count) {
-            if let Some(code) = self.walk.unresolved(nth) {
+        for nth in 0..u32::from(self.walk.stack.shape().frame_count) {
+            if let Some(code) = self.walk.stack.unresolved(nth) {
                 let _ = self.describe_one(code);
             }
         }
@@ -170,12 +120,12 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             ..
         } = self;
         let layout = &self.target.layout;
-        let head = read_head(*memory, scratch, layout, code)?;
+        let head = read_identity(*memory, scratch, layout, code)?;
         if self.known.0.get(&code).is_some_and(|(of, _)| *of == head) {
             return Ok(());
         }
         description.read(*memory, scratch, layout, &head)?;
-        let symbol = description.seal(SEED);
+        let symbol = description.finish_record(SEED);
         if !self.described.contains_key(&symbol)
             && let Ok(Record::CodeObject(record)) = decode(description.record())
         {
@@ -184,7 +134,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             for _ in 0..LINE_TABLE_PIECES {
                 let start = u32::try_from(described.line_table.len()).map_err(|_| Fault)?;
                 let from = UserAddr(table.0.wrapping_add(start.into()));
-                if description.read_piece(*memory, from, start)? == 0 {
+                if description.read_line_table_piece(*memory, from, start)? == 0 {
                     break;
                 }
                 if let Ok(Record::LineTablePiece(record)) = decode(description.record()) {
@@ -193,7 +143,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
             }
             self.described.insert(symbol, described);
         }
-        let symbol = Symbol {
+        let symbol = CodeSymbol {
             hash: symbol,
             first_traceable_bytes: head.first_traceable_bytes,
         };
@@ -203,15 +153,15 @@ impl<'a, M: UserMemory> Reader<'a, M> {
 
     /// Symbolizes the frames of the walk.
     fn resolve(&mut self) -> Resolved {
-        let shape = self.walk.shape();
+        let shape = self.walk.stack.shape();
         let mut hash = Hash::new(SEED);
         for nth in 0..usize::from(shape.frame_count) {
             let known = &self.known.0;
             let find = |code| known.get(&code).map(|(_, symbol)| *symbol);
-            (hash, _) = self.walk.settle(nth, shape, hash, find);
+            (hash, _) = self.walk.stack.hash_frame(nth, shape, hash, find);
         }
-        self.walk.seal(shape, hash.finish());
-        let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.record()) else {
+        self.walk.stack.finish_record(shape, hash.finish());
+        let Ok(Record::Stack(Stack { frames, gap, .. })) = decode(self.walk.stack.record()) else {
             return Resolved::default();
         };
         let runs = self.runs(&frames, gap);
@@ -223,7 +173,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         Resolved { frames, runs, gap }
     }
 
-    /// The runs of frames; frames that the interpreter hides do not count.
+    /// The runs of frames, of which those that the interpreter hides do not count.
     fn runs(&self, frames: &[record::Frame], gap: Option<Gap>) -> Vec<Run> {
         let depth_of = |nth: usize| {
             let left_out = gap.filter(|gap| nth >= gap.after);
@@ -275,12 +225,58 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     }
 }
 
+/// The steps of the walk of one thread.
+struct Steps<'a, M> {
+    walk: ThreadWalk<'a, M>,
+    states: &'a [ThreadState],
+    symbols: &'a mut KnownCode,
+    gil_holder: Option<UserAddr>,
+    /// See [`ThreadStack::is_attached`].
+    is_attached: Option<bool>,
+}
+
+impl<M: UserMemory> UnwindPython for Steps<'_, M> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn load_state(&mut self) -> PythonOutcome {
+        let outcome = self.walk.load_first_state(self.states);
+        if outcome == PythonOutcome::DONE {
+            let layout = self.walk.layout;
+            self.is_attached = if layout.interpreter.gil_style == GilStyle::IN_THREAD {
+                Some(self.walk.position.holds_gil())
+            } else {
+                self.gil_holder.map(|pointer| {
+                    let holder = gil_holder(self.walk.memory, layout, pointer);
+                    self.states.iter().any(|state| state.address == holder)
+                })
+            };
+        }
+        outcome
+    }
+
+    fn begin_walk(&mut self) -> PythonOutcome {
+        self.walk.begin()
+    }
+
+    fn walk_frames(&mut self) -> PythonOutcome {
+        let outcome = self.walk.walk_frames(self.symbols, Self::FRAMES_PER_STEP);
+        if outcome == PythonOutcome::NEXT {
+            return outcome;
+        }
+        self.continue_walk(outcome.status())
+    }
+
+    fn continue_walk(&mut self, status: PythonUnwindStatus) -> PythonOutcome {
+        self.walk.continue_walk(self.states, status)
+    }
+}
+
 /// The symbolized frames of a thread.
 #[derive(Default)]
 struct Resolved {
     frames: Vec<Frame>,
     runs: Vec<Run>,
-    /// Number of frames before the gap, where frames were left out.
+    /// After how many of them others were left out.
     gap: Option<usize>,
 }
 
@@ -309,21 +305,21 @@ impl Described {
     }
 }
 
-/// Cache of the code objects that were read, with their heads, keyed by address.
+/// The code objects that were described, with their heads.
 #[derive(Default)]
-struct KnownCode(HashMap<UserAddr, (Head, Symbol)>);
+struct KnownCode(HashMap<UserAddr, (CodeIdentity, CodeSymbol)>);
 
-impl CodeObjects for KnownCode {
+impl SymbolLookup for KnownCode {
     fn symbol<M: UserMemory>(
         &mut self,
         memory: &M,
         scratch: &mut Scratch,
         layout: &Layout,
         code: UserAddr,
-    ) -> Option<Symbol> {
+    ) -> Option<CodeSymbol> {
         let (known, symbol) = self.0.get(&code)?;
-        // The process is running: the address may have been reused.
-        let head = read_head(memory, scratch, layout, code).ok()?;
+        // The process runs on: another code object may be there by now.
+        let head = read_identity(memory, scratch, layout, code).ok()?;
         (head == *known).then_some(*symbol)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use agent_common::{memory::UserAddr, record::WalkEnd, thread::ThreadState};
+use agent_common::{maps::ThreadState, memory::UserAddr, record::PythonUnwindStatus};
 
 /// A thread with its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct ThreadStack {
     /// Number of frames before the gap, where frames were left out.
     pub gap: Option<usize>,
     /// Status of the walk.
-    pub end: WalkEnd,
+    pub end: PythonUnwindStatus,
 }
 
 /// Frames that run in one call of the evaluation loop.

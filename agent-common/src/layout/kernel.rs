@@ -1,0 +1,38 @@
+//! Where fields of the running kernel's own structures are, from its BTF.
+
+/// Offsets in bytes from the start of the named structure.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelLayout {
+    /// The thread pointer in `task_struct`: `thread.fsbase` on x86-64, `thread.uw.tp_value` on
+    /// aarch64.
+    pub thread_pointer: u32,
+    /// `task_struct.pid`, which the kernel calls a thread's id.
+    pub pid: u32,
+    /// `task_struct.tgid`.
+    pub tgid: u32,
+    /// `task_struct.flags`, 32 bits.
+    pub flags: u32,
+    /// `task_struct.nvcsw`, which `nivcsw` follows: how often the thread gave up a processor
+    /// and how often it was taken from it.
+    pub switches: u32,
+    /// `task_struct.mm`.
+    pub memory: u32,
+    /// `mm_struct.exec_vm`, pages that are mapped executable.
+    pub executable_pages: u32,
+    /// `task_struct.signal`.
+    pub signal: u32,
+    /// `signal_struct.live`, threads of the process that have not ended, 32 bits.
+    pub live_threads: u32,
+    /// `task_struct.stack`, the thread's stack in the kernel.
+    pub stack: u32,
+    /// Bytes of that stack up to the registers that the thread had when it entered the kernel.
+    /// 0 where the kernel has a helper for them (5.15 and later).
+    pub registers: u32,
+}
+
+#[cfg(feature = "user")]
+// SAFETY: integers without padding, valid for any bytes.
+unsafe impl aya::Pod for KernelLayout {}
+
+const _: () = assert!(size_of::<KernelLayout>() == 44);

@@ -1,0 +1,17 @@
+//! Keys and values of the maps that the BPF programs and the agent use.
+//!
+//! Invariant: types without behaviour of their own.
+
+mod code_object;
+mod control;
+mod mapping;
+mod process;
+mod table;
+mod thread;
+
+pub use code_object::{CachedCode, CodeIdentity, CodeKey};
+pub use control::Control;
+pub use mapping::Mapping;
+pub use process::{KERNEL_THREADS, TrackedProcess};
+pub use table::{TableLocation, TableState};
+pub use thread::{ThreadState, ThreadStates, TrackedThread};

@@ -1,0 +1,44 @@
+//! Processes that are profiled.
+
+/// A profiled process: the value of the map `PROCESSES`, whose key is the process's id in the
+/// initial PID namespace.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrackedProcess {
+    /// Address of the pointer to the newest interpreter; 0 where no Python was found.
+    pub interpreters_head: u64,
+    /// Address of the pointer to the thread state that holds the GIL, for
+    /// [`GilStyle::HOLDER`](crate::layout::GilStyle::HOLDER) and
+    /// [`LAST_HOLDER`](crate::layout::GilStyle::LAST_HOLDER); 0 not to read it.
+    pub gil_holder: u64,
+    /// The thread pointer of a thread minus its `pthread_self()`, in bytes.
+    pub thread_pointer_distance: u64,
+    /// When a new code object was last read, in nanoseconds of the monotonic clock. Written by the
+    /// BPF programs.
+    pub new_code_ns: u64,
+    /// Executable pages at the last event about a change of their number. Written by the BPF
+    /// programs.
+    pub executable_pages: u64,
+    /// Identifies the mappings: another number whenever they change.
+    pub mappings_epoch: u64,
+    /// Index of the first of its mappings.
+    pub first_mapping: u32,
+    /// How many it has.
+    pub mapping_count: u32,
+    /// Index into the map `LAYOUTS`.
+    pub layout: u32,
+    /// 1 when the processes that it starts are to be profiled as well.
+    pub with_children: u16,
+    /// 1 when it is not sampled until it executes another program.
+    pub is_excluded: u16,
+}
+
+/// Key in the map `PROCESSES` of all threads that are the kernel's own: the process id of
+/// `kthreadd`, which starts them and is itself started second.
+pub const KERNEL_THREADS: u32 = 2;
+
+#[cfg(feature = "user")]
+// SAFETY: integers without padding, valid for any bytes.
+unsafe impl aya::Pod for TrackedProcess {}
+
+const _: () = assert!(size_of::<TrackedProcess>() == 64);

@@ -1,0 +1,26 @@
+//! The bounded reading of a CPython process.
+
+mod attribute;
+mod code_cache;
+mod code_object;
+mod data_stack;
+mod driver;
+mod runs;
+mod stack;
+mod symbol;
+mod text;
+mod thread_state;
+mod thread_walk;
+mod walk;
+
+pub use attribute::{AttributeName, Attributes, MAX_ATTRIBUTES};
+pub use code_cache::{Revalidation, is_strict};
+pub use code_object::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, read_identity};
+pub use driver::{FindState, PythonOutcome, UnwindPython};
+pub use runs::{PythonRun, PythonRuns};
+pub use stack::{PythonStack, StackShape};
+pub use symbol::{CodeSymbol, SymbolLookup};
+pub use text::locate_text;
+pub use thread_state::{SearchStep, ThreadStateSearch, gil_holder, is_attached, revalidate};
+pub use thread_walk::{ProcessPointers, StateList, ThreadWalk, WalkPosition};
+pub use walk::{PythonStep, PythonWalk};

@@ -1,0 +1,41 @@
+//! Where the characters of a Python string are.
+
+use crate::{
+    layout::TextLayout,
+    memory::{Fault, UserAddr, UserMemory},
+    record::Text,
+    scratch::{SLOT, Scratch},
+};
+
+/// Finds the characters of the string object at `address`, cut to
+/// [`TEXT_BYTES`](crate::limits::TEXT_BYTES); the slot is overwritten.
+///
+/// # Errors
+///
+/// [`Fault`] when the object cannot be read or is not a compact string.
+#[inline(always)]
+pub fn locate_text<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &TextLayout,
+    address: UserAddr,
+) -> Result<(UserAddr, Text), Fault> {
+    scratch.load_slot(memory, address, layout.bytes)?;
+    let characters = scratch.word(SLOT + layout.length as usize);
+    // What strings of another kind lack is filled in, without a branch: each costs the verifier
+    // the rest of the way once more.
+    let state = scratch.half(SLOT + layout.state as usize) & u32::from(layout.state_mask)
+        | u32::from(layout.state_bits);
+    let bit = |bit: u16| (state >> (bit & 31)) & 1 == 1;
+    let kind = (state >> (layout.kind_bit & 31)) & 7;
+    if !bit(layout.compact_bit) || !matches!(kind, 1 | 2 | 4) {
+        return Err(Fault);
+    }
+    let data = if bit(layout.ascii_bit) {
+        layout.ascii_data
+    } else {
+        layout.compact_data
+    };
+    let text = Text::new(layout.style.kind(kind), u64::from(kind), characters);
+    Ok((address.field(data), text))
+}

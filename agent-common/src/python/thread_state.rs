@@ -1,0 +1,224 @@
+//! The search for the thread states of a thread, and their validation.
+//!
+//! Every thread state carries the `pthread_self()` of its thread, which follows from the thread
+//! pointer. That holds for all versions and C libraries, also while the thread does not hold the
+//! GIL. The search visits the lists of all interpreters, once; its result is cached and
+//! revalidated at every sample.
+//!
+//! A thread has a state in every interpreter of the process that it has entered. The chains of
+//! their frames are not linked. Interpreters stand in the list from the newest to the oldest, and
+//! code of an older one calls into a newer one, so that is their order from leaf to root.
+
+use crate::{
+    layout::{ABSENT, GilStyle, Layout},
+    maps::{ThreadState, ThreadStates},
+    memory::{Fault, UserAddr, UserMemory},
+    record::PythonUnwindStatus,
+    scratch::{SLOT, Scratch},
+    volatile::Volatile,
+};
+
+/// Whether the thread state in the slot is attached to its interpreter, which is to hold the GIL
+/// where there is one, for versions whose states contain it ([`GilStyle::IN_THREAD`]).
+#[inline(always)]
+#[must_use]
+pub fn is_attached(scratch: &Scratch, layout: &Layout) -> bool {
+    let fields = &layout.thread;
+    let word = scratch.half(SLOT + fields.attached as usize);
+    let is_set = word & u32::from(fields.attached_mask) == u32::from(fields.attached_value);
+    layout.interpreter.gil_style == GilStyle::IN_THREAD && is_set
+}
+
+/// The thread state that holds the GIL, for versions that have a pointer to it, at `holder`; null
+/// when it is free, `holder` is null, or that cannot be read.
+///
+/// It may be any state of a thread: the pointer does not change when the thread switches from one
+/// interpreter to another.
+#[inline(always)]
+#[must_use]
+pub fn gil_holder<M: UserMemory>(memory: &M, layout: &Layout, holder: UserAddr) -> UserAddr {
+    /// From the pointer to the word that is 1 while the GIL is held.
+    const LOCKED: u16 = 8;
+    if holder.is_null() {
+        return holder;
+    }
+    let state = UserAddr(memory.word_or_zero(holder));
+    let is_last_holder = layout.interpreter.gil_style == GilStyle::LAST_HOLDER;
+    if is_last_holder && memory.word_or_zero(holder.field(LOCKED)) as u32 != 1 {
+        return UserAddr(0);
+    }
+    state
+}
+
+/// Whether `state` is still the state of the thread `thread_id`; it is then in the slot.
+///
+/// The id and the interpreter must be the same, and the neighbour in the list of the
+/// interpreter's threads must still point at it: freed memory may keep its contents, but not
+/// its place in the list. Where states have no pointer to that neighbour (2.7), only another search
+/// is as safe.
+#[inline(always)]
+pub fn revalidate<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &Layout,
+    state: ThreadState,
+    thread_id: u64,
+) -> bool {
+    let fields = &layout.thread;
+    if scratch
+        .load_slot(memory, state.address, fields.bytes)
+        .is_err()
+    {
+        return false;
+    }
+    let word = |offset: u16| scratch.word(SLOT + offset as usize);
+    if word(fields.thread_id) != thread_id || word(fields.interpreter) != state.interpreter.0 {
+        return false;
+    }
+    if fields.previous == ABSENT {
+        return true;
+    }
+    let previous = UserAddr(word(fields.previous));
+    let pointer = if previous.is_null() {
+        state.interpreter.field(layout.interpreter.threads_head)
+    } else {
+        previous.field(fields.next)
+    };
+    memory.word(pointer) == Ok(state.address.0)
+}
+
+/// A search through the thread states of a process, one at a time.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ThreadStateSearch {
+    newest_interpreter: Volatile<u64>,
+    interpreter: Volatile<u64>,
+    thread: Volatile<u64>,
+    /// The states of the thread.
+    pub states: ThreadStates,
+}
+
+/// The result of one step of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchStep {
+    /// There are more states.
+    Next,
+    /// All states were visited: [`ThreadStateSearch::states`] holds those of the thread.
+    Done,
+    /// The search failed.
+    End(PythonUnwindStatus),
+}
+
+impl ThreadStateSearch {
+    /// A search that has not started.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            newest_interpreter: Volatile::new(0),
+            interpreter: Volatile::new(0),
+            thread: Volatile::new(0),
+            states: ThreadStates::new(),
+        }
+    }
+
+    /// Address of the interpreter at which it began.
+    #[inline(always)]
+    #[must_use]
+    pub fn newest_interpreter(&self) -> u64 {
+        self.newest_interpreter.get()
+    }
+
+    /// Begins at the newest interpreter, to which `interpreters_head` points.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when the pointers cannot be read.
+    #[inline(always)]
+    pub fn begin<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        layout: &Layout,
+        interpreters_head: UserAddr,
+    ) -> Result<(), Fault> {
+        let interpreter = memory.word(interpreters_head)?;
+        self.newest_interpreter.set(interpreter);
+        self.states = ThreadStates::new();
+        self.enter(memory, layout, interpreter)
+    }
+
+    /// Starts with the first thread of `interpreter`.
+    #[inline(always)]
+    fn enter<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        layout: &Layout,
+        interpreter: u64,
+    ) -> Result<(), Fault> {
+        self.interpreter.set(interpreter);
+        self.thread.set(0);
+        if interpreter != 0 {
+            let head = UserAddr(interpreter).field(layout.interpreter.threads_head);
+            self.thread.set(memory.word(head)?);
+        }
+        Ok(())
+    }
+
+    /// Visits one thread state.
+    #[inline(always)]
+    pub fn step<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        thread_id: u64,
+    ) -> SearchStep {
+        let interpreter = UserAddr(self.interpreter.get());
+        if interpreter.is_null() {
+            return SearchStep::Done;
+        }
+        let thread = UserAddr(self.thread.get());
+        if thread.is_null() {
+            let next = memory
+                .word(interpreter.field(layout.interpreter.next))
+                .and_then(|next| {
+                    if next != 0 {
+                        self.states.set_has_several_interpreters();
+                    }
+                    self.enter(memory, layout, next)
+                });
+            return match next {
+                Ok(()) => SearchStep::Next,
+                Err(Fault) => SearchStep::End(PythonUnwindStatus::THREAD_FAULT),
+            };
+        }
+        if !thread.could_be_structure() {
+            return SearchStep::End(PythonUnwindStatus::BAD_POINTER);
+        }
+        if scratch
+            .load_slot(memory, thread, layout.thread.bytes)
+            .is_err()
+        {
+            return SearchStep::End(PythonUnwindStatus::THREAD_FAULT);
+        }
+        let word = |offset: u16| scratch.word(SLOT + offset as usize);
+        if word(layout.thread.thread_id) == thread_id
+            && word(layout.thread.interpreter) == interpreter.0
+        {
+            self.states.add(ThreadState {
+                address: thread,
+                interpreter,
+            });
+            // It has no other one in this interpreter.
+            self.thread.set(0);
+        } else {
+            self.thread.set(word(layout.thread.next));
+        }
+        SearchStep::Next
+    }
+}
+
+impl Default for ThreadStateSearch {
+    fn default() -> Self {
+        Self::new()
+    }
+}

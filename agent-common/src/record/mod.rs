@@ -1,0 +1,26 @@
+//! What travels through the ring buffer, in the byte order of the machine.
+//!
+//! A stack and a code object travel once and are named by their hash afterwards. Numbers that
+//! stand for a case are newtypes with constants: an unknown value survives the wire.
+
+mod code_object;
+mod header;
+mod native_stack;
+mod process_event;
+mod request;
+mod sample;
+mod stack;
+mod text;
+mod thread_name;
+mod unwind_status;
+
+pub use code_object::{CodeObjectHead, LineTableFormat};
+pub use header::{Header, RecordKind};
+pub use native_stack::{NativeFrame, NativeKind, NativeStackHead};
+pub use process_event::{ProcessEvent, ProcessEventKind};
+pub use request::{AbsentPage, WantedTable};
+pub use sample::Sample;
+pub use stack::{Frame, FrameKind, StackHead};
+pub use text::Text;
+pub use thread_name::ThreadName;
+pub use unwind_status::{NativeUnwindStatus, PythonUnwindStatus};

@@ -1,0 +1,42 @@
+//! One sample of one thread.
+
+use super::{
+    header::Header,
+    unwind_status::{NativeUnwindStatus, PythonUnwindStatus},
+};
+
+/// One sample of one thread.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// [`RecordKind::SAMPLE`](super::RecordKind::SAMPLE).
+    pub header: Header,
+    /// When, in nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// Hash of the stack, 0 for a sample without Python frames.
+    pub stack: u64,
+    /// Hash of the native stack, 0 for a sample without kernel and native frames.
+    pub native_stack: u64,
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Thread, in the initial PID namespace.
+    pub tid: u32,
+    /// Logical processor.
+    pub cpu: u32,
+    /// Sampling periods that this sample stands for, at least 1.
+    pub weight: u32,
+    /// How unwinding of Python frames ended.
+    pub python_status: PythonUnwindStatus,
+    /// 1 when the thread held the GIL or, without one, was attached to the interpreter.
+    pub holds_gil: u16,
+    /// How unwinding of native frames ended.
+    pub native_status: NativeUnwindStatus,
+    /// Zero.
+    pub reserved: u16,
+}
+
+const _: () = assert!(size_of::<Sample>() == 56);

@@ -1,0 +1,214 @@
+//! One sample of the current thread: its stacks, its name, and the record that ends it.
+//!
+//! Invariant: a sample ends with exactly one record.
+
+use agent_common::{
+    limits::{MAX_FRAMES, MAX_KERNEL_FRAMES},
+    native::{NativeOutcome, UnwindNative},
+    python::{FindState, MAX_ATTRIBUTES, PythonOutcome, UnwindPython},
+    record::{NativeUnwindStatus, PythonUnwindStatus},
+};
+use aya_ebpf::{EbpfContext, helpers::generated::bpf_get_stack};
+
+use crate::{current, emit, log, maps::WITH_NATIVE, steps, task::Task};
+
+/// Takes the sample that a trigger has prepared in [`current::sampler`].
+#[inline(always)]
+pub(crate) fn take(context: &impl EbpfContext) {
+    let mut status = PythonUnwindStatus(read_stack() as u16);
+    let stack = emit_stack();
+    let mut native_status = NativeUnwindStatus::NOT_WALKED;
+    let mut native_stack = 0;
+    if WITH_NATIVE.load() != 0 {
+        let kernel_bytes = copy_kernel_stack(context);
+        native_status = NativeUnwindStatus(read_native_stack(kernel_bytes) as u16);
+        native_stack = steps::send_native();
+    }
+    emit::absent_page();
+    let is_complete = status.is_complete() && native_status.is_complete();
+    if !is_complete && stack == 0 && Task::current().is_exiting() {
+        // The kernel is freeing its memory, and its frames with it.
+        status = PythonUnwindStatus::NO_PYTHON;
+        native_status = NativeUnwindStatus::KERNEL_ONLY;
+    } else if !is_complete {
+        log::incomplete_stack(u32::from(status.0), u32::from(native_status.0));
+    }
+    name_thread(u32::from(status.0));
+    emit::sample(stack, status, native_stack, native_status);
+}
+
+/// Copies the addresses of the kernel's frames, if the thread is in the kernel; returns their
+/// bytes.
+#[inline(always)]
+fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
+    const MAX_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
+    let Some(native) = current::native() else {
+        return 0;
+    };
+    // SAFETY: the array has room for so many bytes.
+    let bytes = unsafe {
+        bpf_get_stack(
+            context.as_ptr(),
+            (&raw mut native.kernel).cast(),
+            MAX_BYTES,
+            0,
+        )
+    };
+    // Negative where the thread is in its own code.
+    u32::try_from(bytes).unwrap_or(0)
+}
+
+/// The steps of the sampled thread: each is a global function.
+struct Steps;
+
+impl FindState for Steps {
+    const STATES_PER_STEP: u32 = steps::STATES_PER_STEP;
+
+    #[inline(always)]
+    fn load_cached_state(&mut self) -> PythonOutcome {
+        PythonOutcome(steps::load_cached_state())
+    }
+
+    #[inline(always)]
+    fn begin_search(&mut self) -> PythonOutcome {
+        PythonOutcome(steps::begin_search())
+    }
+
+    #[inline(always)]
+    fn search(&mut self) -> PythonOutcome {
+        PythonOutcome(steps::search_states())
+    }
+}
+
+impl UnwindPython for Steps {
+    const FRAMES_PER_STEP: u32 = steps::FRAMES_PER_STEP;
+
+    #[inline(always)]
+    fn load_state(&mut self) -> PythonOutcome {
+        PythonOutcome(find_state())
+    }
+
+    #[inline(always)]
+    fn begin_walk(&mut self) -> PythonOutcome {
+        PythonOutcome(steps::begin_walk())
+    }
+
+    #[inline(always)]
+    fn walk_frames(&mut self) -> PythonOutcome {
+        PythonOutcome(steps::walk_frames())
+    }
+
+    #[inline(always)]
+    fn continue_walk(&mut self, status: PythonUnwindStatus) -> PythonOutcome {
+        PythonOutcome(steps::continue_walk(u32::from(status.0)))
+    }
+}
+
+/// The steps of the native frames, below `kernel_bytes` bytes of addresses of the kernel's frames.
+struct NativeSteps {
+    kernel_bytes: u32,
+}
+
+impl UnwindNative for NativeSteps {
+    const FRAMES_PER_STEP: u32 = steps::NATIVE_FRAMES_PER_STEP;
+
+    #[inline(always)]
+    fn begin(&mut self) -> NativeOutcome {
+        NativeOutcome(steps::begin_native(self.kernel_bytes))
+    }
+
+    #[inline(always)]
+    fn walk_frames(&mut self) -> NativeOutcome {
+        NativeOutcome(steps::walk_native_frames())
+    }
+}
+
+/// Unwinds the thread's Python frames; returns the [`PythonUnwindStatus`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_stack() -> u32 {
+    let is_python = current::sampler().is_some_and(|sampler| sampler.interpreters_head.get() != 0);
+    let status = if is_python {
+        Steps.unwind()
+    } else {
+        PythonUnwindStatus::NO_PYTHON
+    };
+    u32::from(status.0)
+}
+
+/// Loads the thread's state into the slot.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_state() -> u32 {
+    Steps.find_state().0
+}
+
+/// Unwinds the thread's native frames; returns the [`NativeUnwindStatus`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_native_stack(kernel_bytes: u32) -> u32 {
+    u32::from(NativeSteps { kernel_bytes }.unwind().0)
+}
+
+/// Sends the Python stack and the code objects that are new; returns the hash of the stack, 0 for
+/// none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn emit_stack() -> u64 {
+    let Some(walk) = current::sampler().map(|sampler| &sampler.walk) else {
+        return 0;
+    };
+    let frames = u32::from(walk.stack.shape().frame_count);
+    if frames == 0 {
+        return 0;
+    }
+    if walk.stack.has_unresolved() {
+        emit_code_objects(frames);
+    }
+    hash_all_frames(frames);
+    steps::send_stack()
+}
+
+/// Sends those of the code objects of the frames that are new.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn emit_code_objects(frames: u32) -> u32 {
+    let mut nth = 0;
+    while nth < MAX_FRAMES as u32 && nth < frames {
+        steps::emit_code_object(nth);
+        nth += 1;
+    }
+    nth
+}
+
+/// Hashes the frames, and sets the symbols of those whose code objects were read.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn hash_all_frames(frames: u32) -> u32 {
+    let mut nth = 0;
+    while nth < MAX_FRAMES as u32 && nth < frames {
+        steps::hash_frames(nth);
+        nth += steps::FRAMES_PER_HASH;
+    }
+    nth
+}
+
+/// Sends the thread's name when a check is due and it has changed; `status` is that of the Python
+/// frames.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn name_thread(status: u32) -> u32 {
+    if status == u32::from(PythonUnwindStatus::NO_PYTHON.0) {
+        steps::track_thread();
+    }
+    let mut outcome = PythonOutcome(steps::begin_name(status));
+    let mut step = 0;
+    while outcome == PythonOutcome::NEXT && step < MAX_ATTRIBUTES {
+        outcome = PythonOutcome(steps::find_name());
+        step += 1;
+    }
+    if outcome == PythonOutcome::DONE {
+        return steps::send_name();
+    }
+    0
+}

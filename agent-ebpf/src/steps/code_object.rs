@@ -1,0 +1,159 @@
+//! The steps that read and send the code objects that are new.
+
+use agent_common::{
+    counter::Counter,
+    limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
+    maps::CachedCode,
+    memory::{Fault, UserAddr},
+    python::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, read_identity},
+    volatile::masked,
+};
+
+use crate::{
+    code_objects::ProcessCode,
+    current, emit,
+    maps::{CODE_OBJECTS, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_sent},
+    memory::CurrentMemory,
+};
+
+/// Mask of the bytes of a record, as the bound that the verifier needs.
+const RECORD_MASK: u32 = 16_383;
+
+const _: () = assert!(CODE_OBJECT_RECORD_BYTES <= RECORD_MASK as usize);
+const _: () = assert!(size_of::<CodeObjectRecord>() > RECORD_MASK as usize);
+
+/// Reads and sends the code object of the `nth` frame in the stack, if it is unresolved.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn emit_code_object(nth: u32) -> u32 {
+    if read_code_object(nth) == 0 {
+        return 0;
+    }
+    let symbol = finish_code_object();
+    send_code_object(symbol)
+}
+
+/// Reads the code object; 0 when it cannot be read or is cached.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn read_code_object(nth: u32) -> u32 {
+    match try_read(nth) {
+        Some(Ok(())) => 1,
+        Some(Err(Fault)) => {
+            count(Counter::CODE_FAULTS);
+            0
+        }
+        None => 0,
+    }
+}
+
+#[inline(always)]
+fn try_read(nth: u32) -> Option<Result<(), Fault>> {
+    let sampler = current::sampler()?;
+    let memory = CurrentMemory::of(sampler);
+    let layout = current::layout(sampler)?;
+    let code = sampler.walk.stack.unresolved(nth)?;
+    let code_objects = ProcessCode::of(sampler);
+    let scratch = &mut sampler.scratch;
+    let Ok(identity) = read_identity(&memory, scratch, layout, code) else {
+        return Some(Err(Fault));
+    };
+    if let Some(cached) = CODE_OBJECTS.get_ptr(code_objects.key(code))
+        // SAFETY: values of the map stay readable while the program runs.
+        && unsafe { (*cached).identity == identity && code_objects.is_sent(cached) }
+    {
+        // It was read for another frame of the same stack.
+        return None;
+    }
+    sampler.code = code.0;
+    sampler.code_identity = identity;
+    Some(current::code_object_record()?.read(&memory, scratch, layout, &identity))
+}
+
+/// Hashes the record: that is the symbol of the code object.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn finish_code_object() -> u64 {
+    current::code_object_record().map_or(0, |record| record.finish_record(HASH_SEED.load()))
+}
+
+/// Sends the record unless it was sent before, and caches the symbol of the code object.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn send_code_object(symbol: u64) -> u32 {
+    u32::from(try_send(symbol).is_some())
+}
+
+#[inline(always)]
+fn try_send(symbol: u64) -> Option<()> {
+    let sampler = current::sampler()?;
+    if !is_sent(&SENT_SYMBOLS, symbol, sampler.resend_before_ns.get()) {
+        if !send(current::code_object_record()?) {
+            count(Counter::LOST_CODE_OBJECTS);
+            return None;
+        }
+        count(Counter::CODE_OBJECTS);
+        let _ = SENT_SYMBOLS.insert(symbol, sampler.time_ns.get(), 0);
+    }
+    let code_objects = ProcessCode::of(sampler);
+    let cached = CachedCode::new(symbol, sampler.code_identity, code_objects.now_ns);
+    let key = code_objects.key(UserAddr(sampler.code));
+    let _ = CODE_OBJECTS.insert(key, cached, 0);
+    if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
+        // SAFETY: values of the map stay writable while the program runs; two processors may
+        // write at the same time, and either time is right.
+        unsafe { (*process).new_code_ns = code_objects.now_ns };
+    }
+    Some(())
+}
+
+/// Sends the record, and then the rest of the line table, piece by piece.
+#[inline(always)]
+fn send(record: &CodeObjectRecord) -> bool {
+    let bytes = masked(record.head.header.bytes, RECORD_MASK);
+    // SAFETY: a record has room for all that the mask allows.
+    if !unsafe { emit::send((&raw const *record).cast(), bytes as usize) } {
+        return false;
+    }
+    let mut start = LINE_TABLE_PIECE_BYTES as u32;
+    let mut pieces = 0;
+    let mut sent = SENT;
+    while sent == SENT && pieces < LINE_TABLE_PIECES {
+        sent = send_line_table_piece(start);
+        start += LINE_TABLE_PIECE_BYTES as u32;
+        pieces += 1;
+    }
+    sent != NOT_SENT
+}
+
+/// The piece could not be read or sent.
+const NOT_SENT: u32 = 0;
+/// It was sent.
+const SENT: u32 = 1;
+/// There is no such piece.
+const NO_PIECE: u32 = 2;
+
+/// Sends the piece of the line table that starts at `start`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn send_line_table_piece(start: u32) -> u32 {
+    try_send_line_table_piece(start).unwrap_or(NOT_SENT)
+}
+
+#[inline(always)]
+fn try_send_line_table_piece(start: u32) -> Option<u32> {
+    let sampler = current::sampler()?;
+    let layout = current::layout(sampler)?;
+    let line_table = UserAddr(sampler.code_identity.line_table).field(layout.text.bytes_data);
+    let from = UserAddr(line_table.0.wrapping_add(u64::from(start)));
+    let memory = CurrentMemory::of(sampler);
+    let record = current::code_object_record()?;
+    let bytes = record.read_line_table_piece(&memory, from, start).ok()?;
+    if bytes == 0 {
+        return Some(NO_PIECE);
+    }
+    let bytes = masked(bytes, RECORD_MASK);
+    // SAFETY: a record has room for all that the mask allows.
+    let is_sent = unsafe { emit::send((&raw const *record).cast(), bytes as usize) };
+    is_sent.then_some(SENT)
+}

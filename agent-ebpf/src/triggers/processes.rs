@@ -1,0 +1,127 @@
+//! Processes that fork, execute another program, or end.
+//!
+//! A child of a profiled process is profiled from its first instruction on: it is a copy, with the
+//! same interpreter at the same address. A process that executes another program is not sampled as
+//! Python until the agent has inspected it. On a whole host every process is tracked.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the context is what the macro gives to a program"
+)]
+
+use agent_common::{counter::Counter, maps::TrackedProcess, record::ProcessEventKind};
+use aya_ebpf::{
+    helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
+    macros::raw_tracepoint,
+    programs::RawTracePointContext,
+};
+
+use crate::{
+    emit, log,
+    maps::{PROCESSES, THREADS, WHOLE_HOST, count},
+    task::Task,
+};
+
+/// Attached to `sched_process_fork(parent, child)`.
+#[raw_tracepoint]
+pub(crate) fn on_fork(context: RawTracePointContext) -> u32 {
+    let parent = Task::at(context.arg(0)).tgid();
+    let child = Task::at(context.arg(1));
+    if parent != child.tgid() {
+        track_child(parent, child);
+    }
+    0
+}
+
+/// Tracks `child` if children of its parent are profiled.
+#[inline(always)]
+fn track_child(parent: u32, child: Task) {
+    let process = if let Some(process) = PROCESSES.get_ptr(parent) {
+        // SAFETY: values of the map stay readable while the program runs.
+        unsafe { *process }
+    } else if WHOLE_HOST.load() != 0 && child.has_memory() {
+        UNTRACKED
+    } else {
+        return;
+    };
+    if process.with_children != 0 {
+        add(child.tgid(), &process, ProcessEventKind::FORKED, parent);
+    }
+}
+
+/// A process of a whole host that the agent has not inspected yet.
+const UNTRACKED: TrackedProcess = TrackedProcess {
+    interpreters_head: 0,
+    gil_holder: 0,
+    thread_pointer_distance: 0,
+    new_code_ns: 0,
+    executable_pages: 0,
+    mappings_epoch: 0,
+    first_mapping: 0,
+    mapping_count: 0,
+    layout: 0,
+    with_children: 1,
+    is_excluded: 0,
+};
+
+/// Tracks a process from now on, and sends the event.
+#[inline(always)]
+fn add(tgid: u32, process: &TrackedProcess, kind: ProcessEventKind, parent: u32) {
+    if PROCESSES.insert(tgid, process, 0).is_ok() {
+        emit::process_event(kind, tgid, parent);
+    } else {
+        count(Counter::UNTRACKED_PROCESSES);
+        log::left_out(tgid);
+    }
+}
+
+/// Attached to `sched_process_exec`, which the process itself runs.
+#[raw_tracepoint]
+pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
+    let tgid = (bpf_get_current_pid_tgid() >> 32) as u32;
+    if let Some(process) = PROCESSES.get_ptr_mut(tgid) {
+        // SAFETY: values of the map stay writable while the program runs; of the process only
+        // this thread is left.
+        unsafe {
+            (*process).interpreters_head = 0;
+            (*process).gil_holder = 0;
+            (*process).thread_pointer_distance = 0;
+            (*process).executable_pages = 0;
+            (*process).mapping_count = 0;
+            (*process).mappings_epoch = 0;
+            (*process).is_excluded = 0;
+            // Addresses mean something else now.
+            (*process).new_code_ns = bpf_ktime_get_ns();
+        }
+        emit::process_event(ProcessEventKind::EXECUTED, tgid, 0);
+    } else if WHOLE_HOST.load() != 0 {
+        add(tgid, &UNTRACKED, ProcessEventKind::EXECUTED, 0);
+    }
+    0
+}
+
+/// Attached to `sched_process_exit`, which every thread runs at its end.
+#[raw_tracepoint]
+pub(crate) fn on_exit(_: RawTracePointContext) -> u32 {
+    let pid_tgid = bpf_get_current_pid_tgid();
+    let tgid = (pid_tgid >> 32) as u32;
+    if PROCESSES.get_ptr(tgid).is_none() {
+        return 0;
+    }
+    // It may not be there, and an entry that stays is recognised as another thread's.
+    let _ = THREADS.remove(pid_tgid as u32);
+    if Task::current().live_threads() == 0 {
+        emit::process_event(ProcessEventKind::EXITED, tgid, 0);
+    }
+    0
+}
+
+/// Attached to `sched_process_free(task)`: only now is the process over. From Linux 6.16 on its
+/// memory is given back after it is said to exit, which may take long and is its time.
+#[raw_tracepoint]
+pub(crate) fn on_free(context: RawTracePointContext) -> u32 {
+    let task = Task::at(context.arg(0));
+    if task.is_leader() {
+        let _ = PROCESSES.remove(task.tgid());
+    }
+    0
+}

@@ -1,0 +1,18 @@
+//! Types of the map values that only the BPF programs use.
+//!
+//! Invariant: nothing here uses a map; [`crate::current`] provides the values of the current
+//! processor.
+
+mod code_cache;
+mod last_fault;
+mod location;
+mod registers;
+mod sampler;
+mod thread_name;
+
+pub(crate) use code_cache::{CodeCache, CodeCacheEntry};
+pub(crate) use last_fault::LastFault;
+pub(crate) use location::CachedLocation;
+pub(crate) use registers::Registers;
+pub(crate) use sampler::{NativeSampler, Sampler};
+pub(crate) use thread_name::{TEXT_MASK, ThreadNameRecord};

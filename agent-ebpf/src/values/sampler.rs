@@ -1,0 +1,82 @@
+//! The current sample, through which its steps communicate.
+
+use agent_common::{
+    hash::Hash,
+    limits::MAX_KERNEL_FRAMES,
+    maps::{CodeIdentity, TrackedThread},
+    native::{MappingSearch, NativeWalk},
+    python::{PythonWalk, ThreadStateSearch, WalkPosition},
+    sample_clock::SampleClock,
+    scratch::Scratch,
+    unwind,
+    volatile::Volatile,
+};
+
+use super::{last_fault::LastFault, registers::Registers};
+
+/// The Python part of the sample.
+#[repr(C)]
+pub(crate) struct Sampler {
+    /// When, in nanoseconds of the monotonic clock.
+    pub(crate) time_ns: Volatile<u64>,
+    /// The thread's `pthread_self()`.
+    pub(crate) thread_id: Volatile<u64>,
+    /// Address of the pointer to the process's newest interpreter.
+    pub(crate) interpreters_head: Volatile<u64>,
+    /// See `TrackedProcess::gil_holder`.
+    pub(crate) gil_holder: Volatile<u64>,
+    /// See `TrackedProcess::new_code_ns`.
+    pub(crate) new_code_ns: Volatile<u64>,
+    /// See `Control::resend_before_ns`.
+    pub(crate) resend_before_ns: Volatile<u64>,
+    /// See `TrackedProcess::mappings_epoch`.
+    pub(crate) mappings_epoch: Volatile<u64>,
+    /// See `TrackedProcess::first_mapping`.
+    pub(crate) first_mapping: Volatile<u32>,
+    /// See `TrackedProcess::mapping_count`.
+    pub(crate) mapping_count: Volatile<u32>,
+    /// Hash of the frames up to the last one that was hashed.
+    pub(crate) hash: Volatile<Hash>,
+    /// The process, in the initial PID namespace.
+    pub(crate) tgid: Volatile<u32>,
+    /// The thread, in the initial PID namespace.
+    pub(crate) tid: Volatile<u32>,
+    /// Index of the process's layout.
+    pub(crate) layout: Volatile<u32>,
+    /// Sampling periods that the sample stands for.
+    pub(crate) weight: Volatile<u32>,
+    /// Which of the chains of frames is walked.
+    pub(crate) position: WalkPosition,
+    pub(crate) reserved: u32,
+    /// The clock of this processor.
+    pub(crate) clock: SampleClock,
+    /// The code object that is being read.
+    pub(crate) code: u64,
+    /// Its identity.
+    pub(crate) code_identity: CodeIdentity,
+    /// The last read that failed.
+    pub(crate) last_fault: LastFault,
+    /// The next value of the thread in `THREADS`.
+    pub(crate) thread: TrackedThread,
+    /// The search for the thread's states.
+    pub(crate) search: ThreadStateSearch,
+    /// The walk of its frames.
+    pub(crate) walk: PythonWalk,
+    /// Copies of structures of the process.
+    pub(crate) scratch: Scratch,
+}
+
+/// The native part of the sample.
+#[repr(C)]
+pub(crate) struct NativeSampler {
+    /// Addresses of the kernel's frames.
+    pub(crate) kernel: [u64; MAX_KERNEL_FRAMES + 1],
+    /// The registers that the thread had in its own code.
+    pub(crate) registers: Registers,
+    /// The search for the mapping of an address.
+    pub(crate) mapping_search: MappingSearch,
+    /// The search for the rule of an address.
+    pub(crate) rule_search: unwind::RuleSearch,
+    /// The walk of the native frames.
+    pub(crate) walk: NativeWalk,
+}
