@@ -1,6 +1,7 @@
 //! What the BPF programs and the agent share.
 //!
-//! * [`record`]: what travels through the ring buffer;
+//! * [`record`]: what travels through the ring buffer; with the feature `user` `decode`, its bytes →
+//!   typed records;
 //! * [`maps`]: keys and values of the maps that both use;
 //! * [`layout`]: where the fields of an interpreter's structures and of the kernel's are;
 //! * [`unwind`]: rules that find the caller of a native frame, and tables of them;
@@ -20,11 +21,15 @@
     reason = "bounds are constants or masks; a checked conversion is one more branch to verify"
 )]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "user"))]
 extern crate std;
 
 pub mod cache_age;
 pub mod counter;
+#[cfg(feature = "user")]
+pub mod decode;
+#[cfg(feature = "user")]
+pub mod decoded;
 pub mod hash;
 pub mod layout;
 pub mod limits;

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, mem};
 
+use agent_common::decoded::{NativeStack, Stack};
 use agent_common::record::Sample;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     window::Window,
 };
 use crate::{
-    bpf::record::{NativeStack, Stack},
     cache::GenerationalCache,
     profile::{FilteredOut, Process, Profile},
     symbolize::SymbolizeFrames,

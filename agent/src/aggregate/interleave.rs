@@ -19,6 +19,7 @@
 #[cfg(test)]
 mod tests;
 
+use agent_common::decoded::{NativeStack, Stack};
 use agent_common::record::{
     Frame, FrameKind, NativeFrame, NativeKind, NativeUnwindStatus, PythonUnwindStatus,
 };
@@ -29,7 +30,6 @@ use super::{
     python_frames::{PythonFrames, Step},
 };
 use crate::{
-    bpf::record::{NativeStack, Stack},
     profile::{LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses},
     symbolize::SymbolizeFrames,
 };

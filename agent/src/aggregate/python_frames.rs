@@ -2,7 +2,7 @@
 
 use agent_common::record::Frame;
 
-use crate::bpf::record::Stack;
+use agent_common::decoded::Stack;
 
 /// Python frames of a stack that have not been consumed yet, leaf first.
 ///
@@ -85,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bpf::record::Gap;
+    use agent_common::decoded::Gap;
 
     fn stack(frames: u64, gap: Option<Gap>) -> Stack {
         let frame = |symbol| Frame {

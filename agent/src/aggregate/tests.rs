@@ -1,5 +1,6 @@
 use std::time::{Duration, SystemTime};
 
+use agent_common::decoded::{Gap, Stack};
 use agent_common::record::{
     Frame, FrameKind as WireKind, Header, NativeFrame, NativeUnwindStatus, PythonUnwindStatus,
     RecordKind, Sample,
@@ -7,7 +8,6 @@ use agent_common::record::{
 
 use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
 use crate::{
-    bpf::record::{Gap, Stack},
     profile::{FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason},
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };

@@ -14,13 +14,11 @@
 
 mod btf;
 mod counters;
-pub mod decode;
 mod error;
 mod handle;
 mod mappings;
 mod maps;
 mod process_map;
-pub mod record;
 mod regions;
 mod requirements;
 mod ring;

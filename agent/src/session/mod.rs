@@ -29,6 +29,7 @@ use agent_common::{
     maps::KERNEL_THREADS,
     record::{AbsentPage, ProcessEvent, ProcessEventKind},
 };
+use agent_common::{decode::decode, decoded::Record};
 use anyhow::Result;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
 use tracing::warn;
@@ -39,7 +40,7 @@ use self::{
 };
 use crate::{
     aggregate::{Aggregator, Filter, ProfileTiming, Window},
-    bpf::{Bpf, InterpreterLocation, LoadOptions, decode::decode, record::Record},
+    bpf::{Bpf, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
     profile::{self, Profile},
     symbolize::{FrameSymbolizer, NativeSymbolizer, PythonSymbolizer},

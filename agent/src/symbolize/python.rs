@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use agent_common::decoded::{CodeRecord, ThreadRecord};
 use agent_common::{
     layout::LineTableFormat,
     record::{Frame, FrameKind},
@@ -9,7 +10,6 @@ use agent_common::{
 
 use super::symbolized::SymbolizedPythonFrame;
 use crate::{
-    bpf::record::{CodeRecord, ThreadRecord},
     cache::GenerationalCache,
     profile::{FrameKind as FunctionKind, Function},
     python::{line_table::LineTable, text, threading},
@@ -123,7 +123,7 @@ mod tests {
     };
 
     use super::PythonSymbolizer;
-    use crate::bpf::record::{CodeRecord, ThreadRecord};
+    use agent_common::decoded::{CodeRecord, ThreadRecord};
 
     const HEADER: Header = Header {
         kind: RecordKind::CODE_OBJECT,

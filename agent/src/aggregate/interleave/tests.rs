@@ -1,5 +1,6 @@
 use std::time::{Duration, SystemTime};
 
+use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
     Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus,
     PythonUnwindStatus, RecordKind, Sample,
@@ -8,7 +9,6 @@ use proptest::prelude::*;
 
 use crate::{
     aggregate::{Aggregator, Filter, ProfileTiming},
-    bpf::record::{Gap, NativeStack, Stack},
     profile::{
         FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
         UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,

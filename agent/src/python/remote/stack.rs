@@ -3,6 +3,10 @@
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 
 use agent_common::{
+    decode::decode,
+    decoded::{CodeRecord, Gap, Record, Stack},
+};
+use agent_common::{
     hash::Hash,
     layout::{GilStyle, Layout, LineTableFormat},
     limits::LINE_TABLE_PIECES,
@@ -17,13 +21,7 @@ use agent_common::{
 };
 
 use super::{Frame, Function, Run, Target, ThreadStack, name};
-use crate::{
-    bpf::{
-        decode::decode,
-        record::{CodeRecord, Gap, Record, Stack},
-    },
-    python::{line_table::LineTable, text, threading},
-};
+use crate::python::{line_table::LineTable, text, threading};
 
 /// Hashes identify code objects within one reading only.
 const SEED: u64 = 0;

@@ -3,7 +3,7 @@
 //! No I/O, no state. Every length is checked: the BPF programs are trusted, but not to be of the same
 //! build.
 
-use agent_common::{
+use crate::{
     limits::LEAF_FRAMES,
     record::{
         AbsentPage, CodeObjectHead, Frame, Header, NativeFrame, NativeStackHead, ProcessEvent,
@@ -12,7 +12,7 @@ use agent_common::{
 };
 use zerocopy::FromBytes as _;
 
-use crate::bpf::record::{CodeRecord, Gap, NativeStack, Record, Stack, ThreadRecord};
+use crate::decoded::{CodeRecord, Gap, NativeStack, Record, Stack, ThreadRecord};
 
 /// Why some bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,14 +132,16 @@ fn native_stack(head: &NativeStackHead, bytes: &[u8]) -> Option<NativeStack> {
 
 #[cfg(test)]
 mod tests {
-    use agent_common::{
+    use std::{vec, vec::Vec};
+
+    use crate::{
         limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
         record::{FrameKind, NativeKind, RecordKind},
     };
     use proptest::prelude::*;
 
     use super::{Malformed, decode};
-    use crate::bpf::record::{Gap, Record};
+    use crate::decoded::{Gap, Record};
 
     /// A record of a kind, with its head.
     fn record(kind: RecordKind, rest: &[u8]) -> Vec<u8> {

@@ -1,6 +1,8 @@
 //! Records of the BPF programs, decoded.
 
-use agent_common::record::{
+use std::vec::Vec;
+
+use crate::record::{
     AbsentPage, CodeObjectHead, Frame, NativeFrame, ProcessEvent, Sample, ThreadName, WantedTable,
 };
 
