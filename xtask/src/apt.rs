@@ -129,6 +129,13 @@ pub(crate) fn fetch(site: &Site, address: &str, sha256: &str, to: &Path) -> Resu
     )
 }
 
+/// Whether what [`fetch`] should have put into this file came with another hash, and was put aside.
+pub(crate) fn has_other_hash(file: &Path) -> bool {
+    let mut aside = file.as_os_str().to_owned();
+    aside.push(".FAILED");
+    Path::new(&aside).exists()
+}
+
 /// What the package in a file is called: what stands before its version.
 pub(crate) fn name_of(package: &Path) -> &str {
     let name = package.file_name().and_then(|name| name.to_str());
