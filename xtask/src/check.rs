@@ -9,6 +9,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::cross;
 use crate::interpreters;
 use crate::kernel_half::Tools;
 use crate::paths;
@@ -62,36 +63,20 @@ pub fn lint_kernel_half(tools: &Tools) -> Result<()> {
     run(&mut tools.clippy(ARCH, &paths::target().join("kernel-half-clippy")))
 }
 
-/// Compiles both halves for the architecture that this machine is not: the kernel half always, the
-/// host's half where the toolchain has the standard library for it.
+/// Lints both halves for the architecture that this machine is not, having installed what that
+/// needs.
 ///
 /// # Errors
 ///
-/// When something does not compile without a warning.
+/// When something that it needs is missing, or does not compile without a warning.
 pub fn lint_other_architecture(tools: &Tools) -> Result<()> {
-    let other = if ARCH == "aarch64" {
-        "x86_64"
-    } else {
-        "aarch64"
-    };
-    run(&mut tools.clippy(other, &paths::target().join("kernel-half-clippy")))?;
-    let target = format!("{other}-unknown-linux-gnu");
-    if !setup::standard_library(&target) {
-        println!(
-            "the host's half is not compiled for {other}: the toolchain has no library for it"
-        );
-        return Ok(());
-    }
-    run(cargo()
-        .args([
-            "clippy",
-            "--release",
-            "--package",
-            "agent",
-            "--target",
-            &target,
-        ])
-        .args(["--", "--deny", "warnings"]))
+    let other = cross::other();
+    run(&mut tools.clippy(
+        other.architecture,
+        &paths::target().join("kernel-half-clippy"),
+    ))?;
+    other.ensure()?;
+    run(&mut other.clippy())
 }
 
 /// Runs every test, those on the given kernels last, and adds them to `tally`.

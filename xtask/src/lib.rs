@@ -10,6 +10,7 @@ pub mod bench;
 pub mod check;
 pub mod cluster;
 pub mod consumers;
+pub mod cross;
 pub mod demo;
 pub mod image;
 pub mod interpreters;
@@ -25,6 +26,7 @@ pub mod process;
 pub mod setup;
 pub mod tally;
 pub mod toolchain;
+pub mod tools;
 pub mod unpacked;
 pub mod vm;
 

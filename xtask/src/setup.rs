@@ -14,27 +14,10 @@ use crate::linker;
 use crate::packages;
 use crate::process::{cargo, find_program, succeeds};
 use crate::toolchain::{self, Provider, Toolchain};
+use crate::tools;
 
 /// The distribution's compiler with the source of `core`.
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
-
-/// What the tests run, by the program that proves it is there, and its package.
-const TEST_PROGRAMS: [(&str, &str); 8] = [
-    // Embeds Python.
-    ("gdb", "gdb"),
-    // Reads our profiles with `go tool pprof`.
-    ("go", "golang-go"),
-    // Is profiled itself, with the code that it makes at run time.
-    ("node", "nodejs"),
-    // Says what our unwind tables and symbols are compared with.
-    ("readelf", "binutils"),
-    // Compiles what is profiled.
-    ("g++", "g++"),
-    // Boots other kernels.
-    ("qemu-system-x86_64", "qemu-system-x86"),
-    ("busybox", "busybox-static"),
-    ("cpio", "cpio"),
-];
 
 /// Finds or installs the toolchain and the linker of the kernel half.
 ///
@@ -74,25 +57,13 @@ pub fn programs_of_others() -> Result<()> {
     cluster::ensure_programs()
 }
 
-/// Finds or installs the programs that the tests run.
+/// Finds, installs or fetches the tools that the tests run.
 ///
 /// # Errors
 ///
 /// When one of them is missing and cannot be installed, naming its package.
 pub fn test_programs() -> Result<()> {
-    let missing: Vec<_> = TEST_PROGRAMS
-        .iter()
-        .filter(|(program, _)| find_program(program).is_none())
-        .map(|&(_, package)| package)
-        .collect();
-    packages::install(&missing)?;
-    for (program, package) in TEST_PROGRAMS {
-        let Some(path) = find_program(program) else {
-            bail!("the tests need `{program}`: install the package {package}");
-        };
-        println!("{program}: {}", path.display());
-    }
-    Ok(())
+    tools::ensure_all()
 }
 
 /// Finds or installs the formatter and the linters: cargo's own for the host's half, the
@@ -129,13 +100,6 @@ pub fn linters(tools: &Tools) -> Result<()> {
     }
     println!("linter of the kernel half: {}", clippy.display());
     Ok(())
-}
-
-/// Asks rustup for the standard library of a target, and says whether cargo can now compile for it.
-#[must_use]
-pub fn standard_library(target: &str) -> bool {
-    find_program("rustup")
-        .is_some_and(|rustup| succeeds(Command::new(rustup).args(["target", "add", target])))
 }
 
 /// Installs what is missing: first to what is there already, then the distribution's toolchain.

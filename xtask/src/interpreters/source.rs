@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::SHELF;
 use crate::apt::{self, Apt};
 use crate::once::Site;
 use crate::packages;
-use crate::process::find_program;
+use crate::tools::{CLANG, GCC};
 
 /// What every build needs.
 const BUILD_PACKAGES: [&str; 7] = [
@@ -30,9 +30,6 @@ const BUILD_PACKAGES: [&str; 7] = [
     "xz-utils",
     "zlib1g-dev",
 ];
-
-/// Compilers that know tail calls of the needed kind, and their packages, the best first.
-const CLANGS: [&str; 4] = ["clang-22", "clang-21", "clang-20", "clang-19"];
 
 /// Options of all builds.
 const OPTIONS: [&str; 5] = [
@@ -156,9 +153,44 @@ impl Source {
     /// Its files, in a directory below `site.scratch`.
     fn fetch(&self, site: &Site) -> Result<PathBuf> {
         let directory = site.scratch.join("source");
-        if self.fetch_pinned(site, &directory)? {
-            return Ok(directory);
+        if let Some((version, sha256)) = self.pinned {
+            if self.fetch_pinned(site, version, sha256, &directory)? {
+                return Ok(directory);
+            }
+            let Self { package, suite, .. } = self;
+            println!(
+                "the archive has no {package} {version} any more: what {suite} has now is built"
+            );
         }
+        self.fetch_current(site, &directory)?;
+        Ok(directory)
+    }
+
+    /// Extracts the pinned version, and says whether the archive has it. What has another hash is
+    /// an error.
+    fn fetch_pinned(
+        &self,
+        site: &Site,
+        version: &str,
+        sha256: &str,
+        directory: &Path,
+    ) -> Result<bool> {
+        let archive = site.scratch.join("source.tar.xz");
+        let address = self.address(version);
+        if apt::fetch(site, &address, sha256, &archive).is_err() {
+            ensure!(
+                !apt::has_other_hash(&archive),
+                "{address} has not the SHA-256 {sha256}: it is not what was pinned"
+            );
+            return Ok(false);
+        }
+        fs::create_dir(directory)?;
+        site.extract(&archive, directory)?;
+        Ok(true)
+    }
+
+    /// Extracts what the release has now.
+    fn fetch_current(&self, site: &Site, directory: &Path) -> Result<()> {
         Apt::updated(site, self.suite)?.download_source(site, self.package, &site.scratch)?;
         let description = fs::read_dir(&site.scratch)?
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -168,23 +200,9 @@ impl Source {
             Command::new("dpkg-source")
                 // Debian moves directories around for its own packages.
                 .args(["--skip-patches", "--extract"])
-                .args([&description, &directory]),
-        )?;
-        Ok(directory)
-    }
-
-    /// Whether the pinned version, if there is one, is to be had.
-    fn fetch_pinned(&self, site: &Site, directory: &Path) -> Result<bool> {
-        let Some((version, sha256)) = self.pinned else {
-            return Ok(false);
-        };
-        let archive = site.scratch.join("source.tar.xz");
-        if apt::fetch(site, &self.address(version), sha256, &archive).is_err() {
-            return Ok(false);
-        }
-        fs::create_dir(directory)?;
-        site.extract(&archive, directory)?;
-        Ok(true)
+                .arg(description)
+                .arg(directory),
+        )
     }
 
     fn address(&self, version: &str) -> String {
@@ -200,18 +218,8 @@ impl Compiler {
     /// The program, installed if it is not there; a wrapper is written to `directory`.
     fn ensure(self, directory: &Path) -> Result<PathBuf> {
         match self {
-            Self::Gcc => Ok(PathBuf::from("gcc")),
-            Self::Clang => {
-                if let Some(path) = CLANGS.into_iter().find_map(find_program) {
-                    return Ok(path);
-                }
-                let package = CLANGS
-                    .into_iter()
-                    .find(|package| packages::is_available(package))
-                    .with_context(|| format!("install {}", CLANGS.join(" or ")))?;
-                packages::install(&[package])?;
-                Ok(PathBuf::from(package))
-            }
+            Self::Gcc => GCC.ensure(),
+            Self::Clang => CLANG.ensure(),
             Self::Musl => {
                 packages::install(&["musl-tools"])?;
                 wrap_musl(directory)
