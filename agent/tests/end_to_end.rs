@@ -10,6 +10,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "data/child.rs"]
+mod child;
 #[expect(
     dead_code,
     reason = "the tests of exporters want answers that these do not"

@@ -11,6 +11,9 @@ use agent::python::line_table::LineTable;
 use agent_common::layout::LineTableFormat;
 use xtask::interpreters::{self, Interpreter};
 
+#[path = "data/child.rs"]
+mod child;
+
 /// What the interpreters run; describes what it writes.
 const PROGRAM: &str = include_str!("data/line_tables.py");
 
@@ -50,12 +53,12 @@ struct Comparison {
 }
 
 fn compare(interpreter: &Interpreter) -> Comparison {
-    let mut child = Command::new(&interpreter.path)
-        // What `-I` does, which the oldest do not have.
-        .args(["-E", "-s", "-W", "ignore", "-c", PROGRAM])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        Command::new(&interpreter.path)
+            // What `-I` does, which the oldest do not have.
+            .args(["-E", "-s", "-W", "ignore", "-c", PROGRAM])
+            .stdout(Stdio::piped()),
+    );
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut comparison = Comparison::default();
     while let Some(head) = read_head(&mut output) {

@@ -10,6 +10,8 @@ use std::{
 use agent::python::{Detector, outside};
 use xtask::interpreters;
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/scenarios.rs"]
 mod scenarios;
 

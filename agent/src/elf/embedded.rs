@@ -48,15 +48,13 @@ fn unpack(compressed: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::unpack;
     use proptest::prelude::{any, prop, proptest};
-    use std::{
-        io::Write as _,
-        process::{Command, Stdio},
-        sync::LazyLock,
-    };
+    use std::{io::Write as _, process::Stdio, sync::LazyLock};
+    use xtask::tools;
 
     /// What `xz` makes of a text.
     static COMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let mut xz = Command::new("xz")
+        let mut xz = tools::XZ
+            .command()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,4 +1,8 @@
 //! The signals that somebody sends to the agent.
+//!
+//! They are handled even where the agent was started with them ignored, as a shell does with
+//! `SIGINT` for what runs in the background: `kill -INT` ends a capture, as it does one of perf or
+//! py-spy. A program that the agent starts has them ignored as the agent had.
 
 use std::{future::poll_fn, io, task::Poll};
 

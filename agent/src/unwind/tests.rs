@@ -4,9 +4,10 @@ mod broken;
 mod go;
 mod image;
 
-use std::{fs, os::unix::fs::FileExt as _, process::Command};
+use std::{fs, os::unix::fs::FileExt as _};
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved, Search};
+use xtask::tools;
 
 use super::{Compiled, Reason, Rules, compile, functions, pack};
 use crate::elf::Elf;
@@ -316,7 +317,7 @@ fn debugging_information_fills_what_is_not_loaded() {
     let code = "int other(int *); int called(int n) { int all[64]; return other(all) + n; }";
     fs::write(&source, code).unwrap();
     let rule = |options: &[&str]| {
-        let mut compiler = Command::new("cc");
+        let mut compiler = tools::GCC.command();
         compiler.args(["-shared", "-fPIC", "-O1", "-g", "-o"]);
         compiler.arg(&library).arg(&source).args(options);
         assert!(compiler.status().unwrap().success());

@@ -9,6 +9,8 @@ use std::{
 use agent::process::{Process, file_name, maps::FileId};
 use xtask::interpreters::Interpreter;
 
+use crate::child;
+
 /// A file, which may be one of another root file system.
 pub(crate) struct Mapped {
     /// Its name, without its folder.
@@ -22,12 +24,12 @@ pub(crate) struct Mapped {
 /// The files that the interpreter runs, itself among them, each once.
 pub(crate) fn files(interpreter: &Interpreter) -> Vec<Mapped> {
     let program = "import sys; print('ready'); sys.stdout.flush(); sys.stdin.read()";
-    let mut child = Command::new(&interpreter.path)
-        .args(["-E", "-s", "-S", "-c", program])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        Command::new(&interpreter.path)
+            .args(["-E", "-s", "-S", "-c", program])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)

@@ -17,6 +17,8 @@ use agent_common::{
     record::WalkEnd,
 };
 
+use crate::child;
+
 /// How long what was read may differ: the last calls before a thread blocks may still be on.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -46,14 +48,14 @@ impl Scenarios {
         program: &str,
         arguments: impl IntoIterator<Item = I>,
     ) -> Self {
-        let mut child = Command::new(interpreter)
-            .args(["-E", "-s", "-c", program])
-            .args(arguments)
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = child::start(
+            Command::new(interpreter)
+                .args(["-E", "-s", "-c", program])
+                .args(arguments)
+                .env("LC_ALL", "C.UTF-8")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
         let mut lines = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map(Result::unwrap)
