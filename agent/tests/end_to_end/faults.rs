@@ -169,7 +169,7 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
     let busy = service("busy", "busy");
     // Nobody is there.
     let host = Host::start_pushing(&[exporter("http://127.0.0.1:9")], "");
-    let waiting = r#"profiling_agent_export_queue_length{exporter="grafana",in="spool"}"#;
+    let waiting = r#"profiling_agent_export_queue_length{exporter="grafana",queue="spool"}"#;
     let has_enough = |metrics: &BTreeMap<String, f64>| {
         metrics["profiling_agent_windows_total"] >= 3.0 && metrics[waiting] >= 3.0
     };
