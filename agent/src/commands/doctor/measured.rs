@@ -58,7 +58,7 @@ mod tests {
         profile.unwinding = vec![Unwinding {
             process: ProcessIndex(0),
             walked: 9,
-            complete: 3,
+            whole: 3,
             ends: vec![
                 (Reached::Executable(ExecutableId(1)), 3),
                 (Reached::EvaluationLoop, 2),

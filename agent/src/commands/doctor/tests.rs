@@ -1,6 +1,9 @@
 //! Reports on processes that can and cannot be profiled.
 
-use super::{About, Contents, Measured, NativeCode, NativeFile, Report, RunTime, Symbols, examine};
+use super::{
+    About, Measured, NativeCode, Report, examine,
+    native::{Contents, NativeFile, RunTime, Symbols},
+};
 use crate::{
     bpf::{Requirement, Unmet},
     process,
