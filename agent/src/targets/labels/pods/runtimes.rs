@@ -1,8 +1,8 @@
-//! What the state of the runtimes says about a container.
+//! Metadata of containers in the state of the container runtimes.
 //!
-//! containerd keeps a bundle for each running container, whose annotations its part for
-//! Kubernetes writes; Docker a description; Podman and CRI-O one list of all. CRI-O's and
-//! Docker's names of containers of Kubernetes say what they belong to.
+//! containerd has a bundle for each running container, with annotations of its CRI plugin; Docker a
+//! description; Podman and CRI-O one list of all. The names that CRI-O and Docker give to containers
+//! of Kubernetes contain their pods.
 
 use std::{collections::HashMap, io::Read as _, path::Path, sync::Arc};
 
@@ -14,8 +14,7 @@ use crate::process::{cgroup::ContainerRuntime, open_on_host};
 /// Most bytes of a file.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Where containerd keeps the bundles of its namespaces: its own, that of k3s and that
-/// of `MicroK8s`.
+/// Folders of the bundles of containerd: its own, that of k3s and that of `MicroK8s`.
 const CONTAINERD: [&str; 3] = [
     "run/containerd/io.containerd.runtime.v2.task",
     "run/k3s/containerd/io.containerd.runtime.v2.task",
@@ -25,8 +24,7 @@ const CONTAINERD: [&str; 3] = [
 /// The namespaces of Kubernetes and of nerdctl.
 const CONTAINERD_NAMESPACES: [&str; 2] = ["k8s.io", "default"];
 
-/// Where Podman and CRI-O keep their lists; containers that do not outlive the machine have one
-/// of their own.
+/// The lists of Podman and CRI-O; transient containers have one of their own.
 const STORAGE: [&str; 3] = [
     "var/lib/containers/storage/overlay-containers/containers.json",
     "var/lib/containers/storage/overlay-containers/volatile-containers.json",
@@ -39,7 +37,7 @@ pub(super) fn container(
     id: &str,
     runtime: Option<ContainerRuntime>,
 ) -> Option<ContainerInfo> {
-    // It becomes part of a path.
+    // The id becomes part of a path.
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -59,7 +57,7 @@ pub(super) fn container(
 }
 
 fn containerd(root: &Path, id: &str) -> Option<ContainerInfo> {
-    /// The start of the bundle's `config.json`.
+    /// A part of the bundle's `config.json`.
     #[derive(Deserialize)]
     struct Bundle {
         annotations: HashMap<String, Option<String>>,
@@ -139,7 +137,7 @@ fn named(name: &str) -> Option<ContainerInfo> {
     })
 }
 
-/// What is in a file, if it is there and makes sense.
+/// The parsed contents of a file, if it exists and is valid.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
     let file = open_on_host(path).ok()?;
