@@ -21,7 +21,7 @@ pub mod config {
 
 /// Formats of profiles.
 pub mod formats {
-    pub use crate::formats::{Format, Options, encode};
+    pub use crate::formats::{EncodeOptions, Format, encode, pprof_schema};
 }
 
 /// Connections.
@@ -49,7 +49,7 @@ pub mod python {
 
 /// Native code → functions and lines.
 pub mod symbolize {
-    pub use crate::symbolize::native;
+    pub use crate::symbolize::elf_symbols;
 }
 
 /// Which processes, and what they are called.

@@ -22,8 +22,6 @@ use xtask::tools::{self, go::Go};
 
 #[path = "data/go.rs"]
 mod go;
-#[path = "data/support.rs"]
-mod support;
 
 /// The program that the made profile is of; its lines are where the profile says they are.
 const SOURCE: &str = "\
@@ -61,7 +59,7 @@ struct Written {
 impl Written {
     /// One for each Go.
     fn all() -> [Self; 2] {
-        Self::all_of(support::made_profile)
+        Self::all_of(profile::fixtures::example_profile)
     }
 
     /// The profile that `made` makes of the source's path, for each Go.
@@ -78,7 +76,7 @@ impl Written {
         formats::encode(
             &profile,
             Format::Pprof,
-            &formats::Options::default(),
+            &formats::EncodeOptions::default(),
             &mut bytes,
         )
         .unwrap();
@@ -267,7 +265,7 @@ fn samples_can_be_chosen_by_thread() {
 
 #[test]
 fn samples_can_be_chosen_by_process() {
-    for written in Written::all_of(support::made_processes) {
+    for written in Written::all_of(profile::fixtures::example_processes) {
         let report = written.pprof(&["-traces", "-unit=ms", "-tagfocus=process_name=python2.7"]);
         // Labels stand in any order.
         let sorted = |trace: &str| {
@@ -293,7 +291,7 @@ fn samples_can_be_chosen_by_process() {
 
 #[test]
 fn frames_of_each_process_lie_in_its_own_mapping() {
-    for written in Written::all_of(support::made_processes) {
+    for written in Written::all_of(profile::fixtures::example_processes) {
         let report = written.pprof(&["-raw"]);
         let mapping = |name: &str| {
             let mut lines = report.lines().skip_while(|line| *line != "Mappings");
@@ -444,7 +442,7 @@ fn without_names(source: &str, path: &Path) -> profile::Profile {
     let symbol = elf.symbol("work").unwrap().unwrap();
     let file_offset = elf.segments().file_offset(symbol.address, 1).unwrap();
     let start = symbol.address & !0xfff;
-    let mut profile = support::made_profile(source);
+    let mut profile = profile::fixtures::example_profile(source);
     let code = profile.locations.iter().find_map(|place| place.code);
     let id = code.unwrap().executable;
     profile.executables[id.0 as usize] = Executable {

@@ -1,13 +1,13 @@
-//! A cache that evicts what was not inserted again for a whole generation.
+//! A cache of two generations.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, mem};
 
-/// A map of two generations: [`rotate`](Self::rotate) evicts what was last inserted in the previous
-/// one.
+/// A map of two generations: an entry that is not inserted again during a whole generation is
+/// evicted.
 ///
-/// It caches what the BPF programs send once in every generation, see
-/// [`Bpf::resend`](crate::bpf::Bpf::resend): a record refers to the current generation or to the
-/// previous one.
+/// It is the counterpart of [`Bpf::resend`](crate::bpf::Bpf::resend): the BPF programs send what is
+/// still in use once per generation, and records in the ring buffer refer to the current generation
+/// or the one before.
 #[derive(Clone, Debug)]
 pub struct GenerationalCache<K, V> {
     current: HashMap<K, V>,
@@ -24,12 +24,14 @@ impl<K, V> Default for GenerationalCache<K, V> {
 }
 
 impl<K: Eq + Hash, V> GenerationalCache<K, V> {
-    /// Inserts into the current generation, and removes an older entry of the key.
+    /// Inserts into the current generation, replacing the entry of either.
     pub fn insert(&mut self, key: K, value: V) {
         self.previous.remove(&key);
         self.current.insert(key, value);
     }
 
+    /// The entry of a key.
+    #[must_use]
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -37,6 +39,7 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
         self.current.get(key).or_else(|| self.previous.get(key))
     }
 
+    /// The entry of a key, mutable.
     pub fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -46,7 +49,7 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
             .or_else(|| self.previous.get_mut(key))
     }
 
-    /// Starts a generation; evicts what was last inserted in the previous one.
+    /// Starts a new generation and evicts the entries last inserted in the previous one.
     pub fn rotate(&mut self) {
         self.previous = mem::take(&mut self.current);
     }
@@ -56,11 +59,6 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
     pub fn len(&self) -> usize {
         self.current.len() + self.previous.len()
     }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 #[cfg(test)]
@@ -68,7 +66,7 @@ mod tests {
     use super::GenerationalCache;
 
     #[test]
-    fn what_is_not_inserted_again_is_evicted() {
+    fn entries_that_are_not_inserted_again_are_evicted() {
         let mut cache = GenerationalCache::default();
         cache.insert("a", 1);
         cache.insert("b", 1);
@@ -80,6 +78,6 @@ mod tests {
         assert_eq!(cache.get("a"), None);
         assert_eq!(cache.get("b"), Some(&2));
         cache.rotate();
-        assert!(cache.is_empty());
+        assert_eq!(cache.len(), 0);
     }
 }

@@ -190,12 +190,12 @@ impl Host {
 
     /// Evicts what is no longer needed.
     fn evict(&mut self) {
-        let ended = self.session.aggregator.forget_ended();
-        self.session.native.forget(&ended);
+        let ended = self.session.aggregator.remove_ended();
+        self.session.native.remove_processes(&ended);
         self.targets.remove_exited();
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
-        let entries = self.session.aggregator.known_stacks() + self.session.python.len();
+        let entries = self.session.aggregator.cached_stacks() + self.session.python.len();
         if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
             self.begin_generation();
         }
@@ -207,8 +207,8 @@ impl Host {
         self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
-                self.session.aggregator.advance();
-                self.session.python.advance();
+                self.session.aggregator.rotate();
+                self.session.python.rotate();
             }
             Err(error) => warn!("caches are not rotated: {error}"),
         }

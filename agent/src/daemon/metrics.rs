@@ -57,7 +57,7 @@ impl State<'_> {
         metrics.amount(name, help, &[("state", "profiled")], profiled);
         metrics.amount(name, help, &[("state", "excluded")], excluded);
         for (cache, entries) in [
-            ("stacks", self.session.aggregator.known_stacks()),
+            ("stacks", self.session.aggregator.cached_stacks()),
             ("code_objects", self.session.python.len()),
         ] {
             metrics.amount(

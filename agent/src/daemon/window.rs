@@ -6,10 +6,10 @@ use tracing::warn;
 
 use super::target_table::TargetTable;
 use crate::{
-    aggregate::About,
+    aggregate::ProfileTiming,
     export::{Exporters, ProfileBatch},
     formats::{self, Format, encode},
-    profile::{Losses, Profile, Reached},
+    profile::{LastFrame, Losses, Profile},
     session::{Session, warn_on_error},
 };
 
@@ -46,13 +46,13 @@ impl Totals {
         self.profiles += 1;
         self.samples += profile.total();
         self.add_losses(&profile.losses);
-        for unwinding in &profile.unwinding {
-            self.complete_stacks += unwinding.whole;
-            for (reached, count) in &unwinding.ends {
+        for unwinding in &profile.unwind_stats {
+            self.complete_stacks += unwinding.complete;
+            for (reached, count) in &unwinding.incomplete {
                 let executable = match reached {
-                    Reached::Nothing => "none".into(),
-                    Reached::EvaluationLoop => "python".into(),
-                    Reached::Executable(id) => profile.executable(*id).path.to_string_lossy(),
+                    LastFrame::NoFrame => "none".into(),
+                    LastFrame::EvaluationLoop => "python".into(),
+                    LastFrame::Executable(id) => profile.executable(*id).path.to_string_lossy(),
                 };
                 let is_known = self.truncated_stacks.contains_key(&*executable);
                 let name = if is_known || self.truncated_stacks.len() < MAX_EXECUTABLES {
@@ -87,7 +87,7 @@ pub(super) fn report(
     targets: &mut TargetTable,
     exporters: &Exporters,
     totals: &mut Totals,
-    about: &About,
+    about: &ProfileTiming,
     thread_labels: bool,
 ) {
     let window = session.aggregator.take_window();
@@ -107,7 +107,7 @@ pub(super) fn report(
 }
 
 fn encoded(profile: Profile, thread_labels: bool) -> Option<ProfileBatch> {
-    let options = formats::Options {
+    let options = formats::EncodeOptions {
         threads: false,
         without_labels: !thread_labels,
     };

@@ -17,7 +17,7 @@ use super::{
     labels, spool,
 };
 use crate::{
-    formats::{Format, Options, encode},
+    formats::{EncodeOptions, Format, encode},
     http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type},
     profile::Profile,
 };
@@ -116,7 +116,8 @@ fn split(profile: &Profile, parts: usize) -> Result<Vec<RawSample>, Unencodable>
             ..profile.clone()
         };
         let mut pprof = Vec::new();
-        encode(&part, Format::Pprof, &Options::default(), &mut pprof).map_err(|_| Unencodable)?;
+        encode(&part, Format::Pprof, &EncodeOptions::default(), &mut pprof)
+            .map_err(|_| Unencodable)?;
         Ok(raw_sample(pprof.into()))
     });
     chunks.collect()

@@ -6,13 +6,13 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use super::batch::ProfileBatch;
-use crate::{formats::support::made_profile, profile::SERVICE_NAME_LABEL};
+use crate::{profile::SERVICE_NAME_LABEL, profile::fixtures::example_profile};
 
 pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
     ProfileBatch {
         labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),
         pprof: pprof.into(),
-        profile: Arc::new(made_profile("/srv/app/main.py")),
+        profile: Arc::new(example_profile("/srv/app/main.py")),
     }
 }
 

@@ -38,7 +38,7 @@ use self::{
     unwind_tables::{TableJob, UnwindTables},
 };
 use crate::{
-    aggregate::{About, Aggregator, Filter, Window},
+    aggregate::{Aggregator, Filter, ProfileTiming, Window},
     bpf::{Bpf, InterpreterLocation, LoadOptions, decode::decode, record::Record},
     process::{self, Descendant},
     profile::{self, Profile},
@@ -234,14 +234,14 @@ impl Session {
         let mut profile = self.aggregator.profile(&about, filter, &mut frames);
         let losses = &mut profile.losses;
         losses.lost_samples += counters.get(Counter::LOST_SAMPLES);
-        losses.left_out_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
+        losses.untracked_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
         losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
         Ok(profile)
     }
 
     /// The profile of a window or a part of one.
-    pub fn profile_of(&mut self, window: &Window, about: &About) -> Profile {
+    pub fn profile_of(&mut self, window: &Window, about: &ProfileTiming) -> Profile {
         let mut frames = FrameSymbolizer::new(
             &mut self.python,
             self.unwind_tables

@@ -16,10 +16,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::profile::{
-    Code, Executable, ExecutableId, Function, FunctionId, Interned, LeftOut, Line, Location,
-    LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
-    ThreadIndex, index,
+use crate::{
+    aggregate::{Interner, index},
+    profile::{
+        CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Line, Location,
+        LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
+        ThreadIndex,
+    },
 };
 
 /// Limit of the approximate memory of a merged profile, in bytes.
@@ -36,11 +39,11 @@ pub struct MergeLimitExceeded;
 /// Merges profiles.
 #[derive(Default)]
 pub(super) struct Merger {
-    executables: Interned<Executable>,
-    functions: Interned<Function>,
-    locations: Interned<Location>,
-    stacks: Interned<Stack>,
-    threads: Interned<Thread>,
+    executables: Interner<Executable>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    stacks: Interner<Stack>,
+    threads: Interner<Thread>,
     processes: Vec<Process>,
     /// The process of each service.
     services: HashMap<String, ProcessIndex>,
@@ -50,7 +53,7 @@ pub(super) struct Merger {
     windows: Vec<(SystemTime, Duration)>,
     labels: BTreeMap<String, String>,
     losses: Losses,
-    left_out: LeftOut,
+    filtered_out: FilteredOut,
     bytes: usize,
 }
 
@@ -107,7 +110,7 @@ impl Merger {
         });
         self.windows.push((profile.start, profile.duration));
         self.losses.merge(&profile.losses);
-        self.left_out.merge(&profile.left_out);
+        self.filtered_out.merge(&profile.filtered_out);
         Ok(())
     }
 
@@ -130,9 +133,9 @@ impl Merger {
             stacks: self.stacks.into_items(),
             threads: self.threads.into_items(),
             samples,
-            unwinding: Vec::new(),
+            unwind_stats: Vec::new(),
             losses: self.losses,
-            left_out: self.left_out,
+            filtered_out: self.filtered_out,
         };
         Some((profile, times))
     }
@@ -203,7 +206,7 @@ impl Merger {
             if self.executables.len() != before {
                 self.bytes += executable_bytes(executable);
             }
-            Code {
+            CodeAddress {
                 executable: id,
                 address: code.address,
             }

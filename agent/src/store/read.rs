@@ -18,7 +18,7 @@ use super::{
     skipped::{SkipReason, SkippedFiles},
 };
 use crate::{
-    formats::{Head, Unpacked},
+    formats::{PprofFile, PprofHeader},
     profile::{Profile, SERVICE_NAME_LABEL},
 };
 
@@ -153,7 +153,7 @@ impl Store {
     fn visit(
         &self,
         selection: &Selection,
-        mut visit: impl FnMut(&ProfileFile, &Unpacked, Head) -> Result<(), SkipReason>,
+        mut visit: impl FnMut(&ProfileFile, &PprofFile, PprofHeader) -> Result<(), SkipReason>,
     ) -> Result<SkippedFiles, StoreError> {
         let selected = self.select(selection)?;
         let mut skipped = SkippedFiles::default();
@@ -200,9 +200,9 @@ impl Store {
     }
 
     /// Reads a file; [`None`] if it was removed meanwhile.
-    fn unpack(&self, file: &ProfileFile) -> Result<Option<Unpacked>, SkipReason> {
+    fn unpack(&self, file: &ProfileFile) -> Result<Option<PprofFile>, SkipReason> {
         match self.folder.read(&file.name, MAX_FILE_BYTES) {
-            Ok(bytes) => Ok(Some(Unpacked::new(&bytes)?)),
+            Ok(bytes) => Ok(Some(PprofFile::new(&bytes)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }

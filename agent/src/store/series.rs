@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::formats::Head;
+use crate::formats::PprofHeader;
 
 /// Most series; windows of further ones are only counted.
 const MAX_SERIES: usize = 10_000;
@@ -42,7 +42,7 @@ pub(super) struct SeriesTable {
 
 impl SeriesTable {
     /// Adds a profile.
-    pub(super) fn add(&mut self, service: String, head: Head) {
+    pub(super) fn add(&mut self, service: String, head: PprofHeader) {
         let cpu = Duration::from_nanos(head.cpu_ns());
         let key = (service, head.labels);
         let labels = key.1.iter();
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn there_are_not_too_many_series() {
-        let head = |pod: String| Head {
+        let head = |pod: String| PprofHeader {
             labels: [("pod".to_owned(), pod)].into(),
             start: SystemTime::UNIX_EPOCH,
             duration: Duration::ZERO,

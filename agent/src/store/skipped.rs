@@ -3,7 +3,7 @@
 use std::io;
 
 use super::merge::MergeLimitExceeded;
-use crate::{formats::ReadError, text::printable};
+use crate::{formats::PprofReadError, text::printable};
 
 /// Most skipped files that are named.
 const MAX_NAMED: usize = 10;
@@ -34,7 +34,7 @@ pub enum SkipReason {
     Disk(#[from] io::Error),
     /// It is not a valid profile.
     #[error(transparent)]
-    Format(#[from] ReadError),
+    Format(#[from] PprofReadError),
     /// The merged profile would be too large.
     #[error(transparent)]
     MergeLimitExceeded(#[from] MergeLimitExceeded),

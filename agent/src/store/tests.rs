@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use super::{error::StoreError, name::SUFFIX, read::MAX_FILE_BYTES, *};
 use crate::{
-    formats::{Format, Options, encode, support::made_profile},
-    profile::Profile,
+    formats::{EncodeOptions, Format, encode},
+    profile::{Profile, fixtures::example_profile},
 };
 
 const START: u64 = 1_795_274_400;
@@ -18,7 +18,7 @@ const START: u64 = 1_795_274_400;
 fn folder(files: &[(&str, u64, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for &(service, second, pod) in files {
-        let mut profile = made_profile("main.py");
+        let mut profile = example_profile("main.py");
         profile.start = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
         let labels = [("service_name", service), ("pod", pod), ("zone", "a")];
         profile.labels = labels
@@ -38,7 +38,13 @@ fn folder(files: &[(&str, u64, &str)]) -> TempDir {
 
 fn pprof(profile: &Profile) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    encode(
+        profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     bytes
 }
 
@@ -80,8 +86,8 @@ web_2             1         450        4.50 s  2026-11-21T15:20:10Z  2026-11-21T
 
 All have zone=a
 "
-        .replace("450", &made_profile("").total().to_string())
-        .replace("900", &(2 * made_profile("").total()).to_string())
+        .replace("450", &example_profile("").total().to_string())
+        .replace("900", &(2 * example_profile("").total()).to_string())
         .replace("4.50", "4.00")
         .replace("9.00", "8.00")
     );
@@ -120,9 +126,12 @@ fn all_samples_are_merged() {
     let folder = example();
     let store = Store::open(folder.path()).unwrap();
     let merged = store.merge(&of("web")).unwrap();
-    assert_eq!(merged.profile.total(), 3 * made_profile("").total());
+    assert_eq!(merged.profile.total(), 3 * example_profile("").total());
     let length = merged.times.1.duration_since(merged.times.0).unwrap();
-    assert_eq!(length, made_profile("").duration + Duration::from_secs(10));
+    assert_eq!(
+        length,
+        example_profile("").duration + Duration::from_secs(10)
+    );
     assert_eq!(merged.skipped.count, 0);
 }
 
@@ -180,7 +189,7 @@ fn a_folder_without_profiles_says_what_to_do() {
 fn hostile_files_are_named_and_cost_the_others_nothing() {
     let folder = example();
     let secret = tempfile::NamedTempFile::new().unwrap();
-    fs::write(secret.path(), pprof(&made_profile(""))).unwrap();
+    fs::write(secret.path(), pprof(&example_profile(""))).unwrap();
     let path = |second: u64| {
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
         folder
@@ -188,7 +197,7 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
             .join(format!("{}_web{SUFFIX}", name::time(start)))
     };
     fs::write(path(1), "not gzip").unwrap();
-    fs::write(path(2), &pprof(&made_profile(""))[..100]).unwrap();
+    fs::write(path(2), &pprof(&example_profile(""))[..100]).unwrap();
     symlink(secret.path(), path(3)).unwrap();
     fs::create_dir(path(4)).unwrap();
     let large = fs::File::create(path(5)).unwrap();
@@ -230,7 +239,7 @@ fn a_folder_of_broken_files_is_an_error() {
     let store = Store::open(folder.path()).unwrap();
     let error = store.merge(&Selection::default()).unwrap_err().to_string();
     assert!(
-        error.contains("20261121T152000.000Z_web.pb.gz: it is no whole gzip"),
+        error.contains("20261121T152000.000Z_web.pb.gz: it is not a complete gzip"),
         "{error}"
     );
     assert_eq!(store.list(&Selection::default()).unwrap().skipped.count, 1);
@@ -243,7 +252,7 @@ fn a_file_without_labels_is_of_the_service_in_its_name() {
         "20261121T152000.000Z_web.pb.gz",
         "20261121T152000.000Z_web_2.pb.gz",
     ] {
-        fs::write(folder.path().join(name), pprof(&made_profile(""))).unwrap();
+        fs::write(folder.path().join(name), pprof(&example_profile(""))).unwrap();
     }
     assert_eq!(files(&folder, &of("web")), 2);
 }

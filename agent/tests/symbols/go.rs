@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use agent::testing::symbolize::native::{Limits, Symbols};
+use agent::testing::symbolize::elf_symbols::{ElfSymbols, SymbolLimits};
 use tempfile::TempDir;
 use xtask::tools::{
     self,
@@ -57,7 +57,7 @@ fn short(name: &str) -> String {
 
 /// The outermost function that is found at an address, with dots as the linker writes them to the
 /// symbol table: its own table keeps the middle dot that the compiler puts before a number.
-fn name(symbols: &mut Symbols, address: u64) -> Option<String> {
+fn name(symbols: &mut ElfSymbols, address: u64) -> Option<String> {
     let found = symbols.find(address);
     Some(frames(&found).last()?.name.replace('·', "."))
 }
@@ -82,8 +82,8 @@ fn compare(go: &Go) {
 
     let functions = functions(go, &whole);
     assert!(functions.len() > 1000);
-    let mut of_whole = symbols(&whole, &Limits::default());
-    let mut of_stripped = symbols(&stripped, &Limits::default());
+    let mut of_whole = symbols(&whole, &SymbolLimits::default());
+    let mut of_stripped = symbols(&stripped, &SymbolLimits::default());
     let mut compared = 0;
     for (address, names) in functions {
         let Some(found) = name(&mut of_stripped, address) else {

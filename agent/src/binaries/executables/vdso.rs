@@ -40,7 +40,7 @@ fn addresses(line: &[u8]) -> Option<(u64, u64)> {
 mod tests {
     use crate::{
         binaries::elf::Elf,
-        symbolize::native::{Found, Limits, Symbols},
+        symbolize::elf_symbols::{ElfSymbols, SymbolLimits, SymbolLookup},
     };
 
     #[test]
@@ -48,8 +48,8 @@ mod tests {
         let elf = Elf::read(super::read().unwrap()).unwrap();
         let symbol = elf.exported_symbol("__vdso_clock_gettime");
         let address = symbol.unwrap().unwrap().address;
-        let mut symbols = Symbols::load(elf, None, &Limits::default());
-        let Found::Known(frames) = symbols.find(address + 1) else {
+        let mut symbols = ElfSymbols::load(elf, None, &SymbolLimits::default());
+        let SymbolLookup::Known(frames) = symbols.find(address + 1) else {
             panic!("not found");
         };
         // The shorter of its names.

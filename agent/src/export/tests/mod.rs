@@ -19,7 +19,8 @@ use super::{
     Counts, DestinationConfig, ExporterConfig, ExporterStatus, Exporters, HttpConfig, ParcaConfig,
     ProfileBatch, PyroscopeConfig, QueueLimits, Retry, SpoolConfig, support,
 };
-use crate::formats::{Format, Options, encode, support::made_profile};
+use crate::formats::{EncodeOptions, Format, encode};
+use crate::profile::fixtures::example_profile;
 
 /// A paused clock that does not advance by itself: otherwise the runtime would be idle while a socket
 /// is waited for, and jump to the next timeout.
@@ -91,8 +92,14 @@ fn numbered(number: usize) -> ProfileBatch {
 /// A valid profile.
 fn pprof() -> Vec<u8> {
     let mut bytes = Vec::new();
-    let profile = made_profile("/srv/app/main.py");
-    encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    let profile = example_profile("/srv/app/main.py");
+    encode(
+        &profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     bytes
 }
 

@@ -21,8 +21,8 @@ use prost::Message as _;
 use super::*;
 use crate::{
     export::{OtlpConfig, OtlpProtocol},
-    formats::support::made_processes,
-    profile::{Code, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
+    profile::fixtures::example_processes,
+    profile::{CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
     text::printable,
 };
 
@@ -55,7 +55,7 @@ fn partly() -> Vec<u8> {
 
 /// Two processes, with native and kernel frames.
 fn mixed() -> Profile {
-    let mut profile = made_processes("/srv/app/main.py");
+    let mut profile = example_processes("/srv/app/main.py");
     let executable = |kind, path: &str, build_id: Option<&str>| Executable {
         path: path.into(),
         build_id: build_id.map(str::to_owned),
@@ -70,7 +70,7 @@ fn mixed() -> Profile {
         executable(ExecutableKind::Kernel, "", None),
     ]);
     let code = |number, address| {
-        Some(Code {
+        Some(CodeAddress {
             executable: ExecutableId(first + number),
             address,
         })

@@ -18,7 +18,7 @@ use crate::{
         Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,
         pyroscope::Pyroscope,
     },
-    formats::support::made_processes,
+    profile::fixtures::example_processes,
 };
 
 /// A batch with hostile labels.
@@ -147,7 +147,13 @@ async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
 /// A batch of a profile.
 fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
     let mut bytes = Vec::new();
-    encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    encode(
+        &profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     let mut batch = support::batch("web", &bytes);
     batch.profile = profile.into();
     batch
@@ -155,7 +161,7 @@ fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
 
 #[tokio::test]
 async fn pyroscope_gets_large_profiles_in_parts() {
-    let mut profile = made_processes("/srv/app/main.py");
+    let mut profile = example_processes("/srv/app/main.py");
     let samples = std::mem::take(&mut profile.samples);
     let (first, last) = (samples[0], samples[samples.len() - 1]);
     profile.samples = vec![first; 33_000];
