@@ -9,7 +9,8 @@ use tempfile::TempDir;
 use super::{error::StoreError, name::SUFFIX, read::MAX_FILE_BYTES, *};
 use crate::{
     formats::{EncodeOptions, Format, encode},
-    profile::{Profile, fixtures::example_profile},
+    profile::Profile,
+    profile::fixtures::example_profile,
 };
 
 const START: u64 = 1_795_274_400;

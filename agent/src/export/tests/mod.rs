@@ -19,8 +19,10 @@ use super::{
     Counts, DestinationConfig, ExporterConfig, ExporterStatus, Exporters, HttpConfig, ParcaConfig,
     ProfileBatch, PyroscopeConfig, QueueLimits, Retry, SpoolConfig, support,
 };
-use crate::formats::{EncodeOptions, Format, encode};
-use crate::profile::fixtures::example_profile;
+use crate::{
+    formats::{EncodeOptions, Format, encode},
+    profile::fixtures::example_profile,
+};
 
 /// A paused clock that does not advance by itself: otherwise the runtime would be idle while a socket
 /// is waited for, and jump to the next timeout.

@@ -67,7 +67,7 @@ fn labels(
         container_info,
     })?;
     let lines: Vec<String> = labels
-        .0
+        .into_map()
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
