@@ -53,12 +53,15 @@ pub struct ClientCertificate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Authentication {
     #[default]
+    /// No credentials.
     None,
     /// `Authorization: Bearer`.
     Bearer(SecretSource),
     /// `Authorization: Basic`.
     Basic {
+        /// The user name.
         user: String,
+        /// The password.
         password: SecretSource,
     },
 }
