@@ -24,8 +24,10 @@ use agent::testing::{
     },
 };
 use control_groups::Groups;
-use xtask::{packages, process::find_program};
+use xtask::{packages, tools};
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/control_groups.rs"]
 mod control_groups;
 
@@ -50,7 +52,7 @@ struct Sleeper(Child);
 
 impl Sleeper {
     fn start() -> Self {
-        Self(Command::new("sleep").arg("600").spawn().unwrap())
+        Self(child::start(Command::new("sleep").arg("600")))
     }
 }
 
@@ -129,7 +131,7 @@ impl Container {
         packages::install(&["podman", "runc", "busybox-static"]).unwrap();
         let programs = root.join("bin");
         fs::create_dir_all(&programs).unwrap();
-        fs::copy(find_program("busybox").unwrap(), programs.join("busybox")).unwrap();
+        fs::copy(tools::BUSYBOX.path(), programs.join("busybox")).unwrap();
         symlink("busybox", programs.join("sleep")).unwrap();
         let name = format!("agent-labels-{}", id());
         let output = podman()

@@ -25,8 +25,10 @@ use agent_common::{
     layout::{ABSENT, GilStyle, InstructionStyle, TextStyle},
     record::Text,
 };
-use xtask::interpreters;
+use xtask::{interpreters, tools};
 
+#[path = "data/child.rs"]
+mod child;
 mod detection {
     mod changing;
     mod embedding;
@@ -108,7 +110,7 @@ fn a_stripped_interpreter_is_found_as_well() {
             continue;
         }
         let stripped = directory.path().join(whole.image.file_name().unwrap());
-        let mut strip = Command::new("strip");
+        let mut strip = tools::STRIP.command();
         strip.arg(&whole.image).arg("-o").arg(&stripped);
         assert!(strip.status().unwrap().success());
         let command = if whole.image == whole.images[0].path {
@@ -135,12 +137,12 @@ fn a_stripped_interpreter_is_found_as_well() {
 
 #[test]
 fn a_shell_is_not_python() {
-    let mut child = Command::new("sh")
-        .args(["-c", "echo ready; read line"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        Command::new("sh")
+            .args(["-c", "echo ready; read line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     // Before its first output the child may still be a fork of this test.
     let mut ready = [0];
     child
@@ -175,12 +177,12 @@ struct Answer {
 }
 
 fn start(mut command: Command, program: &str, place: &str) -> (Child, Answer) {
-    let mut child = command
-        .args(["-s", "-c", program, place])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        command
+            .args(["-s", "-c", program, place])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let answer = read_answer(&mut child);
     (child, answer)
 }

@@ -8,21 +8,24 @@ use std::{
 use agent::testing::commands::examine;
 use xtask::interpreters;
 
+#[path = "data/child.rs"]
+mod child;
+
 #[test]
 fn every_interpreter_is_described() {
     for interpreter in interpreters::all().unwrap() {
-        let mut child = Command::new(&interpreter.path)
-            .args([
-                "-c",
-                "import sys, platform\n\
+        let mut child = child::start(
+            Command::new(&interpreter.path)
+                .args([
+                    "-c",
+                    "import sys, platform\n\
                  sys.stdout.write(platform.python_version() + ' ')\n\
                  sys.stdout.flush()\n\
                  sys.stdin.read()",
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+                ])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
         let mut version = Vec::new();
         let mut output = BufReader::new(child.stdout.as_mut().unwrap());
         output.read_until(b' ', &mut version).unwrap();
@@ -44,17 +47,17 @@ fn every_interpreter_is_described() {
 #[test]
 fn a_shell_that_has_started_python_is_told_so() {
     let interpreter = interpreters::all().unwrap().remove(0);
-    let mut shell = Command::new("sh")
-        .args([
-            "-c",
-            "\"$0\" -c 'import sys; sys.stdout.write(\"!\"); sys.stdout.flush(); \
+    let mut shell = child::start(
+        Command::new("sh")
+            .args([
+                "-c",
+                "\"$0\" -c 'import sys; sys.stdout.write(\"!\"); sys.stdout.flush(); \
              sys.stdin.read()'; exit 0",
-        ])
-        .arg(&interpreter.path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+            ])
+            .arg(&interpreter.path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let mut ready = [0];
     shell
         .stdout

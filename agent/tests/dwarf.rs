@@ -6,7 +6,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::LazyLock,
 };
 
@@ -21,6 +20,7 @@ use agent::testing::{
 };
 use agent_common::layout::Layout;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use xtask::tools;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/structures.c");
 
@@ -32,7 +32,7 @@ fn base() -> &'static Layout {
 
 /// Compiles a library with the structures.
 fn compile(into: &Path, options: &[&str]) {
-    let mut compiler = Command::new("cc");
+    let mut compiler = tools::GCC.command();
     compiler.args(["-shared", "-o"]).arg(into).arg(SOURCE);
     assert!(compiler.args(options).status().unwrap().success());
 }
@@ -119,7 +119,7 @@ fn a_missing_member_is_an_error() {
 fn split(library: &Path) -> PathBuf {
     let symbols = library.with_extension("so.debug");
     let run = |arguments: &[&str], files: &[&Path]| {
-        let mut command = Command::new("objcopy");
+        let mut command = tools::OBJCOPY.command();
         command.args(arguments).args(files);
         assert!(command.status().unwrap().success());
     };

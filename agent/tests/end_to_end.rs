@@ -10,6 +10,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/control_groups.rs"]
 mod control_groups;
 #[path = "data/go.rs"]

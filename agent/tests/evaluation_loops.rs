@@ -2,15 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{fs::File, ops::Range, path::Path, process::Command};
+use std::{fs::File, ops::Range, path::Path};
 
 use agent::testing::{
     binaries::{elf::Elf, unwind::compile},
     python::evaluation_loop::ranges,
 };
 use agent_common::unwind::RuleFlags;
-use xtask::interpreters;
+use xtask::{interpreters, tools};
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/mapped.rs"]
 mod mapped;
 
@@ -97,7 +99,8 @@ fn a_stripped_file_has_the_same_loop() {
 }
 
 fn strip(file: &File, into: &Path) {
-    let status = Command::new("strip")
+    let status = tools::STRIP
+        .command()
         .args(["-o"])
         .arg(into)
         .arg("/dev/stdin")

@@ -33,6 +33,8 @@ use agent_common::{
 use proptest::prelude::{ProptestConfig, any, proptest};
 use xtask::interpreters::{self, Interpreter};
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/image.rs"]
 mod image;
 #[path = "data/scenarios.rs"]

@@ -12,6 +12,8 @@
 
 #[path = "data/agreement.rs"]
 mod agreement;
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/debugger.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod debugger;

@@ -25,6 +25,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use xtask::{cluster::Cluster, debian};
 
+#[path = "data/child.rs"]
+mod child;
+
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
 
@@ -170,7 +173,7 @@ impl Containerd {
             .arg(file)
             .stdin(Stdio::null())
             .stderr(File::create(directory.join("log")).unwrap());
-        Self(command.spawn().unwrap())
+        Self(child::start(&mut command))
     }
 }
 

@@ -20,6 +20,9 @@ use agent::testing::{
 use agent_common::layout::Layout;
 use xtask::interpreters;
 
+#[path = "data/child.rs"]
+mod child;
+
 /// Each source on its own.
 const ALONE: [(LayoutSource, LayoutSources); 3] = [
     (
@@ -114,16 +117,16 @@ fn expected_sources(process: &Process, python: &Interpreter) -> Vec<LayoutSource
 }
 
 fn start(interpreter: &interpreters::Interpreter) -> Child {
-    let mut child = Command::new(&interpreter.path)
-        .args([
-            "-s",
-            "-c",
-            "import sys; sys.stdout.write('!'); sys.stdout.flush(); sys.stdin.read()",
-        ])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        Command::new(&interpreter.path)
+            .args([
+                "-s",
+                "-c",
+                "import sys; sys.stdout.write('!'); sys.stdout.flush(); sys.stdin.read()",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let mut started = [0];
     let output = child.stdout.as_mut().unwrap();
     output.read_exact(&mut started).unwrap();

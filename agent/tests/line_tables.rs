@@ -11,6 +11,9 @@ use agent::testing::python::line_table::LineTable;
 use agent_common::layout::LineTableFormat;
 use xtask::interpreters::{self, Interpreter};
 
+#[path = "data/child.rs"]
+mod child;
+
 /// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/line_tables.py");
 
@@ -50,12 +53,12 @@ struct Comparison {
 }
 
 fn compare(interpreter: &Interpreter) -> Comparison {
-    let mut child = Command::new(&interpreter.path)
-        // Equivalent to `-I`, which the oldest versions lack.
-        .args(["-E", "-s", "-W", "ignore", "-c", PROGRAM])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        Command::new(&interpreter.path)
+            // Equivalent to `-I`, which the oldest versions lack.
+            .args(["-E", "-s", "-W", "ignore", "-c", PROGRAM])
+            .stdout(Stdio::piped()),
+    );
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut comparison = Comparison::default();
     while let Some(head) = read_head(&mut output) {

@@ -14,6 +14,8 @@ use agent::testing::{
 };
 use xtask::interpreters;
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/scenarios.rs"]
 mod scenarios;
 
@@ -75,12 +77,12 @@ fn every_frame_of_every_thread_is_the_interpreter_s_own() {
 #[test]
 fn the_thread_that_runs_is_the_one_that_is_attached() {
     for interpreter in interpreters::all().unwrap() {
-        let mut child = Command::new(&interpreter.path)
-            .args(["-E", "-s", "-c", SPIN])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = child::start(
+            Command::new(&interpreter.path)
+                .args(["-E", "-s", "-c", SPIN])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)

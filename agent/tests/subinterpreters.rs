@@ -14,6 +14,9 @@ use agent::testing::{
 use agent_common::record::PythonUnwindStatus;
 use xtask::interpreters;
 
+#[path = "data/child.rs"]
+mod child;
+
 /// The program of the interpreters; documented there.
 const PROGRAM: &str = include_str!("data/subinterpreters.py");
 
@@ -32,12 +35,12 @@ fn the_frames_of_all_interpreters_are_one_stack() {
         if (interpreter.major, interpreter.minor) < FIRST {
             continue;
         }
-        let mut child = Command::new(&interpreter.path)
-            .args(["-I", "-W", "ignore", "-c", PROGRAM])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = child::start(
+            Command::new(&interpreter.path)
+                .args(["-I", "-W", "ignore", "-c", PROGRAM])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
         let mut waiting = [0];
         let output = child.stdout.as_mut().unwrap();
         output.read_exact(&mut waiting).unwrap();

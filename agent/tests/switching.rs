@@ -10,6 +10,8 @@ use std::{
 use agent::testing::python::{Detector, remote};
 use xtask::interpreters;
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "data/scenarios.rs"]
 mod scenarios;
 

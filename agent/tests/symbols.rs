@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "data/child.rs"]
+mod child;
 mod symbols {
     mod broken;
     mod compare;
@@ -22,21 +24,25 @@ use agent::testing::{
     binaries::elf::{DebugFiles, Elf},
     symbolize::elf_symbols::{ElfSymbols, SymbolFrame, SymbolLimits, SymbolLookup},
 };
+use xtask::tools;
 
 const CPP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/inlining.cpp");
 const RUST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/inlining.rs");
 
 /// Runs a command to its end.
-fn run(command: &str, arguments: &[&str]) {
-    let status = Command::new(command).args(arguments).status().unwrap();
-    assert!(status.success(), "{command} {arguments:?}");
+fn run(program: &Path, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status().unwrap();
+    assert!(status.success(), "{} {arguments:?}", program.display());
 }
 
 /// Compiles the C++ program.
 fn compile_cpp(directory: &Path, options: &[&str]) -> PathBuf {
     let program = directory.join("program");
     let path = program.to_str().unwrap();
-    run("g++", &[&["-O2", "-o", path, CPP], options].concat());
+    run(
+        &tools::GXX.path(),
+        &[&["-O2", "-o", path, CPP], options].concat(),
+    );
     program
 }
 
@@ -56,7 +62,7 @@ fn frames(found: &SymbolLookup) -> &[SymbolFrame] {
 /// Addresses in the functions of a file, evenly spread: about `count` of them.
 fn addresses(path: &Path, count: usize) -> Vec<u64> {
     let arguments = ["-S", "--defined-only", path.to_str().unwrap()];
-    let output = Command::new("nm").args(arguments).output().unwrap();
+    let output = tools::NM.command().args(arguments).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let mut functions: Vec<(u64, u64)> = text
         .lines()

@@ -22,6 +22,8 @@ use agent_common::unwind::{CfaRule, Rule, RuleFlags, RuleSearch, Saved};
 use goblin::elf::header::EM_X86_64;
 use xtask::interpreters;
 
+#[path = "data/child.rs"]
+mod child;
 #[path = "unwind_tables/go.rs"]
 mod go;
 #[path = "data/mapped.rs"]

@@ -136,6 +136,13 @@ impl Site {
     }
 }
 
+/// Whether [`Site::download`] failed for `file` because of another hash: apt then renames it.
+pub(crate) fn has_other_hash(file: &Path) -> bool {
+    let mut renamed = file.as_os_str().to_owned();
+    renamed.push(".FAILED");
+    Path::new(&renamed).exists()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

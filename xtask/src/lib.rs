@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`interpreters`] | the Python interpreters that tests profile |
 //! | [`reference_tools`], [`cluster`] | programs that tests send profiles to or run the agent beside |
+//! | [`tools`] | the compilers, debuggers and runtimes that tests run |
+//! | [`cross`] | the compiler for the architecture that this machine does not have |
 //! | [`vm`] | other kernels, in virtual machines |
 //! | [`packaging`] | the Debian package and the container image |
 //! | [`debian`], [`packages`], [`pip`] | where programs come from: packages that are unpacked in the cache, packages that are installed, the Python Package Index |
@@ -22,6 +24,7 @@
 
 mod cache;
 pub mod cluster;
+pub mod cross;
 pub mod debian;
 pub mod interpreters;
 pub mod libraries;
@@ -31,4 +34,5 @@ pub mod paths;
 pub mod pip;
 pub mod process;
 pub mod reference_tools;
+pub mod tools;
 pub mod vm;

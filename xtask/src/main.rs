@@ -23,7 +23,7 @@ struct Arguments {
 enum Task {
     /// Install the tools that build the project, once per machine
     Setup {
-        /// Also install what the tests run
+        /// Also install what the lint of the other architecture and the tests run
         #[arg(long)]
         tests: bool,
     },
@@ -111,6 +111,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 setup::test_programs()?;
                 setup::reference_tools()?;
                 print_interpreters()?;
+                setup::cross_compiler()?;
             }
         }
         Task::Build => println!("{}", build::agent()?.display()),

@@ -1,4 +1,8 @@
 //! Signals sent to the agent.
+//!
+//! They are handled even if they were ignored when the agent was started, as a shell ignores
+//! `SIGINT` for background jobs: `kill -INT` ends a capture, as it does with perf and py-spy. In a
+//! program that the agent starts, the signals are ignored that were ignored when the agent started.
 
 use std::{future::poll_fn, io, task::Poll};
 

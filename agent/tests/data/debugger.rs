@@ -6,8 +6,12 @@ use std::{
     ffi::OsStr,
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
 };
+
+use xtask::tools;
+
+use crate::child;
 
 /// The script with which gdb reports stops.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/native/stops.py");
@@ -78,14 +82,15 @@ impl Debugger {
     }
 
     fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
-        let mut gdb = Command::new("gdb")
-            .args(["-nx", "-q", "-x", SCRIPT])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut gdb = child::start(
+            tools::GDB
+                .command()
+                .args(["-nx", "-q", "-x", SCRIPT])
+                .args(arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null()),
+        );
         Self {
             input: gdb.stdin.take().unwrap(),
             output: BufReader::new(gdb.stdout.take().unwrap()),

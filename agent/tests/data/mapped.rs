@@ -9,6 +9,8 @@ use std::{
 use agent::testing::process::{Process, file_name, maps::FileId};
 use xtask::interpreters::Interpreter;
 
+use crate::child;
+
 /// A mapped file, possibly of another root directory.
 pub(crate) struct Mapped {
     /// Its file name.
@@ -22,12 +24,12 @@ pub(crate) struct Mapped {
 /// The distinct files that the interpreter has mapped executable, including itself.
 pub(crate) fn files(interpreter: &Interpreter) -> Vec<Mapped> {
     let program = "import sys; print('ready'); sys.stdout.flush(); sys.stdin.read()";
-    let mut child = Command::new(&interpreter.path)
-        .args(["-E", "-s", "-S", "-c", program])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        Command::new(&interpreter.path)
+            .args(["-E", "-s", "-S", "-c", program])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)

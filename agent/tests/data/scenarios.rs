@@ -16,6 +16,8 @@ use agent_common::{
     record::PythonUnwindStatus,
 };
 
+use crate::child;
+
 /// How long stacks may differ: threads may still be in the last calls before they block.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -45,14 +47,14 @@ impl Scenarios {
         program: &str,
         arguments: impl IntoIterator<Item = I>,
     ) -> Self {
-        let mut child = Command::new(interpreter)
-            .args(["-E", "-s", "-c", program])
-            .args(arguments)
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = child::start(
+            Command::new(interpreter)
+                .args(["-E", "-s", "-c", program])
+                .args(arguments)
+                .env("LC_ALL", "C.UTF-8")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
         let mut lines = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map(Result::unwrap)

@@ -11,7 +11,7 @@ use agent::testing::{
 };
 use xtask::interpreters;
 
-use crate::{Memory, end, program_for, read_answer, start};
+use crate::{Memory, child, end, program_for, read_answer, start};
 
 #[test]
 fn a_library_that_was_replaced_while_it_is_in_use() {
@@ -50,19 +50,19 @@ fn a_library_that_was_replaced_while_it_is_in_use() {
 fn a_process_that_starts_another_version() {
     let interpreters = interpreters::all().unwrap();
     let (first, second) = (&interpreters[0], &interpreters[1]);
-    let mut child = Command::new(&first.path)
-        .args([
-            "-c",
-            "import os, sys\n\
+    let mut child = child::start(
+        Command::new(&first.path)
+            .args([
+                "-c",
+                "import os, sys\n\
              os.write(1, '\\n'.encode()); sys.stdin.readline()\n\
              os.execv(sys.argv[1], sys.argv[1:])",
-        ])
-        .arg(&second.path)
-        .args(["-s", "-c", program_for(&second.path), "main"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+            ])
+            .arg(&second.path)
+            .args(["-s", "-c", program_for(&second.path), "main"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let mut ready = [0];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
     let before = Process::open(child.id()).unwrap();

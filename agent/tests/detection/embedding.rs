@@ -8,9 +8,9 @@ use std::{
 };
 
 use agent::testing::{process::Process, python::Detector};
-use xtask::interpreters;
+use xtask::{interpreters, tools};
 
-use crate::{Memory, PROGRAM, end, read_answer, start};
+use crate::{Memory, PROGRAM, child, end, read_answer, start};
 
 /// Folder with the sources of the programs.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/embed");
@@ -68,7 +68,7 @@ impl Kit {
 
     /// Compiles a program or a library from these sources, linked with `with`.
     fn link(&self, into: &Path, sources: &[&str], options: &[&str], with: &Path) {
-        let mut compiler = Command::new("cc");
+        let mut compiler = tools::GCC.command();
         compiler
             .args(["-O1", "-fPIC", "-o"])
             .arg(into)
@@ -227,14 +227,13 @@ fn of_several_interpreters_the_one_in_use_is_taken() {
 
 /// Starts a program that loads these libraries, the last of which is the engine.
 fn start_host(kit: &Kit, host: &Path, libraries: &[&Path]) -> Child {
-    let mut child = kit
-        .command(host)
-        .args(["-s", "-c", PROGRAM, "main"])
-        .env("LIBRARIES", std::env::join_paths(libraries).unwrap())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child::start(
+        kit.command(host)
+            .args(["-s", "-c", PROGRAM, "main"])
+            .env("LIBRARIES", std::env::join_paths(libraries).unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let mut ready = [0];
     let output = child.stdout.as_mut().unwrap();
     output.read_exact(&mut ready).unwrap();

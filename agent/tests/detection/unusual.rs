@@ -15,7 +15,7 @@ use agent::testing::{
         layouts::{LayoutSource, RejectionReason},
     },
 };
-use xtask::interpreters;
+use xtask::{interpreters, tools};
 
 use crate::{Answer, Memory, end, program_for, start};
 
@@ -90,7 +90,7 @@ fn a_version_newer_than_all_tables_is_read_from_its_symbols() {
         });
 
         let stripped = directory.path().join("stripped.so");
-        let mut strip = Command::new("strip");
+        let mut strip = tools::STRIP.command();
         strip.arg(&library).arg("-o").arg(&stripped);
         assert!(strip.status().unwrap().success());
         detect_with(&stripped, &path, |_, _, found| {
@@ -149,7 +149,7 @@ fn a_debug_build_without_symbols_is_rejected() {
         }
         let series = format!("python{}.{}d", python.version.major, python.version.minor);
         let renamed = directory.path().join(series);
-        let mut copy = Command::new("strip");
+        let mut copy = tools::STRIP.command();
         copy.arg(&python.image).arg("-o").arg(&renamed);
         assert!(copy.status().unwrap().success());
         let mut command = Command::new(&renamed);

@@ -2,9 +2,11 @@
 
 use std::{
     fs,
+    io::Read,
     process::{Child, Command, ExitStatus, Stdio},
-    thread,
-    time::Duration,
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,6 +15,7 @@ use super::{
     folded::Folded,
     pprof::{self, Profile},
 };
+use crate::child;
 
 /// What the links of descriptors of processors' clocks contain, on older kernels and on newer ones.
 const CLOCKS: [&str; 2] = ["perf_event", "bpf_link"];
@@ -108,7 +111,12 @@ impl Capture {
 }
 
 /// A run of the agent; ended when dropped.
-pub(crate) struct Running(Option<Child>);
+pub(crate) struct Running {
+    agent: Child,
+    started: Instant,
+    output: Stream,
+    messages: Stream,
+}
 
 impl Running {
     /// Starts the agent.
@@ -120,63 +128,107 @@ impl Running {
 
     /// Starts the agent by this command.
     pub(crate) fn from_command(mut command: Command) -> Self {
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        Self(Some(child))
+        let mut agent = child::start(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        Self {
+            started: Instant::now(),
+            output: Stream::of(agent.stdout.take().unwrap()),
+            messages: Stream::of(agent.stderr.take().unwrap()),
+            agent,
+        }
     }
 
     /// Waits until it samples, that is, until it has a clock.
     pub(crate) fn wait_until_sampling(&mut self) {
-        let descriptors = format!("/proc/{}/fd", self.0.as_ref().unwrap().id());
-        loop {
-            assert!(!self.has_ended(), "the agent has ended already");
+        let descriptors = format!("/proc/{}/fd", self.agent.id());
+        child::wait_until("the agent samples", || {
+            assert!(
+                !self.has_ended(),
+                "the agent has ended already: {}",
+                self.messages.so_far()
+            );
             let mut links = fs::read_dir(&descriptors)
                 .unwrap()
                 .flatten()
                 .flat_map(|entry| fs::read_link(entry.path()));
-            if links.any(|link| {
+            links.any(|link| {
                 CLOCKS
                     .iter()
                     .any(|clock| link.to_string_lossy().contains(clock))
-            }) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
+            })
+        });
     }
 
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let child = self.0.as_ref().unwrap();
-        kill_process(Pid::from_child(child), signal).unwrap();
+        kill_process(Pid::from_child(&self.agent), signal).unwrap();
     }
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
-        let child = self.0.as_mut().unwrap();
-        child.try_wait().unwrap().is_some()
+        self.agent.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end.
+    /// Waits for its end; fails with what it has written when that does not come.
     pub(crate) fn finish(mut self) -> Capture {
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        let status = self.agent.wait().unwrap();
+        assert!(
+            self.started.elapsed() < child::DEADLINE,
+            "the agent did not end; it wrote: {}",
+            self.messages.so_far()
+        );
         Capture {
-            status: output.status,
-            output: output.stdout,
-            messages: String::from_utf8(output.stderr).unwrap(),
+            status,
+            output: self.output.rest(),
+            messages: String::from_utf8(self.messages.rest()).unwrap(),
         }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            drop(child.kill());
-            drop(child.wait());
+        // An error means that it has ended already.
+        drop(self.agent.kill());
+        drop(self.agent.wait());
+    }
+}
+
+/// What a pipe brings, which is read as it comes.
+struct Stream {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Stream {
+    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        let read = Arc::clone(&bytes);
+        let reader = thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = pipe.read(&mut piece) {
+                read.lock().unwrap().extend_from_slice(&piece[..length]);
+            }
+        });
+        Self {
+            bytes,
+            reader: Some(reader),
         }
+    }
+
+    /// What has come so far, as text.
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    /// All of it, once it has ended.
+    fn rest(&mut self) -> Vec<u8> {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        std::mem::take(&mut self.bytes.lock().unwrap())
     }
 }

@@ -1,6 +1,6 @@
 //! The ways in which a capture ends, and what it writes then.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, os::unix::process::ExitStatusExt as _, process::Command, thread, time::Duration};
 
 use rustix::process::Signal;
 
@@ -93,7 +93,16 @@ fn a_signal_before_sampling_leaves_nothing_behind() {
         let capture = Running::start(&["-p", &pid, "-d", LONG, "-o", file.to_str().unwrap()]);
         thread::sleep(Duration::from_millis(milliseconds));
         capture.signal(Signal::INT);
-        capture.finish();
+        let Capture {
+            status, messages, ..
+        } = capture.finish();
+        // The signal itself ends what does not handle it yet.
+        let is_killed = status.signal() == Some(Signal::INT.as_raw());
+        println!("after {milliseconds} ms: {status}");
+        assert!(
+            is_killed || status.success(),
+            "after {milliseconds} ms: {status}: {messages}"
+        );
         let left: Vec<_> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -101,6 +110,49 @@ fn a_signal_before_sampling_leaves_nothing_behind() {
             .collect();
         assert!(left.is_empty(), "after {milliseconds} ms: {left:?}");
     }
+}
+
+/// A shell starts what it runs in the background with this signal ignored.
+#[test]
+fn sigint_ends_a_capture_that_was_started_with_it_ignored() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let pid = target.pid().to_string();
+    let mut capture = with_sigint_ignored(&["-p", &pid, "-d", LONG, "-f", "folded", "-o", "-"]);
+    capture.wait_until_sampling();
+    thread::sleep(Duration::from_secs(1));
+    capture.signal(Signal::INT);
+    assert!(capture.finish().into_folded().total() > 0);
+}
+
+#[test]
+fn a_program_is_started_with_sigint_ignored_if_the_agent_was() {
+    let _machine = machine::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.folded");
+    let line = [
+        "-o",
+        file.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "kill -INT $$; exit 7",
+    ];
+    let ignoring = with_sigint_ignored(&line).finish();
+    assert_eq!(ignoring.status.code(), Some(7), "{}", ignoring.messages);
+    let usual = Capture::run(&line);
+    let by_signal = 128 + Signal::INT.as_raw();
+    assert_eq!(usual.status.code(), Some(by_signal), "{}", usual.messages);
+}
+
+/// Starts the agent with the signal ignored.
+fn with_sigint_ignored(arguments: &[&str]) -> Running {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "trap '' INT; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_agent"))
+        .args(arguments);
+    Running::from_command(shell)
 }
 
 #[test]

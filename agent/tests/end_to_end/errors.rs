@@ -8,6 +8,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use xtask::tools;
 
 use super::{
     capture::{Capture, Running},
@@ -142,7 +143,8 @@ fn stand_in_for_python_3_5(folder: &Path) -> PathBuf {
                 int main(void) { puts(\"ready\"); fflush(stdout); for (;;) pause(); }\n";
     fs::write(&source, text).unwrap();
     let program = folder.join("python3.5");
-    let compiled = Command::new("cc")
+    let compiled = tools::GCC
+        .command()
         .arg("-rdynamic")
         .arg(&source)
         .arg("-o")

@@ -24,6 +24,7 @@ use super::{
     machine, pprof,
     strict::Strict,
 };
+use crate::child;
 
 /// The window of the agents of these tests, and time enough for two of them.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -133,11 +134,9 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
     let host = Host::start_pushing(&[exporter], "");
     let too_large =
         r#"profiling_agent_export_dropped_total{exporter="grafana",reason="too_large"}"#;
-    let mut metrics = host.metrics();
-    while metrics[too_large] < 1.0 {
-        thread::sleep(Duration::from_millis(200));
-        metrics = host.metrics();
-    }
+    let metrics = metrics_when(&host, "one was too large", |metrics| {
+        metrics[too_large] >= 1.0
+    });
     drop(busy);
     let (folder, messages) = host.stop_with_warnings();
 
@@ -170,13 +169,11 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
     let busy = service("busy", "busy");
     // Nobody is there.
     let host = Host::start_pushing(&[exporter("http://127.0.0.1:9")], "");
-    let waiting = r#"profiling_agent_export_queue_length{exporter="grafana",in="spool"}"#;
+    let waiting = r#"profiling_agent_export_queue_length{exporter="grafana",queue="spool"}"#;
     let has_enough = |metrics: &BTreeMap<String, f64>| {
         metrics["profiling_agent_windows_total"] >= 3.0 && metrics[waiting] >= 3.0
     };
-    while !has_enough(&host.metrics()) {
-        thread::sleep(Duration::from_millis(200));
-    }
+    metrics_when(&host, "three windows wait", has_enough);
     let folder = host.kill();
     wait_for_cpu(&busy, SECOND / 10);
 
@@ -188,9 +185,7 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
     assert!(!written.is_empty());
     let pyroscope = Strict::start(strict_pyroscope);
     let host = Host::start_pushing(&[exporter(&pyroscope.url())], "");
-    while host.metrics()[waiting] > 0.0 {
-        thread::sleep(Duration::from_millis(200));
-    }
+    metrics_when(&host, "nothing waits", |metrics| metrics[waiting] <= 0.0);
     host.stop();
     let received = pushed(&pyroscope.received());
     assert!(written.iter().all(|file| received.contains(file)));
@@ -202,10 +197,9 @@ fn an_agent_that_has_to_forget_finds_out_again() {
     let busy = service("busy", "busy");
     let host = Host::start("max_memory: 1MiB");
     let forgotten = "profiling_agent_memory_limit_reached_total";
-    while host.metrics()[forgotten] < 3.0 {
-        thread::sleep(Duration::from_millis(200));
-    }
-    let metrics = host.metrics();
+    let metrics = metrics_when(&host, "the limit was reached", |metrics| {
+        metrics[forgotten] >= 3.0
+    });
     drop(busy);
     let (folder, messages) = host.stop_with_warnings();
     assert_eq!(messages.matches("max_memory").count(), 1, "{messages}");
@@ -217,6 +211,20 @@ fn an_agent_that_has_to_forget_finds_out_again() {
     ] {
         assert!(metrics[lost].abs() < f64::EPSILON, "{lost}: {metrics:?}");
     }
+}
+
+/// The metrics of a host once they are so.
+fn metrics_when(
+    host: &Host,
+    what: &str,
+    are_so: impl Fn(&BTreeMap<String, f64>) -> bool,
+) -> BTreeMap<String, f64> {
+    let mut metrics = host.metrics();
+    child::wait_until(what, || {
+        metrics = host.metrics();
+        are_so(&metrics)
+    });
+    metrics
 }
 
 /// The profiles that a Pyroscope was sent.
@@ -293,11 +301,9 @@ fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
     let full = host.metrics();
     disk.empty();
     let delivered = r#"profiling_agent_export_delivered_total{exporter="small"}"#;
-    let mut metrics = host.metrics();
-    while metrics[delivered] < full["profiling_agent_profiles_total"] {
-        thread::sleep(Duration::from_millis(200));
-        metrics = host.metrics();
-    }
+    let metrics = metrics_when(&host, "all are delivered", |metrics| {
+        metrics[delivered] >= full["profiling_agent_profiles_total"]
+    });
     let (folder, messages) = host.stop_with_warnings();
 
     assert!(messages.contains("No space left on device"), "{messages}");

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs};
 
 use tempfile::TempDir;
+use xtask::tools::go::all;
 
 use super::{
     capture::Capture,
@@ -17,9 +18,11 @@ pub(crate) fn assert_read(file: &[u8]) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("profile.pb.gz");
     fs::write(&path, file).unwrap();
-    let (report, messages) = go::pprof(folder.path(), raw(path.to_str().unwrap()));
-    assert_eq!(messages, "", "it warns");
-    assert_same(&report, &pprof::read(file));
+    for go in all().unwrap() {
+        let (report, messages) = go::pprof(&go, folder.path(), raw(path.to_str().unwrap()));
+        assert_eq!(messages, "", "go {} warns", go.version());
+        assert_same(&report, &pprof::read(file));
+    }
 }
 
 /// Arguments for all that it has read.
@@ -66,24 +69,27 @@ fn go_reads_what_can_be_asked_of_a_host_and_what_it_has_kept() {
     wait_for_cpu(&busy, SECOND);
     assert_read(&host.get("/debug/pprof/profile?seconds=2"));
 
-    let folder = TempDir::new().unwrap();
     let url = format!(
         "http://{}/debug/pprof/profile?seconds=2&service_name=busy",
         host.address()
     );
-    let (report, messages) = go::pprof(folder.path(), raw(&url));
-    assert!(
-        messages.contains("Fetching profile over HTTP"),
-        "{messages}"
-    );
-    // What it has fetched it leaves there.
-    let saved = fs::read_dir(folder.path()).unwrap().flatten().next();
-    let profile = pprof::read(&fs::read(saved.unwrap().path()).unwrap());
-    assert!(profile.total() > 0);
-    assert_same(&report, &profile);
+    for go in all().unwrap() {
+        let folder = TempDir::new().unwrap();
+        let (report, messages) = go::pprof(&go, folder.path(), raw(&url));
+        assert!(
+            messages.contains("Fetching profile over HTTP"),
+            "{messages}"
+        );
+        // What it has fetched it leaves there.
+        let saved = fs::read_dir(folder.path()).unwrap().flatten().next();
+        let profile = pprof::read(&fs::read(saved.unwrap().path()).unwrap());
+        assert!(profile.total() > 0);
+        assert_same(&report, &profile);
+    }
 
     drop(busy);
     let kept = host.stop();
+    let folder = TempDir::new().unwrap();
     let file = folder.path().join("report");
     let line = [
         "report",

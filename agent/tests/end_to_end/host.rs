@@ -24,6 +24,7 @@ use super::{
     target::{Target, mortal},
     whole::{self, Kind, Place},
 };
+use crate::child;
 
 /// Samples per second of CPU time.
 pub(super) const RATE: u64 = 97;
@@ -216,9 +217,7 @@ pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
         field() + field()
     };
     let enough = ticks() + u64::try_from(time.as_millis()).unwrap() / 10;
-    while ticks() < enough {
-        thread::sleep(Duration::from_millis(20));
-    }
+    child::wait_until("the process has used that time", || ticks() >= enough);
 }
 
 /// Fails unless a profile is of the workload `busy`, which used at least a second.
@@ -413,9 +412,7 @@ fn an_agent_that_is_killed_leaves_nothing_in_the_kernel() {
     assert_eq!(programs(), before + 1);
     host.kill();
     // The kernel frees programs a moment later.
-    while programs() > before {
-        thread::sleep(Duration::from_millis(10));
-    }
+    child::wait_until("the programs are gone", || programs() <= before);
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! Whole stacks: native and kernel frames among those of Python.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use xtask::process::capture;
+use xtask::{process::capture, tools};
 
 use super::{
     capture::{Capture, Running},
@@ -231,7 +228,7 @@ fn compile(room: &TempDir, name: &str, flags: &str) -> PathBuf {
     let output = room
         .path()
         .join(format!("{name}{}", flags.replace([' ', '='], "")));
-    let mut compiler = Command::new("cc");
+    let mut compiler = tools::GCC.command();
     compiler
         .args(flags.split(' '))
         .arg(source)

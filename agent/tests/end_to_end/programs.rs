@@ -4,11 +4,10 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use rustix::process::Signal;
-use xtask::interpreters::Interpreter;
+use xtask::{interpreters::Interpreter, tools};
 
 use super::{
     capture::{Capture, Running},
@@ -17,6 +16,7 @@ use super::{
     program::{Program, assert_spun},
     target::{Target, mortal, workload_path},
 };
+use crate::child;
 
 #[test]
 fn a_program_that_lives_for_a_tenth_of_a_second_is_seen() {
@@ -194,9 +194,7 @@ fn a_signal_to_the_agent_is_passed_on() {
         ready.display()
     );
     let agent = Running::start(&["-o", file.to_str().unwrap(), "--", "sh", "-c", &script]);
-    while !ready.exists() {
-        std::thread::yield_now();
-    }
+    child::wait_until("the program runs", || ready.exists());
     agent.signal(Signal::TERM);
     let capture = agent.finish();
     assert_eq!(capture.status.code(), Some(9), "{}", capture.messages);
@@ -289,7 +287,7 @@ fn embedder(folder: &Path) -> PathBuf {
     let program = folder.join("embedder");
     if !program.exists() {
         let source = workload_path("embedder").with_extension("c");
-        let mut compiler = Command::new("cc");
+        let mut compiler = tools::GCC.command();
         compiler.arg(source).arg("-o").arg(&program).arg("-ldl");
         assert!(compiler.status().unwrap().success());
     }

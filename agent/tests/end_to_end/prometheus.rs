@@ -6,8 +6,6 @@ use std::{
     io::Write as _,
     net::SocketAddr,
     process::{Command, Stdio},
-    thread,
-    time::Duration,
 };
 
 use serde_json::Value;
@@ -20,6 +18,7 @@ use super::{
     machine,
     target::{Killed, mortal},
 };
+use crate::child;
 
 fn programs() -> Prometheus {
     reference_tools::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
@@ -54,9 +53,7 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
             .stderr(output);
         let mut process = Killed::start(&mut command);
         process.wait_until_reached(&[address], &log);
-        while ask(address, "/-/ready").0 != "200" {
-            thread::sleep(Duration::from_millis(100));
-        }
+        child::wait_until("it is ready", || ask(address, "/-/ready").0 == "200");
         Self {
             address,
             _process: process,
@@ -80,13 +77,12 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
 
     /// Waits until an expression has a value.
     fn wait_for(&self, expression: &str) -> Vec<f64> {
-        loop {
-            let values = self.ask(expression);
-            if !values.is_empty() {
-                return values;
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
+        let mut values = Vec::new();
+        child::wait_until(expression, || {
+            values = self.ask(expression);
+            !values.is_empty()
+        });
+        values
     }
 }
 
@@ -135,13 +131,13 @@ fn the_tool_of_prometheus_finds_nothing_wrong_with_the_metrics() {
     wait_for_cpu(&busy, SECOND);
     let metrics = host.get("/metrics");
     host.stop();
-    let mut tool = Command::new(programs().tool)
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut tool = child::start(
+        Command::new(programs().tool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
     tool.stdin.take().unwrap().write_all(&metrics).unwrap();
     let output = tool.wait_with_output().unwrap();
     let said = [output.stdout, output.stderr].concat();

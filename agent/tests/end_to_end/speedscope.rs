@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use tempfile::TempDir;
-use xtask::{process::capture, reference_tools};
+use xtask::{process::capture, reference_tools, tools};
 
 use super::{
     capture::Capture,
@@ -41,7 +41,12 @@ fn assert_read(file: &[u8]) {
     fs::write(&path, file).unwrap();
     let speedscope = reference_tools::speedscope().unwrap_or_else(|error| panic!("{error:#}"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/speedscope.js");
-    let answer = capture(Command::new("node").arg(script).args([speedscope, path])).unwrap();
+    let answer = capture(
+        Command::new(tools::node().unwrap())
+            .arg(script)
+            .args([speedscope, path]),
+    )
+    .unwrap();
     let read: Read = serde_json::from_str(&answer).unwrap();
     let profile = pprof::decode(file);
 

@@ -7,14 +7,13 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    thread,
-    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use xtask::interpreters::Interpreter;
 
 use super::folded::{Frame, stack};
+use crate::child;
 
 /// What a workload prints when it is at work.
 const READY: &str = "ready";
@@ -87,7 +86,11 @@ impl Target {
         loop {
             let mut line = String::new();
             let bytes = target.output.read_line(&mut line).unwrap();
-            assert_ne!(bytes, 0, "{command:?} ended before it was at work");
+            let said = &target.said;
+            assert_ne!(
+                bytes, 0,
+                "{command:?} ended before it was at work: {said:?}"
+            );
             if line.trim_end() == READY {
                 return target;
             }
@@ -136,8 +139,7 @@ pub(crate) struct Killed(Child);
 impl Killed {
     /// Starts a process by this command.
     pub(crate) fn start(command: &mut Command) -> Self {
-        let child = command.spawn();
-        Self(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+        Self(child::start(command))
     }
 
     /// Its process id.
@@ -148,17 +150,19 @@ impl Killed {
     /// Waits until it takes connections; what it says is in the file `log`.
     pub(crate) fn wait_until_reached(&mut self, addresses: &[SocketAddr], log: &Path) {
         let is_reached = |address| TcpStream::connect(address).is_ok();
-        while !addresses.iter().all(is_reached) {
+        child::wait_until("it takes connections", || {
             let end = self.0.try_wait().unwrap();
             assert!(end.is_none(), "{}", fs::read_to_string(log).unwrap());
-            thread::sleep(Duration::from_millis(20));
-        }
+            addresses.iter().all(is_reached)
+        });
     }
 
     /// Waits until it runs its own program: until then a child is a copy of its parent.
     pub(crate) fn wait_until_it_runs(&self, program: &Path) {
         let link = format!("/proc/{}/exe", self.pid());
-        while fs::read_link(&link).unwrap() != program {}
+        child::wait_until("it runs its own program", || {
+            fs::read_link(&link).unwrap() == program
+        });
     }
 }
 

@@ -8,6 +8,7 @@ use agent::testing::{
     symbolize::elf_symbols::{ElfSymbols, SymbolLimits, SymbolLookup},
 };
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use xtask::tools;
 
 use crate::{addresses, compile_cpp, frames, run};
 
@@ -23,7 +24,10 @@ static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     let program = compile_cpp(directory.path(), &["-g", "-O1"]);
     // Small, so that a change hits something.
     let path = program.to_str().unwrap();
-    run("objcopy", &["--remove-section=.debug_loclists", path]);
+    run(
+        &tools::OBJCOPY.path(),
+        &["--remove-section=.debug_loclists", path],
+    );
     let bytes = fs::read(&program).unwrap();
     let elf = Elf::read(bytes.clone()).unwrap();
     let names = [
@@ -142,7 +146,7 @@ fn malicious(entries: &str, more: &str) -> Vec<SymbolLookup> {
     let program = directory.path().join("program");
     let paths = [program.to_str().unwrap(), source.to_str().unwrap()];
     let options = ["-nostdlib", "-static", "-o"];
-    run("gcc", &[&options[..], &paths[..]].concat());
+    run(&tools::GCC.path(), &[&options[..], &paths[..]].concat());
     let bytes = fs::read(&program).unwrap();
     let start = Elf::read(bytes.clone()).unwrap().symbol("_start").unwrap();
     find(bytes, &[start.unwrap().address + 1])

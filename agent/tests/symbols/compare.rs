@@ -12,7 +12,7 @@
 use std::{num::NonZeroU32, path::Path, process::Command};
 
 use agent::testing::symbolize::elf_symbols::{SymbolFrame, SymbolLimits};
-use xtask::interpreters;
+use xtask::{interpreters, tools};
 
 use crate::{CPP, RUST, addresses, ask, compile_cpp, frames, run, symbols};
 
@@ -24,7 +24,7 @@ type Place = (String, String, u32);
 
 /// What binutils says of addresses.
 fn binutils(path: &Path, addresses: &[u64]) -> Vec<Vec<Place>> {
-    let mut command = Command::new("addr2line");
+    let mut command = tools::ADDR2LINE.command();
     command.args(["-a", "-f", "-i", "-C", "-e"]).arg(path);
     let text = ask(&mut command, addresses);
     let mut answers = Vec::new();
@@ -152,7 +152,10 @@ fn cpp_of_all_formats() {
     }
     let program = compile_cpp(directory.path(), &["-g"]);
     let path = program.to_str().unwrap();
-    run("objcopy", &["--compress-debug-sections=zstd", path]);
+    run(
+        &tools::OBJCOPY.path(),
+        &["--compress-debug-sections=zstd", path],
+    );
     check(&program, 3);
 }
 
@@ -163,7 +166,10 @@ fn rust_with_both_kinds_of_names() {
     let options = ["-O", "-g", "--edition=2021", "-o"];
     let files = [program.to_str().unwrap(), RUST];
     for mangling in [&[][..], &["-C", "symbol-mangling-version=v0"]] {
-        run("rustc", &[&options[..], &files, mangling].concat());
+        run(
+            &tools::rustc().unwrap(),
+            &[&options[..], &files, mangling].concat(),
+        );
         check(&program, 0);
     }
 }

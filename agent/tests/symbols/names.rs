@@ -1,6 +1,7 @@
 //! Which of several names an address has, and where functions end.
 
 use agent::testing::symbolize::elf_symbols::{NoSymbolReason, SymbolLimits, SymbolLookup};
+use xtask::tools;
 
 use crate::{frames, run, symbols};
 
@@ -57,7 +58,7 @@ fn names_are_chosen_well() {
     let program = directory.path().join("program");
     let paths = [program.to_str().unwrap(), source.to_str().unwrap()];
     run(
-        "gcc",
+        &tools::GCC.path(),
         &["-nostdlib", "-static", "-no-pie", "-o", paths[0], paths[1]],
     );
     let elf =
@@ -104,7 +105,7 @@ fn a_file_without_symbols_says_so() {
     let program = directory.path().join("program");
     let paths = [program.to_str().unwrap(), source.to_str().unwrap()];
     run(
-        "gcc",
+        &tools::GCC.path(),
         &["-nostdlib", "-static", "-s", "-o", paths[0], paths[1]],
     );
     let mut symbols = symbols(&program, &SymbolLimits::default());

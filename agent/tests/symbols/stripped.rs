@@ -12,8 +12,9 @@ use agent::testing::{
     process::Process,
     symbolize::elf_symbols::{DebugInfoStatus, ElfSymbols, SymbolLimits, SymbolLookup},
 };
+use xtask::tools;
 
-use crate::{addresses, compile_cpp, frames, run, symbols};
+use crate::{addresses, child, compile_cpp, frames, run, symbols};
 
 /// How many addresses of a file.
 const COUNT: usize = 300;
@@ -47,8 +48,11 @@ impl Whole {
     /// Takes everything off, into a file of its own.
     fn strip(&self, debug: &Path) {
         let debug = debug.to_str().unwrap();
-        run("objcopy", &["--only-keep-debug", self.path(), debug]);
-        run("objcopy", &["--strip-all", self.path()]);
+        run(
+            &tools::OBJCOPY.path(),
+            &["--only-keep-debug", self.path(), debug],
+        );
+        run(&tools::OBJCOPY.path(), &["--strip-all", self.path()]);
     }
 
     /// Only the names of the functions that have a symbol.
@@ -75,7 +79,7 @@ fn a_file_beside_it_has_the_rest() {
     assert!(names(&stripped.find_all(&whole.addresses)).len() < whole.addresses.len() / 10);
 
     let link = format!("--add-gnu-debuglink={}", debug.display());
-    run("objcopy", &[&link, whole.path()]);
+    run(&tools::OBJCOPY.path(), &[&link, whole.path()]);
     let mut linked = symbols(&whole.program, &SymbolLimits::default());
     assert_eq!(linked.debug_info(), DebugInfoStatus::Used);
     assert_eq!(linked.find_all(&whole.addresses), whole.found);
@@ -99,11 +103,14 @@ fn symbols_inside_the_file_are_found() {
     let whole = Whole::new(directory.path());
     let mini = directory.path().join("mini");
     let mini_path = mini.to_str().unwrap();
-    run("objcopy", &["--strip-debug", whole.path(), mini_path]);
-    run("xz", &["--keep", mini_path]);
-    run("objcopy", &["--strip-all", whole.path()]);
+    run(
+        &tools::OBJCOPY.path(),
+        &["--strip-debug", whole.path(), mini_path],
+    );
+    run(&tools::XZ.path(), &["--keep", mini_path]);
+    run(&tools::OBJCOPY.path(), &["--strip-all", whole.path()]);
     let section = format!("--add-section=.gnu_debugdata={mini_path}.xz");
-    run("objcopy", &[&section, whole.path()]);
+    run(&tools::OBJCOPY.path(), &[&section, whole.path()]);
     let mut symbols = symbols(&whole.program, &SymbolLimits::default());
     let found = symbols.find_all(&whole.addresses);
     assert_eq!(names(&found), whole.names());
@@ -119,20 +126,18 @@ impl Confined {
         fs::write(&source, "#include <unistd.h>\nint main() { pause(); }\n").unwrap();
         let program = root.join("wait");
         let paths = [program.to_str().unwrap(), source.to_str().unwrap()];
-        run("gcc", &["-static", "-o", paths[0], paths[1]]);
+        run(&tools::GCC.path(), &["-static", "-o", paths[0], paths[1]]);
         let mut command = Command::new("chroot");
-        let child = command.arg(root).arg("/wait").stdin(Stdio::null()).spawn();
-        Self(child.unwrap())
+        command.arg(root).arg("/wait").stdin(Stdio::null());
+        Self(child::start(&mut command))
     }
 
     fn process(&self) -> Process {
-        loop {
-            let process = Process::open(self.0.id()).unwrap();
-            if process.executable().ends_with("wait") {
-                return process;
-            }
-            std::thread::yield_now();
-        }
+        let process = || Process::open(self.0.id()).unwrap();
+        child::wait_until("it runs its program", || {
+            process().executable().ends_with("wait")
+        });
+        process()
     }
 }
 
@@ -181,7 +186,7 @@ fn a_library_without_section_headers_tells_what_it_exports() {
         fs::write(&source, functions.concat()).unwrap();
         let source = source.to_str().unwrap();
         run(
-            "gcc",
+            &tools::GCC.path(),
             &["-shared", "-fPIC", "-O1", "-o", path, source, &style],
         );
         let addresses = addresses(&library, COUNT);
@@ -208,7 +213,10 @@ fn a_library_without_section_headers_tells_what_it_exports() {
 fn debugging_information_that_is_too_large_leaves_symbols() {
     let directory = tempfile::tempdir().unwrap();
     let whole = Whole::new(directory.path());
-    run("objcopy", &["--compress-debug-sections=zlib", whole.path()]);
+    run(
+        &tools::OBJCOPY.path(),
+        &["--compress-debug-sections=zlib", whole.path()],
+    );
     let limits = SymbolLimits {
         debug_bytes_at_once: 64 << 10,
         ..SymbolLimits::default()

@@ -5,7 +5,6 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use agent::testing::binaries::{
@@ -15,6 +14,7 @@ use agent::testing::binaries::{
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use tempfile::TempDir;
+use xtask::tools::go::{self, Go};
 
 use super::readelf;
 
@@ -29,7 +29,7 @@ const FRAME_POINTER: u8 = 6;
 
 /// Functions of which the debugging information does not say what they do to the stack, or where
 /// their callers are.
-const SPECIAL: [&str; 18] = [
+const SPECIAL: [&str; 17] = [
     "_rt0_amd64",
     "_rt0_amd64_linux",
     "gogo",
@@ -45,10 +45,22 @@ const SPECIAL: [&str; 18] = [
     "runtime.nanotime1",
     "runtime.rt0_go",
     "runtime.sigfwd",
-    "runtime.sigreturn",
     "runtime.systemstack",
     "time.now",
 ];
+
+/// The same that are not in both versions: in 1.19, and in 1.26, which marks all that set the stack
+/// pointer.
+const SPECIAL_IN_1_19: [&str; 1] = [SIGNAL_RETURNS[0]];
+const SPECIAL_IN_1_26: [&str; 4] = [
+    SIGNAL_RETURNS[1],
+    "runtime.switchToCrashStack0",
+    "runtime.vgetrandom1",
+    "syscall.rawVforkSyscall",
+];
+
+/// What signal handlers return to, in the oldest and in the newest version.
+const SIGNAL_RETURNS: [&str; 2] = ["runtime.sigreturn", "runtime.sigreturn__sigaction"];
 
 /// Functions at which stacks end.
 const ENDS: [&str; 4] = [
@@ -58,26 +70,32 @@ const ENDS: [&str; 4] = [
     "runtime.mstart",
 ];
 
-/// Where Go programs are built.
-struct Room(TempDir);
+/// Where Go programs are built, and by which Go.
+struct Room {
+    folder: TempDir,
+    go: Go,
+}
 
 impl Room {
-    fn new() -> Self {
-        Self(TempDir::new().unwrap())
+    /// One for each Go.
+    fn all() -> [Self; 2] {
+        go::all().unwrap().map(|go| Self {
+            folder: TempDir::new().unwrap(),
+            go,
+        })
     }
 
     /// Builds the program; gives it with its debugging information and without.
     fn build(&self, architecture: &str, options: &[&str]) -> (PathBuf, PathBuf) {
-        let [whole, stripped] = ["whole", "stripped"].map(|name| self.0.path().join(name));
+        let [whole, stripped] = ["whole", "stripped"].map(|name| self.folder.path().join(name));
         let build = |program: &Path, flags: &str| {
-            let mut compiler = Command::new("go");
+            let mut compiler = self.go.command();
             compiler
                 .arg("build")
                 .args(options)
                 .args(["-ldflags", flags]);
             compiler.arg("-o").arg(program).arg(SOURCE);
-            compiler.envs([("GO111MODULE", "off"), ("GOARCH", architecture)]);
-            compiler.env("GOCACHE", self.0.path().join("cache"));
+            compiler.env("GOARCH", architecture);
             assert!(compiler.status().unwrap().success());
         };
         build(&whole, "");
@@ -115,18 +133,30 @@ fn code(elf: &Elf<File>, function: &GoFunction<'_>) -> Vec<u8> {
 
 #[test]
 fn rows_of_go_are_as_its_debugging_information_says() {
-    let room = Room::new();
-    for options in [&["-buildmode=exe"], &["-buildmode=pie"]] {
-        let (whole, stripped) = room.build("amd64", options);
-        assert!(open(&stripped).section(".debug_frame").is_none());
-        let rows = compiled(&stripped);
-        let table = go_table(&stripped);
-        let special = compare(&whole, &table, &rows);
-        let known: BTreeSet<_> = SPECIAL.iter().map(ToString::to_string).collect();
-        assert!(special.is_subset(&known), "{special:?}");
-        check_ends(&table, &rows);
-        check_frame_pointers(&open(&stripped), &table, &rows);
+    for room in Room::all() {
+        for options in [&["-buildmode=exe"], &["-buildmode=pie"]] {
+            println!("go {} {options:?}", room.go.version());
+            check_rows(&room, options);
+        }
     }
+}
+
+fn check_rows(room: &Room, options: &[&str]) {
+    let (whole, stripped) = room.build("amd64", options);
+    assert!(open(&stripped).section(".debug_frame").is_none());
+    let rows = compiled(&stripped);
+    let table = go_table(&stripped);
+    let special = compare(&whole, &table, &rows);
+    let of_version = if room.go.minor() == 19 {
+        &SPECIAL_IN_1_19[..]
+    } else {
+        &SPECIAL_IN_1_26
+    };
+    let known = SPECIAL.iter().chain(of_version);
+    let known: BTreeSet<_> = known.map(ToString::to_string).collect();
+    assert_eq!(special, known);
+    check_ends(&table, &rows);
+    check_frame_pointers(&open(&stripped), &table, &rows);
 }
 
 /// Compares the rules of all addresses; gives the functions whose rules are not counted from the
@@ -169,7 +199,8 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
             "{end}"
         );
     }
-    let trampoline = named(table, "runtime.sigreturn").start;
+    let is_trampoline = |it: &GoFunction<'_>| SIGNAL_RETURNS.contains(&name(it).as_str());
+    let trampoline = table.functions().find(is_trampoline).unwrap().start;
     for address in [trampoline - 1, trampoline] {
         assert_eq!(rows.find(address).cfa, CfaRule::SIGNAL);
     }
@@ -188,12 +219,28 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
     };
     assert_eq!(rows.find(framed.range.start), expected);
     assert_eq!(rows.find(function.start).register, STACK_POINTER);
-    // What the compiler makes to call it with other registers has a frame of its own.
-    let wrapped = table
+    let mut switches = 0;
+    let starts_by = |it: &GoFunction<'_>| rows.find(it.start).register;
+    for function in table
         .functions()
-        .filter(|it| name(it) == "runtime.asmcgocall");
-    let rules: BTreeSet<_> = wrapped.map(|it| rows.find(it.start).register).collect();
-    assert_eq!(rules, BTreeSet::from([STACK_POINTER, FRAME_POINTER]));
+        .filter(|it| name(it) == "runtime.asmcgocall")
+    {
+        let framed = function.stack_sizes().find(|size| size.bytes > 0);
+        match framed {
+            // What the compiler makes to call it with other registers has a frame of its own.
+            Some(_) if function.is_assembly() == Some(false) => {
+                assert_eq!(starts_by(&function), STACK_POINTER);
+            }
+            // As all that switch have since 1.21.
+            Some(framed) => {
+                assert_eq!(starts_by(&function), STACK_POINTER);
+                assert_eq!(rows.find(framed.range.start), expected);
+            }
+            None => assert_eq!(starts_by(&function), FRAME_POINTER),
+        }
+        switches += usize::from(function.is_assembly() == Some(true));
+    }
+    assert_eq!(switches, 1);
 }
 
 /// Checks that the frame pointer counts as saved once an instruction has done so.
@@ -242,18 +289,23 @@ fn saves_frame_pointer(instruction: &Instruction, offset: i32) -> bool {
 
 #[test]
 fn the_table_of_go_is_found_without_its_section_and_without_its_base() {
-    let room = Room::new();
+    for room in Room::all() {
+        println!("go {}", room.go.version());
+        check_search(&room);
+    }
+}
+
+fn check_search(room: &Room) {
     // The linker of the system puts it into a section with other data.
-    let mut compiler = Command::new("go");
-    let merged = room.0.path().join("merged");
+    let mut compiler = room.go.command();
+    let merged = room.folder.path().join("merged");
     compiler.args([
         "build",
         "-buildmode=pie",
         "-ldflags=-s -linkmode=external",
         "-o",
     ]);
-    compiler.arg(&merged).arg(SOURCE).env("GO111MODULE", "off");
-    compiler.env("GOCACHE", room.0.path().join("cache"));
+    compiler.arg(&merged).arg(SOURCE);
     assert!(compiler.status().unwrap().success());
     assert!(open(&merged).section(".data.rel.ro.gopclntab").is_none());
     assert!(go_table(&merged).functions().count() > 1000);
@@ -281,7 +333,13 @@ fn the_table_of_go_is_found_without_its_section_and_without_its_base() {
 
 #[test]
 fn frame_pointers_are_followed_in_go_for_aarch64() {
-    let room = Room::new();
+    for room in Room::all() {
+        println!("go {}", room.go.version());
+        check_aarch64(&room);
+    }
+}
+
+fn check_aarch64(room: &Room) {
     let (_, program) = room.build("arm64", &[]);
     let rows = compiled(&program);
     let table = go_table(&program);

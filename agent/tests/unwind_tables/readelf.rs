@@ -4,8 +4,9 @@ use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
     ops::Range,
-    process::Command,
 };
+
+use xtask::tools;
 
 /// A function, or a part of one.
 #[derive(Debug)]
@@ -129,7 +130,8 @@ pub(crate) fn expressions(file: &File) -> BTreeMap<u64, String> {
 }
 
 fn lines(file: &File, what: &str) -> Vec<String> {
-    let output = Command::new("readelf")
+    let output = tools::READELF
+        .command()
         .args(["--wide", &format!("--debug-dump={what}"), "/dev/stdin"])
         .stdin(file.try_clone().unwrap())
         .output()

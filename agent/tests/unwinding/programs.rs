@@ -6,6 +6,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use xtask::tools;
 
 use super::compare::Comparison;
 use crate::debugger::Debugger;
@@ -18,7 +19,7 @@ const OPTIMIZATIONS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
 
 /// A program and the options that every variant of it is compiled with.
 struct Program {
-    compiler: &'static str,
+    compiler: fn() -> PathBuf,
     source: &'static str,
     options: &'static str,
 }
@@ -28,7 +29,7 @@ impl Program {
     fn compile(&self, options: &str, directory: &Path) -> PathBuf {
         let program = directory.join("program");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/native");
-        let mut command = Command::new(self.compiler);
+        let mut command = Command::new((self.compiler)());
         command
             .args(self.options.split_whitespace())
             .args(options.split_whitespace())
@@ -51,7 +52,8 @@ impl Program {
         follow: &str,
         times: usize,
     ) {
-        let name = format!("{} {} {options}", self.compiler, self.source);
+        let compiler = (self.compiler)();
+        let name = format!("{} {} {options}", compiler.display(), self.source);
         let directory = TempDir::new().unwrap();
         let program = self.compile(options, directory.path());
         let mut gdb = Debugger::of(&program);
@@ -75,7 +77,7 @@ impl Program {
 #[test]
 fn calls_of_c() {
     let program = Program {
-        compiler: "gcc",
+        compiler: || tools::GCC.path(),
         source: "calls.c",
         options: "-w -pthread",
     };
@@ -104,7 +106,7 @@ fn calls_of_c() {
 #[test]
 fn calls_of_c_by_another_compiler() {
     let program = Program {
-        compiler: "clang-22",
+        compiler: || tools::CLANG.path(),
         source: "calls.c",
         options: "-w -pthread",
     };
@@ -118,7 +120,7 @@ fn calls_of_c_by_another_compiler() {
 #[test]
 fn exceptions_of_cpp() {
     let program = Program {
-        compiler: "g++",
+        compiler: || tools::GXX.path(),
         source: "calls.cpp",
         options: "-w -pthread -std=c++17",
     };
@@ -134,7 +136,7 @@ fn exceptions_of_cpp() {
 #[test]
 fn panics_of_rust() {
     let program = Program {
-        compiler: "rustc",
+        compiler: || tools::rustc().unwrap(),
         source: "calls.rs",
         options: "--edition 2021",
     };
@@ -154,7 +156,7 @@ fn panics_of_rust() {
 #[test]
 fn assembly_code_of_libcrypto() {
     let program = Program {
-        compiler: "gcc",
+        compiler: || tools::GCC.path(),
         source: "crypto.c",
         options: "-w",
     };

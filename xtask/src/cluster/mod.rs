@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::process::{self, succeeds};
+use crate::tools::OPENSSL;
 use programs::Programs;
 
 /// The token of an administrator.
@@ -65,7 +66,8 @@ impl Cluster {
             .context("cannot start etcd")?;
         let key = directory.join("accounts.key");
         process::capture(
-            Command::new("openssl")
+            OPENSSL
+                .command()
                 .args(["genrsa", "-out"])
                 .arg(&key)
                 .arg("2048"),

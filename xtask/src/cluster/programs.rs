@@ -9,12 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::cache::{Shelf, Site};
 use crate::debian::{self, BOOKWORM};
-use crate::packages;
-use crate::process::find_program;
+use crate::tools::go::{self, Go};
+use crate::tools::{KUBECTL, OPENSSL};
 
 /// The last source package that has all of Kubernetes, and the SHA-256 of its archive.
 const VERSION: &str = "1.20.2";
@@ -46,15 +46,11 @@ pub(super) struct Programs {
 impl Programs {
     /// Finds or makes the programs.
     pub(super) fn ensure() -> Result<Self> {
-        for (program, package) in [("kubectl", "kubernetes-client"), ("openssl", "openssl")] {
-            if find_program(program).is_none() {
-                packages::install(&[package])?;
-            }
-        }
+        OPENSSL.ensure()?;
         Ok(Self {
             etcd: debian::program(BOOKWORM, "etcd-server", "etcd")?,
             api_server: api_server()?,
-            kubectl: find_program("kubectl").context("there is no kubectl")?,
+            kubectl: KUBECTL.ensure()?,
         })
     }
 }
@@ -66,12 +62,15 @@ fn api_server() -> Result<PathBuf> {
 }
 
 fn build(site: &Site) -> Result<()> {
-    if find_program("go").is_none() {
-        packages::install(&["golang-go"])?;
-    }
+    let go = go::oldest()?;
     let source = fetch(site)?;
     let generator = site.scratch.join("openapi-gen");
-    site.run(go(site, &source).arg("-o").arg(&generator).arg(GENERATOR))?;
+    site.run(
+        build_command(&go, site, &source)
+            .arg("-o")
+            .arg(&generator)
+            .arg(GENERATOR),
+    )?;
     let types = described(&source)?;
     site.run(
         environment(&mut Command::new(&generator), site)
@@ -96,7 +95,7 @@ fn build(site: &Site) -> Result<()> {
     let version = format!("{VENDORED}/k8s.io/component-base/version.gitVersion=v{VERSION}");
     let linked = format!("-s -w -X {version}");
     site.run(
-        go(site, &source)
+        build_command(&go, site, &source)
             .args(["-tags", "providerless dockerless"])
             .args(["-gcflags", "all=-N -l", "-ldflags", &linked])
             .arg("-o")
@@ -123,10 +122,12 @@ fn fetch(site: &Site) -> Result<PathBuf> {
 }
 
 /// `go build` without modules, as this version was built.
-fn go(site: &Site, source: &Path) -> Command {
-    let mut go = Command::new("go");
-    environment(&mut go, site).arg("build").current_dir(source);
-    go
+fn build_command(go: &Go, site: &Site, source: &Path) -> Command {
+    let mut command = go.command();
+    environment(&mut command, site)
+        .arg("build")
+        .current_dir(source);
+    command
 }
 
 fn environment<'a>(command: &'a mut Command, site: &Site) -> &'a mut Command {

@@ -7,6 +7,7 @@ use std::env::consts::ARCH;
 
 use anyhow::Result;
 use build_bpf::Tools;
+use xtask::cross;
 use xtask::paths;
 use xtask::process::{cargo, run};
 
@@ -42,25 +43,13 @@ pub(crate) fn bpf(tools: &Tools) -> Result<()> {
     bpf_for(tools, ARCH)
 }
 
-/// Lints the BPF programs for the architecture that this machine does not have, and the agent too
-/// if the toolchain has that architecture's standard library.
+/// Lints the BPF programs and the agent for the architecture that this machine does not have, and
+/// installs what that needs.
 pub(crate) fn other_architecture(tools: &Tools) -> Result<()> {
-    let other = if ARCH == "aarch64" {
-        "x86_64"
-    } else {
-        "aarch64"
-    };
-    bpf_for(tools, other)?;
-    let target = format!("{other}-unknown-linux-gnu");
-    if !setup::standard_library(&target) {
-        println!(
-            "the agent is not linted for {other}: the toolchain has no standard library for it"
-        );
-        return Ok(());
-    }
-    run(cargo()
-        .args(["clippy", "--release", "--package", "agent"])
-        .args(["--target", &target, "--", "--deny", "warnings"]))
+    let other = cross::other();
+    bpf_for(tools, other.architecture)?;
+    setup::cross_compiler()?;
+    run(&mut other.clippy())
 }
 
 fn bpf_for(tools: &Tools, architecture: &str) -> Result<()> {

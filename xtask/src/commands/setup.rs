@@ -7,31 +7,11 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use build_bpf::toolchain::{self, Provider, Toolchain};
 use build_bpf::{Tools, linker};
-use xtask::cluster;
-use xtask::packages;
 use xtask::process::{cargo, find_program, succeeds};
-use xtask::reference_tools;
+use xtask::{cluster, cross, packages, reference_tools, tools};
 
 /// The distribution's compiler with the source of `core`.
 const DEBIAN_RUST: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
-
-/// What the tests run, by the program that proves it is there, and its package.
-const TEST_PROGRAMS: [(&str, &str); 8] = [
-    // Embeds Python.
-    ("gdb", "gdb"),
-    // Reads our profiles with `go tool pprof`.
-    ("go", "golang-go"),
-    // Is profiled itself, with the code that it makes at run time.
-    ("node", "nodejs"),
-    // Says what our unwind tables and symbols are compared with.
-    ("readelf", "binutils"),
-    // Compiles what is profiled.
-    ("g++", "g++"),
-    // Boots other kernels.
-    ("qemu-system-x86_64", "qemu-system-x86"),
-    ("busybox", "busybox-static"),
-    ("cpio", "cpio"),
-];
 
 /// Finds or installs the toolchain and the linker of the BPF programs.
 ///
@@ -71,25 +51,23 @@ pub(crate) fn reference_tools() -> Result<()> {
     cluster::ensure_programs()
 }
 
-/// Finds or installs the programs that the tests run.
+/// Finds, installs or fetches the tools that the tests run.
 ///
 /// # Errors
 ///
 /// When one of them is missing and cannot be installed, naming its package.
 pub(crate) fn test_programs() -> Result<()> {
-    let missing: Vec<_> = TEST_PROGRAMS
-        .iter()
-        .filter(|(program, _)| find_program(program).is_none())
-        .map(|&(_, package)| package)
-        .collect();
-    packages::install(&missing)?;
-    for (program, package) in TEST_PROGRAMS {
-        let Some(path) = find_program(program) else {
-            bail!("the tests need `{program}`: install the package {package}");
-        };
-        println!("{program}: {}", path.display());
-    }
-    Ok(())
+    tools::ensure_all()
+}
+
+/// Finds or installs the C compiler and Rust's standard library for the architecture that this
+/// machine does not have, which the lint for it needs.
+///
+/// # Errors
+///
+/// When one of them is missing and cannot be installed.
+pub(crate) fn cross_compiler() -> Result<()> {
+    cross::other().ensure()
 }
 
 /// Finds or installs the formatter and the linters: those of cargo's toolchain, and those of the
@@ -126,13 +104,6 @@ pub(crate) fn linters(tools: &Tools) -> Result<()> {
     }
     println!("linter of the BPF programs: {}", clippy.display());
     Ok(())
-}
-
-/// Installs the standard library of a target with rustup; whether cargo can now compile for it.
-#[must_use]
-pub(crate) fn standard_library(target: &str) -> bool {
-    find_program("rustup")
-        .is_some_and(|rustup| succeeds(Command::new(rustup).args(["target", "add", target])))
 }
 
 /// Installs what is missing: first for the toolchains that are there, then the distribution's.

@@ -1,4 +1,7 @@
 //! Interpreters of pyenv's: plain builds from source, with debug information.
+//!
+//! Invariant: pyenv need not be installed: without it the one of Debian's latest stable release is
+//! unpacked in the cache, which then also holds its builds.
 
 use std::env;
 use std::fs;
@@ -7,7 +10,25 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use crate::debian::{self, TRIXIE};
+use crate::packages;
+use crate::paths;
 use crate::process::{capture, find_program, is_executable};
+
+/// What its builds need.
+const BUILD_PACKAGES: [&str; 11] = [
+    "build-essential",
+    "curl",
+    "libbz2-dev",
+    "libffi-dev",
+    "liblzma-dev",
+    "libncurses-dev",
+    "libreadline-dev",
+    "libsqlite3-dev",
+    "libssl-dev",
+    "xz-utils",
+    "zlib1g-dev",
+];
 
 /// A build of pyenv's.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +42,8 @@ pub struct Build {
 /// The plain builds that are there, the newest first; of each minor version only the latest.
 #[must_use]
 pub fn builds() -> Vec<Build> {
-    root().map_or_else(Vec::new, |root| below(&root))
+    let roots = [users_root(), own_root().ok()];
+    latest(roots.into_iter().flatten().flat_map(|root| below(&root)))
 }
 
 /// The program of this version, built if it is not there.
@@ -35,24 +57,46 @@ pub(super) fn ensure(major: u32, minor: u32) -> Result<PathBuf> {
     if let Some(path) = find() {
         return Ok(path);
     }
-    let pyenv = find_program("pyenv").context("it is not in pyenv, which is not installed")?;
+    let mut pyenv = match find_program("pyenv") {
+        Some(pyenv) => Command::new(pyenv),
+        None => unpacked()?,
+    };
     let version = format!("{major}.{minor}");
     println!("building Python {version} with pyenv");
-    capture(Command::new(pyenv).args(["install", "--skip-existing", &version]))?;
+    capture(pyenv.args(["install", "--skip-existing", &version]))?;
     find().with_context(|| format!("`pyenv install {version}` has not made it"))
 }
 
-fn root() -> Option<PathBuf> {
+/// A command for Debian's pyenv.
+fn unpacked() -> Result<Command> {
+    packages::install(&BUILD_PACKAGES)?;
+    let pyenv = debian::program(TRIXIE, "pyenv", "pyenv")?;
+    let mut command = Command::new(&pyenv);
+    // pyenv finds its own programs by `PATH`.
+    let path = env::var_os("PATH").unwrap_or_default();
+    let programs = pyenv.parent().map(Path::to_owned);
+    let path = env::join_paths(programs.into_iter().chain(env::split_paths(&path)))?;
+    command.env("PATH", path).env("PYENV_ROOT", own_root()?);
+    Ok(command)
+}
+
+/// Where a pyenv that the user has installed has its builds.
+fn users_root() -> Option<PathBuf> {
     env::var_os("PYENV_ROOT")
         .map(PathBuf::from)
         .or_else(|| env::home_dir().map(|home| home.join(".pyenv")))
+}
+
+/// Where the unpacked one has its builds.
+fn own_root() -> Result<PathBuf> {
+    Ok(paths::cache()?.join("pyenv"))
 }
 
 fn below(root: &Path) -> Vec<Build> {
     let Ok(entries) = fs::read_dir(root.join("versions")) else {
         return Vec::new();
     };
-    let mut found: Vec<_> = entries
+    entries
         .flatten()
         .filter_map(|entry| {
             let version = plain_version(entry.file_name().to_str()?)?;
@@ -60,7 +104,12 @@ fn below(root: &Path) -> Vec<Build> {
             let path = entry.path().join(format!("bin/python{major}.{minor}"));
             is_executable(&path).then_some(Build { version, path })
         })
-        .collect();
+        .collect()
+}
+
+/// Of each minor version the latest build, the newest version first.
+fn latest(builds: impl Iterator<Item = Build>) -> Vec<Build> {
+    let mut found: Vec<_> = builds.collect();
     found.sort();
     found.reverse();
     found.dedup_by_key(|build| (build.version.0, build.version.1));
@@ -101,7 +150,7 @@ mod tests {
         // A version that was never built to its end.
         fs::create_dir_all(root.path().join("versions/3.9.1/bin")).unwrap();
 
-        let found: Vec<_> = below(root.path())
+        let found: Vec<_> = latest(below(root.path()).into_iter())
             .into_iter()
             .map(|build| {
                 let path = build.path.strip_prefix(root.path()).unwrap().to_owned();

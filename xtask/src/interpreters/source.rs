@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::SHELF;
-use crate::cache::Site;
+use crate::cache::{Site, has_other_hash};
 use crate::debian::{self, Apt, Release};
 use crate::packages;
-use crate::process::find_program;
+use crate::tools::{CLANG, GCC};
 
 /// What every build needs.
 const BUILD_PACKAGES: [&str; 7] = [
@@ -30,9 +30,6 @@ const BUILD_PACKAGES: [&str; 7] = [
     "xz-utils",
     "zlib1g-dev",
 ];
-
-/// Compilers that know tail calls of the needed kind, and their packages, the best first.
-const CLANGS: [&str; 4] = ["clang-22", "clang-21", "clang-20", "clang-19"];
 
 /// Options of all builds.
 const OPTIONS: [&str; 5] = [
@@ -156,9 +153,47 @@ impl Source {
     /// Its files, in a directory below `site.scratch`.
     fn fetch(&self, site: &Site) -> Result<PathBuf> {
         let directory = site.scratch.join("source");
-        if self.fetch_pinned(site, &directory)? {
-            return Ok(directory);
+        if let Some((version, sha256)) = self.pinned {
+            if self.fetch_pinned(site, version, sha256, &directory)? {
+                return Ok(directory);
+            }
+            let Self {
+                package, release, ..
+            } = self;
+            println!(
+                "warning: the archive no longer has {package} {version}; building the current \
+                 version of {release}"
+            );
         }
+        self.fetch_current(site, &directory)?;
+        Ok(directory)
+    }
+
+    /// Extracts the pinned version, and returns whether the archive still has it. A file with
+    /// another hash is an error.
+    fn fetch_pinned(
+        &self,
+        site: &Site,
+        version: &str,
+        sha256: &str,
+        directory: &Path,
+    ) -> Result<bool> {
+        let archive = site.scratch.join("source.tar.xz");
+        let address = self.address(version);
+        if site.download(&address, sha256, &archive).is_err() {
+            ensure!(
+                !has_other_hash(&archive),
+                "{address} does not have the pinned SHA-256 {sha256}"
+            );
+            return Ok(false);
+        }
+        fs::create_dir(directory)?;
+        site.extract(&archive, directory)?;
+        Ok(true)
+    }
+
+    /// Extracts the current version of the release.
+    fn fetch_current(&self, site: &Site, directory: &Path) -> Result<()> {
         Apt::update(site, self.release)?.download_source(site, self.package, &site.scratch)?;
         let description = fs::read_dir(&site.scratch)?
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -168,26 +203,9 @@ impl Source {
             Command::new("dpkg-source")
                 // Debian moves directories around for its own packages.
                 .args(["--skip-patches", "--extract"])
-                .args([&description, &directory]),
-        )?;
-        Ok(directory)
-    }
-
-    /// Whether the pinned version, if there is one, is to be had.
-    fn fetch_pinned(&self, site: &Site, directory: &Path) -> Result<bool> {
-        let Some((version, sha256)) = self.pinned else {
-            return Ok(false);
-        };
-        let archive = site.scratch.join("source.tar.xz");
-        if site
-            .download(&self.address(version), sha256, &archive)
-            .is_err()
-        {
-            return Ok(false);
-        }
-        fs::create_dir(directory)?;
-        site.extract(&archive, directory)?;
-        Ok(true)
+                .arg(description)
+                .arg(directory),
+        )
     }
 
     fn address(&self, version: &str) -> String {
@@ -203,18 +221,8 @@ impl Compiler {
     /// The program, installed if it is not there; a wrapper is written to `directory`.
     fn ensure(self, directory: &Path) -> Result<PathBuf> {
         match self {
-            Self::Gcc => Ok(PathBuf::from("gcc")),
-            Self::Clang => {
-                if let Some(path) = CLANGS.into_iter().find_map(find_program) {
-                    return Ok(path);
-                }
-                let package = CLANGS
-                    .into_iter()
-                    .find(|package| packages::is_available(package))
-                    .with_context(|| format!("install {}", CLANGS.join(" or ")))?;
-                packages::install(&[package])?;
-                Ok(PathBuf::from(package))
-            }
+            Self::Gcc => GCC.ensure(),
+            Self::Clang => CLANG.ensure(),
             Self::Musl => {
                 packages::install(&["musl-tools"])?;
                 wrap_musl(directory)

@@ -13,7 +13,8 @@ use anyhow::{Context as _, Result};
 
 use crate::libraries;
 use crate::paths;
-use crate::process::{capture, find_program, run};
+use crate::process::{capture, run};
+use crate::tools;
 
 /// Parts of Python's library that are large and not needed to run a script.
 const LEFT_OUT: [&str; 9] = [
@@ -43,7 +44,7 @@ impl Guest {
         for directory in ["bin", "dev", "proc", "sys", "tmp", "usr/bin"] {
             guest.make_directory(directory)?;
         }
-        let busybox = find_program("busybox").context("install busybox-static")?;
+        let busybox = tools::BUSYBOX.ensure()?;
         guest.add_program(&busybox, Path::new("bin/busybox"))?;
         guest.write("init", include_str!("../../vm/init"))?;
         make_executable(&guest.path("init"))?;

@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::guest::Guest;
 use super::kernel::Kernel;
-use crate::process::{capture, find_program};
+use crate::process::capture;
+use crate::tools;
 
 /// How often a guest that dies before its command starts is booted: emulated processors sometimes
 /// miss a deadline of the booting kernel.
@@ -31,7 +32,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(kernel: Kernel) -> Result<Self> {
-        let emulator = find_program("qemu-system-x86_64").context("install qemu-system-x86")?;
+        let emulator = tools::QEMU.ensure()?;
         let (image, release) = kernel.fetch()?;
         Ok(Self {
             emulator,

@@ -47,15 +47,13 @@ fn decompress(compressed: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::decompress;
     use proptest::prelude::{any, prop, proptest};
-    use std::{
-        io::Write as _,
-        process::{Command, Stdio},
-        sync::LazyLock,
-    };
+    use std::{io::Write as _, process::Stdio, sync::LazyLock};
+    use xtask::tools;
 
     /// A text, compressed by `xz`.
     static COMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let mut xz = Command::new("xz")
+        let mut xz = tools::XZ
+            .command()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

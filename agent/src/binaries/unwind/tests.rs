@@ -4,9 +4,10 @@ mod broken;
 mod go;
 mod image;
 
-use std::{fs, os::unix::fs::FileExt as _, process::Command};
+use std::{fs, os::unix::fs::FileExt as _};
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, RuleSearch, Saved};
+use xtask::tools;
 
 use super::{Compiled, Rules, compile, functions, pack, reason::UnknownReason};
 use crate::binaries::elf::Elf;
@@ -319,7 +320,7 @@ fn debug_frame_replaces_a_missing_eh_frame() {
     let code = "int other(int *); int called(int n) { int all[64]; return other(all) + n; }";
     fs::write(&source, code).unwrap();
     let rule = |options: &[&str]| {
-        let mut compiler = Command::new("cc");
+        let mut compiler = tools::GCC.command();
         compiler.args(["-shared", "-fPIC", "-O1", "-g", "-o"]);
         compiler.arg(&library).arg(&source).args(options);
         assert!(compiler.status().unwrap().success());

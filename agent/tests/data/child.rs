@@ -1,0 +1,82 @@
+//! Processes that tests start, and what tests wait for.
+//!
+//! Invariants: a child starts with the default action of every signal and with none blocked,
+//! whatever the test runner was started with; it is killed after [`DEADLINE`], so that a test that
+//! waits for its end or its output fails and does not hang.
+
+#![allow(
+    dead_code,
+    reason = "not every test that includes this file waits for something else"
+)]
+
+use std::{
+    io,
+    os::unix::process::CommandExt as _,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
+
+/// How long a child lives, and how long a test waits for something.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10 * 60);
+
+/// The numbers of the signals that have an action.
+const SIGNALS: std::ops::Range<libc::c_int> = 1..32;
+
+/// Starts a child.
+pub(crate) fn start(command: &mut Command) -> Child {
+    let child = with_default_signals(command).spawn();
+    let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    end_after(&child, DEADLINE, format!("{command:?}"));
+    child
+}
+
+/// Waits until something is so; fails after [`DEADLINE`], naming it.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Lets a command start with the default action of every signal, and with none blocked.
+fn with_default_signals(command: &mut Command) -> &mut Command {
+    let reset = || {
+        for signal in SIGNALS {
+            // SAFETY: the default action runs no code of ours. It fails for the two signals whose
+            // action never changes.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        // SAFETY: an empty set is all zeros.
+        let empty = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is initialised, and the old one is not wanted.
+        match unsafe {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, std::ptr::null_mut())
+        } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: only calls that may follow a fork are made.
+    unsafe { command.pre_exec(reset) }
+}
+
+/// Kills a child that still runs after so long.
+fn end_after(child: &Child, limit: Duration, name: String) {
+    // The descriptor is of this process only, also when another one has its id.
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
+    let limit = Timespec::try_from(limit).unwrap();
+    thread::spawn(move || {
+        if poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)) == Ok(0) {
+            eprintln!("{name} is killed: it has run for {} s", limit.tv_sec);
+            // An error means that it has ended in this moment.
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+        }
+    });
+}
