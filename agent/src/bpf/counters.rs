@@ -7,7 +7,7 @@ use aya::maps::{MapData, MapError, PerCpuArray};
 
 /// The counters at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters([u64; Counter::COUNT as usize]);
+pub struct Counters(pub(crate) [u64; Counter::COUNT as usize]);
 
 impl Counters {
     pub(super) fn read<T: Borrow<MapData>>(map: &PerCpuArray<T, u64>) -> Result<Self, MapError> {

@@ -12,6 +12,7 @@ mod environment;
 mod error;
 mod fetch;
 mod files;
+pub mod machine;
 pub mod maps;
 mod memory;
 mod tree;
@@ -37,6 +38,7 @@ pub use command::CommandLine;
 pub use error::{Error, OpenError};
 pub use fetch::fetch;
 pub use files::{FileIdentity, open_on_host};
+use machine::on_machine;
 use maps::Mapping;
 pub use memory::{Memory, Unread};
 pub use tree::{Descendant, descendants};
@@ -68,7 +70,7 @@ impl Process {
     /// When there is none, when it runs no program, or when it may not be looked at.
     pub fn open(pid: u32) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = fs::open(format!("/proc/{pid}"), flags, Mode::empty())
+        let directory = fs::open(on_machine(format!("/proc/{pid}")), flags, Mode::empty())
             .map_err(|errno| Error::new(pid, ".", errno))?;
         // First, so that what is read below is of this program or of a later one, which is
         // noticed.

@@ -11,6 +11,10 @@ mod clock;
 mod end;
 pub mod memory;
 mod observer;
+#[cfg(feature = "recorder")]
+pub mod recorder;
+#[cfg(feature = "testing")]
+pub mod recording;
 mod seed;
 mod signals;
 mod stages;
@@ -219,6 +223,8 @@ impl Session {
     /// When the counters cannot be read.
     pub fn counters(&self) -> Result<Counters, bpf::Error> {
         let counters = self.bpf.counters()?;
+        #[cfg(feature = "recorder")]
+        recorder::counters(&counters);
         Ok(counters)
     }
 

@@ -13,6 +13,8 @@ use agent_common::{
 };
 
 use super::observer::Observer;
+#[cfg(feature = "recorder")]
+use super::recorder;
 use crate::{
     aggregate::{About, Aggregator, Filter, NoSuchThread, Window},
     binaries::executables::Executables,
@@ -77,6 +79,8 @@ impl Stages {
 
     /// Adds a record of the ring buffer; those that need the kernel wait in [`Self::take_pending`].
     pub fn receive(&mut self, bytes: &[u8]) {
+        #[cfg(feature = "recorder")]
+        recorder::record(bytes);
         let Self {
             aggregator,
             python,
@@ -117,6 +121,8 @@ impl Stages {
         let mappings = opened
             .filter(|_| self.has_native)
             .and_then(|opened| self.executables.look(opened).ok());
+        #[cfg(feature = "recorder")]
+        recorder::process(&process, opened, &self.executables);
         let exclude = observer.on_process(&process, opened);
         self.aggregator.add_process(process);
         Added { mappings, exclude }
@@ -134,6 +140,8 @@ impl Stages {
 
     /// Acts on a process event.
     pub fn on_event<O: Observer>(&mut self, event: &ProcessEvent, observer: &mut O) {
+        #[cfg(feature = "recorder")]
+        recorder::event(event);
         match event.kind {
             ProcessEventKind::FORKED => self.executables.share(event.tgid, event.parent),
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {

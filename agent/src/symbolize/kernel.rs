@@ -12,7 +12,7 @@ use std::{
 use thiserror::Error;
 
 use super::name;
-use crate::binaries::elf;
+use crate::{binaries::elf, process::machine::on_machine};
 
 const TABLE: &str = "/proc/kallsyms";
 const NOTES: &str = "/sys/kernel/notes";
@@ -86,7 +86,7 @@ impl KernelSymbols {
     ///
     /// When they cannot be read or are hidden.
     pub fn read() -> Result<Self, Error> {
-        let table = File::open(TABLE).map_err(Error::Read)?;
+        let table = File::open(on_machine(TABLE)).map_err(Error::Read)?;
         let mut symbols = Self::parse(table)?;
         symbols.build_id = build_id();
         Ok(symbols)
@@ -150,7 +150,7 @@ impl KernelSymbols {
 /// The GNU build ID of the running kernel.
 fn build_id() -> Option<String> {
     let mut notes = Vec::new();
-    let file = File::open(NOTES).ok()?;
+    let file = File::open(on_machine(NOTES)).ok()?;
     file.take(MAX_NOTES).read_to_end(&mut notes).ok()?;
     elf::build_id_in(&notes)
 }

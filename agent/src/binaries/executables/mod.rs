@@ -157,6 +157,13 @@ impl Executables {
         Some(number)
     }
 
+    /// Gives the file of a mapping the number that it had when it was recorded.
+    #[cfg(feature = "testing")]
+    pub fn number_as_recorded(&mut self, number: u32, process: &Process, mapping: &maps::Mapping) {
+        self.last_number = number - 1;
+        self.number(process, mapping);
+    }
+
     /// The index of a table that nobody uses.
     fn free_table(&mut self) -> Option<u32> {
         if let Some(table) = self.free_tables.pop() {
