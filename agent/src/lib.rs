@@ -36,13 +36,6 @@ mod aggregate;
 mod binaries;
 mod bpf;
 mod cache;
-#[cfg(test)]
-#[allow(
-    dead_code,
-    reason = "the tests of the whole agent want some of it alone"
-)]
-#[path = "../tests/collectors/mod.rs"]
-mod collectors;
 mod commands;
 mod config;
 mod daemon;

@@ -40,12 +40,12 @@ pub mod daemon {
 
 /// Destinations of profiles.
 pub mod export {
-    pub use crate::export::{Exporters, ProfileBatch, Status};
+    pub use crate::export::{ExporterStatus, Exporters, ProfileBatch};
 }
 
 /// Formats of profiles.
 pub mod formats {
-    pub use crate::formats::{Format, Options, encode};
+    pub use crate::formats::{EncodeOptions, Format, encode, pprof_schema};
 }
 
 /// Connections.
@@ -80,7 +80,7 @@ pub mod session {
 
 /// Native code → functions and lines.
 pub mod symbolize {
-    pub use crate::symbolize::native;
+    pub use crate::symbolize::elf_symbols;
 }
 
 /// Which processes, and what they are called.

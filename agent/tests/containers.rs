@@ -15,7 +15,7 @@ use std::{
 use agent::testing::{
     process::{
         Process,
-        cgroup::{Cgroup, QualityOfService, Runtime},
+        cgroup::{Cgroup, ContainerRuntime, QosClass},
     },
     targets::labels::{
         self, Labeller,
@@ -71,13 +71,10 @@ fn groups_that_the_kernel_has_are_understood() {
     assert_eq!(cgroup.container().unwrap().id, ID);
     assert_eq!(
         cgroup.container().unwrap().runtime,
-        Some(Runtime::Containerd)
+        Some(ContainerRuntime::Containerd)
     );
     assert_eq!(cgroup.pod().unwrap().uid, UID);
-    assert_eq!(
-        cgroup.pod().unwrap().quality,
-        Some(QualityOfService::Burstable)
-    );
+    assert_eq!(cgroup.pod().unwrap().qos_class, Some(QosClass::Burstable));
     assert!(
         cgroup.is_within(&format!("/agent-names-{}", id())),
         "{cgroup:?}"
@@ -89,10 +86,7 @@ fn groups_that_the_kernel_has_are_understood() {
     );
     assert_eq!(cgroup.container().unwrap().id, OTHER);
     assert_eq!(cgroup.containers.len(), 2);
-    assert_eq!(
-        cgroup.pod().unwrap().quality,
-        Some(QualityOfService::BestEffort)
-    );
+    assert_eq!(cgroup.pod().unwrap().qos_class, Some(QosClass::BestEffort));
 
     let cgroup = seen(&mut groups, "system.slice/web.service/worker");
     assert_eq!(cgroup.unit.as_deref(), Some("web.service"));
@@ -200,7 +194,7 @@ fn a_container_of_podman_has_its_name() {
     let metadata = ProcessMetadata::read(&process, MetadataOptions::default()).unwrap();
     let group = metadata.cgroup.container().unwrap();
     assert_eq!(group.id, container.id);
-    assert_eq!(group.runtime, Some(Runtime::Podman));
+    assert_eq!(group.runtime, Some(ContainerRuntime::Podman));
     assert_eq!(metadata.cgroup.pod().unwrap().uid, UID);
 
     let container_info = Pods::new(HostFiles::new("/"), false)

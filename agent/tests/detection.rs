@@ -1,7 +1,6 @@
-//! What detection says of live interpreters, proved by reading their memory with it.
+//! Detection of live interpreters, checked by reading their memory with the detected layout.
 //!
-//! Only here is that memory read from the outside: the interpreters stand still and say
-//! themselves what has to be found.
+//! The interpreters block and write the stack that has to be found.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +33,7 @@ mod detection {
     mod unusual;
 }
 
-/// What the interpreters run; describes what it writes.
+/// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/stacks.py");
 const PROGRAM_2: &str = include_str!("data/stacks_2.py");
 
@@ -42,10 +41,10 @@ const PROGRAM_2: &str = include_str!("data/stacks_2.py");
 const OWNED_BY_GENERATOR: u8 = 1;
 const FIRST_INTERNAL_OWNER: u8 = 3;
 
-/// How long an interpreter may take to stand still.
+/// How long an interpreter may take to block.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Frames that are walked at most.
+/// Most frames of a walk.
 const MAX_FRAMES: usize = 10_000;
 
 #[test]
@@ -100,7 +99,7 @@ fn a_stripped_interpreter_is_found_as_well() {
         let whole = Detector::default().detect(&process).unwrap();
         let is_elsewhere = process.has_own_mounts().unwrap();
         end(child);
-        // What a distribution has in a root of its own is stripped.
+        // Interpreters in a root directory of their own are stripped by their distribution.
         if is_elsewhere {
             continue;
         }
@@ -142,7 +141,7 @@ fn a_shell_is_not_python() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Until the shell speaks, the child may still be a copy of this test.
+    // Before its first output the child may still be a fork of this test.
     let mut ready = [0];
     child
         .stdout
@@ -166,7 +165,7 @@ fn check_images(python: &Interpreter) {
     assert!(python.others.is_empty());
 }
 
-/// What an interpreter says about itself.
+/// The output of an interpreter.
 struct Answer {
     version: String,
     thread_id: u64,
@@ -200,13 +199,13 @@ fn read_answer(child: &mut Child) -> Answer {
     }
 }
 
-/// Lets an interpreter end.
+/// Unblocks an interpreter, and waits for its end.
 fn end(mut child: Child) {
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
 
-/// The program in the language that the interpreter speaks.
+/// The program in Python 2 or 3.
 fn program_for(interpreter: &Path) -> &'static str {
     let test = "import sys; sys.exit(sys.version_info[0] != 2)";
     let mut command = Command::new(interpreter);
@@ -217,7 +216,7 @@ fn program_for(interpreter: &Path) -> &'static str {
     }
 }
 
-/// The memory of an interpreter that waits.
+/// The memory of a blocked interpreter.
 struct Memory<'a> {
     file: File,
     python: &'a Interpreter,
@@ -232,7 +231,7 @@ impl<'a> Memory<'a> {
     fn check(&self, answer: &Answer) {
         let thread = self.find_thread(answer.thread_id);
         let fields = &self.python.layout.thread;
-        // It returns from the function that wrote the answer before it stands still.
+        // It returns from the function that wrote the answer before it blocks.
         let deadline = Instant::now() + PATIENCE;
         let frames = loop {
             let frames = self.frames(self.newest_frame(thread));
@@ -247,7 +246,7 @@ impl<'a> Memory<'a> {
         let innermost = frames[0].address;
         let argument = self.word(innermost, self.python.layout.frame.locals);
         assert_eq!(argument, answer.argument);
-        // All threads wait for something else, or soon do.
+        // All threads are blocked, or soon will be.
         while self.holds_gil(thread) {
             assert!(Instant::now() < deadline);
         }
@@ -314,7 +313,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The frames from the one at `address` on that the interpreter shows.
+    /// The visible frames, starting with the one at `address`.
     fn frames(&self, mut address: u64) -> Vec<Frame> {
         let mut frames = Vec::new();
         let fields = &self.python.layout.frame;
@@ -356,7 +355,7 @@ impl<'a> Memory<'a> {
         self.number(frame, layout.frame.instruction) * i32::from(layout.frame.instruction_unit)
     }
 
-    /// Where the instructions stand that the frame runs.
+    /// The address of the bytecode that the frame runs.
     fn bytecode(&self, frame: u64, code: u64) -> u64 {
         let layout = &self.python.layout;
         let own = code + u64::from(layout.code.bytecode);
@@ -433,7 +432,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// A frame that was found.
+/// A frame that was read.
 struct Frame {
     address: u64,
     shown: String,

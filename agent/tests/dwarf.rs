@@ -1,5 +1,5 @@
-//! Layouts from debugging information of all kinds: of every format that compilers write,
-//! compressed, in a file of its own, of another build, and broken.
+//! Layouts from debugging information: of every version of DWARF, compressed, in a separate file, of
+//! another build, and malformed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,20 +24,20 @@ use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/structures.c");
 
-/// What the layout is based on.
+/// The table that the layout is based on.
 fn base() -> &'static Layout {
     let version = Version::of_series(3, 11);
     &series_of(version).unwrap().layout
 }
 
-/// Makes a library of the structures.
+/// Compiles a library with the structures.
 fn compile(into: &Path, options: &[&str]) {
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-o"]).arg(into).arg(SOURCE);
     assert!(compiler.args(options).status().unwrap().success());
 }
 
-/// What a library without its own debugging information is told of itself.
+/// The layout from the separate debugging information of a library.
 fn find(image: &Path) -> Option<Layout> {
     let process = Process::open(std::process::id()).unwrap();
     let elf = Elf::read(fs::File::open(image).unwrap()).unwrap();
@@ -68,7 +68,7 @@ fn check(layout: &Layout) {
     assert_eq!(layout.object.class, 24);
     assert_eq!(layout.object.class_dict_offset, 256);
     assert_eq!(layout.object.dict_values, 48);
-    // What debugging information does not tell.
+    // Fields that are taken from the table.
     assert_eq!(
         layout.frame.instruction_style,
         base().frame.instruction_style
@@ -95,7 +95,7 @@ fn every_format_is_read() {
 }
 
 #[test]
-fn what_is_not_told_is_an_error() {
+fn a_missing_member_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let library = directory.path().join("structures.so");
     compile(&library, &["-g", "-Dlast_holder=other_holder"]);
@@ -115,7 +115,7 @@ fn what_is_not_told_is_an_error() {
     assert_eq!(dwarf::layout(&elf, base(), None), Err(Error::Absent));
 }
 
-/// Splits a library as packages do, and gives the path of its debugging information.
+/// Moves the debugging information of a library into a separate file, and returns its path.
 fn split(library: &Path) -> PathBuf {
     let symbols = library.with_extension("so.debug");
     let run = |arguments: &[&str], files: &[&Path]| {
@@ -130,7 +130,7 @@ fn split(library: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_file_of_its_own_is_found_and_proved() {
+fn a_separate_file_is_found_and_checked() {
     let directory = tempfile::tempdir().unwrap();
     let library = directory.path().join("structures.so");
     for build_id in ["-Wl,--build-id=none", "-Wl,--build-id=sha1"] {
@@ -138,14 +138,14 @@ fn a_file_of_its_own_is_found_and_proved() {
         let symbols = split(&library);
         check(&find(&library).unwrap());
 
-        // Beside it, in a folder.
+        // In the folder `.debug` next to the library.
         let folder = directory.path().join(".debug");
         fs::create_dir_all(&folder).unwrap();
         let moved = folder.join(symbols.file_name().unwrap());
         fs::rename(&symbols, &moved).unwrap();
         check(&find(&library).unwrap());
 
-        // That of another build has the right name, and is not taken.
+        // The file of another build has the right name, but is not used.
         let other = directory.path().join("other.so");
         compile(&other, &["-g", "-O2", "-Dunused=used", build_id]);
         fs::rename(split(&other), &moved).unwrap();
@@ -155,7 +155,7 @@ fn a_file_of_its_own_is_found_and_proved() {
     }
 }
 
-/// A library with debugging information, and where in it that is.
+/// A library with debugging information, and its range in the file.
 static LIBRARY: LazyLock<(Vec<u8>, Vec<std::ops::Range<usize>>)> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     let library = directory.path().join("structures.so");
@@ -176,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn broken_debugging_information_is_survived(
+    fn malformed_debugging_information_does_not_panic(
         changes in prop::collection::vec(
             (0..3_usize, any::<prop::sample::Index>(), any::<u8>()), 1..20
         )

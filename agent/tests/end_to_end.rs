@@ -10,11 +10,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[expect(
-    dead_code,
-    reason = "the tests of exporters want answers that these do not"
-)]
-mod collectors;
 #[path = "data/control_groups.rs"]
 mod control_groups;
 #[path = "data/go.rs"]

@@ -1,4 +1,4 @@
-//! Where the evaluation loop is, in every interpreter, with the names of its parts and without.
+//! Location of the evaluation loop in every interpreter, with and without the symbols of its parts.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,14 +14,13 @@ use xtask::interpreters;
 #[path = "data/mapped.rs"]
 mod mapped;
 
-/// Bytes that the loop has at least, in all of its parts: that of 2.7 has 29,040.
+/// Least size of the loop with all of its parts in bytes: that of 2.7 has 29,040.
 const LEAST_BYTES: u64 = 25_000;
 
-/// Bytes that a part has at most that nothing jumps back from: compilers leave a few instructions
-/// of code that is never reached.
+/// Largest part in bytes that does not jump back: compilers leave a few unreachable instructions.
 const UNREACHABLE_BYTES: u64 = 64;
 
-/// Bytes that the function has at most that only calls the loop, which is made of tail calls.
+/// Largest size in bytes of the function that calls the loop of a tail-call interpreter.
 const CALLER_BYTES: u64 = 4096;
 
 #[test]
@@ -48,7 +47,7 @@ fn every_interpreter_has_one_loop() {
     }
 }
 
-/// Of the rules of a file, those in the loop are marked, and no others.
+/// Exactly the rules of addresses in the loop are marked.
 fn check_flags(elf: &Elf<File>, found: &[Range<u64>]) {
     let plain = compile(elf, &[]).unwrap();
     let marked = compile(elf, found).unwrap();
@@ -85,7 +84,7 @@ fn a_stripped_file_has_the_same_loop() {
             let found = ranges(&Elf::read(File::open(&stripped).unwrap()).unwrap()).unwrap();
             compared += 1;
             if !elf.symbols_with_prefix("_TAIL_CALL_").unwrap().is_empty() {
-                // What is left is the one function that calls all the others.
+                // Without symbols only the function that calls the others is found.
                 assert_eq!(found.len(), 1, "{interpreter}: {found:x?}");
                 assert!(bytes(&found) < CALLER_BYTES, "{interpreter}: {found:x?}");
                 continue;
@@ -109,7 +108,7 @@ fn strip(file: &File, into: &Path) {
 
 #[test]
 fn the_parts_are_those_that_debugging_symbols_name() {
-    // The package with debugging symbols brings the ordinary build that they are of as well.
+    // The package with debug symbols also installs the build that they belong to.
     let interpreter = interpreters::named("3.13-debug").unwrap();
     let root = interpreter.root().unwrap();
     let elf = Elf::read(File::open(root.join("usr/bin/python3.13")).unwrap()).unwrap();

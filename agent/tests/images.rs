@@ -1,6 +1,6 @@
-//! The walk on recorded memory of interpreters, also of those that are not at hand.
+//! The walk on recorded memory of interpreters, including those that are not installed.
 //!
-//! `AGENT_BLESS` names interpreters, with spaces between, whose images are to be recorded first:
+//! `AGENT_BLESS` is a list, separated by spaces, of interpreters whose images are recorded first:
 //!
 //! ```text
 //! AGENT_BLESS="3.14-sid 3.14t" cargo test --release -p agent --test images
@@ -41,26 +41,26 @@ mod scenarios;
 use image::{Facts, Image, Recording, render};
 use scenarios::Scenarios;
 
-/// What the interpreters run; describes what it writes.
+/// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/scenarios.py");
 
-/// Where images are, below the crate's folder.
+/// Folder of the images, relative to the crate.
 const FOLDER: &str = "tests/data/images";
 
-/// The end of an image's name.
+/// File name extension of images.
 const EXTENSION: &str = "gz";
 
-/// Names the interpreters whose images are to be recorded.
+/// Variable with the names of the interpreters to record.
 const BLESS: &str = "AGENT_BLESS";
 
-/// More frames than are kept of a stack; and without files of the standard library, whose paths
-/// are those of the machine that the image is recorded on.
+/// More frames than a stack may have; without files of the standard library, whose paths depend on
+/// the machine that the image is recorded on.
 const ARGUMENTS: [&str; 2] = ["600", "own files"];
 
-/// Images that there are at least.
+/// Least number of images.
 const LEAST_IMAGES: usize = 18;
 
-/// The images by their names, recorded anew if that is wanted.
+/// The images by name, recorded first where requested.
 static IMAGES: LazyLock<Vec<(String, Image)>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
     for name in env::var(BLESS).unwrap_or_default().split_whitespace() {
@@ -93,7 +93,7 @@ fn every_image_gives_the_stacks_that_the_interpreter_had() {
 }
 
 #[test]
-fn every_thread_is_found_by_its_id_and_proved() {
+fn every_thread_is_found_by_its_id_and_revalidated() {
     for (name, image) in &*IMAGES {
         let target = image.facts.target();
         let layout = &target.layout;
@@ -126,7 +126,7 @@ proptest! {
     })]
 
     #[test]
-    fn damage_is_survived(
+    fn corrupted_images_do_not_panic(
         nth in any::<usize>(),
         places in proptest::collection::vec((any::<usize>(), any::<usize>(), any::<u8>()), 1..200),
     ) {
@@ -147,7 +147,7 @@ proptest! {
     }
 }
 
-/// Records an image of an interpreter, after making sure that what it gives is right.
+/// Records an image of an interpreter, after checking its stacks.
 fn record(interpreter: &Interpreter, folder: &Path) {
     let scenarios = Scenarios::of(&interpreter.path, PROGRAM, ARGUMENTS);
     let process = scenarios.process();
@@ -187,8 +187,8 @@ fn facts(interpreter: &Interpreter, version: &str, process: &Process) -> Facts {
     facts
 }
 
-/// Completes the facts of an interpreter in an emulator, where nothing is mapped executable: of a
-/// program that is not loaded elsewhere than its file says, with the section `.PyRuntime`.
+/// Completes the facts of an interpreter in an emulator, where nothing is mapped executable: it is
+/// loaded without a bias and has the section `.PyRuntime`.
 fn emulated(process: &Process, facts: &mut Facts) {
     let executable = process.executable();
     let (_, machine) = executable.to_str().unwrap().rsplit_once('-').unwrap();

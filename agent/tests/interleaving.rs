@@ -1,8 +1,7 @@
-//! The evaluation loops that runs of Python frames take the place of are those that gdb sees, and
-//! each run is in its loop.
+//! Runs of Python frames replace exactly the evaluation loops that gdb sees, each run its own loop.
 //!
-//! Invariant: what is compared stands still; every frame counts, native ones down to where gdb ends
-//! and Python ones down to the last that the interpreter itself tells of.
+//! Invariants: the compared threads are stopped; every frame is compared, native ones to the end of
+//! gdb's stack and Python ones to the end of the interpreter's.
 
 #![cfg(target_arch = "x86_64")]
 #![expect(

@@ -1,5 +1,5 @@
-//! What each source of layouts says of an interpreter, against what the others say: every offset
-//! that the kernel half is given is proved by one that was learned in another way.
+//! Compares the sources of layouts with each other: every offset that the BPF programs use is
+//! confirmed by a second source.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,34 +13,34 @@ use agent::testing::{
     process::Process,
     python::{
         Detector, Error, Interpreter,
-        layouts::{LayoutSource, Sources},
+        layouts::{LayoutSource, LayoutSources},
         versions::series_of,
     },
 };
 use agent_common::layout::Layout;
 use xtask::interpreters;
 
-/// Each source alone.
-const ALONE: [(LayoutSource, Sources); 3] = [
+/// Each source on its own.
+const ALONE: [(LayoutSource, LayoutSources); 3] = [
     (
         LayoutSource::DebugOffsets,
-        Sources {
+        LayoutSources {
             debug_offsets: true,
-            ..Sources::NONE
+            ..LayoutSources::NONE
         },
     ),
     (
         LayoutSource::Table,
-        Sources {
+        LayoutSources {
             table: true,
-            ..Sources::NONE
+            ..LayoutSources::NONE
         },
     ),
     (
         LayoutSource::Dwarf,
-        Sources {
+        LayoutSources {
             dwarf: true,
-            ..Sources::NONE
+            ..LayoutSources::NONE
         },
     ),
 ];
@@ -94,7 +94,7 @@ fn differences(one: &Layout, other: &Layout) -> Vec<String> {
         .collect()
 }
 
-/// The sources that an interpreter must have.
+/// The sources that must be available for an interpreter.
 fn expected_sources(process: &Process, python: &Interpreter) -> Vec<LayoutSource> {
     let mut expected = Vec::new();
     let series = series_of(python.version).unwrap();

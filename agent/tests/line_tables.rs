@@ -1,4 +1,4 @@
-//! Line tables of the whole standard library, decoded here and by every interpreter itself.
+//! Line tables of the standard library, decoded by the agent and by every interpreter.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,20 +11,20 @@ use agent::testing::python::line_table::LineTable;
 use agent_common::layout::LineTableFormat;
 use xtask::interpreters::{self, Interpreter};
 
-/// What the interpreters run; describes what it writes.
+/// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/line_tables.py");
 
 /// Bytes of the numbers in front of a table.
 const HEAD_BYTES: usize = 20;
 
-/// Code objects that even the smallest standard library has.
+/// Fewest code objects of a standard library.
 const LEAST_CODE_OBJECTS: usize = 10_000;
 
-/// Differences that are shown of each interpreter.
+/// Most differences that are printed for an interpreter.
 const MOST_SHOWN: usize = 10;
 
 #[test]
-fn every_instruction_has_the_line_that_the_interpreter_says() {
+fn every_instruction_has_the_line_of_the_interpreter() {
     let interpreters = interpreters::all().unwrap();
     assert!(!interpreters.is_empty());
     let mut differences = 0;
@@ -40,7 +40,7 @@ fn every_instruction_has_the_line_that_the_interpreter_says() {
     assert_eq!(differences, 0);
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Default)]
 struct Comparison {
     code_objects: usize,
@@ -51,7 +51,7 @@ struct Comparison {
 
 fn compare(interpreter: &Interpreter) -> Comparison {
     let mut child = Command::new(&interpreter.path)
-        // What `-I` does, which the oldest do not have.
+        // Equivalent to `-I`, which the oldest versions lack.
         .args(["-E", "-s", "-W", "ignore", "-c", PROGRAM])
         .stdout(Stdio::piped())
         .spawn()
@@ -90,7 +90,7 @@ fn compare(interpreter: &Interpreter) -> Comparison {
     comparison
 }
 
-/// The numbers in front of a table, or nothing at the end.
+/// The numbers in front of a table; [`None`] at the end.
 fn read_head(input: &mut impl Read) -> Option<[u32; 5]> {
     let head = read_bytes(input, HEAD_BYTES);
     let (numbers, _) = head.as_chunks();
@@ -102,7 +102,7 @@ fn read_head(input: &mut impl Read) -> Option<[u32; 5]> {
         .ok()
 }
 
-/// As many bytes as there are, at most this number.
+/// Reads up to this number of bytes.
 fn read_bytes(input: &mut impl Read, bytes: usize) -> Vec<u8> {
     let mut read = Vec::new();
     input.take(bytes as u64).read_to_end(&mut read).unwrap();

@@ -21,8 +21,6 @@ use tempfile::TempDir;
 
 #[path = "data/go.rs"]
 mod go;
-#[path = "data/support.rs"]
-mod support;
 
 /// The program that the made profile is of; its lines are where the profile says they are.
 const SOURCE: &str = "\
@@ -58,7 +56,7 @@ struct Written {
 
 impl Written {
     fn new() -> Self {
-        Self::of(support::made_profile)
+        Self::of(profile::fixtures::example_profile)
     }
 
     /// The profile that `made` makes of the source's path.
@@ -71,7 +69,7 @@ impl Written {
         formats::encode(
             &profile,
             Format::Pprof,
-            &formats::Options::default(),
+            &formats::EncodeOptions::default(),
             &mut bytes,
         )
         .unwrap();
@@ -250,7 +248,7 @@ fn samples_can_be_chosen_by_thread() {
 
 #[test]
 fn samples_can_be_chosen_by_process() {
-    let report = Written::of(support::made_processes).pprof(&[
+    let report = Written::of(profile::fixtures::example_processes).pprof(&[
         "-traces",
         "-unit=ms",
         "-tagfocus=process_name=python2.7",
@@ -278,7 +276,7 @@ fn samples_can_be_chosen_by_process() {
 
 #[test]
 fn frames_of_each_process_lie_in_its_own_mapping() {
-    let report = Written::of(support::made_processes).pprof(&["-raw"]);
+    let report = Written::of(profile::fixtures::example_processes).pprof(&["-raw"]);
     let mapping = |name: &str| {
         let mut lines = report.lines().skip_while(|line| *line != "Mappings");
         let line = lines.find(|line| line.contains(name)).unwrap();
@@ -404,7 +402,7 @@ fn without_names(source: &str, path: &Path) -> profile::Profile {
     let symbol = elf.symbol("work").unwrap().unwrap();
     let file_offset = elf.segments().file_offset(symbol.address, 1).unwrap();
     let start = symbol.address & !0xfff;
-    let mut profile = support::made_profile(source);
+    let mut profile = profile::fixtures::example_profile(source);
     let code = profile.locations.iter().find_map(|place| place.code);
     let id = code.unwrap().executable;
     profile.executables[id.0 as usize] = Executable {

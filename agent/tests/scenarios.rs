@@ -1,4 +1,4 @@
-//! The walk gives for every thread exactly what the interpreter itself says.
+//! The walk returns for every thread exactly the stack that the interpreter reports.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,16 +19,16 @@ mod scenarios;
 
 use scenarios::Scenarios;
 
-/// What the interpreters run; describes what it writes.
+/// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/scenarios.py");
 
 /// Frames of the deepest stack.
 const DEPTH: &str = "10000";
 
-/// Threads that even the oldest version is brought to, with the main thread.
+/// Least number of threads, including the main thread.
 const LEAST_THREADS: usize = 29;
 
-/// Says which thread never waits, and lets the main thread wait for the end of the input.
+/// Prints which thread never blocks, and blocks the main thread until the end of the input.
 const SPIN: &str = "
 import os, threading
 
@@ -89,7 +89,7 @@ fn the_thread_that_runs_is_the_one_that_is_attached() {
         let process = Process::open(child.id()).unwrap();
         let python = Detector::default().detect(&process).unwrap();
 
-        // The main thread has to come to its wait first.
+        // The main thread has to block first.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let attached: Vec<_> = remote::threads(&process, &python)

@@ -1,5 +1,5 @@
-//! A thread that runs code of several interpreters has a state in each; together they are its
-//! stack, also when it runs nothing in some of them.
+//! A thread that runs code of several interpreters has a thread state in each; the frames of all of
+//! them are its stack, even if some have none.
 
 use std::{
     io::Read as _,
@@ -14,16 +14,16 @@ use agent::testing::{
 use agent_common::record::WalkEnd;
 use xtask::interpreters;
 
-/// What the interpreters run; describes what it does.
+/// The program of the interpreters; documented there.
 const PROGRAM: &str = include_str!("data/subinterpreters.py");
 
-/// The first version with a module for it.
+/// The first version with a module for subinterpreters.
 const FIRST: (u32, u32) = (3, 8);
 
-/// What the thread runs, leaf first.
+/// The functions of the thread, leaf first.
 const FRAMES: [&str; 5] = ["innermost", "<module>", "middle", "<module>", "outer"];
 
-/// How long the last call before the wait may take.
+/// How long the last call before the thread blocks may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]

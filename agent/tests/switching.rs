@@ -1,4 +1,4 @@
-//! Stacks that libraries put in the place of the thread's own, from greenlet, gevent and uvloop.
+//! Stacks of libraries that switch the stack of a thread: greenlet, gevent and uvloop.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,14 +15,13 @@ mod scenarios;
 
 use scenarios::Scenarios;
 
-/// What the interpreters run; describes what it writes.
+/// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/switching.py");
 
-/// The versions of Python that the libraries are tried with: frames of greenlets are kept by each
-/// of these in another way.
+/// The versions of Python to test: each saves the frames of greenlets differently.
 const VERSIONS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 
-/// What is installed.
+/// The packages to install.
 const LIBRARIES: [&str; 3] = ["greenlet==3.5.6", "gevent==26.9.0", "uvloop==0.23.0"];
 
 #[test]
@@ -45,7 +44,7 @@ fn the_stack_is_that_of_what_runs_now() {
     assert_eq!(different, 0);
 }
 
-/// A virtual environment of this version with the libraries, made where it is missing.
+/// A virtual environment of this version with the libraries, created where it is missing.
 fn with_libraries(version: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("switching-{version}"));
     let python = folder.join("bin/python");

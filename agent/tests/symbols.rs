@@ -20,7 +20,7 @@ use std::{
 
 use agent::testing::{
     binaries::elf::{DebugFiles, Elf},
-    symbolize::native::{Found, Frame, Limits, Symbols},
+    symbolize::elf_symbols::{ElfSymbols, SymbolFrame, SymbolLimits, SymbolLookup},
 };
 
 const CPP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/inlining.cpp");
@@ -41,15 +41,15 @@ fn compile_cpp(directory: &Path, options: &[&str]) -> PathBuf {
 }
 
 /// All that is known of a file that the agent itself has.
-fn symbols(path: &Path, limits: &Limits) -> Symbols {
+fn symbols(path: &Path, limits: &SymbolLimits) -> ElfSymbols {
     let elf = Elf::read(File::open(path).unwrap()).unwrap();
-    Symbols::load(elf, Some(DebugFiles::on_host(path)), limits)
+    ElfSymbols::load(elf, Some(DebugFiles::on_host(path)), limits)
 }
 
-fn frames(found: &Found) -> &[Frame] {
+fn frames(found: &SymbolLookup) -> &[SymbolFrame] {
     match found {
-        Found::Known(frames) => frames,
-        Found::Unknown(_) => &[],
+        SymbolLookup::Known(frames) => frames,
+        SymbolLookup::Unknown(_) => &[],
     }
 }
 

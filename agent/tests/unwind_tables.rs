@@ -1,4 +1,4 @@
-//! Tables against what `readelf` reads of the same call-frame information: of every interpreter,
+//! Tables equal what `readelf` reads of the same call-frame information: of every interpreter,
 //! the C libraries and dynamic linkers that they run with, libraries with unusual code, and Go.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -96,7 +96,7 @@ fn libraries() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 struct Comparison {
     functions: usize,
@@ -182,7 +182,7 @@ impl Comparison {
     }
 }
 
-/// Whether a rule is what a row says.
+/// Whether a rule equals a row.
 fn is_as_said(
     machine: u16,
     rule: &Rule,

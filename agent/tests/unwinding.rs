@@ -1,6 +1,6 @@
-//! Native stacks, walked as the kernel half walks them, are those that gdb sees.
+//! Native stacks, walked by the code of the BPF programs, equal gdb's.
 //!
-//! Invariant: what is compared stands still; every frame counts, down to where gdb ends.
+//! Invariant: processes are stopped while stacks are compared; every frame is, down to gdb's last.
 
 #![cfg(target_arch = "x86_64")]
 #![expect(

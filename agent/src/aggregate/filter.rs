@@ -1,40 +1,40 @@
-//! Which samples a profile is made of, and what to say when there are none.
+//! Filters of samples, and the error of a filter that matches no thread.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
 /// Threads that an error lists.
 const MOST_LISTED: usize = 20;
 
-/// Which samples to take; by default all.
+/// Which samples a profile includes; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Only samples of threads that held the GIL or, in a build without one, were attached to the
     /// interpreter.
     pub gil_only: bool,
-    /// Only samples of these threads.
+    /// Only samples of matching threads.
     pub thread: Option<ThreadFilter>,
 }
 
 impl Filter {
-    /// Whether samples of a thread are taken as far as the thread goes.
-    pub(super) fn takes_thread(&self, tid: u32, name: &str) -> bool {
+    /// Whether the thread filter matches.
+    pub(super) fn includes_thread(&self, tid: u32, name: &str) -> bool {
         self.thread
             .as_ref()
             .is_none_or(|wanted| wanted.matches(tid, name))
     }
 }
 
-/// Which threads to take.
+/// Which threads a profile includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadFilter {
-    /// The thread with this id, as the agent sees it.
+    /// The thread with this id in the agent's PID namespace.
     Tid(u32),
-    /// Threads whose last name is exactly this.
+    /// Threads whose last known name is exactly this.
     Name(String),
 }
 
 impl ThreadFilter {
-    /// Whether it takes a thread.
+    /// Whether it matches a thread.
     #[must_use]
     pub fn matches(&self, tid: u32, name: &str) -> bool {
         match self {
@@ -47,7 +47,7 @@ impl ThreadFilter {
 impl FromStr for ThreadFilter {
     type Err = Infallible;
 
-    /// A number is an id, all else is a name.
+    /// Parses a number as an id, anything else as a name.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(text
             .parse()
@@ -66,18 +66,18 @@ impl fmt::Display for ThreadFilter {
 
 /// A thread that was sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenThread {
-    /// Its process, as the agent sees its id.
+pub struct SampledThread {
+    /// The id of its process, in the agent's PID namespace.
     pub tgid: u32,
-    /// Its id, as the agent sees it.
+    /// Its id in the agent's PID namespace.
     pub tid: u32,
     /// Its last name, empty if it is not known.
     pub name: String,
-    /// Its sampling periods.
+    /// Its samples, in sampling periods.
     pub samples: u64,
 }
 
-impl fmt::Display for SeenThread {
+impl fmt::Display for SampledThread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name.is_empty() {
             return write!(formatter, "{}", self.tid);
@@ -86,18 +86,18 @@ impl fmt::Display for SeenThread {
     }
 }
 
-/// A filter that asks for a thread of which there is no sample.
+/// No sample is of a thread that the filter includes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no thread {wanted} used any CPU; choose one of those that did: {}", Listed(.seen))]
 pub struct NoSuchThread {
-    /// What was asked for.
+    /// The filter.
     pub wanted: ThreadFilter,
     /// The threads that were sampled, the one with the most samples first.
-    pub seen: Vec<SeenThread>,
+    pub seen: Vec<SampledThread>,
 }
 
-/// The first threads of a list, and how many more there are.
-struct Listed<'a>(&'a [SeenThread]);
+/// Displays the first threads of a list and the number of the others.
+struct Listed<'a>(&'a [SampledThread]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,17 +1,14 @@
-use crate::symbolize::{Resolve, unknown};
 use std::time::{Duration, SystemTime};
 
 use agent_common::record::{
     Frame, FrameKind as WireKind, Header, NativeEnd, NativeFrame, RecordKind, Sample, WalkEnd,
 };
 
-use super::{About, Aggregator, Filter, ThreadFilter};
+use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
 use crate::{
     bpf::record::{Gap, Stack},
-    profile::{
-        FrameKind, Function, LeftOut, Losses, NativeResolved, Process, Profile, Resolved,
-        UnsymbolizedReason,
-    },
+    profile::{FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason},
+    symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };
 
 fn sample(stack: u64, tid: u32, weight: u32, end: WalkEnd) -> Sample {
@@ -48,13 +45,13 @@ fn stack(hash: u64, symbols: &[u64], gap: Option<usize>) -> Stack {
     }
 }
 
-struct Names;
+struct FakeSymbolizer;
 
-impl Resolve for Names {
-    /// Symbol 0 has no name, 12 is on the line of 11.
-    fn python(&mut self, frame: &Frame) -> Option<Resolved> {
+impl SymbolizeFrames for FakeSymbolizer {
+    /// Symbol 0 is unknown, 12 has the location of 11.
+    fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
         let symbol = if frame.symbol == 12 { 11 } else { frame.symbol };
-        (symbol != 0).then(|| Resolved {
+        (symbol != 0).then(|| SymbolizedPythonFrame {
             function: Function {
                 name: format!("f{symbol}"),
                 file: "app.py".to_owned(),
@@ -65,8 +62,8 @@ impl Resolve for Names {
         })
     }
 
-    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> NativeResolved {
-        unknown(frame, UnsymbolizedReason::NoSymbols)
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
+        unsymbolized(frame, UnsymbolizedReason::NoSymbols)
     }
 }
 
@@ -75,12 +72,12 @@ fn profile(aggregator: &Aggregator) -> Profile {
 }
 
 fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
-    let about = About {
+    let about = ProfileTiming {
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
     };
-    aggregator.profile(&about, filter, &mut Names)
+    aggregator.profile(&about, filter, &mut FakeSymbolizer)
 }
 
 fn process(pid: u32, name: &str) -> Process {
@@ -91,8 +88,7 @@ fn process(pid: u32, name: &str) -> Process {
     }
 }
 
-/// Samples without frames of threads of several processes, each with its number: `(tgid, tid)`
-/// and whether the thread held the GIL.
+/// Samples without frames: `(tgid, tid, holds_gil, weight)`.
 fn sampled(samples: &[(u32, u32, bool, u32)]) -> Aggregator {
     let mut aggregator = Aggregator::default();
     for &(tgid, tid, holds_gil, weight) in samples {
@@ -120,7 +116,7 @@ fn threads(profile: &Profile) -> Vec<String> {
         .collect()
 }
 
-/// Stacks as text, leaf first, with their threads and counts.
+/// Stacks as text, leaf first, with threads and counts.
 fn lines(profile: &Profile) -> Vec<String> {
     let name = |id: &_| {
         let line = profile.location(*id).lines[0];
@@ -153,7 +149,7 @@ fn samples_are_counted_by_stack_and_thread() {
 }
 
 #[test]
-fn stacks_that_read_the_same_are_one() {
+fn stacks_with_equal_locations_are_merged() {
     let mut aggregator = Aggregator::default();
     for (hash, symbol) in [(1, 11), (2, 12)] {
         aggregator.add_stack(stack(hash, &[symbol], None));
@@ -176,20 +172,20 @@ fn what_is_missing_is_marked_and_counted() {
         lines(&profile),
         [
             "f5<f6<[frames left out]<f7 1  1",
-            "f5<[function could not be read]<[incomplete: a frame was not in memory] 2  2",
+            "f5<[unknown code object]<[incomplete: a frame was not in memory] 2  2",
             "[stack lost] 3  1",
             "[no Python] 4  1",
         ]
     );
     let losses = profile.losses;
     assert_eq!(losses.truncated, 1);
-    assert_eq!(losses.unresolved_frames, 2);
+    assert_eq!(losses.unsymbolized_python_frames, 2);
     assert_eq!(losses.incomplete, 3);
     assert_eq!(losses.not_python, 1);
 }
 
 #[test]
-fn a_thread_is_one_of_its_process() {
+fn a_thread_is_identified_with_its_process() {
     let mut aggregator = sampled(&[(2, 7, false, 1), (1, 7, false, 2), (2, 7, true, 4)]);
     aggregator.add_process(process(2, "second"));
     aggregator.add_process(process(1, "first"));
@@ -201,7 +197,7 @@ fn a_thread_is_one_of_its_process() {
 }
 
 #[test]
-fn a_process_is_what_was_told_last() {
+fn the_last_process_with_an_id_holds() {
     let mut aggregator = sampled(&[(5, 5, false, 1), (3, 3, false, 1), (1, 1, false, 1)]);
     aggregator.add_process(process(5, "sh"));
     aggregator.add_process(process(4, "idle"));
@@ -222,7 +218,7 @@ fn a_process_is_what_was_told_last() {
 }
 
 #[test]
-fn without_samples_there_is_the_first_process() {
+fn without_samples_the_first_process_is_listed() {
     let mut aggregator = Aggregator::default();
     assert!(profile(&aggregator).processes.is_empty());
     aggregator.add_process(process(9, "first"));
@@ -246,7 +242,7 @@ fn equal_stacks_of_processes_are_one() {
 }
 
 #[test]
-fn a_filter_takes_threads_that_held_the_gil() {
+fn a_filter_includes_threads_that_held_the_gil() {
     let mut aggregator = sampled(&[(1, 7, false, 1), (1, 7, true, 2), (1, 8, false, 4)]);
     aggregator.add_stack(stack(1, &[5], Some(0)));
     aggregator.add_sample(&sample(1, 8, 8, WalkEnd::FRAME_FAULT));
@@ -256,25 +252,25 @@ fn a_filter_takes_threads_that_held_the_gil() {
     };
     let profile = filtered(&aggregator, &filter);
     assert_eq!(threads(&profile), ["1 1,  7: 2"]);
-    let left_out = LeftOut {
+    let filtered_out = FilteredOut {
         other_threads: 0,
         without_gil: 13,
     };
-    assert_eq!(profile.left_out, left_out);
-    // What was left out lost nothing.
+    assert_eq!(profile.filtered_out, filtered_out);
+    // Samples that were filtered out are not counted as losses.
     let losses = Losses {
         not_python: 2,
         ..Losses::default()
     };
     assert_eq!(profile.losses, losses);
     assert_eq!(
-        profile.total() + profile.left_out.total(),
+        profile.total() + profile.filtered_out.total(),
         aggregator.samples()
     );
 }
 
 #[test]
-fn a_filter_takes_threads_by_id_or_last_name() {
+fn a_filter_matches_threads_by_id_or_last_name() {
     let mut aggregator = sampled(&[(1, 7, true, 1), (2, 7, false, 2), (2, 8, true, 4)]);
     aggregator.add_thread(1, 7, "worker".to_owned());
     aggregator.add_thread(2, 8, "worker".to_owned());
@@ -285,9 +281,9 @@ fn a_filter_takes_threads_by_id_or_last_name() {
             thread: Some(thread),
         };
         let profile = filtered(&aggregator, &filter);
-        (threads(&profile), profile.left_out)
+        (threads(&profile), profile.filtered_out)
     };
-    let left_out = |other_threads, without_gil| LeftOut {
+    let filtered_out = |other_threads, without_gil| FilteredOut {
         other_threads,
         without_gil,
     };
@@ -297,21 +293,21 @@ fn a_filter_takes_threads_by_id_or_last_name() {
         of(by_id(), false),
         (
             vec!["1 1, idle 7: 1".to_owned(), "2 2,  7: 2".to_owned()],
-            left_out(4, 0)
+            filtered_out(4, 0)
         )
     );
     assert_eq!(
         of(by_id(), true),
-        (vec!["1 1, idle 7: 1".to_owned()], left_out(4, 2))
+        (vec!["1 1, idle 7: 1".to_owned()], filtered_out(4, 2))
     );
     assert_eq!(
         of(by_name, false),
-        (vec!["2 2, worker 8: 4".to_owned()], left_out(3, 0))
+        (vec!["2 2, worker 8: 4".to_owned()], filtered_out(3, 0))
     );
 }
 
 #[test]
-fn a_filter_that_takes_no_thread_lists_those_there_are() {
+fn a_filter_that_matches_no_thread_lists_the_sampled_ones() {
     let check = |aggregator: &Aggregator, thread: &str| {
         aggregator.check_filter(&Filter {
             gil_only: true,

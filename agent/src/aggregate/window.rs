@@ -1,24 +1,24 @@
-//! What was counted in some time.
+//! The counts of a window of time.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Key;
+use super::key::SampleKey;
 
-/// Most different samples of a window, of which each takes about 70 bytes.
+/// Most entries of a window; each takes about 70 bytes.
 const MAX_KEYS: usize = 1 << 18;
 
-/// What was counted in some time.
+/// The samples of a window of time, counted by [`SampleKey`].
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    pub(super) counts: HashMap<Key, u64>,
+    pub(super) counts: HashMap<SampleKey, u64>,
     pub(super) samples: u64,
     pub(super) malformed_records: u64,
-    /// Samples that found no room.
+    /// Samples dropped because the window had [`MAX_KEYS`] entries.
     pub(super) lost_samples: u64,
 }
 
 impl Window {
-    pub(super) fn add(&mut self, key: Key, weight: u64) {
+    pub(super) fn add(&mut self, key: SampleKey, weight: u64) {
         self.samples += weight;
         if self.counts.len() < MAX_KEYS || self.counts.contains_key(&key) {
             *self.counts.entry(key).or_default() += weight;
@@ -27,26 +27,14 @@ impl Window {
         }
     }
 
-    /// Sampling periods that were counted.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.samples
-    }
-
-    /// Sampling periods that were counted and that no part has, for want of room.
+    /// Sampling periods dropped because the window had too many different samples; no part has them.
     #[must_use]
     pub fn lost_samples(&self) -> u64 {
         self.lost_samples
     }
 
-    /// Whether nothing was counted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.samples == 0
-    }
-
-    /// Its parts, by what `part_of` says of the process of a sample; what belongs to no part is
-    /// left out. What was lost belongs to no part.
+    /// Splits the window by process: `part_of` returns the part of a process id. Samples of processes
+    /// without a part are dropped, and so are the counts of losses.
     #[must_use]
     pub fn split<P: Ord>(self, mut part_of: impl FnMut(u32) -> Option<P>) -> BTreeMap<P, Self> {
         let mut parts = BTreeMap::<P, Self>::new();

@@ -1,4 +1,4 @@
-//! The files that processes map: ELF, unwind tables, symbols.
+//! Files that processes map: ELF, unwind tables, executables.
 
 pub mod elf;
 pub mod executables;

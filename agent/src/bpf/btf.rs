@@ -1,43 +1,46 @@
-//! Offsets of the running kernel's own structures, from its BTF.
+//! Offsets of fields of the running kernel's structures, from its BTF.
 //!
-//! A reader of the little that is needed: the type section is gone through once, only the places
-//! of the types are kept, until the offsets are known. Format: the kernel's Documentation/bpf/btf.rst. The bytes are the kernel's, but every
-//! access is checked all the same.
+//! The type section is read once; only the offsets of the types in it are kept, until the fields
+//! are found. Every access is checked, although the bytes are the kernel's.
+//!
+//! Format: the kernel's Documentation/bpf/btf.rst.
 
 use std::{fs, io, path::Path};
 
 use agent_common::kernel::KernelLayout;
 
-/// Where the kernel shows its BTF.
+/// The kernel's BTF.
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
-/// Why an offset is not known.
+/// Why the offsets cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel shows no BTF, or it cannot be read.
+    /// The kernel has no BTF, or it cannot be read.
     #[error(
         "{VMLINUX} cannot be read ({0}): agent needs a kernel built with CONFIG_DEBUG_INFO_BTF, \
          as all larger distributions build theirs since 2021"
     )]
     Unreadable(#[source] io::Error),
-    /// Not the format that is documented.
-    #[error("{VMLINUX} is not BTF that agent understands: please report the kernel's version")]
+    /// The bytes are not in the documented format.
+    #[error(
+        "{VMLINUX} is malformed or of an unsupported BTF version: please report the kernel's version"
+    )]
     Malformed,
     /// The kernel has no such structure or field.
     #[error("the kernel's BTF has no {structure}.{field}: please report the kernel's version")]
     Missing {
-        /// The structure.
+        /// Name of the structure.
         structure: &'static str,
-        /// Its field.
+        /// Name of the field.
         field: &'static str,
     },
 }
 
-/// The offsets that the kernel half needs.
+/// The offsets that the BPF programs need.
 ///
 /// # Errors
 ///
-/// [`Error`], also when the kernel's structures have other names.
+/// [`Error`] when BTF cannot be read, or a structure or field has another name.
 pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
     let bytes = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
     let btf = Btf::read(&bytes).ok_or(Error::Malformed)?;
@@ -65,15 +68,15 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
 struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Where each type starts; ids count from 1.
+    /// Offset of each type in `types`; ids count from 1.
     starts: Vec<usize>,
 }
 
-/// Structures inside of structures, and names for types, that are looked through.
+/// Most nested structures, and most aliases of a type, that are resolved.
 const MAX_DEPTH: usize = 8;
 
 impl<'a> Btf<'a> {
-    /// Finds where each type starts; [`None`] when it is not BTF of a known kind.
+    /// Finds the types; [`None`] when a type is malformed or of an unknown kind.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let (types, strings) = sections(bytes)?;
         let mut starts = Vec::new();
@@ -89,7 +92,7 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// Offset of the field at the end of `path` in `structure`, in bytes.
+    /// Offset in bytes of the field at the end of `path` in `structure`.
     fn offset(&self, structure: &'static str, path: &[&'static str]) -> Result<u32, Error> {
         let is_wanted = |&&at: &&usize| {
             Type::read(self.types, at).is_some_and(|kind| {
@@ -108,8 +111,8 @@ impl<'a> Btf<'a> {
         Ok(offset)
     }
 
-    /// Offset in bits and type of a field of the structure at `at`, which may stand in a
-    /// structure without a name inside it.
+    /// Offset in bits and type id of a field of the structure at `at`, also of a field of an
+    /// anonymous structure in it.
     fn member(&self, at: usize, field: &str, depth: usize) -> Option<(u32, u32)> {
         let kind = Type::read(self.types, at)?;
         if !kind.has_members() || depth == 0 {
@@ -139,7 +142,7 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// Where the type `id` starts, without what only names or qualifies it.
+    /// Offset of the type `id`, its typedefs and qualifiers resolved.
     fn resolve(&self, id: u32) -> Option<usize> {
         let mut id = id;
         for _ in 0..MAX_DEPTH {
@@ -212,7 +215,7 @@ impl Type {
         matches!(self.kind, 8..=11 | 18)
     }
 
-    /// Bytes of the whole type; [`None`] for a kind that is not known.
+    /// Bytes of the whole type; [`None`] for an unknown kind.
     fn bytes(&self) -> Option<usize> {
         let rest = match self.kind {
             // Pointer, forward, typedef, volatile, const, restrict, function, float, type tag.
@@ -254,7 +257,7 @@ mod tests {
             23,
             8 << 24,
             3,
-            // 3: struct without a name
+            // 3: anonymous struct
             0,
             4 << 24 | 2,
             8,
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_past_other_types() {
+    fn fields_are_found_behind_other_types() {
         assert_eq!(offset(&sample(), &["a"]).unwrap(), 0);
         assert_eq!(offset(&sample(), &["b"]).unwrap(), 4);
         assert!(matches!(
@@ -311,14 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn structures_inside_are_looked_through() {
-        // In the one without a name, and by the path through the one behind a typedef.
+    fn fields_of_nested_structures_are_found() {
+        // In the anonymous structure, and by a path through the one behind a typedef.
         assert_eq!(offset(&sample(), &["inner"]).unwrap(), 12);
         assert_eq!(offset(&sample(), &["named", "inner"]).unwrap(), 20);
     }
 
     #[test]
-    fn cut_off_bytes_are_an_error() {
+    fn truncated_bytes_are_an_error() {
         let btf = sample();
         for bytes in 0..btf.len() {
             assert!(offset(&btf[..bytes], &["b"]).is_err());

@@ -1,31 +1,48 @@
-//! What the kernel half has counted, summed over the processors.
-
-use std::borrow::Borrow;
+//! The counters of the BPF programs: the map `COUNTERS`.
 
 use agent_common::counter::Counter;
-use aya::maps::{MapData, MapError, PerCpuArray};
+use aya::{
+    Ebpf,
+    maps::{MapData, PerCpuArray},
+};
 
-/// The counters at one time.
+use super::{
+    error::{Error, map_error},
+    maps,
+};
+
+/// Key: [`Counter`]. Value: count, one for each CPU. Written by the BPF programs.
+const COUNTERS: &str = "COUNTERS";
+
+/// The map of counters.
+pub(super) struct CounterMap(PerCpuArray<MapData, u64>);
+
+impl CounterMap {
+    pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+        maps::take(object, COUNTERS).map(Self)
+    }
+
+    /// One counter, summed over the CPUs.
+    pub(super) fn read(&self, counter: Counter) -> Result<u64, Error> {
+        let counts = self.0.get(&counter.0, 0);
+        Ok(counts.map_err(map_error("read", COUNTERS))?.iter().sum())
+    }
+
+    /// All counters, summed over the CPUs.
+    pub(super) fn read_all(&self) -> Result<Counters, Error> {
+        let mut counters = Counters::default();
+        for (index, sum) in (0..).zip(&mut counters.0) {
+            *sum = self.read(Counter(index))?;
+        }
+        Ok(counters)
+    }
+}
+
+/// The counters at one time, summed over the CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(pub(crate) [u64; Counter::COUNT as usize]);
 
 impl Counters {
-    pub(super) fn read<T: Borrow<MapData>>(map: &PerCpuArray<T, u64>) -> Result<Self, MapError> {
-        let mut counters = Self::default();
-        for (index, sum) in (0..).zip(&mut counters.0) {
-            *sum = Self::read_one(map, Counter(index))?;
-        }
-        Ok(counters)
-    }
-
-    /// Reads only one of them.
-    pub(super) fn read_one<T: Borrow<MapData>>(
-        map: &PerCpuArray<T, u64>,
-        counter: Counter,
-    ) -> Result<u64, MapError> {
-        Ok(map.get(&counter.0, 0)?.iter().sum())
-    }
-
     /// The value of one counter.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {

@@ -1,7 +1,7 @@
 //! The bytes of a record → a typed record.
 //!
-//! No I/O, no state. The kernel half is trusted to mean well and not to be of the same build:
-//! every length is checked.
+//! No I/O, no state. Every length is checked: the BPF programs are trusted, but not to be of the same
+//! build.
 
 use agent_common::{
     limits::LEAF_FRAMES,

@@ -1,4 +1,4 @@
-//! What the kernel half says, as the rooms of the user half read it.
+//! Records of the BPF programs, decoded.
 
 use agent_common::record::{
     AbsentPage, CodeObject, Frame, NativeFrame, ProcessEvent, Sample, ThreadName, WantedTable,
@@ -35,11 +35,11 @@ pub struct Stack {
     /// Its frames, leaf first, with those that the interpreter hides: runs of Python frames in a
     /// native stack count these too.
     pub frames: Vec<Frame>,
-    /// Where others were left out.
+    /// Where frames were left out.
     pub gap: Option<Gap>,
 }
 
-/// Frames of a stack that are not there.
+/// Frames that are missing from a truncated stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// After how many frames they were left out.

@@ -1,46 +1,46 @@
-//! Which parts of an array are in use.
+//! An allocator of regions of an array.
 //!
-//! The kernel half may still be reading a part that was just given back, so that stays unused for
-//! a while.
+//! BPF programs may still read a region that was just given back: it is quarantined before it is
+//! reused.
 
 use std::time::{Duration, Instant};
 
-/// How long a part that was given back stays unused: far longer than a sample takes.
-const REST: Duration = Duration::from_secs(1);
+/// How long a region is quarantined: far longer than a BPF program runs.
+const QUARANTINE: Duration = Duration::from_secs(1);
 
-/// Entries of an array that lie side by side.
+/// Adjacent entries of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Region {
-    /// Index of the first.
+    /// Index of the first entry.
     pub(super) first: u32,
-    /// How many.
+    /// Number of entries.
     pub(super) count: u32,
 }
 
 /// The regions of an array.
 #[derive(Debug)]
 pub(super) struct Regions {
-    /// Unused ones by where they start, none next to another.
+    /// Free regions, sorted by index; no two are adjacent.
     free: Vec<Region>,
-    /// Those that were given back, and when.
-    resting: Vec<(Instant, Region)>,
+    /// Regions that were given back, each with the time of it.
+    quarantined: Vec<(Instant, Region)>,
 }
 
 impl Regions {
-    /// All of `entries` entries are unused.
+    /// An array of `entries` free entries.
     pub(super) fn new(entries: u32) -> Self {
         Self {
             free: vec![Region {
                 first: 0,
                 count: entries,
             }],
-            resting: Vec::new(),
+            quarantined: Vec::new(),
         }
     }
 
-    /// Takes `count` entries; [`None`] when so many are not to be had side by side.
+    /// Allocates `count` entries; [`None`] where no free region has so many.
     pub(super) fn take(&mut self, count: u32, now: Instant) -> Option<Region> {
-        self.wake(now);
+        self.reclaim(now);
         let index = self.free.iter().position(|free| free.count >= count)?;
         let free = &mut self.free[index];
         let taken = Region {
@@ -55,29 +55,29 @@ impl Regions {
         Some(taken)
     }
 
-    /// Gives a region back.
+    /// Quarantines a region that is no longer used.
     pub(super) fn give_back(&mut self, region: Region, now: Instant) {
         if region.count != 0 {
-            self.resting.push((now, region));
+            self.quarantined.push((now, region));
         }
     }
 
-    /// Makes what has rested long enough unused.
-    fn wake(&mut self, now: Instant) {
-        let is_rested = |(since, _): &(Instant, Region)| now.duration_since(*since) >= REST;
-        let (rested, resting) = std::mem::take(&mut self.resting)
+    /// Frees the regions whose quarantine is over.
+    fn reclaim(&mut self, now: Instant) {
+        let is_over = |(since, _): &(Instant, Region)| now.duration_since(*since) >= QUARANTINE;
+        let (over, quarantined) = std::mem::take(&mut self.quarantined)
             .into_iter()
-            .partition(is_rested);
-        self.resting = resting;
-        for (_, region) in rested {
+            .partition(is_over);
+        self.quarantined = quarantined;
+        for (_, region) in over {
             let index = self.free.partition_point(|free| free.first < region.first);
             self.free.insert(index, region);
-            self.join(index);
+            self.merge(index);
         }
     }
 
-    /// Joins an unused region with its neighbours.
-    fn join(&mut self, mut index: usize) {
+    /// Merges a free region with adjacent ones.
+    fn merge(&mut self, mut index: usize) {
         let ends_at = |region: Region, next: Region| region.first + region.count == next.first;
         if index > 0 && ends_at(self.free[index - 1], self.free[index]) {
             self.free[index - 1].count += self.free[index].count;
@@ -93,20 +93,20 @@ impl Regions {
 
 #[cfg(test)]
 mod tests {
-    use super::{REST, Region, Regions};
+    use super::{QUARANTINE, Region, Regions};
     use proptest::prelude::*;
     use std::time::Instant;
 
     #[test]
-    fn what_was_given_back_rests_first() {
+    fn a_region_is_quarantined_before_it_is_reused() {
         let now = Instant::now();
         let mut regions = Regions::new(10);
         let first = regions.take(6, now).unwrap();
         assert_eq!(regions.take(6, now), None);
         regions.give_back(first, now);
-        assert_eq!(regions.take(6, now + REST / 2), None);
+        assert_eq!(regions.take(6, now + QUARANTINE / 2), None);
         assert_eq!(
-            regions.take(10, now + REST),
+            regions.take(10, now + QUARANTINE),
             Some(Region {
                 first: 0,
                 count: 10
@@ -116,13 +116,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_entry_is_in_two_regions(steps in prop::collection::vec((1_u32..9, any::<bool>()), 1..200)) {
+        fn regions_never_overlap(steps in prop::collection::vec((1_u32..9, any::<bool>()), 1..200)) {
             const ENTRIES: u32 = 64;
             let mut now = Instant::now();
             let mut regions = Regions::new(ENTRIES);
             let mut taken = Vec::<Region>::new();
             for (count, gives_back) in steps {
-                now += REST / 2;
+                now += QUARANTINE / 2;
                 if gives_back && !taken.is_empty() {
                     regions.give_back(taken.swap_remove(count as usize % taken.len()), now);
                 } else if let Some(region) = regions.take(count, now) {
@@ -138,7 +138,7 @@ mod tests {
             for region in taken {
                 regions.give_back(region, now);
             }
-            prop_assert!(regions.take(ENTRIES, now + REST * 2).is_some());
+            prop_assert!(regions.take(ENTRIES, now + QUARANTINE * 2).is_some());
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What agent needs of the system, checked before anything is loaded, so that the error can say
-//! what to do.
+//! Requirements on the system, checked before anything is loaded, so that errors say what to do.
 
 use std::{fs, io, path::Path};
 
@@ -7,26 +6,26 @@ use rustix::system::uname;
 
 use super::btf;
 
-/// The oldest kernel that agent runs on.
+/// The oldest supported kernel.
 const OLDEST_KERNEL: (u32, u32) = (5, 10);
 
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO` of the kernel).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Capabilities that are needed, by number and name.
+/// Required capabilities, by number and name.
 const CAPABILITIES: [(u32, &str); 3] =
     [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (19, "CAP_SYS_PTRACE")];
 
-/// `CAP_SYS_ADMIN` stands for the first two.
+/// `CAP_SYS_ADMIN`, which implies the first two.
 const SYS_ADMIN: u32 = 21;
 
-/// Something that agent needs is not there.
+/// Why a requirement is not met.
 #[derive(Debug, thiserror::Error)]
 pub enum Unmet {
     /// The kernel is too old.
     #[error("this is Linux {0}: agent needs Linux 5.10 or later")]
     Kernel(String),
-    /// The kernel shows no BTF.
+    /// The kernel has no BTF.
     #[error(transparent)]
     Btf(btf::Error),
     /// Capabilities are missing.
@@ -34,24 +33,24 @@ pub enum Unmet {
         "permission to profile is missing ({0}): run agent as root (sudo), or give it these capabilities"
     )]
     Capabilities(String),
-    /// The agent does not see the host's process ids.
+    /// The agent is not in the initial PID namespace.
     #[error(
-        "agent runs in a PID namespace of its own and cannot tell which process is meant: run \
+        "agent runs in a PID namespace of its own and cannot resolve the host's process ids: run \
          it on the host, or with `--pid=host` (Docker, podman) or `hostPID: true` (Kubernetes)"
     )]
     PidNamespace,
 }
 
-/// Something that agent needs, and whether it is there.
+/// A requirement, and whether it is met.
 #[derive(Debug)]
 pub struct Requirement {
-    /// What it is.
+    /// What is required.
     pub name: &'static str,
-    /// Whether it is there.
+    /// Why it is not met.
     pub met: Result<(), Unmet>,
 }
 
-/// All that can be checked beforehand.
+/// Checks all requirements, and returns each with its result.
 #[must_use]
 pub fn requirements() -> Vec<Requirement> {
     [
@@ -64,11 +63,11 @@ pub fn requirements() -> Vec<Requirement> {
     .into()
 }
 
-/// Checks all of it.
+/// Checks all requirements.
 ///
 /// # Errors
 ///
-/// The first thing that is missing.
+/// The first requirement that is not met.
 pub fn check() -> Result<(), Unmet> {
     requirements().into_iter().try_for_each(|one| one.met)
 }
@@ -112,7 +111,7 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Names of the needed capabilities that a process with this `/proc/PID/status` lacks.
+/// Names of the required capabilities that a process with this `/proc/PID/status` lacks.
 fn missing_capabilities(status: &str) -> Vec<&'static str> {
     let effective = status
         .lines()

@@ -1,14 +1,12 @@
-//! The clocks that run the program: one for each processor, also when processors come and go.
+//! The sampling events: one perf event (software `cpu-clock`) for each online CPU, also while CPUs
+//! come and go.
 //!
-//! Invariant: the kernel half counts when a processor comes or goes; once there are clocks they are
-//! those of the processors that were there at the count that is remembered, or later.
+//! Invariant: a BPF program counts CPU hotplug events; attached events are those of the CPUs that
+//! were online at the count that is stored, or later.
 
-use std::time::Duration;
-
-use agent_common::counter::Counter;
 use aya::{
     programs::{
-        ProgramError,
+        PerfEvent, ProgramError,
         perf_event::{
             PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
         },
@@ -17,120 +15,95 @@ use aya::{
     util::online_cpus,
 };
 
-use super::{Bpf, Counters, ENTRY, Error, entry, map_error, nanoseconds, refused};
+use super::error::{Error, program_error};
 
-/// The clocks of a [`Bpf`].
+/// The program that sampling events run.
+pub(super) const ON_CPU: &str = "on_cpu";
+
+/// The sampling events of all online CPUs.
 #[derive(Default)]
 pub(super) struct SamplingEvents {
-    running: Vec<PerfEventLinkId>,
+    attached: Vec<PerfEventLinkId>,
     /// Whether there are to be any.
-    are_wanted: bool,
-    /// What the kernel half had counted before all of them were started.
-    changes: Option<u64>,
+    are_enabled: bool,
+    /// CPU hotplug events that were counted before all of them were attached.
+    hotplug_events: Option<u64>,
 }
 
-impl Bpf {
-    /// Starts the clock of every processor.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] when a processor's clock cannot be used.
-    pub fn start(&mut self) -> Result<(), Error> {
-        self.clocks.are_wanted = true;
-        // First: what changes from now on is seen later.
-        let changes = self.processor_changes()?;
-        let period_ns = self.control.period_ns;
-        let processors = online_cpus().map_err(|(_, source)| Error::System {
-            what: "the list of processors cannot be read",
+impl SamplingEvents {
+    /// From now on there are to be events: [`Self::attach`] that fails is tried again.
+    pub(super) fn enable(&mut self) {
+        self.are_enabled = true;
+    }
+
+    /// Attaches an event on each online CPU. `hotplug_events` must have been read before: what
+    /// changes from then on is seen later.
+    pub(super) fn attach(
+        &mut self,
+        program: &mut PerfEvent,
+        period_ns: u64,
+        hotplug_events: u64,
+    ) -> Result<(), Error> {
+        let cpus = online_cpus().map_err(|(_, source)| Error::System {
+            call: "read the list of online CPUs",
             source,
         })?;
-        let entry = entry(&mut self.programs)?;
-        let mut gone = None;
-        for cpu in processors {
-            let clock = entry.attach(
+        let mut offline = None;
+        for cpu in cpus {
+            let link = program.attach(
                 PerfEventConfig::Software(SoftwareEvent::CpuClock),
                 PerfEventScope::AllProcessesOneCpu { cpu },
                 SamplePolicy::Period(period_ns),
                 false,
             );
-            match clock {
-                Ok(clock) => self.clocks.running.push(clock),
-                Err(refusal) if is_gone(&refusal) => gone = Some(Error::Clock { cpu, refusal }),
-                Err(refusal) => return Err(Error::Clock { cpu, refusal }),
+            match link {
+                Ok(link) => self.attached.push(link),
+                Err(error) if is_offline(&error) => {
+                    offline = Some(Error::SamplingEvent { cpu, error });
+                }
+                Err(error) => return Err(Error::SamplingEvent { cpu, error }),
             }
         }
-        match gone {
-            Some(error) if self.clocks.running.is_empty() => Err(error),
+        match offline {
+            Some(error) if self.attached.is_empty() => Err(error),
             _ => {
-                self.clocks.changes = Some(changes);
+                self.hotplug_events = Some(hotplug_events);
                 Ok(())
             }
         }
     }
 
-    /// Lets the clocks, which run, tick at another period from now on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] when a processor's clock cannot be used.
-    pub fn set_period(&mut self, period: Duration) -> Result<(), Error> {
-        self.detach()?;
-        self.control(|control| control.period_ns = nanoseconds(period))?;
-        self.start()
+    /// Whether there are to be events.
+    pub(super) fn are_enabled(&self) -> bool {
+        self.are_enabled
     }
 
-    /// Lets the clocks, if they run, be those of the processors that are there now; says whether
-    /// any came or went since they were started. When that fails it can be tried again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] when a processor's clock cannot be used.
-    pub fn sync_online_cpus(&mut self) -> Result<bool, Error> {
-        if !self.clocks.are_wanted || self.clocks.changes == Some(self.processor_changes()?) {
-            return Ok(false);
-        }
-        self.detach()?;
-        self.start()?;
-        Ok(true)
+    /// Whether all were attached since the last CPU hotplug event.
+    pub(super) fn are_current(&self, hotplug_events: u64) -> bool {
+        self.hotplug_events == Some(hotplug_events)
     }
 
-    /// How many processors are sampled.
-    #[must_use]
-    pub fn processors(&self) -> usize {
-        self.clocks.running.len()
-    }
-
-    /// Stops the clocks. What was sampled can still be read.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Program`] when the program cannot be detached.
-    pub fn stop(&mut self) -> Result<(), Error> {
-        self.clocks = SamplingEvents::default();
-        entry(&mut self.programs)?.unload().map_err(refused(ENTRY))
-    }
-
-    fn detach(&mut self) -> Result<(), Error> {
-        self.clocks.changes = None;
-        for clock in std::mem::take(&mut self.clocks.running) {
-            entry(&mut self.programs)?
-                .detach(clock)
-                .map_err(refused(ENTRY))?;
+    /// Detaches all events, to attach others.
+    pub(super) fn detach(&mut self, program: &mut PerfEvent) -> Result<(), Error> {
+        self.hotplug_events = None;
+        for link in std::mem::take(&mut self.attached) {
+            program
+                .detach(link)
+                .map_err(program_error("detach", ON_CPU))?;
         }
         Ok(())
     }
 
-    /// In how many steps processors have come or gone.
-    fn processor_changes(&self) -> Result<u64, Error> {
-        Counters::read_one(&self.counter_map()?, Counter::PROCESSOR_CHANGES)
-            .map_err(map_error("COUNTERS"))
+    /// How many events are attached.
+    pub(super) fn len(&self) -> usize {
+        self.attached.len()
     }
 }
 
-/// Whether the processor has gone since the list was read.
-fn is_gone(refusal: &ProgramError) -> bool {
+/// Whether the CPU has gone offline since the list was read.
+fn is_offline(error: &ProgramError) -> bool {
     matches!(
-        refusal,
+        error,
         ProgramError::SyscallError(SyscallError { io_error, .. })
             if io_error.raw_os_error() == Some(libc::ENODEV)
     )

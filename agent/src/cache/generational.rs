@@ -1,11 +1,13 @@
-//! What is remembered until it has not been heard of for a while.
+//! A cache of two generations.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, mem};
 
-/// A map of two generations: what was not inserted again in a whole one is forgotten.
+/// A map of two generations: an entry that is not inserted again during a whole generation is
+/// evicted.
 ///
-/// It goes with [`Bpf::resend`](crate::bpf::Bpf::resend): what is still needed is
-/// sent in every generation, and what is on its way refers to this one or the one before.
+/// It is the counterpart of [`Bpf::resend`](crate::bpf::Bpf::resend): the BPF programs send what is
+/// still in use once per generation, and records in the ring buffer refer to the current generation
+/// or the one before.
 #[derive(Clone, Debug)]
 pub struct GenerationalCache<K, V> {
     current: HashMap<K, V>,
@@ -22,13 +24,13 @@ impl<K, V> Default for GenerationalCache<K, V> {
 }
 
 impl<K: Eq + Hash, V> GenerationalCache<K, V> {
-    /// Remembers `value` in this generation, and nothing else by this key.
+    /// Inserts into the current generation, replacing the entry of either.
     pub fn insert(&mut self, key: K, value: V) {
         self.previous.remove(&key);
         self.current.insert(key, value);
     }
 
-    /// What is remembered.
+    /// The entry of a key.
     #[must_use]
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -37,7 +39,7 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
         self.current.get(key).or_else(|| self.previous.get(key))
     }
 
-    /// What is remembered, to be changed.
+    /// The entry of a key, mutable.
     pub fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -47,21 +49,15 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
             .or_else(|| self.previous.get_mut(key))
     }
 
-    /// Begins a generation; forgets what was last inserted in the one before this.
-    pub fn advance(&mut self) {
+    /// Starts a new generation and evicts the entries last inserted in the previous one.
+    pub fn rotate(&mut self) {
         self.previous = mem::take(&mut self.current);
     }
 
-    /// How much is remembered.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.current.len() + self.previous.len()
-    }
-
-    /// Whether nothing is remembered.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -70,18 +66,18 @@ mod tests {
     use super::GenerationalCache;
 
     #[test]
-    fn what_is_not_heard_of_again_is_forgotten() {
-        let mut known = GenerationalCache::default();
-        known.insert("a", 1);
-        known.insert("b", 1);
-        known.advance();
-        assert_eq!(known.get("a"), Some(&1));
-        known.insert("b", 2);
-        assert_eq!((known.get("b"), known.len()), (Some(&2), 2));
-        known.advance();
-        assert_eq!(known.get("a"), None);
-        assert_eq!(known.get("b"), Some(&2));
-        known.advance();
-        assert!(known.is_empty());
+    fn entries_that_are_not_inserted_again_are_evicted() {
+        let mut cache = GenerationalCache::default();
+        cache.insert("a", 1);
+        cache.insert("b", 1);
+        cache.rotate();
+        assert_eq!(cache.get("a"), Some(&1));
+        cache.insert("b", 2);
+        assert_eq!((cache.get("b"), cache.len()), (Some(&2), 2));
+        cache.rotate();
+        assert_eq!(cache.get("a"), None);
+        assert_eq!(cache.get("b"), Some(&2));
+        cache.rotate();
+        assert_eq!(cache.len(), 0);
     }
 }

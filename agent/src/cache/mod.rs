@@ -1,3 +1,5 @@
-//! Caches that anyone may use.
+//! Caches that any room may use.
 
-pub mod generational;
+mod generational;
+
+pub use generational::GenerationalCache;

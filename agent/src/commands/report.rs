@@ -15,7 +15,7 @@ use crate::{
         summary::Summary,
     },
     formats::encode,
-    store::{LeftOut, Merged, Selection, Store},
+    store::{Merged, Selection, SkippedFiles, Store},
     text::plural,
 };
 
@@ -35,7 +35,7 @@ pub fn run(options: &ReportOptions, default_folder: &Path) -> Result<ExitCode> {
 
 fn list(store: &Store, selection: &Selection) -> Result<()> {
     let listing = store.list(selection)?;
-    print_skipped(&listing.left_out);
+    print_skipped(&listing.skipped);
     let mut stdout = io::stdout().lock();
     write!(stdout, "{listing}").context("cannot write the list")
 }
@@ -47,13 +47,13 @@ fn merge(store: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<
         profile,
         files,
         times,
-        left_out,
+        skipped,
     } = store.merge(selection)?;
     let mut bytes = Vec::new();
     encode(&profile, wanted.format, &wanted.encoding(), &mut bytes)?;
     let written = output.commit(&bytes)?;
 
-    print_skipped(&left_out);
+    print_skipped(&skipped);
     let mut stderr = io::stderr().lock();
     // Standard error may be closed; the profile is written all the same.
     let _ = writeln!(
@@ -71,12 +71,12 @@ fn merge(store: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<
 }
 
 /// Lists the files that were skipped.
-fn print_skipped(left_out: &LeftOut) {
+fn print_skipped(skipped: &SkippedFiles) {
     let mut stderr = io::stderr().lock();
-    for (name, why) in &left_out.named {
+    for (name, why) in &skipped.named {
         let _ = writeln!(stderr, "{name} skipped: {why}.");
     }
-    match left_out.count - left_out.named.len() {
+    match skipped.count - skipped.named.len() {
         0 => {}
         1 => drop(writeln!(stderr, "… and 1 more file")),
         more => drop(writeln!(stderr, "… and {more} more files")),

@@ -129,7 +129,7 @@ pub enum Invalid {
 }
 
 /// The exporter for a configuration without exporters.
-pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::Config {
+pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::ExporterConfig {
     let folder = Folder {
         path: folder,
         max_bytes: None,
@@ -140,7 +140,7 @@ pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::Config {
 
 impl Exporter {
     /// The validated exporter.
-    pub(super) fn checked(self, name: &str) -> Result<export::Config, Invalid> {
+    pub(super) fn checked(self, name: &str) -> Result<export::ExporterConfig, Invalid> {
         match self {
             Self::File(folder) => Ok(plain(name, DestinationConfig::File(folder.checked()))),
             Self::Pyroscope(mut collector) => {
@@ -170,8 +170,8 @@ impl Folder {
     fn checked(self) -> FileConfig {
         FileConfig {
             folder: self.path,
-            limit_bytes: self.max_bytes.map_or(FOLDER_BYTES, |size| size.0),
-            greatest_age: self.max_age.map_or(FOLDER_AGE, |time| time.0),
+            max_bytes: self.max_bytes.map_or(FOLDER_BYTES, |size| size.0),
+            max_age: self.max_age.map_or(FOLDER_AGE, |time| time.0),
         }
     }
 }
@@ -181,7 +181,7 @@ impl Collector {
         self,
         name: &str,
         to: impl FnOnce(HttpConfig) -> DestinationConfig,
-    ) -> Result<export::Config, Invalid> {
+    ) -> Result<export::ExporterConfig, Invalid> {
         self.check_foreign()?;
         let authentication = self.authentication()?;
         let client = match (self.cert_file, self.key_file) {
@@ -210,14 +210,14 @@ impl Collector {
         let mut config = plain(name, to(http));
         config.spool = self.spool.map(|spool| SpoolConfig {
             folder: spool.folder,
-            limit_bytes: spool.max_bytes.map_or(SPOOL_BYTES, |size| size.0),
+            max_bytes: spool.max_bytes.map_or(SPOOL_BYTES, |size| size.0),
         });
         if let Some(queue) = self.queue {
             let bytes = queue
                 .max_bytes
                 .map(|size| usize::try_from(size.0).unwrap_or(usize::MAX));
-            config.queue.reports = queue.max_profiles.unwrap_or(config.queue.reports);
-            config.queue.bytes = bytes.unwrap_or(config.queue.bytes);
+            config.queue.max_batches = queue.max_profiles.unwrap_or(config.queue.max_batches);
+            config.queue.max_bytes = bytes.unwrap_or(config.queue.max_bytes);
         }
         Ok(config)
     }
@@ -263,10 +263,10 @@ fn both(one: &'static str, other: &'static str) -> Invalid {
     Invalid::Both { one, other }
 }
 
-fn plain(name: &str, to: DestinationConfig) -> export::Config {
-    export::Config {
+fn plain(name: &str, to: DestinationConfig) -> export::ExporterConfig {
+    export::ExporterConfig {
         name: name.to_owned(),
-        to,
+        destination: to,
         queue: QueueLimits::default(),
         spool: None,
         retry: Retry::default(),

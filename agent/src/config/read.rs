@@ -286,7 +286,7 @@ fn selector(include: Option<Value>, exclude: Option<Value>) -> Result<Selector, 
 fn exporters(
     written: Option<BTreeMap<String, exporters::Exporter>>,
     folder: &std::path::Path,
-) -> Result<Vec<crate::export::Config>, Error> {
+) -> Result<Vec<crate::export::ExporterConfig>, Error> {
     let Some(written) = written else {
         return Ok(vec![exporters::in_folder("local", folder.to_owned())]);
     };

@@ -33,7 +33,7 @@ pub struct Config {
     /// Where metadata of pods comes from.
     pub kubernetes: Kubernetes,
     /// Destinations of profiles.
-    pub exporters: Vec<export::Config>,
+    pub exporters: Vec<export::ExporterConfig>,
     /// Address of the HTTP server, if there is one.
     pub listen: Option<SocketAddr>,
     /// What is logged, and how.

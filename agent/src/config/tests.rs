@@ -43,7 +43,7 @@ fn nothing_is_needed() {
         let [local] = &config.exporters[..] else {
             panic!("{:?}", config.exporters);
         };
-        let DestinationConfig::File(folder) = &local.to else {
+        let DestinationConfig::File(folder) = &local.destination else {
             panic!("{local:?}");
         };
         assert_eq!(folder.folder.to_str(), Some("/var/lib/agent"));
@@ -258,7 +258,7 @@ exporters:
     let [grafana] = &config.exporters[..] else {
         panic!("{:?}", config.exporters);
     };
-    let DestinationConfig::Pyroscope(pyroscope) = &grafana.to else {
+    let DestinationConfig::Pyroscope(pyroscope) = &grafana.destination else {
         panic!("{grafana:?}");
     };
     assert_eq!(pyroscope.tenant.as_deref(), Some("1"));
@@ -267,7 +267,7 @@ exporters:
         &pyroscope.http.authentication,
         Authentication::Basic { user, .. } if user == "u"
     ));
-    assert_eq!(grafana.spool.as_ref().unwrap().limit_bytes, 1 << 30);
+    assert_eq!(grafana.spool.as_ref().unwrap().max_bytes, 1 << 30);
     // Headers may be secrets.
     assert!(!format!("{config:?}").contains("hunter2"));
 }
@@ -363,10 +363,10 @@ fn exporters_of_the_example_have_every_field_with_its_default_where_there_is_one
     assert_eq!(whole[0], plain[0]);
     let (whole, plain) = (&whole[3], &plain[1]);
     assert_eq!((&whole.queue, &whole.retry), (&plain.queue, &plain.retry));
-    let limit = |config: &crate::export::Config| config.spool.as_ref().unwrap().limit_bytes;
+    let limit = |config: &crate::export::ExporterConfig| config.spool.as_ref().unwrap().max_bytes;
     assert_eq!(limit(whole), limit(plain));
     let (DestinationConfig::Pyroscope(whole), DestinationConfig::Pyroscope(plain)) =
-        (&whole.to, &plain.to)
+        (&whole.destination, &plain.destination)
     else {
         panic!("{whole:?} {plain:?}");
     };

@@ -165,7 +165,7 @@ impl Host {
             Ok(false) => {}
             Ok(true) => {
                 self.totals.cpu_changes += 1;
-                let cpus = self.session.bpf.processors();
+                let cpus = self.session.bpf.sampled_cpus();
                 info!(cpus, "online CPUs changed");
             }
             Err(error) => warn!("cannot sample the CPUs that went online: {error}"),
@@ -190,13 +190,13 @@ impl Host {
 
     /// Evicts what is no longer needed.
     fn evict(&mut self) {
-        let ended = self.session.stages.aggregator.forget_ended();
-        self.session.stages.native.forget(&ended);
+        let ended = self.session.stages.aggregator.remove_ended();
+        self.session.stages.native.remove_processes(&ended);
         self.targets.remove_exited();
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
         let entries =
-            self.session.stages.aggregator.known_stacks() + self.session.stages.python.len();
+            self.session.stages.aggregator.cached_stacks() + self.session.stages.python.len();
         if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
             self.begin_generation();
         }
@@ -208,8 +208,8 @@ impl Host {
         self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
-                self.session.stages.aggregator.advance();
-                self.session.stages.python.advance();
+                self.session.stages.aggregator.rotate();
+                self.session.stages.python.rotate();
             }
             Err(error) => warn!("caches are not rotated: {error}"),
         }
@@ -325,8 +325,8 @@ impl Host {
                 let state = metrics::State {
                     usage: Usage::now(),
                     counters: self.session.counters().ok(),
-                    cost: self.session.bpf.cost(),
-                    cpus: self.session.bpf.processors(),
+                    cost: self.session.bpf.run_stats(),
+                    cpus: self.session.bpf.sampled_cpus(),
                     stages: &self.session.stages,
                     targets: &self.targets,
                     totals: &self.totals,

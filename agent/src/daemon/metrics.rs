@@ -24,7 +24,7 @@ pub(crate) struct State<'a> {
     /// Time between two samples at present.
     pub(crate) period: Duration,
     pub(crate) pods: Vec<kubernetes::Status>,
-    pub(crate) exporters: Vec<export::Status>,
+    pub(crate) exporters: Vec<export::ExporterStatus>,
 }
 
 impl State<'_> {
@@ -63,7 +63,7 @@ impl State<'_> {
         metrics.amount(name, help, &[("state", "profiled")], profiled);
         metrics.amount(name, help, &[("state", "excluded")], excluded);
         for (cache, entries) in [
-            ("stacks", self.stages.aggregator.known_stacks()),
+            ("stacks", self.stages.aggregator.cached_stacks()),
             ("code_objects", self.stages.python.len()),
         ] {
             metrics.amount(

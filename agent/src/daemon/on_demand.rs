@@ -61,7 +61,7 @@ impl OnDemandProfiles {
             let window = matching(window, &asked, targets);
             let profile = stages.profile_of(&window, &began.about(period));
             let mut pprof = Vec::new();
-            let options = formats::Options::default();
+            let options = formats::EncodeOptions::default();
             if encode(&profile, Format::Pprof, &options, &mut pprof).is_ok() {
                 // The client may be gone.
                 let _ = asked.reply.send(pprof);

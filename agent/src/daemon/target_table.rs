@@ -9,11 +9,11 @@ use std::{
 use agent_common::maps::KERNEL_THREADS;
 
 use crate::{
-    bpf::MAX_PROCESSES,
     config,
     process::Process,
     profile,
     session::{KERNEL_THREADS_NAME, Observer},
+    targets::MAX_PROCESSES,
     targets::labels::{
         Labeller, Labels, Selector, Subject,
         host::Host,

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::target_table::TargetTable;
 use crate::{
-    aggregate::{About, Window},
+    aggregate::{ProfileTiming, Window},
     export::ProfileBatch,
     formats::{self, Format, encode},
-    profile::{Losses, Profile, Reached},
+    profile::{LastFrame, Losses, Profile},
     session::Stages,
     targets::labels::Labels,
 };
@@ -45,13 +45,13 @@ impl Totals {
         self.profiles += 1;
         self.samples += profile.total();
         self.add_losses(&profile.losses);
-        for unwinding in &profile.unwinding {
-            self.complete_stacks += unwinding.whole;
-            for (reached, count) in &unwinding.ends {
+        for unwinding in &profile.unwind_stats {
+            self.complete_stacks += unwinding.complete;
+            for (reached, count) in &unwinding.incomplete {
                 let executable = match reached {
-                    Reached::Nothing => "none".into(),
-                    Reached::EvaluationLoop => "python".into(),
-                    Reached::Executable(id) => profile.executable(*id).path.to_string_lossy(),
+                    LastFrame::NoFrame => "none".into(),
+                    LastFrame::EvaluationLoop => "python".into(),
+                    LastFrame::Executable(id) => profile.executable(*id).path.to_string_lossy(),
                 };
                 let is_known = self.truncated_stacks.contains_key(&*executable);
                 let name = if is_known || self.truncated_stacks.len() < MAX_EXECUTABLES {
@@ -101,14 +101,14 @@ pub(crate) fn batch(
     stages: &mut Stages,
     labels: &Labels,
     part: &Window,
-    about: &About,
+    about: &ProfileTiming,
     thread_labels: bool,
     totals: &mut Totals,
-) -> Result<ProfileBatch, formats::Error> {
+) -> Result<ProfileBatch, formats::EncodeError> {
     let mut profile = stages.profile_of(part, about);
     profile.labels = labels.clone().into_map();
     totals.add(&profile);
-    let options = formats::Options {
+    let options = formats::EncodeOptions {
         threads: false,
         without_labels: !thread_labels,
     };

@@ -1,56 +1,51 @@
-//! What the caller hands over, and what a destination makes of it.
+//! What an exporter is handed, and what a destination encodes it to.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 
-use crate::profile::Profile;
+use crate::{
+    profile::{Profile, SERVICE_NAME_LABEL},
+    store::name,
+};
 
-/// Label of the name that users know a series by.
-pub const SERVICE_NAME: &str = "service_name";
-
-/// Service of a report that does not say which.
+/// Service of a batch whose labels have none.
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
-/// A series in one reporting window.
+/// The profile of one series in one window.
 ///
-/// Cheap to clone: every destination gets one, and none has a profile of its own.
+/// Cheap to clone: all destinations share the profile and its encoding.
 #[derive(Clone)]
 pub struct ProfileBatch {
-    /// What tells the series from others; [`SERVICE_NAME`] should be among them.
+    /// Labels of the series; [`SERVICE_NAME_LABEL`] should be among them.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// The profile as gzipped pprof: one encoding for all destinations that take it.
+    /// The profile as gzipped pprof.
     pub pprof: Arc<[u8]>,
-    /// The same profile, for destinations that have a format of their own.
+    /// The same profile, for destinations with another format.
     pub profile: Arc<Profile>,
 }
 
 impl ProfileBatch {
-    /// When the window began.
+    /// Start of the window.
     #[must_use]
     pub fn start(&self) -> SystemTime {
         self.profile.start
     }
 
-    /// How long the window was.
-    #[must_use]
-    pub fn duration(&self) -> Duration {
-        self.profile.duration
-    }
-
-    /// The service, never empty.
+    /// Name of the service; never empty.
     #[must_use]
     pub fn service(&self) -> &str {
-        let name = self.labels.get(SERVICE_NAME).map(|name| name.trim());
+        let name = self.labels.get(SERVICE_NAME_LABEL).map(|name| name.trim());
         name.filter(|name| !name.is_empty())
             .unwrap_or(UNKNOWN_SERVICE)
     }
 
-    /// Roughly how much memory it keeps, in bytes.
+    /// Name of its payload.
+    pub(super) fn name(&self) -> String {
+        name::of_window(self.start(), self.service())
+    }
+
+    /// Approximate size in memory, in bytes.
     #[must_use]
     pub(super) fn size_bytes(&self) -> usize {
         let profile = &*self.profile;
@@ -67,11 +62,11 @@ impl ProfileBatch {
     }
 }
 
-/// What is sent in one request, or written as one file.
+/// A batch encoded for one destination: the body of one request, or the content of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Payload {
-    /// What it is called: the time of its window, then its service; fit to be a file's name.
+    /// Start of the window, then the service; a valid file name.
     pub(super) name: String,
-    /// The bytes that the destination takes.
+    /// The encoded bytes.
     pub(super) body: Bytes,
 }

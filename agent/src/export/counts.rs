@@ -1,139 +1,137 @@
-//! What became of reports, for whoever publishes metrics.
+//! Counters of an exporter, which become metrics.
 //!
-//! Invariant: `accepted + found == delivered + dropped.total() + waiting.total()` whenever counts
-//! are read, so that nothing is lost without being counted.
+//! Invariant: `accepted + recovered == delivered + dropped.total() + queued.total()` whenever they
+//! are read, so nothing is lost without being counted.
 
-/// The numbers of one exporter since it began.
+/// Counters of one exporter since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reports that were handed over.
+    /// Batches handed to the exporter.
     pub accepted: u64,
-    /// Parcels of an earlier run that the spool still had.
-    pub found: u64,
-    /// Reports that the destination has taken.
+    /// Payloads of an earlier run, found in the spool.
+    pub recovered: u64,
+    /// Batches that the destination accepted.
     pub delivered: u64,
-    /// Their size as it was sent, in bytes.
+    /// Their size as sent, in bytes.
     pub delivered_bytes: u64,
-    /// Of the delivered ones, those of which the destination said that it took only a part.
+    /// Delivered batches of which the destination rejected a part.
     pub partly_rejected: u64,
-    /// Attempts to deliver one.
+    /// Delivery attempts.
     pub attempts: u64,
-    /// Reports that wait for their turn.
-    pub waiting: Waiting,
-    /// Reports that were given up.
+    /// Batches not delivered yet.
+    pub queued: QueueLengths,
+    /// Batches dropped.
     pub dropped: Dropped,
-    /// Attempts that failed.
+    /// Failed delivery attempts.
     pub failures: Failures,
-    /// Attempts to write to the spool or to read from it that failed; what could not be written
-    /// stays in memory.
+    /// Failed writes to the spool and reads from it; what cannot be written stays in memory.
     pub spool_failures: u64,
 }
 
-/// Reports that wait.
+/// Batches not delivered yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
-    /// In memory, the one that is being sent included.
+pub struct QueueLengths {
+    /// In memory, the one being sent included.
     pub memory: u64,
     /// In the spool.
     pub spool: u64,
-    /// What the spool takes of its disk, in bytes.
+    /// Disk space that the spool uses, in bytes.
     pub spool_bytes: u64,
 }
 
-/// Why reports were given up.
+/// Why a batch is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drop {
+pub(super) enum DropReason {
     /// The queue in memory was full.
     QueueFull,
     /// The spool was full.
     SpoolFull,
-    /// The spool's file of it was torn, or could not be read.
+    /// Its file in the spool is damaged or unreadable.
     SpoolTorn,
-    /// The destination will never take it.
+    /// The destination rejects it permanently.
     Rejected,
-    /// It is too large for the destination.
+    /// It exceeds the limit of the destination.
     TooLarge,
-    /// The destination does not know the request at all.
+    /// The destination does not implement the request.
     Unsupported,
-    /// The destination failed over it for too long.
+    /// It failed until `max_elapsed`.
     GivenUp,
     /// It could not be encoded.
     Unencodable,
-    /// The agent ended first, and there was no spool that could keep it.
+    /// The agent stopped first, and no spool had room for it.
     ShutDown,
 }
 
-/// Reports that were given up, by reason.
+/// Dropped batches, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// The queue in memory was full; the oldest goes first.
+    /// The queue in memory was full; the oldest is dropped.
     pub queue_full: u64,
-    /// The spool was full; the oldest goes first.
+    /// The spool was full; the oldest is dropped.
     pub spool_full: u64,
-    /// The spool's file of it was torn, or could not be read.
+    /// Its file in the spool is damaged or unreadable.
     pub spool_torn: u64,
-    /// The destination said that it will never take it.
+    /// The destination rejects it permanently.
     pub rejected: u64,
-    /// It is too large for the destination.
+    /// It exceeds the limit of the destination.
     pub too_large: u64,
-    /// The destination does not know the request at all: most likely its address is wrong.
+    /// The destination does not implement the request: most likely its address is wrong.
     pub unsupported: u64,
-    /// The destination answered with an error, or cut the connection, over and over.
+    /// It failed until `max_elapsed`.
     pub given_up: u64,
     /// It could not be encoded.
     pub unencodable: u64,
-    /// The agent ended first, and there was no spool that could keep it.
+    /// The agent stopped first, and no spool had room for it.
     pub shut_down: u64,
 }
 
-/// Attempts that failed, by reason.
+/// Failed delivery attempts, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
-    /// There was no connection to be had.
+    /// No connection.
     pub unreachable: u64,
-    /// There was no agreement on TLS, or a certificate was refused.
+    /// TLS handshake failed, or a certificate was rejected.
     pub tls: u64,
-    /// There was no answer in time.
+    /// No response in time.
     pub timed_out: u64,
-    /// The connection ended before the answer did.
-    pub cut: u64,
-    /// The destination failed inside.
+    /// The connection was closed before the response was complete.
+    pub connection_closed: u64,
+    /// The destination reported an internal error.
     pub server_error: u64,
-    /// The destination is not there at present, as itself or a proxy before it says.
+    /// The destination, or a proxy before it, reports that it is unavailable.
     pub unavailable: u64,
-    /// The destination wants less.
+    /// The destination limits the rate.
     pub throttled: u64,
-    /// The credentials were refused.
+    /// The credentials were rejected.
     pub unauthorized: u64,
-    /// The credentials could not be read.
+    /// The credentials cannot be read.
     pub credentials: u64,
-    /// A disk failed or was full.
+    /// A disk error, or the disk is full.
     pub disk: u64,
-    /// The destination will never take it.
+    /// The destination rejects it permanently.
     pub rejected: u64,
-    /// It is too large for the destination.
+    /// It exceeds the limit of the destination.
     pub too_large: u64,
-    /// The destination does not know the request.
+    /// The destination does not implement the request.
     pub unsupported: u64,
 }
 
-impl Waiting {
-    /// All that wait.
-    #[must_use]
-    pub fn total(self) -> u64 {
+impl QueueLengths {
+    #[cfg(test)]
+    pub(super) fn total(self) -> u64 {
         self.memory + self.spool
     }
 }
 
 impl Failures {
-    /// Reasons and numbers.
+    /// Pairs of reason and count.
     #[must_use]
     pub fn by_reason(self) -> [(&'static str, u64); 13] {
         let Self {
             unreachable,
             tls,
             timed_out,
-            cut,
+            connection_closed,
             server_error,
             unavailable,
             throttled,
@@ -148,7 +146,7 @@ impl Failures {
             ("unreachable", unreachable),
             ("tls", tls),
             ("timed_out", timed_out),
-            ("cut", cut),
+            ("connection_closed", connection_closed),
             ("server_error", server_error),
             ("unavailable", unavailable),
             ("throttled", throttled),
@@ -163,22 +161,21 @@ impl Failures {
 }
 
 impl Dropped {
-    /// Counts some.
-    pub(super) fn add(&mut self, reason: Drop, count: u64) {
+    pub(super) fn add(&mut self, reason: DropReason, count: u64) {
         *match reason {
-            Drop::QueueFull => &mut self.queue_full,
-            Drop::SpoolFull => &mut self.spool_full,
-            Drop::SpoolTorn => &mut self.spool_torn,
-            Drop::Rejected => &mut self.rejected,
-            Drop::TooLarge => &mut self.too_large,
-            Drop::Unsupported => &mut self.unsupported,
-            Drop::GivenUp => &mut self.given_up,
-            Drop::Unencodable => &mut self.unencodable,
-            Drop::ShutDown => &mut self.shut_down,
+            DropReason::QueueFull => &mut self.queue_full,
+            DropReason::SpoolFull => &mut self.spool_full,
+            DropReason::SpoolTorn => &mut self.spool_torn,
+            DropReason::Rejected => &mut self.rejected,
+            DropReason::TooLarge => &mut self.too_large,
+            DropReason::Unsupported => &mut self.unsupported,
+            DropReason::GivenUp => &mut self.given_up,
+            DropReason::Unencodable => &mut self.unencodable,
+            DropReason::ShutDown => &mut self.shut_down,
         } += count;
     }
 
-    /// Reasons and numbers.
+    /// Pairs of reason and count.
     #[must_use]
     pub fn by_reason(self) -> [(&'static str, u64); 9] {
         let Self {
@@ -205,7 +202,6 @@ impl Dropped {
         ]
     }
 
-    /// All that were given up.
     #[must_use]
     pub fn total(self) -> u64 {
         self.by_reason().iter().map(|(_, count)| count).sum()

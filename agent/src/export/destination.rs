@@ -1,39 +1,39 @@
-//! What every destination can do.
+//! The interface of a destination: its format and its protocol.
 //!
-//! A destination knows its format and its protocol. When it is tried, how often, and what waits
-//! meanwhile is the same for all and is the [worker](super::worker)'s.
+//! Queueing, spooling and retries are the same for all: see the [worker](super::worker).
 
 use std::future::Future;
 
 use super::{
     batch::{Payload, ProfileBatch},
-    failure::Failure,
-    spool::Format,
+    failure::DeliveryError,
+    spool::PayloadFormat,
 };
 
-/// A place that parcels go to.
+/// Where profiles are delivered to.
 pub(super) trait Destination: Send + Sync + 'static {
-    /// What its parcels are: those of others are not sent to it.
-    const FORMAT: Format;
+    /// Format of its payloads: a spooled payload of another format is not sent.
+    const FORMAT: PayloadFormat;
 
-    /// Makes a parcel of a report. May take its time, and does no input or output.
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable>;
+    /// Encodes a batch. CPU-bound, without I/O.
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable>;
 
-    /// Delivers a parcel. Whoever stops waiting for it may try again: what was sent in part is
-    /// forgotten.
-    fn send(&self, parcel: &Payload) -> impl Future<Output = Result<Receipt, Failure>> + Send;
+    /// Delivers a payload. Cancel-safe: a payload that was sent in part may be sent again.
+    fn send(
+        &self,
+        payload: &Payload,
+    ) -> impl Future<Output = Result<Receipt, DeliveryError>> + Send;
 }
 
-/// A report that has no form in the destination's format.
+/// A batch that the destination's format cannot express.
 #[derive(Debug, thiserror::Error)]
 #[error("the profile cannot be encoded")]
 pub(super) struct Unencodable;
 
-/// What a destination says of a parcel that it has taken.
+/// How much of a delivered payload the destination accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receipt {
-    /// It has taken all of it.
-    Whole,
-    /// It has taken some of it, and never will the rest.
+    Complete,
+    /// The rest is rejected permanently.
     Partial,
 }

@@ -1,65 +1,64 @@
-//! Why an attempt to deliver failed, and what follows from it.
+//! Why a delivery attempt failed, and whether it is retried.
 //!
-//! | what happened | what follows |
+//! | failure | decision |
 //! |---|---|
-//! | no connection, no TLS, 408, 425, 502, 503, 504 | tried again |
-//! | 429 | tried again |
-//! | 401, 407, unreadable credentials | tried again; credentials are read at each attempt |
-//! | no answer in time, another 5xx, 403, a connection that is cut | tried again, not for ever |
-//! | 413 | dropped as too large |
-//! | 404, 405, 501 | dropped: it is the address that is wrong, and a spool would only fill |
-//! | a redirection, any other 4xx | dropped as rejected |
+//! | no connection, TLS handshake, 408, 425, 502, 503, 504 | retry |
+//! | 429 | retry |
+//! | 401, 407, unreadable credentials | retry; credentials are read at each attempt |
+//! | timeout, other 5xx, 403, connection closed early | retry up to `max_elapsed` |
+//! | 413 | drop as too large |
+//! | 404, 405, 501 | drop: the address is wrong, and the spool would only fill up |
+//! | redirection, other 4xx | drop as rejected |
 //!
-//! Nothing is tried again before `Retry-After`, within reason. What is not tried for ever may have
-//! failed for what is in the parcel, be it that a firewall did not like it; what is tried for ever
-//! cannot have.
+//! `Retry-After` is respected up to an hour. Retries are limited where the payload itself may be the
+//! cause, for example because a firewall rejects it.
 //!
-//! Invariant: no text here has a secret in it.
+//! Invariant: no message contains a secret.
 
 use std::{io, time::Duration};
 
-use super::counts::{Drop, Failures};
-use crate::http_client::{self, Kind};
+use super::counts::{DropReason, Failures};
+use crate::http_client::{self, HttpErrorKind};
 
-/// Why an attempt failed.
+/// Why a delivery attempt failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    /// The request did.
+pub(super) enum DeliveryError {
+    /// The request failed.
     #[error(transparent)]
-    Request(#[from] http_client::Failure),
-    /// A disk does not take it.
+    Request(#[from] http_client::HttpError),
+    /// A file cannot be written.
     #[error("cannot write '{name}' ({source})")]
     Disk {
-        /// What was to be written.
+        /// Path of the file.
         name: String,
-        /// What the kernel said.
+        /// Error of the operation.
         source: io::Error,
     },
-    /// More than the destination can ever hold.
-    #[error("'{name}' has {size_bytes} bytes, and there is only room for {limit_bytes}")]
+    /// The payload alone exceeds the destination's limit.
+    #[error("'{name}' has {size_bytes} bytes: the limit is {max_bytes}")]
     TooLarge {
-        /// What was to be written.
+        /// Path of the file.
         name: String,
-        /// Its size.
+        /// Size on disk, in bytes.
         size_bytes: u64,
-        /// The room.
-        limit_bytes: u64,
+        /// The limit, in bytes.
+        max_bytes: u64,
     },
 }
 
-/// What follows from a failure.
+/// What is done with a payload after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// It is tried again, for ever.
+pub(super) enum Decision {
+    /// Retry without limit.
     Retry,
-    /// It is tried again, but the parcel itself may be the reason: not for ever.
+    /// Retry up to `max_elapsed`: the payload itself may be the cause.
     RetryWithLimit,
-    /// It is given up at once.
-    Drop(Drop),
+    /// Drop at once.
+    Drop(DropReason),
 }
 
-impl Failure {
-    /// How long the destination wants to be left alone.
+impl DeliveryError {
+    /// Value of `Retry-After`.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Request(failure) => failure.retry_after(),
@@ -67,56 +66,56 @@ impl Failure {
         }
     }
 
-    /// What other failures it is like; [`None`] for those of disks, which are like each other.
-    pub(super) fn kind(&self) -> Option<Kind> {
+    /// Kind of failure; [`None`] for disk errors.
+    pub(super) fn kind(&self) -> Option<HttpErrorKind> {
         match self {
             Self::Request(failure) => Some(failure.kind()),
             Self::Disk { .. } => None,
-            Self::TooLarge { .. } => Some(Kind::TooLarge),
+            Self::TooLarge { .. } => Some(HttpErrorKind::TooLarge),
         }
     }
 
-    pub(super) fn next(&self) -> Next {
+    pub(super) fn decision(&self) -> Decision {
         let Some(kind) = self.kind() else {
-            return Next::Retry;
+            return Decision::Retry;
         };
         match kind {
-            Kind::Unreachable
-            | Kind::Tls
-            | Kind::Unavailable
-            | Kind::Throttled
-            | Kind::Unauthorized
-            | Kind::Credentials => Next::Retry,
-            Kind::TimedOut | Kind::ConnectionClosed | Kind::ServerError | Kind::Forbidden => {
-                Next::RetryWithLimit
-            }
-            Kind::Rejected => Next::Drop(Drop::Rejected),
-            Kind::TooLarge => Next::Drop(Drop::TooLarge),
-            Kind::Unsupported => Next::Drop(Drop::Unsupported),
+            HttpErrorKind::Unreachable
+            | HttpErrorKind::Tls
+            | HttpErrorKind::Unavailable
+            | HttpErrorKind::Throttled
+            | HttpErrorKind::Unauthorized
+            | HttpErrorKind::Credentials => Decision::Retry,
+            HttpErrorKind::TimedOut
+            | HttpErrorKind::ConnectionClosed
+            | HttpErrorKind::ServerError
+            | HttpErrorKind::Forbidden => Decision::RetryWithLimit,
+            HttpErrorKind::Rejected => Decision::Drop(DropReason::Rejected),
+            HttpErrorKind::TooLarge => Decision::Drop(DropReason::TooLarge),
+            HttpErrorKind::Unsupported => Decision::Drop(DropReason::Unsupported),
         }
     }
 }
 
 impl Failures {
-    /// Counts one.
-    pub(super) fn add(&mut self, failure: &Failure) {
+    pub(super) fn add(&mut self, failure: &DeliveryError) {
         let Some(kind) = failure.kind() else {
             self.disk += 1;
             return;
         };
         *match kind {
-            Kind::Unreachable => &mut self.unreachable,
-            Kind::Tls => &mut self.tls,
-            Kind::TimedOut => &mut self.timed_out,
-            Kind::ConnectionClosed => &mut self.cut,
-            Kind::ServerError => &mut self.server_error,
-            Kind::Unavailable => &mut self.unavailable,
-            Kind::Throttled => &mut self.throttled,
-            Kind::Unauthorized | Kind::Forbidden => &mut self.unauthorized,
-            Kind::Credentials => &mut self.credentials,
-            Kind::Rejected => &mut self.rejected,
-            Kind::TooLarge => &mut self.too_large,
-            Kind::Unsupported => &mut self.unsupported,
+            HttpErrorKind::Unreachable => &mut self.unreachable,
+            HttpErrorKind::Tls => &mut self.tls,
+            HttpErrorKind::TimedOut => &mut self.timed_out,
+            HttpErrorKind::ConnectionClosed => &mut self.connection_closed,
+            HttpErrorKind::ServerError => &mut self.server_error,
+            HttpErrorKind::Unavailable => &mut self.unavailable,
+            HttpErrorKind::Throttled => &mut self.throttled,
+            HttpErrorKind::Unauthorized | HttpErrorKind::Forbidden => &mut self.unauthorized,
+            HttpErrorKind::Credentials => &mut self.credentials,
+            HttpErrorKind::Rejected => &mut self.rejected,
+            HttpErrorKind::TooLarge => &mut self.too_large,
+            HttpErrorKind::Unsupported => &mut self.unsupported,
         } += 1;
     }
 }

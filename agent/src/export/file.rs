@@ -1,11 +1,11 @@
-//! Profiles in a folder: `20261121T152019.123Z_web.pb.gz`, one for each report.
+//! Destination folder: one file for each batch, such as `20261121T152019.123Z_web.pb.gz`.
 //!
-//! Invariants: a file appears under its name when it is complete; all files together never take
-//! more than the limit, unless others write into the folder too; those that are older than the
-//! greatest age go when a newer one is written; files of other names are left alone, and no symbolic
-//! link is followed.
+//! Invariants: a file gets its name when it is complete; all profiles together never take more than
+//! `max_bytes`, unless other programs write into the folder; profiles older than `max_age` are
+//! removed when a newer one is written; files with other names are left alone, and no symbolic link
+//! is followed.
 //!
-//! Age is told by names, against the profile that is written.
+//! The age is the difference between the times in the names.
 
 use std::{
     io, iter,
@@ -19,42 +19,35 @@ use tokio::task::spawn_blocking;
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
-    spool::Format,
+    failure::DeliveryError,
+    spool::PayloadFormat,
 };
 use crate::store::{
-    folder::{Entry, Folder, bytes_on_disk, is_full},
-    name,
+    folder::{Folder, FolderEntry, bytes_on_disk, is_full},
+    name::{self, SUFFIX},
     rotation::Rotation,
 };
 
-/// How names end.
-pub(crate) const ENDING: &str = ".pb.gz";
-
-/// How names end, and what they begin with, until a file is complete.
-pub(crate) const PARTIAL: (&str, &str) = (".", ".partial");
-
-/// Profiles of one service in one millisecond.
+/// Most profiles of one service in one millisecond.
 const MAX_EQUAL: u32 = 9_999;
 
-/// A folder for profiles.
+/// Configuration of a destination folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileConfig {
-    /// The folder; it is created when it is not there.
+    /// The folder; created if missing.
     pub folder: PathBuf,
-    /// Most that all profiles may take of their disk, in bytes.
-    pub limit_bytes: u64,
-    /// How old the oldest may be.
-    pub greatest_age: Duration,
+    /// Most disk space of all profiles, in bytes.
+    pub max_bytes: u64,
+    /// Greatest age of a profile.
+    pub max_age: Duration,
 }
 
-/// The destination.
-pub(super) struct Files {
+pub(super) struct FileDestination {
     config: FileConfig,
     rotation: Arc<Mutex<Rotation>>,
 }
 
-impl Files {
+impl FileDestination {
     pub(super) fn new(config: FileConfig) -> Self {
         Self {
             config,
@@ -63,27 +56,27 @@ impl Files {
     }
 }
 
-impl Destination for Files {
-    const FORMAT: Format = *b"file";
+impl Destination for FileDestination {
+    const FORMAT: PayloadFormat = *b"file";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
-            name: name::of_report(report),
-            body: bytes::Bytes::from_owner(report.pprof.clone()),
+            name: batch.name(),
+            body: bytes::Bytes::from_owner(batch.pprof.clone()),
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let (config, parcel) = (self.config.clone(), parcel.clone());
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let (config, payload) = (self.config.clone(), payload.clone());
         let rotation = Arc::clone(&self.rotation);
         let written = spawn_blocking(move || {
-            // Whatever a panic has left is listed again in time.
+            // After a panic the state may be wrong until the folder is listed again.
             let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
-            write(&config, &mut rotation, &parcel)
+            write(&config, &mut rotation, &payload)
         });
         match written.await {
-            Ok(written) => written.map(|()| Receipt::Whole),
-            Err(source) => Err(Failure::Disk {
+            Ok(written) => written.map(|()| Receipt::Complete),
+            Err(source) => Err(DeliveryError::Disk {
                 name: self.config.folder.display().to_string(),
                 source: io::Error::other(source),
             }),
@@ -91,61 +84,65 @@ impl Destination for Files {
     }
 }
 
-fn write(config: &FileConfig, rotation: &mut Rotation, parcel: &Payload) -> Result<(), Failure> {
-    let stem = &*parcel.name;
-    let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.greatest_age));
+fn write(
+    config: &FileConfig,
+    rotation: &mut Rotation,
+    payload: &Payload,
+) -> Result<(), DeliveryError> {
+    let stem = &*payload.name;
+    let earliest = name::moment(stem).and_then(|moment| moment.checked_sub(config.max_age));
     let earliest = &*earliest.map_or_else(String::new, name::time);
-    let size_bytes = bytes_on_disk(parcel.body.len() as u64);
-    if size_bytes > config.limit_bytes {
-        return Err(Failure::TooLarge {
+    let size_bytes = bytes_on_disk(payload.body.len() as u64);
+    if size_bytes > config.max_bytes {
+        return Err(DeliveryError::TooLarge {
             name: stem.to_owned(),
             size_bytes,
-            limit_bytes: config.limit_bytes,
+            max_bytes: config.max_bytes,
         });
     }
-    let failed = |source| Failure::Disk {
+    let failed = |source| DeliveryError::Disk {
         name: config.folder.join(stem).display().to_string(),
         source,
     };
     let folder = Folder::open(&config.folder).map_err(failed)?;
-    let room = config.limit_bytes - size_bytes;
+    let room = config.max_bytes - size_bytes;
     rotation
         .make_room(&folder, room, earliest)
         .map_err(failed)?;
-    let written = match write_new(&folder, stem, &parcel.body) {
+    let written = match write_new(&folder, stem, &payload.body) {
         Err(error) if is_full(&error) => {
-            // Others have filled the disk: as much of what is old goes as the new one needs.
-            let kept = rotation.bytes().saturating_sub(size_bytes);
+            // Other programs filled the disk: remove as much of the oldest as the new one needs.
+            let remaining = rotation.bytes().saturating_sub(size_bytes);
             rotation
-                .make_room(&folder, kept, earliest)
-                .and_then(|()| write_new(&folder, stem, &parcel.body))
+                .make_room(&folder, remaining, earliest)
+                .and_then(|()| write_new(&folder, stem, &payload.body))
         }
         other => other,
     };
-    rotation.add(Entry {
+    rotation.add(FolderEntry {
         name: written.map_err(failed)?,
         bytes: size_bytes,
     });
     Ok(())
 }
 
-/// Writes a new file, and gives its name.
+/// Writes a new file and returns its name.
 fn write_new(folder: &Folder, stem: &str, body: &[u8]) -> io::Result<String> {
-    let partial = format!("{}{stem}{ENDING}{}", PARTIAL.0, PARTIAL.1);
-    // What an agent left that was killed.
+    let partial = name::partial(stem);
+    // Left by an agent that was killed.
     folder.remove(&partial)?;
     folder.write(&partial, &[body], 0o640)?;
-    let named = give_name(folder, &partial, stem);
+    let named = rename_to_free(folder, &partial, stem);
     if named.is_err() {
         let _ = folder.remove(&partial);
     }
     named
 }
 
-/// Gives a complete file the first of its names that is free.
-fn give_name(folder: &Folder, partial: &str, stem: &str) -> io::Result<String> {
-    let first = format!("{stem}{ENDING}");
-    let others = (2..=MAX_EQUAL).map(|number| format!("{stem}_{number}{ENDING}"));
+/// Renames a complete file to the first free of its names.
+fn rename_to_free(folder: &Folder, partial: &str, stem: &str) -> io::Result<String> {
+    let first = format!("{stem}{SUFFIX}");
+    let others = (2..=MAX_EQUAL).map(|number| format!("{stem}_{number}{SUFFIX}"));
     for name in iter::once(first).chain(others) {
         if folder.rename(partial, &name)? {
             return Ok(name);
@@ -159,13 +156,13 @@ mod tests {
     use std::{fs, os::unix::fs::symlink, path::Path, time::SystemTime};
 
     use super::*;
-    use crate::export::support::{SmallDisk, report};
+    use crate::export::support::{SmallDisk, batch};
 
-    fn files(folder: &Path, limit_bytes: u64) -> Files {
-        Files::new(FileConfig {
+    fn files(folder: &Path, max_bytes: u64) -> FileDestination {
+        FileDestination::new(FileConfig {
             folder: folder.to_owned(),
-            limit_bytes,
-            greatest_age: Duration::from_secs(3_600),
+            max_bytes,
+            max_age: Duration::from_secs(3_600),
         })
     }
 
@@ -178,12 +175,16 @@ mod tests {
         names
     }
 
-    async fn put(files: &Files, service: &str, at: u64) -> Result<Receipt, Failure> {
-        let mut report = report(service, &[7; 3_000]);
-        let mut profile = (*report.profile).clone();
+    async fn put(
+        files: &FileDestination,
+        service: &str,
+        at: u64,
+    ) -> Result<Receipt, DeliveryError> {
+        let mut batch = batch(service, &[7; 3_000]);
+        let mut profile = (*batch.profile).clone();
         profile.start = SystemTime::UNIX_EPOCH + Duration::from_secs(at);
-        report.profile = profile.into();
-        files.send(&files.pack(&report).unwrap()).await
+        batch.profile = profile.into();
+        files.send(&files.pack(&batch).unwrap()).await
     }
 
     #[tokio::test]
@@ -267,7 +268,10 @@ mod tests {
         let failure = put(&files(temporary.path(), 4_095), "a", 5)
             .await
             .unwrap_err();
-        assert!(matches!(failure, Failure::TooLarge { .. }), "{failure}");
+        assert!(
+            matches!(failure, DeliveryError::TooLarge { .. }),
+            "{failure}"
+        );
     }
 
     #[tokio::test]

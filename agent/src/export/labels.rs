@@ -1,17 +1,18 @@
-//! Labels as Pyroscope and Parca take them.
+//! Labels as Pyroscope and Parca accept them.
 //!
-//! Both have the rules of Prometheus: a name is of ASCII letters, digits and `_`, does not begin
-//! with a digit and is there once; one that begins with `__` means something to the collector; an
-//! empty value is none. The limits are Pyroscope's defaults, beyond which it refuses the profile.
+//! Both have the rules of Prometheus: a name consists of ASCII letters, digits and `_`, does not
+//! begin with a digit and is unique; names that begin with `__` are reserved; a label with an empty
+//! value is absent. The limits are Pyroscope's defaults, beyond which it rejects the profile.
 
 use std::collections::BTreeMap;
 
-use super::batch::{ProfileBatch, SERVICE_NAME};
+use super::batch::ProfileBatch;
+use crate::profile::SERVICE_NAME_LABEL;
 
-/// Label that says what is measured.
+/// Label of the profile type.
 const NAME: &str = "__name__";
 
-/// What is measured: time on a processor.
+/// Profile type: CPU time.
 const PROCESS_CPU: &str = "process_cpu";
 
 /// Most labels of a series, [`NAME`] included.
@@ -23,13 +24,13 @@ const MAX_NAME_BYTES: usize = 1_024;
 /// Longest value, in bytes.
 const MAX_VALUE_BYTES: usize = 2_048;
 
-/// The labels of a report, by name.
-pub(super) fn of_report(report: &ProfileBatch) -> BTreeMap<String, String> {
+/// Labels of a batch, by name.
+pub(super) fn of_batch(batch: &ProfileBatch) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         (NAME.to_owned(), PROCESS_CPU.to_owned()),
-        (SERVICE_NAME.to_owned(), value(report.service())),
+        (SERVICE_NAME_LABEL.to_owned(), value(batch.service())),
     ]);
-    for (name, text) in &*report.labels {
+    for (name, text) in &*batch.labels {
         let (name, text) = (valid_name(name), value(text));
         if labels.len() >= MAX_LABELS {
             break;
@@ -41,7 +42,7 @@ pub(super) fn of_report(report: &ProfileBatch) -> BTreeMap<String, String> {
     labels
 }
 
-/// A name with `_` for what is not allowed in it; empty when it is not a user's.
+/// The name with `_` for each character that is not allowed; empty if the name is reserved.
 fn valid_name(name: &str) -> String {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.starts_with("__") {
@@ -56,7 +57,7 @@ fn valid_name(name: &str) -> String {
         .chain(characters)
         .take(MAX_NAME_BYTES)
         .collect();
-    // `..x` would be a collector's.
+    // `..x` would become a reserved name.
     let own = name.trim_start_matches('_');
     match name.len() - own.len() {
         0 | 1 => name,
@@ -64,7 +65,7 @@ fn valid_name(name: &str) -> String {
     }
 }
 
-/// A value, cut where it is too long.
+/// The value, truncated to the limit.
 fn value(text: &str) -> String {
     let mut end = MAX_VALUE_BYTES.min(text.len());
     while !text.is_char_boundary(end) {
@@ -76,20 +77,20 @@ fn value(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::support::report;
+    use crate::export::support::batch;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        let mut report = report("", &[]);
+        let mut batch = batch("", &[]);
         let pairs = pairs.iter().copied();
         let pairs = pairs.map(|(name, text)| (name.to_owned(), text.to_owned()));
-        report.labels = pairs.collect::<BTreeMap<_, _>>().into();
-        of_report(&report)
+        batch.labels = pairs.collect::<BTreeMap<_, _>>().into();
+        of_batch(&batch)
     }
 
-    fn made(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn custom(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         let labels = labels(pairs).into_iter();
         labels
-            .filter(|(name, _)| name != NAME && name != SERVICE_NAME)
+            .filter(|(name, _)| name != NAME && name != SERVICE_NAME_LABEL)
             .collect()
     }
 
@@ -110,11 +111,14 @@ mod tests {
     #[test]
     fn names_are_made_valid_and_stay_distinct() {
         let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        assert_eq!(made(&[("container.id", "a")]), [pair("container_id", "a")]);
-        assert_eq!(made(&[("1st-größe", "a")]), [pair("_1st_gr__e", "a")]);
-        assert_eq!(made(&[("..x", "a")]), [pair("_x", "a")]);
-        assert_eq!(made(&[("a.b", "1"), ("a_b", "2")]), [pair("a_b", "1")]);
-        assert_eq!(made(&[("", "1"), ("__x", "2"), ("a", "")]), []);
+        assert_eq!(
+            custom(&[("container.id", "a")]),
+            [pair("container_id", "a")]
+        );
+        assert_eq!(custom(&[("1st-größe", "a")]), [pair("_1st_gr__e", "a")]);
+        assert_eq!(custom(&[("..x", "a")]), [pair("_x", "a")]);
+        assert_eq!(custom(&[("a.b", "1"), ("a_b", "2")]), [pair("a_b", "1")]);
+        assert_eq!(custom(&[("", "1"), ("__x", "2"), ("a", "")]), []);
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! Profiles on their way to collectors: one module per destination.
+//! Delivery of profiles: one module per destination.
 //!
-//! The caller hands a [`ProfileBatch`] over and never waits; each destination has a task, a queue in
-//! memory and, where it is wanted, a spool on disk of its own, so that one that is away or slow
-//! costs the others nothing.
+//! [`Exporters::push`] never blocks. Each destination has its own task, queue in memory and, if
+//! configured, spool on disk, so that one that is slow or down does not affect the others.
 //!
-//! Invariants: all that waits is bounded; what is dropped
-//! and what fails is counted by reason; no secret is in any message or `Debug` output.
+//! Invariants: queues and spools are bounded; drops and failures are counted by reason; no message
+//! and no `Debug` output contains a secret.
 
 mod batch;
 mod counts;
 mod destination;
 mod failure;
-pub(crate) mod file;
+mod file;
 mod labels;
 mod otlp;
 mod parca;
 mod pyroscope;
 mod queue;
+mod shared_spool;
 mod spool;
 #[cfg(test)]
 mod support;
@@ -32,8 +32,8 @@ use tokio::{
 };
 
 pub use self::{
-    batch::{ProfileBatch, SERVICE_NAME},
-    counts::{Counts, Dropped, Failures, Waiting},
+    batch::ProfileBatch,
+    counts::Counts,
     file::FileConfig,
     otlp::{OtlpConfig, OtlpProtocol},
     parca::ParcaConfig,
@@ -48,35 +48,33 @@ pub use crate::http_client::{
 
 use self::{
     destination::Destination,
-    file::Files,
+    file::FileDestination,
     otlp::{OtlpGrpc, OtlpHttp},
     parca::Parca,
     pyroscope::Pyroscope,
-    queue::Shared,
+    queue::ExportQueue,
     spool::Spool,
     worker::Worker,
 };
 
-/// How long what is left may take to get from memory to a spool, after the time to deliver it is
-/// over.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time to move what is left from memory to the spools, after the time to deliver it.
+const SPOOL_GRACE: Duration = Duration::from_secs(2);
 
-/// One exporter.
+/// Configuration of one exporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// What it is called in metrics and messages.
+pub struct ExporterConfig {
+    /// Name in metrics and messages.
     pub name: String,
-    /// Where it delivers to.
-    pub to: DestinationConfig,
-    /// What may wait in memory.
+    pub destination: DestinationConfig,
+    /// Bounds of the queue in memory.
     pub queue: QueueLimits,
-    /// Where what the destination has not taken waits; without it, only in memory.
+    /// Queue on disk, for when the destination fails.
     pub spool: Option<SpoolConfig>,
-    /// When failed attempts are repeated.
+    /// Waits between attempts.
     pub retry: Retry,
 }
 
-/// A destination.
+/// Destination of an exporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DestinationConfig {
     /// A folder.
@@ -89,10 +87,10 @@ pub enum DestinationConfig {
     Otlp(OtlpConfig),
 }
 
-/// Why an exporter cannot begin.
+/// Why an exporter cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Its destination cannot be what its configuration says.
+    /// The configuration of its destination is invalid.
     #[error("exporter '{name}': {source}")]
     Destination {
         /// The exporter.
@@ -100,7 +98,7 @@ pub enum StartError {
         /// What is wrong.
         source: HttpConfigError,
     },
-    /// It has no spool.
+    /// Its spool cannot be opened.
     #[error("exporter '{name}': {source}")]
     Spool {
         /// The exporter.
@@ -110,40 +108,40 @@ pub enum StartError {
     },
 }
 
-/// How an exporter is doing.
+/// State of an exporter.
 #[derive(Clone, Debug)]
-pub struct Status {
-    /// What it is called.
+pub struct ExporterStatus {
+    /// Name of the exporter.
     pub name: String,
-    /// What became of reports.
     pub counts: Counts,
-    /// The last failure, in words; none yet, or one that may be long over.
-    pub last_failure: Option<String>,
+    /// Message of the last failure, which may be long over.
+    #[cfg(test)]
+    last_failure: Option<String>,
 }
 
 /// All exporters.
 ///
-/// When this is dropped, nothing is sent any more; what waits is moved to the spools.
+/// Dropping this stops delivery; what is queued is moved to the spools.
 pub struct Exporters(Vec<Exporter>);
 
 struct Exporter {
     name: String,
-    shared: Arc<Shared>,
+    queue: Arc<ExportQueue>,
     task: JoinHandle<()>,
 }
 
 impl Exporters {
-    /// Opens the spools and begins to deliver what is in them.
+    /// Opens the spools and starts to deliver what is in them.
     ///
     /// # Errors
     ///
-    /// When a configuration makes no sense, or a spool cannot be opened. That a destination cannot
-    /// be reached, or a file with credentials is not there, is none: both may come.
+    /// When a configuration is invalid or a spool cannot be opened. An unreachable destination and a
+    /// missing file of credentials are no errors: both may appear later.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime of tokio.
-    pub fn start(configs: Vec<Config>) -> Result<Self, StartError> {
+    /// Outside of a tokio runtime.
+    pub fn start(configs: Vec<ExporterConfig>) -> Result<Self, StartError> {
         let mut exporters = Self(Vec::with_capacity(configs.len()));
         for config in configs {
             exporters.0.push(Exporter::start(config)?);
@@ -151,77 +149,77 @@ impl Exporters {
         Ok(exporters)
     }
 
-    /// Hands a report to all exporters. Never waits.
-    pub fn push(&self, report: &ProfileBatch) {
+    /// Queues a batch for all exporters. Never blocks.
+    pub fn push(&self, batch: &ProfileBatch) {
         for exporter in &self.0 {
-            exporter.shared.push(report);
+            exporter.queue.push(batch);
         }
     }
 
-    /// How they are doing.
     #[must_use]
-    pub fn status(&self) -> Vec<Status> {
-        let status = |exporter: &Exporter| Status {
+    pub fn status(&self) -> Vec<ExporterStatus> {
+        let status = |exporter: &Exporter| ExporterStatus {
             name: exporter.name.clone(),
-            counts: exporter.shared.counts(),
-            last_failure: exporter.shared.lock().last_failure.clone(),
+            counts: exporter.queue.counts(),
+            #[cfg(test)]
+            last_failure: exporter.queue.lock().last_failure.clone(),
         };
         self.0.iter().map(status).collect()
     }
 
-    /// Delivers what waits, for at most `limit`, and moves the rest to the spools, which takes two
-    /// seconds at most. What has no spool then is counted as dropped.
-    pub async fn shut_down(mut self, limit: Duration) -> Vec<Status> {
+    /// Delivers what is queued, for at most `limit`, then moves the rest to the spools within two
+    /// seconds. What has no spool is counted as dropped.
+    pub async fn shut_down(mut self, limit: Duration) -> Vec<ExporterStatus> {
         for exporter in &self.0 {
-            exporter.shared.close();
+            exporter.queue.close();
         }
         let deadline = Instant::now() + limit;
         for exporter in &mut self.0 {
             exporter.end(deadline).await;
         }
         for exporter in &self.0 {
-            exporter.shared.stop();
+            exporter.queue.stop();
         }
-        let deadline = Instant::now() + GRACE;
+        let deadline = Instant::now() + SPOOL_GRACE;
         for exporter in &mut self.0 {
             exporter.end(deadline).await;
             exporter.task.abort();
-            exporter.shared.give_up();
+            exporter.queue.drop_all();
         }
         self.status()
     }
 }
 
-impl std::ops::Drop for Exporters {
+impl Drop for Exporters {
     fn drop(&mut self) {
         for exporter in &self.0 {
-            exporter.shared.stop();
+            exporter.queue.stop();
         }
     }
 }
 
 impl Exporter {
-    fn start(config: Config) -> Result<Self, StartError> {
-        let refused = {
+    fn start(config: ExporterConfig) -> Result<Self, StartError> {
+        let invalid = {
             let name = config.name.clone();
             move |source| StartError::Destination { name, source }
         };
-        match config.to.clone() {
-            DestinationConfig::File(file) => Self::run(config, Files::new(file)),
+        match config.destination.clone() {
+            DestinationConfig::File(file) => Self::run(config, FileDestination::new(file)),
             DestinationConfig::Pyroscope(to) => {
-                Self::run(config, Pyroscope::new(to).map_err(refused)?)
+                Self::run(config, Pyroscope::new(to).map_err(invalid)?)
             }
-            DestinationConfig::Parca(to) => Self::run(config, Parca::new(to).map_err(refused)?),
+            DestinationConfig::Parca(to) => Self::run(config, Parca::new(to).map_err(invalid)?),
             DestinationConfig::Otlp(OtlpConfig { http, protocol }) => match protocol {
-                OtlpProtocol::Grpc => Self::run(config, OtlpGrpc::new(http).map_err(refused)?),
-                OtlpProtocol::Http => Self::run(config, OtlpHttp::new(http).map_err(refused)?),
+                OtlpProtocol::Grpc => Self::run(config, OtlpGrpc::new(http).map_err(invalid)?),
+                OtlpProtocol::Http => Self::run(config, OtlpHttp::new(http).map_err(invalid)?),
             },
         }
     }
 
-    fn run<D: Destination>(config: Config, destination: D) -> Result<Self, StartError> {
+    fn run<D: Destination>(config: ExporterConfig, destination: D) -> Result<Self, StartError> {
         let name = config.name;
-        let shared = Arc::new(Shared::new(config.queue));
+        let queue = Arc::new(ExportQueue::new(config.queue));
         let mut spool = None;
         if let Some(config) = &config.spool {
             let (opened, dropped) =
@@ -229,10 +227,10 @@ impl Exporter {
                     name: name.clone(),
                     source,
                 })?;
-            shared.count(|counts| {
-                counts.waiting.spool = opened.len() as u64;
-                counts.waiting.spool_bytes = opened.bytes();
-                counts.found = counts.waiting.spool + dropped;
+            queue.count(|counts| {
+                counts.queued.spool = opened.len() as u64;
+                counts.queued.spool_bytes = opened.bytes();
+                counts.recovered = counts.queued.spool + dropped;
                 counts.dropped.spool_full = dropped;
             });
             spool = Some(opened);
@@ -240,13 +238,13 @@ impl Exporter {
         let worker = Worker::new(
             name.clone(),
             destination,
-            Arc::clone(&shared),
+            Arc::clone(&queue),
             spool,
             config.retry,
         );
         Ok(Self {
             name,
-            shared,
+            queue,
             task: tokio::spawn(worker.run()),
         })
     }
@@ -254,7 +252,7 @@ impl Exporter {
     /// Waits for the end of the task.
     async fn end(&mut self, deadline: Instant) {
         if !self.task.is_finished() {
-            // That it panicked would be counted as what was in hand.
+            // After a panic, what was in hand is counted as dropped.
             let _ = timeout_at(deadline, &mut self.task).await;
         }
     }

@@ -6,63 +6,60 @@ use prost::Message as _;
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
+    failure::DeliveryError,
     labels,
-    spool::Format,
+    spool::PayloadFormat,
 };
-use crate::http_client::{Client, HttpConfig, HttpConfigError, Version, grpc};
-use crate::store::name;
+use crate::http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, grpc};
 
-/// What is called.
+/// Path of the method.
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
 
-/// A Parca, its cloud included.
+/// Configuration of a Parca server or of Polar Signals Cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParcaConfig {
-    /// Where it is; its port is 7070 unless somebody changed it. The cloud wants a header
-    /// `projectID` besides.
+    /// Connection; the default port of Parca is 7070. The cloud requires the header `projectID`.
     pub http: HttpConfig,
 }
 
-/// The destination.
 pub(super) struct Parca {
     client: Client,
 }
 
 impl Parca {
     pub(super) fn new(config: ParcaConfig) -> Result<Self, HttpConfigError> {
-        let client = Client::new(config.http, Version::Http2)?;
+        let client = Client::new(config.http, HttpProtocol::Http2)?;
         Ok(Self { client })
     }
 }
 
 impl Destination for Parca {
-    const FORMAT: Format = *b"parc";
+    const FORMAT: PayloadFormat = *b"parc";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let labels = labels::of_report(report).into_iter();
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
+        let labels = labels::of_batch(batch).into_iter();
         let labels = labels.map(|(name, value)| Label { name, value }).collect();
         let request = WriteRawRequest {
             series: vec![Series {
                 labels: Some(LabelSet { labels }),
                 samples: vec![RawSample {
-                    raw_profile: Bytes::from_owner(report.pprof.clone()),
+                    raw_profile: Bytes::from_owner(batch.pprof.clone()),
                 }],
             }],
-            // Addresses are those of the executables themselves.
+            // Addresses are relative to the executables.
             normalized: true,
         };
-        // Not compressed: nearly all of it is the profile, which is.
+        // Not compressed: nearly all of it is the profile, which is compressed.
         let framed = grpc::frame(&request.encode_to_vec(), false);
         Ok(Payload {
-            name: name::of_report(report),
+            name: batch.name(),
             body: framed.ok_or(Unencodable)?,
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        grpc::call(&self.client, PATH, &parcel.body).await?;
-        Ok(Receipt::Whole)
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        grpc::call(&self.client, PATH, &payload.body).await?;
+        Ok(Receipt::Complete)
     }
 }
 

@@ -1,9 +1,9 @@
-//! Grafana Pyroscope: `push.v1.PusherService/Push`, a protobuf over HTTP.
+//! Grafana Pyroscope: `push.v1.PusherService/Push`, protobuf over HTTP.
 //!
-//! The request itself is not compressed: all of it but a few labels is the profile, which is.
+//! The request is not compressed: all of it but a few labels is the profile, which is compressed.
 //!
-//! By default it refuses profiles of more than [`MAX_SAMPLES`] samples or [`MAX_BYTES`]. What is
-//! larger is sent as several profiles of the same window in one request, which it adds up.
+//! By default Pyroscope rejects profiles of more than [`MAX_SAMPLES`] samples or [`MAX_BYTES`].
+//! Larger ones are sent as several profiles of the same window in one request, which it sums up.
 
 use bytes::Bytes;
 use hyper::header::HeaderName;
@@ -13,48 +13,46 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
+    failure::DeliveryError,
     labels, spool,
 };
 use crate::{
-    formats::{Format, Options, encode},
-    http_client::{Client, HttpConfig, HttpConfigError, Request, Version, content_type},
+    formats::{EncodeOptions, Format, encode},
+    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type},
     profile::Profile,
-    store::name,
 };
 
-/// What is called.
+/// Path of the method.
 const PATH: &str = "/push.v1.PusherService/Push";
 
-/// Says whose profiles these are.
+/// Header of the tenant.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
 
 /// Most samples of a profile.
 const MAX_SAMPLES: usize = 16_000;
 
-/// Most bytes of a profile before it was compressed.
+/// Most bytes of an uncompressed profile.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Most profiles of a request: what would have to be split further is left to be refused.
+/// Most profiles of a request; what is larger still is left to be rejected.
 const MAX_PARTS: usize = 16;
 
-/// A Pyroscope.
+/// Configuration of a Pyroscope server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PyroscopeConfig {
-    /// Where it is; its port is 4040 unless somebody changed it.
+    /// Connection; the default port is 4040.
     pub http: HttpConfig,
-    /// Whose profiles these are, where it serves many.
+    /// Tenant, if the server has several.
     pub tenant: Option<String>,
 }
 
-/// The destination.
 pub(super) struct Pyroscope {
     client: Client,
 }
 
 impl Pyroscope {
     pub(super) fn new(config: PyroscopeConfig) -> Result<Self, HttpConfigError> {
-        let mut client = Client::new(config.http, Version::Http1)?;
+        let mut client = Client::new(config.http, HttpProtocol::Http1)?;
         if let Some(tenant) = config.tenant {
             client.add_header(TENANT, &tenant)?;
         }
@@ -63,13 +61,13 @@ impl Pyroscope {
 }
 
 impl Destination for Pyroscope {
-    const FORMAT: spool::Format = *b"pyro";
+    const FORMAT: spool::PayloadFormat = *b"pyro";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let labels = labels::of_report(report).into_iter();
-        let samples = match parts(report) {
-            0 | 1 => vec![raw_sample(Bytes::from_owner(report.pprof.clone()))],
-            parts => split(&report.profile, parts)?,
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
+        let labels = labels::of_batch(batch).into_iter();
+        let samples = match parts(batch) {
+            0 | 1 => vec![raw_sample(Bytes::from_owner(batch.pprof.clone()))],
+            parts => split(&batch.profile, parts)?,
         };
         let request = PushRequest {
             series: vec![Series {
@@ -78,38 +76,38 @@ impl Destination for Pyroscope {
             }],
         };
         Ok(Payload {
-            name: name::of_report(report),
+            name: batch.name(),
             body: request.encode_to_vec().into(),
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let post = Request {
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let request = Request {
             path: PATH,
             headers: &[content_type("application/proto")],
-            body: parcel.body.clone(),
+            body: payload.body.clone(),
         };
-        let (answer, words) = self.client.post(&post).await?;
-        answer.into_success(&words)?;
-        Ok(Receipt::Whole)
+        let (response, redactor) = self.client.post(&request).await?;
+        response.into_success(&redactor)?;
+        Ok(Receipt::Complete)
     }
 }
 
-/// Into how many profiles a report has to be split to be within the limits.
-fn parts(report: &ProfileBatch) -> usize {
-    // A gzip ends with the length of what is in it.
-    let length = report.pprof.last_chunk();
+/// Number of profiles that a batch has to be split into.
+fn parts(batch: &ProfileBatch) -> usize {
+    // A gzip stream ends with its uncompressed length.
+    let length = batch.pprof.last_chunk();
     let bytes = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
     let for_bytes = match bytes {
         0..=MAX_BYTES => 1,
-        // Each of them has some tables of its own.
+        // Each part has tables of its own.
         _ => bytes.div_ceil(MAX_BYTES / 2),
     };
-    let samples = report.profile.samples.len();
+    let samples = batch.profile.samples.len();
     samples.div_ceil(MAX_SAMPLES).max(for_bytes).min(MAX_PARTS)
 }
 
-/// Profiles that have all samples of one.
+/// Splits the samples of a profile into parts.
 fn split(profile: &Profile, parts: usize) -> Result<Vec<RawSample>, Unencodable> {
     let length = profile.samples.len().div_ceil(parts).max(1);
     let chunks = profile.samples.chunks(length).map(|samples| {
@@ -118,7 +116,8 @@ fn split(profile: &Profile, parts: usize) -> Result<Vec<RawSample>, Unencodable>
             ..profile.clone()
         };
         let mut pprof = Vec::new();
-        encode(&part, Format::Pprof, &Options::default(), &mut pprof).map_err(|_| Unencodable)?;
+        encode(&part, Format::Pprof, &EncodeOptions::default(), &mut pprof)
+            .map_err(|_| Unencodable)?;
         Ok(raw_sample(pprof.into()))
     });
     chunks.collect()
@@ -159,10 +158,10 @@ struct RawSample {
     id: String,
 }
 
-/// A random UUID, which is the same whenever the parcel is sent.
+/// A random UUID. Part of the payload, so a repeated delivery has the same one.
 fn random_id() -> String {
     let mut bytes = [0; 16];
-    // Without random bytes there is no id, which may be left out.
+    // The ID is optional.
     if getrandom(&mut bytes, GetRandomFlags::NONBLOCK) != Ok(bytes.len()) {
         return String::new();
     }

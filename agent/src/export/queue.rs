@@ -1,7 +1,7 @@
-//! What the caller and the task of one exporter share: the queue in memory and the counts.
+//! The queue and the counters of one exporter, shared by its worker and the callers.
 //!
-//! Invariants: nobody waits here for anything but the lock, and nobody holds the lock for longer
-//! than a few assignments; the queue is bounded in number and in bytes, and the oldest goes first.
+//! Invariants: the lock is held for a few assignments only; the queue is bounded in number and in
+//! bytes; when it is full, the oldest batch is dropped.
 
 use std::{
     collections::VecDeque,
@@ -12,152 +12,154 @@ use tokio::sync::Notify;
 
 use super::{
     batch::ProfileBatch,
-    counts::{Counts, Drop},
-    failure::Failure,
+    counts::{Counts, DropReason},
+    failure::DeliveryError,
 };
 
-/// Bounds of what waits in memory.
+/// Bounds of the queue in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Most reports.
-    pub reports: usize,
-    /// Most bytes, roughly.
-    pub bytes: usize,
+    /// Most batches.
+    pub max_batches: usize,
+    /// Most bytes, approximately.
+    pub max_bytes: usize,
 }
 
 impl Default for QueueLimits {
     fn default() -> Self {
         Self {
-            reports: 256,
-            bytes: 16 << 20,
+            max_batches: 256,
+            max_bytes: 16 << 20,
         }
     }
 }
 
-/// What the caller and the task share.
+/// The queue; methods of the worker and of the callers.
 #[derive(Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
-    /// A report came, or the end began.
+pub(super) struct ExportQueue {
+    state: Mutex<QueueState>,
+    /// Notified when a batch is pushed, and when the queue is closed or stopped.
     arrived: Notify,
-    /// The end is over.
+    /// Notified when the queue is stopped.
     stopped: Notify,
 }
 
-/// What the lock guards.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct QueueState {
     limits: QueueLimits,
-    reports: VecDeque<(usize, ProfileBatch)>,
+    batches: VecDeque<(usize, ProfileBatch)>,
     bytes: usize,
-    /// No reports come any more.
+    /// No batches are accepted any more.
     is_closed: bool,
-    /// Nothing is sent any more.
+    /// Nothing is delivered any more.
     is_stopped: bool,
-    /// What became of reports. That of those in the queue is not in here.
+    /// Counters, without the length of the queue.
     pub(super) counts: Counts,
-    /// Reports that the task has taken and that are neither delivered, dropped nor in the spool.
+    /// Batches taken by the worker that are neither delivered, dropped nor in the spool.
     pub(super) in_hand: u64,
-    /// The last failure, in words.
+    /// Message of the last failure.
+    #[cfg(test)]
     pub(super) last_failure: Option<String>,
 }
 
-impl Shared {
+impl ExportQueue {
     pub(super) fn new(limits: QueueLimits) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 limits,
-                ..State::default()
+                ..QueueState::default()
             }),
             ..Self::default()
         }
     }
 
-    /// What the lock guards; a panic elsewhere does not make it wrong.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    /// The state; consistent even after a panic of another holder.
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a report; the oldest ones go when there are too many.
-    pub(super) fn push(&self, report: &ProfileBatch) {
-        let size = report.size_bytes();
+    /// Adds a batch; drops the oldest ones beyond the limits.
+    pub(super) fn push(&self, batch: &ProfileBatch) {
+        let size = batch.size_bytes();
         let mut state = self.lock();
         state.counts.accepted += 1;
         if state.is_closed {
-            state.counts.dropped.add(Drop::ShutDown, 1);
+            state.counts.dropped.add(DropReason::ShutDown, 1);
             return;
         }
         state.bytes += size;
-        state.reports.push_back((size, report.clone()));
-        while state.is_over() {
+        state.batches.push_back((size, batch.clone()));
+        while state.exceeds_limits() {
             if state.take().is_none() {
                 break;
             }
-            state.counts.dropped.add(Drop::QueueFull, 1);
+            state.counts.dropped.add(DropReason::QueueFull, 1);
         }
         drop(state);
         self.arrived.notify_one();
     }
 
-    /// The oldest report, which is in hand then.
+    /// Removes the oldest batch, which counts as in hand.
     pub(super) fn take(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
-        let report = state.take()?;
+        let batch = state.take()?;
         state.in_hand += 1;
-        Some(report)
+        Some(batch)
     }
 
-    /// The oldest report, if so many wait that there may soon be too many.
-    pub(super) fn take_if_crowded(&self) -> Option<ProfileBatch> {
+    /// Removes the oldest batch if the queue is more than half full.
+    pub(super) fn take_if_half_full(&self) -> Option<ProfileBatch> {
         let mut state = self.lock();
-        if !state.is_crowded() {
+        if !state.is_half_full() {
             return None;
         }
-        let report = state.take()?;
+        let batch = state.take()?;
         state.in_hand += 1;
-        Some(report)
+        Some(batch)
     }
 
-    /// Gives a report back that was taken last.
-    pub(super) fn give_back(&self, report: ProfileBatch) {
-        let size = report.size_bytes();
+    /// Puts back the batch that was taken last.
+    pub(super) fn put_back(&self, batch: ProfileBatch) {
+        let size = batch.size_bytes();
         let mut state = self.lock();
         state.in_hand -= 1;
-        if state.is_over_with(size) {
-            state.counts.dropped.add(Drop::QueueFull, 1);
+        if state.exceeds_with(size) {
+            state.counts.dropped.add(DropReason::QueueFull, 1);
         } else {
             state.bytes += size;
-            state.reports.push_front((size, report));
+            state.batches.push_front((size, batch));
         }
     }
 
-    /// A report that was in hand is delivered, in the spool or nowhere.
-    pub(super) fn settle(&self, settle: impl FnOnce(&mut Counts)) {
+    /// Counts the outcome of a batch in hand: delivered, spooled or dropped.
+    pub(super) fn finish(&self, count: impl FnOnce(&mut Counts)) {
         let mut state = self.lock();
         state.in_hand -= 1;
-        settle(&mut state.counts);
+        count(&mut state.counts);
     }
 
-    /// Counts something.
     pub(super) fn count(&self, count: impl FnOnce(&mut Counts)) {
         count(&mut self.lock().counts);
     }
 
-    /// Counts a failure and remembers its words.
-    pub(super) fn failed(&self, failure: &Failure) {
+    /// Counts a failed attempt.
+    pub(super) fn failed(&self, failure: &DeliveryError) {
         let mut state = self.lock();
         state.counts.failures.add(failure);
-        state.last_failure = Some(failure.to_string());
+        #[cfg(test)]
+        {
+            state.last_failure = Some(failure.to_string());
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {
         let state = self.lock();
         let mut counts = state.counts;
-        counts.waiting.memory = state.reports.len() as u64 + state.in_hand;
+        counts.queued.memory = state.batches.len() as u64 + state.in_hand;
         counts
     }
 
-    /// No reports come any more.
+    /// Accepts no more batches.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
@@ -167,7 +169,7 @@ impl Shared {
         self.lock().is_closed
     }
 
-    /// Nothing is sent any more.
+    /// Stops delivery.
     pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -181,26 +183,26 @@ impl Shared {
         self.lock().is_stopped
     }
 
-    /// All that is in memory is given up.
-    pub(super) fn give_up(&self) {
+    /// Drops all batches in memory.
+    pub(super) fn drop_all(&self) {
         let mut state = self.lock();
-        let waiting = state.reports.len() as u64 + state.in_hand;
-        state.reports.clear();
+        let queued = state.batches.len() as u64 + state.in_hand;
+        state.batches.clear();
         state.bytes = 0;
         state.in_hand = 0;
-        state.counts.dropped.add(Drop::ShutDown, waiting);
+        state.counts.dropped.add(DropReason::ShutDown, queued);
     }
 
-    /// Waits for a report or the end; may come back for no reason.
+    /// Waits for a batch or the end; may return spuriously.
     pub(super) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Waits until nothing is sent any more.
+    /// Waits until delivery is stopped.
     pub(super) async fn stopped(&self) {
         loop {
             let notified = self.stopped.notified();
-            // Created first: what is said between the look and the wait is heard.
+            // Created before the check, so that a notification in between is not missed.
             if self.is_stopped() {
                 return;
             }
@@ -209,22 +211,22 @@ impl Shared {
     }
 }
 
-impl State {
+impl QueueState {
     fn take(&mut self) -> Option<ProfileBatch> {
-        let (size, report) = self.reports.pop_front()?;
+        let (size, batch) = self.batches.pop_front()?;
         self.bytes -= size;
-        Some(report)
+        Some(batch)
     }
 
-    fn is_over(&self) -> bool {
-        self.reports.len() > self.limits.reports || self.bytes > self.limits.bytes
+    fn exceeds_limits(&self) -> bool {
+        self.batches.len() > self.limits.max_batches || self.bytes > self.limits.max_bytes
     }
 
-    fn is_over_with(&self, size: usize) -> bool {
-        self.reports.len() >= self.limits.reports || self.bytes + size > self.limits.bytes
+    fn exceeds_with(&self, size: usize) -> bool {
+        self.batches.len() >= self.limits.max_batches || self.bytes + size > self.limits.max_bytes
     }
 
-    fn is_crowded(&self) -> bool {
-        self.reports.len() > self.limits.reports / 2 || self.bytes > self.limits.bytes / 2
+    fn is_half_full(&self) -> bool {
+        self.batches.len() > self.limits.max_batches / 2 || self.bytes > self.limits.max_bytes / 2
     }
 }

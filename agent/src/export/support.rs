@@ -1,27 +1,26 @@
-//! What tests of exporters share.
+//! Shared by the tests of exporters.
 
 use std::{collections::BTreeMap, fs::File, io::Write as _, path::Path, sync::Arc};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-use super::batch::{ProfileBatch, SERVICE_NAME};
-use crate::formats::support::made_profile;
+use super::batch::ProfileBatch;
+use crate::{profile::SERVICE_NAME_LABEL, profile::fixtures::example_profile};
 
-/// A report of a service.
-pub(super) fn report(service: &str, pprof: &[u8]) -> ProfileBatch {
+pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
     ProfileBatch {
-        labels: BTreeMap::from([(SERVICE_NAME.to_owned(), service.to_owned())]).into(),
+        labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),
         pprof: pprof.into(),
-        profile: Arc::new(made_profile("/srv/app/main.py")),
+        profile: Arc::new(example_profile("/srv/app/main.py")),
     }
 }
 
-/// A file system of its own that is soon full.
+/// A small file system, mounted for a test.
 pub(super) struct SmallDisk(TempDir);
 
 impl SmallDisk {
-    /// Mounts one, which only root can.
+    /// Mounts one; [`None`] without root.
     pub(super) fn mount(bytes: u64) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let options = std::ffi::CString::new(format!("size={bytes}")).unwrap();
@@ -44,7 +43,7 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Takes all the room that is left.
+    /// Uses all free space.
     pub(super) fn fill(&self) {
         let number = std::fs::read_dir(self.path()).unwrap().count();
         let mut file = File::create(self.path().join(format!("filler {number}"))).unwrap();

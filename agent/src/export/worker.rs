@@ -1,4 +1,4 @@
-//! The task of one exporter: takes reports from its queue, and delivers them in their order.
+//! The task of one exporter: takes batches from its queue and delivers them in order.
 //!
 //! ```text
 //! queue in memory ──► in hand ──► destination
@@ -7,19 +7,15 @@
 //!      back ── spool ── front ───────────┘
 //! ```
 //!
-//! While the destination takes what it gets, no disk is touched. After a failure everything goes to
-//! the spool; while a request hangs, what the queue has no room for.
+//! The disk is not used while deliveries succeed. After a failure everything goes to the spool; while
+//! a request is pending, only what the queue has no room for.
 //!
-//! Invariants: what was reported first is delivered first; a report is in the queue, in hand or in
-//! the spool until it is counted as delivered or dropped. A parcel may be delivered twice, when the
-//! answer to the first time got lost or the agent was killed before it had removed it.
+//! Invariants: batches are delivered in the order in which they were pushed; a batch is in the queue,
+//! in hand or in the spool until it is counted as delivered or dropped. A payload may be delivered
+//! twice if the first response was lost, or if the agent was killed before it removed the payload
+//! from the spool.
 
-use std::{
-    io,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     select,
@@ -30,82 +26,76 @@ use tracing::{info, warn};
 
 use super::{
     batch::{Payload, ProfileBatch},
-    counts::{Counts, Drop},
+    counts::{Counts, DropReason},
     destination::{Destination, Receipt},
-    failure::{Failure, Next},
-    queue::Shared,
+    failure::{Decision, DeliveryError},
+    queue::ExportQueue,
+    shared_spool::SharedSpool,
     spool::{Front, Spool},
 };
 use crate::http_client::{BackOff, Retry};
 
-/// When a spool that cannot be read at present is tried again.
-const UNREADABLE: Duration = Duration::from_secs(1);
+/// Pause before an unreadable spool is read again.
+const SPOOL_RETRY: Duration = Duration::from_secs(1);
 
-/// The task.
 pub(super) struct Worker<D> {
-    /// What the exporter is called.
+    /// Name of the exporter.
     name: String,
     destination: Arc<D>,
-    shared: Arc<Shared>,
-    spool: Option<Arc<Mutex<Spool>>>,
+    queue: Arc<ExportQueue>,
+    spool: Option<SharedSpool>,
     retry: Retry,
-    /// The oldest parcel, when it came from memory and has to stay there.
-    kept: Option<Payload>,
+    /// The oldest payload, if it was not delivered and cannot be spooled.
+    unspooled: Option<Payload>,
 }
 
-/// A parcel whose turn it is.
-struct Held {
-    parcel: Payload,
+/// The payload being delivered.
+struct InHand {
+    payload: Payload,
     is_in_spool: bool,
 }
 
-/// Since when the oldest parcel is answered with failures that may be its own fault.
-struct Trouble {
-    parcel: String,
+/// A payload that may itself be the cause of its failures.
+struct FailingPayload {
+    name: String,
+    /// Time of its first failure.
     since: Instant,
-}
-
-/// What the spool has in it.
-#[derive(Clone, Copy)]
-struct Fill {
-    parcels: u64,
-    bytes: u64,
 }
 
 impl<D: Destination> Worker<D> {
     pub(super) fn new(
         name: String,
         destination: D,
-        shared: Arc<Shared>,
+        queue: Arc<ExportQueue>,
         spool: Option<Spool>,
         retry: Retry,
     ) -> Self {
         Self {
             name,
             destination: Arc::new(destination),
-            shared,
-            spool: spool.map(|spool| Arc::new(Mutex::new(spool))),
+            queue,
+            spool: spool.map(SharedSpool::new),
             retry,
-            kept: None,
+            unspooled: None,
         }
     }
 
-    /// Delivers until the queue is closed and empty, or is stopped.
+    /// Delivers until the queue is closed and empty, or stopped.
     pub(super) async fn run(mut self) {
         let mut back_off = BackOff::new(self.retry);
-        let mut trouble = None;
-        let mut told = None;
-        while let Some(held) = self.next().await {
-            match self.attempt(&held.parcel).await {
-                // Stopped in the middle.
-                None => self.keep(held).await,
+        let mut failing = None;
+        let mut reported = None;
+        while let Some(in_hand) = self.next().await {
+            match self.attempt(&in_hand.payload).await {
+                // Stopped while it was sent.
+                None => self.keep(in_hand).await,
                 Some(Ok(receipt)) => {
-                    if told.take().is_some() {
-                        info!(exporter = self.name, "profiles are delivered again");
+                    if reported.take().is_some() {
+                        info!(exporter = self.name, "delivery works again");
                     }
                     back_off.reset();
-                    trouble = None;
-                    self.settle(held, |counts, bytes| {
+                    failing = None;
+                    self.finish(in_hand, |counts, bytes| {
                         counts.delivered += 1;
                         counts.delivered_bytes += bytes;
                         counts.partly_rejected += u64::from(receipt == Receipt::Partial);
@@ -113,21 +103,22 @@ impl<D: Destination> Worker<D> {
                     .await;
                 }
                 Some(Err(failure)) => {
-                    self.shared.failed(&failure);
-                    // Only once, however often it fails in the same way.
-                    if told.replace(failure.kind()) != Some(failure.kind()) {
-                        self.tell(&failure);
+                    self.queue.failed(&failure);
+                    // Once, however often it fails in the same way.
+                    if reported.replace(failure.kind()) != Some(failure.kind()) {
+                        self.log(&failure);
                     }
-                    if let Some(reason) = self.judge(&failure, &held.parcel, &mut trouble) {
-                        // The next one may have the same name, and has a max_elapsed of its own.
-                        trouble = None;
-                        self.settle(held, |counts, _| counts.dropped.add(reason, 1))
+                    if let Some(reason) = self.drop_reason(&failure, &in_hand.payload, &mut failing)
+                    {
+                        // The next one may have the same name; its time starts anew.
+                        failing = None;
+                        self.finish(in_hand, |counts, _| counts.dropped.add(reason, 1))
                             .await;
                         continue;
                     }
-                    let was_closed = self.shared.is_closed();
-                    self.keep(held).await;
-                    if was_closed && self.spool.is_some() && self.kept.is_none() {
+                    let was_closed = self.queue.is_closed();
+                    self.keep(in_hand).await;
+                    if was_closed && self.spool.is_some() && self.unspooled.is_none() {
                         // The next run delivers it.
                         break;
                     }
@@ -136,108 +127,108 @@ impl<D: Destination> Worker<D> {
                 }
             }
         }
-        self.spill(Shared::take).await;
-        self.shared.give_up();
+        self.spill(ExportQueue::take).await;
+        self.queue.drop_all();
     }
 
-    /// Tells what is wrong, and what becomes of profiles.
-    fn tell(&self, failure: &Failure) {
+    fn log(&self, failure: &DeliveryError) {
         let exporter = &self.name;
-        match failure.next() {
-            Next::Drop(_) => warn!(exporter, "a profile is given up: {failure}"),
-            Next::Retry | Next::RetryWithLimit => {
-                warn!(exporter, "profiles wait and are tried again: {failure}");
+        match failure.decision() {
+            Decision::Drop(_) => warn!(exporter, "profile dropped: {failure}"),
+            Decision::Retry | Decision::RetryWithLimit => {
+                warn!(exporter, "delivery failed and is retried: {failure}");
             }
         }
     }
 
-    /// The oldest parcel; none at the end.
-    async fn next(&mut self) -> Option<Held> {
+    /// The oldest payload; [`None`] at the end.
+    async fn next(&mut self) -> Option<InHand> {
         loop {
-            // Asked first: a report that came before the end is seen below.
-            let is_closed = self.shared.is_closed();
-            if self.shared.is_stopped() {
+            // Read before the queue, so that a batch pushed before the end is not missed.
+            let is_closed = self.queue.is_closed();
+            if self.queue.is_stopped() {
                 return None;
             }
-            if let Some(parcel) = self.kept.take() {
+            if let Some(payload) = self.unspooled.take() {
                 let is_in_spool = false;
-                return Some(Held {
-                    parcel,
+                return Some(InHand {
+                    payload,
                     is_in_spool,
                 });
             }
-            if let Some(parcel) = self.front_of_spool().await {
+            if let Some(payload) = self.front_of_spool().await {
                 let is_in_spool = true;
-                return Some(Held {
-                    parcel,
+                return Some(InHand {
+                    payload,
                     is_in_spool,
                 });
             }
-            if self.shared.is_stopped() {
+            if self.queue.is_stopped() {
                 return None;
             }
-            if let Some(report) = self.shared.take() {
-                if let Some(parcel) = self.pack(report).await {
+            if let Some(batch) = self.queue.take() {
+                if let Some(payload) = self.pack(batch).await {
                     let is_in_spool = false;
-                    return Some(Held {
-                        parcel,
+                    return Some(InHand {
+                        payload,
                         is_in_spool,
                     });
                 }
             } else if is_closed {
                 return None;
             } else {
-                self.shared.arrived().await;
+                self.queue.arrived().await;
             }
         }
     }
 
-    /// Tries to deliver a parcel; gives nothing when it was stopped.
-    async fn attempt(&self, parcel: &Payload) -> Option<Result<Receipt, Failure>> {
-        self.shared.count(|counts| counts.attempts += 1);
-        let mut attempt = pin!(self.destination.send(parcel));
+    /// Tries to deliver a payload; [`None`] if delivery was stopped meanwhile.
+    async fn attempt(&self, payload: &Payload) -> Option<Result<Receipt, DeliveryError>> {
+        self.queue.count(|counts| counts.attempts += 1);
+        let mut attempt = pin!(self.destination.send(payload));
         loop {
             select! {
                 biased;
                 result = &mut attempt => return Some(result),
-                () = self.shared.stopped() => return None,
-                () = self.shared.arrived(), if self.spool.is_some() => {
-                    self.spill(Shared::take_if_crowded).await;
+                () = self.queue.stopped() => return None,
+                () = self.queue.arrived(), if self.spool.is_some() => {
+                    self.spill(ExportQueue::take_if_half_full).await;
                 }
             }
         }
     }
 
-    /// Why a parcel that failed is given up; none if it is tried again.
-    fn judge(
+    /// Why a failed payload is dropped; [`None`] if it is retried.
+    fn drop_reason(
         &self,
-        failure: &Failure,
-        parcel: &Payload,
-        trouble: &mut Option<Trouble>,
-    ) -> Option<Drop> {
-        match failure.next() {
-            Next::Drop(reason) => Some(reason),
-            Next::Retry => None,
-            Next::RetryWithLimit => {
-                let since = match trouble {
-                    Some(known) if known.parcel == parcel.name => known.since,
+        failure: &DeliveryError,
+        payload: &Payload,
+        failing: &mut Option<FailingPayload>,
+    ) -> Option<DropReason> {
+        match failure.decision() {
+            Decision::Drop(reason) => Some(reason),
+            Decision::Retry => None,
+            Decision::RetryWithLimit => {
+                let since = match failing {
+                    Some(known) if known.name == payload.name => known.since,
                     _ => {
                         let since = Instant::now();
-                        *trouble = Some(Trouble {
-                            parcel: parcel.name.clone(),
+                        *failing = Some(FailingPayload {
+                            name: payload.name.clone(),
                             since,
                         });
                         since
                     }
                 };
-                (since.elapsed() >= self.retry.max_elapsed).then_some(Drop::GivenUp)
+                (since.elapsed() >= self.retry.max_elapsed).then_some(DropReason::GivenUp)
             }
         }
     }
 
-    /// Waits before the next attempt, and meanwhile moves what comes to the spool.
+    /// Waits before the next attempt, and moves new batches to the spool meanwhile.
     ///
-    /// When the end begins it is tried once more at once, and then no longer waited than at first.
+    /// When the queue is closed, the next attempt follows at once; later waits are bounded by the first
+    /// bound.
     async fn pause(&self, wait: Duration, was_closed: bool) {
         let wait = if was_closed {
             wait.min(self.retry.first)
@@ -246,12 +237,12 @@ impl<D: Destination> Worker<D> {
         };
         let mut end = pin!(sleep(wait));
         loop {
-            self.spill(Shared::take).await;
+            self.spill(ExportQueue::take).await;
             select! {
                 () = &mut end => return,
-                () = self.shared.stopped() => return,
-                () = self.shared.arrived() => {
-                    if !was_closed && self.shared.is_closed() {
+                () = self.queue.stopped() => return,
+                () = self.queue.arrived() => {
+                    if !was_closed && self.queue.is_closed() {
                         return;
                     }
                 }
@@ -259,150 +250,116 @@ impl<D: Destination> Worker<D> {
         }
     }
 
-    /// A parcel was not delivered: it waits in front of all others, on disk if that can be.
-    async fn keep(&mut self, held: Held) {
+    /// Puts a payload that was not delivered before all others, on disk if possible.
+    async fn keep(&mut self, in_hand: InHand) {
         let Some(spool) = &self.spool else {
-            self.kept = Some(held.parcel);
+            self.unspooled = Some(in_hand.payload);
             return;
         };
-        if held.is_in_spool {
-            lock(spool).release_front();
+        if in_hand.is_in_spool {
+            spool.lock().release_front();
             return;
         }
-        let parcel = held.parcel.clone();
-        match self
-            .with_spool(move |spool| spool.push_front(&parcel))
-            .await
-        {
-            Ok((fill, Ok(dropped))) => self.shared.settle(|counts| fill.count(counts, dropped)),
-            Ok((fill, Err((dropped, _)))) => {
-                self.shared.count(|counts| {
+        let payload = in_hand.payload.clone();
+        match spool.run(move |spool| spool.push_front(&payload)).await {
+            Ok((usage, Ok(dropped))) => self.queue.finish(|counts| usage.count(counts, dropped)),
+            Ok((usage, Err((dropped, _)))) => {
+                self.queue.count(|counts| {
                     counts.spool_failures += 1;
-                    fill.count(counts, dropped);
+                    usage.count(counts, dropped);
                 });
-                self.kept = Some(held.parcel);
+                self.unspooled = Some(in_hand.payload);
             }
-            Err(_) => self.kept = Some(held.parcel),
+            Err(_) => self.unspooled = Some(in_hand.payload),
         }
     }
 
-    /// A parcel is delivered or dropped.
-    async fn settle(&self, held: Held, settle: impl FnOnce(&mut Counts, u64)) {
-        let bytes = held.parcel.body.len() as u64;
-        if !held.is_in_spool {
-            self.shared.settle(|counts| settle(counts, bytes));
+    /// Removes a payload that is delivered or dropped.
+    async fn finish(&self, in_hand: InHand, count: impl FnOnce(&mut Counts, u64)) {
+        let bytes = in_hand.payload.body.len() as u64;
+        if !in_hand.is_in_spool {
+            self.queue.finish(|counts| count(counts, bytes));
             return;
         }
-        let removed = self.with_spool(Spool::remove_front).await;
-        self.shared.count(|counts| {
-            settle(counts, bytes);
-            if let Ok((fill, ())) = removed {
-                fill.count(counts, 0);
+        let removed = match &self.spool {
+            Some(spool) => spool.run(Spool::remove_front).await.ok(),
+            None => None,
+        };
+        self.queue.count(|counts| {
+            count(counts, bytes);
+            if let Some((usage, ())) = removed {
+                usage.count(counts, 0);
             }
         });
     }
 
-    /// Moves reports that `take` gives from memory to the spool, if there is one.
-    async fn spill(&self, take: impl Fn(&Shared) -> Option<ProfileBatch>) {
-        if self.spool.is_none() {
+    /// Moves the batches that `take` returns from memory to the spool, if there is one.
+    async fn spill(&self, take: impl Fn(&ExportQueue) -> Option<ProfileBatch>) {
+        let Some(spool) = &self.spool else {
             return;
-        }
-        while let Some(report) = take(&self.shared) {
-            let Some(parcel) = self.pack(report.clone()).await else {
+        };
+        while let Some(batch) = take(&self.queue) {
+            let Some(payload) = self.pack(batch.clone()).await else {
                 continue;
             };
-            match self.with_spool(move |spool| spool.push_back(&parcel)).await {
-                Ok((fill, Ok(dropped))) => self.shared.settle(|counts| fill.count(counts, dropped)),
-                Ok((fill, Err((dropped, _)))) => {
-                    self.shared.count(|counts| {
+            match spool.run(move |spool| spool.push_back(&payload)).await {
+                Ok((usage, Ok(dropped))) => {
+                    self.queue.finish(|counts| usage.count(counts, dropped));
+                }
+                Ok((usage, Err((dropped, _)))) => {
+                    self.queue.count(|counts| {
                         counts.spool_failures += 1;
-                        fill.count(counts, dropped);
+                        usage.count(counts, dropped);
                     });
-                    self.shared.give_back(report);
+                    self.queue.put_back(batch);
                     return;
                 }
                 Err(_) => {
-                    self.shared.give_back(report);
+                    self.queue.put_back(batch);
                     return;
                 }
             }
         }
     }
 
-    /// Makes a parcel of a report in hand; one that cannot be one is dropped.
-    async fn pack(&self, report: ProfileBatch) -> Option<Payload> {
+    /// Encodes a batch in hand; drops it if that fails.
+    async fn pack(&self, batch: ProfileBatch) -> Option<Payload> {
         let destination = Arc::clone(&self.destination);
-        // It takes milliseconds, which the thread that samples are read on has not.
-        let packed = spawn_blocking(move || destination.pack(&report)).await;
-        let parcel = packed.ok().and_then(Result::ok);
-        if parcel.is_none() {
-            self.shared
-                .settle(|counts| counts.dropped.add(Drop::Unencodable, 1));
+        // It takes milliseconds, too long for the thread that reads samples.
+        let packed = spawn_blocking(move || destination.pack(&batch)).await;
+        let payload = packed.ok().and_then(Result::ok);
+        if payload.is_none() {
+            self.queue
+                .finish(|counts| counts.dropped.add(DropReason::Unencodable, 1));
         }
-        parcel
+        payload
     }
 
-    /// The oldest parcel in the spool, which is held there.
+    /// The oldest payload in the spool, held there.
     async fn front_of_spool(&self) -> Option<Payload> {
-        while !self.shared.is_stopped() {
+        while !self.queue.is_stopped() {
             let spool = self.spool.as_ref()?;
-            // The usual case, and no reason to ask another thread.
-            if lock(spool).len() == 0 {
+            // The usual case, without a switch to another thread.
+            if spool.lock().len() == 0 {
                 return None;
             }
-            let (fill, front) = self.with_spool(Spool::hold_front).await.ok()?;
+            let (usage, front) = spool.run(Spool::hold_front).await.ok()?;
             match front {
                 Front::Empty => return None,
-                Front::Payload(parcel) => return Some(parcel),
-                Front::Torn => self.shared.count(|counts| {
-                    fill.count(counts, 0);
-                    counts.dropped.add(Drop::SpoolTorn, 1);
+                Front::Payload(payload) => return Some(payload),
+                Front::Torn => self.queue.count(|counts| {
+                    usage.count(counts, 0);
+                    counts.dropped.add(DropReason::SpoolTorn, 1);
                 }),
                 Front::Unreadable => {
-                    self.shared.count(|counts| counts.spool_failures += 1);
+                    self.queue.count(|counts| counts.spool_failures += 1);
                     select! {
-                        () = sleep(UNREADABLE) => {}
-                        () = self.shared.stopped() => {}
+                        () = sleep(SPOOL_RETRY) => {}
+                        () = self.queue.stopped() => {}
                     }
                 }
             }
         }
         None
     }
-
-    /// Does something with the spool on a thread that may wait for a disk.
-    async fn with_spool<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Spool) -> T + Send + 'static,
-    ) -> io::Result<(Fill, T)> {
-        let Some(spool) = self.spool.clone() else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let done = spawn_blocking(move || {
-            let mut spool = lock(&spool);
-            let result = work(&mut spool);
-            (Fill::of(&spool), result)
-        });
-        done.await.map_err(io::Error::other)
-    }
-}
-
-impl Fill {
-    fn of(spool: &Spool) -> Self {
-        Self {
-            parcels: spool.len() as u64,
-            bytes: spool.bytes(),
-        }
-    }
-
-    /// Counts what the spool has, and what had to go.
-    fn count(self, counts: &mut Counts, dropped: u64) {
-        counts.waiting.spool = self.parcels;
-        counts.waiting.spool_bytes = self.bytes;
-        counts.dropped.add(Drop::SpoolFull, dropped);
-    }
-}
-
-fn lock(spool: &Mutex<Spool>) -> std::sync::MutexGuard<'_, Spool> {
-    spool.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,55 +1,59 @@
 //! Folded stacks: `root;…;leaf count`, one line per distinct stack.
 //!
-//! Stacks of more than one process begin with the process. Frames of Python have a colon in them,
-//! those of the kernel an ending: `flamegraph.pl --color=js` draws each of Python, native code, C++
-//! and the kernel in a colour of its own.
+//! With several processes the root of a stack is the process. Python frames contain a colon and kernel
+//! frames have a suffix, so `flamegraph.pl --color=js` draws Python, native code, C++ and the kernel in
+//! different colours.
 //!
-//! Invariants: lines are sorted frame by frame, so that equal callers stand together; a frame has
-//! no `;` and no line break in it.
+//! Invariants: lines are sorted frame by frame, so that equal callers are adjacent; a frame contains no
+//! `;` and no line break.
 
 use std::{
     collections::BTreeMap,
     io::{self, Write},
 };
 
-use super::{Options, frames};
+use super::{frame_text, options::EncodeOptions};
 use crate::profile::Profile;
 
-/// What stands for a stack without frames.
+/// Stands for a stack without frames.
 pub(super) const NO_FRAMES: &str = "[no frames]";
 
-/// Texts of a profile's frames.
-pub(super) struct Frames {
-    /// By [`LocationId`](crate::profile::LocationId), of each the innermost first.
+/// Texts of the frames of a profile.
+pub(super) struct FrameTexts {
+    /// By [`LocationId`](crate::profile::LocationId), each with the innermost frame first.
     pub(super) locations: Vec<Vec<String>>,
-    /// By [`ProcessIndex`](crate::profile::ProcessIndex); none when there is but one.
+    /// By [`ProcessIndex`](crate::profile::ProcessIndex); [`None`] with a single process.
     pub(super) processes: Option<Vec<String>>,
-    /// By [`ThreadIndex`](crate::profile::ThreadIndex); none when threads are not shown.
+    /// By [`ThreadIndex`](crate::profile::ThreadIndex); [`None`] when threads are not shown.
     pub(super) threads: Option<Vec<String>>,
 }
 
-impl Frames {
-    /// The texts of a profile.
-    pub(super) fn new(profile: &Profile, options: Options) -> Self {
+impl FrameTexts {
+    /// Texts of all frames of a profile.
+    pub(super) fn new(profile: &Profile, options: EncodeOptions) -> Self {
         let locations = profile.locations.iter();
         Self {
             locations: locations
-                .map(|location| frames::frames(profile, location))
+                .map(|location| frame_text::location_frames(profile, location))
                 .collect(),
             processes: (profile.processes.len() > 1).then(|| {
                 profile
                     .processes
                     .iter()
-                    .map(frames::process_frame)
+                    .map(frame_text::process_frame)
                     .collect()
             }),
-            threads: options
-                .threads
-                .then(|| profile.threads.iter().map(frames::thread_frame).collect()),
+            threads: options.threads.then(|| {
+                profile
+                    .threads
+                    .iter()
+                    .map(frame_text::thread_frame)
+                    .collect()
+            }),
         }
     }
 
-    /// The folded stacks of a profile: each once, sorted, without its end of line.
+    /// The lines of a profile: one per distinct stack, sorted, without newline.
     pub(super) fn lines(&self, profile: &Profile) -> Vec<String> {
         let mut counts = BTreeMap::<Vec<&str>, u64>::new();
         for sample in &profile.samples {
@@ -77,8 +81,12 @@ impl Frames {
 }
 
 /// Writes the folded stacks of a profile.
-pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
-    for line in Frames::new(profile, options).lines(profile) {
+pub(super) fn write(
+    profile: &Profile,
+    options: EncodeOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for line in FrameTexts::new(profile, options).lines(profile) {
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -88,15 +96,18 @@ pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) ->
 mod tests {
     use super::*;
     use crate::{
-        formats::support::{assert_golden, made_processes, made_profile},
-        profile::Sample,
+        formats::golden::assert_golden,
+        profile::{
+            Sample,
+            fixtures::{example_processes, example_profile},
+        },
     };
 
     fn folded(profile: &Profile, threads: bool) -> String {
         let mut bytes = Vec::new();
-        let options = Options {
+        let options = EncodeOptions {
             threads,
-            ..Options::default()
+            ..EncodeOptions::default()
         };
         write(profile, options, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
@@ -104,21 +115,21 @@ mod tests {
 
     #[test]
     fn stacks_are_folded() {
-        let profile = made_profile("/srv/app/main.py");
-        assert_golden("made.folded", &folded(&profile, false));
-        assert_golden("made.threads.folded", &folded(&profile, true));
+        let profile = example_profile("/srv/app/main.py");
+        assert_golden("example.folded", &folded(&profile, false));
+        assert_golden("example.threads.folded", &folded(&profile, true));
     }
 
     #[test]
-    fn stacks_of_several_processes_begin_with_them() {
-        let profile = made_processes("/srv/app/main.py");
+    fn the_root_is_the_process_with_several_processes() {
+        let profile = example_processes("/srv/app/main.py");
         assert_golden("processes.folded", &folded(&profile, false));
         assert_golden("processes.threads.folded", &folded(&profile, true));
     }
 
     #[test]
     fn every_line_is_a_stack_and_a_count() {
-        let profile = made_profile("/srv/app/main.py");
+        let profile = example_profile("/srv/app/main.py");
         for threads in [false, true] {
             let text = folded(&profile, threads);
             let mut total = 0;
@@ -143,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_stack_of_several_threads_is_one_line() {
-        let profile = made_profile("/srv/app/main.py");
+        let profile = example_profile("/srv/app/main.py");
         let text = folded(&profile, false);
         let loads = text.lines().filter(|line| line.contains("loads"));
         assert_eq!(loads.count(), 1);
@@ -152,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_stack_without_frames_is_counted() {
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         profile.stacks[0] = Box::from([]);
         profile.samples = vec![Sample {
             count: 7,
@@ -162,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn equal_callers_stand_together() {
+    fn equal_callers_are_adjacent() {
         // A space sorts before a semicolon: sorted as text, the second would come between.
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         profile.functions[9].name = "[a]".to_owned();
         profile.functions[10].name = "[a] b".to_owned();
         let (a, a_b) = (profile.stacks[6][2], profile.stacks[8][0]);

@@ -1,42 +1,43 @@
-//! What a profile lacks, in plain sentences.
+//! Losses of a profile as sentences, which are comments of a pprof file and lines of a report; reads
+//! them again.
 
 use std::cmp::Reverse;
 
-use crate::profile::{LeftOut, Losses, Number, UnnamedLosses, UnwindLosses};
+use crate::profile::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnwindLosses};
 
-/// One sentence for each kind of sample that a filter left out, and of loss that happened.
+/// One sentence for each count that is not zero.
 #[must_use]
-pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
-    let LeftOut {
+pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
+    let FilteredOut {
         other_threads,
         without_gil,
-    } = *left_out;
+    } = *filtered_out;
     let Losses {
         lost_samples,
         truncated,
         incomplete,
-        unresolved_frames,
+        unsymbolized_python_frames,
         not_python,
         unwind,
         lost_native_stacks,
         unmatched,
-        unnamed: without_name,
+        unsymbolized_native_frames: unsymbolized,
         malformed_records,
-        left_out_processes,
+        untracked_processes,
         lost_process_events,
     } = *losses;
-    let unwound = unwound(&unwind);
-    let unnamed = unnamed(&without_name);
+    let unwind_reasons = unwind_reasons(&unwind);
+    let unsymbolized_reasons = unsymbolized_reasons(&unsymbolized);
     let kinds = [
         (
             other_threads,
             ("sample is", "samples are"),
-            "of other threads, and left out.",
+            "of other threads, and filtered out.",
         ),
         (
             without_gil,
             ("sample is", "samples are"),
-            "of threads that did not hold the GIL, and left out.",
+            "of threads that did not hold the GIL, and filtered out.",
         ),
         (
             lost_samples,
@@ -46,48 +47,52 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
         (
             truncated,
             ("stack was", "stacks were"),
-            "too deep: the frames between the 256 at either end are left out.",
+            "truncated: only the 256 frames at either end are kept.",
         ),
         (
             incomplete,
             ("stack is", "stacks are"),
-            "incomplete: the walk did not reach the root.",
+            "incomplete: the Python frames do not reach the root.",
         ),
         (
-            unresolved_frames,
-            ("frame has", "frames have"),
-            "no name: the function could not be told.",
+            unsymbolized_python_frames,
+            ("Python frame has", "Python frames have"),
+            "no name: the code object is unknown.",
         ),
         (
             not_python,
             ("sample is", "samples are"),
             "of threads that ran no Python.",
         ),
-        (unwind.total(), ("stack lacks", "stacks lack"), &unwound),
+        (
+            unwind.total(),
+            ("stack lacks", "stacks lack"),
+            &unwind_reasons,
+        ),
         (
             lost_native_stacks,
             ("stack has", "stacks have"),
-            "Python frames alone: the ring buffer was full.",
+            "Python frames only: the ring buffer was full.",
         ),
         (
             unmatched,
             ("stack has", "stacks have"),
-            "Python frames that no native frame seems to run: these stand at the root.",
+            "Python frames without a native frame that runs them: they are at the root.",
         ),
         (
-            without_name.total(),
+            unsymbolized.total(),
             ("native frame has", "native frames have"),
-            &unnamed,
+            &unsymbolized_reasons,
         ),
         (
             malformed_records,
             ("record was", "records were"),
-            "dropped: the agent could not understand what the kernel half sent.",
+            "dropped: the agent could not decode them.",
         ),
         (
-            left_out_processes,
+            untracked_processes,
             ("process is", "processes are"),
-            "left out: more are running than the agent has room for.",
+            "not profiled: the limit of profiled processes was reached.",
         ),
         (
             lost_process_events,
@@ -108,9 +113,9 @@ pub fn sentences(left_out: &LeftOut, losses: &Losses) -> Vec<String> {
         .collect()
 }
 
-/// Adds what a sentence tells, if it is one of [`sentences`]. What a sentence says is known by
-/// making it: the words stand in one place alone.
-pub(super) fn read(sentence: &str, left_out: &mut LeftOut, losses: &mut Losses) {
+/// Adds the count of a sentence, if it is one of [`sentences`]. It is recognized by formatting each
+/// possible sentence, so that the texts are in one counter only.
+pub(super) fn read(sentence: &str, filtered_out: &mut FilteredOut, losses: &mut Losses) {
     let number = sentence
         .split(' ')
         .next()
@@ -118,55 +123,64 @@ pub(super) fn read(sentence: &str, left_out: &mut LeftOut, losses: &mut Losses) 
     let Some(number) = number.filter(|&number: &u64| number != 0) else {
         return;
     };
-    for place in LeftOut::ALL {
-        let mut only = LeftOut::default();
-        *place(&mut only) = number;
+    for counter in FilteredOut::ALL {
+        let mut only = FilteredOut::default();
+        *counter(&mut only) = number;
         if sentences(&only, &Losses::default()) == [sentence] {
-            left_out.merge(&only);
+            filtered_out.merge(&only);
             return;
         }
     }
-    for place in Losses::PLAIN {
+    for counter in Losses::COUNTERS {
         let mut only = Losses::default();
-        *place(&mut only) = number;
-        if sentences(&LeftOut::default(), &only) == [sentence] {
+        *counter(&mut only) = number;
+        if sentences(&FilteredOut::default(), &only) == [sentence] {
             losses.merge(&only);
             return;
         }
     }
     if sentence.contains(" native frames: ") {
-        read_reasons(sentence, &mut losses.unwind, &UnwindLosses::ALL, unwound);
+        read_reasons(
+            sentence,
+            &mut losses.unwind,
+            &UnwindLosses::ALL,
+            unwind_reasons,
+        );
     } else if sentence.contains(" no name: ") {
-        read_reasons(sentence, &mut losses.unnamed, &UnnamedLosses::ALL, unnamed);
+        read_reasons(
+            sentence,
+            &mut losses.unsymbolized_native_frames,
+            &UnsymbolizedLosses::ALL,
+            unsymbolized_reasons,
+        );
     }
 }
 
-/// Adds the reasons that a sentence tells; `words` makes its end.
+/// Adds the counts of reasons in a sentence; `format` formats its end.
 fn read_reasons<T: Default>(
     sentence: &str,
     losses: &mut T,
-    places: &[Number<T>],
-    words: fn(&T) -> String,
+    counters: &[Counter<T>],
+    format: fn(&T) -> String,
 ) {
-    for place in places {
+    for counter in counters {
         let mut only = T::default();
-        *place(&mut only) = 1;
-        let count = place(losses);
-        *count = count.saturating_add(reason(sentence, &words(&only)));
+        *counter(&mut only) = 1;
+        let count = counter(losses);
+        *count = count.saturating_add(reason(sentence, &format(&only)));
     }
 }
 
-/// The number of a reason in a sentence; `alone` is the end of the sentence if it were alone, and
-/// once.
+/// The count of a reason in a sentence; `alone` is the end of a sentence with that reason only, once.
 fn reason(sentence: &str, alone: &str) -> u64 {
     let begin = alone.find(": ").map_or(0, |at| at + 2);
-    let Some(words) = alone.find("(1)").and_then(|end| alone.get(begin..=end)) else {
+    let Some(text) = alone.find("(1)").and_then(|end| alone.get(begin..=end)) else {
         return 0;
     };
     let mut count = 0;
-    // One reason may be the end of another.
+    // The text of one reason may be the end of another's.
     for before in [": ", ", "] {
-        if let Some((_, rest)) = sentence.split_once(&format!("{before}{words}")) {
+        if let Some((_, rest)) = sentence.split_once(&format!("{before}{text}")) {
             let number = rest
                 .split(')')
                 .next()
@@ -177,62 +191,62 @@ fn reason(sentence: &str, alone: &str) -> u64 {
     count
 }
 
-/// For example `native frames: the stack was not in memory (12), there was no unwind table (3).`
-fn unwound(losses: &UnwindLosses) -> String {
+/// For example `native frames: the stack was not in memory (12), an unwind table was not loaded yet (3).`
+fn unwind_reasons(losses: &UnwindLosses) -> String {
     let UnwindLosses {
         no_registers,
         unmapped,
         no_table,
         no_rule,
         fault,
-        stuck,
+        cfa_not_above,
         too_deep,
         other,
     } = *losses;
     let reasons = [
-        (no_registers, "the registers were not known"),
-        (unmapped, "an address was outside known code"),
+        (no_registers, "no registers"),
+        (unmapped, "an address was outside known mappings"),
         (no_table, "an unwind table was not loaded yet"),
-        (no_rule, "there was no rule to unwind the code"),
+        (no_rule, "no unwind rule for the address"),
         (fault, "the stack was not in memory"),
-        (stuck, "the stack led back to itself"),
-        (too_deep, "there were more than are kept"),
-        (other, "for a reason that is not known"),
+        (cfa_not_above, "the caller's frame was not above"),
+        (too_deep, "the frame limit was reached"),
+        (other, "other reasons"),
     ];
     format!("native frames: {}.", counted(reasons))
 }
 
-/// For example `no name: the file has no symbols (3), code made at run time that nobody names (2).`
-fn unnamed(losses: &UnnamedLosses) -> String {
-    let UnnamedLosses {
+/// For example `no name: the file has no symbols (3), JIT code without a perf map (2).`
+fn unsymbolized_reasons(losses: &UnsymbolizedLosses) -> String {
+    let UnsymbolizedLosses {
         no_symbols,
         no_symbol,
         unreadable,
         no_map,
         not_in_map,
-        kernel_hidden,
-        kernel_silent,
+        kptr_restricted,
+        kallsyms_unreadable,
     } = *losses;
     let reasons = [
         (no_symbols, "the file has no symbols"),
         (no_symbol, "no symbol is at the address"),
         (unreadable, "the symbols could not be read"),
-        (no_map, "code made at run time that nobody names"),
-        (not_in_map, "code made at run time that its map lacks"),
-        (kernel_hidden, "the kernel hides its addresses"),
-        (kernel_silent, "the kernel tells no functions"),
+        (no_map, "JIT code without a perf map"),
+        (not_in_map, "JIT code that its perf map lacks"),
+        (kptr_restricted, "the kernel hides its addresses"),
+        (kallsyms_unreadable, "/proc/kallsyms could not be read"),
     ];
-    let advice = match kernel_hidden {
+    let advice = match kptr_restricted {
         0 => "",
         _ => {
-            " To name those of the kernel, run agent as root or with CAP_SYSLOG, and set the \
-             sysctl kernel.kptr_restrict to 0 or 1."
+            " For names of the kernel's functions, run agent as root or with CAP_SYSLOG, and set \
+             the sysctl kernel.kptr_restrict to 0 or 1."
         }
     };
     format!("no name: {}.{advice}", counted(reasons))
 }
 
-/// The reasons that there were, the most frequent first, each with how often.
+/// The reasons that occurred, the most frequent first, each with its count.
 fn counted<const N: usize>(mut reasons: [(u64, &str); N]) -> String {
     reasons.sort_by_key(|&(count, _)| Reverse(count));
     let seen = reasons.iter().take_while(|&&(count, _)| count != 0);
@@ -247,8 +261,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_lost_is_nothing_said() {
-        assert!(sentences(&LeftOut::default(), &Losses::default()).is_empty());
+    fn without_losses_there_is_no_sentence() {
+        assert!(sentences(&FilteredOut::default(), &Losses::default()).is_empty());
     }
 
     #[test]
@@ -256,51 +270,51 @@ mod tests {
         let losses = Losses {
             lost_samples: 12,
             truncated: 1,
-            unresolved_frames: 2,
+            unsymbolized_python_frames: 2,
             ..Losses::default()
         };
-        let left_out = LeftOut {
+        let filtered_out = FilteredOut {
             other_threads: 40,
             without_gil: 1,
         };
         assert_eq!(
-            sentences(&left_out, &losses),
+            sentences(&filtered_out, &losses),
             [
-                "40 samples are of other threads, and left out.",
-                "1 sample is of threads that did not hold the GIL, and left out.",
+                "40 samples are of other threads, and filtered out.",
+                "1 sample is of threads that did not hold the GIL, and filtered out.",
                 "12 samples were lost: the ring buffer was full.",
-                "1 stack was too deep: the frames between the 256 at either end are left out.",
-                "2 frames have no name: the function could not be told.",
+                "1 stack was truncated: only the 256 frames at either end are kept.",
+                "2 Python frames have no name: the code object is unknown.",
             ]
         );
     }
 
     #[test]
-    fn what_is_said_is_understood() {
-        let mut left_out = LeftOut::default();
+    fn sentences_can_be_read_again() {
+        let mut filtered_out = FilteredOut::default();
         let mut losses = Losses::default();
-        for (number, place) in (1..).zip(LeftOut::ALL) {
-            *place(&mut left_out) = number;
+        for (number, counter) in (1..).zip(FilteredOut::ALL) {
+            *counter(&mut filtered_out) = number;
         }
-        for (number, place) in (5..).zip(Losses::PLAIN) {
-            *place(&mut losses) = number;
+        for (number, counter) in (5..).zip(Losses::COUNTERS) {
+            *counter(&mut losses) = number;
         }
-        for (number, place) in (20..).zip(UnwindLosses::ALL) {
-            *place(&mut losses.unwind) = number;
+        for (number, counter) in (20..).zip(UnwindLosses::ALL) {
+            *counter(&mut losses.unwind) = number;
         }
-        for (number, place) in (40..).zip(UnnamedLosses::ALL) {
-            *place(&mut losses.unnamed) = number;
+        for (number, counter) in (40..).zip(UnsymbolizedLosses::ALL) {
+            *counter(&mut losses.unsymbolized_native_frames) = number;
         }
-        let (mut left_out_again, mut losses_again) = (LeftOut::default(), Losses::default());
-        for sentence in sentences(&left_out, &losses) {
+        let (mut left_out_again, mut losses_again) = (FilteredOut::default(), Losses::default());
+        for sentence in sentences(&filtered_out, &losses) {
             read(&sentence, &mut left_out_again, &mut losses_again);
         }
-        assert_eq!((left_out_again, losses_again), (left_out, losses));
+        assert_eq!((left_out_again, losses_again), (filtered_out, losses));
     }
 
     #[test]
-    fn other_words_say_nothing() {
-        let (mut left_out, mut losses) = (LeftOut::default(), Losses::default());
+    fn other_text_is_ignored() {
+        let (mut filtered_out, mut losses) = (FilteredOut::default(), Losses::default());
         for sentence in [
             "",
             "12 samples",
@@ -309,9 +323,9 @@ mod tests {
             "5 native frames have no name: the file has no symbols (",
             "5 stacks lack native frames: the stack was not in memory (x).",
         ] {
-            read(sentence, &mut left_out, &mut losses);
+            read(sentence, &mut filtered_out, &mut losses);
         }
-        assert_eq!((left_out, losses), Default::default());
+        assert_eq!((filtered_out, losses), Default::default());
     }
 
     #[test]
@@ -323,41 +337,41 @@ mod tests {
                 ..UnwindLosses::default()
             },
             unmatched: 1,
-            unnamed: UnnamedLosses {
+            unsymbolized_native_frames: UnsymbolizedLosses {
                 no_symbols: 2,
                 no_map: 3,
-                ..UnnamedLosses::default()
+                ..UnsymbolizedLosses::default()
             },
             ..Losses::default()
         };
         assert_eq!(
-            sentences(&LeftOut::default(), &losses),
+            sentences(&FilteredOut::default(), &losses),
             [
                 "15 stacks lack native frames: the stack was not in memory (12), \
                  an unwind table was not loaded yet (3).",
-                "1 stack has Python frames that no native frame seems to run: \
-                 these stand at the root.",
-                "5 native frames have no name: code made at run time that nobody names (3), \
+                "1 stack has Python frames without a native frame that runs them: \
+                 they are at the root.",
+                "5 native frames have no name: JIT code without a perf map (3), \
                  the file has no symbols (2).",
             ]
         );
     }
 
     #[test]
-    fn a_kernel_that_hides_its_addresses_can_be_told_not_to() {
+    fn hidden_kernel_addresses_come_with_advice() {
         let losses = Losses {
-            unnamed: UnnamedLosses {
-                kernel_hidden: 1,
-                ..UnnamedLosses::default()
+            unsymbolized_native_frames: UnsymbolizedLosses {
+                kptr_restricted: 1,
+                ..UnsymbolizedLosses::default()
             },
             ..Losses::default()
         };
         assert_eq!(
-            sentences(&LeftOut::default(), &losses),
+            sentences(&FilteredOut::default(), &losses),
             [
-                "1 native frame has no name: the kernel hides its addresses (1). To name those of \
-                 the kernel, run agent as root or with CAP_SYSLOG, and set the sysctl \
-                 kernel.kptr_restrict to 0 or 1."
+                "1 native frame has no name: the kernel hides its addresses (1). For names of \
+                 the kernel's functions, run agent as root or with CAP_SYSLOG, and set the \
+                 sysctl kernel.kptr_restrict to 0 or 1."
             ]
         );
     }

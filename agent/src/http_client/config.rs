@@ -1,4 +1,4 @@
-//! Where somebody who speaks HTTP is, and who we are to them.
+//! Configuration of a connection: address, TLS, authentication, headers, timeouts.
 
 use std::{
     fmt,
@@ -14,138 +14,134 @@ use hyper::{
 
 use super::secret::{Secret, SecretSource};
 
-/// A destination that speaks HTTP.
+/// Configuration of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// Its address, such as `https://pyroscope.example:4040/prefix`; what the protocol asks for is
-    /// added to the path.
+    /// Address, such as `https://pyroscope.example:4040/prefix`; the paths of requests are appended.
     pub url: String,
-    /// How it is known, and we are, with `https`.
+    /// Certificates, for `https`.
     pub tls: TlsConfig,
-    /// Who we are.
+    /// The header `Authorization`.
     pub authentication: Authentication,
-    /// What stands in each request besides; values may be secrets.
+    /// Further headers of each request; values may be secrets.
     pub headers: Vec<(String, Secret)>,
-    /// For how long a connection is waited for, TLS included.
+    /// Timeout of a connection, with TLS handshake.
     pub connect_timeout: Duration,
-    /// For how long an answer is waited for, from the connection on.
+    /// Timeout of a request, without connecting.
     pub request_timeout: Duration,
 }
 
 /// Certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// File with the certificates, in PEM, that alone are trusted; without one those of the system.
+    /// PEM file with the trusted certificates; if [`None`], those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Our own.
+    /// Certificate of the agent.
     pub client: Option<ClientCertificate>,
 }
 
-/// What we show to those who ask for it.
+/// Certificate for servers that request one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// File with our certificate, in PEM, and those between it and the one that is trusted.
+    /// PEM file with the certificate and the intermediate ones.
     pub certificate_file: PathBuf,
-    /// File with its key, in PEM.
+    /// PEM file with the private key.
     pub key_file: PathBuf,
 }
 
-/// How we say who we are.
+/// Authentication of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Authentication {
-    /// Not at all.
     #[default]
+    /// No credentials.
     None,
     /// `Authorization: Bearer`.
     Bearer(SecretSource),
     /// `Authorization: Basic`.
     Basic {
-        /// The user.
+        /// The user name.
         user: String,
         /// The password.
         password: SecretSource,
     },
 }
 
-/// Why a destination cannot be what its configuration says.
+/// Why a configuration is invalid.
 ///
-/// The address itself is not repeated: there may be a password in it.
+/// The messages do not repeat the address, which may contain a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpConfigError {
-    /// The address is none.
+    /// The address is malformed.
     #[error("the address must be like https://host:port/path")]
     Address,
-    /// There are a user and a password in the address.
-    #[error("the address must not have a user or a password in it")]
+    /// The address contains a user or a password.
+    #[error("the address must not contain a user or a password")]
     Credentials,
-    /// There are parameters in the address.
-    #[error("the address must not have a '?' in it")]
+    /// The address contains a query.
+    #[error("the address must not contain a '?'")]
     Query,
-    /// The name of a header is none.
-    #[error("'{name}' cannot be the name of a header")]
+    /// The name of a header is malformed.
+    #[error("'{name}' is not a valid header name")]
     HeaderName {
         /// The name.
         name: String,
     },
-    /// The value of a header is none.
-    #[error("the value of the header '{name}' has characters that cannot be sent")]
+    /// The value of a header is malformed.
+    #[error("the value of the header '{name}' contains invalid characters")]
     HeaderValue {
         /// The name of the header.
         name: String,
     },
 }
 
-/// A checked address.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
-    /// Whether TLS is spoken.
+    /// Whether TLS is used.
     pub(super) is_encrypted: bool,
-    /// Where a connection leads.
-    pub(super) place: Place,
-    /// Host and port as they stand in a request.
+    pub(super) endpoint: Endpoint,
+    /// Host and port as in a request.
     pub(super) authority: String,
-    /// What paths begin with; without `/` at the end.
+    /// Prefix of paths, without `/` at the end.
     pub(super) prefix: String,
 }
 
-/// Where a connection leads.
+/// What is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// A port of a host.
+pub(super) enum Endpoint {
+    /// TCP port.
     Host {
-        /// Its name or address, without brackets.
+        /// Name or IP address, without brackets.
         name: String,
-        /// The port.
         port: u16,
     },
-    /// A socket of this machine.
+    /// Unix socket.
     Socket(PathBuf),
 }
 
 impl Address {
-    /// A socket of this machine.
     pub(super) fn of_socket(path: &Path) -> Self {
         Self {
             is_encrypted: false,
-            place: Place::Socket(path.to_owned()),
-            // What a path is cannot stand there.
+            endpoint: Endpoint::Socket(path.to_owned()),
+            // A path is no valid authority.
             authority: "localhost".to_owned(),
             prefix: String::new(),
         }
     }
 
-    /// What it is called in messages.
+    /// Name in messages.
     pub(super) fn name(&self) -> String {
-        match &self.place {
-            Place::Host { .. } => self.authority.clone(),
-            Place::Socket(path) => path.display().to_string(),
+        match &self.endpoint {
+            Endpoint::Host { .. } => self.authority.clone(),
+            Endpoint::Socket(path) => path.display().to_string(),
         }
     }
 }
 
 impl fmt::Debug for HttpConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // There may be a password in an address that will be refused.
+        // An invalid address may contain a password.
         let url = self.address().map_or("…", |_| &self.url);
         formatter
             .debug_struct("HttpConfig")
@@ -160,7 +156,7 @@ impl fmt::Debug for HttpConfig {
 }
 
 impl HttpConfig {
-    /// A destination at an address, with what is usual otherwise.
+    /// A configuration with defaults.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -173,18 +169,18 @@ impl HttpConfig {
         }
     }
 
-    /// Says whether a connection can be tried.
+    /// Validates the configuration.
     ///
     /// # Errors
     ///
-    /// When the address or a header is none.
+    /// When the address or a header is malformed.
     pub fn check(&self) -> Result<(), HttpConfigError> {
         self.address()?;
         self.header_map()?;
         Ok(())
     }
 
-    /// The address, if it is one.
+    /// Parses the address.
     pub(super) fn address(&self) -> Result<Address, HttpConfigError> {
         let uri: Uri = self.url.parse().map_err(|_| HttpConfigError::Address)?;
         let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
@@ -213,7 +209,7 @@ impl HttpConfig {
         }
         Ok(Address {
             is_encrypted,
-            place: Place::Host {
+            endpoint: Endpoint::Host {
                 name: host.to_owned(),
                 port,
             },
@@ -222,7 +218,7 @@ impl HttpConfig {
         })
     }
 
-    /// What stands in each request besides.
+    /// The further headers.
     pub(super) fn header_map(&self) -> Result<Vec<(HeaderName, HeaderValue)>, HttpConfigError> {
         let pairs = self.headers.iter().map(|(name, value)| {
             let header = HeaderName::try_from(name.as_str())
@@ -241,14 +237,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_apart() {
+    fn addresses_are_parsed() {
         let address = |url: &str| {
             let address = HttpConfig::new(url).address().unwrap();
-            (address.is_encrypted, address.place, address.prefix)
+            (address.is_encrypted, address.endpoint, address.prefix)
         };
         let expected = |tls, name: &str, port, prefix: &str| {
             let name = name.to_owned();
-            (tls, Place::Host { name, port }, prefix.to_owned())
+            (tls, Endpoint::Host { name, port }, prefix.to_owned())
         };
         assert_eq!(address("http://a"), expected(false, "a", 80, ""));
         assert_eq!(address("https://a/"), expected(true, "a", 443, ""));
@@ -259,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_and_not_repeated() {
+    fn malformed_addresses_are_rejected_and_not_repeated() {
         for (url, expected) in [
             ("", HttpConfigError::Address),
             ("localhost:4040", HttpConfigError::Address),
@@ -284,7 +280,7 @@ mod tests {
             config.headers = vec![(name.to_owned(), Secret::new(value))];
             config.header_map().unwrap_err().to_string()
         };
-        assert_eq!(error("a b", "x"), "'a b' cannot be the name of a header");
+        assert_eq!(error("a b", "x"), "'a b' is not a valid header name");
         assert!(!error("a", "hunter2\n").contains("hunter2"));
     }
 }

@@ -1,8 +1,7 @@
-//! A connection: TCP and TLS where it is wanted, or a socket of this machine; HTTP on it.
+//! A connection: HTTP over TCP, with or without TLS, or over a Unix socket.
 //!
-//! It is used for many requests, one after the other, but neither for long nor after a pause:
-//! what is between us and the destination forgets connections without a word, and a name may have
-//! got another address.
+//! It is used for consecutive requests, but not for long and not after a pause: a middlebox may drop
+//! idle connections silently, and the name may resolve to another address.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -24,16 +23,16 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    config::{Address, Place},
-    failure::Failure,
-    tls::Version,
-    watch::{TlsError, Watched},
+    config::{Address, Endpoint},
+    failure::HttpError,
+    tls::HttpProtocol,
+    tls_error::{TlsError, TlsErrorRecorder},
 };
 
-/// For how long a connection is used.
+/// Longest use of a connection.
 const MAX_AGE: Duration = Duration::from_secs(300);
 
-/// For how long a connection may be idle.
+/// Longest pause between two requests.
 const MAX_IDLE: Duration = Duration::from_secs(50);
 
 /// An open connection.
@@ -51,20 +50,19 @@ enum Sender {
 }
 
 impl Connection {
-    /// Connects.
     pub(super) async fn open(
         address: &Address,
         tls: Option<Arc<ClientConfig>>,
-        version: Version,
-    ) -> Result<Self, Failure> {
-        let unreachable = |source| Failure::Unreachable {
+        version: HttpProtocol,
+    ) -> Result<Self, HttpError> {
+        let unreachable = |source| HttpError::Unreachable {
             address: address.name(),
             source,
         };
         let tls_error = TlsError::default();
-        let (host, port) = match &address.place {
-            Place::Host { name, port } => (&**name, *port),
-            Place::Socket(path) => {
+        let (host, port) = match &address.endpoint {
+            Endpoint::Host { name, port } => (&**name, *port),
+            Endpoint::Socket(path) => {
                 let stream = UnixStream::connect(path).await.map_err(unreachable)?;
                 return Self::handshake(stream, version, tls_error).await;
             }
@@ -72,12 +70,12 @@ impl Connection {
         let stream = TcpStream::connect((host, port))
             .await
             .map_err(unreachable)?;
-        // A request is written at once; there is nothing to wait for.
+        // A request is written at once: there is nothing to coalesce.
         let _ = stream.set_nodelay(true);
         let Some(config) = tls else {
             return Self::handshake(stream, version, tls_error).await;
         };
-        let failed = |source: Box<dyn Error + Send + Sync>| Failure::Tls {
+        let failed = |source: Box<dyn Error + Send + Sync>| HttpError::Tls {
             address: address.authority.clone(),
             source,
         };
@@ -86,33 +84,37 @@ impl Connection {
             .connect(name, stream)
             .await
             .map_err(|error| failed(error.into()))?;
-        let spoken = stream.get_ref().1.alpn_protocol();
-        if version == Version::Http2 && spoken != Some(b"h2") {
-            return Err(failed("it does not speak HTTP/2".into()));
+        let protocol = stream.get_ref().1.alpn_protocol();
+        if version == HttpProtocol::Http2 && protocol != Some(b"h2") {
+            return Err(failed("the server does not support HTTP/2".into()));
         }
-        let stream = Watched::new(stream, tls_error.clone());
+        let stream = TlsErrorRecorder::new(stream, tls_error.clone());
         Self::handshake(stream, version, tls_error).await
     }
 
-    async fn handshake<S>(stream: S, version: Version, tls_error: TlsError) -> Result<Self, Failure>
+    async fn handshake<S>(
+        stream: S,
+        version: HttpProtocol,
+        tls_error: TlsError,
+    ) -> Result<Self, HttpError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stream = TokioIo::new(stream);
-        let cut = |source| Failure::ConnectionClosed { source };
+        let closed = |source| HttpError::ConnectionClosed { source };
         let (sender, driver) = match version {
-            Version::Http1 => {
-                let (sender, connection) = http1::handshake(stream).await.map_err(cut)?;
+            HttpProtocol::Http1 => {
+                let (sender, connection) = http1::handshake(stream).await.map_err(closed)?;
                 let driver = tokio::spawn(async {
-                    // What goes wrong is told to whoever waits for an answer.
+                    // The pending request gets the error.
                     let _ = connection.await;
                 });
                 (Sender::Http1(sender), driver)
             }
-            Version::Http2 => {
+            HttpProtocol::Http2 => {
                 let (sender, connection) = http2::handshake(TokioExecutor::new(), stream)
                     .await
-                    .map_err(cut)?;
+                    .map_err(closed)?;
                 let driver = tokio::spawn(async {
                     let _ = connection.await;
                 });
@@ -129,7 +131,7 @@ impl Connection {
         })
     }
 
-    /// Whether another request may be sent.
+    /// Whether another request may use it.
     pub(super) fn is_usable(&self) -> bool {
         let is_closed = match &self.sender {
             Sender::Http1(sender) => sender.is_closed(),
@@ -138,11 +140,11 @@ impl Connection {
         !is_closed && self.opened.elapsed() < MAX_AGE && self.used.elapsed() < MAX_IDLE
     }
 
-    /// What a failure is: TLS 1.3 tells only after the handshake that a certificate of ours is not
-    /// taken.
-    pub(super) fn explain(&self, failure: Failure, address: &Address) -> Failure {
+    /// Replaces an error by its cause: with TLS 1.3 a server rejects a client certificate only after
+    /// the handshake.
+    pub(super) fn explain(&self, failure: HttpError, address: &Address) -> HttpError {
         match (failure, self.tls_error.get()) {
-            (Failure::ConnectionClosed { .. }, Some(error)) => Failure::Tls {
+            (HttpError::ConnectionClosed { .. }, Some(error)) => HttpError::Tls {
                 address: address.authority.clone(),
                 source: Box::new(error.clone()),
             },
@@ -150,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the headers of the response.
     pub(super) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,

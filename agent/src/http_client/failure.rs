@@ -1,58 +1,58 @@
 //! Why a request failed.
 //!
-//! Redirections are not followed: they would carry credentials to a place that nobody named.
+//! Redirections are not followed: they could send credentials to an address that is not configured.
 //!
-//! Invariant: no text here has a secret in it.
+//! Invariant: no message contains a secret.
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// There is no connection.
+pub enum HttpError {
+    /// No connection.
     #[error("cannot connect to {address} ({source})")]
     Unreachable {
         /// Host and port.
         address: String,
-        /// What the kernel or the resolver said.
+        /// Error of the kernel or the resolver.
         source: io::Error,
     },
-    /// There is no agreement on TLS.
-    #[error("cannot agree on TLS with {address} ({source})")]
+    /// The TLS handshake failed.
+    #[error("TLS handshake with {address} failed ({source})")]
     Tls {
         /// Host and port.
         address: String,
-        /// What rustls said.
+        /// Error of rustls.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is no answer.
-    #[error("no answer within {} s", limit.as_secs_f64())]
+    /// No response in time.
+    #[error("no response within {} s", limit.as_secs_f64())]
     TimedOut {
-        /// For how long it was waited for.
+        /// The timeout.
         limit: Duration,
     },
-    /// The connection ended too early, or what came is not HTTP.
-    #[error("the connection was cut ({})", Chain(source))]
+    /// The connection was closed before the response was complete, or the response is not HTTP.
+    #[error("the connection failed ({})", Chain(source))]
     ConnectionClosed {
-        /// What hyper said.
+        /// Error of hyper.
         source: hyper::Error,
     },
-    /// An answer longer than any that makes sense.
-    #[error("the answer is longer than {limit} bytes")]
-    LongAnswer {
-        /// What would have been read.
+    /// The response exceeds the limit.
+    #[error("the response is longer than {limit} bytes")]
+    ResponseTooLong {
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// An answer that says no.
-    #[error("the answer was {code}: {message}")]
-    Answered {
-        /// What it means.
-        kind: Kind,
-        /// What it was.
-        code: Code,
-        /// The words beside it.
+    /// The server responded with an error.
+    #[error("the server responded with {status}: {message}")]
+    Status {
+        /// Meaning of the status.
+        kind: HttpErrorKind,
+        /// Status of the response.
+        status: ResponseStatus,
+        /// Text of the response.
         message: String,
-        /// How long to wait, where it says so.
+        /// Value of `Retry-After`, if present.
         retry_after: Option<Duration>,
     },
     /// A file with credentials or certificates cannot be read.
@@ -60,12 +60,12 @@ pub enum Failure {
     Credentials {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Error of the operation, or what is wrong with the content.
         source: io::Error,
     },
 }
 
-/// An error and what it came from: hyper keeps the reason to itself.
+/// An error with its sources: the messages of hyper do not contain the cause.
 struct Chain<'a>(&'a dyn std::error::Error);
 
 impl fmt::Display for Chain<'_> {
@@ -80,16 +80,16 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// A status.
+/// Status of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// Of HTTP.
+pub enum ResponseStatus {
+    /// HTTP status code.
     Http(u16),
-    /// Of gRPC.
+    /// gRPC status code.
     Grpc(u32),
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ResponseStatus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(status) => write!(formatter, "HTTP status {status}"),
@@ -98,70 +98,71 @@ impl fmt::Display for Code {
     }
 }
 
-/// Failures that are alike in what follows from them.
+/// Kinds of errors, by what a caller does about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// There was no connection to be had.
+pub enum HttpErrorKind {
+    /// No connection.
     Unreachable,
-    /// There was no agreement on TLS.
+    /// TLS handshake failed, or a certificate was rejected.
     Tls,
-    /// There was no answer in time.
+    /// No response in time.
     TimedOut,
-    /// The connection ended too early.
+    /// The connection was closed too early, or the response is malformed.
     ConnectionClosed,
-    /// The destination failed inside.
+    /// The server reported an internal error.
     ServerError,
-    /// The destination is not there at present.
+    /// The server is unavailable at present.
     Unavailable,
-    /// The destination wants less.
+    /// The server limits the rate.
     Throttled,
-    /// The credentials were refused.
+    /// The credentials were rejected.
     Unauthorized,
-    /// The credentials are known, and do not do.
+    /// The credentials are valid, but do not grant access.
     Forbidden,
-    /// The credentials could not be read.
+    /// The credentials cannot be read.
     Credentials,
-    /// The destination will never take it.
+    /// The server rejects the request permanently.
     Rejected,
-    /// It is too large.
+    /// The request is too large.
     TooLarge,
-    /// The destination does not know the request.
+    /// The server does not implement the request.
     Unsupported,
 }
 
-impl Failure {
-    /// What kind of failure it is.
+impl HttpError {
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> HttpErrorKind {
         match self {
-            Self::Unreachable { .. } => Kind::Unreachable,
-            Self::Tls { .. } => Kind::Tls,
-            Self::TimedOut { .. } => Kind::TimedOut,
-            Self::ConnectionClosed { .. } | Self::LongAnswer { .. } => Kind::ConnectionClosed,
-            Self::Answered { kind, .. } => *kind,
-            Self::Credentials { .. } => Kind::Credentials,
+            Self::Unreachable { .. } => HttpErrorKind::Unreachable,
+            Self::Tls { .. } => HttpErrorKind::Tls,
+            Self::TimedOut { .. } => HttpErrorKind::TimedOut,
+            Self::ConnectionClosed { .. } | Self::ResponseTooLong { .. } => {
+                HttpErrorKind::ConnectionClosed
+            }
+            Self::Status { kind, .. } => *kind,
+            Self::Credentials { .. } => HttpErrorKind::Credentials,
         }
     }
 
-    /// How long the other side wants to be left alone.
+    /// Value of `Retry-After`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Answered { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
 }
 
-impl Kind {
-    /// Its name in metrics.
+impl HttpErrorKind {
+    /// Name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::Tls => "tls",
             Self::TimedOut => "timed_out",
-            Self::ConnectionClosed => "cut",
+            Self::ConnectionClosed => "connection_closed",
             Self::ServerError => "server_error",
             Self::Unavailable => "unavailable",
             Self::Throttled => "throttled",
@@ -174,7 +175,7 @@ impl Kind {
         }
     }
 
-    /// What a status of HTTP means that is not a success.
+    /// Kind of an HTTP status that is not a success.
     pub(super) fn of_status(status: u16) -> Self {
         match status {
             401 | 407 => Self::Unauthorized,

@@ -1,7 +1,7 @@
-//! gRPC with one message each way, as HTTP/2.
+//! Unary gRPC calls over HTTP/2.
 //!
-//! A message has five bytes before it: whether it is compressed, and its length. The status of a
-//! call is in the trailers, or in the headers when there is no message.
+//! A message is preceded by five bytes: whether it is compressed, and its length. The status of a call
+//! is in the trailers, or in the headers if there is no message.
 
 use std::time::Duration;
 
@@ -14,23 +14,25 @@ use hyper::{StatusCode, header::HeaderName};
 use prost::Message as _;
 
 use super::{
-    Client, Redactor, Request, Response, content_type,
-    failure::{Code, Failure, Kind},
+    client::{Client, Request, content_type},
+    failure::{HttpError, HttpErrorKind, ResponseStatus},
+    redactor::Redactor,
+    response::Response,
 };
 
-/// Compression of a message, if it is compressed.
+/// Header of the compression.
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const GRPC_STATUS: &str = "grpc-status";
 const GRPC_MESSAGE: &str = "grpc-message";
 const GRPC_DETAILS: &str = "grpc-status-details-bin";
 
-/// Length of what stands before a message, in bytes.
+/// Length of the prefix of a message.
 const PREFIX_BYTES: usize = 5;
 
-/// Type of the detail that tells how long to wait.
+/// Type of the detail with the time to wait.
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
 
-/// A message with what stands before it.
+/// A message with its prefix; [`None`] if its length does not fit.
 pub(crate) fn frame(message: &[u8], is_compressed: bool) -> Option<Bytes> {
     let length = u32::try_from(message.len()).ok()?;
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
@@ -40,8 +42,8 @@ pub(crate) fn frame(message: &[u8], is_compressed: bool) -> Option<Bytes> {
     Some(frame.freeze())
 }
 
-/// Calls a method with a framed message, and gives the message that it answers with.
-pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<Bytes, Failure> {
+/// Calls a method with a framed message. Returns the message of the response.
+pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<Bytes, HttpError> {
     let mut headers = vec![
         content_type("application/grpc"),
         (HeaderName::from_static("te"), "trailers"),
@@ -49,37 +51,37 @@ pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<
     if framed.first() == Some(&1) {
         headers.push((GRPC_ENCODING, "gzip"));
     }
-    let post = Request {
+    let request = Request {
         path,
         headers: &headers,
         body: framed.clone(),
     };
-    let (answer, words) = client.post(&post).await?;
-    answer.into_message(&words)
+    let (response, redactor) = client.post(&request).await?;
+    response.into_message(&redactor)
 }
 
 impl Response {
-    /// The message of a call that went well.
-    fn into_message(self, words: &Redactor) -> Result<Bytes, Failure> {
+    /// The message of a successful call.
+    fn into_message(self, redactor: &Redactor) -> Result<Bytes, HttpError> {
         let header = |name| self.headers.get(name)?.to_str().ok();
         let status = header(GRPC_STATUS).and_then(|text| text.parse().ok());
         let Some(status) = status else {
-            // It never came to where gRPC is spoken.
+            // The response of something else than a gRPC server, such as a proxy.
             let status = self.status;
-            let answer = self.into_success(words)?;
-            return Err(Failure::Answered {
-                kind: Kind::Unsupported,
-                code: Code::Http(status.as_u16()),
-                message: words.show(&format!(
-                    "no status of gRPC, and {} bytes",
-                    answer.body.len()
+            let response = self.into_success(redactor)?;
+            return Err(HttpError::Status {
+                kind: HttpErrorKind::Unsupported,
+                status: ResponseStatus::Http(status.as_u16()),
+                message: redactor.show(&format!(
+                    "no gRPC status, and {} bytes",
+                    response.body.len()
                 )),
                 retry_after: None,
             });
         };
         if status == 0 && self.status == StatusCode::OK {
-            // All answers that are understood here are so short that none is compressed; one that
-            // is says no more than that the call went well.
+            // A response that is read here is too short to be compressed; of one that is, only the
+            // success is used.
             let is_plain = self.body.first() == Some(&0);
             let message = self.body.get(PREFIX_BYTES..).filter(|_| is_plain);
             return Ok(message.map_or_else(Bytes::new, |message| self.body.slice_ref(message)));
@@ -88,37 +90,37 @@ impl Response {
         let retry_after = header(GRPC_DETAILS)
             .and_then(retry_delay)
             .or_else(|| self.retry_after());
-        Err(Failure::Answered {
+        Err(HttpError::Status {
             kind: kind(status, retry_after.is_some()),
-            code: Code::Grpc(status),
-            message: words.show(&unescaped(message)),
+            status: ResponseStatus::Grpc(status),
+            message: redactor.show(&percent_decoded(message)),
             retry_after,
         })
     }
 }
 
-/// What a status means, as OTLP has it for clients. "Exhausted" is both too often and too large;
-/// who means the former says when to come back.
-fn kind(status: u32, is_told_when: bool) -> Kind {
+/// Kind of a status, as the OTLP specification has it for clients. "Resource exhausted" means both
+/// too often and too large; a server that means the former sends a time to wait.
+fn kind(status: u32, has_retry_delay: bool) -> HttpErrorKind {
     match status {
         // Resource exhausted.
-        8 if is_told_when => Kind::Throttled,
-        8 => Kind::TooLarge,
+        8 if has_retry_delay => HttpErrorKind::Throttled,
+        8 => HttpErrorKind::TooLarge,
         // Permission denied.
-        7 => Kind::Forbidden,
+        7 => HttpErrorKind::Forbidden,
         // Unauthenticated.
-        16 => Kind::Unauthorized,
+        16 => HttpErrorKind::Unauthorized,
         // Unimplemented.
-        12 => Kind::Unsupported,
+        12 => HttpErrorKind::Unsupported,
         // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.
-        1 | 4 | 10 | 11 | 14 | 15 => Kind::Unavailable,
+        1 | 4 | 10 | 11 | 14 | 15 => HttpErrorKind::Unavailable,
         // Unknown, internal.
-        2 | 13 => Kind::ServerError,
-        _ => Kind::Rejected,
+        2 | 13 => HttpErrorKind::ServerError,
+        _ => HttpErrorKind::Rejected,
     }
 }
 
-/// What `google.rpc.Status` says beside the status.
+/// The details of `google.rpc.Status`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Details {
     #[prost(message, repeated, tag = "3")]
@@ -149,9 +151,9 @@ struct Delay {
     nanos: i32,
 }
 
-/// How long to wait, in the details of a status.
+/// The time to wait in the details of a status.
 fn retry_delay(text: &str) -> Option<Duration> {
-    // With padding or without, as gRPC has it for all binary headers.
+    // gRPC allows binary headers with padding and without.
     let config =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let base64 = GeneralPurpose::new(&base64::alphabet::STANDARD, config);
@@ -166,8 +168,8 @@ fn retry_delay(text: &str) -> Option<Duration> {
     Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()))
 }
 
-/// A message without the `%` escapes that it is sent with.
-fn unescaped(text: &str) -> String {
+/// A status message with its percent-encoding decoded.
+fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -189,21 +191,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_unescaped() {
-        assert_eq!(unescaped("a%20b%C3%A9"), "a bé");
+    fn messages_are_decoded() {
+        assert_eq!(percent_decoded("a%20b%C3%A9"), "a bé");
         for text in ["%", "%2", "%zz", "100 %", "%é"] {
-            assert_eq!(unescaped(text), text);
+            assert_eq!(percent_decoded(text), text);
         }
     }
 
     #[test]
-    fn only_who_says_when_is_asked_again() {
-        assert_eq!(kind(8, true), Kind::Throttled);
-        assert_eq!(kind(8, false), Kind::TooLarge);
+    fn exhausted_without_a_delay_means_too_large() {
+        assert_eq!(kind(8, true), HttpErrorKind::Throttled);
+        assert_eq!(kind(8, false), HttpErrorKind::TooLarge);
     }
 
     #[test]
-    fn anything_can_stand_in_the_details() {
+    fn malformed_details_are_ignored() {
         for text in ["", "!", "AAAA", "CAgQCA", "GgIKAA=="] {
             assert_eq!(retry_delay(text), None);
         }

@@ -1,26 +1,26 @@
-//! How long to wait before the next attempt.
+//! Exponential back-off with full jitter.
 //!
-//! The wait is drawn from between nothing and a bound that doubles with each failure ("full
-//! jitter"), so that many agents that lost one collector at once do not come back at once.
+//! The wait is random, between zero and a bound that doubles with each failure, so that many agents
+//! that lost one collector at the same time do not return at the same time.
 
 use std::time::Duration;
 
-/// Longest wait that a destination can ask for: it must not silence an agent for ever.
+/// Longest wait that a server can request: it must not silence an agent for ever.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 
-/// Least bound of a wait, whatever is configured: nobody is asked without a pause.
-const SHORTEST: Duration = Duration::from_millis(50);
+/// Least bound of a wait, whatever is configured, so that there always is a pause.
+const MIN_BOUND: Duration = Duration::from_millis(50);
 
-/// When failed attempts are repeated.
+/// Configuration of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// Bound of the wait after the first failure.
     pub first: Duration,
-    /// Bound that the bounds of later waits do not pass.
+    /// Greatest bound of a wait.
     pub longest: Duration,
-    /// For how long one report is tried while the destination answers with errors or not at all, or
-    /// cuts the connection, which may be for what is in the report, and all others wait. A
-    /// destination that is away is waited for without end.
+    /// How long one payload is retried while the destination responds with errors, does not respond, or
+    /// closes the connection: the payload itself may be the cause, and all others wait. An
+    /// unreachable destination is retried without limit.
     pub max_elapsed: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Default for Retry {
     }
 }
 
-/// Failures in a row.
+/// State of the back-off: consecutive failures.
 #[derive(Debug)]
 pub(crate) struct BackOff {
     retry: Retry,
@@ -51,18 +51,18 @@ impl BackOff {
         }
     }
 
-    /// An attempt went well.
+    /// Resets after a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// An attempt failed: how long to wait, and never less than the destination asks for.
+    /// Time to wait after a failure; not less than `retry_after`.
     pub(crate) fn wait(&mut self, retry_after: Option<Duration>) -> Duration {
         let jitter = self.bound().mul_f64(self.random.f64());
         self.failures = self.failures.saturating_add(1);
         match retry_after {
             None => jitter,
-            // All that were told the same time would come back at the same time.
+            // Agents with the same value must not return at the same time.
             Some(after) => after
                 .min(MAX_RETRY_AFTER)
                 .saturating_add(jitter.min(self.retry.first)),
@@ -74,7 +74,7 @@ impl BackOff {
         doubled
             .and_then(|factor| self.retry.first.checked_mul(factor))
             .map_or(self.retry.longest, |bound| bound.min(self.retry.longest))
-            .max(SHORTEST)
+            .max(MIN_BOUND)
     }
 }
 
@@ -107,8 +107,8 @@ mod tests {
             longest: Duration::ZERO,
             max_elapsed: Duration::ZERO,
         });
-        assert!((0..200).any(|_| back_off.wait(None) > SHORTEST / 2));
-        assert_eq!(back_off.bound(), SHORTEST);
+        assert!((0..200).any(|_| back_off.wait(None) > MIN_BOUND / 2));
+        assert_eq!(back_off.bound(), MIN_BOUND);
     }
 
     #[test]
@@ -121,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_is_obeyed_within_reason() {
+    fn retry_after_is_respected_up_to_a_limit() {
         let mut back_off = BackOff::new(Retry::default());
-        for (asked, least) in [(7, 7), (90, 90), (1_000_000, 3_600)] {
-            let wait = back_off.wait(Some(Duration::from_secs(asked)));
+        for (requested, least) in [(7, 7), (90, 90), (1_000_000, 3_600)] {
+            let wait = back_off.wait(Some(Duration::from_secs(requested)));
             let least = Duration::from_secs(least);
             assert!((least..=least + Duration::from_secs(1)).contains(&wait));
         }

@@ -1,7 +1,7 @@
-//! Secrets, and files that they and certificates are in.
+//! Secrets, and the files of secrets and certificates.
 //!
-//! Invariants: the text of a secret is in no `Debug` output; a file is read again when it is
-//! another one, or was written to, and is bounded.
+//! Invariants: no `Debug` output contains a secret; files are bounded; a changed or replaced file is
+//! read again.
 
 use std::{
     fmt,
@@ -11,23 +11,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::failure::Failure;
+use super::failure::HttpError;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// A text that nobody may see.
+/// A text that is not shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one who needs it.
+    /// The text, to be sent.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -39,19 +38,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a secret comes from.
+/// Source of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
-    /// It is known.
+    /// The secret itself.
+    #[cfg(any(test, feature = "testing"))]
     Value(Secret),
-    /// It is all that is in this file, without white space around it; the file is read again when
-    /// it changes.
+    /// The content of a file, without surrounding white space; read at each request.
     File(PathBuf),
 }
 
-/// What tells a file from what it was before.
+/// Identity and change time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     device: u64,
     inode: u64,
     length: u64,
@@ -59,9 +58,10 @@ pub(super) struct Stamp {
 }
 
 impl SecretSource {
-    /// The secret as it is now. May wait for a disk.
-    pub(super) fn read(&self) -> Result<Secret, Failure> {
+    /// The current secret. May block on the disk.
+    pub(super) fn read(&self) -> Result<Secret, HttpError> {
         let path = match self {
+            #[cfg(any(test, feature = "testing"))]
             Self::Value(secret) => return Ok(secret.clone()),
             Self::File(path) => path,
         };
@@ -69,16 +69,16 @@ impl SecretSource {
         let text = text.as_deref().map(str::trim);
         match text.filter(|text| !text.is_empty()) {
             Some(text) => Ok(Secret::new(text)),
-            None => Err(unusable(path, "there is no text in it")),
+            None => Err(unusable(path, "it contains no text")),
         }
     }
 }
 
-/// What tells whether a file has changed.
-pub(super) fn stamp(path: &Path) -> Result<Stamp, Failure> {
-    // Followed: Kubernetes changes a link when it changes a secret.
+/// FileStamp of a file, which differs after each change.
+pub(super) fn stamp(path: &Path) -> Result<FileStamp, HttpError> {
+    // Links are followed: Kubernetes replaces a link to update a secret.
     let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
-    Ok(Stamp {
+    Ok(FileStamp {
         device: metadata.dev(),
         inode: metadata.ino(),
         length: metadata.len(),
@@ -86,8 +86,8 @@ pub(super) fn stamp(path: &Path) -> Result<Stamp, Failure> {
     })
 }
 
-/// The bytes of a file.
-pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+/// Content of a file, up to the limit.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, HttpError> {
     let read = || {
         let mut bytes = Vec::new();
         let file = File::open(path)?;
@@ -100,16 +100,16 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
     read().map_err(|source| failed(path, source))
 }
 
-/// A file is there, and is not what it should be.
+/// Error of a file with invalid content.
 pub(super) fn unusable(
     path: &Path,
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> Failure {
+) -> HttpError {
     failed(path, io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-fn failed(path: &Path, source: io::Error) -> Failure {
-    Failure::Credentials {
+fn failed(path: &Path, source: io::Error) -> HttpError {
+    HttpError::Credentials {
         path: path.to_owned(),
         source,
     }
@@ -130,14 +130,14 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("token");
         let source = SecretSource::File(path.clone());
-        assert!(matches!(source.read(), Err(Failure::Credentials { .. })));
+        assert!(matches!(source.read(), Err(HttpError::Credentials { .. })));
         for text in ["one\n", " two \r\n"] {
             fs::write(&path, text).unwrap();
             assert_eq!(source.read().unwrap(), Secret::new(text.trim()));
         }
         for bytes in [&b" \n"[..], b"\xff"] {
             fs::write(&path, bytes).unwrap();
-            assert!(matches!(source.read(), Err(Failure::Credentials { .. })));
+            assert!(matches!(source.read(), Err(HttpError::Credentials { .. })));
         }
     }
 

@@ -1,7 +1,7 @@
-//! Whom we trust, and what we show.
+//! TLS configuration of a client.
 //!
-//! Certificates are read at the first connection and again when their files have changed, so that
-//! neither a certificate that is renewed nor one that comes late needs a restart.
+//! Certificates are read at the first connection, and again when their files have changed, so that
+//! neither a renewed certificate nor one that is created late needs a restart.
 
 use std::sync::Arc;
 
@@ -13,58 +13,58 @@ use rustls::{
 
 use super::{
     config::TlsConfig,
-    failure::Failure,
-    secret::{Stamp, read_file, stamp, unusable},
+    failure::HttpError,
+    secret::{FileStamp, read_file, stamp, unusable},
 };
 
-/// What is spoken through TLS.
+/// Version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum HttpProtocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2, which gRPC needs.
+    /// HTTP/2, for gRPC.
     Http2,
 }
 
-/// What a connection needs to know.
+/// TLS configuration, cached until a file changes.
 #[derive(Debug)]
 pub(super) struct Tls {
     config: TlsConfig,
-    version: Version,
-    /// What was made of the files, and what these were.
-    made: Option<(Vec<Stamp>, Arc<ClientConfig>)>,
+    version: HttpProtocol,
+    /// The configuration and the stamps of the files that it was made of.
+    cached: Option<(Vec<FileStamp>, Arc<ClientConfig>)>,
 }
 
 impl Tls {
-    pub(super) fn new(config: TlsConfig, version: Version) -> Self {
+    pub(super) fn new(config: TlsConfig, version: HttpProtocol) -> Self {
         Self {
             config,
             version,
-            made: None,
+            cached: None,
         }
     }
 
-    /// What the files say now. May wait for a disk.
-    pub(super) fn client_config(&mut self) -> Result<Arc<ClientConfig>, Failure> {
+    /// The current configuration. May block on the disk.
+    pub(super) fn client_config(&mut self) -> Result<Arc<ClientConfig>, HttpError> {
         let client = self.config.client.iter();
         let client = client.flat_map(|client| [&client.certificate_file, &client.key_file]);
         let files = self.config.ca_file.iter().chain(client);
         let stamps: Vec<_> = files.map(|path| stamp(path)).collect::<Result<_, _>>()?;
-        if let Some((of, made)) = &self.made
-            && *of == stamps
+        if let Some((cached_stamps, cached)) = &self.cached
+            && *cached_stamps == stamps
         {
-            return Ok(Arc::clone(made));
+            return Ok(Arc::clone(cached));
         }
-        let made = Arc::new(self.make()?);
-        self.made = Some((stamps, Arc::clone(&made)));
-        Ok(made)
+        let config = Arc::new(self.build()?);
+        self.cached = Some((stamps, Arc::clone(&config)));
+        Ok(config)
     }
 
-    fn make(&self) -> Result<ClientConfig, Failure> {
-        let address = || "anybody".to_owned();
+    fn build(&self) -> Result<ClientConfig, HttpError> {
+        let address = || "any server".to_owned();
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|source| Failure::Tls {
+            .map_err(|source| HttpError::Tls {
                 address: address(),
                 source: source.into(),
             })?
@@ -84,16 +84,16 @@ impl Tls {
             }
         };
         config.alpn_protocols = match self.version {
-            Version::Http1 => vec![b"http/1.1".to_vec()],
-            Version::Http2 => vec![b"h2".to_vec()],
+            HttpProtocol::Http1 => vec![b"http/1.1".to_vec()],
+            HttpProtocol::Http2 => vec![b"h2".to_vec()],
         };
         Ok(config)
     }
 
-    fn roots(&self) -> Result<RootCertStore, Failure> {
+    fn roots(&self) -> Result<RootCertStore, HttpError> {
         let mut roots = RootCertStore::empty();
         let Some(path) = &self.config.ca_file else {
-            // One that cannot be read is a certificate less to trust.
+            // Unreadable certificates are left out.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             return Ok(roots);
         };
@@ -107,7 +107,7 @@ impl Tls {
                 })?;
         }
         if roots.is_empty() {
-            return Err(unusable(path, "there is no certificate in it"));
+            return Err(unusable(path, "it contains no certificate"));
         }
         Ok(roots)
     }

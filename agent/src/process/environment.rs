@@ -1,20 +1,19 @@
 //! Single variables of a process's environment, from `/proc/PID/environ`.
 //!
-//! It is the environment that the program was started with; what it has changed since then is not
-//! seen, and a program that writes over it (to change its title) leaves nonsense there.
+//! This is the environment at the start of the program: later changes are not visible, and a
+//! program that overwrites it (to change its title) leaves arbitrary bytes there.
 //!
-//! Invariant: an environment holds secrets, so only what is asked for by name is kept.
+//! Invariant: an environment holds secrets, so only the requested variables are kept.
 
 use std::io::{self, BufRead, Read as _};
 
-/// Most bytes of an environment that are looked through.
+/// Most bytes of an environment that are searched.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Most bytes of a variable with its name; of a longer one nothing is taken.
+/// Most bytes of a variable with its name; longer ones are skipped.
 const MAX_VARIABLE: u64 = 16 << 10;
 
-/// The values of the variables `names`, each of them the first that has this name, as `getenv`
-/// has it.
+/// The values of the variables `names`; the first one of a name counts, as for `getenv`.
 pub(super) fn find<const N: usize>(
     environment: impl BufRead,
     names: [&str; N],
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_found() {
+    fn only_requested_variables_are_found() {
         let environment = b"A=1\0AB=2\0B=x=y\0A=3\0C\0D=\0";
         let found = values(environment, ["A", "B", "C", "D", "E"]);
         let found = found.each_ref().map(Option::as_deref);
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_passed_over() {
+    fn variables_that_are_too_long_are_skipped() {
         let long = "x".repeat(usize::try_from(MAX_VARIABLE).unwrap());
         let environment = format!("A={long}\0B=1\0");
         let found = values(environment.as_bytes(), ["A", "B"]);
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn that_of_a_process_is_read() {
+    fn the_environment_of_a_process_is_read() {
         let mut child = Command::new("sh")
             .args(["-c", "echo; read line"])
             .env("OTEL_SERVICE_NAME", "shop")
@@ -90,7 +89,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Until then it may be without an environment.
+        // Before the `exec` of the shell the environment may be empty.
         let mut output = child.stdout.take().unwrap();
         output.read_exact(&mut [0]).unwrap();
         let process = Process::open(child.id()).unwrap();

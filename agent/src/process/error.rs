@@ -1,81 +1,84 @@
-//! Why a process could not be looked at.
+//! Errors of reading processes and their files.
 
 use std::{io, path::PathBuf};
 
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a process could not be looked at; each says what to do.
+/// Why a process could not be read; each message says what to do.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// There is none with this id, or it is gone.
-    #[error("there is no process {pid}; check the id, in a container it is that of the host")]
+    /// No process has this PID, or it is gone.
+    #[error("there is no process {pid}; check the PID, which for a container is that on the host")]
     NoSuchProcess {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
     },
-    /// The id is that of a thread.
-    #[error("{pid} is a thread of process {tgid}; give the process's id, {tgid}")]
+    /// The PID is the ID of a thread.
+    #[error("{pid} is a thread of process {tgid}; use {tgid} instead")]
     Thread {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
-        /// The thread's process.
+        /// PID of the thread's process.
         tgid: u32,
     },
-    /// It has ended and waits for its parent.
-    #[error("process {pid} ({name}) has ended and only waits for its parent to notice")]
+    /// It is a zombie.
+    #[error("process {pid} ({comm}) has ended and is a zombie: its parent has not reaped it yet")]
     Ended {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
-        /// Its name.
-        name: String,
+        /// Name of its main thread in the kernel.
+        comm: String,
     },
-    /// It runs in the kernel only.
-    #[error("process {pid} ({name}) is a thread of the kernel and runs no program")]
+    /// It is a kernel thread.
+    #[error("process {pid} ({comm}) is a kernel thread and runs no program")]
     KernelThread {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
-        /// Its name.
-        name: String,
+        /// Name of its main thread in the kernel.
+        comm: String,
     },
-    /// It has ended or started another program in the meantime.
-    #[error("process {pid} has ended or started another program while it was looked at; try again")]
+    /// It has exited or called `exec` while it was read.
+    #[error("process {pid} has ended or started another program while it was read; try again")]
     Replaced {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
     },
-    /// The system forbids it.
-    #[error("may not read {file} of process {pid}; run as root or as the owner of the process")]
+    /// Access is denied.
+    #[error(
+        "permission denied to read {file} of process {pid}; run as root or as the owner of the \
+         process"
+    )]
     Denied {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
         /// The file below `/proc/PID`.
         file: &'static str,
     },
-    /// Something in `/proc/PID` could not be read.
+    /// A file in `/proc/PID` could not be read.
     #[error("cannot read {file} of process {pid}; check that /proc is mounted")]
     Read {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
         /// The file below `/proc/PID`.
         file: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// Something in `/proc/PID` is larger than what is read.
+    /// A file in `/proc/PID` is larger than the limit.
     #[error("{file} of process {pid} has more than {limit} bytes, which is not supported")]
     TooLong {
-        /// What was asked for.
+        /// The PID that was given.
         pid: u32,
         /// The file below `/proc/PID`.
         file: &'static str,
-        /// The bound.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
 impl Error {
-    /// The error for `errno` at `file` below `/proc/PID`.
+    /// The error for `errno` from opening `file` below `/proc/PID`.
     pub(super) fn new(pid: u32, file: &'static str, errno: Errno) -> Self {
         match errno {
             Errno::SRCH | Errno::NOENT => Self::NoSuchProcess { pid },
@@ -88,7 +91,7 @@ impl Error {
         }
     }
 
-    /// The error for `source` at reading `file` below `/proc/PID`.
+    /// The error for `source` from reading `file` below `/proc/PID`.
     pub(super) fn from_read(pid: u32, file: &'static str, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
             Some(errno) => Self::new(pid, file, errno),
@@ -100,39 +103,39 @@ impl Error {
 /// Why a mapped file could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot open {}: {source}", path.display())]
     Open {
-        /// The file, as the process sees it.
+        /// Its path in the mount namespace of the process.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// It has been removed, and its mapping may not be opened.
-    #[error("{} was removed, and reading its mapping takes root's rights", path.display())]
+    /// It was removed, and the agent lacks the capability to open it through its mapping.
+    #[error("{} was removed; reading it through its mapping requires root", path.display())]
     Deleted {
-        /// The file, as the process saw it.
+        /// Its path in the mount namespace of the process.
         path: PathBuf,
     },
-    /// It is a device, a pipe or the like.
+    /// It is a directory, a device, a pipe or a socket.
     #[error("{} is not a regular file", path.display())]
     NotRegular {
-        /// The file, as the process sees it.
+        /// Its path in the mount namespace of the process.
         path: PathBuf,
     },
-    /// It could be opened, but is not an ELF file that makes sense.
-    #[error("{} is damaged", path.display())]
+    /// It is a malformed ELF file.
+    #[error("{} is a malformed ELF file", path.display())]
     Damaged {
-        /// The file, as the process sees it.
+        /// Its path in the mount namespace of the process.
         path: PathBuf,
     },
-    /// The mapping has no file.
+    /// The mapping is anonymous.
     #[error("the mapping has no file")]
     Anonymous,
 }
 
 impl OpenError {
-    /// Whether more rights would help.
+    /// Whether it could succeed with more privileges.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
-//! Opening the files of a process, which may lie in a container and be chosen by an enemy.
+//! Opens files of a process, which may be in a container and chosen by an attacker.
 //!
-//! A file is first only referred to (`O_PATH`), which neither blocks nor touches a device; it is
-//! opened for reading when it has turned out to be a regular file.
+//! A file is opened with `O_PATH` first, which neither blocks nor touches a device, and is opened
+//! for reading only when it is a regular file.
 
 use std::{
     fs::File,
@@ -18,40 +18,40 @@ use rustix::{
     io::Errno,
 };
 
-use super::{OpenError, machine::on_machine, maps::Mapping};
+use super::{error::OpenError, machine::on_machine, maps::Mapping};
 
-/// Refers to a file without opening it.
+/// Flags that refer to a file without opening it.
 const REFERENCE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Opens a regular file; the flags besides the first are belts and braces.
+/// Flags for regular files; the last two have an effect only if it is not one after all.
 const READING: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// What tells a file from all others, and from itself when it has been changed.
+/// Identity of a file and of its contents: it differs after a change of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     device: u64,
     inode: u64,
     bytes: i64,
-    /// Seconds and nanoseconds of its last change.
+    /// Time of the last modification, in seconds and nanoseconds.
     modified: (i64, u64),
-    /// The same of any change to it, which programs cannot set back.
+    /// Time of the last change of its inode, which programs cannot set.
     changed: (i64, u64),
 }
 
 impl FileIdentity {
-    /// That of an open file.
+    /// The identity of an open file.
     ///
     /// # Errors
     ///
-    /// When the system does not say.
+    /// When `fstat` fails.
     pub fn of(file: &impl AsFd) -> io::Result<Self> {
         Ok(Self::from_status(&fs::fstat(file)?))
     }
 
-    /// Whether it is of the same file, whatever has been done to that.
+    /// Whether both are the same device and inode, even if the contents have changed.
     #[must_use]
     pub fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
@@ -68,13 +68,12 @@ impl FileIdentity {
     }
 }
 
-/// What tells the file of `mapping` from all others; `process` is the open directory
-/// `/proc/PID`.
+/// The identity of the file of `mapping`; `process` is the open directory `/proc/PID`.
 pub(super) fn identify_mapped(
     process: &OwnedFd,
     mapping: &Mapping,
 ) -> Result<FileIdentity, OpenError> {
-    // One call instead of the three below.
+    // One system call instead of three.
     if let Ok(status) = fs::statat(process, link_of(mapping), AtFlags::empty()) {
         return Ok(FileIdentity::from_status(&status));
     }
@@ -91,13 +90,13 @@ pub(super) fn open_mapped(process: &OwnedFd, mapping: &Mapping) -> Result<File, 
     read_regular(&reference, path)
 }
 
-/// Opens the file that the process finds at `path` for reading.
+/// Opens the file at `path` in the root directory of the process for reading.
 pub(super) fn open_in_root(process: &OwnedFd, path: &Path) -> Result<File, OpenError> {
     let reference = refer_in_root(process, path).map_err(|errno| failed(path, errno))?;
     read_regular(&reference, path)
 }
 
-/// Opens the file that the agent itself finds at `path` for reading.
+/// Opens the file at `path` in the agent's own mount namespace for reading.
 ///
 /// # Errors
 ///
@@ -108,13 +107,13 @@ pub fn open_on_host(path: &Path) -> Result<File, OpenError> {
     read_regular(&reference, path)
 }
 
-/// The very file of a mapping, even when it was removed or another one has its name now; takes
-/// rights that reading the process does not (`CAP_CHECKPOINT_RESTORE`).
+/// The link to the file of a mapping, which works even when the file was removed or replaced.
+/// Following it requires `CAP_CHECKPOINT_RESTORE`.
 fn link_of(mapping: &Mapping) -> String {
     format!("map_files/{:x}-{:x}", mapping.start, mapping.end)
 }
 
-/// Refers to the file of a mapping, and gives its path.
+/// Opens the file of a mapping with `O_PATH`; also gives its path.
 fn refer_to_mapped<'a>(
     process: &OwnedFd,
     mapping: &'a Mapping,
@@ -139,7 +138,7 @@ fn failed(path: &Path, errno: Errno) -> OpenError {
     }
 }
 
-/// Refers to the file that the process finds at `path`.
+/// Opens the file at `path` in the root directory of the process with `O_PATH`.
 fn refer_in_root(process: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let root = fs::openat(
         process,
@@ -151,8 +150,8 @@ fn refer_in_root(process: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         fs::openat2(&root, path, REFERENCE, Mode::empty(), resolve)
     };
-    // The paths in `maps` start at the root of a mount namespace, which is not the process's
-    // own root after a mere chroot.
+    // The paths in `maps` start at the root of the mount namespace, which after a chroot is not
+    // the root directory of the process.
     refer(path).or_else(|errno| {
         let chroot = fs::readlinkat(process, "root", Vec::new())?;
         let chroot = Path::new(std::ffi::OsStr::from_bytes(chroot.as_bytes()));
@@ -163,7 +162,7 @@ fn refer_in_root(process: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// Opens what `reference` refers to for reading, if it is a regular file.
+/// Opens the file of an `O_PATH` descriptor for reading, if it is a regular file.
 fn read_regular(reference: &OwnedFd, path: &Path) -> Result<File, OpenError> {
     let failed = |errno| failed(path, errno);
     let status = fs::fstat(reference).map_err(failed)?;
@@ -192,7 +191,7 @@ mod tests {
         path::Path,
     };
 
-    /// A directory that looks like `/proc/PID` of a process with this root.
+    /// A directory like `/proc/PID` of a process with this root directory.
     fn process_with_root(root: &Path) -> (tempfile::TempDir, OwnedFd) {
         let directory = tempfile::tempdir().unwrap();
         symlink(root, directory.path().join("root")).unwrap();
@@ -216,7 +215,7 @@ mod tests {
             assert_eq!(result.unwrap_err(), Errno::NOENT, "{name}");
         }
 
-        // The same link is fine where its target exists inside.
+        // The same link is followed where its target exists inside the root.
         std::fs::create_dir_all(root.path().join("etc")).unwrap();
         std::fs::write(root.path().join("etc/passwd"), "inside").unwrap();
         let path = Path::new("/relative");
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_or_a_device_is_refused_at_once() {
+    fn only_regular_files_are_opened() {
         let root = tempfile::tempdir().unwrap();
         let pipe = root.path().join("pipe");
         fs::mknodat(fs::CWD, &pipe, fs::FileType::Fifo, Mode::RUSR, 0).unwrap();

@@ -1,41 +1,41 @@
-//! The mappings of a process, from `/proc/PID/maps`.
+//! Memory mappings of a process, from `/proc/PID/maps`.
 //!
-//! Invariant: a line that cannot be understood is left out; nothing in the text is trusted.
+//! Invariants: a malformed line is skipped; the text is untrusted.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::PathBuf};
 
-/// What the kernel appends to the path of a file that has been removed.
+/// Suffix that the kernel appends to the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// A range of addresses with one backing.
+/// A mapped range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address after it.
+    /// End address, exclusive.
     pub end: u64,
-    /// What may be done with it.
+    /// Access permissions.
     pub permissions: Permissions,
-    /// Where in the file it starts, in bytes.
+    /// Offset of its start in the file, in bytes.
     pub file_offset: u64,
-    /// The file; [`None`] for anonymous memory and for the kernel's own mappings.
+    /// The mapped file; [`None`] for anonymous memory and for the kernel's own mappings.
     pub file: Option<MappedFile>,
-    /// Whether it is the code that the kernel gives to every process (vDSO).
+    /// Whether it is the vDSO.
     pub is_vdso: bool,
 }
 
-/// What may be done with a mapping.
+/// Access permissions of a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// It may be read.
+    /// Readable.
     pub read: bool,
-    /// It may be written.
+    /// Writable.
     pub write: bool,
-    /// It may be executed.
+    /// Executable.
     pub execute: bool,
 }
 
-/// What identifies a file while it is mapped.
+/// Device and inode, which identify a file as long as it is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Major and minor number of the device.
@@ -47,16 +47,16 @@ pub struct FileId {
 /// A mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedFile {
-    /// Its identity.
+    /// Device and inode.
     pub id: FileId,
-    /// Its path when it was opened, in the process's mount namespace.
+    /// Its path in the process's mount namespace when it was opened.
     pub path: PathBuf,
-    /// Whether it has been removed, so that the path leads nowhere or to another file.
+    /// Whether it was removed, so that the path leads nowhere or to another file.
     pub is_deleted: bool,
 }
 
 impl Mapping {
-    /// Reads one line, without its end.
+    /// Parses one line without its newline.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {
         let mut rest = line;
@@ -85,7 +85,7 @@ impl Mapping {
         (mapping.start < mapping.end).then_some(mapping)
     }
 
-    /// Whether `address` lies in it.
+    /// Whether `address` is in its range.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
@@ -97,7 +97,7 @@ impl MappedFile {
         if id.inode == 0 || name.first() != Some(&b'/') {
             return None;
         }
-        let (path, is_deleted) = without_mark(name);
+        let (path, is_deleted) = strip_deleted(name);
         Some(Self {
             id,
             path: OsString::from_vec(unescape(path)).into(),
@@ -106,7 +106,7 @@ impl MappedFile {
     }
 }
 
-/// Reads all lines of a file `maps`.
+/// Parses the contents of a file `maps`; malformed lines are skipped.
 #[must_use]
 pub fn parse(text: &[u8]) -> Vec<Mapping> {
     text.split(|&byte| byte == b'\n')
@@ -114,13 +114,13 @@ pub fn parse(text: &[u8]) -> Vec<Mapping> {
         .collect()
 }
 
-/// A path without the mark of a removed file, and whether it had one.
-pub(super) fn without_mark(path: &[u8]) -> (&[u8], bool) {
+/// A path without the suffix of removed files, and whether it had one.
+pub(super) fn strip_deleted(path: &[u8]) -> (&[u8], bool) {
     path.strip_suffix(DELETED)
         .map_or((path, false), |path| (path, true))
 }
 
-/// Takes the text up to the next space.
+/// Splits off the text up to the next space.
 fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let text = rest.trim_ascii_start();
     let end = text
@@ -141,7 +141,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The kernel writes a newline in a path as `\012`, and nothing else in this way.
+/// Decodes `\012`, the only escape sequence that the kernel uses in these paths.
 fn unescape(path: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_file_has_none() {
+    fn anonymous_mappings_have_no_file() {
         for line in [
             "7ffd1a5f0000-7ffd1a611000 rw-p 00000000 00:00 0    [stack]",
             "7f22d6a00000-7f22d6b06000 rw-p 00000000 00:00 0",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_left_out() {
+    fn a_malformed_line_is_skipped() {
         let text = b"zz-1 r-xp 0 0:0 0\n2000-1000 r-xp 0 0:0 0\n1000-2000 r-xp 0 0:0 0 \n\n";
         assert_eq!(parse(text).len(), 1);
     }

@@ -1,11 +1,11 @@
-//! The memory of a process, read from the outside.
+//! Reads the memory of another process.
 //!
-//! It is that of the program that ran when it was opened: when the process has ended, or started
-//! another program, nothing is read any more, and never the memory of something else. That is
-//! why it is a file, `/proc/PID/mem`, and not `process_vm_readv`, which takes a mere id.
+//! An open `/proc/PID/mem` stays bound to the program that ran when it was opened: after an exit
+//! or an `exec` reads fail and never reach other memory. `process_vm_readv` takes a PID, which can
+//! be reused, and has no such guarantee.
 //!
-//! Invariants: the process is not stopped and not changed, so what is read may be torn and is to
-//! be taken for a claim; a read never takes more memory than its caller has given it.
+//! Invariants: the process is neither stopped nor changed, so what is read may be torn and is
+//! untrusted; a read allocates nothing.
 
 use std::{
     fs::File,
@@ -18,42 +18,42 @@ use rustix::{
     io::Errno,
 };
 
-/// The memory of a program that runs.
+/// The memory of a running program.
 #[derive(Debug)]
 pub struct Memory(File);
 
-/// Why memory was not read.
+/// Why memory could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum MemoryReadError {
     /// The process has ended or runs another program.
     Gone,
-    /// Nothing is there.
+    /// Not all of the range is mapped and readable.
     Unmapped,
 }
 
 impl Memory {
-    /// Opens it; `process` is the open directory `/proc/PID`.
+    /// Opens the file `mem` of `process`, an open directory `/proc/PID`.
     pub(super) fn open(process: &OwnedFd) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let memory = fs::openat(process, "mem", flags, Mode::empty())?;
         Ok(Self(memory.into()))
     }
 
-    /// Fills `into` with what is at `address`.
+    /// Fills `into` from `address`.
     ///
     /// # Errors
     ///
     /// When not all of it could be read.
-    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Unread> {
-        // Files end in the middle of what numbers can express.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), MemoryReadError> {
+        // File offsets are signed.
         if i64::try_from(address.saturating_add(into.len() as u64)).is_err() {
-            return Err(Unread::Unmapped);
+            return Err(MemoryReadError::Unmapped);
         }
         self.0
             .read_exact_at(into, address)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof if !self.is_alive() => Unread::Gone,
-                _ => Unread::Unmapped,
+                io::ErrorKind::UnexpectedEof if !self.is_alive() => MemoryReadError::Gone,
+                _ => MemoryReadError::Unmapped,
             })
     }
 
@@ -62,7 +62,7 @@ impl Memory {
     /// # Errors
     ///
     /// When it could not be read.
-    pub fn word(&self, address: u64) -> Result<u64, Unread> {
+    pub fn word(&self, address: u64) -> Result<u64, MemoryReadError> {
         let mut word = [0; 8];
         self.read(address, &mut word)?;
         Ok(u64::from_le_bytes(word))
@@ -71,15 +71,15 @@ impl Memory {
     /// Whether the program still runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        // Nothing is mapped at 0, which is an error; that there is no memory at all is none, but
-        // the end of the file.
+        // Address 0 is not mapped, which is an error; a process without memory gives the end of
+        // the file instead.
         !matches!(self.0.read_at(&mut [0], 0), Ok(0))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Unread;
+    use super::MemoryReadError;
     use crate::process::Process;
     use std::process::{Command, Stdio, id};
 
@@ -90,13 +90,17 @@ mod tests {
         let value = std::hint::black_box(0x1234_5678_9abc_def0_u64);
         assert_eq!(memory.word((&raw const value) as u64), Ok(value));
         for address in [0, 8, u64::MAX, u64::MAX - 7, i64::MAX.cast_unsigned() - 7] {
-            assert_eq!(memory.word(address), Err(Unread::Unmapped), "{address:#x}");
+            assert_eq!(
+                memory.word(address),
+                Err(MemoryReadError::Unmapped),
+                "{address:#x}"
+            );
         }
         assert!(memory.is_alive());
     }
 
     #[test]
-    fn another_program_in_the_same_process_is_not_read() {
+    fn the_memory_after_an_exec_is_not_read() {
         let mut child = Command::new("sh")
             .args(["-c", "read line; exec sleep 60"])
             .stdin(Stdio::piped())
@@ -116,7 +120,7 @@ mod tests {
         while memory.is_alive() {
             std::thread::yield_now();
         }
-        assert_eq!(memory.word(start), Err(Unread::Gone));
+        assert_eq!(memory.word(start), Err(MemoryReadError::Gone));
         assert!(!process.is_same_program());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,21 +1,20 @@
-//! Which processes a process has started.
+//! Descendants of a process.
 
 use std::{collections::HashMap, fs};
 
-/// Most processes that are looked through; the kernel's own bound is 2^22.
+/// Most processes that are read; the kernel allows 2^22.
 const MAX_PROCESSES: usize = 1 << 22;
 
-/// A process and the one that started it.
+/// A process with its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descendant {
-    /// The process.
+    /// PID.
     pub pid: u32,
-    /// Its parent.
+    /// PID of its parent.
     pub parent: u32,
 }
 
-/// The processes that `pid` has started and those that these have, parents first, as far as they
-/// live.
+/// The living descendants of `pid`, parents before their children.
 #[must_use]
 pub fn descendants(pid: u32) -> Vec<Descendant> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -28,7 +27,7 @@ pub fn descendants(pid: u32) -> Vec<Descendant> {
         else {
             continue;
         };
-        // A process that has gone meanwhile is none.
+        // The process may have ended since the directory was read.
         if let Ok(stat) = fs::read(entry.path().join("stat"))
             && let Some(parent) = parent(&stat)
         {
@@ -37,18 +36,17 @@ pub fn descendants(pid: u32) -> Vec<Descendant> {
     }
     let mut found: Vec<Descendant> = Vec::new();
     let mut next = Some(pid);
-    let mut looked = 0;
+    let mut visited = 0;
     while let Some(parent) = next {
         let started = children.remove(&parent).unwrap_or_default();
         found.extend(started.into_iter().map(|pid| Descendant { pid, parent }));
-        next = found.get(looked).map(|descendant| descendant.pid);
-        looked += 1;
+        next = found.get(visited).map(|descendant| descendant.pid);
+        visited += 1;
     }
     found
 }
 
-/// The id of the parent in a file `stat`: the second field after the name, which may contain
-/// anything.
+/// The parent's PID in a file `stat`: the second field after `comm`, which may contain any byte.
 fn parent(stat: &[u8]) -> Option<u32> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let mut fields = stat[end + 1..]
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_contain_anything() {
+    fn comm_may_contain_any_byte() {
         assert_eq!(parent(b"12 (a) S 7) R 5 12 12 0"), Some(5));
         assert_eq!(parent(b"12 (a"), None);
         assert_eq!(parent(b"12 (a) R"), None);

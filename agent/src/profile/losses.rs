@@ -1,109 +1,111 @@
-//! What a profile lacks.
+//! What a profile lacks: lost, truncated and unsymbolized samples and frames.
 
-use super::UnsymbolizedReason;
-
-/// What was lost or could not be told, in samples unless stated.
+/// Counts of what was lost, truncated or not symbolized, in samples unless stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Samples that found no room on their way to the user half.
+    /// Samples dropped because the ring buffer was full, or a window had too many different samples.
     pub lost_samples: u64,
-    /// Samples whose stack was deeper than what is kept; they are in the profile, marked.
+    /// Samples whose Python stack exceeds the frame limit; they are in the profile, with a marker.
     pub truncated: u64,
-    /// Samples whose walk did not reach the root; they are in the profile, marked.
+    /// Samples whose Python stack does not reach the root; they are in the profile, with a marker.
     pub incomplete: u64,
-    /// Frames, not samples, whose function could not be told; they are in the profile, marked.
-    pub unresolved_frames: u64,
-    /// Samples of threads that ran no Python, and of which no other frame is known either; they are
-    /// in the profile, marked.
+    /// Python frames, not samples, whose code object is not known; they are in the profile, as
+    /// markers.
+    pub unsymbolized_python_frames: u64,
+    /// Samples of threads that ran no Python and have no native frame either; they are in the
+    /// profile, with a marker.
     pub not_python: u64,
-    /// Samples whose native frames are not all there; they are in the profile, marked.
+    /// Samples whose native stack is incomplete; they are in the profile, with a marker.
     pub unwind: UnwindLosses,
-    /// Samples whose native stack found no room on its way to the user half; they are in the
-    /// profile, marked, with their Python frames.
+    /// Samples whose native stack was dropped because the ring buffer was full; they are in the
+    /// profile, with a marker and their Python frames.
     pub lost_native_stacks: u64,
-    /// Samples whose native stack is whole and has no place for some of their Python frames; these
-    /// stand at the root end.
+    /// Samples whose native stack is complete and has fewer evaluation loops than their Python frames
+    /// need; the remaining Python frames are at the root.
     pub unmatched: u64,
-    /// Native and kernel frames, not samples, whose function could not be told; they are in the
-    /// profile with their addresses.
-    pub unnamed: UnnamedLosses,
-    /// Records, not samples, that could not be understood.
+    /// Native and kernel frames, not samples, that could not be symbolized; they are in the profile
+    /// with their addresses.
+    pub unsymbolized_native_frames: UnsymbolizedLosses,
+    /// Records of the BPF programs, not samples, that could not be decoded.
     pub malformed_records: u64,
-    /// Processes, not samples, that are not in the profile because too many are profiled.
-    pub left_out_processes: u64,
-    /// Events, not samples, of processes that found no room on their way to the user half: what
-    /// such a process runs may not be known.
+    /// Processes, not samples, that are not profiled because there are too many.
+    pub untracked_processes: u64,
+    /// Process events, not samples, dropped because the ring buffer was full: the agent may not
+    /// know what such a process runs.
     pub lost_process_events: u64,
 }
 
 impl Losses {
-    /// The numbers that are not reasons for one loss.
-    pub const PLAIN: [Number<Self>; 10] = [
+    /// The plain counters, without those that divide one loss by its reasons.
+    pub const COUNTERS: [Counter<Self>; 10] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
-        |losses| &mut losses.unresolved_frames,
+        |losses| &mut losses.unsymbolized_python_frames,
         |losses| &mut losses.not_python,
         |losses| &mut losses.lost_native_stacks,
         |losses| &mut losses.unmatched,
         |losses| &mut losses.malformed_records,
-        |losses| &mut losses.left_out_processes,
+        |losses| &mut losses.untracked_processes,
         |losses| &mut losses.lost_process_events,
     ];
 
-    /// Adds those of another profile.
+    /// Adds the losses of another profile.
     pub fn merge(&mut self, other: &Self) {
-        merge(self, *other, &Self::PLAIN);
+        merge(self, *other, &Self::COUNTERS);
         merge(&mut self.unwind, other.unwind, &UnwindLosses::ALL);
-        merge(&mut self.unnamed, other.unnamed, &UnnamedLosses::ALL);
+        merge(
+            &mut self.unsymbolized_native_frames,
+            other.unsymbolized_native_frames,
+            &UnsymbolizedLosses::ALL,
+        );
     }
 }
 
-/// Samples whose native frames are not known up to the entry, by what ended the walk.
+/// Samples whose native stack is incomplete, by why unwinding ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnwindLosses {
-    /// The thread's registers were not known, or were those of a 32-bit program.
+    /// The thread's registers were not available, or were those of a 32-bit program.
     pub no_registers: u64,
-    /// An address that is in no executable mapping that is known of.
+    /// An address outside all known executable mappings.
     pub unmapped: u64,
-    /// Code whose unwind table was not loaded yet.
+    /// The unwind table of the code was not loaded yet.
     pub no_table: u64,
-    /// Code that no unwind table has a rule for.
+    /// The unwind table has no rule for the address.
     pub no_rule: u64,
-    /// A part of the stack that was not in memory.
+    /// A page of the stack was not resident.
     pub fault: u64,
-    /// A caller's frame that would not lie above the frame.
-    pub stuck: u64,
-    /// More frames than are kept.
+    /// The canonical frame address (CFA) of the caller was not above that of the frame.
+    pub cfa_not_above: u64,
+    /// The native stack exceeds the frame limit.
     pub too_deep: u64,
-    /// Anything else.
+    /// Any other reason.
     pub other: u64,
 }
 
 impl UnwindLosses {
-    /// All numbers.
-    pub const ALL: [Number<Self>; 8] = [
+    /// All counters.
+    pub const ALL: [Counter<Self>; 8] = [
         |losses| &mut losses.no_registers,
         |losses| &mut losses.unmapped,
         |losses| &mut losses.no_table,
         |losses| &mut losses.no_rule,
         |losses| &mut losses.fault,
-        |losses| &mut losses.stuck,
+        |losses| &mut losses.cfa_not_above,
         |losses| &mut losses.too_deep,
         |losses| &mut losses.other,
     ];
 
-    /// All of them together.
+    /// Sum of all counters.
     #[must_use]
     pub fn total(self) -> u64 {
         total(self, &Self::ALL)
     }
 }
 
-/// Native and kernel frames, not samples, whose function could not be told, by what [`UnsymbolizedReason`]
-/// says.
+/// Native and kernel frames, not samples, that could not be symbolized, by [`UnsymbolizedReason`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UnnamedLosses {
+pub struct UnsymbolizedLosses {
     /// [`UnsymbolizedReason::NoSymbols`].
     pub no_symbols: u64,
     /// [`UnsymbolizedReason::NoSymbol`].
@@ -115,21 +117,21 @@ pub struct UnnamedLosses {
     /// [`UnsymbolizedReason::NotInMap`].
     pub not_in_map: u64,
     /// [`UnsymbolizedReason::KptrRestricted`].
-    pub kernel_hidden: u64,
+    pub kptr_restricted: u64,
     /// [`UnsymbolizedReason::KallsymsUnreadable`].
-    pub kernel_silent: u64,
+    pub kallsyms_unreadable: u64,
 }
 
-impl UnnamedLosses {
-    /// All numbers.
-    pub const ALL: [Number<Self>; 7] = [
+impl UnsymbolizedLosses {
+    /// All counters.
+    pub const ALL: [Counter<Self>; 7] = [
         |losses| &mut losses.no_symbols,
         |losses| &mut losses.no_symbol,
         |losses| &mut losses.unreadable,
         |losses| &mut losses.no_map,
         |losses| &mut losses.not_in_map,
-        |losses| &mut losses.kernel_hidden,
-        |losses| &mut losses.kernel_silent,
+        |losses| &mut losses.kptr_restricted,
+        |losses| &mut losses.kallsyms_unreadable,
     ];
 
     /// Counts `frames` frames.
@@ -140,68 +142,87 @@ impl UnnamedLosses {
             UnsymbolizedReason::Unreadable => &mut self.unreadable,
             UnsymbolizedReason::NoMap => &mut self.no_map,
             UnsymbolizedReason::NotInMap => &mut self.not_in_map,
-            UnsymbolizedReason::KptrRestricted => &mut self.kernel_hidden,
-            UnsymbolizedReason::KallsymsUnreadable => &mut self.kernel_silent,
+            UnsymbolizedReason::KptrRestricted => &mut self.kptr_restricted,
+            UnsymbolizedReason::KallsymsUnreadable => &mut self.kallsyms_unreadable,
         };
         *count = count.saturating_add(frames);
     }
 
-    /// All of them together.
+    /// Sum of all counters.
     #[must_use]
     pub fn total(self) -> u64 {
         total(self, &Self::ALL)
     }
 }
 
-/// Samples that a filter left out: they are not in the profile, and no loss.
+/// Why a native or kernel frame could not be symbolized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnsymbolizedReason {
+    /// The file has no symbols.
+    NoSymbols,
+    /// The file has symbols, but none contains the address.
+    NoSymbol,
+    /// The file, or the symbols in it, could not be read.
+    Unreadable,
+    /// JIT code of a process without a perf map.
+    NoMap,
+    /// JIT code whose address is not in the process's perf map.
+    NotInMap,
+    /// The kernel hides its addresses (sysctl `kernel.kptr_restrict`).
+    KptrRestricted,
+    /// `/proc/kallsyms` could not be read, or has no functions.
+    KallsymsUnreadable,
+}
+
+/// Samples excluded by a filter: they are not in the profile, and not a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Samples of threads that were not asked for.
+pub struct FilteredOut {
+    /// Samples of threads that the filter excludes.
     pub other_threads: u64,
-    /// Samples of threads that were asked for, taken while the thread did not hold the GIL.
+    /// Samples of threads that the filter includes, taken while the thread did not hold the GIL.
     pub without_gil: u64,
 }
 
-impl LeftOut {
-    /// All numbers.
-    pub const ALL: [Number<Self>; 2] = [
-        |left_out| &mut left_out.other_threads,
-        |left_out| &mut left_out.without_gil,
+impl FilteredOut {
+    /// All counters.
+    pub const ALL: [Counter<Self>; 2] = [
+        |filtered_out| &mut filtered_out.other_threads,
+        |filtered_out| &mut filtered_out.without_gil,
     ];
 
-    /// Adds what was left out of another profile.
+    /// Adds the counts of another profile.
     pub fn merge(&mut self, other: &Self) {
         merge(self, *other, &Self::ALL);
     }
 
-    /// All that was left out, in samples.
+    /// All excluded samples.
     #[must_use]
     pub fn total(self) -> u64 {
         total(self, &Self::ALL)
     }
 }
 
-/// Where a number of `T` is.
-pub type Number<T> = fn(&mut T) -> &mut u64;
+/// Access to one counter of `T`.
+pub type Counter<T> = fn(&mut T) -> &mut u64;
 
-fn merge<T>(sums: &mut T, mut others: T, numbers: &[Number<T>]) {
-    for number in numbers {
-        let sum = number(sums);
-        *sum = sum.saturating_add(*number(&mut others));
+fn merge<T>(sums: &mut T, mut others: T, counters: &[Counter<T>]) {
+    for counter in counters {
+        let sum = counter(sums);
+        *sum = sum.saturating_add(*counter(&mut others));
     }
 }
 
-fn total<T>(mut counted: T, numbers: &[Number<T>]) -> u64 {
-    let counts = numbers.iter().map(|number| *number(&mut counted));
+fn total<T>(mut counted: T, counters: &[Counter<T>]) -> u64 {
+    let counts = counters.iter().map(|counter| *counter(&mut counted));
     counts.fold(0, u64::saturating_add)
 }
 
-// A number that is forgotten in a list is one that is never merged.
+// A counter that is missing in a list would never be merged.
 const _: () = {
-    const NUMBER: usize = size_of::<u64>();
-    assert!(size_of::<LeftOut>() == LeftOut::ALL.len() * NUMBER);
-    assert!(size_of::<UnwindLosses>() == UnwindLosses::ALL.len() * NUMBER);
-    assert!(size_of::<UnnamedLosses>() == UnnamedLosses::ALL.len() * NUMBER);
-    let nested = size_of::<UnwindLosses>() + size_of::<UnnamedLosses>();
-    assert!(size_of::<Losses>() == Losses::PLAIN.len() * NUMBER + nested);
+    const COUNTER: usize = size_of::<u64>();
+    assert!(size_of::<FilteredOut>() == FilteredOut::ALL.len() * COUNTER);
+    assert!(size_of::<UnwindLosses>() == UnwindLosses::ALL.len() * COUNTER);
+    assert!(size_of::<UnsymbolizedLosses>() == UnsymbolizedLosses::ALL.len() * COUNTER);
+    let nested = size_of::<UnwindLosses>() + size_of::<UnsymbolizedLosses>();
+    assert!(size_of::<Losses>() == Losses::COUNTERS.len() * COUNTER + nested);
 };

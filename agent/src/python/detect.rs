@@ -1,4 +1,4 @@
-//! Whether a process runs CPython, which, and where.
+//! Detects the CPython interpreter of a process: version, layout and addresses.
 
 use std::{
     collections::BTreeSet,
@@ -10,9 +10,9 @@ use agent_common::layout::Layout;
 
 use super::{
     error::Error,
-    files::{Contents, Facts, Files},
-    inspect::{Build, Effort, Flavour, Unsupported},
-    layouts::{LayoutSource, PassedOver, Sources},
+    file_cache::{FileCache, FileContents, InspectedFile},
+    inspect::{Flavour, InterpreterBuild, SymbolScope, UnsupportedInterpreter},
+    layouts::{LayoutSource, LayoutSources, RejectedSource},
     thread_pointer,
     version::Version,
 };
@@ -32,81 +32,84 @@ pub struct Interpreter {
     pub version: Version,
     /// How it was built.
     pub flavour: Flavour,
-    /// The file that contains it, as the process sees it.
+    /// The file that contains it, as a path in the mount namespace of the process.
     pub image: PathBuf,
     /// Address of the pointer to the newest interpreter state.
     pub interpreters_head: u64,
     /// Address of the pointer to the thread state that holds the GIL; [`None`] where the thread
-    /// states themselves say it.
+    /// states have a flag for it.
     pub gil_holder: Option<u64>,
-    /// What is to be taken from a thread's pointer to get its `pthread_self()`, in bytes.
+    /// Bytes to subtract from the thread pointer to get `pthread_self()`.
     pub thread_pointer_distance: u64,
-    /// Whether it has an interpreter state, so that there is something to profile; [`None`] when
-    /// the memory of the process may not be read.
+    /// Whether an interpreter state exists, so that there is something to profile; [`None`] when
+    /// access to the memory of the process is denied.
     pub is_initialised: Option<bool>,
-    /// Where its fields are.
+    /// The layout of its structures.
     pub layout: Layout,
-    /// How that is known.
+    /// Where the layout comes from.
     pub layout_source: LayoutSource,
-    /// Better sources that could not be used.
-    pub passed_over: Vec<PassedOver>,
-    /// The files that are mapped executable, the executable first.
+    /// Preferred sources of the layout that could not be used.
+    pub rejected_sources: Vec<RejectedSource>,
+    /// The executable mappings of files, those of the executable first.
     pub images: Arc<[profile::Image]>,
-    /// Other interpreters that are loaded, those that are in use first.
-    pub others: Vec<Candidate>,
+    /// Other loaded interpreters, the initialised ones first.
+    pub others: Vec<OtherInterpreter>,
 }
 
-/// A loaded interpreter.
+/// A loaded interpreter that was not chosen.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct OtherInterpreter {
     /// The file that contains it.
     pub image: PathBuf,
     /// Its version.
     pub version: Version,
     /// Address of the pointer to its newest interpreter state.
     pub interpreters_head: u64,
-    /// Whether it has one; [`None`] when the memory of the process may not be read.
+    /// Whether an interpreter state exists; [`None`] when access to the memory of the process is
+    /// denied.
     pub is_initialised: Option<bool>,
 }
 
-/// Finds interpreters, and remembers what files say.
+/// Detects interpreters, with a cache of inspected files.
 ///
-/// Once a file has been looked into, every other process that maps it costs no more than its
-/// identity.
+/// For another process that maps a cached file only the identity of the file is read.
 #[derive(Debug, Default)]
 pub struct Detector {
-    sources: Sources,
-    files: Files,
+    sources: LayoutSources,
+    files: FileCache,
+    #[cfg(feature = "testing")]
     files_read: u64,
 }
 
 impl Detector {
-    /// One that only uses some of the sources of layouts.
+    /// A detector that uses only some of the sources of layouts.
+    #[cfg(feature = "testing")]
     #[must_use]
-    pub fn with_sources(sources: Sources) -> Self {
+    pub fn with_sources(sources: LayoutSources) -> Self {
         Self {
             sources,
             ..Self::default()
         }
     }
 
-    /// How many files it has looked into so far.
+    /// Number of files that were inspected so far, without hits of the cache.
+    #[cfg(feature = "testing")]
     #[must_use]
     pub fn files_read(&self) -> u64 {
         self.files_read
     }
 
-    /// Finds the interpreter of a process.
+    /// Detects the interpreter of a process.
     ///
-    /// Where several files contain one, it is the one that is in use, that is, has an interpreter
-    /// state. Where that is none yet, or several, the executable's comes first: what it exports
-    /// comes before what libraries export, so that they use its `_PyRuntime` and not their own.
-    /// Then that of a library with Python's name, then of any other.
+    /// Where several files contain one, the initialised one is chosen. Where none or several are
+    /// initialised, that of the executable takes precedence, since its exported symbols take
+    /// precedence over those of libraries, which then use its `_PyRuntime`; then that of a library
+    /// named `libpython…`, then any other.
     ///
     /// # Errors
     ///
-    /// When there is none that is supported, or that could not be learned, or the process has
-    /// meanwhile started another program.
+    /// When there is no supported interpreter, when this could not be determined, or when the
+    /// process has started another program meanwhile.
     pub fn detect(&mut self, process: &Process) -> Result<Interpreter, Error> {
         let mappings = process.mappings()?;
         let mut search = Search {
@@ -124,9 +127,12 @@ impl Detector {
         files.sort_by_key(|file| file.rank);
         let mut images = Vec::new();
         for file in &files {
-            let facts = self.facts(process, file);
-            let build_id = facts.as_ref().ok().and_then(|facts| facts.build_id.clone());
-            search.take(file, facts);
+            let inspected = self.inspect(process, file);
+            let build_id = inspected
+                .as_ref()
+                .ok()
+                .and_then(|inspected| inspected.build_id.clone());
+            search.add(file, inspected);
             let mapped = file.mappings.iter().map(|mapping| profile::Image {
                 start: mapping.start,
                 end: mapping.end,
@@ -137,7 +143,7 @@ impl Detector {
             images.extend(mapped);
         }
         let found = search.finish(files.len(), images);
-        // What was found may be made of two programs.
+        // After an `exec` the result could mix two programs.
         if !process.is_same_program() {
             let pid = process.pid();
             return Err(process::Error::Replaced { pid }.into());
@@ -145,31 +151,38 @@ impl Detector {
         found
     }
 
-    /// What a file says, remembered or read.
-    fn facts(&mut self, process: &Process, file: &File) -> Result<Arc<Facts>, OpenError> {
+    /// Inspects a file, or takes the result from the cache.
+    fn inspect(
+        &mut self,
+        process: &Process,
+        file: &ExecutableFile,
+    ) -> Result<Arc<InspectedFile>, OpenError> {
         let mapping = file.mappings.first().ok_or(OpenError::Anonymous)?;
-        let effort = match file.rank {
-            Rank::Other => Effort::Exported,
-            Rank::Executable | Rank::PythonLibrary => Effort::All,
+        let scope = match file.rank {
+            Rank::Other => SymbolScope::Exported,
+            Rank::Executable | Rank::PythonLibrary => SymbolScope::All,
         };
         let identity = process.identify_mapped(mapping)?;
-        if let Some(facts) = self.files.get(identity, effort) {
-            return Ok(facts);
+        if let Some(inspected) = self.files.get(identity, scope) {
+            return Ok(inspected);
         }
         let opened = process.open_mapped(mapping)?;
-        // The one that was opened, should it be another one by now.
+        // Of the opened file: the mapping may have changed since.
         let identity = FileIdentity::of(&opened).map_err(|source| OpenError::Open {
             path: file.path.to_owned(),
             source,
         })?;
-        self.files_read += 1;
+        #[cfg(feature = "testing")]
+        {
+            self.files_read += 1;
+        }
         let debug_files = DebugFiles::of(process, file.path);
-        let facts = Facts::read(opened, file.path, effort, self.sources, debug_files)?;
-        Ok(self.files.insert(identity, effort, facts))
+        let inspected = InspectedFile::read(opened, file.path, scope, self.sources, debug_files)?;
+        Ok(self.files.insert(identity, scope, inspected))
     }
 }
 
-/// In which order files are looked into.
+/// Order of precedence of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Executable,
@@ -178,17 +191,17 @@ enum Rank {
 }
 
 /// A file that is mapped executable.
-struct File<'a> {
+struct ExecutableFile<'a> {
     id: FileId,
     path: &'a Path,
     rank: Rank,
-    /// Those of its mappings that are executable.
+    /// Its executable mappings.
     mappings: Vec<&'a Mapping>,
 }
 
 /// The files that are mapped executable, by ascending address.
-fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>> {
-    let mut files: Vec<File> = Vec::new();
+fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<ExecutableFile<'a>> {
+    let mut files: Vec<ExecutableFile> = Vec::new();
     for mapping in mappings {
         let Some(mapped) = &mapping.file else {
             continue;
@@ -207,7 +220,7 @@ fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>>
         } else {
             Rank::Other
         };
-        files.push(File {
+        files.push(ExecutableFile {
             id: mapped.id,
             path: &mapped.path,
             rank,
@@ -217,50 +230,50 @@ fn mapped_files<'a>(executable: &Path, mappings: &'a [Mapping]) -> Vec<File<'a>>
     files
 }
 
-/// A place at which an interpreter is loaded.
-struct Loaded {
+/// A loaded file with an interpreter.
+struct LoadedImage {
     image: PathBuf,
-    facts: Arc<Facts>,
+    inspected: Arc<InspectedFile>,
     bias: u64,
     is_initialised: Option<bool>,
 }
 
-/// What has been found in the files so far.
+/// State of the search through the files of a process.
 struct Search<'a> {
     process: &'a Process,
     mappings: &'a [Mapping],
-    candidates: Vec<Loaded>,
-    unsupported: Option<(PathBuf, Unsupported)>,
+    candidates: Vec<LoadedImage>,
+    unsupported: Option<(PathBuf, UnsupportedInterpreter)>,
     not_loaded: Option<PathBuf>,
     not_64_bit: Option<PathBuf>,
-    /// Of the C library.
+    /// Size of a thread descriptor of the C library in bytes.
     thread_descriptor_bytes: Option<u64>,
-    /// How many files could not be read.
+    /// Number of files that could not be read.
     unread: usize,
-    /// Why the first of them could not.
+    /// Why the first of them could not be read.
     first_unread: Option<OpenError>,
 }
 
-impl Loaded {
-    fn candidate(&self) -> Option<(Candidate, &Build, u64)> {
-        let Contents::Python { build, .. } = &self.facts.contents else {
+impl LoadedImage {
+    fn interpreter(&self) -> Option<(OtherInterpreter, &InterpreterBuild, u64)> {
+        let FileContents::Python { build, .. } = &self.inspected.contents else {
             return None;
         };
-        let candidate = Candidate {
+        let interpreter = OtherInterpreter {
             image: self.image.clone(),
             version: build.version,
             interpreters_head: build.interpreters_head.wrapping_add(self.bias),
             is_initialised: self.is_initialised,
         };
-        Some((candidate, build, self.bias))
+        Some((interpreter, build, self.bias))
     }
 }
 
 impl Search<'_> {
-    /// Takes what a file says.
-    fn take(&mut self, file: &File, facts: Result<Arc<Facts>, OpenError>) {
-        let facts = match facts {
-            Ok(facts) => facts,
+    /// Adds the result of inspecting a file.
+    fn add(&mut self, file: &ExecutableFile, inspected: Result<Arc<InspectedFile>, OpenError>) {
+        let inspected = match inspected {
+            Ok(inspected) => inspected,
             Err(why) => {
                 self.unread += 1;
                 self.first_unread.get_or_insert(why);
@@ -269,25 +282,32 @@ impl Search<'_> {
         };
         self.thread_descriptor_bytes = self
             .thread_descriptor_bytes
-            .or(facts.thread_descriptor_bytes);
-        match &facts.contents {
-            Contents::Other => {}
-            Contents::OtherClass => {
+            .or(inspected.thread_descriptor_bytes);
+        match &inspected.contents {
+            FileContents::Other => {}
+            FileContents::OtherClass => {
                 if file.rank == Rank::Executable {
                     self.not_64_bit = Some(file.path.to_owned());
                 }
             }
-            Contents::Unsupported(found) => {
+            FileContents::Unsupported(found) => {
                 self.unsupported
                     .get_or_insert_with(|| (file.path.to_owned(), found.clone()));
             }
-            Contents::Python { build, segments } => self.locate(file, &facts, build, segments),
+            FileContents::Python { build, segments } => {
+                self.locate(file, &inspected, build, segments);
+            }
         }
     }
 
-    /// Finds the places at which the file's interpreter is loaded; a library can be loaded more
-    /// than once.
-    fn locate(&mut self, file: &File, facts: &Arc<Facts>, build: &Build, segments: &Segments) {
+    /// Adds every load address of the file's interpreter; a library can be loaded more than once.
+    fn locate(
+        &mut self,
+        file: &ExecutableFile,
+        inspected: &Arc<InspectedFile>,
+        build: &InterpreterBuild,
+        segments: &Segments,
+    ) {
         let biases: BTreeSet<u64> = file
             .mappings
             .iter()
@@ -308,9 +328,9 @@ impl Search<'_> {
             if is_loaded {
                 let memory = self.process.memory();
                 let newest = memory.ok().and_then(|memory| memory.word(head).ok());
-                self.candidates.push(Loaded {
+                self.candidates.push(LoadedImage {
                     image: file.path.to_owned(),
-                    facts: Arc::clone(facts),
+                    inspected: Arc::clone(inspected),
                     bias,
                     is_initialised: newest.map(|newest| newest != 0),
                 });
@@ -323,11 +343,13 @@ impl Search<'_> {
     fn finish(self, files: usize, images: Vec<profile::Image>) -> Result<Interpreter, Error> {
         let pid = self.process.pid();
         let executable = || self.process.executable().to_owned();
-        // The sort is stable: those that are in use, in the order in which they were found.
+        // The sort is stable: the initialised ones come first, in order of precedence.
         let mut candidates = self.candidates;
         candidates.sort_by_key(|loaded| loaded.is_initialised != Some(true));
-        let machine = candidates.first().map_or(0, |first| first.facts.machine);
-        let mut candidates = candidates.iter().filter_map(Loaded::candidate);
+        let machine = candidates
+            .first()
+            .map_or(0, |first| first.inspected.machine);
+        let mut candidates = candidates.iter().filter_map(LoadedImage::interpreter);
         if let Some((first, build, bias)) = candidates.next() {
             return Ok(Interpreter {
                 version: first.version,
@@ -342,9 +364,9 @@ impl Search<'_> {
                 is_initialised: first.is_initialised,
                 layout: build.layout,
                 layout_source: build.layout_source,
-                passed_over: build.passed_over.clone(),
+                rejected_sources: build.rejected_sources.clone(),
                 images: images.into(),
-                others: candidates.map(|(candidate, _, _)| candidate).collect(),
+                others: candidates.map(|(other, _, _)| other).collect(),
             });
         }
         Err(if let Some((image, found)) = self.unsupported {

@@ -8,51 +8,51 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    inspect::{Reason, Unsupported},
+    inspect::{UnsupportedInterpreter, UnsupportedReason},
     versions::supported_range,
 };
 use crate::process;
 
-/// Why a process cannot be profiled as Python; each says what was found.
+/// Why a process cannot be profiled as Python; each message says what was found.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The process could not be looked at.
+    /// The process could not be read.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// It runs something else.
+    /// It runs another program.
     #[error(
         "process {pid} runs {}, which is not Python (no CPython in any of its {files} mapped \
          files)",
         executable.display(),
     )]
     NotPython {
-        /// The process.
+        /// PID.
         pid: u32,
-        /// What it runs.
+        /// Its executable.
         executable: PathBuf,
-        /// How many files it has mapped executable.
+        /// Number of files that it has mapped executable.
         files: usize,
     },
     /// Files that could be the interpreter could not be read.
     #[error(
-        "cannot tell whether process {pid} ({}) runs Python: {unread} of its {files} mapped files \
-         could not be read, for example: {first}{}",
+        "cannot determine whether process {pid} ({}) runs Python: {unread} of its {files} mapped \
+         files could not be read, for example: {first}{}",
         executable.display(),
         if first.is_denied() { "; run as root" } else { "" }
     )]
     Unreadable {
-        /// The process.
+        /// PID.
         pid: u32,
-        /// What it runs.
+        /// Its executable.
         executable: PathBuf,
-        /// How many files it has mapped executable.
+        /// Number of files that it has mapped executable.
         files: usize,
-        /// How many of them could not be read.
+        /// Number of them that could not be read.
         unread: usize,
-        /// Why the first of them could not.
+        /// Why the first of them could not be read.
         first: process::OpenError,
     },
-    /// It runs Python, but none that is supported.
+    /// It runs an unsupported Python.
     #[error(
         "process {pid} runs {} ({}), which is not supported; {} {}",
         Described(found),
@@ -61,41 +61,41 @@ pub enum Error {
         Hint(found)
     )]
     Unsupported {
-        /// The process.
+        /// PID.
         pid: u32,
         /// The file that contains the interpreter.
         image: PathBuf,
-        /// What it is.
-        found: Unsupported,
+        /// Version, build options and the reason.
+        found: UnsupportedInterpreter,
     },
-    /// It runs Python, but its data is not where the file says.
+    /// It runs Python, but the data of the interpreter is not mapped at the expected address.
     #[error(
-        "process {pid} has CPython in {}, but no writable memory where its data should be; if \
+        "process {pid} has CPython in {}, but no writable memory at the address of its data; if \
          the process has just been started, try again",
         image.display()
     )]
     NotLoaded {
-        /// The process.
+        /// PID.
         pid: u32,
         /// The file that contains the interpreter.
         image: PathBuf,
     },
-    /// It was built for another kind of machine.
+    /// It is a 32-bit program.
     #[error(
         "process {pid} runs {}, which is not a 64-bit program; 64-bit CPython is supported",
         image.display()
     )]
     Not64Bit {
-        /// The process.
+        /// PID.
         pid: u32,
-        /// What it runs.
+        /// Its executable.
         image: PathBuf,
     },
 }
 
 impl Error {
     /// The process runs Python in `image` of a kind that is not supported.
-    pub(super) fn unsupported(pid: u32, image: &Path, found: Unsupported) -> Self {
+    pub(super) fn unsupported(pid: u32, image: &Path, found: UnsupportedInterpreter) -> Self {
         Self::Unsupported {
             pid,
             image: image.to_owned(),
@@ -104,20 +104,23 @@ impl Error {
     }
 }
 
-/// What an interpreter is called.
-struct Described<'a>(&'a Unsupported);
+/// Displays version and kind of build.
+struct Described<'a>(&'a UnsupportedInterpreter);
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unsupported {
+        let UnsupportedInterpreter {
             version, reason, ..
         } = self.0;
         formatter.write_str(match reason {
-            Reason::FreeThreaded => "a free-threaded build of ",
-            Reason::Debug => "a debug build of ",
-            Reason::Preview => "a preview of ",
-            Reason::RuntimeSize { .. } => "an unusual build of ",
-            Reason::Version | Reason::NewVersion | Reason::Head | Reason::SwitchedOff => "",
+            UnsupportedReason::FreeThreaded => "a free-threaded build of ",
+            UnsupportedReason::Debug => "a debug build of ",
+            UnsupportedReason::Preview => "a preview of ",
+            UnsupportedReason::RuntimeSize { .. } => "an unusual build of ",
+            UnsupportedReason::Version
+            | UnsupportedReason::NewVersion
+            | UnsupportedReason::Head
+            | UnsupportedReason::SwitchedOff => "",
         })?;
         match version {
             Some(version) => write!(formatter, "Python {version}"),
@@ -126,35 +129,34 @@ impl fmt::Display for Described<'_> {
     }
 }
 
-/// The end of the sentence about what is supported.
-struct Hint<'a>(&'a Unsupported);
+/// Displays the end of the sentence about what is supported.
+struct Hint<'a>(&'a UnsupportedInterpreter);
 
 impl fmt::Display for Hint<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.reason {
-            Reason::Version => formatter.write_str("are"),
-            Reason::NewVersion => write!(formatter, "are; {SYMBOLS}"),
-            Reason::FreeThreaded => formatter.write_str("with the global lock are"),
-            Reason::Debug => write!(formatter, "are when built for release; {SYMBOLS}"),
-            Reason::Preview => write!(
+            UnsupportedReason::Version => formatter.write_str("are"),
+            UnsupportedReason::NewVersion => write!(formatter, "are; {SYMBOLS}"),
+            UnsupportedReason::FreeThreaded => formatter.write_str("with the GIL are"),
+            UnsupportedReason::Debug => write!(formatter, "are in release builds; {SYMBOLS}"),
+            UnsupportedReason::Preview => write!(
                 formatter,
                 "are from the first release candidate on; {SYMBOLS}"
             ),
-            Reason::RuntimeSize { bytes } => write!(
+            UnsupportedReason::RuntimeSize { bytes } => write!(
                 formatter,
                 "are, but none has a _PyRuntime of {bytes} bytes; {SYMBOLS}"
             ),
-            Reason::Head => formatter.write_str(
-                "are, but this one exports no PyInterpreterState_Head that is understood",
-            ),
-            Reason::SwitchedOff => {
-                formatter.write_str("are, but the sources of its layout are switched off")
+            UnsupportedReason::Head => formatter
+                .write_str("are, but the list of interpreters could not be located in this one"),
+            UnsupportedReason::SwitchedOff => {
+                formatter.write_str("are, but all sources of its layout are disabled")
             }
         }
     }
 }
 
-/// What helps where no table does.
+/// Advice for interpreters without a table.
 const SYMBOLS: &str = "with its debug symbols it is too: install them (packages end in -dbg, \
                        -dbgsym or -debuginfo)";
 
@@ -164,7 +166,7 @@ mod tests {
     use crate::{
         process::OpenError,
         python::{
-            inspect::{Flavour, Reason, Unsupported},
+            inspect::{Flavour, UnsupportedInterpreter, UnsupportedReason},
             version::Version,
         },
     };
@@ -197,35 +199,35 @@ mod tests {
         };
         assert_eq!(
             unreadable(13).to_string(),
-            "cannot tell whether process 12 (/usr/bin/bash) runs Python: 2 of its 7 mapped files \
-             could not be read, for example: cannot open /lib/libc.so.6: Permission denied (os \
-             error 13); run as root"
+            "cannot determine whether process 12 (/usr/bin/bash) runs Python: 2 of its 7 mapped \
+             files could not be read, for example: cannot open /lib/libc.so.6: Permission denied \
+             (os error 13); run as root"
         );
         assert!(unreadable(2).to_string().ends_with("(os error 2)"));
         let unsupported = |literal: &str, reason| {
-            let found = Unsupported {
+            let found = UnsupportedInterpreter {
                 version: Version::from_literal(literal),
                 flavour: Flavour::default(),
                 reason,
-                passed_over: Vec::new(),
+                rejected_sources: Vec::new(),
             };
             Error::unsupported(12, Path::new("/opt/python"), found).to_string()
         };
         assert_eq!(
-            unsupported("3.5.10", Reason::Version),
+            unsupported("3.5.10", UnsupportedReason::Version),
             "process 12 runs Python 3.5.10 (/opt/python), which is not supported; CPython 2.7 and \
              3.6 to 3.15 are"
         );
         assert_eq!(
-            unsupported("3.13.0", Reason::FreeThreaded),
+            unsupported("3.13.0", UnsupportedReason::FreeThreaded),
             "process 12 runs a free-threaded build of Python 3.13.0 (/opt/python), which is not \
-             supported; CPython 2.7 and 3.6 to 3.15 with the global lock are"
+             supported; CPython 2.7 and 3.6 to 3.15 with the GIL are"
         );
         assert_eq!(
-            unsupported("", Reason::RuntimeSize { bytes: 5 }),
+            unsupported("", UnsupportedReason::RuntimeSize { bytes: 5 }),
             "process 12 runs an unusual build of Python of an unknown version (/opt/python), \
-             which is not supported; CPython 2.7 and 3.6 to 3.15 are, but none has a _PyRuntime of 5 \
-             bytes; with its debug symbols it is too: install them (packages end in -dbg, -dbgsym \
+             which is not supported; CPython 2.7 and 3.6 to 3.15 are, but none has a _PyRuntime of \
+             5 bytes; with its debug symbols it is too: install them (packages end in -dbg, -dbgsym \
              or -debuginfo)"
         );
     }

@@ -1,9 +1,9 @@
-//! Where in a file CPython's evaluation loop is: the code whose native frames stand for Python
+//! Locates CPython's evaluation loop in a file: the code whose native frames are replaced by Python
 //! frames.
 //!
-//! It is one function, but compilers split it: what they take for cold goes elsewhere, in some
-//! builds with profiles nearly all of it. Where `strip` took the names of these parts they are
-//! known by jumps, since nothing but a function itself jumps into the middle of it:
+//! It is one function, but compilers move its cold parts elsewhere; in some profile-guided builds
+//! that is nearly all of it. Where `strip` removed the symbols of these parts they are found by
+//! jumps, since only a function itself jumps into its middle:
 //!
 //! ```text
 //! _PyEval_EvalFrameDefault             a part of it
@@ -12,8 +12,8 @@
 //!   …  ◄──────────────────────────────  jmp
 //! ```
 //!
-//! Invariants: the extents are those of the call-frame information, not of the symbols; of the
-//! native frames of one run of the loop only one lies in them.
+//! Invariants: the ranges are those of the call-frame information, not of the symbols; one call of
+//! the loop has exactly one native frame in them.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -23,25 +23,25 @@ use crate::binaries::{
     unwind,
 };
 
-/// What the loop is called, from 3.6 on and before.
+/// Name of the loop, from 3.6 on and before.
 const NAMES: [&str; 2] = ["_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"];
 
-/// How the functions are called that are the loop instead, one for each instruction, where it is
-/// built of tail calls (3.14 and later, `--with-tail-call-interp`).
+/// Prefix of the functions, one for each instruction, that the tail-call interpreter has in place
+/// of the loop (3.14 and later, `--with-tail-call-interp`).
 const TAIL_CALLS: &str = "_TAIL_CALL_";
 
-/// Most bytes of code that are looked through for jumps; the loop has 100,000.
+/// Most bytes of code that are searched for jumps; the loop has 100,000.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Most parts of a loop that are found by jumps.
 const MAX_PARTS: usize = 32;
 
-/// The addresses of the evaluation loop in a file, before the load bias is added, in their order;
-/// none where there is no loop, or no call-frame information.
+/// The address ranges of the evaluation loop in a file, before the load bias is added, ascending;
+/// empty where there is no loop or no call-frame information.
 ///
 /// # Errors
 ///
-/// When a part of the file that is needed cannot be read.
+/// When a required part of the file cannot be read.
 pub fn ranges<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
     let symbols = symbols(elf)?;
     if symbols.is_empty() {
@@ -68,13 +68,13 @@ pub fn ranges<S: Source>(elf: &Elf<S>) -> Result<Vec<Range<u64>>, Error> {
     Ok(found)
 }
 
-/// The functions that are the loop, as far as the file has their names.
+/// The functions of the loop that have symbols.
 fn symbols<S: Source>(elf: &Elf<S>) -> Result<Vec<Symbol>, Error> {
     for name in NAMES {
-        let Some(whole) = elf.symbol(name)? else {
+        let Some(function) = elf.symbol(name)? else {
             continue;
         };
-        // These are called by the function of that name, so that it has a frame below theirs.
+        // The function `name` calls these, so it has a native frame of its own below theirs.
         for called in [TAIL_CALLS, &format!("{name}.part.")] {
             let functions = elf.symbols_with_prefix(called)?;
             if !functions.is_empty() {
@@ -82,22 +82,22 @@ fn symbols<S: Source>(elf: &Elf<S>) -> Result<Vec<Symbol>, Error> {
             }
         }
         let mut parts = elf.symbols_with_prefix(&format!("{name}."))?;
-        parts.push(whole);
+        parts.push(function);
         return Ok(parts);
     }
     Ok(Vec::new())
 }
 
-/// A search for the parts of a function.
+/// Search for the parts of a function.
 struct Search<'a, S> {
     elf: &'a Elf<S>,
     functions: Vec<Range<u64>>,
-    /// Bytes that are still looked through.
+    /// Bytes that may still be searched.
     left: u64,
 }
 
 impl<S: Source> Search<'_, S> {
-    /// The function that an address is in.
+    /// The function that contains an address.
     fn containing(&self, address: u64) -> Option<Range<u64>> {
         let after = self
             .functions
@@ -106,9 +106,9 @@ impl<S: Source> Search<'_, S> {
         range.contains(&address).then(|| range.clone())
     }
 
-    /// Adds the parts that those in `parts` jump to and that jump back into the middle of those.
+    /// Adds the functions that `parts` jump to and that jump back into the middle of a part.
     fn complete(&mut self, parts: &mut Vec<Range<u64>>) -> Result<(), Error> {
-        let mut looked_at: HashSet<u64> = parts.iter().map(|part| part.start).collect();
+        let mut visited: HashSet<u64> = parts.iter().map(|part| part.start).collect();
         let mut next = 0;
         while let Some(part) = parts.get(next)
             && parts.len() < MAX_PARTS
@@ -118,7 +118,7 @@ impl<S: Source> Search<'_, S> {
                 let Some(candidate) = self.containing(target) else {
                     continue;
                 };
-                if !looked_at.insert(candidate.start) {
+                if !visited.insert(candidate.start) {
                     continue;
                 }
                 let returns = self.jumps(&candidate)?.iter().any(|target| {
@@ -134,7 +134,7 @@ impl<S: Source> Search<'_, S> {
         Ok(())
     }
 
-    /// Where the jumps in a function lead that leave it.
+    /// The targets outside a function of its jumps.
     fn jumps(&mut self, function: &Range<u64>) -> Result<Vec<u64>, Error> {
         let bytes = (function.end - function.start).min(self.left);
         self.left -= bytes;

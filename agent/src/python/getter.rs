@@ -1,8 +1,7 @@
-//! The address of a variable, from the machine code of the function that returns it.
+//! The address of a variable, from the machine code of its getter function.
 //!
-//! Up to CPython 3.6 the list of interpreters is a static variable, which a stripped file does
-//! not name; but every file exports `PyInterpreterState_Head`, which does nothing but return it.
-//! These forms of it are understood, and nothing else is guessed at:
+//! Up to CPython 3.6 the list of interpreters is a static variable, whose symbol `strip` removes;
+//! but every file exports its getter, `PyInterpreterState_Head`. Exactly these forms are decoded:
 //!
 //! ```text
 //! x86-64                          aarch64
@@ -15,11 +14,12 @@
 
 use goblin::elf::header::{EM_AARCH64, EM_X86_64};
 
-/// Bytes of code that the longest of the forms takes.
+/// Bytes of the longest form.
 pub(super) const CODE_BYTES: usize = 24;
 
-/// The address of the 64-bit variable that the function at `address` returns; `code` is how it
-/// starts, for the machine `machine` of an ELF header.
+/// The address of the 64-bit variable that the function at `address` returns; [`None`] where its
+/// code has none of the forms. `code` is the start of the function, `machine` the `e_machine` of
+/// the ELF header.
 #[must_use]
 pub(super) fn returned_variable(machine: u16, address: u64, code: &[u8]) -> Option<u64> {
     match machine {
@@ -37,7 +37,7 @@ fn x86_64(address: u64, code: &[u8]) -> Option<u64> {
     let rest = code.strip_prefix(ENDBR64).unwrap_or(code);
     let rest = rest.strip_prefix(MAKE_FRAME).unwrap_or(rest);
     let (distance, rest) = rest.strip_prefix(LOAD)?.split_first_chunk()?;
-    // Distances count from the next instruction on.
+    // The displacement is relative to the next instruction.
     let next = address.wrapping_add((code.len() - rest.len()) as u64);
     let is_return = matches!(
         rest,
@@ -56,11 +56,11 @@ fn aarch64(address: u64, code: &[u8]) -> Option<u64> {
         .iter()
         .map(|word| u32::from_le_bytes(*word))
         .peekable();
-    let mut place = address;
+    let mut instruction = address;
     if instructions.next_if_eq(&BTI_C).is_some() {
-        place = place.wrapping_add(4);
+        instruction = instruction.wrapping_add(4);
     }
-    // `adrp`: a signed number of pages of 4 KiB, its two lowest bits apart.
+    // `adrp`: a signed number of 4 KiB pages, whose two lowest bits are stored separately.
     let page = instructions
         .next()
         .filter(|it| it & 0x9f00_0000 == 0x9000_0000)?;
@@ -68,13 +68,13 @@ fn aarch64(address: u64, code: &[u8]) -> Option<u64> {
     let pages = u64::from(page >> 29 & 0x3) | u64::from(page >> 5 & 0x7_ffff) << 2;
     // The sign is bit 20.
     let pages = (pages ^ 1 << 20).wrapping_sub(1 << 20);
-    let mut variable = (place & !0xfff).wrapping_add(pages << 12);
-    // `add` of twelve bits, not shifted, from the register to itself.
+    let mut variable = (instruction & !0xfff).wrapping_add(pages << 12);
+    // `add` of an unshifted 12-bit immediate to the same register.
     let is_add = |it: &u32| it & 0xffc0_03ff == 0x9100_0000 | register << 5 | register;
     if let Some(add) = instructions.next_if(is_add) {
         variable = variable.wrapping_add((add >> 10 & 0xfff).into());
     }
-    // `ldr` of 64 bits into the register of results, with an offset in units of eight bytes.
+    // 64-bit `ldr` into `x0`, with an offset in units of eight bytes.
     let load = instructions
         .next()
         .filter(|it| it & 0xffc0_03ff == 0xf940_0000 | register << 5)?;
@@ -89,9 +89,9 @@ mod tests {
     use proptest::prelude::{any, proptest};
 
     #[test]
-    fn x86_64_forms_are_read() {
+    fn x86_64_forms_are_decoded() {
         let read = |code: &[u8]| returned_variable(EM_X86_64, 0x11_6e00, code);
-        // As GCC makes it of 2.7.18.
+        // As compiled by GCC for 2.7.18.
         let plain = [0x48, 0x8b, 0x05, 0xc9, 0x08, 0x0e, 0x00, 0xc3];
         assert_eq!(read(&plain), Some(0x1f_76d0));
         let marked = [&[0xf3, 0x0f, 0x1e, 0xfa], &plain[..]].concat();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn aarch64_forms_are_read() {
+    fn aarch64_forms_are_decoded() {
         let read = |words: &[u32]| {
             let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             returned_variable(EM_AARCH64, 0x12_3450, &code)
@@ -121,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_guessed_at() {
+    fn other_code_is_not_decoded() {
         let read = |code: &[u8]| returned_variable(EM_X86_64, 0, code);
-        // A load of 32 bits, a load that something else follows, a load cut short.
+        // A 32-bit load, a load without a return, a truncated load.
         assert_eq!(read(&[0x8b, 0x05, 0, 0, 0, 0, 0xc3]), None);
         assert_eq!(read(&[0x48, 0x8b, 0x05, 0, 0, 0, 0, 0x48]), None);
         assert_eq!(read(&[0x48, 0x8b, 0x05, 0, 0]), None);

@@ -1,155 +1,156 @@
 //! Whether an ELF file contains CPython, which version, and where.
 //!
-//! Facts about a file, not about a process: they hold for every process that maps it.
+//! The result depends on the file only and holds for every process that maps it.
 
 use super::{
     debug_offsets::DebugOffsets,
     dwarf,
-    image::{Anchor, Image},
-    layouts::{Choice, Known, LayoutSource, PassedOver, Sources, choose},
+    interpreter_file::{InterpreterFile, StateLocation},
+    layouts::{ChosenLayout, LayoutInputs, LayoutSource, LayoutSources, RejectedSource, choose},
     version::Version,
-    versions::{Series, nearest_series, series_of},
+    versions::{VersionSeries, nearest_series, series_of},
 };
 use crate::binaries::elf::{Elf, Error, Source};
 use agent_common::layout::{ABSENT, GilStyle, Layout};
 
-pub use super::image::Effort;
+pub use super::interpreter_file::SymbolScope;
 
-/// What was found in a file.
+/// The result for a file.
 #[derive(Clone, Debug)]
-pub enum Finding {
+pub enum Inspection {
     /// No CPython.
     NotPython,
-    /// CPython that can be profiled.
-    Supported(Build),
-    /// CPython that cannot.
-    Unsupported(Unsupported),
+    /// A supported CPython.
+    Supported(InterpreterBuild),
+    /// An unsupported CPython.
+    Unsupported(UnsupportedInterpreter),
 }
 
 /// An interpreter in a file.
 #[derive(Clone, Debug)]
-pub struct Build {
+pub struct InterpreterBuild {
     /// Its version.
     pub version: Version,
     /// How it was built.
     pub flavour: Flavour,
     /// Address of the pointer to the newest interpreter state, before the load bias is added.
     pub interpreters_head: u64,
-    /// Address of the pointer to the thread state that holds the GIL, likewise; [`None`] where
-    /// the thread states themselves say it.
+    /// Address of the pointer to the thread state that holds the GIL, before the load bias is
+    /// added; [`None`] where the thread states have a flag for it.
     pub gil_holder: Option<u64>,
-    /// Where its fields are.
+    /// The layout of its structures.
     pub layout: Layout,
-    /// How that is known.
+    /// Where the layout comes from.
     pub layout_source: LayoutSource,
-    /// Better sources that could not be used.
-    pub passed_over: Vec<PassedOver>,
+    /// Preferred sources that could not be used.
+    pub rejected_sources: Vec<RejectedSource>,
 }
 
-/// How an interpreter was built, as far as it makes other layouts.
+/// Build options of an interpreter that change its layouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flavour {
-    /// For debugging (`--with-pydebug`).
+    /// Debug build (`--with-pydebug`).
     pub is_debug: bool,
-    /// Without a global lock (`--disable-gil`).
+    /// Free-threaded build (`--disable-gil`).
     pub is_free_threaded: bool,
 }
 
-/// An interpreter that cannot be profiled.
+/// An interpreter that is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// Its version, as far as it is known.
+pub struct UnsupportedInterpreter {
+    /// Its version; [`None`] where unknown.
     pub version: Option<Version>,
     /// How it was built.
     pub flavour: Flavour,
-    /// What is wrong with it.
-    pub reason: Reason,
+    /// Why it is not supported.
+    pub reason: UnsupportedReason,
     /// The sources of its layout that could not be used.
-    pub passed_over: Vec<PassedOver>,
+    pub rejected_sources: Vec<RejectedSource>,
 }
 
-/// Why an interpreter cannot be profiled.
+/// Why an interpreter is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It is older than what is supported, or its version could not be learned.
+pub enum UnsupportedReason {
+    /// Its version is too old or could not be determined.
     Version,
-    /// It is newer than the tables, and has no debugging information.
+    /// It is newer than all tables and has no debugging information.
     NewVersion,
-    /// It was made before its layouts were final, and has no debugging information.
+    /// It is an alpha or beta release, whose layouts are not final, and has no debugging
+    /// information.
     Preview,
-    /// It has no global lock, which versions before 3.13 cannot do.
+    /// It is a free-threaded build of a version that has no layouts for one.
     FreeThreaded,
-    /// It was built for debugging, which makes other layouts, and has no debugging information.
+    /// It is a debug build, which has other layouts, and has no debugging information.
     Debug,
-    /// `_PyRuntime` has another size than in the version whose name the file has.
+    /// `_PyRuntime` differs in size from all releases of the version.
     RuntimeSize {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// It is not known where its list of interpreters starts.
+    /// The head of its list of interpreters could not be located.
     Head,
-    /// All sources of its layout were switched off.
+    /// All sources of its layout are disabled.
     SwitchedOff,
 }
 
 /// Looks for CPython in a file; `name` is its file name.
 ///
-/// `debug_file` finds the file with its debugging information, when it is needed and not in the
-/// file itself.
+/// `debug_file` finds the separate file with debugging information; it is called when that is
+/// needed and not in the file itself.
 ///
 /// # Errors
 ///
-/// When a part of it that is needed cannot be read.
+/// When a required part of the file cannot be read.
 pub fn inspect<S: Source, D: Source>(
     elf: &Elf<S>,
     name: &str,
-    effort: Effort,
-    sources: Sources,
+    scope: SymbolScope,
+    sources: LayoutSources,
     debug_file: impl FnOnce(&Elf<S>) -> Option<Elf<D>>,
-) -> Result<Finding, Error> {
-    let image = Image::new(elf, name, effort)?;
-    let Some(anchor) = image.anchor()? else {
-        return Ok(Finding::NotPython);
+) -> Result<Inspection, Error> {
+    let file = InterpreterFile::new(elf, name, scope)?;
+    let Some(location) = file.state_location()? else {
+        return Ok(Inspection::NotPython);
     };
-    let start = match anchor {
-        Anchor::Runtime(runtime) => image.start_of(runtime)?,
-        Anchor::Variables { .. } => Vec::new(),
+    let start = match location {
+        StateLocation::Runtime(runtime) => file.start_of(runtime)?,
+        StateLocation::Globals { .. } => Vec::new(),
     };
     let debug_offsets = DebugOffsets::new(&start);
-    let exact = image.exact_version(debug_offsets)?;
-    let version = match (exact, anchor) {
+    let exact = file.exact_version(debug_offsets)?;
+    let version = match (exact, location) {
         (Some(version), _) => Some(version),
-        (None, Anchor::Runtime(runtime)) => image.guess_version(runtime)?,
-        (None, Anchor::Variables { .. }) => image.guess_old_version()?,
+        (None, StateLocation::Runtime(runtime)) => file.guess_version(runtime)?,
+        (None, StateLocation::Globals { .. }) => file.guess_old_version()?,
     };
     let flavour = Flavour {
-        is_debug: image.is_debug()?,
-        is_free_threaded: image.is_named_free_threaded()
+        is_debug: file.is_debug()?,
+        is_free_threaded: file.is_named_free_threaded()
             || debug_offsets.is_some_and(|offsets| offsets.is_free_threaded()),
     };
-    let unsupported = |reason, passed_over| {
-        Ok(Finding::Unsupported(Unsupported {
+    let unsupported = |reason, rejected_sources| {
+        Ok(Inspection::Unsupported(UnsupportedInterpreter {
             version,
             flavour,
             reason,
-            passed_over,
+            rejected_sources,
         }))
     };
     let Some((version, series)) = version.and_then(|it| Some((it, nearest_series(it)?))) else {
-        return unsupported(Reason::Version, Vec::new());
+        return unsupported(UnsupportedReason::Version, Vec::new());
     };
     let Some(table) = table_of(series, flavour) else {
-        return unsupported(Reason::FreeThreaded, Vec::new());
+        return unsupported(UnsupportedReason::FreeThreaded, Vec::new());
     };
-    let runtime = match anchor {
-        Anchor::Runtime(runtime) => Some(runtime),
-        Anchor::Variables { .. } => None,
+    let runtime = match location {
+        StateLocation::Runtime(runtime) => Some(runtime),
+        StateLocation::Globals { .. } => None,
     };
-    // What starts from `_PyRuntime` in one version does not in another.
+    // Whether the state is in `_PyRuntime` depends on the version.
     if runtime.is_some() != (table.interpreter.runtime_head != ABSENT) {
-        return unsupported(Reason::Version, Vec::new());
+        return unsupported(UnsupportedReason::Version, Vec::new());
     }
-    let known = Known {
+    let inputs = LayoutInputs {
         version,
         series,
         table,
@@ -161,35 +162,35 @@ pub fn inspect<S: Source, D: Source>(
     };
     let by_dwarf = |base: &Layout| {
         if elf.has_debug_info() {
-            return dwarf::layout(elf, base, known.runtime_bytes);
+            return dwarf::layout(elf, base, inputs.runtime_bytes);
         }
-        let file = debug_file(elf).ok_or(dwarf::Error::Absent)?;
-        dwarf::layout(&file, base, known.runtime_bytes)
+        let debug_file = debug_file(elf).ok_or(dwarf::Error::Absent)?;
+        dwarf::layout(&debug_file, base, inputs.runtime_bytes)
     };
-    let choice = match choose(&known, sources, by_dwarf) {
+    let choice = match choose(&inputs, sources, by_dwarf) {
         Ok(choice) => choice,
-        Err(passed_over) => return unsupported(reason_of(&known, sources), passed_over),
+        Err(rejected_sources) => return unsupported(reason_of(&inputs, sources), rejected_sources),
     };
-    let Some((interpreters_head, gil_holder)) = addresses(anchor, &choice.layout) else {
-        return unsupported(Reason::Head, Vec::new());
+    let Some((interpreters_head, gil_holder)) = addresses(location, &choice.layout) else {
+        return unsupported(UnsupportedReason::Head, Vec::new());
     };
-    let Choice {
+    let ChosenLayout {
         layout,
         source,
-        passed_over,
+        rejected_sources,
     } = choice;
-    Ok(Finding::Supported(Build {
+    Ok(Inspection::Supported(InterpreterBuild {
         version,
         flavour,
         interpreters_head,
         gil_holder,
         layout,
         layout_source: source,
-        passed_over,
+        rejected_sources,
     }))
 }
 
-fn table_of(series: &'static Series, flavour: Flavour) -> Option<&'static Layout> {
+fn table_of(series: &'static VersionSeries, flavour: Flavour) -> Option<&'static Layout> {
     if flavour.is_free_threaded {
         series.free_threaded.as_ref()
     } else {
@@ -197,33 +198,35 @@ fn table_of(series: &'static Series, flavour: Flavour) -> Option<&'static Layout
     }
 }
 
-/// What keeps an interpreter from being supported whose layout no source tells.
-fn reason_of(known: &Known, sources: Sources) -> Reason {
-    if sources == Sources::NONE {
-        Reason::SwitchedOff
-    } else if known.version.is_before_candidate() {
-        Reason::Preview
-    } else if !known.has_table {
-        Reason::NewVersion
-    } else if known.is_debug {
-        Reason::Debug
+/// Why an interpreter is not supported when no source gives its layout.
+fn reason_of(inputs: &LayoutInputs, sources: LayoutSources) -> UnsupportedReason {
+    if sources == LayoutSources::NONE {
+        UnsupportedReason::SwitchedOff
+    } else if inputs.version.is_before_candidate() {
+        UnsupportedReason::Preview
+    } else if !inputs.has_table {
+        UnsupportedReason::NewVersion
+    } else if inputs.is_debug {
+        UnsupportedReason::Debug
     } else {
-        known
+        inputs
             .runtime_bytes
-            .map_or(Reason::SwitchedOff, |bytes| Reason::RuntimeSize { bytes })
+            .map_or(UnsupportedReason::SwitchedOff, |bytes| {
+                UnsupportedReason::RuntimeSize { bytes }
+            })
     }
 }
 
-/// Where the list of interpreters starts, and where it stands who holds the GIL.
-fn addresses(anchor: Anchor, layout: &Layout) -> Option<(u64, Option<u64>)> {
+/// The addresses of the head of the list of interpreters and of the holder of the GIL.
+fn addresses(location: StateLocation, layout: &Layout) -> Option<(u64, Option<u64>)> {
     let fields = &layout.interpreter;
-    match anchor {
-        Anchor::Runtime(runtime) => {
+    match location {
+        StateLocation::Runtime(runtime) => {
             let gil_holder = (fields.gil_style == GilStyle::LAST_HOLDER)
                 .then(|| runtime.field(fields.runtime_gil_holder));
             Some((runtime.field(fields.runtime_head), gil_holder))
         }
-        Anchor::Variables {
+        StateLocation::Globals {
             interpreters_head,
             gil_holder,
         } => Some((interpreters_head?, Some(gil_holder))),

@@ -1,32 +1,32 @@
-//! Where direct jumps in machine code lead.
+//! Targets of direct jumps in machine code.
 
 use goblin::elf::header::{EM_AARCH64, EM_X86_64};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
-/// Calls `look` with where each jump in `code`, which is at `address`, leads; `machine` is that of
-/// an ELF header. Calls do not count, nor what reads its target from a register or memory.
-pub(super) fn targets(machine: u16, address: u64, code: &[u8], look: impl FnMut(u64)) {
+/// Calls `visit` with the target of each direct jump in `code`, which is at `address`; `machine` is
+/// the `e_machine` of the ELF header. Calls and indirect jumps are skipped.
+pub(super) fn targets(machine: u16, address: u64, code: &[u8], visit: impl FnMut(u64)) {
     match machine {
-        EM_X86_64 => x86_64(address, code, look),
-        EM_AARCH64 => aarch64(address, code, look),
+        EM_X86_64 => x86_64(address, code, visit),
+        EM_AARCH64 => aarch64(address, code, visit),
         _ => {}
     }
 }
 
-fn x86_64(address: u64, code: &[u8], mut look: impl FnMut(u64)) {
+fn x86_64(address: u64, code: &[u8], mut visit: impl FnMut(u64)) {
     for instruction in &mut Decoder::with_ip(64, code, address, DecoderOptions::NONE) {
         let is_call = matches!(instruction.mnemonic(), Mnemonic::Call | Mnemonic::Xbegin);
         if instruction.op0_kind() == OpKind::NearBranch64 && !is_call {
-            look(instruction.near_branch_target());
+            visit(instruction.near_branch_target());
         }
     }
 }
 
-fn aarch64(address: u64, code: &[u8], mut look: impl FnMut(u64)) {
+fn aarch64(address: u64, code: &[u8], mut visit: impl FnMut(u64)) {
     let (words, _) = code.as_chunks();
     for (nth, word) in (0..).zip(words) {
         let word = u32::from_le_bytes(*word);
-        // How many bits of distance there are, and behind how many others.
+        // Width and position of the displacement.
         let (bits, lower) = if word & 0xfc00_0000 == 0x1400_0000 {
             // b
             (26, 0)
@@ -40,9 +40,9 @@ fn aarch64(address: u64, code: &[u8], mut look: impl FnMut(u64)) {
             continue;
         };
         let upper = 32 - bits;
-        let instructions = (word << (upper - lower)).cast_signed() >> upper;
-        let place = address.wrapping_add(4 * nth);
-        look(place.wrapping_add_signed(4 * i64::from(instructions)));
+        let displacement = (word << (upper - lower)).cast_signed() >> upper;
+        let instruction = address.wrapping_add(4 * nth);
+        visit(instruction.wrapping_add_signed(4 * i64::from(displacement)));
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use goblin::elf::header::{EM_AARCH64, EM_RISCV, EM_X86_64};
     use proptest::prelude::{any, proptest};
 
-    /// Where jumps in code at 0x1000 lead.
+    /// The targets of jumps in code at 0x1000.
     fn read(machine: u16, code: &[u8]) -> Vec<u64> {
         let mut found = Vec::new();
         targets(machine, 0x1000, code, |target| found.push(target));
@@ -60,20 +60,20 @@ mod tests {
     }
 
     #[test]
-    fn x86_64_jumps_lead_where_they_say() {
+    fn x86_64_targets_are_decoded() {
         let read = |code: &[u8]| read(EM_X86_64, code);
         // jmp 0x1000 on; jne 0x100 back; jmp 0x10 on, short; with a nop before each
         assert_eq!(read(&[0x90, 0xe9, 0, 0x10, 0, 0]), [0x2006]);
         assert_eq!(read(&[0x90, 0x0f, 0x85, 0, 0xff, 0xff, 0xff]), [0xf07]);
         assert_eq!(read(&[0x90, 0xeb, 0x10]), [0x1013]);
-        // call; jmp *%rax; mov $0x10e9, %eax; a jmp that is cut off
+        // call; jmp *%rax; mov $0x10e9, %eax; a truncated jmp
         assert!(read(&[0xe8, 0, 0x10, 0, 0, 0xff, 0xe0]).is_empty());
         assert!(read(&[0xb8, 0xe9, 0x10, 0, 0, 0x90, 0x90]).is_empty());
         assert!(read(&[0xe9, 0, 0x10, 0]).is_empty());
     }
 
     #[test]
-    fn aarch64_jumps_lead_where_they_say() {
+    fn aarch64_targets_are_decoded() {
         let read_words = |words: &[u32]| {
             let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             read(EM_AARCH64, &code)

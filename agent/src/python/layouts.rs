@@ -1,7 +1,7 @@
-//! Which of the sources of a layout is used: what the interpreter says of itself, the table of
-//! its version, or its debugging information.
+//! Chooses the source of a layout: the interpreter's own debug offsets, the built-in table of its
+//! version, or its debugging information.
 //!
-//! Invariant: a source that cannot be right is passed over with the reason, never used in part.
+//! Invariant: a source that fails a check is rejected as a whole, with the reason.
 
 use agent_common::layout::Layout;
 use thiserror::Error;
@@ -10,22 +10,22 @@ use super::{
     debug_offsets::{self, DebugOffsets},
     dwarf,
     version::Version,
-    versions::Series,
+    versions::VersionSeries,
 };
 
-/// The sources that may be used; all of them unless a test wants to know what one says.
+/// The sources that may be used: all of them, except in tests of single sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources {
+pub struct LayoutSources {
     /// The interpreter's own `_Py_DebugOffsets`.
     pub debug_offsets: bool,
-    /// The table of its version.
+    /// The built-in table of its version.
     pub table: bool,
     /// Its debugging information.
     pub dwarf: bool,
 }
 
-impl Sources {
-    /// None of them.
+impl LayoutSources {
+    /// No source.
     pub const NONE: Self = Self {
         debug_offsets: false,
         table: false,
@@ -33,7 +33,7 @@ impl Sources {
     };
 }
 
-impl Default for Sources {
+impl Default for LayoutSources {
     fn default() -> Self {
         Self {
             debug_offsets: true,
@@ -43,170 +43,178 @@ impl Default for Sources {
     }
 }
 
-/// How a layout is known, the best first.
+/// Where a layout comes from, the preferred source first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutSource {
-    /// From the interpreter's own `_Py_DebugOffsets`.
+    /// The interpreter's own `_Py_DebugOffsets`.
     DebugOffsets,
-    /// From the table of its version.
+    /// The built-in table of its version.
     Table,
-    /// From its debugging information.
+    /// Its debugging information.
     Dwarf,
 }
 
-/// A source that was passed over.
+/// A source that could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PassedOver {
-    /// Which.
+pub struct RejectedSource {
+    /// The source.
     pub source: LayoutSource,
-    /// Why.
-    pub why: Rejection,
+    /// Why it could not be used.
+    pub reason: RejectionReason,
 }
 
-/// Why a source was passed over.
+/// Why a source of a layout could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Rejection {
-    /// It was not asked for.
-    #[error("it was not to be used")]
+pub enum RejectionReason {
+    /// The source is disabled.
+    #[error("this source is disabled")]
     SwitchedOff,
-    /// The debug offsets are not good.
+    /// The debug offsets are absent or invalid.
     #[error(transparent)]
-    DebugOffsets(#[from] debug_offsets::Rejection),
+    DebugOffsets(#[from] debug_offsets::DebugOffsetsError),
     /// There is no table for the version.
     #[error("there is no table for this version")]
     NoTable,
-    /// The tables are for releases.
-    #[error("the tables are for builds for release, and this is one for debugging")]
+    /// The tables are for release builds.
+    #[error("the tables are for release builds, and this is a debug build")]
     Debug,
-    /// `_PyRuntime` has another size than in the releases of the version.
-    #[error("_PyRuntime has {bytes} bytes, unlike that of any release of this version")]
+    /// `_PyRuntime` differs in size from all releases of the version.
+    #[error("_PyRuntime has {bytes} bytes, which no known release of this version has")]
     RuntimeSize {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// The debugging information is not good.
+    /// The debugging information is absent or invalid.
     #[error(transparent)]
     Dwarf(#[from] dwarf::Error),
 }
 
-/// What is known of an interpreter before its layout is.
+/// What determines the layout of an interpreter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct LayoutInputs<'a> {
     pub(super) version: Version,
-    /// The series that it belongs to, or that comes nearest.
-    pub(super) series: &'static Series,
-    /// The table of the series for this kind of build, and whether it is meant for the version.
+    /// The series of the version, or the nearest one.
+    pub(super) series: &'static VersionSeries,
+    /// The table of the series for this kind of build.
     pub(super) table: &'static Layout,
+    /// Whether the table is for exactly this version.
     pub(super) has_table: bool,
     pub(super) is_debug: bool,
-    /// Whether the interpreter itself says its version.
+    /// Whether the version was read from the data of the interpreter, not guessed.
     pub(super) is_exact: bool,
     pub(super) runtime_bytes: Option<u64>,
     pub(super) debug_offsets: Option<DebugOffsets<'a>>,
 }
 
-/// A layout that was chosen.
+/// The chosen layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct ChosenLayout {
     pub(super) layout: Layout,
     pub(super) source: LayoutSource,
-    pub(super) passed_over: Vec<PassedOver>,
+    pub(super) rejected_sources: Vec<RejectedSource>,
 }
 
-/// Chooses the layout; `dwarf` says what the debugging information gives, and is only asked when
-/// nothing better is there.
+/// Chooses the layout. `dwarf` reads it from the debugging information, based on a table, and is
+/// only called when no preferred source can be used.
+///
+/// # Errors
+///
+/// The rejected sources, when there is no other.
 pub(super) fn choose(
-    known: &Known,
-    sources: Sources,
+    inputs: &LayoutInputs,
+    sources: LayoutSources,
     dwarf: impl FnOnce(&Layout) -> Result<Layout, dwarf::Error>,
-) -> Result<Choice, Vec<PassedOver>> {
-    let mut passed_over = Vec::new();
-    let mut pass_over = |source, why| passed_over.push(PassedOver { source, why });
-    if known.series.debug_offsets.is_some() {
-        match by_debug_offsets(known, sources) {
+) -> Result<ChosenLayout, Vec<RejectedSource>> {
+    let mut rejected_sources = Vec::new();
+    let mut reject = |source, reason| rejected_sources.push(RejectedSource { source, reason });
+    if inputs.series.debug_offsets.is_some() {
+        match by_debug_offsets(inputs, sources) {
             Ok(layout) => {
                 let source = LayoutSource::DebugOffsets;
-                return Ok(Choice {
+                return Ok(ChosenLayout {
                     layout,
                     source,
-                    passed_over,
+                    rejected_sources,
                 });
             }
-            Err(why) => pass_over(LayoutSource::DebugOffsets, why),
+            Err(reason) => reject(LayoutSource::DebugOffsets, reason),
         }
     }
-    let by_table = || Choice {
-        layout: *known.table,
+    let by_table = || ChosenLayout {
+        layout: *inputs.table,
         source: LayoutSource::Table,
-        passed_over: Vec::new(),
+        rejected_sources: Vec::new(),
     };
-    let doubt = doubt_about_table(known, sources);
+    let doubt = doubt_about_table(inputs, sources);
     match doubt {
         None => {
-            return Ok(Choice {
-                passed_over,
+            return Ok(ChosenLayout {
+                rejected_sources,
                 ..by_table()
             });
         }
-        Some(why) => pass_over(LayoutSource::Table, why),
+        Some(reason) => reject(LayoutSource::Table, reason),
     }
     let by_dwarf = if sources.dwarf {
-        dwarf(known.table).map_err(Rejection::Dwarf)
+        dwarf(inputs.table).map_err(RejectionReason::Dwarf)
     } else {
-        Err(Rejection::SwitchedOff)
+        Err(RejectionReason::SwitchedOff)
     };
     match by_dwarf {
         Ok(layout) => {
-            return Ok(Choice {
+            return Ok(ChosenLayout {
                 layout,
                 source: LayoutSource::Dwarf,
-                passed_over,
+                rejected_sources,
             });
         }
-        Err(why) => pass_over(LayoutSource::Dwarf, why),
+        Err(reason) => reject(LayoutSource::Dwarf, reason),
     }
-    // A release that is newer than the table may have a larger `_PyRuntime`; what layouts are
-    // about does not move within a series.
-    let is_mere_size = matches!(doubt, Some(Rejection::RuntimeSize { .. }));
-    if is_mere_size && known.is_exact {
-        passed_over.retain(|it| it.source != LayoutSource::Table);
-        return Ok(Choice {
-            passed_over,
+    // A release newer than the table may have a larger `_PyRuntime`; the fields of layouts keep
+    // their offsets within a series.
+    let is_size_only = matches!(doubt, Some(RejectionReason::RuntimeSize { .. }));
+    if is_size_only && inputs.is_exact {
+        rejected_sources.retain(|it| it.source != LayoutSource::Table);
+        return Ok(ChosenLayout {
+            rejected_sources,
             ..by_table()
         });
     }
-    Err(passed_over)
+    Err(rejected_sources)
 }
 
-/// What the interpreter says of itself.
-fn by_debug_offsets(known: &Known, sources: Sources) -> Result<Layout, Rejection> {
+/// The layout by the debug offsets of the interpreter.
+fn by_debug_offsets(
+    inputs: &LayoutInputs,
+    sources: LayoutSources,
+) -> Result<Layout, RejectionReason> {
     if !sources.debug_offsets {
-        return Err(Rejection::SwitchedOff);
+        return Err(RejectionReason::SwitchedOff);
     }
-    if !known.has_table {
-        // Where it has what is only known of versions that have a table too.
-        return Err(Rejection::NoTable);
+    if !inputs.has_table {
+        // Positions in debug offsets exist only for versions with a table.
+        return Err(RejectionReason::NoTable);
     }
-    let positions = known.series.debug_offsets.as_ref();
-    let (Some(positions), Some(offsets)) = (positions, known.debug_offsets) else {
-        return Err(debug_offsets::Rejection::Absent.into());
+    let positions = inputs.series.debug_offsets.as_ref();
+    let (Some(positions), Some(offsets)) = (positions, inputs.debug_offsets) else {
+        return Err(debug_offsets::DebugOffsetsError::Absent.into());
     };
-    Ok(offsets.layout(known.version, positions, known.table)?)
+    Ok(offsets.layout(inputs.version, positions, inputs.table)?)
 }
 
-/// Why the table should not be used.
-fn doubt_about_table(known: &Known, sources: Sources) -> Option<Rejection> {
+/// Why the table cannot be trusted; [`None`] when it can.
+fn doubt_about_table(inputs: &LayoutInputs, sources: LayoutSources) -> Option<RejectionReason> {
     if !sources.table {
-        return Some(Rejection::SwitchedOff);
+        return Some(RejectionReason::SwitchedOff);
     }
-    if !known.has_table {
-        return Some(Rejection::NoTable);
+    if !inputs.has_table {
+        return Some(RejectionReason::NoTable);
     }
-    if known.is_debug {
-        return Some(Rejection::Debug);
+    if inputs.is_debug {
+        return Some(RejectionReason::Debug);
     }
-    let bytes = known.runtime_bytes?;
-    // A name is a claim; the size of the structure that all addresses start from confirms it.
-    let is_known = known.series.runtime_bytes.contains(&bytes);
-    (!is_known).then_some(Rejection::RuntimeSize { bytes })
+    let bytes = inputs.runtime_bytes?;
+    // A version taken from a file name is a claim; the size of `_PyRuntime` confirms it.
+    let is_known = inputs.series.runtime_bytes.contains(&bytes);
+    (!is_known).then_some(RejectionReason::RuntimeSize { bytes })
 }

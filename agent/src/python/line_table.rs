@@ -1,25 +1,27 @@
-//! From the offset of an instruction to its line.
+//! Line tables: from the offset of an instruction to its line.
 //!
 //! The formats are described in CPython's `Objects/lnotab_notes.txt` (up to 3.10) and
-//! `Objects/locations.md` (PEP 657, 3.11 and later). Invariants: no I/O; the bytes are
-//! untrusted: there is no panic, and no more memory than a small multiple of their number.
+//! `Objects/locations.md` (PEP 657, 3.11 and later).
+//!
+//! Invariants: no I/O; the bytes are untrusted: no panic, and memory is at most a small multiple of
+//! their number.
 
 use std::num::NonZeroU32;
 
 use agent_common::layout::LineTableFormat;
 
-/// First bytes of entries of a location table have this bit, all others do not.
+/// Bit that is set in the first byte of an entry of a location table, and in no other byte.
 const ENTRY: u8 = 0x80;
 
-/// A line table that has been decoded, for many questions.
+/// A decoded line table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineTable {
     first_line: Option<NonZeroU32>,
-    /// Where another line starts, by ascending offset; no two in a row have the same line.
+    /// Offsets at which the line changes, ascending.
     starts: Vec<Start>,
 }
 
-/// An offset from which on instructions have this line, up to the next one.
+/// Instructions from this offset to the next start have this line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Start {
     offset: u32,
@@ -30,24 +32,24 @@ impl LineTable {
     /// Decodes the table of a code object whose first line is `first_line`.
     #[must_use]
     pub fn new(format: LineTableFormat, first_line: i32, table: &[u8]) -> Self {
-        let mut lines = Lines {
+        let mut builder = LineTableBuilder {
             starts: Vec::new(),
             end: 0,
             line: first_line.into(),
         };
         match format {
             LineTableFormat::LNOTAB => {
-                lines.read_lnotab(table, |change| change.cast_signed().into());
+                builder.read_lnotab(table, |change| change.cast_signed().into());
             }
-            LineTableFormat::UNSIGNED_LNOTAB => lines.read_lnotab(table, i64::from),
-            LineTableFormat::RANGES => lines.read_ranges(table),
-            LineTableFormat::LOCATIONS => lines.read_locations(table),
-            // Of a format that is not known only the first line is.
+            LineTableFormat::UNSIGNED_LNOTAB => builder.read_lnotab(table, i64::from),
+            LineTableFormat::RANGES => builder.read_ranges(table),
+            LineTableFormat::LOCATIONS => builder.read_locations(table),
+            // An unknown format has only a first line.
             _ => {}
         }
         Self {
             first_line: line_number(first_line.into()),
-            starts: lines.starts,
+            starts: builder.starts,
         }
     }
 
@@ -63,17 +65,17 @@ impl LineTable {
     }
 }
 
-/// A table in the making.
-struct Lines {
+/// Builds a table.
+struct LineTableBuilder {
     starts: Vec<Start>,
-    /// Where the ranges so far end.
+    /// End of the ranges so far.
     end: u32,
-    /// The line that changes are added to.
+    /// The current line.
     line: i64,
 }
 
-impl Lines {
-    /// `co_lnotab`: an advance in bytes, then a change of the line that holds after it.
+impl LineTableBuilder {
+    /// `co_lnotab`: pairs of an advance in bytes and a change of the line after it.
     fn read_lnotab(&mut self, table: &[u8], read_change: impl Fn(u8) -> i64) {
         let (pairs, _) = table.as_chunks();
         for &[bytes, change] in pairs {
@@ -83,8 +85,8 @@ impl Lines {
         self.start(Some(self.line));
     }
 
-    /// `co_linetable` of 3.10: the bytes of a range, then a signed change of the line that
-    /// already holds for it.
+    /// `co_linetable` of 3.10: pairs of the bytes of a range and a signed change of the line before
+    /// it.
     fn read_ranges(&mut self, table: &[u8]) {
         let (pairs, _) = table.as_chunks();
         for &[bytes, change] in pairs {
@@ -100,8 +102,8 @@ impl Lines {
         self.start(None);
     }
 
-    /// `co_linetable` of 3.11 and later: in the first byte of an entry the kind and the number
-    /// of units of two bytes, then what the kind calls for.
+    /// `co_linetable` of 3.11 and later: the first byte of an entry has its kind and its number of
+    /// code units; the payload depends on the kind.
     fn read_locations(&mut self, table: &[u8]) {
         let mut rest = table;
         while let Some((&first, after)) = rest.split_first() {
@@ -143,7 +145,7 @@ impl Lines {
         }
     }
 
-    /// Lets `line` hold from the end of the ranges so far.
+    /// Starts `line` at the end of the ranges so far.
     fn start(&mut self, line: Option<i64>) {
         let line = line.and_then(line_number);
         if self.starts.last().is_none_or(|last| last.line != line) {
@@ -155,7 +157,7 @@ impl Lines {
     }
 }
 
-/// A line that can be; CPython gives line 0 to what it adds to a module's code.
+/// A valid line number; CPython uses line 0 for instructions that it adds to a module.
 fn line_number(line: i64) -> Option<NonZeroU32> {
     u32::try_from(line).ok().and_then(NonZeroU32::new)
 }
@@ -163,7 +165,7 @@ fn line_number(line: i64) -> Option<NonZeroU32> {
 /// A signed number in groups of six bits, least significant first; its lowest bit is the sign.
 fn signed_number(bytes: &[u8]) -> i64 {
     let mut number = 0_i64;
-    // More groups than these are not in any table that CPython writes.
+    // CPython writes fewer groups.
     for (index, &byte) in bytes.iter().take(10).enumerate() {
         number |= i64::from(byte & 0x3f) << (6 * index);
         if byte & 0x40 == 0 {
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_at_the_end_says_nothing() {
+    fn half_a_pair_at_the_end_is_ignored() {
         for format in [LineTableFormat::UNSIGNED_LNOTAB, LineTableFormat::LNOTAB] {
             let table = LineTable::new(format, 10, &[2, 1, 2]);
             assert_eq!(lines(&table, [0, 2, 4]), [10, 11, 11]);
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_of_every_kind_are_read() {
+    fn locations_of_every_kind_are_decoded() {
         let table = [
             0x80 | 15 << 3, // no line, 1 unit
             0x80 | 1,       // the first line, 2 units
@@ -289,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(
+        fn any_bytes_are_decoded(
             format in 0..5_u16, first_line in any::<i32>(), bytes in any::<Vec<u8>>(), offset in any::<i32>()
         ) {
             let table = LineTable::new(LineTableFormat(format), first_line, &bytes);

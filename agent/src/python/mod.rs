@@ -1,20 +1,20 @@
-//! CPython: whether a process runs it, which version, where its structures are, and how what the
-//! kernel half sends of it is to be read.
+//! CPython: detects it in a process, determines its version and the layout of its structures,
+//! reads stacks remotely, and decodes names and line tables.
 //!
-//! Invariants: detection reads no more of the memory of a process than whether an interpreter is
-//! initialised, all else is read in `outside/`; versions are known in `versions/` alone.
+//! Invariants: detection reads only one word of a process's memory (whether an interpreter state
+//! exists), all else is read in `remote/`; knowledge about single versions is in `versions/` only.
 
-mod clues;
 pub mod debug_offsets;
 pub mod detect;
 pub mod dwarf;
 pub mod error;
 pub mod evaluation_loop;
-mod files;
+mod file_cache;
 mod getter;
-mod image;
 pub mod inspect;
+mod interpreter_file;
 mod jumps;
+mod layout_sizes;
 pub mod layouts;
 pub mod line_table;
 pub mod remote;
@@ -22,6 +22,7 @@ pub mod text;
 mod thread_pointer;
 pub mod threading;
 pub mod version;
+mod version_hints;
 pub mod versions;
 
 pub use detect::{Detector, Interpreter};

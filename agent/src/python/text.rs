@@ -1,57 +1,58 @@
-//! Text that the kernel half copied out of Python strings, made fit to be shown.
+//! Decodes text that the BPF programs copied out of Python strings, and escapes it for display.
 //!
-//! Invariant: what comes out has no control character and no line break, so that it cannot
-//! break an output format or a terminal, and nothing else is changed.
+//! Invariant: the result has no control character and no line break, so that it cannot break an
+//! output format or a terminal; all other characters are unchanged.
 
 use std::fmt::Write as _;
 
 use agent_common::record::Text;
 
-/// Reads the characters that `text` describes; more of them were left out where it ends in `…`.
+/// Decodes the characters that `text` describes; the result of a truncated text ends in `…`.
 ///
-/// A lone surrogate, which Python uses for file names that are not UTF-8, is shown as Python
-/// does (`\udc80`).
+/// Lone surrogates, which Python uses for file names that are not UTF-8, are escaped as in Python
+/// (`\udc80`).
 #[must_use]
 pub fn decode(text: Text, bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(text.bytes.into())];
-    let mut shown = String::with_capacity(bytes.len());
+    let mut decoded = String::with_capacity(bytes.len());
     match text.kind {
-        1 => bytes.iter().for_each(|&byte| push(&mut shown, byte.into())),
+        1 => bytes
+            .iter()
+            .for_each(|&byte| push(&mut decoded, byte.into())),
         2 => {
             let (characters, _) = bytes.as_chunks();
             for &character in characters {
-                push(&mut shown, u16::from_le_bytes(character).into());
+                push(&mut decoded, u16::from_le_bytes(character).into());
             }
         }
         4 => {
             let (characters, _) = bytes.as_chunks();
             for &character in characters {
-                push(&mut shown, u32::from_le_bytes(character));
+                push(&mut decoded, u32::from_le_bytes(character));
             }
         }
-        Text::BYTES if text.cut != 0 => shown = decode_bytes(without_cut_character(bytes)),
-        Text::BYTES => shown = decode_bytes(bytes),
+        Text::BYTES if text.cut != 0 => decoded = decode_bytes(without_truncated_character(bytes)),
+        Text::BYTES => decoded = decode_bytes(bytes),
         _ => {}
     }
     if text.cut != 0 {
-        shown.push('…');
+        decoded.push('…');
     }
-    shown
+    decoded
 }
 
-/// Reads bytes of any encoding, as a rule UTF-8: names in Python 2, what the kernel calls a
-/// thread.
+/// Decodes bytes as UTF-8, with U+FFFD for what is not: names in Python 2, names of threads.
 #[must_use]
 pub fn decode_bytes(bytes: &[u8]) -> String {
-    let mut shown = String::with_capacity(bytes.len());
+    let mut decoded = String::with_capacity(bytes.len());
     for character in String::from_utf8_lossy(bytes).chars() {
-        push(&mut shown, character.into());
+        push(&mut decoded, character.into());
     }
-    shown
+    decoded
 }
 
-/// The bytes without a character at their end of which some bytes are missing.
-fn without_cut_character(bytes: &[u8]) -> &[u8] {
+/// The bytes without an incomplete character at their end.
+fn without_truncated_character(bytes: &[u8]) -> &[u8] {
     let invalid = bytes
         .utf8_chunks()
         .last()
@@ -62,22 +63,22 @@ fn without_cut_character(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Appends a code point, escaped where it could do harm.
-fn push(shown: &mut String, code_point: u32) {
+/// Appends a code point, escaped where necessary.
+fn push(decoded: &mut String, code_point: u32) {
     // Writing to a string cannot fail.
     let _ = match char::from_u32(code_point) {
-        Some('\n') => shown.write_str("\\n"),
-        Some('\r') => shown.write_str("\\r"),
-        Some('\t') => shown.write_str("\\t"),
-        Some(character) if !is_harmful(character) => shown.write_char(character),
-        _ if code_point <= 0xff => write!(shown, "\\x{code_point:02x}"),
-        _ if code_point <= 0xffff => write!(shown, "\\u{code_point:04x}"),
-        _ => write!(shown, "\\U{code_point:08x}"),
+        Some('\n') => decoded.write_str("\\n"),
+        Some('\r') => decoded.write_str("\\r"),
+        Some('\t') => decoded.write_str("\\t"),
+        Some(character) if !needs_escape(character) => decoded.write_char(character),
+        _ if code_point <= 0xff => write!(decoded, "\\x{code_point:02x}"),
+        _ if code_point <= 0xffff => write!(decoded, "\\u{code_point:04x}"),
+        _ => write!(decoded, "\\U{code_point:08x}"),
     };
 }
 
-/// Whether a character ends a line, controls a terminal or turns the text around it.
-fn is_harmful(character: char) -> bool {
+/// Whether a character ends a line, controls a terminal or changes the direction of text.
+fn needs_escape(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn all_widths_are_read() {
+    fn all_widths_are_decoded() {
         assert_eq!(decode(text(1, b"Caf\xe9.run"), b"Caf\xe9.run"), "Café.run");
         assert_eq!(decode_wide(&[0x4f60, 0x2e, 0x597d]), "你.好");
         let wide: Vec<u8> = ['𝒙', 'y']
@@ -119,10 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_read_as_utf_8() {
+    fn bytes_are_decoded_as_utf_8() {
         let bytes = "Größe_日本".as_bytes();
         assert_eq!(decode(text(Text::BYTES, bytes), bytes), "Größe_日本");
-        // Of any other encoding, such as Latin-1, what is not ASCII cannot be told.
+        // Of other encodings, such as Latin-1, only ASCII can be decoded.
         let bytes = b"Gr\xf6\xdfe";
         assert_eq!(
             decode(text(Text::BYTES, bytes), bytes),
@@ -136,18 +137,21 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_cut_within_a_character_lose_it() {
+    fn an_incomplete_character_at_the_end_is_dropped() {
         let bytes = "tür".as_bytes();
-        let cut = Text {
+        let truncated = Text {
             kind: Text::BYTES,
             cut: 1,
             bytes: 2,
         };
-        assert_eq!(decode(cut, bytes), "t…");
-        // Only its end is incomplete: what is not UTF-8 elsewhere is shown.
-        let cut = Text { bytes: 3, ..cut };
-        assert_eq!(decode(cut, b"\xffab"), "\u{fffd}ab…");
-        assert_eq!(decode(cut, b"ab\xff"), "ab\u{fffd}…");
+        assert_eq!(decode(truncated, bytes), "t…");
+        // Only an incomplete end is dropped: what is not UTF-8 elsewhere is replaced.
+        let truncated = Text {
+            bytes: 3,
+            ..truncated
+        };
+        assert_eq!(decode(truncated, b"\xffab"), "\u{fffd}ab…");
+        assert_eq!(decode(truncated, b"ab\xff"), "ab\u{fffd}…");
     }
 
     #[test]
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_break_a_format_is_escaped() {
+    fn control_characters_are_escaped() {
         let bytes = b"a\nb\rc\td\x1b[31m\0\x7f\x85";
         assert_eq!(
             decode(text(1, bytes), bytes),
@@ -172,23 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_marked_and_padding_is_not_shown() {
-        let cut = Text {
+    fn truncation_is_marked_and_padding_is_dropped() {
+        let truncated = Text {
             kind: 1,
             cut: 1,
             bytes: 3,
         };
-        assert_eq!(decode(cut, b"abc\0\0\0\0\0"), "abc…");
+        assert_eq!(decode(truncated, b"abc\0\0\0\0\0"), "abc…");
         assert_eq!(decode(Text::default(), b""), "");
     }
 
     proptest! {
         #[test]
-        fn nothing_harmful_comes_out(
+        fn no_control_character_is_left(
             kind in any::<u8>(), cut in any::<u8>(), bytes in any::<u16>(), payload in any::<Vec<u8>>()
         ) {
-            let shown = decode(Text { kind: kind % 6, cut, bytes }, &payload);
-            assert!(!shown.chars().any(char::is_control));
+            let decoded = decode(Text { kind: kind % 6, cut, bytes }, &payload);
+            assert!(!decoded.chars().any(char::is_control));
         }
     }
 }

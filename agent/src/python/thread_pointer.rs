@@ -1,9 +1,9 @@
-//! How far a thread's id is from its thread pointer.
+//! Distance between the thread pointer and `pthread_self()`.
 //!
-//! A thread state carries the `pthread_self()` of its thread, which is the address of the C
-//! library's descriptor of the thread; the kernel knows the thread pointer. On x86-64 they are the
-//! same. On aarch64 the descriptor ends where the pointer points, so its size is the distance: glibc
-//! tells it to debuggers in `_thread_db_sizeof_pthread`, musl's has been the same since 1.2.
+//! A thread state contains the `pthread_self()` of its thread: the address of the C library's
+//! thread descriptor. The kernel has the thread pointer. On x86-64 both are equal. On aarch64 the
+//! descriptor ends at the thread pointer, so the distance is its size: glibc exports it for
+//! debuggers as `_thread_db_sizeof_pthread`; musl's has been the same since 1.2.
 
 use goblin::elf::header::EM_AARCH64;
 
@@ -12,15 +12,15 @@ use crate::binaries::elf::{Elf, Error, Source};
 /// The distance on aarch64 with musl 1.2.
 const MUSL_AARCH64: u64 = 200;
 
-/// Largest size that is believed in; glibc's are about 2,300 bytes.
+/// Largest plausible size; glibc's are about 2,300 bytes.
 const MAX_DESCRIPTOR: u32 = 1 << 16;
 
-/// The size of glibc's descriptor of a thread, if `elf` is the library that has it: `libc.so.6`,
-/// or `libpthread.so.0` before glibc 2.34.
+/// The size of glibc's thread descriptor in bytes, if `elf` is the library that exports it:
+/// `libc.so.6`, or `libpthread.so.0` before glibc 2.34.
 ///
 /// # Errors
 ///
-/// When a part of the file that is needed cannot be read.
+/// When a required part of the file cannot be read.
 pub(super) fn descriptor_bytes<S: Source>(elf: &Elf<S>) -> Result<Option<u64>, Error> {
     let Some(symbol) = elf.exported_symbol("_thread_db_sizeof_pthread")? else {
         return Ok(None);
@@ -35,8 +35,8 @@ pub(super) fn descriptor_bytes<S: Source>(elf: &Elf<S>) -> Result<Option<u64>, E
         .then_some(bytes.into()))
 }
 
-/// What is to be taken from the thread pointer to get the id, in a process for `machine` whose C
-/// library has descriptors of this size.
+/// Bytes to subtract from the thread pointer to get `pthread_self()`, by the ELF machine of the
+/// program and the descriptor size of its C library.
 pub(super) fn distance(machine: u16, descriptor_bytes: Option<u64>) -> u64 {
     if machine == EM_AARCH64 {
         descriptor_bytes.unwrap_or(MUSL_AARCH64)
@@ -53,7 +53,7 @@ mod tests {
     use std::fs::{self, File};
 
     #[test]
-    fn glibc_tells_the_size() {
+    fn glibc_exports_the_size() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let path = maps
             .lines()

@@ -1,10 +1,11 @@
-//! What is known of the standard library's module `threading`.
+//! The standard library's module `threading`.
 
 use std::path::Path;
 
-/// Whether the function `name` in `file` is the one in which every `threading.Thread` begins.
+/// Whether the function `name` in `file` is `Thread._bootstrap`, the outermost frame of every
+/// `threading.Thread`.
 ///
-/// Its first variable is the `Thread`.
+/// Its first local variable is the `Thread`.
 #[must_use]
 pub fn is_bootstrap(name: &str, file: &str) -> bool {
     matches!(name, "Thread._bootstrap" | "_bootstrap")

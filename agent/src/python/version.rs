@@ -7,36 +7,36 @@ use std::fmt;
 pub struct Version {
     /// 2 or 3.
     pub major: u8,
-    /// The second number, which decides about layouts.
+    /// The second number; layouts are the same within a minor version.
     pub minor: u8,
-    /// The third number and what follows, where it could be learned.
+    /// The third number and the release level; [`None`] where unknown.
     pub micro: Option<Micro>,
 }
 
-/// The third number of a version and what follows.
+/// The third number of a version and its release level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Micro {
     /// The number.
     pub number: u8,
-    /// How finished it is.
-    pub level: Level,
+    /// Its release level.
+    pub level: ReleaseLevel,
 }
 
-/// How finished a release is; the number counts the releases of this level.
+/// The release level, as in `sys.version_info`; the number is the serial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// New features still come.
+pub enum ReleaseLevel {
+    /// Alpha: before the feature freeze.
     Alpha(u8),
-    /// Features are complete, layouts may change.
+    /// Beta: features are frozen, layouts may change.
     Beta(u8),
-    /// Layouts are final.
+    /// Release candidate: layouts are final.
     Candidate(u8),
-    /// Released.
+    /// Final release.
     Final,
 }
 
 impl Version {
-    /// A version of which only this is known.
+    /// A version whose micro number is unknown.
     #[must_use]
     pub const fn of_series(major: u8, minor: u8) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// Reads `PY_VERSION_HEX`.
+    /// Parses `PY_VERSION_HEX`; [`None`] when it is not of CPython 2 or 3.
     #[must_use]
     pub fn from_hex(hex: u64) -> Option<Self> {
         let [0, 0, 0, 0, major, minor, number, release] = hex.to_be_bytes() else {
@@ -54,10 +54,10 @@ impl Version {
         };
         let serial = release & 0xf;
         let level = match release >> 4 {
-            0xa => Level::Alpha(serial),
-            0xb => Level::Beta(serial),
-            0xc => Level::Candidate(serial),
-            0xf => Level::Final,
+            0xa => ReleaseLevel::Alpha(serial),
+            0xb => ReleaseLevel::Beta(serial),
+            0xc => ReleaseLevel::Candidate(serial),
+            0xf => ReleaseLevel::Final,
             _ => return None,
         };
         matches!(major, 2 | 3).then_some(Self {
@@ -67,7 +67,7 @@ impl Version {
         })
     }
 
-    /// Reads `PY_VERSION`, as in `3.12.1`, `3.13.0rc2` or `3.8.18+`.
+    /// Parses `PY_VERSION`, as in `3.12.1`, `3.13.0rc2` or `3.8.18+`.
     #[must_use]
     pub fn from_literal(literal: &str) -> Option<Self> {
         let literal = literal.strip_suffix('+').unwrap_or(literal);
@@ -76,13 +76,13 @@ impl Version {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, rest) = rest.split_at(digits);
         let level = if rest.is_empty() {
-            Level::Final
+            ReleaseLevel::Final
         } else if let Some(serial) = rest.strip_prefix("rc") {
-            Level::Candidate(decimal(serial)?)
+            ReleaseLevel::Candidate(decimal(serial)?)
         } else if let Some(serial) = rest.strip_prefix('b') {
-            Level::Beta(decimal(serial)?)
+            ReleaseLevel::Beta(decimal(serial)?)
         } else {
-            Level::Alpha(decimal(rest.strip_prefix('a')?)?)
+            ReleaseLevel::Alpha(decimal(rest.strip_prefix('a')?)?)
         };
         let major = decimal(major)?;
         matches!(major, 2 | 3).then_some(Self {
@@ -95,19 +95,19 @@ impl Version {
         })
     }
 
-    /// Whether both agree on what decides about layouts.
+    /// Whether major and minor number are the same.
     #[must_use]
     pub const fn is_same_series(self, other: Self) -> bool {
         self.major == other.major && self.minor == other.minor
     }
 
-    /// Whether layouts could still change after it.
+    /// Whether it is an alpha or beta release, after which layouts may change.
     #[must_use]
     pub const fn is_before_candidate(self) -> bool {
         matches!(
             self.micro,
             Some(Micro {
-                level: Level::Alpha(_) | Level::Beta(_),
+                level: ReleaseLevel::Alpha(_) | ReleaseLevel::Beta(_),
                 ..
             })
         )
@@ -122,17 +122,17 @@ impl fmt::Display for Version {
         };
         write!(formatter, ".{number}")?;
         match level {
-            Level::Alpha(serial) => write!(formatter, "a{serial}"),
-            Level::Beta(serial) => write!(formatter, "b{serial}"),
-            Level::Candidate(serial) => write!(formatter, "rc{serial}"),
-            Level::Final => Ok(()),
+            ReleaseLevel::Alpha(serial) => write!(formatter, "a{serial}"),
+            ReleaseLevel::Beta(serial) => write!(formatter, "b{serial}"),
+            ReleaseLevel::Candidate(serial) => write!(formatter, "rc{serial}"),
+            ReleaseLevel::Final => Ok(()),
         }
     }
 }
 
-/// A number of digits alone.
+/// Parses a number that consists of digits only.
 pub(super) fn decimal(digits: &str) -> Option<u8> {
-    // `parse` also takes a sign.
+    // `parse` also accepts a sign.
     digits
         .bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -141,7 +141,7 @@ pub(super) fn decimal(digits: &str) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, Micro, Version};
+    use super::{Micro, ReleaseLevel, Version};
     use proptest::prelude::proptest;
 
     fn version(literal: &str) -> Version {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hexadecimal_form_is_read() {
+    fn the_hexadecimal_form_is_parsed() {
         assert_eq!(Version::from_hex(0x030c_01f0), Some(version("3.12.1")));
         assert_eq!(Version::from_hex(0x030b_00c1), Some(version("3.11.0rc1")));
         assert_eq!(Version::from_hex(0x030e_00a7), Some(version("3.14.0a7")));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_reads_as_it_is_written() {
+    fn a_version_is_displayed_as_it_is_parsed() {
         for text in ["3.8.18", "3.11.0rc1", "3.13.0b4", "2.7.18", "3.14.0a7"] {
             assert_eq!(version(text).to_string(), text);
         }
@@ -172,7 +172,7 @@ mod tests {
         }
         let micro = Micro {
             number: 0,
-            level: Level::Beta(4),
+            level: ReleaseLevel::Beta(4),
         };
         assert_eq!(version("3.13.0b4").micro, Some(micro));
     }

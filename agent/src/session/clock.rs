@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::aggregate::About;
+use crate::aggregate::ProfileTiming;
 
 /// The start of sampling, on the monotonic clock for durations and on the wall clock for dates.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +20,8 @@ impl Began {
     }
 
     /// The header of a profile from the start until now, with one sample per `period`.
-    pub fn about(&self, period: Duration) -> About {
-        About {
+    pub fn about(&self, period: Duration) -> ProfileTiming {
+        ProfileTiming {
             start: self.date,
             duration: self.at.elapsed(),
             period,

@@ -44,7 +44,7 @@ use self::{
 };
 use crate::{
     aggregate::Filter,
-    bpf::{self, Bpf, Counters, Python},
+    bpf::{self, Bpf, Counters, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
     profile::Profile,
     targets::{
@@ -114,7 +114,7 @@ impl Session {
         observer: &mut O,
     ) -> Result<Self> {
         let is_host = matches!(scope, Scope::Host);
-        let bpf = Bpf::load(&bpf::Settings {
+        let bpf = Bpf::load(&LoadOptions {
             period: settings.period,
             hash_seed: random_seed(),
             with_native: settings.native,
@@ -267,7 +267,7 @@ impl Session {
             result = result.and(self.apply(finding, observer));
         }
         for page in pending.absent_pages {
-            process::fetch(page.tgid, page.address, page.bytes);
+            process::fault_in(page.tgid, page.address, page.bytes);
         }
         result
     }
@@ -304,7 +304,7 @@ impl Session {
             match event.kind {
                 ProcessEventKind::FORKED => self.bpf.share_mappings(event.tgid, event.parent),
                 ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
-                    self.bpf.forget_mappings(event.tgid);
+                    self.bpf.remove_mappings(event.tgid);
                 }
                 _ => {}
             }
@@ -319,7 +319,7 @@ impl Session {
     fn apply<O: Observer>(&mut self, finding: Finding, observer: &mut O) -> Result<()> {
         let pid = finding.process.pid;
         if let Some(interpreter) = finding.interpreter {
-            let python = Python {
+            let python = InterpreterLocation {
                 interpreters_head: interpreter.interpreters_head,
                 gil_holder: interpreter.gil_holder.filter(|_| self.gil),
                 thread_pointer_distance: interpreter.thread_pointer_distance,

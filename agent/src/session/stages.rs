@@ -16,7 +16,7 @@ use super::observer::Observer;
 #[cfg(feature = "recorder")]
 use super::recorder;
 use crate::{
-    aggregate::{About, Aggregator, Filter, NoSuchThread, Window},
+    aggregate::{Aggregator, Filter, NoSuchThread, ProfileTiming, Window},
     binaries::executables::Executables,
     bpf::{Counters, decode::decode, record::Record},
     process::Process,
@@ -120,7 +120,7 @@ impl Stages {
         // One that has exited keeps what it had.
         let mappings = opened
             .filter(|_| self.has_native)
-            .and_then(|opened| self.executables.look(opened).ok());
+            .and_then(|opened| self.executables.read_mappings(opened).ok());
         #[cfg(feature = "recorder")]
         recorder::process(&process, opened, &self.executables);
         let exclude = observer.on_process(&process, opened);
@@ -143,9 +143,9 @@ impl Stages {
         #[cfg(feature = "recorder")]
         recorder::event(event);
         match event.kind {
-            ProcessEventKind::FORKED => self.executables.share(event.tgid, event.parent),
+            ProcessEventKind::FORKED => self.executables.add_forked(event.tgid, event.parent),
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
-                self.executables.forget(event.tgid);
+                self.executables.remove_process(event.tgid);
             }
             _ => {}
         }
@@ -162,7 +162,7 @@ impl Stages {
     /// When the filter's thread was never seen.
     pub fn profile(
         &mut self,
-        about: &About,
+        about: &ProfileTiming,
         filter: &Filter,
         counters: &Counters,
     ) -> Result<Profile, NoSuchThread> {
@@ -172,14 +172,14 @@ impl Stages {
         let mut profile = self.aggregator.profile(about, filter, &mut frames);
         let losses = &mut profile.losses;
         losses.lost_samples += counters.get(Counter::LOST_SAMPLES);
-        losses.left_out_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
+        losses.untracked_processes = counters.get(Counter::PROCESSES_LEFT_OUT);
         losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
         losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
         Ok(profile)
     }
 
     /// The profile of a window or a part of one.
-    pub fn profile_of(&mut self, window: &Window, about: &About) -> Profile {
+    pub fn profile_of(&mut self, window: &Window, about: &ProfileTiming) -> Profile {
         let native = (&mut self.native, &self.executables);
         let mut frames = FrameSymbolizer::new(&mut self.python, self.has_native.then_some(native));
         self.aggregator

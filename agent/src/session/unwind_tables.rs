@@ -11,16 +11,16 @@ use tokio::task::JoinSet;
 
 use crate::{
     binaries::{
-        executables::{Compilation, Executables, Tables},
-        unwind::Table,
+        executables::{Compilation, Executables, TableSet},
+        unwind::PackedTable,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
+    python::evaluation_loop,
 };
 
 /// Unwind tables of the targets' executables.
-#[derive(Default)]
 pub(super) struct UnwindTables {
-    tables: Tables,
+    tables: TableSet,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
     /// Processes whose mappings found no room in the map.
@@ -31,6 +31,16 @@ pub(super) struct UnwindTables {
 pub(super) enum TableJob {
     Compiled(Compilation),
     Loaded(Result<LoadedTables, bpf::Error>),
+}
+
+impl Default for UnwindTables {
+    fn default() -> Self {
+        Self {
+            tables: TableSet::new(evaluation_loop::ranges),
+            jobs: JoinSet::new(),
+            left_out: HashSet::new(),
+        }
+    }
 }
 
 impl UnwindTables {
@@ -46,7 +56,7 @@ impl UnwindTables {
             self.left_out.insert(pid);
         }
         for executable in executables.of_process(pid) {
-            if let Some(job) = self.tables.want_if_small(executable) {
+            if let Some(job) = self.tables.request_if_small(executable) {
                 self.jobs
                     .spawn_blocking(move || TableJob::Compiled(job.run()));
             }
@@ -70,7 +80,7 @@ impl UnwindTables {
     pub(super) fn request(&mut self, executables: &Executables, wanted: &WantedTable) {
         let job = executables
             .get(wanted.executable)
-            .and_then(|executable| self.tables.want(executable));
+            .and_then(|executable| self.tables.request(executable));
         if let Some(job) = job {
             self.jobs
                 .spawn_blocking(move || TableJob::Compiled(job.run()));
@@ -121,7 +131,7 @@ impl UnwindTables {
 }
 
 /// Loads tables into maps of their own.
-fn load(loader: &TableLoader, tables: &[(u32, Table)]) -> Result<LoadedTables, bpf::Error> {
+fn load(loader: &TableLoader, tables: &[(u32, PackedTable)]) -> Result<LoadedTables, bpf::Error> {
     let tables: Vec<_> = tables
         .iter()
         .map(|(index, table)| NewTable {

@@ -1,4 +1,4 @@
-//! Why there is nothing to show, and what there is.
+//! Why a folder has nothing to show, and what it has instead.
 
 use std::{
     fmt::Write as _,
@@ -7,18 +7,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::NotRead;
+use super::skipped::SkipReason;
 use crate::text::printable;
 
-/// Things that a list names.
+/// Most entries of a list in a message.
 pub(super) const MAX_LISTED: usize = 20;
 
-/// Why there is nothing to show.
+/// Why a folder has nothing to show.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There are no profiles.
+pub enum StoreError {
+    /// The folder has no profiles.
     #[error(
-        "there are no profiles in '{}': `agent run` keeps them there when no exporter is named; \
+        "there are no profiles in '{}': `agent run` writes them there if no exporter is configured; \
          name another folder with --folder",
         path.display()
     )]
@@ -35,12 +35,12 @@ pub enum Error {
     Unreadable {
         /// The folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the operation.
         source: io::Error,
     },
-    /// No file is of the service.
+    /// No profile is of the service.
     #[error(
-        "there is no service '{}' in '{}': there is {}",
+        "there is no service '{}' in '{}': the services are {}",
         printable(service),
         path.display(),
         listed(known)
@@ -50,41 +50,41 @@ pub enum Error {
         service: String,
         /// The folder.
         path: PathBuf,
-        /// Those that there are.
+        /// The services of the folder.
         known: Vec<String>,
     },
-    /// No window begins in the time.
+    /// No window starts in the time range.
     #[error(
-        "no window begins then: the first begins at {}, the last at {}",
+        "no window starts in that time: the first starts at {}, the last at {}",
         moment(times.0),
         moment(times.1)
     )]
     NoWindow {
-        /// When the first and the last one begin.
+        /// Start of the first and of the last window.
         times: (SystemTime, SystemTime),
     },
-    /// No file has the labels.
+    /// No profile has the labels.
     #[error("no profile has {}: {}", pairs(wanted), values(known))]
     NoLabel {
         /// The labels.
         wanted: Vec<(String, String)>,
-        /// The values that each has.
+        /// The values that each label has.
         known: Vec<(String, Vec<String>)>,
     },
-    /// All files that were chosen are broken.
+    /// All selected files are invalid.
     #[error("no profile of '{}' can be read{}", path.display(), for_example(first.as_ref()))]
     NothingReadable {
         /// The folder.
         path: PathBuf,
-        /// The first of them, and what is wrong with it.
-        first: Option<(String, NotRead)>,
+        /// The first file, and why it was skipped.
+        first: Option<(String, SkipReason)>,
     },
 }
 
-/// A moment as `--from` and `--to` take it, in whole seconds.
+/// A time in the format of `--from` and `--to`, in whole seconds.
 pub(super) fn moment(moment: SystemTime) -> String {
     let since = moment.duration_since(SystemTime::UNIX_EPOCH);
-    // What is later than the year 9999 has no such text.
+    // The format ends with the year 9999.
     let since = since
         .unwrap_or_default()
         .min(Duration::from_secs(253_402_300_799));
@@ -125,7 +125,7 @@ fn values(known: &[(String, Vec<String>)]) -> String {
     labels.collect::<Vec<_>>().join("; ")
 }
 
-fn for_example(first: Option<&(String, NotRead)>) -> String {
+fn for_example(first: Option<&(String, SkipReason)>) -> String {
     first.map_or_else(String::new, |(name, why)| {
         format!(", such as {name}: {why}")
     })

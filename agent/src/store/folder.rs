@@ -1,8 +1,8 @@
-//! A folder that files are kept in, for an agent that may be root in a folder that is not its own.
+//! An open folder, safe for an agent that is root in a folder of another user.
 //!
-//! Invariants: everything happens in the folder that was opened, whatever becomes of its path; a
-//! symbolic link in it is neither followed nor counted, nor is anything but a regular file; a file
-//! that is there already is never written to.
+//! Invariants: all operations are relative to the opened folder, whatever happens to its path; symbolic
+//! links are neither followed nor listed, nor is anything but a regular file; an existing file is
+//! never written to.
 
 use std::{
     fs::{self, File},
@@ -19,37 +19,36 @@ use rustix::{
     io::Errno,
 };
 
-/// What a file takes of its disk is a multiple of this, in bytes, on most file systems.
+/// Allocation unit of most file systems, in bytes.
 const BLOCK: u64 = 4_096;
 
-/// Most files that are looked at; what is beyond is left alone.
+/// Most entries that are listed; further ones are left alone.
 const MAX_ENTRIES: usize = 1_000_000;
 
 /// An open folder.
 #[derive(Debug)]
 pub(crate) struct Folder(OwnedFd);
 
-/// Keeps others from using it.
+/// An exclusive lock on a folder, held until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock(OwnedFd);
+pub(crate) struct FolderLock(OwnedFd);
 
-impl Drop for Lock {
+impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing it is not enough: a process that is just being started may have a copy of it.
+        // Closing it is not enough: a child between fork and exec may have a copy.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// A regular file in it.
+/// A regular file in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
-    /// Its name.
+pub(crate) struct FolderEntry {
     pub(crate) name: String,
-    /// What it takes of the disk, in bytes.
+    /// Disk space, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// What a file of some length takes of the disk, in bytes.
+/// Disk space of a file of this length, in bytes.
 pub(crate) fn bytes_on_disk(length: u64) -> u64 {
     length
         .max(1)
@@ -58,28 +57,28 @@ pub(crate) fn bytes_on_disk(length: u64) -> u64 {
 }
 
 impl Folder {
-    /// Opens a folder, which is created when it is not there.
+    /// Opens a folder, which is created if missing.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Self::open_existing(path)
     }
 
-    /// Opens a folder.
+    /// Opens an existing folder.
     pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self(open(path, flags, Mode::empty())?))
     }
 
-    /// Makes sure that nobody else uses the folder, for as long as what is given lives.
-    pub(crate) fn lock(&self, name: &str) -> io::Result<Lock> {
+    /// Locks the folder by a file in it. [`io::ErrorKind::WouldBlock`] if it is locked.
+    pub(crate) fn lock(&self, name: &str) -> io::Result<FolderLock> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.0, name, flags, private())?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Lock(file))
+        Ok(FolderLock(file))
     }
 
-    /// The regular files whose names are wanted, in no order.
-    pub(crate) fn entries(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Entry>> {
+    /// The regular files whose names `is_wanted` accepts, in no order.
+    pub(crate) fn entries(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<FolderEntry>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(MAX_ENTRIES) {
             let entry = entry?;
@@ -89,12 +88,12 @@ impl Folder {
             if !is_wanted(name) {
                 continue;
             }
-            // One that is gone by now is no matter.
+            // It may have been removed meanwhile.
             let Ok(stat) = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-                entries.push(Entry {
+                entries.push(FolderEntry {
                     name: name.to_owned(),
                     bytes: bytes_on_disk(u64::try_from(stat.st_size).unwrap_or(0)),
                 });
@@ -103,7 +102,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Writes a new file. One that cannot be written whole is not there afterwards.
+    /// Writes a new file, which is removed again if it cannot be written completely.
     pub(crate) fn write(&self, name: &str, parts: &[&[u8]], mode: u32) -> io::Result<()> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode);
@@ -119,7 +118,7 @@ impl Folder {
 
     /// Reads a file of at most `limit` bytes.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
-        // A pipe of that name must not hold anybody up.
+        // Opening a FIFO must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.0, name, flags, Mode::empty())?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
@@ -133,7 +132,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Removes a file; it is no error when there is none.
+    /// Removes a file; a missing one is not an error.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -141,10 +140,10 @@ impl Folder {
         }
     }
 
-    /// Gives a file another name, unless there is something of that name: whether it was free.
+    /// Renames a file unless the new name exists. Returns whether it was renamed.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<bool> {
         let renamed = match renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
-            // Not every file system can do that.
+            // Not every file system supports `RENAME_NOREPLACE`.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 linkat(&self.0, from, &self.0, to, AtFlags::empty())
                     .and_then(|()| unlinkat(&self.0, from, AtFlags::empty()))
@@ -159,12 +158,12 @@ impl Folder {
     }
 }
 
-/// For nobody else to read.
+/// Permissions for the owner only.
 fn private() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 
-/// Whether an error says that a disk, or a share of it, is full.
+/// Whether an error means that the disk or the quota is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -172,9 +171,8 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Whether an error says nothing of the file that was to be read: the process or the machine has
-/// too little of something at present.
-pub(crate) fn is_passing(error: &io::Error) -> bool {
+/// Whether an error is not caused by the file: the process or the machine is short of a resource.
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR | Errno::AGAIN)

@@ -1,47 +1,49 @@
-//! Many profiles as one: equal stacks of a thread are counted together.
+//! Merges profiles: samples of equal stacks of a thread are added up.
 //!
-//! The agent may lower its rate, so one sample may stand for more time than another: what is added up
-//! is CPU time, not samples. The merged profile's period is the shortest one of its parts, and a
-//! stack has as many samples of it as its CPU time has room for; what is left over goes to the next
-//! stack, so all together lack less than one period. Where all periods are the same, as they nearly
-//! always are, counts are exact sums.
+//! The agent may lower its rate, so periods may differ: CPU time is added up, not samples. The period
+//! of the merged profile is the shortest one. The CPU time of a stack is divided by it, and the
+//! remainder is carried to the next stack, so that less than one period is lost in all. If all periods
+//! are equal, as is usual, counts are exact sums.
 //!
-//! The duration is the time that any of the windows covers: windows of several series at the same
-//! time count once, and gaps do not count.
+//! The duration is the time covered by the windows: overlapping windows count once, gaps do not count.
 //!
-//! Processes of a service are one, of the service's name, unless all profiles are of the same one:
-//! most profiles do not tell which process a sample is of, and those of an hour may be of thousands.
+//! The processes of a service become one, named after the service, unless all profiles are of the same
+//! process: most profiles do not contain the process of a sample, and those of an hour may be of
+//! thousands.
 
 use std::{
     collections::{BTreeMap, HashMap},
     time::{Duration, SystemTime},
 };
 
-use crate::profile::{
-    Code, Executable, ExecutableId, Function, FunctionId, Interned, LeftOut, Line, Location,
-    LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
-    ThreadIndex, index,
+use crate::{
+    aggregate::{Interner, index},
+    profile::{
+        CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Line, Location,
+        LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
+        ThreadIndex,
+    },
 };
 
-/// Roughly how much memory what is merged may take, in bytes.
+/// Limit of the approximate memory of a merged profile, in bytes.
 const MAX_BYTES: usize = 512 << 20;
 
-/// Roughly what the CPU time of a stack in a thread takes, in bytes.
+/// Approximate memory of the CPU time of a stack in a thread, in bytes.
 const COUNT_BYTES: usize = 48;
 
-/// A profile that has no room beside the others.
+/// A profile would exceed the limit of the merged one.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no room for it beside the others: choose fewer of them")]
-pub struct Full;
+#[error("the merged profile would be too large: select fewer profiles")]
+pub struct MergeLimitExceeded;
 
-/// A profile in the making.
+/// Merges profiles.
 #[derive(Default)]
 pub(super) struct Merger {
-    executables: Interned<Executable>,
-    functions: Interned<Function>,
-    locations: Interned<Location>,
-    stacks: Interned<Stack>,
-    threads: Interned<Thread>,
+    executables: Interner<Executable>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    stacks: Interner<Stack>,
+    threads: Interner<Thread>,
     processes: Vec<Process>,
     /// The process of each service.
     services: HashMap<String, ProcessIndex>,
@@ -51,23 +53,33 @@ pub(super) struct Merger {
     windows: Vec<(SystemTime, Duration)>,
     labels: BTreeMap<String, String>,
     losses: Losses,
-    left_out: LeftOut,
+    filtered_out: FilteredOut,
     bytes: usize,
 }
 
 impl Merger {
-    /// How many profiles were added.
+    /// Number of profiles added.
     pub(super) fn files(&self) -> u64 {
         self.windows.len() as u64
     }
 
     /// Adds a profile of a service.
-    pub(super) fn add(&mut self, service: &str, profile: &Profile) -> Result<(), Full> {
-        let period_ns = u64::try_from(profile.period.as_nanos()).map_err(|_| Full)?;
-        let added_ns = profile.total().checked_mul(period_ns).ok_or(Full)?;
-        let total_ns = self.total_ns.checked_add(added_ns).ok_or(Full)?;
+    pub(super) fn add(
+        &mut self,
+        service: &str,
+        profile: &Profile,
+    ) -> Result<(), MergeLimitExceeded> {
+        let period_ns = u64::try_from(profile.period.as_nanos()).map_err(|_| MergeLimitExceeded)?;
+        let added_ns = profile
+            .total()
+            .checked_mul(period_ns)
+            .ok_or(MergeLimitExceeded)?;
+        let total_ns = self
+            .total_ns
+            .checked_add(added_ns)
+            .ok_or(MergeLimitExceeded)?;
         if total_ns > i64::MAX.unsigned_abs() || self.bytes + size_bytes(profile) > MAX_BYTES {
-            return Err(Full);
+            return Err(MergeLimitExceeded);
         }
         self.total_ns = total_ns;
         self.add_labels(profile);
@@ -85,7 +97,7 @@ impl Merger {
             let stack = *stacks[at]
                 .get_or_insert_with(|| self.stack(profile, &profile.stacks[at], &mut locations));
             let cpu_ns = self.cpu_ns.entry((thread, stack)).or_default();
-            // No more than the total, which was checked.
+            // Not more than the total, which was checked.
             *cpu_ns += sample.count * period_ns;
         }
         if self.threads.len() != threads {
@@ -98,11 +110,12 @@ impl Merger {
         });
         self.windows.push((profile.start, profile.duration));
         self.losses.merge(&profile.losses);
-        self.left_out.merge(&profile.left_out);
+        self.filtered_out.merge(&profile.filtered_out);
         Ok(())
     }
 
-    /// The profile, and when its first window began and its last one ended; [`None`] without any.
+    /// The profile, with the start of the first window and the end of the last one; [`None`] if no
+    /// profile was added.
     pub(super) fn finish(mut self) -> Option<(Profile, (SystemTime, SystemTime))> {
         let period = self.period?;
         self.windows.sort_unstable();
@@ -120,14 +133,14 @@ impl Merger {
             stacks: self.stacks.into_items(),
             threads: self.threads.into_items(),
             samples,
-            unwinding: Vec::new(),
+            unwind_stats: Vec::new(),
             losses: self.losses,
-            left_out: self.left_out,
+            filtered_out: self.filtered_out,
         };
         Some((profile, times))
     }
 
-    /// Keeps those labels that all have.
+    /// Keeps the labels common to all.
     fn add_labels(&mut self, profile: &Profile) {
         if self.windows.is_empty() {
             self.labels.clone_from(&profile.labels);
@@ -138,29 +151,29 @@ impl Merger {
         }
     }
 
-    /// The process that stands for a service.
+    /// The process of a service.
     fn process(&mut self, service: &str, profile: &Profile) -> ProcessIndex {
-        let told = as_one(service, profile);
+        let merged = merged_process(service, profile);
         if let Some(&index) = self.services.get(service) {
-            let known = &mut self.processes[index.0 as usize];
-            if (known.pid, &known.name) != (told.pid, &told.name) {
-                known.pid = 0;
-                service.clone_into(&mut known.name);
+            let process = &mut self.processes[index.0 as usize];
+            if (process.pid, &process.name) != (merged.pid, &merged.name) {
+                process.pid = 0;
+                service.clone_into(&mut process.name);
             }
-            if told.is_python {
-                if !known.is_python {
-                    known.runtime = told.runtime;
-                } else if known.runtime != told.runtime {
-                    // Several, so none of them.
-                    known.runtime.clear();
+            if merged.is_python {
+                if !process.is_python {
+                    process.runtime = merged.runtime;
+                } else if process.runtime != merged.runtime {
+                    // Several runtimes: name none.
+                    process.runtime.clear();
                 }
-                known.is_python = true;
+                process.is_python = true;
             }
             return index;
         }
         let index = ProcessIndex(index(self.processes.len()));
-        self.bytes += process_bytes(&told) + 2 * service.len();
-        self.processes.push(told);
+        self.bytes += process_bytes(&merged) + 2 * service.len();
+        self.processes.push(merged);
         self.services.insert(service.to_owned(), index);
         index
     }
@@ -169,11 +182,11 @@ impl Merger {
         &mut self,
         profile: &Profile,
         stack: &Stack,
-        known: &mut [Option<LocationId>],
+        merged: &mut [Option<LocationId>],
     ) -> StackId {
         let locations = stack.iter().map(|id| {
-            let known = &mut known[id.0 as usize];
-            *known.get_or_insert_with(|| self.location(profile, profile.location(*id)))
+            let merged = &mut merged[id.0 as usize];
+            *merged.get_or_insert_with(|| self.location(profile, profile.location(*id)))
         });
         let stack: Stack = locations.collect();
         let before = self.stacks.len();
@@ -193,7 +206,7 @@ impl Merger {
             if self.executables.len() != before {
                 self.bytes += executable_bytes(executable);
             }
-            Code {
+            CodeAddress {
                 executable: id,
                 address: code.address,
             }
@@ -224,8 +237,8 @@ impl Merger {
     }
 }
 
-/// The processes of a profile as one.
-fn as_one(service: &str, profile: &Profile) -> Process {
+/// The processes of a profile, merged into one.
+fn merged_process(service: &str, profile: &Profile) -> Process {
     if let [process] = &*profile.processes {
         return match process.pid {
             0 => Process {
@@ -249,15 +262,15 @@ fn as_one(service: &str, profile: &Profile) -> Process {
     }
 }
 
-/// CPU time as samples of one period.
+/// Converts CPU time to samples of one period.
 fn samples(cpu_ns: HashMap<(ThreadIndex, StackId), u64>, period: Duration) -> Vec<Sample> {
     let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
     let mut cpu_ns: Vec<_> = cpu_ns.into_iter().collect();
     cpu_ns.sort_unstable();
-    let mut left_over = 0;
+    let mut remainder = 0;
     let sample = |((thread, stack), cpu_ns): (_, u64)| {
-        let all = cpu_ns + left_over;
-        left_over = all % period_ns;
+        let all = cpu_ns + remainder;
+        remainder = all % period_ns;
         Sample {
             stack,
             thread,
@@ -267,7 +280,7 @@ fn samples(cpu_ns: HashMap<(ThreadIndex, StackId), u64>, period: Duration) -> Ve
     cpu_ns.into_iter().map(sample).collect()
 }
 
-/// The time that windows cover, when the first begins and when the last one ends. They are sorted.
+/// The time covered by sorted windows, the start of the first and the end of the last one.
 fn covered(windows: &[(SystemTime, Duration)]) -> Option<(Duration, (SystemTime, SystemTime))> {
     let (first, _) = *windows.first()?;
     let mut covered = Duration::ZERO;
@@ -281,7 +294,7 @@ fn covered(windows: &[(SystemTime, Duration)]) -> Option<(Duration, (SystemTime,
     Some((covered, (first, end)))
 }
 
-/// Roughly how much a profile adds if nothing in it is known, in bytes.
+/// Upper bound of the memory that a profile adds, in bytes.
 fn size_bytes(profile: &Profile) -> usize {
     let functions = profile.functions.iter().map(function_bytes).sum::<usize>();
     let locations = profile.locations.iter().map(location_bytes).sum::<usize>();
@@ -313,7 +326,7 @@ fn executable_bytes(executable: &Executable) -> usize {
     2 * (size_of::<Executable>() + executable.path.as_os_str().len() + build_id)
 }
 
-/// Tables hold everything twice, once to find it by.
+/// An interned value is stored twice: in the table and as the key of its index.
 fn stack_bytes(frames: usize) -> usize {
     2 * (16 + frames * size_of::<LocationId>()) + 32
 }

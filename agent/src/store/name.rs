@@ -1,25 +1,49 @@
-//! Names of parcels: they sort by time, and are fit to be names of files whatever a service is
-//! called.
+//! Names of profiles: they sort by time and are valid file names, whatever the name of the service.
 
 use std::time::{Duration, SystemTime};
 
-use crate::export::ProfileBatch;
+/// Suffix of the file of a profile.
+pub(crate) const SUFFIX: &str = ".pb.gz";
 
-/// Longest service in a name, in bytes.
+/// Prefix of the name of a file that is not complete yet.
+const PARTIAL_PREFIX: &str = ".";
+
+/// Suffix of the name of a file that is not complete yet.
+const PARTIAL_SUFFIX: &str = ".partial";
+
+/// Longest service in a name.
 const MAX_SERVICE_BYTES: usize = 100;
 
 /// Length of the time in a name.
 const TIME_BYTES: usize = "20261121T152019.123Z".len();
 
-/// Latest time that has four digits for its year.
+/// Latest time whose year has four digits, since the epoch.
 const LATEST: Duration = Duration::from_secs(253_402_300_799);
 
-/// For example `20261121T152019.123Z_web`.
-pub(crate) fn of_report(report: &ProfileBatch) -> String {
-    format!("{}_{}", time(report.start()), service(report.service()))
+/// Name of the profile of a window, such as `20261121T152019.123Z_web`.
+pub(crate) fn of_window(start: SystemTime, service_name: &str) -> String {
+    format!("{}_{}", time(start), service(service_name))
 }
 
-/// What names of parcels of a moment begin with; later ones are greater.
+/// Name of the file of a profile until it is complete.
+pub(crate) fn partial(stem: &str) -> String {
+    format!("{PARTIAL_PREFIX}{stem}{SUFFIX}{PARTIAL_SUFFIX}")
+}
+
+/// The name that a file has when it is complete; [`None`] if the name is malformed.
+pub(crate) fn completed(name: &str) -> Option<&str> {
+    match name.strip_prefix(PARTIAL_PREFIX) {
+        Some(rest) => rest.strip_suffix(PARTIAL_SUFFIX),
+        None => Some(name),
+    }
+}
+
+/// Sort key of a name, complete or not.
+pub(crate) fn sort_key(name: &str) -> &str {
+    name.strip_prefix(PARTIAL_PREFIX).unwrap_or(name)
+}
+
+/// The time in a name, which sorts by time.
 pub(crate) fn time(moment: SystemTime) -> String {
     let since = moment.duration_since(SystemTime::UNIX_EPOCH);
     let moment = SystemTime::UNIX_EPOCH + since.unwrap_or_default().min(LATEST);
@@ -27,7 +51,7 @@ pub(crate) fn time(moment: SystemTime) -> String {
     text.replace(['-', ':'], "")
 }
 
-/// The moment that a name begins with, if it is a name of a parcel.
+/// Parses the time in a name; [`None`] if it is not the name of a profile.
 pub(crate) fn moment(name: &str) -> Option<SystemTime> {
     let (time, rest) = name.split_at_checked(TIME_BYTES)?;
     let part = |range| time.get(range);
@@ -38,13 +62,13 @@ pub(crate) fn moment(name: &str) -> Option<SystemTime> {
     (rest.starts_with('_') && self::time(moment) == time).then_some(moment)
 }
 
-/// The service in a name, as [`service`] has made it; one that others have in the same moment has a
-/// number behind it.
+/// The service in a name, as [`service`] returns it; profiles of the same service and time have a
+/// number appended.
 pub(crate) fn service_in(name: &str) -> Option<&str> {
     name.get(TIME_BYTES..)?.strip_prefix('_')
 }
 
-/// The same without what may be a number that was put behind it.
+/// The service without a number that may have been appended.
 pub(crate) fn without_number(service: &str) -> &str {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     match service.rsplit_once('_') {
@@ -53,7 +77,7 @@ pub(crate) fn without_number(service: &str) -> &str {
     }
 }
 
-/// A service without anything that means something to a file system or a shell.
+/// The service with `_` for all characters with a meaning in a file system or a shell.
 pub(crate) fn service(name: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     name.chars()
@@ -79,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_known() {
+    fn times_are_parsed() {
         let millis = |millis| Some(SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
         assert_eq!(
             moment("20261121T152019.123Z_web"),
@@ -102,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_known() {
+    fn services_are_parsed() {
         assert_eq!(service_in("20261121T152019.123Z_web_2"), Some("web_2"));
         assert_eq!(service_in("20261121T152019.123Z"), None);
         assert_eq!(without_number("web_2"), "web");

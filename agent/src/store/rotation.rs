@@ -1,55 +1,53 @@
-//! Which profiles of a folder go when there are too many.
+//! Removes the oldest profiles of a folder to keep its limits.
 //!
-//! A folder may hold a hundred thousand files, so it is not listed for each that is written: what
-//! is remembered is how much all of them take and which are the oldest. It is listed again when
-//! those are gone, and now and then for what others have done in it.
+//! A folder may hold a hundred thousand files, so it is not listed for each write: the size of all
+//! files and the names of the oldest are cached. It is listed again when those are removed, and every
+//! few thousand writes because other programs may change it.
 //!
-//! Invariants: what goes is the oldest, and before it what is named for a time that is yet to come,
-//! which a wrong clock has named; a clock that is wrong for a moment does not empty the folder,
-//! because only so many go for their age with each that is written.
+//! Invariants: profiles with a time in the future, named by a wrong clock, are removed first, then the
+//! oldest; a clock that is wrong for a moment does not empty the folder, because each write removes a
+//! bounded number of profiles for their age.
 
 use std::{collections::BTreeMap, io, time::SystemTime};
 
 use super::{
-    folder::{Entry, Folder},
+    folder::{Folder, FolderEntry},
     name,
 };
-use crate::export::file::{ENDING, PARTIAL};
 
-/// How many of the oldest are remembered.
-const OLDEST: usize = 1_024;
+/// Number of the oldest profiles that are cached.
+const MAX_CACHED: usize = 1_024;
 
-/// Profiles that are written before the folder is listed again.
-const TRUSTED: u32 = 4_096;
+/// Writes before the folder is listed again.
+const WRITES_PER_LISTING: u32 = 4_096;
 
-/// Most that go for their age with each that is written.
-const MOST_AGED: usize = 64;
+/// Most profiles removed for their age with each write.
+const MAX_EXPIRED_PER_WRITE: usize = 64;
 
-/// What is known of a folder.
+/// Cached state of a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
-    /// What all profiles take, in bytes.
+    /// Disk space of all profiles, in bytes.
     bytes: u64,
-    /// The oldest, in the order in which they go.
-    oldest: BTreeMap<Turn, Entry>,
-    /// Whether there are others.
+    /// The oldest profiles, in the order of removal.
+    oldest: BTreeMap<RemovalOrder, FolderEntry>,
+    /// Whether the folder has further profiles.
     has_others: bool,
-    /// Profiles that were written since the folder was listed.
+    /// Writes since the folder was listed.
     written: u32,
 }
 
-/// When a profile goes.
+/// Sort key: the next profile to remove first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
-    /// Whether it is not named for a time that is yet to come.
+struct RemovalOrder {
+    /// Whether the time in the name is not in the future.
     is_past: bool,
     name: String,
 }
 
-impl Turn {
-    /// That of a file; names of times before `now` are past.
-    fn of(name: &str, now: &str) -> Self {
-        let stem = stem(name);
+impl RemovalOrder {
+    fn new(name: &str, now: &str) -> Self {
+        let stem = name::sort_key(name);
         Self {
             is_past: stem <= now,
             name: stem.to_owned(),
@@ -58,18 +56,18 @@ impl Turn {
 }
 
 impl Rotation {
-    /// Removes the oldest profiles until the others take no more than `room` bytes, and of those
-    /// whose names are before `earliest`.
+    /// Removes the oldest profiles until the others take no more than `max_bytes`, and some of those
+    /// with names before `earliest`.
     pub(crate) fn make_room(
         &mut self,
         folder: &Folder,
-        room: u64,
+        max_bytes: u64,
         earliest: &str,
     ) -> io::Result<()> {
-        if self.written >= TRUSTED {
+        if self.written >= WRITES_PER_LISTING {
             self.oldest.clear();
         }
-        let mut aged = 0;
+        let mut expired = 0;
         loop {
             if self.oldest.is_empty() {
                 self.list(folder)?;
@@ -77,30 +75,30 @@ impl Rotation {
             let Some(file) = self.oldest.first_entry() else {
                 return Ok(());
             };
-            let is_aged = *file.key().name < *earliest && aged < MOST_AGED;
-            if self.bytes <= room && !is_aged {
+            let is_expired = *file.key().name < *earliest && expired < MAX_EXPIRED_PER_WRITE;
+            if self.bytes <= max_bytes && !is_expired {
                 return Ok(());
             }
-            aged += 1;
+            expired += 1;
             folder.remove(&file.get().name)?;
             let file = file.remove();
             self.bytes = self.bytes.saturating_sub(file.bytes);
         }
     }
 
-    /// Takes notice of a profile that was written.
-    pub(crate) fn add(&mut self, file: Entry) {
+    /// Adds a profile that was written.
+    pub(crate) fn add(&mut self, file: FolderEntry) {
         self.bytes = self.bytes.saturating_add(file.bytes);
         self.written += 1;
-        let turn = Turn::of(&file.name, &name::time(SystemTime::now()));
+        let turn = RemovalOrder::new(&file.name, &name::time(SystemTime::now()));
         let last = self.oldest.last_key_value();
         if !self.has_others || last.is_some_and(|(last, _)| turn < *last) {
             self.oldest.insert(turn, file);
-            self.forget_the_newer();
+            self.truncate();
         }
     }
 
-    /// What all profiles take, in bytes.
+    /// Disk space of all profiles, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -112,33 +110,26 @@ impl Rotation {
         self.has_others = false;
         for file in profiles(folder)? {
             self.bytes = self.bytes.saturating_add(file.bytes);
-            self.oldest.insert(Turn::of(&file.name, now), file);
-            self.forget_the_newer();
+            self.oldest.insert(RemovalOrder::new(&file.name, now), file);
+            self.truncate();
         }
         Ok(())
     }
 
-    fn forget_the_newer(&mut self) {
-        if self.oldest.len() > OLDEST {
+    fn truncate(&mut self) {
+        if self.oldest.len() > MAX_CACHED {
             self.oldest.pop_last();
             self.has_others = true;
         }
     }
 }
 
-/// The profiles in a folder, and what is left of those that were never completed.
-fn profiles(folder: &Folder) -> io::Result<Vec<Entry>> {
+/// The profiles in a folder, and the files of profiles that were never completed.
+fn profiles(folder: &Folder) -> io::Result<Vec<FolderEntry>> {
     folder.entries(|name| {
-        let complete = name
-            .strip_prefix(PARTIAL.0)
-            .map_or(Some(name), |rest| rest.strip_suffix(PARTIAL.1));
-        complete.is_some_and(|name| name.ends_with(ENDING) && name::moment(name).is_some())
+        name::completed(name)
+            .is_some_and(|name| name.ends_with(name::SUFFIX) && name::moment(name).is_some())
     })
-}
-
-/// What names are sorted by.
-fn stem(name: &str) -> &str {
-    name.strip_prefix(PARTIAL.0).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -170,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn more_than_is_remembered_goes_in_order() {
+    fn more_than_is_cached_is_removed_in_order() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::open(temporary.path()).unwrap();
-        let all = 3 * u32::try_from(OLDEST).unwrap();
+        let all = 3 * u32::try_from(MAX_CACHED).unwrap();
         fill(&folder, (0..all).map(file));
         let mut rotation = Rotation::default();
         rotation.make_room(&folder, 10 * 4_096, "").unwrap();
@@ -193,24 +184,24 @@ mod tests {
         for second in 20..30 {
             rotation.make_room(&folder, 19 * 4_096, "").unwrap();
             fill(&folder, [file(second)]);
-            rotation.add(Entry {
+            rotation.add(FolderEntry {
                 name: file(second),
                 bytes: 4_096,
             });
         }
         assert_eq!(names(&folder), (10..30).map(file).collect::<Vec<_>>());
         assert_eq!(rotation.written, 10);
-        // What others remove in the meantime is noticed at last.
+        // Removals by other programs are detected when the folder is listed again.
         for second in 10..25 {
             folder.remove(&file(second)).unwrap();
         }
-        rotation.written = TRUSTED;
+        rotation.written = WRITES_PER_LISTING;
         rotation.make_room(&folder, 19 * 4_096, "").unwrap();
         assert_eq!((rotation.bytes(), rotation.written), (5 * 4_096, 0));
     }
 
     #[test]
-    fn what_a_wrong_clock_has_named_goes_first() {
+    fn profiles_from_the_future_are_removed_first() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::open(temporary.path()).unwrap();
         let later = "99990101T000000.000Z_a.pb.gz".to_owned();
@@ -227,6 +218,6 @@ mod tests {
         fill(&folder, (0..500).map(file));
         let mut rotation = Rotation::default();
         rotation.make_room(&folder, 1 << 30, "9999").unwrap();
-        assert_eq!(names(&folder).len(), 500 - MOST_AGED);
+        assert_eq!(names(&folder).len(), 500 - MAX_EXPIRED_PER_WRITE);
     }
 }

@@ -1,9 +1,17 @@
-use std::{fs, os::unix::fs::symlink, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    time::{Duration, SystemTime},
+};
 
 use tempfile::TempDir;
 
-use super::*;
-use crate::formats::{Format, Options, encode, support::made_profile};
+use super::{error::StoreError, name::SUFFIX, read::MAX_FILE_BYTES, *};
+use crate::{
+    formats::{EncodeOptions, Format, encode},
+    profile::Profile,
+    profile::fixtures::example_profile,
+};
 
 const START: u64 = 1_795_274_400;
 
@@ -11,17 +19,17 @@ const START: u64 = 1_795_274_400;
 fn folder(files: &[(&str, u64, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for &(service, second, pod) in files {
-        let mut profile = made_profile("main.py");
+        let mut profile = example_profile("main.py");
         profile.start = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
         let labels = [("service_name", service), ("pod", pod), ("zone", "a")];
         profile.labels = labels
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
         let stem = format!("{}_{}", name::time(profile.start), name::service(service));
-        let mut path = folder.path().join(format!("{stem}{ENDING}"));
+        let mut path = folder.path().join(format!("{stem}{SUFFIX}"));
         let mut number = 2;
         while path.exists() {
-            path = folder.path().join(format!("{stem}_{number}{ENDING}"));
+            path = folder.path().join(format!("{stem}_{number}{SUFFIX}"));
             number += 1;
         }
         fs::write(path, pprof(&profile)).unwrap();
@@ -31,7 +39,13 @@ fn folder(files: &[(&str, u64, &str)]) -> TempDir {
 
 fn pprof(profile: &Profile) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    encode(
+        profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     bytes
 }
 
@@ -42,7 +56,7 @@ fn of(service: &str) -> Selection {
     }
 }
 
-fn made() -> TempDir {
+fn example() -> TempDir {
     folder(&[
         ("web", 0, "1"),
         ("web", 0, "2"),
@@ -53,15 +67,15 @@ fn made() -> TempDir {
 }
 
 fn files(folder: &TempDir, selection: &Selection) -> u64 {
-    let kept = Store::open(folder.path()).unwrap();
-    kept.merge(selection).map_or(0, |merged| merged.files)
+    let store = Store::open(folder.path()).unwrap();
+    store.merge(selection).map_or(0, |merged| merged.files)
 }
 
 #[test]
-fn what_there_is_is_listed() {
-    let folder = made();
-    let kept = Store::open(folder.path()).unwrap();
-    let listing = kept.list(&Selection::default()).unwrap();
+fn series_are_listed() {
+    let folder = example();
+    let store = Store::open(folder.path()).unwrap();
+    let listing = store.list(&Selection::default()).unwrap();
     assert_eq!(
         listing.to_string(),
         "\
@@ -73,16 +87,16 @@ web_2             1         450        4.50 s  2026-11-21T15:20:10Z  2026-11-21T
 
 All have zone=a
 "
-        .replace("450", &made_profile("").total().to_string())
-        .replace("900", &(2 * made_profile("").total()).to_string())
+        .replace("450", &example_profile("").total().to_string())
+        .replace("900", &(2 * example_profile("").total()).to_string())
         .replace("4.50", "4.00")
         .replace("9.00", "8.00")
     );
 }
 
 #[test]
-fn services_times_and_labels_choose() {
-    let folder = made();
+fn profiles_are_selected_by_service_time_and_labels() {
+    let folder = example();
     let at = |second| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(START + second));
     let labelled = |selection: Selection, name: &str, value: &str| Selection {
         labels: vec![(name.to_owned(), value.to_owned())],
@@ -110,27 +124,30 @@ fn services_times_and_labels_choose() {
 
 #[test]
 fn all_samples_are_merged() {
-    let folder = made();
-    let kept = Store::open(folder.path()).unwrap();
-    let merged = kept.merge(&of("web")).unwrap();
-    assert_eq!(merged.profile.total(), 3 * made_profile("").total());
+    let folder = example();
+    let store = Store::open(folder.path()).unwrap();
+    let merged = store.merge(&of("web")).unwrap();
+    assert_eq!(merged.profile.total(), 3 * example_profile("").total());
     let length = merged.times.1.duration_since(merged.times.0).unwrap();
-    assert_eq!(length, made_profile("").duration + Duration::from_secs(10));
-    assert_eq!(merged.left_out.count, 0);
+    assert_eq!(
+        length,
+        example_profile("").duration + Duration::from_secs(10)
+    );
+    assert_eq!(merged.skipped.count, 0);
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_is() {
-    let folder = made();
-    let kept = Store::open(folder.path()).unwrap();
+fn errors_name_what_can_be_selected() {
+    let folder = example();
+    let store = Store::open(folder.path()).unwrap();
     let error = |selection: &Selection| {
-        let error = kept.merge(selection).unwrap_err().to_string();
-        assert_eq!(kept.list(selection).unwrap_err().to_string(), error);
+        let error = store.merge(selection).unwrap_err().to_string();
+        assert_eq!(store.list(selection).unwrap_err().to_string(), error);
         error.replace(&folder.path().display().to_string(), "/folder")
     };
     assert_eq!(
         error(&of("wob")),
-        "there is no service 'wob' in '/folder': there is my_jobs_1, web"
+        "there is no service 'wob' in '/folder': the services are my_jobs_1, web"
     );
     let labelled = Selection {
         labels: vec![("pod".to_owned(), "7".to_owned())],
@@ -148,7 +165,7 @@ fn what_is_not_there_is_told_with_what_is() {
     };
     assert_eq!(
         error(&late),
-        "no window begins then: the first begins at 2026-11-21T15:20:00Z, \
+        "no window starts in that time: the first starts at 2026-11-21T15:20:00Z, \
          the last at 2026-11-21T15:20:10Z"
     );
 }
@@ -166,36 +183,36 @@ fn a_folder_without_profiles_says_what_to_do() {
         );
     }
     let error = Store::open(&folder.path().join("notes.pb.gz")).unwrap_err();
-    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+    assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
 }
 
 #[test]
 fn hostile_files_are_named_and_cost_the_others_nothing() {
-    let folder = made();
+    let folder = example();
     let secret = tempfile::NamedTempFile::new().unwrap();
-    fs::write(secret.path(), pprof(&made_profile(""))).unwrap();
+    fs::write(secret.path(), pprof(&example_profile(""))).unwrap();
     let path = |second: u64| {
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(START + second);
         folder
             .path()
-            .join(format!("{}_web{ENDING}", name::time(start)))
+            .join(format!("{}_web{SUFFIX}", name::time(start)))
     };
     fs::write(path(1), "not gzip").unwrap();
-    fs::write(path(2), &pprof(&made_profile(""))[..100]).unwrap();
+    fs::write(path(2), &pprof(&example_profile(""))[..100]).unwrap();
     symlink(secret.path(), path(3)).unwrap();
     fs::create_dir(path(4)).unwrap();
     let large = fs::File::create(path(5)).unwrap();
     large.set_len(MAX_FILE_BYTES + 1).unwrap();
-    let kept = Store::open(folder.path()).unwrap();
-    let merged = kept.merge(&of("web")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let merged = store.merge(&of("web")).unwrap();
     assert_eq!(merged.files, 3);
     let named: Vec<_> = merged
-        .left_out
+        .skipped
         .named
         .iter()
         .map(|(name, _)| &**name)
         .collect();
-    assert_eq!(merged.left_out.count, 3);
+    assert_eq!(merged.skipped.count, 3);
     assert_eq!(
         named,
         [1, 2, 5].map(|second| path(second)
@@ -205,28 +222,28 @@ fn hostile_files_are_named_and_cost_the_others_nothing() {
             .unwrap()
             .to_owned())
     );
-    let listing = kept.list(&of("web")).unwrap();
-    assert_eq!(listing.left_out.count, 3);
+    let listing = store.list(&of("web")).unwrap();
+    assert_eq!(listing.skipped.count, 3);
     for second in 1..=5 {
         fs::remove_file(path(second))
             .or_else(|_| fs::remove_dir(path(second)))
             .unwrap();
     }
-    // They are gone, and no matter.
-    assert_eq!(kept.merge(&of("web")).unwrap().left_out.count, 0);
+    // Removed files are not an error.
+    assert_eq!(store.merge(&of("web")).unwrap().skipped.count, 0);
 }
 
 #[test]
 fn a_folder_of_broken_files_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("20261121T152000.000Z_web.pb.gz"), "x").unwrap();
-    let kept = Store::open(folder.path()).unwrap();
-    let error = kept.merge(&Selection::default()).unwrap_err().to_string();
+    let store = Store::open(folder.path()).unwrap();
+    let error = store.merge(&Selection::default()).unwrap_err().to_string();
     assert!(
-        error.contains("20261121T152000.000Z_web.pb.gz: it is no whole gzip"),
+        error.contains("20261121T152000.000Z_web.pb.gz: it is not a complete gzip"),
         "{error}"
     );
-    assert_eq!(kept.list(&Selection::default()).unwrap().left_out.count, 1);
+    assert_eq!(store.list(&Selection::default()).unwrap().skipped.count, 1);
 }
 
 #[test]
@@ -236,7 +253,7 @@ fn a_file_without_labels_is_of_the_service_in_its_name() {
         "20261121T152000.000Z_web.pb.gz",
         "20261121T152000.000Z_web_2.pb.gz",
     ] {
-        fs::write(folder.path().join(name), pprof(&made_profile(""))).unwrap();
+        fs::write(folder.path().join(name), pprof(&example_profile(""))).unwrap();
     }
     assert_eq!(files(&folder, &of("web")), 2);
 }

@@ -1,8 +1,7 @@
-//! Addresses in the kernel → functions, from `/proc/kallsyms`.
+//! Symbolizes kernel addresses with `/proc/kallsyms`.
 //!
-//! Invariants: the table is read once, in pieces and not beyond [`MAX_BYTES`]; only code is kept,
-//! in about 35 bytes for a function; of functions at the same address always the same one is
-//! found.
+//! Invariants: the table is read once, as a stream and not beyond [`MAX_BYTES`]; only code is kept, in
+//! about 35 bytes per function; of several functions at an address the same one is always found.
 
 use std::{
     fs::File,
@@ -11,27 +10,27 @@ use std::{
 
 use thiserror::Error;
 
-use super::name;
+use super::demangle;
 use crate::{binaries::elf, process::machine::on_machine};
 
 const TABLE: &str = "/proc/kallsyms";
 const NOTES: &str = "/sys/kernel/notes";
 
-/// Most bytes of the table that are read; that of a large kernel with all modules has 20 MB.
+/// Most bytes of the table that are read; a large kernel with all modules has 20 MB.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Most bytes of the notes.
+/// Most bytes of the notes that are read.
 const MAX_NOTES: u64 = 64 << 10;
 
 /// Most functions that are kept; a kernel with many modules has 200,000.
 const MAX_FUNCTIONS: usize = 2_000_000;
 
-/// Most bytes of a function: behind the last one of a module there is something else.
+/// Most bytes of a function: the last function of a module has no known end.
 const MAX_FUNCTION: u64 = 1 << 20;
 
-/// Why the kernel's functions are not known.
+/// Why the kernel's symbols are not available.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum KallsymsError {
     /// The table cannot be read.
     #[error("cannot read {TABLE}; check that /proc is mounted and the kernel has CONFIG_KALLSYMS")]
     Read(#[source] io::Error),
@@ -40,18 +39,18 @@ pub enum Error {
         "the kernel hides its addresses; run as root or with CAP_SYSLOG, and set the sysctl \
          kernel.kptr_restrict to 0 or 1"
     )]
-    Hidden,
-    /// There is no function in it.
+    AddressesHidden,
+    /// The table has no functions.
     #[error("{TABLE} has no functions; the kernel needs CONFIG_KALLSYMS")]
     Empty,
 }
 
-/// The kernel's functions.
+/// The functions of the kernel and its modules.
 #[derive(Debug)]
 pub struct KernelSymbols {
     /// By address, each address once.
     entries: Box<[Entry]>,
-    /// All names, each with a zero behind it.
+    /// All names, each terminated by a zero byte.
     names: Box<[u8]>,
     modules: Vec<String>,
     build_id: Option<String>,
@@ -61,53 +60,57 @@ pub struct KernelSymbols {
 struct Entry {
     address: u64,
     name: u32,
-    /// Index into the modules, or [`KERNEL`].
+    /// Index into `modules`, or [`KERNEL`].
     module: u16,
 }
 
-/// Stands for the kernel itself, which is no module.
+/// Stands for the kernel itself.
 const KERNEL: u16 = u16::MAX;
 
 /// A function of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFunction<'a> {
-    /// Its name.
+    /// Demangled name.
     pub name: String,
-    /// The module that it is of, if it is not of the kernel itself; `bpf` for a BPF program.
+    /// Its module; [`None`] in the kernel itself, `bpf` for a BPF program.
     pub module: Option<&'a str>,
-    /// Its first address.
+    /// First address.
     pub start: u64,
 }
 
 impl KernelSymbols {
-    /// Reads those of the running kernel.
+    /// Reads the functions of the running kernel.
     ///
     /// # Errors
     ///
-    /// When they cannot be read or are hidden.
-    pub fn read() -> Result<Self, Error> {
-        let table = File::open(on_machine(TABLE)).map_err(Error::Read)?;
+    /// When the table cannot be read, is empty or has no addresses.
+    pub fn read() -> Result<Self, KallsymsError> {
+        let table = File::open(on_machine(TABLE)).map_err(KallsymsError::Read)?;
         let mut symbols = Self::parse(table)?;
         symbols.build_id = build_id();
         Ok(symbols)
     }
 
     /// Reads a table like `/proc/kallsyms`.
-    fn parse(table: impl Read) -> Result<Self, Error> {
+    fn parse(table: impl Read) -> Result<Self, KallsymsError> {
         let mut reader = BufReader::with_capacity(64 << 10, table.take(MAX_BYTES));
-        let mut builder = Builder::default();
+        let mut parser = KallsymsParser::default();
         let mut line = Vec::new();
-        while builder.candidates.len() < MAX_FUNCTIONS {
+        while parser.candidates.len() < MAX_FUNCTIONS {
             line.clear();
-            if reader.read_until(b'\n', &mut line).map_err(Error::Read)? == 0 {
+            if reader
+                .read_until(b'\n', &mut line)
+                .map_err(KallsymsError::Read)?
+                == 0
+            {
                 break;
             }
-            builder.add(&line);
+            parser.add(&line);
         }
-        builder.finish()
+        parser.finish()
     }
 
-    /// The function that `address` is in.
+    /// The function that contains `address`.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<KernelFunction<'_>> {
         let after = self
@@ -119,7 +122,7 @@ impl KernelSymbols {
         }
         let name = name_at(&self.names, entry.name);
         Some(KernelFunction {
-            name: name::readable(name),
+            name: demangle::demangle(name),
             module: self
                 .modules
                 .get(usize::from(entry.module))
@@ -132,18 +135,6 @@ impl KernelSymbols {
     #[must_use]
     pub fn build_id(&self) -> Option<&str> {
         self.build_id.as_deref()
-    }
-
-    /// How many functions there are.
-    #[must_use]
-    pub fn functions(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Bytes of memory that it takes, about.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.entries) + self.names.len()
     }
 }
 
@@ -161,18 +152,18 @@ fn name_at(names: &[u8], start: u32) -> &[u8] {
     &name[..end.unwrap_or(name.len())]
 }
 
-/// A table while it is read.
+/// Builds the table of functions line by line.
 #[derive(Default)]
-struct Builder {
-    /// Functions, and whether only their own file sees them.
+struct KallsymsParser {
+    /// Functions, and whether their symbol is local.
     candidates: Vec<(Entry, bool)>,
     names: Vec<u8>,
     modules: Vec<String>,
-    has_hidden: bool,
+    has_zero_address: bool,
 }
 
-impl Builder {
-    /// Adds a line: address, kind, name and for modules their name in brackets.
+impl KallsymsParser {
+    /// Adds a line: address, type, name and, in a module, the module's name in brackets.
     fn add(&mut self, line: &[u8]) -> Option<()> {
         let mut fields = line
             .split(u8::is_ascii_whitespace)
@@ -185,7 +176,7 @@ impl Builder {
             return None;
         }
         if address == 0 {
-            self.has_hidden = true;
+            self.has_zero_address = true;
             return None;
         }
         let module = match fields.next() {
@@ -209,7 +200,7 @@ impl Builder {
 
     /// The index of a module.
     fn module(&mut self, name: &str) -> Option<u16> {
-        // Those of a module stand together.
+        // The functions of a module are adjacent.
         let known = self.modules.iter().rposition(|module| module == name);
         let index = known.unwrap_or_else(|| {
             self.modules.push(name.to_owned());
@@ -218,16 +209,16 @@ impl Builder {
         u16::try_from(index).ok().filter(|index| *index != KERNEL)
     }
 
-    fn finish(mut self) -> Result<KernelSymbols, Error> {
+    fn finish(mut self) -> Result<KernelSymbols, KallsymsError> {
         if self.candidates.is_empty() {
-            return Err(if self.has_hidden {
-                Error::Hidden
+            return Err(if self.has_zero_address {
+                KallsymsError::AddressesHidden
             } else {
-                Error::Empty
+                KallsymsError::Empty
             });
         }
         let names = &self.names;
-        // Of several names at an address the one that others see, and of these the plainest.
+        // Of several names at an address a global one, and of these the one with fewest underscores.
         let rank = |(entry, is_local): &(Entry, bool)| {
             let name = name_at(names, entry.name);
             let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
@@ -238,7 +229,7 @@ impl Builder {
             by_address.then_with(|| rank(one).cmp(&rank(other)))
         });
         self.candidates.dedup_by_key(|(entry, _)| entry.address);
-        // Only the names that are left.
+        // Keep only the names in use.
         let mut kept = Vec::new();
         let entries = self.candidates.iter().map(|(entry, _)| {
             let start = kept.len();
@@ -260,7 +251,7 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, KernelSymbols};
+    use super::{KallsymsError, KernelSymbols};
     use proptest::prelude::{any, proptest};
 
     const TABLE: &str = "\
@@ -288,7 +279,7 @@ ffffffff8100zzzz T broken
         let symbols = KernelSymbols::parse(TABLE.as_bytes()).unwrap();
         let of_kernel = |name: &str| Some((name.to_owned(), None));
         let of_module = |name: &str, module: &str| Some((name.to_owned(), Some(module.to_owned())));
-        assert_eq!(symbols.functions(), 6);
+        assert_eq!(symbols.entries.len(), 6);
         assert_eq!(find(&symbols, 0xffff_ffff_80ff_ffff), None);
         assert_eq!(
             find(&symbols, 0xffff_ffff_8100_00ff),
@@ -311,13 +302,13 @@ ffffffff8100zzzz T broken
     }
 
     #[test]
-    fn hidden_addresses_are_told_from_none() {
+    fn hidden_addresses_and_an_empty_table_are_different_errors() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t do_read\n";
         let error = KernelSymbols::parse(hidden.as_bytes()).unwrap_err();
-        assert!(matches!(error, Error::Hidden), "{error}");
+        assert!(matches!(error, KallsymsError::AddressesHidden), "{error}");
         assert!(error.to_string().contains("kptr_restrict"));
         let empty = KernelSymbols::parse(&b"ffffffff81000300 D jiffies\n"[..]);
-        assert!(matches!(empty.unwrap_err(), Error::Empty));
+        assert!(matches!(empty.unwrap_err(), KallsymsError::Empty));
     }
 
     proptest! {

@@ -1,21 +1,27 @@
-//! Frames → functions and lines.
+//! Symbolizes frames: frames → functions, files and lines.
 //!
-//! Python's frames are put into words by [`PythonSymbolizer`], from what the kernel half has sent; those
-//! of native code by [`native`], from the file that has it, or [`vdso`]; those of the kernel by [`kernel`], and
-//! those of code that was made at run time by [`perf_map`], if its maker tells of it.
+//! [`PythonSymbolizer`] symbolizes Python frames with the code objects that the BPF programs sent;
+//! [`NativeSymbolizer`] native frames with the symbols and debugging information of their file
+//! ([`elf_symbols`]), kernel frames with `/proc/kallsyms` ([`kernel`]), and JIT code with the perf map
+//! of its process ([`perf_map`]).
 //!
-//! Invariant: what is not known is data, with the reason for it, so that it can be counted.
+//! Invariant: a frame that is not symbolized is data, with the reason, so that it can be counted.
 
-mod frames;
+mod demangle;
+pub mod elf_symbols;
+mod frame_symbolizer;
 pub mod kernel;
-mod name;
-pub mod native;
+mod native_symbolizer;
 pub mod perf_map;
 mod python;
-mod resolve;
+mod shorten;
+mod symbolized;
 
+#[cfg(test)]
+pub use self::symbolized::{NativeFunction, unsymbolized};
 pub use self::{
-    frames::{FrameSymbolizer, NativeSymbolizer},
+    frame_symbolizer::FrameSymbolizer,
+    native_symbolizer::NativeSymbolizer,
     python::PythonSymbolizer,
-    resolve::{Resolve, unknown},
+    symbolized::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };

@@ -1,12 +1,12 @@
-//! Addresses in code that was made at run time → functions, from the map that its maker writes.
+//! Symbolizes JIT code with perf maps.
 //!
-//! Node, Java's agents, .NET, Python itself (`-X perf`) and others write lines `START SIZE NAME`
-//! into `/tmp/perf-PID.map`, in the process's own root and with the id that the process itself
-//! has. See `tools/perf/Documentation/jit-interface.txt` of Linux.
+//! Node.js, Java agents, .NET, Python itself (`-X perf`) and others write lines `START SIZE NAME` to
+//! `/tmp/perf-PID.map`, in the mount namespace of the process and with its id in its own PID
+//! namespace. See `tools/perf/Documentation/jit-interface.txt` of Linux.
 //!
-//! Invariants: anybody may write the file: only one that the process's user or root owns is read,
-//! not more than [`MAX_BYTES`] bytes and [`MAX_FUNCTIONS`] functions of it, and it is read again
-//! only when it has changed. What a later line says of an address holds.
+//! Invariants: any user may create the file, so it is read only if root or the user of the process
+//! owns it; at most [`MAX_BYTES`] bytes and [`MAX_FUNCTIONS`] functions of it are read, and it is read
+//! again only when it has changed. Where lines overlap, the last one holds.
 
 use std::{
     collections::BinaryHeap,
@@ -18,7 +18,7 @@ use std::{
 
 use memchr::memchr;
 
-use super::name;
+use super::demangle;
 use crate::process::{FileIdentity, Process};
 
 /// Most bytes of a map that are read.
@@ -27,54 +27,54 @@ pub const MAX_BYTES: u64 = 64 << 20;
 /// Most functions that are kept.
 pub const MAX_FUNCTIONS: usize = 1_000_000;
 
-/// Most bytes of a line; what is longer is cut.
+/// Most bytes of a line; longer lines are truncated.
 const MAX_LINE: usize = 4 << 10;
 
-/// Why nothing is known of an address.
+/// Why an address is not in a perf map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// There is no map, or none that may be believed.
+pub enum PerfMapMiss {
+    /// There is no map, or it belongs to another user.
     NoMap,
-    /// The map does not tell.
+    /// The map has no entry for the address.
     NotInMap,
-    /// The map has become larger than what is read.
+    /// The map exceeds the limits, and what was read of it has no entry for the address.
     TooLarge,
 }
 
-/// The functions that a process made at run time.
+/// The JIT-compiled functions of a process.
 #[derive(Debug, Default)]
 pub struct PerfMap {
     state: Option<FileIdentity>,
-    /// Bytes of whole lines that were read.
+    /// Bytes of complete lines that were read.
     done: u64,
-    /// The last line that was read, which shows whether lines were only appended.
+    /// The last line that was read: if it is still there, lines were only appended.
     last_line: Vec<u8>,
-    /// By address, without overlaps.
+    /// By address, not overlapping.
     functions: Vec<Span>,
     names: Vec<u8>,
     is_too_large: bool,
 }
 
-/// Addresses of one function.
+/// Address range of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     start: u64,
     /// First address after it.
     end: u64,
-    /// Where in the names, and how long.
+    /// Offset in `names`, and length.
     name: (u32, u16),
 }
 
 impl PerfMap {
-    /// Where the map of a process is, as the process sees it.
+    /// Path of the map in the mount namespace of the process.
     #[must_use]
     pub fn path(process: &Process) -> PathBuf {
         let pid = process.namespace_pids().last().copied();
         format!("/tmp/perf-{}.map", pid.unwrap_or(process.pid())).into()
     }
 
-    /// Reads what is new in the map of `process`, which is always the same one, and says whether
-    /// there was something.
+    /// Reads what was appended to the map of `process`, which must be the same process in every call;
+    /// returns whether the map has changed.
     pub fn refresh(&mut self, process: &Process) -> bool {
         let path = Self::path(process);
         match open(process, &path) {
@@ -83,38 +83,18 @@ impl PerfMap {
         }
     }
 
-    /// What is at each address; the map is only looked at again where one is not in it.
-    pub fn find_all(
-        &mut self,
-        process: &Process,
-        addresses: &[u64],
-    ) -> Vec<Result<String, Reason>> {
-        let is_missing = |address: &u64| self.span(*address).is_none();
-        if addresses.iter().any(is_missing) {
-            self.refresh(process);
-        }
-        let found = addresses.iter().map(|&address| self.find(address));
-        found.collect()
-    }
-
-    /// The function at `address`, by what was read last.
+    /// The function at `address`, as of the last refresh.
     ///
     /// # Errors
     ///
-    /// When it is not known.
-    pub fn find(&self, address: u64) -> Result<String, Reason> {
+    /// When the map has no entry for it.
+    pub fn find(&self, address: u64) -> Result<String, PerfMapMiss> {
         match self.span(address) {
-            Some(span) => Ok(name::readable(self.name(span.name))),
-            None if self.state.is_none() => Err(Reason::NoMap),
-            None if self.is_too_large => Err(Reason::TooLarge),
-            None => Err(Reason::NotInMap),
+            Some(span) => Ok(demangle::demangle(self.name(span.name))),
+            None if self.state.is_none() => Err(PerfMapMiss::NoMap),
+            None if self.is_too_large => Err(PerfMapMiss::TooLarge),
+            None => Err(PerfMapMiss::NotInMap),
         }
-    }
-
-    /// Bytes of memory that it takes, about.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.functions.capacity() * size_of::<Span>() + self.names.capacity()
     }
 
     fn span(&self, address: u64) -> Option<&Span> {
@@ -140,7 +120,7 @@ impl PerfMap {
             *self = Self::default();
         }
         self.state = Some(state);
-        let mut lines = Lines::new(file, self.done);
+        let mut lines = CompleteLines::new(file, self.done);
         let mut fresh = Vec::new();
         while let Some(line) = lines.next()? {
             if self.functions.len() + fresh.len() >= MAX_FUNCTIONS {
@@ -151,13 +131,13 @@ impl PerfMap {
             self.last_line.clear();
             self.last_line.extend_from_slice(line);
         }
-        self.is_too_large |= lines.is_cut;
+        self.is_too_large |= lines.has_reached_limit;
         self.done = lines.done;
         self.merge(&fresh);
         Ok(true)
     }
 
-    /// Whether the file still is what was read, with more behind it.
+    /// Whether the file is the one that was read before, with lines appended.
     fn is_continued(&self, file: &File, state: &FileIdentity) -> bool {
         let is_same = self.state.is_some_and(|before| before.is_same_file(state));
         let mut line = vec![0; self.last_line.len()];
@@ -186,7 +166,7 @@ impl PerfMap {
         })
     }
 
-    /// Takes functions up, of which the last one holds where they overlap.
+    /// Adds functions; where they overlap, the last one holds.
     fn merge(&mut self, fresh: &[Span]) {
         if fresh.is_empty() {
             return;
@@ -202,10 +182,10 @@ impl PerfMap {
     }
 }
 
-/// Spans in the order of their start, with their priority → spans that do not overlap.
+/// Spans sorted by start, with their priority → spans that do not overlap.
 fn without_overlaps(spans: &[(Span, usize)]) -> Vec<Span> {
     let mut result: Vec<Span> = Vec::with_capacity(spans.len());
-    // Those that have begun, the most important first.
+    // Spans that have begun, the highest priority first.
     let mut open: BinaryHeap<(usize, usize)> = BinaryHeap::new();
     let mut at = 0;
     let mut next = 0;
@@ -248,7 +228,7 @@ fn without_overlaps(spans: &[(Span, usize)]) -> Vec<Span> {
     result
 }
 
-/// Opens the map, if it may be believed.
+/// Opens the map if root or the user of the process owns it.
 fn open(process: &Process, path: &Path) -> Option<File> {
     let file = process.open_in_root(path).ok()?;
     let owner = file.metadata().ok()?.uid();
@@ -260,19 +240,19 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Whole lines of a file.
-struct Lines<'a> {
-    reader: BufReader<Take<At<'a>>>,
-    /// Where the first line starts that was not given yet.
+/// Complete lines of a file.
+struct CompleteLines<'a> {
+    reader: BufReader<Take<FileFrom<'a>>>,
+    /// Offset of the first line that was not returned yet.
     done: u64,
-    /// The last one that was given, cut to [`MAX_LINE`] bytes.
+    /// The last line that was returned, truncated to [`MAX_LINE`] bytes.
     line: Vec<u8>,
-    is_cut: bool,
+    has_reached_limit: bool,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> CompleteLines<'a> {
     fn new(file: &'a File, start: u64) -> Self {
-        let rest = At {
+        let rest = FileFrom {
             file,
             offset: start,
         };
@@ -280,18 +260,18 @@ impl<'a> Lines<'a> {
             reader: BufReader::with_capacity(64 << 10, rest.take(MAX_BYTES.saturating_sub(start))),
             done: start,
             line: Vec::new(),
-            is_cut: false,
+            has_reached_limit: false,
         }
     }
 
-    /// The next line without its end; one that has no end yet comes another time.
+    /// The next line without its newline; a line without one is not returned, it may still grow.
     fn next(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let mut bytes = 0;
         loop {
             let piece = self.reader.fill_buf()?;
             if piece.is_empty() {
-                self.is_cut = self.reader.get_ref().limit() == 0;
+                self.has_reached_limit = self.reader.get_ref().limit() == 0;
                 return Ok(None);
             }
             let end = memchr(b'\n', piece);
@@ -309,13 +289,13 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A file from some offset on.
-struct At<'a> {
+/// Reads a file from an offset on.
+struct FileFrom<'a> {
     file: &'a File,
     offset: u64,
 }
 
-impl Read for At<'_> {
+impl Read for FileFrom<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let bytes = self.file.read_at(into, self.offset)?;
         self.offset += bytes as u64;

@@ -1,4 +1,4 @@
-//! Frames of Python → functions and lines, from what the kernel half has sent about code objects.
+//! Symbolizes Python frames with the code objects that the BPF programs sent.
 
 use std::num::NonZeroU32;
 
@@ -7,33 +7,34 @@ use agent_common::{
     record::{Frame, FrameKind},
 };
 
+use super::symbolized::SymbolizedPythonFrame;
 use crate::{
     bpf::record::{CodeRecord, ThreadRecord},
-    cache::generational::GenerationalCache,
-    profile::{FrameKind as FunctionKind, Function, Resolved},
+    cache::GenerationalCache,
+    profile::{FrameKind as FunctionKind, Function},
     python::{line_table::LineTable, text, threading},
 };
 
-/// The code objects that were sent.
+/// Cache of code objects, by the symbol that frames refer to.
 #[derive(Debug, Default)]
 pub struct PythonSymbolizer {
-    code_objects: GenerationalCache<u64, Described>,
+    code_objects: GenerationalCache<u64, CachedCodeObject>,
 }
 
-/// A code object as it was sent.
+/// A code object as the BPF programs sent it.
 #[derive(Debug)]
-struct Described {
+struct CachedCodeObject {
     function: Function,
     first_line: i32,
     format: LineTableFormat,
-    /// The line table as far as it has come.
+    /// The pieces of the line table received so far.
     line_table: Vec<u8>,
-    /// The line table, decoded when the first line is asked for.
+    /// The line table, decoded at the first look-up.
     lines: Option<LineTable>,
 }
 
 impl PythonSymbolizer {
-    /// Learns a code object.
+    /// Adds a code object, or replaces the one with its symbol.
     pub fn add(&mut self, record: &CodeRecord<'_>) {
         let first_line = u32::try_from(record.head.first_line).ok();
         let function = Function {
@@ -42,30 +43,31 @@ impl PythonSymbolizer {
             first_line: first_line.and_then(NonZeroU32::new),
             kind: FunctionKind::Python,
         };
-        let described = Described {
+        let code_object = CachedCodeObject {
             function,
             first_line: record.head.first_line,
             format: record.head.line_table_format,
             line_table: record.line_table.to_vec(),
             lines: None,
         };
-        self.code_objects.insert(record.head.symbol, described);
+        self.code_objects.insert(record.head.symbol, code_object);
     }
 
-    /// Learns a further piece of a line table. A piece after one that was lost is ignored: lines
-    /// from there on are unknown.
+    /// Appends a piece of a line table. A piece after one that was lost is ignored: lines from there
+    /// on are not known.
     pub fn add_piece(&mut self, record: &CodeRecord<'_>) {
         let start = record.head.line_table_start as usize;
-        if let Some(described) = self.code_objects.get_mut(&record.head.symbol)
-            && described.line_table.len() == start
+        if let Some(code_object) = self.code_objects.get_mut(&record.head.symbol)
+            && code_object.line_table.len() == start
         {
-            described.line_table.extend_from_slice(record.line_table);
-            described.lines = None;
+            code_object.line_table.extend_from_slice(record.line_table);
+            code_object.lines = None;
         }
     }
 
-    /// The name of a thread: `threading.Thread.name` where it is one, `MainThread` for the first
-    /// thread of a Python program as Python has it too, else what the kernel calls it.
+    /// The name of a thread: `threading.Thread.name` for a thread that `threading` started,
+    /// `MainThread` for the first thread of a Python program, as in `threading`, else the kernel's
+    /// name (`comm`).
     #[must_use]
     pub fn thread_name(&self, record: &ThreadRecord<'_>) -> String {
         let head = &record.head;
@@ -82,38 +84,32 @@ impl PythonSymbolizer {
         text::decode_bytes(command.unwrap_or_default())
     }
 
-    /// Forgets the code objects that were not sent again for long, see [`GenerationalCache`].
-    pub fn advance(&mut self) {
-        self.code_objects.advance();
+    /// Evicts code objects that were not sent again, see [`GenerationalCache`].
+    pub fn rotate(&mut self) {
+        self.code_objects.rotate();
     }
 
-    /// How many code objects are known.
+    /// Number of cached code objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.code_objects.len()
     }
 
-    /// Whether no code object is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.code_objects.is_empty()
-    }
-
-    /// Puts a frame into words.
-    pub fn resolve(&mut self, frame: &Frame) -> Option<Resolved> {
+    /// Symbolizes a frame; [`None`] if its code object is not in the cache.
+    pub fn symbolize(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
         if frame.kind != FrameKind::PYTHON {
             return None;
         }
-        let described = self.code_objects.get_mut(&frame.symbol)?;
-        let lines = described.lines.get_or_insert_with(|| {
+        let code_object = self.code_objects.get_mut(&frame.symbol)?;
+        let lines = code_object.lines.get_or_insert_with(|| {
             LineTable::new(
-                described.format,
-                described.first_line,
-                &described.line_table,
+                code_object.format,
+                code_object.first_line,
+                &code_object.line_table,
             )
         });
-        Some(Resolved {
-            function: described.function.clone(),
+        Some(SymbolizedPythonFrame {
+            function: code_object.function.clone(),
             line: lines.line(frame.instruction_offset.cast_signed()),
         })
     }
@@ -143,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A code object that begins in line 10, or a piece of its table from `start` on.
+    /// A code object whose first line is 10, or a piece of its line table from `start` on.
     fn code<'a>(name: &'a str, file: &'a str, table: &'a [u8], start: u32) -> CodeRecord<'a> {
         CodeRecord {
             head: CodeObject {
@@ -169,7 +165,7 @@ mod tests {
             instruction_offset,
             kind: FrameKind::PYTHON,
         };
-        Some(symbolizer.resolve(&frame)?.line?.get())
+        Some(symbolizer.symbolize(&frame)?.line?.get())
     }
 
     #[test]
@@ -179,7 +175,7 @@ mod tests {
         symbolizer.add(&code("f", "a.py", &[2, 1, 2, 1], 0));
         assert_eq!(line(&mut symbolizer, 2), Some(11));
         assert_eq!(line(&mut symbolizer, 8), Some(12));
-        // A piece after one that was lost would put lines where they are not.
+        // A piece after one that was lost would give wrong lines.
         symbolizer.add_piece(&code("", "", &[2, 40], 6));
         assert_eq!(line(&mut symbolizer, 8), Some(12));
         symbolizer.add_piece(&code("", "", &[2, 1, 2, 1], 4));
@@ -207,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_thread_of_threading_has_the_name_of_one() {
+    fn only_threads_of_threading_have_its_name() {
         let bootstrap = |file| Some(("Thread._bootstrap", file));
         assert_eq!(thread_name(bootstrap("/lib/threading.py"), "w-1", 8), "w-1");
         assert_eq!(

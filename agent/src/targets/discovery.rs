@@ -15,10 +15,10 @@ use std::{
 use agent_common::record::{ProcessEvent, ProcessEventKind};
 
 use crate::{
-    bpf::MAX_PROCESSES,
     process::{self, Descendant, Process},
     profile,
     python::{self, Detector, Interpreter},
+    targets::MAX_PROCESSES,
 };
 
 /// Pause after the first examination of a process.
@@ -229,7 +229,7 @@ impl Discovery {
         let mut process = profile::Process {
             pid: opened.pid(),
             parent,
-            name: opened.name().to_owned(),
+            name: opened.comm().to_owned(),
             executable: opened.executable().to_owned(),
             ..profile::Process::default()
         };

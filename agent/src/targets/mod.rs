@@ -4,3 +4,6 @@ pub mod discovery;
 pub mod kubernetes;
 pub mod labels;
 pub mod launch;
+
+/// Most processes that are tracked at the same time.
+pub const MAX_PROCESSES: usize = 32_768;

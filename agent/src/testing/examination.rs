@@ -42,7 +42,7 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
         is_initialised: Some(true),
         layout: series_of(version).expect("a series").layout,
         layout_source: LayoutSource::Table,
-        passed_over: Vec::new(),
+        rejected_sources: Vec::new(),
         images: process.images.clone(),
         others: Vec::new(),
     };

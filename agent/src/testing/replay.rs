@@ -20,7 +20,7 @@ use flate2::read::GzDecoder;
 use tempfile::TempDir;
 
 use crate::{
-    aggregate::{About, Filter},
+    aggregate::{Filter, ProfileTiming},
     bpf::Counters,
     config::Config,
     daemon::{
@@ -29,7 +29,7 @@ use crate::{
         telemetry::Usage,
         window::{self, Totals},
     },
-    export::{ProfileBatch, Status},
+    export::{ExporterStatus, ProfileBatch},
     process::{Process, machine::enter_machine},
     profile::Profile,
     session::{
@@ -114,7 +114,7 @@ impl HostReplay {
 
     /// The metrics, with the recorded counters.
     #[must_use]
-    pub fn metrics(&self, usage: Usage, exporters: Vec<Status>) -> String {
+    pub fn metrics(&self, usage: Usage, exporters: Vec<ExporterStatus>) -> String {
         let state = State {
             usage,
             counters: Some(self.replay.counters.clone()),
@@ -249,8 +249,8 @@ fn process_event(event: RecordedEvent) -> ProcessEvent {
     }
 }
 
-fn about(rate: u32) -> About {
-    About {
+fn about(rate: u32) -> ProfileTiming {
+    ProfileTiming {
         start: SystemTime::UNIX_EPOCH + START,
         duration: DURATION,
         period: Duration::from_secs(1) / rate,

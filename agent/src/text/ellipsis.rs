@@ -1,24 +1,24 @@
-//! Texts made to fit into columns of a terminal.
+//! Text shortened to a number of terminal columns.
 
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The text, or its beginning and an ellipsis.
+/// The text, or its beginning and an ellipsis, in at most `width` columns.
 pub fn shortened(text: &str, width: usize) -> Cow<'_, str> {
     if text.width() <= width {
         return Cow::Borrowed(text);
     }
     let mut used = 1;
-    let kept = text.chars().take_while(|character| {
+    let head = text.chars().take_while(|character| {
         used += character.width().unwrap_or(0);
         used <= width
     });
-    Cow::Owned(kept.chain(['…']).collect())
+    Cow::Owned(head.chain(['…']).collect())
 }
 
-/// The path, or an ellipsis and as many of its last folders as fit; nothing if not even the file's
-/// own name fits.
+/// The path, or an ellipsis and as many of its last components as fit into `width` columns; [`None`]
+/// if not even the file name fits.
 pub fn shortened_path(path: &str, width: usize) -> Option<Cow<'_, str>> {
     if path.width() <= width {
         return Some(Cow::Borrowed(path));

@@ -1,4 +1,4 @@
-//! Text for people: what is safe to print, and what fits.
+//! Text for people: safe to print, and shortened to a width.
 
 mod ellipsis;
 mod printable;
@@ -6,7 +6,7 @@ mod printable;
 pub use ellipsis::{shortened, shortened_path};
 pub use printable::printable;
 
-/// The word for so many.
+/// Singular or plural, by the count.
 #[must_use]
 pub fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
     if count == 1 { one } else { many }

@@ -1,11 +1,11 @@
-//! Names of another process as one line of text.
+//! Untrusted text on one line.
 //!
-//! Invariant: what comes out has no character that could end a line, steer a terminal, turn the
-//! direction of writing or be forbidden in XML.
+//! Invariant: the result has no character that ends a line, controls a terminal, changes the writing
+//! direction or is forbidden in XML.
 
 use std::borrow::Cow;
 
-/// `text` with every character that is not for showing written as Rust and Python would.
+/// `text` with unprintable characters escaped as in Rust and Python.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
@@ -26,9 +26,9 @@ fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            // Line and paragraph separators, and what turns the direction of writing.
+            // Line and paragraph separators, and controls of the writing direction.
             '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            // Not characters, and not allowed in XML.
+            // Noncharacters, forbidden in XML.
             | '\u{fffe}' | '\u{ffff}'
         )
 }
@@ -38,14 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn harmless_names_stay() {
+    fn printable_names_are_unchanged() {
         for name in ["<module>", "größe", "日本", "a b", ""] {
             assert_eq!(printable(name), name);
         }
     }
 
     #[test]
-    fn characters_that_are_not_for_showing_are_escaped() {
+    fn unprintable_characters_are_escaped() {
         assert_eq!(printable("a\nb\t\x1b[31m"), r"a\nb\t\u{1b}[31m");
         assert_eq!(printable("a\u{202e}b\u{ffff}"), r"a\u{202e}b\u{ffff}");
     }

@@ -1,4 +1,4 @@
-//! Whether a walk of native frames agrees with what gdb sees.
+//! Compares a walk of native frames with the stack of gdb.
 
 use std::fmt::Write as _;
 
@@ -9,18 +9,18 @@ use crate::{
     unwinder::{Unwinder, Unwound},
 };
 
-/// gdb's word for a stack that is whole.
+/// gdb's reason for the end of a complete stack.
 const OUTERMOST: &str = "outermost";
 
-/// What comparing came to.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agreement {
     /// The same frames, down to the same end.
     Same,
-    /// gdb takes for return addresses what is none.
+    /// gdb uses return addresses that are none.
     Lost,
-    /// They part where there is no call-frame information: gdb guesses from the instructions, the
-    /// walk from the frame pointer.
+    /// They differ from a frame without call-frame information on: gdb analyses the instructions,
+    /// the walk uses the frame pointer.
     Guessed,
     /// They differ.
     Different,
@@ -42,8 +42,8 @@ impl Agreement {
             ranges.any(|range| range.contains(&address))
         };
         if !thread.frames.iter().all(|frame| is_code(frame.address)) {
-            // Where there are others for a while: when the C++ runtime has put those of a landing
-            // pad on the stack already.
+            // Temporarily, when the C++ runtime has already put the return address of a landing
+            // pad on the stack.
             return Self::Lost;
         }
         let parting = common(thread, unwound).checked_sub(1);
@@ -55,7 +55,7 @@ impl Agreement {
     }
 }
 
-/// How many of their first frames are the same.
+/// Number of equal frames from the leaf on.
 pub(crate) fn common(thread: &Thread, unwound: &Unwound) -> usize {
     let pairs = thread.frames.iter().zip(&unwound.frames);
     pairs
@@ -63,7 +63,7 @@ pub(crate) fn common(thread: &Thread, unwound: &Unwound) -> usize {
         .count()
 }
 
-/// Whether a walk came to the frames that gdb sees, and to the same end.
+/// Whether a walk has the frames of gdb, and the same end.
 fn is_same(thread: &Thread, unwound: &Unwound) -> bool {
     let common = common(thread, unwound);
     if common != unwound.frames.len() {
@@ -77,7 +77,7 @@ fn is_same(thread: &Thread, unwound: &Unwound) -> bool {
     common == thread.frames.len() && is_whole == (thread.end == OUTERMOST)
 }
 
-/// The frames of both, side by side.
+/// The frames of both, next to each other.
 pub(crate) fn show(unwinder: &Unwinder, thread: &Thread, unwound: &Unwound) -> String {
     let mut text = format!("thread {} is\n", thread.tid);
     let lines = thread.frames.len().max(unwound.frames.len());

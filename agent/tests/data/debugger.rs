@@ -1,6 +1,6 @@
-//! Programs that gdb runs and stops, and what it sees of their stacks then.
+//! Programs that gdb runs and stops, and their stacks as seen by gdb.
 //!
-//! Invariant: while a [`Stop`] is looked at the program stands still.
+//! Invariant: while a [`Stop`] is used the program is stopped.
 
 use std::{
     ffi::OsStr,
@@ -9,21 +9,21 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// What gdb runs to tell of stops.
+/// The script with which gdb reports stops.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/native/stops.py");
 
-/// Registers that are told of: the general ones in the order of DWARF, then the program counter and
-/// the thread pointer.
+/// The reported registers: the general ones in the order of DWARF, then the program counter and the
+/// thread pointer.
 const REGISTERS: usize = 18;
 
-/// A gdb; a program that it has started ends with it.
+/// A running gdb; a program that it started ends with it.
 pub(crate) struct Debugger {
     gdb: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-/// A program that stands still.
+/// A stopped program.
 #[derive(Debug)]
 pub(crate) struct Stop {
     /// Its process.
@@ -32,44 +32,44 @@ pub(crate) struct Stop {
     pub(crate) threads: Vec<Thread>,
 }
 
-/// A thread that stands still.
+/// A stopped thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// Its id.
+    /// Its thread ID.
     pub(crate) tid: u32,
-    /// Its general registers, by DWARF's numbers.
+    /// Its general registers, by DWARF register number.
     pub(crate) registers: Vec<u64>,
     /// Its program counter.
     pub(crate) pc: u64,
-    /// What `pthread_self()` is in it.
+    /// Its `pthread_self()`.
     pub(crate) pthread: u64,
     /// Its frames, leaf first.
     pub(crate) frames: Vec<Frame>,
-    /// Why gdb found no more.
+    /// Why gdb stopped unwinding.
     pub(crate) end: String,
 }
 
 /// A frame as gdb sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Where it goes on.
+    /// Its program counter.
     pub(crate) pc: u64,
-    /// The address that tells what it runs: that of its call, or the one where it was interrupted.
+    /// The address to look up: that of its call, or the one where it was interrupted.
     pub(crate) address: u64,
-    /// The function, where there is a symbol.
+    /// Its function, where there is a symbol.
     pub(crate) name: String,
 }
 
 impl Debugger {
-    /// Makes a program ready to be run.
+    /// Starts gdb with a program.
     pub(crate) fn of(program: &Path) -> Self {
         Self::start([program])
     }
 
-    /// Stops a process that runs; it goes on when the debugger is dropped.
+    /// Stops a running process; it continues when the debugger is dropped.
     pub(crate) fn attach(pid: u32) -> (Self, Stop) {
         let mut debugger = Self::start([""; 0]);
-        // It may have a root file system of its own.
+        // It may have another root directory.
         let root = format!("set sysroot /proc/{pid}/root");
         let program = format!("file /proc/{pid}/exe");
         let attach = format!("attach {pid}");
@@ -93,7 +93,7 @@ impl Debugger {
         }
     }
 
-    /// Runs gdb's `commands`, after which the program is to stand still; [`None`] when it has ended.
+    /// Runs gdb's `commands`, after which the program must be stopped; [`None`] when it has ended.
     pub(crate) fn stop(&mut self, commands: &[&str]) -> Option<Stop> {
         let quoted: Vec<_> = commands
             .iter()
@@ -103,7 +103,7 @@ impl Debugger {
         self.read()
     }
 
-    /// Reads what gdb tells.
+    /// Reads a report of gdb.
     fn read(&mut self) -> Option<Stop> {
         let mut stop = None;
         loop {
@@ -127,7 +127,7 @@ impl Debugger {
                 "thread" => stop.as_mut().unwrap().threads.push(Thread::parse(rest)),
                 "frame" => last(&mut stop).keep(words[0], words[1].parse().unwrap(), words[2]),
                 "end" => rest.clone_into(&mut last(&mut stop).end),
-                other => panic!("gdb told of {other}"),
+                other => panic!("unexpected report of gdb: {other}"),
             }
         }
     }
@@ -167,12 +167,12 @@ impl Thread {
     }
 }
 
-/// The name of what a signal handler returns to.
+/// The frame that a signal handler returns to.
 const SIGNAL: &str = "<signal handler called>";
 
 impl Drop for Debugger {
     fn drop(&mut self) {
-        // An error means that it has ended already.
+        // It fails when gdb has already ended.
         let _ = writeln!(self.input, "quit");
         let _ = self.gdb.wait();
     }

@@ -1,8 +1,8 @@
-//! Images: all the memory that one reading of a process's stacks takes, with these stacks.
+//! Images: the memory that is read for the stacks of a process, with these stacks.
 //!
-//! A file is text, compressed with gzip (`zcat` shows it). First there are facts, one on a line,
-//! a name and a value with a space between; then `stacks`, and the stacks as [`render`] has them;
-//! then `memory`, and on each line an address and the bytes there, in hexadecimal:
+//! A file is text, compressed with gzip (`zcat` shows it). First there are facts, one per line, a
+//! name and a value separated by a space; then `stacks` and the stacks in the format of [`render`];
+//! then `memory` and on each line an address and the bytes there, in hexadecimal:
 //!
 //! ```text
 //! version 3.14.10
@@ -43,14 +43,14 @@ use super::scenarios::show;
 /// Most bytes on a line.
 const LINE_BYTES: usize = 64;
 
-/// What identifies the layout of an interpreter.
+/// The facts that determine the layout of an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Its version.
     pub(crate) version: String,
-    /// Whether it has no global lock.
+    /// Whether it is a free-threaded build.
     pub(crate) is_free_threaded: bool,
-    /// What it runs on, as `uname` has it.
+    /// Its machine, as printed by `uname -m`.
     pub(crate) machine: String,
     /// Address of the pointer to the newest interpreter state.
     pub(crate) interpreters_head: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The layout that the table has.
+    /// The layout of the table.
     pub(crate) fn layout(&self) -> Layout {
         let version = Version::from_literal(&self.version).unwrap();
         let series = series_of(version).unwrap();
@@ -70,7 +70,7 @@ impl Facts {
         }
     }
 
-    /// How the interpreter is to be read.
+    /// Addresses and layout of the interpreter.
     pub(crate) fn target(&self) -> Target {
         Target {
             interpreters_head: UserAddr(self.interpreters_head),
@@ -80,14 +80,14 @@ impl Facts {
     }
 }
 
-/// A recorded memory.
+/// Recorded memory.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// Whose it is.
+    /// The facts of the interpreter.
     pub(crate) facts: Facts,
-    /// The stacks that are in it, as [`render`] has them.
+    /// Its stacks, in the format of [`render`].
     pub(crate) stacks: String,
-    /// Bytes by their address; no two pieces touch.
+    /// Bytes by address; pieces neither touch nor overlap.
     pub(crate) pieces: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -160,20 +160,20 @@ impl UserMemory for Image {
         let offset = usize::try_from(address.0 - start).map_err(|_| Fault)?;
         let end = offset.checked_add(bytes as usize).ok_or(Fault)?;
         let found = piece.get(offset..end).ok_or(Fault)?;
-        // SAFETY: the caller vouches for `bytes` bytes at `into`, which are not this image's.
+        // SAFETY: the caller guarantees `bytes` valid bytes at `into`, which are not this image's.
         unsafe { into.copy_from_nonoverlapping(found.as_ptr(), found.len()) };
         Ok(())
     }
 }
 
-/// A memory that keeps all that was read of another one.
+/// A memory that records everything that is read of another one.
 pub(crate) struct Recording<'a, M> {
     memory: &'a M,
     read: RefCell<Vec<(u64, Vec<u8>)>>,
 }
 
 impl<'a, M: UserMemory> Recording<'a, M> {
-    /// Of what will be read of `memory`.
+    /// Records what is read of `memory`.
     pub(crate) fn new(memory: &'a M) -> Self {
         Self {
             memory,
@@ -181,7 +181,7 @@ impl<'a, M: UserMemory> Recording<'a, M> {
         }
     }
 
-    /// What was read, by its address; no two pieces touch.
+    /// The recorded bytes by address; pieces neither touch nor overlap.
     pub(crate) fn pieces(self) -> BTreeMap<u64, Vec<u8>> {
         joined(self.read.into_inner())
     }
@@ -192,7 +192,7 @@ impl<M: UserMemory> UserMemory for Recording<'_, M> {
         let mut read = vec![0; bytes as usize];
         // SAFETY: `read` has this length.
         unsafe { self.memory.copy(address, read.as_mut_ptr(), bytes)? };
-        // SAFETY: the caller vouches for `bytes` bytes at `into`; `read` is new.
+        // SAFETY: the caller guarantees `bytes` valid bytes at `into`; `read` is new.
         unsafe { into.copy_from_nonoverlapping(read.as_ptr(), read.len()) };
         self.read.borrow_mut().push((address.0, read));
         Ok(())

@@ -9,17 +9,17 @@ use std::{
 use agent::testing::process::{Process, file_name, maps::FileId};
 use xtask::interpreters::Interpreter;
 
-/// A file, which may be one of another root file system.
+/// A mapped file, possibly of another root directory.
 pub(crate) struct Mapped {
-    /// Its name, without its folder.
+    /// Its file name.
     pub(crate) name: String,
-    /// Which it is.
+    /// Device and inode.
     pub(crate) id: FileId,
-    /// It.
+    /// The opened file.
     pub(crate) file: File,
 }
 
-/// The files that the interpreter runs, itself among them, each once.
+/// The distinct files that the interpreter has mapped executable, including itself.
 pub(crate) fn files(interpreter: &Interpreter) -> Vec<Mapped> {
     let program = "import sys; print('ready'); sys.stdout.flush(); sys.stdin.read()";
     let mut child = Command::new(&interpreter.path)

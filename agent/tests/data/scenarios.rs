@@ -1,5 +1,4 @@
-//! Interpreters that have brought threads to blocked points, and what they say themselves about
-//! the stacks of these; `scenarios.py` describes how.
+//! Interpreters with blocked threads, and the stacks that they report; `scenarios.py` documents how.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +16,7 @@ use agent_common::{
     record::WalkEnd,
 };
 
-/// How long what was read may differ: the last calls before a thread blocks may still be on.
+/// How long stacks may differ: threads may still be in the last calls before they block.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An interpreter whose threads are all blocked.
@@ -25,17 +24,17 @@ pub(crate) struct Scenarios {
     child: Child,
     /// Its version.
     pub(crate) version: String,
-    /// Its threads by their identifier.
+    /// Its threads by identifier.
     pub(crate) threads: BTreeMap<u64, Thread>,
 }
 
-/// A thread as its interpreter sees it.
+/// A thread as reported by its interpreter.
 pub(crate) struct Thread {
     /// Its name, if it is a `threading.Thread` other than the first.
     pub(crate) name: Option<String>,
-    /// What it was brought to.
+    /// The scenario of the thread.
     pub(crate) scenario: String,
-    /// Its frames, as [`show`] has them, leaf first.
+    /// Its frames in the format of [`show`], leaf first.
     pub(crate) frames: Vec<String>,
 }
 
@@ -91,7 +90,7 @@ impl Scenarios {
         Process::open(self.child.id()).unwrap()
     }
 
-    /// Reads until there are no differences, and gives what was read last with its differences.
+    /// Reads until there are no differences; returns the last stacks with their differences.
     pub(crate) fn settle(
         &self,
         mut read: impl FnMut() -> Vec<ThreadStack>,
@@ -106,7 +105,7 @@ impl Scenarios {
         }
     }
 
-    /// In what these stacks are not those that the interpreter has.
+    /// The differences of these stacks from those of the interpreter.
     fn differences(&self, stacks: &[ThreadStack]) -> Vec<String> {
         let mut differences = Vec::new();
         for stack in stacks {
@@ -159,7 +158,7 @@ impl Thread {
     }
 }
 
-/// Frames as name, file, first line and line with tabs between, leaf first.
+/// Frames as name, file, first line and line, separated by tabs, leaf first.
 pub(crate) fn show(stack: &ThreadStack) -> Vec<String> {
     let frames = stack.frames.iter();
     frames

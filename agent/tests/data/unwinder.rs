@@ -1,5 +1,5 @@
-//! The walk of the kernel half, on a process that stands still: the same code on the same tables,
-//! with files in place of maps.
+//! The native walk of the BPF programs on a stopped process: the same code on the same tables, with
+//! files in place of maps.
 
 use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
 
@@ -22,43 +22,43 @@ use agent_common::{
 };
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 
-/// The unwind tables of all files that were seen.
+/// The unwind tables of all mapped files.
 #[derive(Default)]
 pub(crate) struct Unwinder {
     code: executables::Executables,
     rules: Rules,
-    /// By the index of the table; [`None`] for a file that has none.
-    tables: HashMap<u32, Option<unwind::Table>>,
-    /// The functions of files, by the number of the file.
+    /// By index of the table; [`None`] for a file without one.
+    tables: HashMap<u32, Option<unwind::PackedTable>>,
+    /// The functions of files, by index of the file.
     functions: HashMap<u32, Vec<Range<u64>>>,
     walk: Box<NativeWalk>,
     scratch: Box<Scratch>,
 }
 
-/// What a walk came to.
+/// The result of a walk.
 #[derive(Debug)]
 pub(crate) struct Unwound {
     /// The frames, leaf first.
     pub(crate) frames: Vec<Frame>,
-    /// Where it ended.
+    /// Its status.
     pub(crate) end: NativeEnd,
 }
 
-/// A frame that was looked at.
+/// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The address that its rule was looked up for.
+    /// The address of the look-up of its rule.
     pub(crate) address: u64,
-    /// What is known of that.
+    /// The location of that address.
     pub(crate) place: Place,
-    /// How many Python frames are in the place of it; [`None`] where it is part of the stack.
+    /// Number of Python frames that replace it; [`None`] where it is part of the stack.
     pub(crate) runs: Option<u32>,
 }
 
 impl Unwinder {
-    /// Looks at what a process has mapped.
+    /// Reads the mappings of a process.
     pub(crate) fn look(&mut self, process: &Process) -> Vec<Mapping> {
-        let mappings = self.code.look(process).unwrap();
+        let mappings = self.code.read_mappings(process).unwrap();
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
                 let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
@@ -70,14 +70,14 @@ impl Unwinder {
         mappings
     }
 
-    /// The file of a place and the address there.
+    /// The file of a location and the address in it.
     pub(crate) fn show(&self, place: &Place) -> String {
         let executable = self.code.get(place.of);
         let path = executable.map_or(Path::new("?"), Executable::path);
         format!("{}+{:x}", path.display(), place.address)
     }
 
-    /// Whether the file of a place has call-frame information for it, read as it stands there.
+    /// Whether the file of a location has call-frame information for it, read from the file.
     pub(crate) fn is_described(&self, place: &Place) -> bool {
         let Some(elf) = self.elf(place) else {
             return false;
@@ -93,13 +93,13 @@ impl Unwinder {
             .is_ok()
     }
 
-    /// Whether the file of a place has the names of all functions.
+    /// Whether the file of a location has all symbols.
     pub(crate) fn is_named(&self, place: &Place) -> bool {
         let elf = self.elf(place);
         elf.is_some_and(|elf| elf.section(".symtab").is_some())
     }
 
-    /// Where the function of a place starts, by its file's call-frame information.
+    /// The start of the function of a location, by the call-frame information of its file.
     pub(crate) fn function(&mut self, place: &Place) -> Option<u64> {
         if !self.functions.contains_key(&place.of) {
             let elf = self.elf(place);
@@ -118,7 +118,7 @@ impl Unwinder {
         Elf::read(Arc::clone(bytes)).ok()
     }
 
-    /// Walks the frames of a thread with these registers, by DWARF's numbers.
+    /// Walks the frames of a thread with these registers, by DWARF register number.
     pub(crate) fn walk(
         &mut self,
         process: &Process,
@@ -147,7 +147,7 @@ impl Unwinder {
             let step = self
                 .walk
                 .step(memory, &mut self.scratch, python, &mut known);
-            // At once: the runs of two loops are told apart even without a frame between them.
+            // Immediately: runs of two loops are separate even without a frame between them.
             self.walk.keep_pending();
             self.walk.seal();
             let entries = self.walk.head.frame_count as usize;
@@ -171,12 +171,12 @@ impl Unwinder {
     }
 }
 
-/// What is known of the code of a process.
+/// The mapped code of a process.
 struct Known<'a> {
     mappings: &'a [Mapping],
     rules: &'a Rules,
-    tables: &'a HashMap<u32, Option<unwind::Table>>,
-    /// The address that was looked up last, and what was found.
+    tables: &'a HashMap<u32, Option<unwind::PackedTable>>,
+    /// The last look-up: the address and its location.
     address: u64,
     place: Place,
 }

@@ -1,4 +1,4 @@
-//! Processes that change while they are looked at, and files that change while they are mapped.
+//! Processes that call `exec` during detection, and files that are replaced while they are mapped.
 
 use std::{
     fs,
@@ -72,7 +72,7 @@ fn a_process_that_starts_another_version() {
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
     let answer = read_answer(&mut child);
 
-    // What was known of the process is not mixed with what it is now.
+    // The opened process is not mixed with the new program.
     assert!(!before.is_same_program());
     let error = detector.detect(&before).unwrap_err();
     assert!(matches!(
@@ -90,7 +90,7 @@ fn a_process_that_starts_another_version() {
 
 /// The second process with the same files costs little more than reading its mappings.
 #[test]
-fn files_are_looked_into_once() {
+fn files_are_inspected_once() {
     for interpreter in interpreters::all().unwrap() {
         let program = program_for(&interpreter.path);
         let children = [(); 2].map(|()| {

@@ -12,22 +12,22 @@ use xtask::interpreters;
 
 use crate::{Memory, PROGRAM, end, read_answer, start};
 
-/// What the programs are made of.
+/// Folder with the sources of the programs.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/embed");
 
-/// An interpreter that was installed with what programs are linked with.
+/// An interpreter that was installed with its libraries for embedding.
 struct Kit {
     minor: u32,
-    /// Where its modules are.
+    /// `PYTHONHOME`.
     home: PathBuf,
     shared: PathBuf,
     archive: PathBuf,
-    /// What the archive needs besides.
+    /// Options for linking the archive.
     libraries: Vec<String>,
 }
 
 impl Kit {
-    /// All of Python 3 from 3.8 on; before, archives could not be linked alone.
+    /// All interpreters from 3.8 on; the archives of older ones do not link on their own.
     fn all() -> Vec<Self> {
         let kits: Vec<Self> = interpreters::all()
             .unwrap()
@@ -59,14 +59,14 @@ impl Kit {
                 .map(str::to_owned)
                 .collect(),
         };
-        // Other archives were not made to be part of a library.
+        // Other archives are not position-independent.
         let soname = kit.shared.file_name()?.as_encoded_bytes();
         let program = fs::read(interpreter).unwrap();
         let uses_library = program.windows(soname.len()).any(|name| name == soname);
         (uses_library && kit.shared.exists() && kit.archive.exists()).then_some(kit)
     }
 
-    /// Makes a program or a library of these sources, linked with `with`.
+    /// Compiles a program or a library from these sources, linked with `with`.
     fn link(&self, into: &Path, sources: &[&str], options: &[&str], with: &Path) {
         let mut compiler = Command::new("cc");
         compiler
@@ -90,7 +90,7 @@ impl Kit {
     }
 }
 
-/// What a program can run that exports nothing, so that modules cannot be loaded.
+/// A script for programs without exports, which cannot load extension modules.
 const MODEST_PROGRAM: &str = r#"
 import sys, _thread
 
@@ -155,7 +155,7 @@ fn a_program_without_section_headers() {
         remove_section_headers(&exporting);
         check(kit.command(&exporting), PROGRAM, &exporting);
 
-        // There `_PyRuntime` starts with what nothing else starts with.
+        // From 3.13 on `_PyRuntime` starts with a cookie.
         if kit.minor >= 13 {
             let silent = directory.path().join("silent");
             kit.link(&silent, &sources, &["-s"], &kit.archive);
@@ -165,7 +165,7 @@ fn a_program_without_section_headers() {
     }
 }
 
-/// Makes a file as if it had no sections.
+/// Removes the section headers of a file.
 fn remove_section_headers(file: &Path) {
     let mut bytes = fs::read(file).unwrap();
     bytes[40..48].fill(0);
@@ -211,7 +211,7 @@ fn of_several_interpreters_the_one_in_use_is_taken() {
         kit.link(&host, &["host.c"], &[], Path::new("-ldl"));
         let options = ["-shared", "-Wl,-Bsymbolic"];
         kit.link(&engine, &["engine.c"], &options, &kit.archive);
-        // What is loaded first is what modules are linked with, so it comes second.
+        // Modules are linked with the library that is loaded first, so this one is second.
         let mut child = start_host(kit, &host, &[&engine, &idle.shared, &engine]);
         let answer = go_on(&mut child);
         let process = Process::open(child.id()).unwrap();

@@ -1,4 +1,4 @@
-//! Interpreters that no table is about.
+//! Interpreters without a table.
 
 use std::{
     fs,
@@ -11,18 +11,18 @@ use agent::testing::{
     process::Process,
     python::{
         Detector, Error, Interpreter,
-        inspect::Reason,
-        layouts::{LayoutSource, Rejection},
+        inspect::UnsupportedReason,
+        layouts::{LayoutSource, RejectionReason},
     },
 };
 use xtask::interpreters;
 
 use crate::{Answer, Memory, end, program_for, start};
 
-/// `PY_VERSION_HEX` of a version that there is not.
+/// `PY_VERSION_HEX` of a version that does not exist.
 const NEXT_VERSION: u64 = 0x0310_00f0;
 
-/// The libraries of interpreters that say their version, and the interpreters.
+/// The libraries with `Py_Version`, and their interpreters.
 fn libraries() -> Vec<(PathBuf, Interpreter)> {
     let found = interpreters::all()
         .unwrap()
@@ -42,8 +42,8 @@ fn libraries() -> Vec<(PathBuf, Interpreter)> {
     found
 }
 
-/// Makes a copy of a library whose symbol `name` has other first bytes; gives nothing if there is
-/// no such symbol.
+/// Copies a library and overwrites 8 bytes of its symbol `name`; [`None`] if there is no such
+/// symbol.
 fn patch(library: &Path, into: &Path, name: &str, at: usize, value: u64) -> Option<()> {
     let mut bytes = fs::read(library).unwrap();
     let elf = Elf::read(bytes.as_slice()).unwrap();
@@ -55,7 +55,7 @@ fn patch(library: &Path, into: &Path, name: &str, at: usize, value: u64) -> Opti
     Some(())
 }
 
-/// What detection says of an interpreter that uses another library.
+/// Detects an interpreter that is loaded with another library.
 fn detect_with(
     library: &Path,
     interpreter: &Path,
@@ -70,11 +70,11 @@ fn detect_with(
 }
 
 #[test]
-fn a_version_that_is_newer_than_all_tables_is_read_off_its_symbols() {
+fn a_version_newer_than_all_tables_is_read_from_its_symbols() {
     let directory = tempfile::tempdir().unwrap();
     let mut checked = 0;
     for (path, python) in libraries() {
-        // What such a version is most like.
+        // The nearest table.
         if !(python.version.major == 3 && python.version.minor >= 13) {
             continue;
         }
@@ -84,8 +84,8 @@ fn a_version_that_is_newer_than_all_tables_is_read_off_its_symbols() {
             let found = found.unwrap();
             assert_eq!(found.version.to_string(), "3.16.0");
             assert_eq!(found.layout_source, LayoutSource::Dwarf);
-            let why: Vec<_> = found.passed_over.iter().map(|it| it.why).collect();
-            assert_eq!(why, [Rejection::NoTable; 2]);
+            let why: Vec<_> = found.rejected_sources.iter().map(|it| it.reason).collect();
+            assert_eq!(why, [RejectionReason::NoTable; 2]);
             Memory::of(child, &found).check(answer);
         });
 
@@ -99,7 +99,7 @@ fn a_version_that_is_newer_than_all_tables_is_read_off_its_symbols() {
             let Error::Unsupported { found, .. } = error else {
                 unreachable!("{error}");
             };
-            assert_eq!(found.reason, Reason::NewVersion);
+            assert_eq!(found.reason, UnsupportedReason::NewVersion);
         });
         checked += 1;
     }
@@ -107,7 +107,7 @@ fn a_version_that_is_newer_than_all_tables_is_read_off_its_symbols() {
 }
 
 #[test]
-fn debug_offsets_that_lie_are_passed_over() {
+fn wrong_debug_offsets_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     for (path, python) in libraries() {
         if python.layout_source != LayoutSource::DebugOffsets {
@@ -122,8 +122,8 @@ fn debug_offsets_that_lie_are_passed_over() {
                 assert_eq!(found.layout_source, LayoutSource::Table);
                 assert_eq!(found.layout, python.layout);
                 assert!(matches!(
-                    found.passed_over.first().unwrap().why,
-                    Rejection::DebugOffsets(_)
+                    found.rejected_sources.first().unwrap().reason,
+                    RejectionReason::DebugOffsets(_)
                 ));
                 Memory::of(child, &found).check(answer);
             });
@@ -131,9 +131,9 @@ fn debug_offsets_that_lie_are_passed_over() {
     }
 }
 
-/// A build for debugging is known by its name too, when it is stripped.
+/// A stripped debug build is recognised by its name.
 #[test]
-fn a_debug_build_without_its_symbols_is_refused() {
+fn a_debug_build_without_symbols_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let mut checked = 0;
     for interpreter in interpreters::all().unwrap() {

@@ -43,7 +43,7 @@ fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
             }
         }
         assert_eq!(folded.0.len(), depths.len(), "{}", outline(&folded));
-        let sentence = format!("{too_deep} stacks were too deep");
+        let sentence = format!("{too_deep} stacks were truncated");
         assert!(messages.contains(&sentence), "{sentence}: {messages}");
     });
 }

@@ -10,6 +10,10 @@ use std::{
     time::Duration,
 };
 
+use collector_doubles::{
+    pyroscope::{PushRequest, strict_pyroscope},
+    server::{Received, Reply, status, with_header},
+};
 use prost::Message as _;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
@@ -19,10 +23,6 @@ use super::{
     host::{Host, PROFILES, SECOND, assert_busy, profiles, service, wait_for_cpu},
     machine, pprof,
     strict::Strict,
-};
-use crate::collectors::{
-    pyroscope::{PushRequest, strict_pyroscope},
-    server::{Received, Reply, status, with_header},
 };
 
 /// The window of the agents of these tests, and time enough for two of them.
@@ -108,7 +108,7 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
     let pyroscope = Strict::start(strict_pyroscope);
     let taken = || status(200, "");
     for reply in [
-        Reply::Cut,
+        Reply::Reset,
         taken(),
         status(500, "no"),
         taken(),
@@ -116,7 +116,7 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
         taken(),
         Reply::Early(503),
         taken(),
-        Reply::CutAnswer,
+        Reply::TruncatedBody,
         taken(),
         Reply::Hang,
         taken(),

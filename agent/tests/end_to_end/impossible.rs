@@ -10,7 +10,7 @@ use super::{
     target::Target,
 };
 
-/// Addresses of code objects are used again all the time: what is remembered of one must not be
+/// Addresses of code objects are used again all the time: what is cached of one must not be
 /// taken for what stands there now.
 #[test]
 fn a_code_object_is_not_taken_for_another_one_at_its_address() {

@@ -176,7 +176,7 @@ fn what_a_host_has_kept_is_listed_and_merged() {
     let other = error(&folder, &["--label", "team=x", "-o", "-", "-f", "folded"]);
     assert!(other.contains("team is shop"), "{other}");
     let late = error(&folder, &["--service", "web", "--to", "2020-01-01"]);
-    assert!(late.contains("no window begins then"), "{late}");
+    assert!(late.contains("no window starts in that time"), "{late}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_folder_without_profiles_says_what_to_do() {
         for options in [&[][..], &["-o", "-"]] {
             let error = error(path, options);
             assert!(error.contains("there are no profiles in"), "{error}");
-            assert!(error.contains("`agent run` keeps them there"), "{error}");
+            assert!(error.contains("`agent run` writes them there"), "{error}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 fn require_root() {
     assert!(
         process::is_root(),
-        "only root may load the kernel half: run the tests as root"
+        "only root may load the BPF programs: run the tests as root"
     );
 }
 

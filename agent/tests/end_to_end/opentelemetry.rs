@@ -6,6 +6,7 @@ use std::{
     net::SocketAddr,
 };
 
+use collector_doubles::otlp::{request, strict_behind_another};
 use tempfile::TempDir;
 use xtask::reference_tools;
 
@@ -17,10 +18,7 @@ use super::{
     target::{Killed, mortal},
     whole::{self, Kind, Whole},
 };
-use crate::{
-    collectors::otlp::{request, strict_behind_another},
-    control_groups::Groups,
-};
+use crate::control_groups::Groups;
 
 /// The container that the workload is in, as Docker calls its control group.
 const CONTAINER: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";

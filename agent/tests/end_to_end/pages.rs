@@ -1,4 +1,4 @@
-//! Programs whose own file is not in memory, so that the kernel half cannot read it.
+//! Programs whose own file is not in memory, so that the BPF program cannot read it.
 
 use std::{
     fs::{self, File},

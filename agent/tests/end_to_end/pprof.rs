@@ -10,8 +10,7 @@ use prost::Message as _;
 
 use super::{folded::Frame, target::ThreadStack};
 
-#[path = "../../src/formats/pprof/schema.rs"]
-pub(crate) mod schema;
+pub(crate) use agent::testing::formats::pprof_schema as schema;
 
 /// A profile.
 #[derive(Clone, Debug)]

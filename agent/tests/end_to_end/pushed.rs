@@ -2,6 +2,11 @@
 
 use std::{collections::BTreeSet, fs, thread};
 
+use collector_doubles::{
+    otlp::{request, strict_grpc, strict_http},
+    parca::{strict_parca, write_raw},
+    pyroscope::{PushRequest, services, strict_pyroscope},
+};
 use prost::Message as _;
 
 use super::{
@@ -10,11 +15,6 @@ use super::{
     machine,
     strict::Strict,
     whole,
-};
-use crate::collectors::{
-    otlp::{request, strict_grpc, strict_http},
-    parca::{strict_parca, write_raw},
-    pyroscope::{PushRequest, services, strict_pyroscope},
 };
 
 /// A name that is none for a label, a file or a line.

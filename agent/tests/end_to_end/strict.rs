@@ -5,9 +5,8 @@ use std::{
     thread,
 };
 
+use collector_doubles::server::{Check, Received, Reply, Server};
 use tokio::{runtime, sync::oneshot};
-
-use crate::collectors::server::{Check, Received, Reply, Server};
 
 /// A collector in a thread of its own; gone when it is dropped.
 pub(crate) struct Strict {
@@ -41,7 +40,7 @@ impl Strict {
 
     /// What it answers next, whatever comes.
     pub(crate) fn say(&self, reply: Reply) {
-        self.server.say(reply);
+        self.server.enqueue_reply(reply);
     }
 
     /// All that it has taken.

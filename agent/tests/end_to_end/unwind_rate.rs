@@ -114,7 +114,7 @@ fn build_go(room: &TempDir, name: &str, flags: &str) -> PathBuf {
     program
 }
 
-/// Of [`SAMPLES_FOR_ONE_INCOMPLETE`] stacks at most one is not whole; gives all of them.
+/// Of [`SAMPLES_FOR_ONE_INCOMPLETE`] stacks at most one is incomplete; returns all of them.
 fn assert_rate(name: &str, target: &Target) -> Folded {
     let is_cut = |stack: &[Frame]| stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE));
     let mut folded = Folded::default();

@@ -17,6 +17,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod payloads;
+mod pprof;
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -30,25 +33,18 @@ use agent::testing::{
     config::{Config, Sources},
     daemon::{Usage, classic},
     export::Exporters,
-    formats::{Format, Options, encode},
+    formats::{EncodeOptions, Format, encode},
     profile::Profile,
     replay_capture, replay_examination,
 };
-use md5::{Digest as _, Md5};
-
-#[allow(dead_code, reason = "the tests of exporters use all of it")]
-#[path = "../collectors/mod.rs"]
-mod collectors;
-mod payloads;
-mod pprof;
-
-use collectors::{
+use collector_doubles::{
     otlp::{strict_grpc, strict_http},
     parca::strict_parca,
     pyroscope::strict_pyroscope,
     rules::gunzip,
     server::{Check, Server},
 };
+use md5::{Digest as _, Md5};
 
 /// Samples per second of the recorded capture.
 const RATE: u32 = 199;
@@ -193,7 +189,7 @@ fn agent(arguments: &[&str]) -> Output {
 }
 
 fn encoded(profile: &Profile, format: Format, threads: bool) -> Vec<u8> {
-    let options = Options {
+    let options = EncodeOptions {
         threads,
         without_labels: false,
     };

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use collector_doubles::{
+    otlp, parca::write_raw, pyroscope::PushRequest, rules::gunzip, server::Received,
+};
 use prost::Message as _;
 
-use super::{
-    collectors::{otlp, parca::write_raw, pyroscope::PushRequest, rules::gunzip, server::Received},
-    md5,
-};
+use super::md5;
 
 /// Headers with the address of the receiver, the size of compressed data or the time.
 const VARIABLE: [&str; 3] = ["host", "content-length", "date"];

@@ -1,4 +1,4 @@
-//! Programs whose threads stand below C code and Python code that call each other.
+//! Programs whose threads block below C code and Python code that call each other.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,16 +19,16 @@ use crate::{
     unwinder::{Unwinder, Unwound},
 };
 
-/// What the interpreters run; describes what it writes.
+/// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("../data/interleaving.py");
 
-/// One of how many stacks may be one whose loops gdb does not see.
+/// At most one in this many stacks may have loops that gdb does not see.
 const MOST_EXCEPTIONS: usize = 20;
 
-/// Threads that even the oldest version is brought to, with the main thread.
+/// Least number of threads, including the main thread.
 const LEAST_THREADS: usize = 30;
 
-/// Most differences of one interpreter that are told.
+/// Most differences that are printed for an interpreter.
 const MOST_TOLD: usize = 10;
 
 #[test]
@@ -36,7 +36,7 @@ fn runs_of_python_frames_are_in_the_loops_that_gdb_sees() {
     let (mut compared, mut lost, mut different) = (0, 0, 0);
     for interpreter in interpreters::all().unwrap() {
         let comparison = Comparison::of(&interpreter);
-        comparison.tell(&interpreter);
+        comparison.print(&interpreter);
         assert!(comparison.compared >= LEAST_THREADS, "{interpreter}");
         compared += comparison.compared;
         lost += comparison.lost;
@@ -54,15 +54,15 @@ struct Comparison {
     native_frames: usize,
     python_frames: usize,
     loops: usize,
-    /// Those of them in files that have the names of all functions.
+    /// Those of them in files with all symbols.
     named_loops: usize,
-    /// Stacks whose loops gdb does not see, since it loses its way.
+    /// Stacks whose loops gdb does not see, since its unwinding fails.
     lost: usize,
-    /// Stacks that are longer than what is kept.
+    /// Truncated stacks.
     cut: usize,
     /// By their scenarios.
     differences: BTreeMap<String, String>,
-    /// The functions of the frames that were taken for those of loops, and of the others.
+    /// The functions of the frames of loops, and of the others.
     taken: HashSet<(u32, u64)>,
     kept: HashSet<(u32, u64)>,
 }
@@ -128,7 +128,7 @@ impl Comparison {
         self.unwinder.walk(process, mappings, pc, registers, python)
     }
 
-    /// In what a walk differs from what gdb sees, if it does.
+    /// The differences of a walk from the stack of gdb, if any.
     fn compare(
         &mut self,
         python: &Python,
@@ -139,7 +139,7 @@ impl Comparison {
     ) -> Option<String> {
         self.compared += 1;
         let names = Names::of(python.version);
-        // What comes after the frames that are the same may be nothing at all.
+        // There may be no frames after the common ones.
         let mut common = common(thread, unwound);
         let found: u32 = unwound.frames[..common]
             .iter()
@@ -155,7 +155,7 @@ impl Comparison {
         }
         let is_cut = unwound.end == NativeEnd::TOO_DEEP;
         if is_cut {
-            // There was no room for the last one.
+            // The last one did not fit.
             common = common.saturating_sub(1);
             self.cut += 1;
         }
@@ -178,8 +178,8 @@ impl Comparison {
         })
     }
 
-    /// Counts a native frame, of a loop or not; says whether its name is known if it has one that
-    /// counts.
+    /// Counts a native frame, of a loop or not. Returns `false` for a loop in a file without all
+    /// symbols.
     fn count(&mut self, place: &Place, is_loop: bool) -> bool {
         let function = self.unwinder.function(place);
         let function = function.map(|function| (place.of, function));
@@ -198,8 +198,8 @@ impl Comparison {
         self.differences.insert(what.to_owned(), differences);
     }
 
-    /// Tells what was compared.
-    fn tell(&self, interpreter: &Interpreter) {
+    /// Prints what was compared.
+    fn print(&self, interpreter: &Interpreter) {
         println!(
             "{interpreter}: {} stacks, {} native frames, {} Python frames in {} loops ({} with \
              names); {} lost, {} cut, {} different",

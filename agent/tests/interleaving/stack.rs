@@ -1,4 +1,4 @@
-//! Native and Python frames of one stack, and whether each stands where it belongs.
+//! Native and Python frames of one stack, and whether their order is right.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use agent::testing::python::{Version, remote::ThreadStack};
 
 use crate::{debugger, unwinder};
 
-/// Functions that CPython's tail-calling interpreter runs single instructions in; they have a frame
+/// Prefix of the functions of single instructions in the tail-call interpreter; they have a frame
 /// above that of the loop, which calls the first one.
 const TAIL_CALL: &str = "_TAIL_CALL_";
 
-/// How the names of functions begin by which an evaluation loop of up to 3.10 calls a function of
-/// Python. C code calls some of them too, but has a frame of its own then.
+/// Prefixes of the functions by which the evaluation loop up to 3.10 calls a Python function. C
+/// code calls some of them too, but then has a frame of its own.
 const CALLS: [&str; 8] = [
     "_PyEval_",
     "_PyFunction_",
@@ -23,7 +23,7 @@ const CALLS: [&str; 8] = [
     "function_code_fastcall",
 ];
 
-/// What functions of an interpreter are called.
+/// Names of functions of an interpreter.
 pub(super) struct Names {
     evaluation_loop: &'static str,
 }
@@ -51,22 +51,22 @@ impl Names {
 pub(super) struct Stack {
     /// Leaf first.
     pieces: Vec<Piece>,
-    /// Python frames that are in none of them.
+    /// Python frames outside of them.
     without_loop: usize,
-    /// Whether it is longer than what is kept of it.
+    /// Whether it is truncated.
     is_cut: bool,
 }
 
 /// A native frame.
 struct Piece {
-    /// Its function, as gdb calls it.
+    /// Its function, as named by gdb.
     name: String,
-    /// The Python functions whose frames are in the place of it, leaf first.
+    /// The Python functions whose frames replace it, leaf first.
     runs: Option<Vec<String>>,
 }
 
 impl Stack {
-    /// Joins native frames, as gdb sees them and as they were walked, with those of Python.
+    /// Joins native frames, as seen by gdb and by the walk, with those of Python.
     pub(super) fn join(
         seen: &[debugger::Frame],
         walked: &[unwinder::Frame],
@@ -93,10 +93,10 @@ impl Stack {
         }
     }
 
-    /// What does not stand where it belongs.
+    /// The frames in the wrong place.
     ///
-    /// `runs_one` says that a loop runs one Python function, and `is_named` that all functions of
-    /// the interpreter have names.
+    /// `runs_one`: a loop runs one Python function. `is_named`: all functions of the interpreter
+    /// have symbols.
     pub(super) fn faults(&self, names: &Names, runs_one: bool, is_named: bool) -> Vec<String> {
         let mut faults = Vec::new();
         if self.without_loop != 0 && !self.is_cut {
@@ -151,7 +151,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The functions whose names say something else.
+    /// The functions with unexpected names.
     fn faults(&self, runs_one: bool, is_named: bool) -> Vec<String> {
         let is_call = |name: &&str| CALLS.iter().any(|call| name.starts_with(call));
         let has_c_code = if is_named {
@@ -166,7 +166,7 @@ impl<'a> Calls<'a> {
             if name.starts_with("c_") {
                 !is_by_c
             } else if name.starts_with("p_") {
-                // Without names what is between two loops may be all of the interpreter's own.
+                // Without symbols all frames between two loops may be of the interpreter itself.
                 *nth == first && (!runs_one || is_named && has_c_code)
             } else {
                 false

@@ -5,7 +5,7 @@ use std::{fs, ops::Range, sync::LazyLock};
 
 use agent::testing::{
     binaries::elf::Elf,
-    symbolize::native::{Found, Limits, Symbols},
+    symbolize::elf_symbols::{ElfSymbols, SymbolLimits, SymbolLookup},
 };
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
@@ -50,11 +50,11 @@ static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
 });
 
 /// Asks for everything.
-fn find(bytes: Vec<u8>, addresses: &[u64]) -> Vec<Found> {
+fn find(bytes: Vec<u8>, addresses: &[u64]) -> Vec<SymbolLookup> {
     let Ok(elf) = Elf::read(bytes) else {
         return Vec::new();
     };
-    let mut symbols = Symbols::load(elf, None, &Limits::default());
+    let mut symbols = ElfSymbols::load(elf, None, &SymbolLimits::default());
     symbols.find_all(&[addresses, &[0, u64::MAX]].concat())
 }
 
@@ -101,7 +101,7 @@ proptest! {
 }
 
 /// Debugging information of one unit with one function, in which the compiler was malicious.
-fn malicious(entries: &str, more: &str) -> Vec<Found> {
+fn malicious(entries: &str, more: &str) -> Vec<SymbolLookup> {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("a.s");
     let text = format!(
@@ -148,7 +148,7 @@ fn malicious(entries: &str, more: &str) -> Vec<Found> {
     find(bytes, &[start.unwrap().address + 1])
 }
 
-fn name(found: &Found) -> &str {
+fn name(found: &SymbolLookup) -> &str {
     frames(found).last().map_or("", |frame| frame.name.as_str())
 }
 

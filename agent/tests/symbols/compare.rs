@@ -11,7 +11,7 @@
 
 use std::{num::NonZeroU32, path::Path, process::Command};
 
-use agent::testing::symbolize::native::{Frame, Limits};
+use agent::testing::symbolize::elf_symbols::{SymbolFrame, SymbolLimits};
 use xtask::interpreters;
 
 use crate::{CPP, RUST, addresses, ask, compile_cpp, frames, run, symbols};
@@ -42,7 +42,7 @@ fn binutils(path: &Path, addresses: &[u64]) -> Vec<Vec<Place>> {
     answers
 }
 
-fn place(frame: &Frame) -> Place {
+fn place(frame: &SymbolFrame) -> Place {
     let file = frame.file.as_deref().unwrap_or("??");
     (
         base(&frame.name),
@@ -110,7 +110,7 @@ fn clean(path: &str) -> String {
 fn check(path: &Path, other_files: usize) {
     let addresses = addresses(path, COUNT);
     assert!(addresses.len() >= COUNT / 2, "{}", addresses.len());
-    let mut symbols = symbols(path, &Limits::default());
+    let mut symbols = symbols(path, &SymbolLimits::default());
     let found = symbols.find_all(&addresses);
     let expected = binutils(path, &addresses);
     assert_eq!(expected.len(), addresses.len());
@@ -193,7 +193,7 @@ fn interpreters_with_debugging_information() {
 fn the_whole_name_is_readable() {
     let directory = tempfile::tempdir().unwrap();
     let program = compile_cpp(directory.path(), &["-g"]);
-    let mut symbols = symbols(&program, &Limits::default());
+    let mut symbols = symbols(&program, &SymbolLimits::default());
     let addresses = addresses(&program, 4 * COUNT);
     let found = symbols.find_all(&addresses);
     let names: Vec<&str> = found

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use agent::testing::symbolize::native::{Limits, Symbols};
+use agent::testing::symbolize::elf_symbols::{ElfSymbols, SymbolLimits};
 
 use crate::{frames, symbols};
 
@@ -43,7 +43,7 @@ fn short(name: &str) -> String {
 }
 
 /// The outermost function that is found at an address.
-fn name(symbols: &mut Symbols, address: u64) -> Option<String> {
+fn name(symbols: &mut ElfSymbols, address: u64) -> Option<String> {
     let found = symbols.find(address);
     Some(frames(&found).last()?.name.clone())
 }
@@ -63,8 +63,8 @@ fn functions_of_go_have_names_without_symbols() {
 
     let functions = functions(&whole);
     assert!(functions.len() > 1000);
-    let mut of_whole = symbols(&whole, &Limits::default());
-    let mut of_stripped = symbols(&stripped, &Limits::default());
+    let mut of_whole = symbols(&whole, &SymbolLimits::default());
+    let mut of_stripped = symbols(&stripped, &SymbolLimits::default());
     let mut compared = 0;
     for (address, names) in functions {
         let Some(found) = name(&mut of_stripped, address) else {

@@ -1,6 +1,6 @@
 //! Which of several names an address has, and where functions end.
 
-use agent::testing::symbolize::native::{Found, Limits, Reason};
+use agent::testing::symbolize::elf_symbols::{NoSymbolReason, SymbolLimits, SymbolLookup};
 
 use crate::{frames, run, symbols};
 
@@ -63,15 +63,15 @@ fn names_are_chosen_well() {
     let elf =
         agent::testing::binaries::elf::Elf::read(std::fs::File::open(&program).unwrap()).unwrap();
     let start = elf.section(".text").unwrap().address;
-    let mut symbols = symbols(&program, &Limits::default());
+    let mut symbols = symbols(&program, &SymbolLimits::default());
     let mut name = |into: u64| match symbols.find(start + into) {
-        found @ Found::Known(_) => Ok(frames(&found)[0].name.clone()),
-        Found::Unknown(reason) => Err(reason),
+        found @ SymbolLookup::Known(_) => Ok(frames(&found)[0].name.clone()),
+        SymbolLookup::Unknown(reason) => Err(reason),
     };
     let known = |name: &str| Ok(name.to_owned());
     assert_eq!(name(0), known("_start"));
     assert_eq!(name(15), known("_start"));
-    assert_eq!(name(16), Err(Reason::Gap));
+    assert_eq!(name(16), Err(NoSymbolReason::Gap));
     assert_eq!(name(32), known("first"));
     assert_eq!(name(63), known("first"));
     assert_eq!(name(64), known("weak_name"));
@@ -81,10 +81,19 @@ fn names_are_chosen_well() {
     // Up to the end of the section.
     assert_eq!(name(96), known("no_size"));
     assert_eq!(name(112), known("no_size"));
-    assert_eq!(name(128), Err(Reason::Gap));
-    assert_eq!(symbols.find(start - 1), Found::Unknown(Reason::BeforeFirst));
-    assert_eq!(symbols.find(0), Found::Unknown(Reason::BeforeFirst));
-    assert_eq!(symbols.find(u64::MAX), Found::Unknown(Reason::Gap));
+    assert_eq!(name(128), Err(NoSymbolReason::Gap));
+    assert_eq!(
+        symbols.find(start - 1),
+        SymbolLookup::Unknown(NoSymbolReason::BeforeFirst)
+    );
+    assert_eq!(
+        symbols.find(0),
+        SymbolLookup::Unknown(NoSymbolReason::BeforeFirst)
+    );
+    assert_eq!(
+        symbols.find(u64::MAX),
+        SymbolLookup::Unknown(NoSymbolReason::Gap)
+    );
 }
 
 #[test]
@@ -98,6 +107,9 @@ fn a_file_without_symbols_says_so() {
         "gcc",
         &["-nostdlib", "-static", "-s", "-o", paths[0], paths[1]],
     );
-    let mut symbols = symbols(&program, &Limits::default());
-    assert_eq!(symbols.find(0x1000), Found::Unknown(Reason::NoSymbols));
+    let mut symbols = symbols(&program, &SymbolLimits::default());
+    assert_eq!(
+        symbols.find(0x1000),
+        SymbolLookup::Unknown(NoSymbolReason::NoSymbols)
+    );
 }

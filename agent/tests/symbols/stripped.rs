@@ -10,7 +10,7 @@ use std::{
 use agent::testing::{
     binaries::elf::{DebugFiles, Elf},
     process::Process,
-    symbolize::native::{DebugInfo, Found, Limits, Symbols},
+    symbolize::elf_symbols::{DebugInfoStatus, ElfSymbols, SymbolLimits, SymbolLookup},
 };
 
 use crate::{addresses, compile_cpp, frames, run, symbols};
@@ -22,7 +22,7 @@ const COUNT: usize = 300;
 struct Whole {
     program: PathBuf,
     addresses: Vec<u64>,
-    found: Vec<Found>,
+    found: Vec<SymbolLookup>,
 }
 
 impl Whole {
@@ -30,7 +30,7 @@ impl Whole {
     fn new(directory: &Path) -> Self {
         let program = compile_cpp(directory, &["-g", "-Wl,--build-id=sha1"]);
         let addresses = addresses(&program, COUNT);
-        let mut symbols = symbols(&program, &Limits::default());
+        let mut symbols = symbols(&program, &SymbolLimits::default());
         let found = symbols.find_all(&addresses);
         assert!(found.iter().any(|found| frames(found).len() > 2));
         Self {
@@ -59,7 +59,7 @@ impl Whole {
 }
 
 /// Those of the functions that have a symbol.
-fn names(found: &[Found]) -> Vec<&str> {
+fn names(found: &[SymbolLookup]) -> Vec<&str> {
     let names = found.iter().filter_map(|found| frames(found).last());
     names.map(|frame| frame.name.as_str()).collect()
 }
@@ -70,23 +70,23 @@ fn a_file_beside_it_has_the_rest() {
     let whole = Whole::new(directory.path());
     let debug = directory.path().join("program.debug");
     whole.strip(&debug);
-    let mut stripped = symbols(&whole.program, &Limits::default());
-    assert_eq!(stripped.debug_info(), DebugInfo::Absent);
+    let mut stripped = symbols(&whole.program, &SymbolLimits::default());
+    assert_eq!(stripped.debug_info(), DebugInfoStatus::Absent);
     assert!(names(&stripped.find_all(&whole.addresses)).len() < whole.addresses.len() / 10);
 
     let link = format!("--add-gnu-debuglink={}", debug.display());
     run("objcopy", &[&link, whole.path()]);
-    let mut linked = symbols(&whole.program, &Limits::default());
-    assert_eq!(linked.debug_info(), DebugInfo::Used);
+    let mut linked = symbols(&whole.program, &SymbolLimits::default());
+    assert_eq!(linked.debug_info(), DebugInfoStatus::Used);
     assert_eq!(linked.find_all(&whole.addresses), whole.found);
 
     // Only the symbols of it.
-    let limits = Limits {
+    let limits = SymbolLimits {
         inlines: false,
-        ..Limits::default()
+        ..SymbolLimits::default()
     };
     let mut plain = symbols(&whole.program, &limits);
-    assert_eq!(plain.debug_info(), DebugInfo::NotWanted);
+    assert_eq!(plain.debug_info(), DebugInfoStatus::NotWanted);
     let found = plain.find_all(&whole.addresses);
     assert_eq!(names(&found), whole.names());
     assert!(found.iter().all(|found| frames(found).len() == 1));
@@ -104,7 +104,7 @@ fn symbols_inside_the_file_are_found() {
     run("objcopy", &["--strip-all", whole.path()]);
     let section = format!("--add-section=.gnu_debugdata={mini_path}.xz");
     run("objcopy", &[&section, whole.path()]);
-    let mut symbols = symbols(&whole.program, &Limits::default());
+    let mut symbols = symbols(&whole.program, &SymbolLimits::default());
     let found = symbols.find_all(&whole.addresses);
     assert_eq!(names(&found), whole.names());
     assert!(symbols.bytes() as u64 > fs::metadata(&mini).unwrap().len());
@@ -160,7 +160,7 @@ fn a_container_has_its_own_folder() {
     let find = || {
         let elf = Elf::read(File::open(&whole.program).unwrap()).unwrap();
         let files = DebugFiles::of(&process, Path::new("/program"));
-        Symbols::load(elf, Some(files), &Limits::default()).find_all(&whole.addresses)
+        ElfSymbols::load(elf, Some(files), &SymbolLimits::default()).find_all(&whole.addresses)
     };
     assert_ne!(find(), whole.found);
     fs::rename(&debug, folder.join(format!("{rest}.debug"))).unwrap();
@@ -185,20 +185,20 @@ fn a_library_without_section_headers_tells_what_it_exports() {
             &["-shared", "-fPIC", "-O1", "-o", path, source, &style],
         );
         let addresses = addresses(&library, COUNT);
-        let expected = symbols(&library, &Limits::default()).find_all(&addresses);
+        let expected = symbols(&library, &SymbolLimits::default()).find_all(&addresses);
         let mut bytes = fs::read(&library).unwrap();
         bytes[40..48].fill(0);
         bytes[60..64].fill(0);
         let elf = Elf::read(bytes).unwrap();
         assert!(!elf.has_sections());
-        let mut symbols = Symbols::load(elf, None, &Limits::default());
+        let mut symbols = ElfSymbols::load(elf, None, &SymbolLimits::default());
         let found = symbols.find_all(&addresses);
-        let exported = |found: &&Found| {
+        let exported = |found: &&SymbolLookup| {
             let last = frames(found).last();
             last.is_some_and(|frame| frame.name.starts_with("function_"))
         };
-        let expected: Vec<&Found> = expected.iter().filter(exported).collect();
-        let found: Vec<&Found> = found.iter().filter(exported).collect();
+        let expected: Vec<&SymbolLookup> = expected.iter().filter(exported).collect();
+        let found: Vec<&SymbolLookup> = found.iter().filter(exported).collect();
         assert!(expected.len() > COUNT / 2);
         assert_eq!(found, expected);
     }
@@ -209,13 +209,13 @@ fn debugging_information_that_is_too_large_leaves_symbols() {
     let directory = tempfile::tempdir().unwrap();
     let whole = Whole::new(directory.path());
     run("objcopy", &["--compress-debug-sections=zlib", whole.path()]);
-    let limits = Limits {
+    let limits = SymbolLimits {
         debug_bytes_at_once: 64 << 10,
-        ..Limits::default()
+        ..SymbolLimits::default()
     };
     let mut symbols = symbols(&whole.program, &limits);
     let found = symbols.find_all(&whole.addresses);
-    assert_eq!(symbols.debug_info(), DebugInfo::TooLarge);
+    assert_eq!(symbols.debug_info(), DebugInfoStatus::TooLarge);
     assert_eq!(names(&found), whole.names());
 }
 
@@ -223,9 +223,9 @@ fn debugging_information_that_is_too_large_leaves_symbols() {
 fn little_memory_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let whole = Whole::new(directory.path());
-    let limits = Limits {
+    let limits = SymbolLimits {
         debug_bytes_kept: 0,
-        ..Limits::default()
+        ..SymbolLimits::default()
     };
     let mut symbols = symbols(&whole.program, &limits);
     for (address, expected) in whole.addresses.iter().zip(&whole.found).rev() {

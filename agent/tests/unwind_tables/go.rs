@@ -1,5 +1,5 @@
-//! Tables of Go programs against what `readelf` reads of their debugging information, which tells
-//! the same of most of their functions, and against their instructions.
+//! Tables of Go programs equal what `readelf` reads of their debugging information, for the functions
+//! that it describes, and agree with their instructions.
 
 use std::{
     collections::BTreeSet,

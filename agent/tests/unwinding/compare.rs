@@ -1,4 +1,4 @@
-//! In what a walk differs from what gdb sees.
+//! Comparison of walks with gdb's stacks.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,8 +14,8 @@ use crate::{
 /// One of how many stacks may be one that gdb can only guess at, and one that it gets lost in.
 const MOST_EXCEPTIONS: usize = 20;
 
-/// Most differences that are told.
-const MOST_TOLD: usize = 20;
+/// Most differences that are printed.
+const MOST_PRINTED: usize = 20;
 
 /// Walks that were compared.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Comparison {
         }
     }
 
-    /// Tells what was compared, and fails if there are differences.
+    /// Prints what was compared, and fails if there are differences.
     pub(super) fn finish(self, name: &str) {
         println!(
             "{name}: {} stacks ({} distinct), {} frames; {} guessed, {} lost, {} different",
@@ -87,7 +87,7 @@ impl Comparison {
             self.lost,
             self.different
         );
-        for (place, difference) in self.differences.iter().take(MOST_TOLD) {
+        for (place, difference) in self.differences.iter().take(MOST_PRINTED) {
             println!("{place}: {difference}");
         }
         assert_eq!(self.different, 0);

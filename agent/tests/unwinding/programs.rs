@@ -1,4 +1,4 @@
-//! Programs that are made to be hard to unwind.
+//! Programs that are hard to unwind.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,10 +13,10 @@ use crate::debugger::Debugger;
 /// Instructions that are run one by one after each stop.
 const STEPS: usize = 20;
 
-/// Ways of optimizing.
+/// Optimization levels.
 const OPTIMIZATIONS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
 
-/// A program and the options that it is made with, beside those that are told later.
+/// A program and the options that every variant of it is compiled with.
 struct Program {
     compiler: &'static str,
     source: &'static str,
@@ -73,7 +73,7 @@ impl Program {
 }
 
 #[test]
-fn c_calls_in_all_its_ways() {
+fn calls_of_c() {
     let program = Program {
         compiler: "gcc",
         source: "calls.c",
@@ -102,7 +102,7 @@ fn c_calls_in_all_its_ways() {
 }
 
 #[test]
-fn other_compilers_and_linkers_say_the_same() {
+fn calls_of_c_by_another_compiler() {
     let program = Program {
         compiler: "clang-22",
         source: "calls.c",
@@ -116,7 +116,7 @@ fn other_compilers_and_linkers_say_the_same() {
 }
 
 #[test]
-fn exceptions_of_cpp_are_followed() {
+fn exceptions_of_cpp() {
     let program = Program {
         compiler: "g++",
         source: "calls.cpp",
@@ -126,13 +126,13 @@ fn exceptions_of_cpp_are_followed() {
     for options in ["-O0", "-O2", "-O3 -s -fno-plt", "-O2 -static -s"] {
         program.compare(&mut comparison, options, usize::MAX, "stepi", STEPS);
     }
-    // Far enough to meet the runtime at all stages of its own unwinding.
+    // Enough steps to reach all stages of the runtime's own unwinding.
     program.compare(&mut comparison, "-O2", usize::MAX, "stepi 97", 150);
     comparison.finish(program.source);
 }
 
 #[test]
-fn panics_of_rust_are_followed() {
+fn panics_of_rust() {
     let program = Program {
         compiler: "rustc",
         source: "calls.rs",
@@ -152,7 +152,7 @@ fn panics_of_rust_are_followed() {
 }
 
 #[test]
-fn assembly_code_of_libcrypto_is_left() {
+fn assembly_code_of_libcrypto() {
     let program = Program {
         compiler: "gcc",
         source: "crypto.c",

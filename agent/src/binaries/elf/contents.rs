@@ -1,4 +1,4 @@
-//! The contents of a whole section, also of a compressed one.
+//! The contents of a section, decompressed.
 
 use std::io::Read as _;
 
@@ -6,10 +6,15 @@ use flate2::{Decompress, FlushDecompress, Status};
 use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS};
 use ruzstd::decoding::StreamingDecoder;
 
-use super::{Elf, Error, Source, half, word};
+use super::{
+    error::Error,
+    file::Elf,
+    numbers::{u32_at, u64_at},
+    source::Source,
+};
 
-/// Bytes of the head of a compressed section.
-const HEAD_BYTES: usize = 24;
+/// Bytes of the header of a compressed section (`Elf64_Chdr`).
+const HEADER_BYTES: usize = 24;
 
 /// `ELFCOMPRESS_ZLIB`.
 const ZLIB: u32 = 1;
@@ -17,16 +22,15 @@ const ZLIB: u32 = 1;
 /// `ELFCOMPRESS_ZSTD`.
 const ZSTD: u32 = 2;
 
-/// Most bytes that decompression looks back at; `zstd -19` needs 8 MiB.
+/// Largest window of decompression; `zstd -19` needs 8 MiB.
 const MAX_WINDOW: u64 = 32 << 20;
 
 impl<S: Source> Elf<S> {
-    /// The contents of the section `name`, nothing where the file holds none, and not more than
-    /// `limit` bytes.
+    /// The contents of the section `name`, empty where the file has none.
     ///
     /// # Errors
     ///
-    /// When it cannot be read or is larger.
+    /// When it cannot be read or has more than `limit` bytes.
     pub fn contents(&self, name: &'static str, limit: u64) -> Result<Vec<u8>, Error> {
         let section = self
             .sections
@@ -44,27 +48,27 @@ impl<S: Source> Elf<S> {
     }
 }
 
-/// Decompresses a section; what it says of its size is only believed up to `limit`.
+/// Decompresses a section; the size that it claims must not exceed `limit`.
 fn decompress(what: &'static str, section: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
-    let broken = || Error::Compressed { what };
-    let bytes = word(section, 8);
+    let malformed = || Error::Compressed { what };
+    let bytes = u64_at(section, 8);
     if bytes > limit {
         return Err(Error::TooLarge { what, bytes, limit });
     }
-    let data = section.get(HEAD_BYTES..).ok_or_else(broken)?;
-    let length = usize::try_from(bytes).map_err(|_| broken())?;
-    let contents = match half(section, 0) {
+    let data = section.get(HEADER_BYTES..).ok_or_else(malformed)?;
+    let length = usize::try_from(bytes).map_err(|_| malformed())?;
+    let contents = match u32_at(section, 0) {
         ZLIB => inflate(data, length),
-        ZSTD => unpack_zstd(data, length),
+        ZSTD => decompress_zstd(data, length),
         _ => None,
     };
     contents
         .filter(|contents| contents.len() == length)
-        .ok_or_else(broken)
+        .ok_or_else(malformed)
 }
 
 fn inflate(data: &[u8], length: usize) -> Option<Vec<u8>> {
-    // Deflate makes at most 1032 bytes of one, so a small file cannot claim much memory.
+    // Deflate expands a byte to at most 1032, so that a small file cannot claim much memory.
     if length / 1032 > data.len() {
         return None;
     }
@@ -75,7 +79,7 @@ fn inflate(data: &[u8], length: usize) -> Option<Vec<u8>> {
     (status == Status::StreamEnd).then_some(contents)
 }
 
-fn unpack_zstd(data: &[u8], length: usize) -> Option<Vec<u8>> {
+fn decompress_zstd(data: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut contents = Vec::new();
     StreamingDecoder::new_with_max_window_size(data, MAX_WINDOW)
         .ok()?
@@ -97,7 +101,7 @@ mod tests {
         [kind, claimed, 1].map(u64::to_le_bytes).concat()
     }
 
-    /// A section, compressed in both ways.
+    /// A section, compressed with zlib and with zstd.
     fn compressed(contents: &[u8], claimed: u64) -> [Vec<u8>; 2] {
         let mut encoder = ZlibEncoder::new(head(1, claimed), Compression::fast());
         encoder.write_all(contents).unwrap();
@@ -107,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_comes_out_as_it_was() {
+    fn sections_are_decompressed() {
         let contents = b"structures ".repeat(1000);
         for section in compressed(&contents, contents.len() as u64) {
             assert_eq!(decompress("it", &section, 1 << 20).unwrap(), contents);
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_a_lie_is_noticed() {
+    fn wrong_sizes_are_errors() {
         let contents = b"structures ".repeat(1000);
         for claimed in [0, 10_999, 11_001, 1 << 39] {
             for section in compressed(&contents, claimed) {
@@ -132,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(
+        fn arbitrary_bytes_do_not_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..99),
             kind in 0..3_u64,
             claimed in 0..1_u64 << 21,
@@ -142,7 +146,7 @@ mod tests {
         }
 
         #[test]
-        fn no_flipped_bit_makes_it_panic(
+        fn flipped_bits_do_not_panic(
             at in any::<prop::sample::Index>(),
             bit in 0..8_u32,
         ) {

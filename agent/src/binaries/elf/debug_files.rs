@@ -1,8 +1,8 @@
-//! Where the debugging information of a file is, when it was stripped off it.
+//! Separate files with the debugging information of a stripped file.
 //!
-//! It is looked for as gdb does, in the process's own root and then on the host. A file is taken
-//! when its build ID is that of the image, or, for want of one, the checksum that the image has
-//! of it is right: an old package's offsets would be wrong ones.
+//! They are searched where gdb searches, in the process's root and then on the host. A file is
+//! accepted if its build ID equals the image's, or, where the image has none, if its checksum is the
+//! one in the image: a file of another build has wrong offsets.
 
 use std::{
     ffi::OsStr,
@@ -14,22 +14,24 @@ use std::{
 use flate2::Crc;
 
 use super::{
-    Elf, Source, Which,
+    file::Elf,
+    functions::Which,
     notes::{MAX_BUILD_ID, hexadecimal},
+    source::Source,
 };
 use crate::process::{Process, open_on_host};
 
-/// Where packages put debugging information.
+/// Where packages install debugging information.
 const DIRECTORY: &str = "/usr/lib/debug";
 
-/// Most bytes of a file of which the checksum is computed.
+/// Most bytes of a file whose checksum is computed.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Most bytes of the section that names the file.
+/// Most bytes of a section that names a file.
 const MAX_LINK: u64 = 4096;
 
 impl<S: Source> Elf<S> {
-    /// Whether it holds debugging information.
+    /// Whether it has debugging information.
     #[must_use]
     pub fn has_debug_info(&self) -> bool {
         self.section(".debug_info")
@@ -45,7 +47,7 @@ pub struct DebugFiles<'a> {
 }
 
 impl<'a> DebugFiles<'a> {
-    /// Those of the file that `process` has at `image`.
+    /// The candidates for the file at `image` in the root of `process`.
     #[must_use]
     pub fn of(process: &'a Process, image: &'a Path) -> Self {
         Self {
@@ -54,7 +56,7 @@ impl<'a> DebugFiles<'a> {
         }
     }
 
-    /// Those of the file that the agent itself has at `image`.
+    /// The candidates for the file at `image` on the host.
     #[must_use]
     pub fn on_host(image: &'a Path) -> Self {
         Self {
@@ -63,17 +65,16 @@ impl<'a> DebugFiles<'a> {
         }
     }
 
-    /// The file with the debugging information of `elf`, which is the image, or only with its
-    /// symbols.
+    /// The file with the debugging information, or only the symbols, of `elf`, which is the image.
     #[must_use]
     pub fn find<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<File>> {
-        let proof = Proof::of(elf);
-        let paths = self.paths(&proof);
-        self.open(&paths, |file| proof.accept(file))
+        let id = DebugFileId::of(elf);
+        let paths = self.paths(&id);
+        self.open(&paths, |file| id.accept(file))
     }
 
-    /// The file with what `elf`, which has debugging information, shares with others
-    /// (`.gnu_debugaltlink`, which `dwz` makes).
+    /// The supplementary file that `elf`, which has debugging information, shares with others
+    /// (`.gnu_debugaltlink`, written by `dwz`).
     #[must_use]
     pub fn find_shared<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<File>> {
         let section = elf.contents(".gnu_debugaltlink", MAX_LINK).ok()?;
@@ -86,7 +87,7 @@ impl<'a> DebugFiles<'a> {
         })
     }
 
-    /// The first file at one of `paths`, as the process has it or else the host, that is accepted.
+    /// The first file at one of `paths` that is accepted, in the process's root or on the host.
     fn open<T>(&self, paths: &[PathBuf], accept: impl Fn(File) -> Option<T>) -> Option<T> {
         paths.iter().find_map(|path| {
             let opened = [
@@ -97,18 +98,18 @@ impl<'a> DebugFiles<'a> {
         })
     }
 
-    /// Where it may be, the likeliest first.
-    fn paths(&self, proof: &Proof) -> Vec<PathBuf> {
+    /// The paths of candidates, the most likely first.
+    fn paths(&self, id: &DebugFileId) -> Vec<PathBuf> {
         let mut paths = Vec::new();
-        paths.extend(proof.build_id.as_deref().and_then(by_build_id));
+        paths.extend(id.build_id.as_deref().and_then(by_build_id));
         let image = self.image.as_os_str().as_bytes();
         let directory = self.image.parent().unwrap_or(Path::new("/"));
         let below = |path: &Path| {
             let path = path.strip_prefix("/").unwrap_or(path);
             Path::new(DIRECTORY).join(path)
         };
-        if let Some(link) = &proof.link {
-            // The image itself is not its own debugging information.
+        if let Some(link) = &id.link {
+            // The image is not its own debug file.
             let beside = directory.join(&link.name);
             if beside != self.image {
                 paths.push(beside);
@@ -127,7 +128,7 @@ fn by_build_id(build_id: &str) -> Option<PathBuf> {
     Some(format!("{DIRECTORY}/.build-id/{first}/{rest}.debug").into())
 }
 
-/// What the section `.gnu_debugaltlink` says: a path and a build ID.
+/// The path and the build ID in a section `.gnu_debugaltlink`.
 fn split_link(section: &[u8]) -> Option<(&Path, String)> {
     let end = section.iter().position(|&byte| byte == 0)?;
     let (path, build_id) = (&section[..end], &section[end + 1..]);
@@ -135,14 +136,14 @@ fn split_link(section: &[u8]) -> Option<(&Path, String)> {
     is_right.then(|| (Path::new(OsStr::from_bytes(path)), hexadecimal(build_id)))
 }
 
-/// Where a file may be that several share.
+/// The paths of candidates for a supplementary file.
 fn shared_paths(path: &Path, build_id: &str) -> Vec<PathBuf> {
     const FOLDER: &str = ".dwz";
     let mut paths: Vec<PathBuf> = by_build_id(build_id).into_iter().collect();
     if path.is_absolute() {
         paths.push(path.to_owned());
     }
-    // Other paths start at the file that has them, which all are below one directory.
+    // Other paths are relative to a file that is anywhere below the directory of debug files.
     let inside = path.iter().skip_while(|part| *part != FOLDER).skip(1);
     if inside.clone().all(|part| part != "..") && inside.clone().next().is_some() {
         paths.push(
@@ -156,7 +157,7 @@ fn shared_paths(path: &Path, build_id: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// What the section `.gnu_debuglink` says.
+/// The section `.gnu_debuglink`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Link {
     name: String,
@@ -167,7 +168,7 @@ impl Link {
     fn parse(section: &[u8]) -> Option<Self> {
         let end = section.iter().position(|&byte| byte == 0)?;
         let name = str::from_utf8(&section[..end]).ok()?;
-        // A name, not a path.
+        // It must be a name, not a path.
         if name.is_empty() || name.contains('/') || name == ".." {
             return None;
         }
@@ -181,13 +182,13 @@ impl Link {
     }
 }
 
-/// What proves that a file belongs to an image.
-struct Proof {
+/// What identifies the debug file of an image.
+struct DebugFileId {
     build_id: Option<String>,
     link: Option<Link>,
 }
 
-impl Proof {
+impl DebugFileId {
     fn of<S: Source>(elf: &Elf<S>) -> Self {
         let link = elf.contents(".gnu_debuglink", MAX_LINK);
         Self {
@@ -210,7 +211,7 @@ impl Proof {
     }
 }
 
-/// The checksum of a whole file, unless it is too large.
+/// The checksum of a whole file; [`None`] where it is too large or cannot be read.
 fn checksum(elf: &Elf<File>) -> Option<u32> {
     let mut checksum = Crc::new();
     elf.scan_all(MAX_BYTES, |piece| checksum.update(piece))
@@ -263,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_section_makes_it_panic(section in any::<Vec<u8>>()) {
+        fn arbitrary_sections_do_not_panic(section in any::<Vec<u8>>()) {
             let _ = Link::parse(&section);
             let _ = split_link(&section);
         }

@@ -1,8 +1,8 @@
-//! What a file tells the dynamic linker: its name, and the symbols that it exports.
+//! The dynamic section: soname and exported symbols.
 //!
-//! It is found as the dynamic linker finds it, by the program headers, so that a file without
-//! section headers loses nothing. The symbols of a large library are not read through: a hash
-//! table leads to the right one with a handful of small reads.
+//! It is found through the program headers, as the dynamic linker does, so that section headers are
+//! not needed. A symbol is looked up in the hash table, which takes a few small reads however large
+//! the library is.
 
 use goblin::elf::{
     dynamic::{DT_GNU_HASH, DT_HASH, DT_NULL, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMTAB},
@@ -10,21 +10,23 @@ use goblin::elf::{
 };
 
 use super::{
-    Elf, Error, Source, SymbolTable,
-    symbols::{SYMBOL_BYTES, Symbol, defined},
-    word,
+    error::Error,
+    file::Elf,
+    numbers::{u32_at, u64_at},
+    source::Source,
+    symbols::{SYMBOL_BYTES, Symbol, SymbolTable, defined},
 };
 
-/// Most bytes that a dynamic section may take.
+/// Most bytes of a dynamic section.
 const MAX_DYNAMIC: u64 = 1 << 20;
 
-/// Most bytes of the list of a hash table's buckets.
+/// Most bytes of the buckets of a hash table.
 const MAX_BUCKETS: u64 = 16 << 20;
 
-/// Most entries of a hash table that one look-up visits.
+/// Most entries of a chain that a look-up visits.
 const MAX_CHAIN: usize = 1 << 12;
 
-/// Where the tables are, as addresses before the load bias is added.
+/// Addresses of the tables, before the load bias is added.
 #[derive(Clone, Copy, Debug, Default)]
 struct Dynamic {
     symbols: Option<u64>,
@@ -32,12 +34,12 @@ struct Dynamic {
     names_bytes: Option<u64>,
     gnu_hash: Option<u64>,
     hash: Option<u64>,
-    /// From the start of the names.
+    /// Offset in the names.
     soname: Option<u64>,
 }
 
 impl<S: Source> Elf<S> {
-    /// The name by which other files ask for it (`DT_SONAME`).
+    /// The name by which other files depend on it (`DT_SONAME`).
     ///
     /// # Errors
     ///
@@ -51,7 +53,7 @@ impl<S: Source> Elf<S> {
         Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
     }
 
-    /// The symbol with this name among those that the file exports.
+    /// The exported symbol with this name.
     ///
     /// # Errors
     ///
@@ -61,7 +63,7 @@ impl<S: Source> Elf<S> {
         let (Some(symbols), Some(names)) = (dynamic.symbols, dynamic.names) else {
             return Ok(None);
         };
-        let tables = Tables {
+        let tables = ExportedSymbols {
             elf: self,
             symbols,
             names,
@@ -73,7 +75,7 @@ impl<S: Source> Elf<S> {
         }
     }
 
-    /// Where the table of exported symbols is, as the dynamic linker finds it.
+    /// The table of exported symbols, found without section headers.
     pub(super) fn dynamic_symbols(&self) -> Result<Option<SymbolTable>, Error> {
         let dynamic = self.dynamic()?;
         let (Some(symbols), Some(names), Some(names_bytes)) =
@@ -81,13 +83,13 @@ impl<S: Source> Elf<S> {
         else {
             return Ok(None);
         };
-        let tables = Tables {
+        let tables = ExportedSymbols {
             elf: self,
             symbols,
             names,
         };
         let count = match (dynamic.hash, dynamic.gnu_hash) {
-            // It has a place for each symbol.
+            // It has a chain entry for each symbol.
             (Some(table), _) => tables.number(table.wrapping_add(4))?.unwrap_or(0),
             (None, Some(table)) => tables.count_gnu(table)?,
             (None, None) => 0,
@@ -117,8 +119,8 @@ impl<S: Source> Elf<S> {
         )?;
         let (entries, _) = entries.as_chunks::<16>();
         for entry in entries {
-            let value = Some(word(entry, 8));
-            match word(entry, 0) {
+            let value = Some(u64_at(entry, 8));
+            match u64_at(entry, 0) {
                 DT_NULL => break,
                 DT_SYMTAB => dynamic.symbols = value,
                 DT_STRTAB => dynamic.names = value,
@@ -132,7 +134,7 @@ impl<S: Source> Elf<S> {
         Ok(dynamic)
     }
 
-    /// The text at an address.
+    /// The zero-terminated name at an address.
     fn name_in_memory(&self, address: u64) -> Result<Option<Vec<u8>>, Error> {
         match self.segments.file_offset(address, 1) {
             Some(offset) => self.name_at(offset).map(Some),
@@ -142,14 +144,14 @@ impl<S: Source> Elf<S> {
 }
 
 /// The tables of exported symbols.
-struct Tables<'a, S> {
+struct ExportedSymbols<'a, S> {
     elf: &'a Elf<S>,
     symbols: u64,
     names: u64,
 }
 
-impl<S: Source> Tables<'_, S> {
-    /// Goes through the hash table that GNU linkers make.
+impl<S: Source> ExportedSymbols<'_, S> {
+    /// Looks a name up in the GNU hash table (`DT_GNU_HASH`).
     fn look_up_gnu(&self, table: u64, name: &str) -> Result<Option<Symbol>, Error> {
         let number = |at: u64| self.number(table.wrapping_add(at));
         let (Some(buckets), Some(first_hashed), Some(bloom_words)) =
@@ -183,8 +185,8 @@ impl<S: Source> Tables<'_, S> {
         Ok(None)
     }
 
-    /// How many symbols there are by the hash table that GNU linkers make, which is sorted by
-    /// bucket: up to the end of the last one.
+    /// Number of symbols, by the GNU hash table: they are sorted by bucket, so that the end of the
+    /// last chain is the end of the symbols.
     fn count_gnu(&self, table: u64) -> Result<u32, Error> {
         let number = |at: u64| self.number(table.wrapping_add(at));
         let (Some(buckets), Some(first_hashed), Some(bloom_words)) =
@@ -210,7 +212,7 @@ impl<S: Source> Tables<'_, S> {
         let chains_start = buckets_start + buckets_bytes;
         for index in (last..u32::MAX).take(MAX_CHAIN) {
             let entry = number(chains_start + 4 * u64::from(index - first_hashed))?;
-            // The last one of a bucket is marked.
+            // The lowest bit marks the end of a chain.
             if entry.is_none_or(|entry| entry & 1 == 1) {
                 return Ok(index + u32::from(entry.is_some()));
             }
@@ -218,7 +220,7 @@ impl<S: Source> Tables<'_, S> {
         Ok(last)
     }
 
-    /// Goes through the older hash table.
+    /// Looks a name up in the System V hash table (`DT_HASH`).
     fn look_up(&self, table: u64, name: &str) -> Result<Option<Symbol>, Error> {
         let number = |index: u64| self.number(table.wrapping_add(4 * index));
         let Some(buckets) = number(0)?.filter(|buckets| *buckets != 0) else {
@@ -247,7 +249,7 @@ impl<S: Source> Tables<'_, S> {
         {
             return Ok(None);
         }
-        let name_offset = super::half(&symbol, 0);
+        let name_offset = u32_at(&symbol, 0);
         let found = self
             .elf
             .name_in_memory(self.names.wrapping_add(name_offset.into()))?;
@@ -261,14 +263,14 @@ impl<S: Source> Tables<'_, S> {
     }
 }
 
-/// The hash of the GNU hash table.
+/// Hash function of the GNU hash table.
 fn gnu_hash(name: &str) -> u32 {
     name.bytes().fold(5381, |hash: u32, byte| {
         hash.wrapping_mul(33).wrapping_add(byte.into())
     })
 }
 
-/// The hash of the older hash table.
+/// Hash function of the System V hash table.
 fn hash(name: &str) -> u32 {
     name.bytes().fold(0, |hash: u32, byte| {
         let hash = (hash << 4).wrapping_add(byte.into());
@@ -281,7 +283,7 @@ mod tests {
     use super::{gnu_hash, hash};
 
     #[test]
-    fn hashes_are_those_of_the_specifications() {
+    fn hashes_are_as_specified() {
         assert_eq!(gnu_hash("printf"), 0x156b_2bb8);
         assert_eq!(hash("printf"), 0x0779_05a6);
         assert_eq!(gnu_hash(""), 5381);

@@ -1,26 +1,25 @@
-//! The symbols that a stripped file has in a file inside it (`.gnu_debugdata`, as Fedora makes it).
+//! `MiniDebugInfo`: an embedded ELF file with the symbols of a stripped file (`.gnu_debugdata`, as on
+//! Fedora).
 
 use std::io::Read as _;
 
 use lzma_rust2::XzReader;
 
-use super::{Elf, Error, Source};
+use super::{error::Error, file::Elf, source::Source};
 
-/// Where it is.
 const SECTION: &str = ".gnu_debugdata";
 
-/// Most bytes of it, compressed.
+/// Most bytes of the compressed file.
 const MAX_COMPRESSED: u64 = 16 << 20;
 
-/// Most bytes of it.
+/// Most bytes of the decompressed file.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Most memory that decompression takes, in KiB; `xz -6` needs 8 MiB.
 const MAX_MEMORY: u32 = 33 << 10;
 
 impl<S: Source> Elf<S> {
-    /// The file inside this one, if there is one; it lacks what this one has, such as symbols that
-    /// other files can use.
+    /// The embedded file, if there is one. It lacks the symbols that this one exports.
     ///
     /// # Errors
     ///
@@ -30,12 +29,12 @@ impl<S: Source> Elf<S> {
         if compressed.is_empty() {
             return Ok(None);
         }
-        let contents = unpack(&compressed).ok_or(Error::Compressed { what: SECTION })?;
+        let contents = decompress(&compressed).ok_or(Error::Compressed { what: SECTION })?;
         Elf::read(contents).map(Some)
     }
 }
 
-fn unpack(compressed: &[u8]) -> Option<Vec<u8>> {
+fn decompress(compressed: &[u8]) -> Option<Vec<u8>> {
     let mut contents = Vec::new();
     XzReader::new_mem_limit(compressed, false, MAX_MEMORY)
         .take(MAX_BYTES + 1)
@@ -46,7 +45,7 @@ fn unpack(compressed: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::unpack;
+    use super::decompress;
     use proptest::prelude::{any, prop, proptest};
     use std::{
         io::Write as _,
@@ -54,7 +53,7 @@ mod tests {
         sync::LazyLock,
     };
 
-    /// What `xz` makes of a text.
+    /// A text, compressed by `xz`.
     static COMPRESSED: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut xz = Command::new("xz")
             .stdin(Stdio::piped())
@@ -68,21 +67,21 @@ mod tests {
     });
 
     #[test]
-    fn it_comes_out_as_it_was() {
-        assert_eq!(unpack(&COMPRESSED).unwrap(), b"symbols ".repeat(1000));
-        assert_eq!(unpack(&COMPRESSED[..COMPRESSED.len() / 2]), None);
-        assert_eq!(unpack(b""), None);
+    fn the_file_is_decompressed() {
+        assert_eq!(decompress(&COMPRESSED).unwrap(), b"symbols ".repeat(1000));
+        assert_eq!(decompress(&COMPRESSED[..COMPRESSED.len() / 2]), None);
+        assert_eq!(decompress(b""), None);
     }
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>()) {
-            let _ = unpack(&bytes);
-            let _ = unpack(&[&COMPRESSED[..6], &bytes].concat());
+        fn arbitrary_bytes_do_not_panic(bytes in any::<Vec<u8>>()) {
+            let _ = decompress(&bytes);
+            let _ = decompress(&[&COMPRESSED[..6], &bytes].concat());
         }
 
         #[test]
-        fn no_flipped_bits_make_it_panic(
+        fn flipped_bits_do_not_panic(
             flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8_u32), 1..5),
         ) {
             let mut bytes = COMPRESSED.clone();
@@ -90,7 +89,7 @@ mod tests {
                 let at = at.index(bytes.len());
                 bytes[at] ^= 1 << bit;
             }
-            let _ = unpack(&bytes);
+            let _ = decompress(&bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The functions that a file's tables of symbols tell of, and their names.
+//! The functions in a file's symbol tables, and their names.
 //!
-//! Invariant: a table is read through in pieces, and a name when it is asked for: what a file
-//! says costs memory only as far as the caller keeps it.
+//! Invariant: a table is read in pieces and a name on request, so that only what the caller keeps
+//! takes memory.
 
 use goblin::elf::{
     SectionHeader,
@@ -10,67 +10,53 @@ use goblin::elf::{
 };
 
 use super::{
-    Elf, Error, Source, at_most, half,
-    symbols::{SYMBOL_BYTES, defined},
+    error::Error,
+    file::Elf,
+    numbers::{at_most, u32_at},
+    source::Source,
+    symbols::{SYMBOL_BYTES, SymbolTable, defined},
 };
 
-/// Most bytes of a name of a symbol that are read; those of C++ templates can be that long.
+/// Most bytes of a symbol's name; names of C++ templates can be that long.
 const MAX_SYMBOL_NAME: usize = 16 << 10;
 
-/// Which symbols of a file.
+/// One of the symbol tables of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All of them (`.symtab`), which `strip` removes.
+    /// All symbols (`.symtab`), which `strip` removes.
     All,
-    /// Those that other files can use (`.dynsym`).
+    /// Exported symbols (`.dynsym`).
     Exported,
 }
 
-/// Where a table of symbols and the names in it are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SymbolTable {
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-    pub(super) names_offset: u64,
-    pub(super) names_bytes: u64,
-}
-
-/// How a function's symbol can be seen; smaller is seen by more.
+/// Visibility of a function's symbol, the widest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Binding {
-    /// Other files can use it, be it weak or not.
+    /// Visible to other files, weak or not.
     Global,
-    /// Only its own file has it.
+    /// Visible only in its own file.
     Local,
 }
 
-/// A function, or what may be one.
+/// A function, or a label that may be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     /// First address, before the load bias is added.
     pub address: u64,
-    /// Its size; 0 where the table does not tell, as with what was written in assembler.
+    /// Its size; 0 where the table does not say, as for many functions in assembler.
     pub bytes: u64,
-    /// Where its section ends, if that is known.
+    /// End of its section, if known.
     pub section_end: Option<u64>,
-    /// Where its name starts among the names.
+    /// Offset of its name in the names of the table.
     pub name: u32,
-    /// Who sees it.
+    /// Its visibility.
     pub binding: Binding,
-    /// Whether it is only a label in code.
+    /// Whether it is a label without a type.
     pub is_label: bool,
 }
 
-impl SymbolTable {
-    /// How many symbols it has.
-    #[must_use]
-    pub fn symbols(&self) -> u64 {
-        self.bytes / SYMBOL_BYTES as u64
-    }
-}
-
 impl<S: Source> Elf<S> {
-    /// The table of symbols of this kind, if the file has it.
+    /// A symbol table, if the file has it.
     #[must_use]
     pub fn symbol_table(&self, which: Which) -> Option<SymbolTable> {
         let kind = match which {
@@ -93,7 +79,7 @@ impl<S: Source> Elf<S> {
         })
     }
 
-    /// Calls `take` with each function that the file defines.
+    /// Calls `take` with each function that a table defines.
     ///
     /// # Errors
     ///
@@ -109,7 +95,7 @@ impl<S: Source> Elf<S> {
             table.bytes,
             SYMBOL_BYTES - 1,
             |start, piece| {
-                // A piece starts inside a symbol; the overlap brings the rest of it.
+                // A piece may start inside a symbol; the overlap holds its start.
                 let first = start.next_multiple_of(SYMBOL_BYTES as u64).max(carried);
                 let skip = at_most(first - start, piece.len());
                 let (entries, _) = piece.split_at(skip).1.as_chunks();
@@ -133,7 +119,7 @@ impl<S: Source> Elf<S> {
             STT_NOTYPE if u32::from(index) != SHN_ABS && section.is_some_and(is_code) => true,
             _ => return None,
         };
-        let name = half(entry, 0);
+        let name = u32_at(entry, 0);
         (name != 0).then(|| Function {
             address: symbol.address,
             bytes: symbol.bytes,
@@ -148,7 +134,7 @@ impl<S: Source> Elf<S> {
         })
     }
 
-    /// The name at `offset` among the names of a table, cut to 16 KiB.
+    /// The name at `offset` in the names of a table, at most 16 KiB.
     ///
     /// # Errors
     ///
@@ -174,7 +160,7 @@ impl<S: Source> Elf<S> {
         Ok(name)
     }
 
-    /// First and last address plus one of all that may be executed.
+    /// The addresses from the start of the first executable segment to the end of the last.
     #[must_use]
     pub fn code(&self) -> Option<std::ops::Range<u64>> {
         let segments = || self.segments.iter().filter(|segment| segment.is_executable);

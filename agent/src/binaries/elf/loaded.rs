@@ -1,8 +1,8 @@
-//! What is loaded, by its address, where its size is not known.
+//! Loaded bytes by address, where the size is not known.
 
 use goblin::elf::program_header::PT_GNU_EH_FRAME;
 
-use super::{Elf, Error, Source};
+use super::{error::Error, file::Elf, source::Source};
 
 impl<S: Source> Elf<S> {
     /// The address of the search table of the call-frame information (`.eh_frame_hdr`), before the
@@ -15,8 +15,8 @@ impl<S: Source> Elf<S> {
             .map(|header| header.p_vaddr)
     }
 
-    /// What the file holds from `address` to the end of its segment, at most `limit` bytes; nothing
-    /// where no segment has the address.
+    /// The bytes from `address` to the end of its segment, at most `limit`; none where no segment
+    /// contains the address.
     ///
     /// # Errors
     ///

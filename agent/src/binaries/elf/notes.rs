@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use goblin::elf::{note::NT_GNU_BUILD_ID, program_header::PT_NOTE, section_header::SHT_NOTE};
 
-use super::{Elf, Error, Source, half};
+use super::{error::Error, file::Elf, numbers::u32_at, source::Source};
 
 /// Most bytes of one segment or section of notes that are read.
 const MAX_NOTES: u64 = 64 << 10;
 
-/// Most segments and sections of notes that are looked at.
-const MAX_PLACES: usize = 64;
+/// Most segments and sections of notes that are read.
+const MAX_PARTS: usize = 64;
 
 /// Most bytes of a build ID: SHA-512 has 64.
 pub(super) const MAX_BUILD_ID: usize = 64;
@@ -32,7 +32,7 @@ impl<S: Source> Elf<S> {
             .iter()
             .filter(|section| section.sh_type == SHT_NOTE)
             .map(|section| (section.sh_offset, section.sh_size, section.sh_addralign));
-        for (offset, bytes, alignment) in segments.chain(sections).take(MAX_PLACES) {
+        for (offset, bytes, alignment) in segments.chain(sections).take(MAX_PARTS) {
             let bytes = bytes.min(MAX_NOTES);
             let notes = self.bytes_at("notes", offset, bytes, MAX_NOTES)?;
             if let Some(build_id) = find_build_id(&notes, if alignment == 8 { 8 } else { 4 }) {
@@ -43,7 +43,8 @@ impl<S: Source> Elf<S> {
     }
 }
 
-/// The GNU build ID in notes that are not in a file, such as those of the running kernel.
+/// The GNU build ID in notes outside of a file, such as the running kernel's, in lower-case
+/// hexadecimal.
 #[must_use]
 pub fn build_id_in(notes: &[u8]) -> Option<String> {
     find_build_id(notes, 4).map(hexadecimal)
@@ -52,9 +53,9 @@ pub fn build_id_in(notes: &[u8]) -> Option<String> {
 fn find_build_id(notes: &[u8], alignment: usize) -> Option<&[u8]> {
     let mut rest = notes;
     while rest.len() >= 12 {
-        let name_bytes = half(rest, 0) as usize;
-        let content_bytes = half(rest, 4) as usize;
-        let kind = half(rest, 8);
+        let name_bytes = u32_at(rest, 0) as usize;
+        let content_bytes = u32_at(rest, 4) as usize;
+        let kind = u32_at(rest, 8);
         let name = rest.get(12..12_usize.checked_add(name_bytes)?)?;
         let start = 12_usize
             .checked_add(name_bytes)?
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cannot_be_end_the_search() {
+    fn invalid_sizes_end_the_search() {
         let mut notes = note(1, b"GNU\0", b"");
         notes[0..4].copy_from_slice(&u32::MAX.to_le_bytes());
         assert_eq!(find_build_id(&notes, 4), None);

@@ -1,4 +1,4 @@
-//! The parts of a file that are loaded, and where.
+//! The loaded segments of a file.
 
 use std::ops::Range;
 
@@ -7,27 +7,27 @@ use goblin::elf::{
     program_header::{PF_W, PF_X, PT_LOAD},
 };
 
-/// Smallest and largest page of the supported architectures; segments are mapped from a multiple
-/// of the page's size on.
+/// Smallest and largest page of the supported architectures; mappings of segments start at a
+/// multiple of the page size.
 const PAGES: [u64; 2] = [4 << 10, 64 << 10];
 
-/// A part of a file that is mapped.
+/// A mapping of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// First address.
     pub start: u64,
-    /// Where in the file it starts, in bytes.
+    /// Offset of its start in the file, in bytes.
     pub file_offset: u64,
     /// Whether it may be executed.
     pub is_executable: bool,
 }
 
-/// A part of a file that is loaded.
+/// A loaded segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Where in the file it starts, in bytes.
+    /// Offset of its start in the file, in bytes.
     pub(super) file_offset: u64,
-    /// How many bytes the file holds of it.
+    /// Bytes of it that the file holds.
     pub(super) file_bytes: u64,
     /// First address before the load bias is added.
     pub(super) address: u64,
@@ -37,10 +37,10 @@ pub(super) struct Segment {
     pub(super) is_executable: bool,
 }
 
-/// The parts of a file that are loaded.
+/// The loaded segments of a file.
 #[derive(Clone, Debug)]
 pub struct Segments {
-    /// Whether they are loaded at their own addresses, without a bias, where nothing else is known.
+    /// Whether the bias is 0 where no segment matches a mapping (`ET_EXEC`).
     is_fixed: bool,
     loaded: Box<[Segment]>,
 }
@@ -63,23 +63,22 @@ impl Segments {
         }
     }
 
-    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Segment> {
         self.loaded.iter()
     }
 
-    /// The addresses of those that may be executed, before the load bias is added.
+    /// The addresses of executable segments, before the load bias is added.
     pub fn code(&self) -> impl Iterator<Item = Range<u64>> {
         self.iter()
             .filter(|segment| segment.is_executable)
             .map(|segment| segment.address..segment.address.saturating_add(segment.file_bytes))
     }
 
-    /// What is added to the file's addresses to get those in memory, as one of its mappings
-    /// shows it.
+    /// The load bias: the difference between addresses in memory and in the file, from one of the
+    /// file's mappings.
     ///
-    /// That of a file with addresses of its own is 0 where the kernel has mapped it; a program may
-    /// map its own file once more elsewhere, as node does with its built-in code.
+    /// For `ET_EXEC` it is 0 where the kernel has mapped the file; a program may map its own file
+    /// again elsewhere, as node does with its built-in code.
     #[must_use]
     pub fn load_bias(&self, placement: Placement) -> Option<u64> {
         let offset = placement.file_offset;
@@ -109,7 +108,7 @@ impl Segments {
             .or(self.is_fixed.then_some(0))
     }
 
-    /// Where in the file the `bytes` bytes at `address` are.
+    /// Offset in the file of the `bytes` bytes at `address`.
     #[must_use]
     pub fn file_offset(&self, address: u64, bytes: u64) -> Option<u64> {
         self.iter().find_map(|segment| {
@@ -125,7 +124,7 @@ mod tests {
     use super::{Placement, Segment, Segments};
 
     #[test]
-    fn a_file_with_addresses_of_its_own_can_be_mapped_elsewhere() {
+    fn an_executable_with_fixed_addresses_can_be_mapped_elsewhere() {
         let segments = Segments {
             is_fixed: true,
             loaded: [Segment {
@@ -146,7 +145,7 @@ mod tests {
         };
         assert_eq!(bias(0x40_1000, 0x1000), Some(0));
         assert_eq!(bias(0x7f00_0000, 0x2000), Some(0x7f00_0000 - 0x40_2000));
-        // Nothing is known of this part of the file.
+        // No segment contains this offset.
         assert_eq!(bias(0x7f00_0000, 0x9_0000), Some(0));
     }
 }

@@ -1,14 +1,14 @@
-//! Where the bytes of an ELF file come from: a file, or memory in tests.
+//! Sources of the bytes of an ELF file: a file or memory.
 
 use std::{fs::File, io, os::unix::fs::FileExt as _, sync::Arc};
 
 /// Something that can be read at any offset.
 pub trait Source {
-    /// How many bytes there are.
+    /// Number of bytes.
     ///
     /// # Errors
     ///
-    /// When that cannot be learned.
+    /// When the size cannot be read.
     fn bytes(&self) -> io::Result<u64>;
 
     /// Fills `into` with the bytes at `offset`.
@@ -19,7 +19,7 @@ pub trait Source {
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
-/// A source of any kind that several have a part in.
+/// A shared source of any type.
 pub type Shared = Arc<dyn Source + Send + Sync>;
 
 impl<S: Source + ?Sized> Source for Arc<S> {
@@ -38,7 +38,7 @@ impl Source for File {
     }
 
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        // Not a mapping: a file that is cut short while it is mapped kills its reader.
+        // Not a mapping: reads of a mapped file that is truncated raise SIGBUS.
         self.read_exact_at(into, offset)
     }
 }

@@ -1,4 +1,4 @@
-//! Looking a symbol up by its name, also among those that are not exported.
+//! Symbol tables, and looking up symbols by name, also those that are not exported.
 
 use std::collections::HashSet;
 
@@ -9,19 +9,24 @@ use goblin::elf::{
 
 use memchr::memmem;
 
-use super::{Elf, Error, MAX_NAME, Source, at_most, half, word};
+use super::{
+    error::Error,
+    file::{Elf, MAX_NAME},
+    numbers::{at_most, u32_at, u64_at},
+    source::Source,
+};
 
 /// Bytes of a symbol.
 pub(super) const SYMBOL_BYTES: usize = 24;
 
-/// Most bytes of a table of names or symbols that are read through.
+/// Most bytes of a table of names or symbols that are scanned.
 const MAX_TABLE: u64 = 256 << 20;
 
-/// Places in a table of names at which a name may end, since names share their ends.
-const MAX_PLACES: usize = 64;
+/// Most offsets in a table of names at which a name is found: names share their ends.
+const MAX_OFFSETS: usize = 64;
 
-/// Most symbols that are found by how their names start.
-pub const MAX_PREFIXED: usize = 1 << 10;
+/// Most symbols that are found by a prefix.
+const MAX_PREFIXED: usize = 1 << 10;
 
 /// A symbol that the file defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +35,15 @@ pub struct Symbol {
     pub address: u64,
     /// Its size.
     pub bytes: u64,
+}
+
+/// Offsets and sizes of a symbol table and its names, in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolTable {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) names_offset: u64,
+    pub(super) names_bytes: u64,
 }
 
 impl<S: Source> Elf<S> {
@@ -49,8 +63,8 @@ impl<S: Source> Elf<S> {
         }
     }
 
-    /// The symbols whose names start with `prefix`, exported or not, of a file that was not
-    /// stripped; at most [`MAX_PREFIXED`].
+    /// The symbols whose names start with `prefix`, exported or not, of a file that is not stripped;
+    /// at most 1024.
     ///
     /// # Errors
     ///
@@ -59,7 +73,7 @@ impl<S: Source> Elf<S> {
         let mut found = Vec::new();
         let mut sections = self.sections.iter();
         if let Some(symbols) = sections.find(|section| section.sh_type == SHT_SYMTAB) {
-            self.read_through(symbols, prefix.as_bytes(), MAX_PREFIXED, |symbol| {
+            self.scan_symbols(symbols, prefix.as_bytes(), MAX_PREFIXED, |symbol| {
                 if found.len() < MAX_PREFIXED {
                     found.push(symbol);
                 }
@@ -74,15 +88,15 @@ impl<S: Source> Elf<S> {
         let mut needle = name.as_bytes().to_vec();
         needle.push(0);
         let mut found = None;
-        self.read_through(symbols, &needle, MAX_PLACES, |symbol| {
+        self.scan_symbols(symbols, &needle, MAX_OFFSETS, |symbol| {
             found = found.or(Some(symbol));
         })?;
         Ok(found)
     }
 
-    /// Reads through a table of symbols, and calls `look` with those that the file defines and
-    /// whose names start with `needle`, which is looked for at `most` places.
-    fn read_through(
+    /// Scans a symbol table, and calls `look` with the symbols that the file defines and whose names
+    /// start with `needle`; only the first `most` offsets of `needle` count.
+    fn scan_symbols(
         &self,
         symbols: &SectionHeader,
         needle: &[u8],
@@ -102,17 +116,17 @@ impl<S: Source> Elf<S> {
             }
         }
         let finder = memmem::Finder::new(needle);
-        let mut places = HashSet::new();
+        let mut offsets = HashSet::new();
         self.scan(
             strings.sh_offset,
             strings.sh_size,
             needle.len() - 1,
             |start, piece| {
                 let found = finder.find_iter(piece).map(|at| start + at as u64);
-                places.extend(found.take(most - places.len()));
+                offsets.extend(found.take(most - offsets.len()));
             },
         )?;
-        if places.is_empty() {
+        if offsets.is_empty() {
             return Ok(());
         }
         let mut carried = 0;
@@ -121,14 +135,14 @@ impl<S: Source> Elf<S> {
             symbols.sh_size,
             SYMBOL_BYTES - 1,
             |start, piece| {
-                // A piece starts inside a symbol; the overlap brings the rest of it.
+                // A piece may start inside a symbol; the overlap holds its start.
                 let first = (start.next_multiple_of(SYMBOL_BYTES as u64)).max(carried);
                 let skip = at_most(first - start, piece.len());
                 let (entries, _) = piece.split_at(skip).1.as_chunks::<SYMBOL_BYTES>();
                 carried = first + (entries.len() * SYMBOL_BYTES) as u64;
                 entries
                     .iter()
-                    .filter(|entry| places.contains(&half(*entry, 0).into()))
+                    .filter(|entry| offsets.contains(&u32_at(*entry, 0).into()))
                     .filter_map(defined)
                     .for_each(&mut look);
             },
@@ -140,7 +154,7 @@ impl<S: Source> Elf<S> {
 pub(super) fn defined(symbol: &[u8; SYMBOL_BYTES]) -> Option<Symbol> {
     let section = u16::from_le_bytes([symbol[6], symbol[7]]);
     (u32::from(section) != SHN_UNDEF).then(|| Symbol {
-        address: word(symbol, 8),
-        bytes: word(symbol, 16),
+        address: u64_at(symbol, 8),
+        bytes: u64_at(symbol, 16),
     })
 }

@@ -1,6 +1,9 @@
-//! Tests with this very test program as the file, whole and broken.
+//! Tests with this test program and a library as the file, intact and corrupted.
 
-use super::{Elf, Error, Placement, Source, at_most, word};
+use super::{
+    Elf, Error, Placement, Source,
+    numbers::{at_most, u64_at},
+};
 use proptest::prelude::{any, prop, proptest};
 use std::{
     cell::Cell,
@@ -25,8 +28,8 @@ static LIBRARY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(path).unwrap()
 });
 
-/// Asks for everything.
-fn ask<S: Source>(elf: &Elf<S>) {
+/// Calls every query.
+fn query<S: Source>(elf: &Elf<S>) {
     for name in ["malloc", "_PyRuntime", "__stack_chk_fail", ""] {
         let _ = elf.symbol(name);
         let _ = elf.section(name);
@@ -52,7 +55,7 @@ fn ask<S: Source>(elf: &Elf<S>) {
 }
 
 #[test]
-fn this_program_finds_itself() {
+fn this_program_finds_its_own_symbols() {
     let file = fs::File::open("/proc/self/exe").unwrap();
     let elf = Elf::read(file).unwrap();
     let symbol = elf.symbol("AGENT_TEST_SYMBOL").unwrap().unwrap();
@@ -104,7 +107,7 @@ fn the_c_library_exports_and_has_a_name() {
 }
 
 #[test]
-fn what_is_not_an_elf_file_is_told_apart() {
+fn other_files_are_errors() {
     let read = |bytes: &[u8]| Elf::read(bytes).unwrap_err();
     assert!(matches!(read(b""), Error::NotElf));
     assert!(matches!(read(&[0; 200]), Error::NotElf));
@@ -114,13 +117,13 @@ fn what_is_not_an_elf_file_is_told_apart() {
 }
 
 #[test]
-fn a_file_cut_short_anywhere_is_survived() {
+fn truncated_files_do_not_panic() {
     // Every length near a structure's border, then some.
     let library = &*LIBRARY;
     let borders = (0..256).chain((256..library.len()).step_by(library.len() / 200));
     for bytes in borders {
         if let Ok(elf) = Elf::read(&library[..bytes]) {
-            ask(&elf);
+            query(&elf);
         }
     }
 }
@@ -143,7 +146,7 @@ impl Source for Counted {
 }
 
 #[test]
-fn a_huge_file_without_contents_is_not_read_through() {
+fn huge_sparse_files_are_not_read_completely() {
     const HUGE: u64 = 1 << 40;
     let mut header = LIBRARY[..64].to_vec();
     // Two program headers behind the file header, and no section headers.
@@ -165,18 +168,18 @@ fn a_huge_file_without_contents_is_not_read_through() {
     assert!(elf.exported_symbol("malloc").is_err());
     let found = elf.find_in_data(*b"xdebugpy", 1 << 20).unwrap();
     assert!(found.is_empty());
-    ask(&elf);
+    query(&elf);
     assert!(elf.source.bytes.get() < 8 << 20);
 }
 
 proptest! {
     #[test]
-    fn flipped_bits_are_survived(
+    fn flipped_bits_do_not_panic(
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8_u32), 1..20),
         near_headers in any::<bool>(),
     ) {
         let mut library = LIBRARY.clone();
-        let section_headers = at_most(word(&library, 40), library.len());
+        let section_headers = at_most(u64_at(&library, 40), library.len());
         for (place, bit) in flips {
             // Most of a file is code; the headers are what is parsed.
             let at = if near_headers {
@@ -188,17 +191,17 @@ proptest! {
             library[at] ^= 1 << bit;
         }
         if let Ok(elf) = Elf::read(library.as_slice()) {
-            ask(&elf);
+            query(&elf);
         }
     }
 
     #[test]
-    fn random_bytes_behind_a_good_start_are_survived(bytes in any::<Vec<u8>>()) {
+    fn random_bytes_behind_a_valid_start_do_not_panic(bytes in any::<Vec<u8>>()) {
         let mut file = LIBRARY[..20].to_vec();
         file.extend(bytes);
         file.resize(file.len().max(64), 0);
         if let Ok(elf) = Elf::read(file.as_slice()) {
-            ask(&elf);
+            query(&elf);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The bytes of an executable file.
+//! Where the bytes of an executable are read from.
 
 use std::{fs::File, io};
 
 use crate::binaries::elf::Source;
 
-/// The bytes of an executable file, or of one that is only in memory.
+/// The bytes of an executable.
 #[derive(Debug)]
 pub enum Bytes {
     /// A file, open for reading.

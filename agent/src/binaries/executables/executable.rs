@@ -1,27 +1,27 @@
-//! One executable file.
+//! One executable.
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use super::{Bytes, vdso};
+use super::{bytes::Bytes, vdso};
 use crate::{
     binaries::elf::{Elf, Placement, Segments},
     process::{FileIdentity, Process, maps::Mapping},
 };
 
-/// How paths begin of what is a file only because memory that processes share has to be one.
+/// Prefixes of the paths of shared memory, which is no file on a disk.
 const SHARED_MEMORY: [&str; 4] = ["/memfd:", "/dev/zero", "/dev/shm/", "/SYSV"];
 
-/// What tells a file from all others.
+/// Key by which an executable is found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     /// A file.
     File(FileIdentity),
-    /// The code that the kernel gives to every process.
+    /// The vDSO, which the kernel maps into every process.
     Vdso,
 }
 
 impl Identity {
-    /// That of what is mapped.
+    /// The identity of the file of a mapping; [`None`] where it has none or cannot be read.
     pub(super) fn of(process: &Process, mapping: &Mapping) -> Option<Self> {
         if mapping.is_vdso {
             return Some(Self::Vdso);
@@ -31,7 +31,7 @@ impl Identity {
     }
 }
 
-/// An executable file.
+/// An executable: a file that processes map executable, or the vDSO.
 #[derive(Debug)]
 pub struct Executable {
     number: u32,
@@ -40,24 +40,24 @@ pub struct Executable {
     first_user: u32,
     path: PathBuf,
     bytes: Option<Arc<Bytes>>,
-    /// Where its parts are loaded, and its build ID; [`None`] if it could not be read.
-    image: Option<Image>,
+    /// [`None`] if it is no ELF file or could not be read.
+    elf: Option<ElfFacts>,
     /// Processes that have it mapped.
     users: u32,
-    /// When the last one ended.
+    /// Since when no process has it mapped.
     unused_since: Option<Instant>,
 }
 
-/// What an ELF file says of itself.
+/// Facts of an ELF file, kept after it was parsed.
 #[derive(Debug)]
-struct Image {
+struct ElfFacts {
     segments: Segments,
     build_id: Option<String>,
 }
 
 impl Executable {
-    /// Opens the file of a mapping, unless too many are open; what cannot be opened or read is known
-    /// by its path alone.
+    /// Opens the file of a mapping if `may_open`. A file that cannot be opened or read has only a
+    /// path.
     pub(super) fn open(
         number: u32,
         table: u32,
@@ -72,9 +72,9 @@ impl Executable {
             Identity::File(_) => None,
         };
         let bytes = bytes.map(Arc::new);
-        let image = bytes.as_ref().and_then(|bytes| {
+        let elf = bytes.as_ref().and_then(|bytes| {
             let elf = Elf::read(Arc::clone(bytes)).ok()?;
-            Some(Image {
+            Some(ElfFacts {
                 segments: elf.segments().clone(),
                 build_id: elf.build_id().ok().flatten(),
             })
@@ -90,13 +90,13 @@ impl Executable {
             first_user: process.pid(),
             path,
             bytes,
-            image,
+            elf,
             users: 0,
             unused_since: None,
         }
     }
 
-    /// Its number.
+    /// Its number, which is not reused.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
@@ -108,44 +108,40 @@ impl Executable {
         self.table
     }
 
-    pub(super) fn identity(&self) -> Identity {
-        self.identity
-    }
-
-    /// The process in which it was first seen.
+    /// The id of the process in which it was first seen.
     #[must_use]
     pub fn first_user(&self) -> u32 {
         self.first_user
     }
 
-    /// Its path as that process saw it.
+    /// Its path in the root of that process.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// Whether it is the code that the kernel gives to every process.
+    /// Whether it is the vDSO.
     #[must_use]
     pub fn is_vdso(&self) -> bool {
         self.identity == Identity::Vdso
     }
 
-    /// Whether it is memory that a program has written code to, and no file that a compiler made.
+    /// Whether it is shared memory with generated code, not a file of a compiler.
     pub(super) fn is_memory(&self) -> bool {
         let path = self.path.to_string_lossy();
-        self.image.is_none() && SHARED_MEMORY.iter().any(|start| path.starts_with(start))
+        self.elf.is_none() && SHARED_MEMORY.iter().any(|start| path.starts_with(start))
     }
 
-    /// GNU build ID in lower-case hexadecimal, where it has one.
+    /// GNU build ID in lower-case hexadecimal, if it has one.
     #[must_use]
     pub fn build_id(&self) -> Option<&str> {
-        self.image.as_ref()?.build_id.as_deref()
+        self.elf.as_ref()?.build_id.as_deref()
     }
 
-    /// The parts of it that are loaded; [`None`] if it could not be read.
+    /// Its loaded segments; [`None`] if it is no ELF file or could not be read.
     #[must_use]
     pub fn segments(&self) -> Option<&Segments> {
-        self.image.as_ref().map(|image| &image.segments)
+        self.elf.as_ref().map(|image| &image.segments)
     }
 
     /// Its bytes; [`None`] if it could not be opened.
@@ -154,8 +150,8 @@ impl Executable {
         self.bytes.as_ref()
     }
 
-    /// What is to be taken from an address in a mapping to get the one that the file gives it. Of a
-    /// file that could not be read that is the offset in the file.
+    /// The load bias of a mapping: subtracted from an address in memory it gives the address in the
+    /// file, or, for a file that could not be read, the offset in the file.
     pub(super) fn bias(&self, mapping: &Mapping) -> u64 {
         let placement = Placement {
             start: mapping.start,

@@ -1,50 +1,55 @@
-//! The unwind tables of files: compiled where nobody waits for them, then told to the kernel half.
+//! The unwind tables of executables: compiled on other threads, then passed to the BPF programs.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use agent_common::unwind::Rule;
 
-use super::{Bytes, Executable, Executables, MAX_TABLE_BYTES};
-use crate::{
-    binaries::{
-        elf::Elf,
-        unwind::{self, Compiled, Rules, Table, compile, pack},
-    },
-    python::evaluation_loop,
+use super::{bytes::Bytes, executable::Executable, registry::Executables};
+use crate::binaries::{
+    elf::{self, Elf},
+    unwind::{self, Compiled, PackedTable, Rules, compile, pack},
 };
 
-/// Most bytes of call-frame information of a file that is compiled before anybody asks for it.
+/// Most bytes of kernel memory for unwind tables.
+const MAX_TABLE_BYTES: usize = 40 << 20;
+
+/// Most bytes of call-frame information of an executable whose table is compiled before a sample
+/// needs it.
 const MAX_SMALL: u64 = 4 << 20;
 
-/// The unwind tables of all files.
-#[derive(Debug, Default)]
-pub struct Tables {
+/// Finds the addresses of the interpreter's evaluation loop in a file, before the load bias is
+/// added; none where it has no such loop.
+pub type EvaluationLoops = fn(&Elf<Arc<Bytes>>) -> Result<Vec<Range<u64>>, elf::Error>;
+
+/// The unwind tables of all executables.
+#[derive(Debug)]
+pub struct TableSet {
+    evaluation_loops: EvaluationLoops,
     rules: Rules,
-    /// By the numbers of the files.
+    /// By the numbers of the executables.
     states: HashMap<u32, State>,
-    /// What those that are loaded take in the kernel, in bytes.
+    /// Bytes of the loaded tables in the kernel.
     bytes: usize,
-    /// Tables that found no room.
-    refused: u64,
 }
 
-/// How far the table of a file has come.
+/// The state of an executable's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Compiling,
-    /// It takes so many bytes in the kernel, or none if there is no room for it or none at all.
+    /// It takes this many bytes in the kernel; 0 where there is no table or no room for it.
     Done(usize),
 }
 
-/// A table that is to be compiled.
+/// A table that is to be compiled, on any thread.
 #[derive(Debug)]
-pub struct Job {
+pub struct CompileJob {
     number: u32,
     table: u32,
     bytes: Arc<Bytes>,
+    evaluation_loops: EvaluationLoops,
 }
 
-/// A table that has been compiled, or could not be.
+/// The result of a [`CompileJob`].
 #[derive(Debug)]
 pub struct Compilation {
     number: u32,
@@ -52,42 +57,57 @@ pub struct Compilation {
     result: Result<Compiled, unwind::Error>,
 }
 
-/// What is to be told to the kernel half.
+/// Changes that are to be made in the BPF maps.
 #[derive(Debug, Default)]
-pub struct Loading {
-    /// The index of the first of the rules.
+pub struct TableUpdate {
+    /// The index of the first new rule.
     pub first_rule: u16,
-    /// Rules that are new.
+    /// New rules, with ascending indices.
     pub rules: Vec<Rule>,
-    /// Tables, each with its index.
-    pub tables: Vec<(u32, Table)>,
-    /// Indices of tables that there are none of.
+    /// New tables, each with its index.
+    pub tables: Vec<(u32, PackedTable)>,
+    /// Indices of executables without a table.
     pub without_table: Vec<u32>,
-    /// Indices of tables that gave way to others.
+    /// Indices of tables that were evicted.
     pub unloaded: Vec<u32>,
 }
 
-impl Job {
-    /// Compiles the table, which may take a second for the largest files.
+impl CompileJob {
+    /// Compiles the table, which takes up to a second for the largest files.
     #[must_use]
     pub fn run(self) -> Compilation {
         Compilation {
             number: self.number,
             table: self.table,
-            result: compile_file(self.bytes),
+            result: compile_file(self.bytes, self.evaluation_loops),
         }
     }
 }
 
-fn compile_file(bytes: Arc<Bytes>) -> Result<Compiled, unwind::Error> {
+fn compile_file(
+    bytes: Arc<Bytes>,
+    evaluation_loops: EvaluationLoops,
+) -> Result<Compiled, unwind::Error> {
     let elf = Elf::read(bytes)?;
-    let loops = evaluation_loop::ranges(&elf)?;
+    let loops = evaluation_loops(&elf)?;
     compile(&elf, &loops)
 }
 
-impl Tables {
-    /// What is to be done to have the table of a file, unless that is under way or done.
-    pub fn want(&mut self, executable: &Executable) -> Option<Job> {
+impl TableSet {
+    /// No tables. Rows in the evaluation loops that `evaluation_loops` finds are marked.
+    #[must_use]
+    pub fn new(evaluation_loops: EvaluationLoops) -> Self {
+        Self {
+            evaluation_loops,
+            rules: Rules::default(),
+            states: HashMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// A job that compiles the table of an executable; [`None`] where it was requested before or
+    /// cannot be read.
+    pub fn request(&mut self, executable: &Executable) -> Option<CompileJob> {
         let number = executable.number();
         if self.states.contains_key(&number) {
             return None;
@@ -97,30 +117,31 @@ impl Tables {
             return None;
         };
         self.states.insert(number, State::Compiling);
-        Some(Job {
+        Some(CompileJob {
             number,
             table: executable.table(),
             bytes: Arc::clone(bytes),
+            evaluation_loops: self.evaluation_loops,
         })
     }
 
-    /// The same, for a file whose table is made in no time.
-    pub fn want_if_small(&mut self, executable: &Executable) -> Option<Job> {
+    /// As [`Self::request`], only for an executable whose table is compiled in milliseconds.
+    pub fn request_if_small(&mut self, executable: &Executable) -> Option<CompileJob> {
         let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
         let bytes = elf.section(".eh_frame").map_or(0, |section| section.bytes);
-        (bytes.max(elf.go_table_bytes()) <= MAX_SMALL).then(|| self.want(executable))?
+        (bytes.max(elf.go_table_bytes()) <= MAX_SMALL).then(|| self.request(executable))?
     }
 
-    /// Takes what has been compiled, and gives what is to be told to the kernel half. Where there is
-    /// no room for a table those of files that no process maps any more give way.
+    /// Packs compiled tables; returns the changes to be made in the BPF maps. Where there is no room
+    /// for a table, tables of executables that no process maps are evicted.
     pub fn accept(
         &mut self,
-        code: &Executables,
+        executables: &Executables,
         compilations: impl IntoIterator<Item = Compilation>,
-    ) -> Loading {
-        let mut loading = Loading::default();
+    ) -> TableUpdate {
+        let mut update = TableUpdate::default();
         for compilation in compilations {
-            // One that was forgotten meanwhile is not wanted any more.
+            // A table that is no longer requested is dropped.
             if self.states.get(&compilation.number) != Some(&State::Compiling) {
                 continue;
             }
@@ -130,32 +151,32 @@ impl Tables {
                 .map(|compiled| pack(&compiled, &mut self.rules))
                 .filter(|table| table.pages != 0);
             let bytes = table.as_ref().map_or(0, |table| table.words.len() * 4);
-            loading.unloaded.extend(self.make_room(code, bytes));
+            update.unloaded.extend(self.make_room(executables, bytes));
             match table {
                 Some(table) if self.bytes + bytes <= MAX_TABLE_BYTES => {
                     self.bytes += bytes;
                     self.states.insert(compilation.number, State::Done(bytes));
-                    loading.tables.push((compilation.table, table));
+                    update.tables.push((compilation.table, table));
                 }
                 table => {
-                    // Without a table frame pointers are tried; without room that would be wrong.
-                    match table {
-                        Some(_) => self.refused += 1,
-                        None => loading.without_table.push(compilation.table),
+                    // Without a table the walk follows frame pointers. An executable whose table
+                    // found no room has one, so frame pointers would be wrong.
+                    if table.is_none() {
+                        update.without_table.push(compilation.table);
                     }
                     self.states.insert(compilation.number, State::Done(0));
                 }
             }
         }
         let mut added = self.rules.take_added().peekable();
-        loading.first_rule = added.peek().map_or(0, |(index, _)| *index);
-        loading.rules = added.map(|(_, rule)| rule).collect();
-        loading
+        update.first_rule = added.peek().map_or(0, |(index, _)| *index);
+        update.rules = added.map(|(_, rule)| rule).collect();
+        update
     }
 
-    /// Lets tables of files that are not used any more go, until there is room for so many bytes;
-    /// gives their indices.
-    fn make_room(&mut self, code: &Executables, bytes: usize) -> Vec<u32> {
+    /// Evicts tables of executables that no process maps, the longest unused first, until there is
+    /// room for `bytes`; returns their indices.
+    fn make_room(&mut self, executables: &Executables, bytes: usize) -> Vec<u32> {
         if self.bytes + bytes <= MAX_TABLE_BYTES {
             return Vec::new();
         }
@@ -163,7 +184,7 @@ impl Tables {
             .states
             .iter()
             .filter(|(_, state)| matches!(state, State::Done(1..)))
-            .filter_map(|(number, _)| code.get(*number))
+            .filter_map(|(number, _)| executables.get(*number))
             .filter_map(|executable| Some((executable.unused_since()?, executable)))
             .collect();
         unused.sort_unstable_by_key(|(since, executable)| (*since, executable.number()));
@@ -172,28 +193,15 @@ impl Tables {
             if self.bytes + bytes <= MAX_TABLE_BYTES {
                 break;
             }
-            self.forget(executable.number());
+            self.evict(executable.number());
             unloaded.push(executable.table());
         }
         unloaded
     }
 
-    /// Forgets the table of a file.
-    pub fn forget(&mut self, number: u32) {
+    fn evict(&mut self, number: u32) {
         if let Some(State::Done(bytes)) = self.states.remove(&number) {
             self.bytes -= bytes;
         }
-    }
-
-    /// Tables that found no room in the kernel.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// What tables take in the kernel, in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 }

@@ -1,20 +1,21 @@
-//! The code that the kernel puts into every process (vDSO), as a file.
+//! The vDSO as a file.
 //!
-//! It is the same in all processes with the same instruction set, so that of the agent will do.
+//! The kernel maps the same vDSO into all processes of an instruction set: it is read from the
+//! agent's own memory.
 
 use std::{fs::File, io, os::unix::fs::FileExt as _};
 
-/// Its name among a process's mappings.
+/// Its name in `/proc/PID/maps`.
 const NAME: &[u8] = b"[vdso]";
 
-/// Most bytes of it; it has a few pages.
+/// Most bytes that are read; it has a few pages.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The bytes of it, an ELF file.
+/// Its bytes, an ELF file.
 ///
 /// # Errors
 ///
-/// When there is none or it cannot be read.
+/// When there is no vDSO or it cannot be read.
 pub(super) fn read() -> io::Result<Vec<u8>> {
     #[cfg(feature = "testing")]
     if let Some(vdso) = crate::process::machine::recorded_vdso() {
@@ -43,7 +44,7 @@ fn addresses(line: &[u8]) -> Option<(u64, u64)> {
 mod tests {
     use crate::{
         binaries::elf::Elf,
-        symbolize::native::{Found, Limits, Symbols},
+        symbolize::elf_symbols::{ElfSymbols, SymbolLimits, SymbolLookup},
     };
 
     #[test]
@@ -51,8 +52,8 @@ mod tests {
         let elf = Elf::read(super::read().unwrap()).unwrap();
         let symbol = elf.exported_symbol("__vdso_clock_gettime");
         let address = symbol.unwrap().unwrap().address;
-        let mut symbols = Symbols::load(elf, None, &Limits::default());
-        let Found::Known(frames) = symbols.find(address + 1) else {
+        let mut symbols = ElfSymbols::load(elf, None, &SymbolLimits::default());
+        let SymbolLookup::Known(frames) = symbols.find(address + 1) else {
             panic!("not found");
         };
         // The shorter of its names.

@@ -1,31 +1,31 @@
-//! Where the descriptions of functions in a section of call-frame information are.
+//! The offsets of frame description entries (FDEs) in a section of call-frame information.
 //!
-//! Only lengths are followed, so that one that makes no sense does not hide those behind it.
+//! Only lengths are read, so that a malformed entry does not hide those behind it.
 
-/// How the sections of call-frame information differ.
+/// The format of a section of call-frame information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
-    /// `.eh_frame`: an entry without a length ends it, and what has the id 0 describes no function.
-    Loaded,
-    /// `.debug_frame`: what has the largest id describes no function.
-    Debugging,
+pub(super) enum FrameFormat {
+    /// `.eh_frame`: an entry of length 0 ends it; the id 0 marks a common information entry (CIE).
+    EhFrame,
+    /// `.debug_frame`: the largest id marks a CIE.
+    DebugFrame,
 }
 
-/// Marks a length of 64 bits behind it.
+/// Marks a 64-bit length, which follows.
 const LONG: u32 = u32::MAX;
 
-/// The offsets of the descriptions of functions.
+/// An iterator over the offsets of FDEs.
 pub(super) struct Entries<'a> {
     section: &'a [u8],
-    layout: Layout,
+    format: FrameFormat,
     next: usize,
 }
 
 impl<'a> Entries<'a> {
-    pub(super) fn new(section: &'a [u8], layout: Layout) -> Self {
+    pub(super) fn new(section: &'a [u8], format: FrameFormat) -> Self {
         Self {
             section,
-            layout,
+            format,
             next: 0,
         }
     }
@@ -37,24 +37,24 @@ impl Iterator for Entries<'_> {
     fn next(&mut self) -> Option<usize> {
         loop {
             let offset = self.next;
-            let (contents, bytes) = head(self.section, offset)?;
+            let (contents, bytes) = header(self.section, offset)?;
             let bytes = usize::try_from(bytes).ok()?;
             if bytes == 0 {
-                match self.layout {
-                    Layout::Loaded => return None,
-                    Layout::Debugging => self.next = contents,
+                match self.format {
+                    FrameFormat::EhFrame => return None,
+                    FrameFormat::DebugFrame => self.next = contents,
                 }
                 continue;
             }
             self.next = contents.checked_add(bytes)?;
             let is_long = contents - offset > 4;
-            let is_function = match self.layout {
-                Layout::Loaded => number(self.section, contents)? != 0,
-                Layout::Debugging if is_long => {
+            let is_function = match self.format {
+                FrameFormat::EhFrame => number(self.section, contents)? != 0,
+                FrameFormat::DebugFrame if is_long => {
                     number(self.section, contents)? != LONG
                         || number(self.section, contents + 4)? != LONG
                 }
-                Layout::Debugging => number(self.section, contents)? != LONG,
+                FrameFormat::DebugFrame => number(self.section, contents)? != LONG,
             };
             if is_function {
                 return Some(offset);
@@ -63,13 +63,13 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// The bytes of the entry at `offset`, without those that say how many it has.
+/// The length of the entry at `offset`, its length field not included.
 pub(super) fn length(section: &[u8], offset: usize) -> Option<u64> {
-    head(section, offset).map(|(_, bytes)| bytes)
+    header(section, offset).map(|(_, bytes)| bytes)
 }
 
-/// Where the contents of an entry start, and how many bytes they have.
-fn head(section: &[u8], offset: usize) -> Option<(usize, u64)> {
+/// The offset and the length of an entry's contents.
+fn header(section: &[u8], offset: usize) -> Option<(usize, u64)> {
     let after = offset.checked_add(4)?;
     match number(section, offset)? {
         LONG => {
@@ -91,10 +91,10 @@ fn number(section: &[u8], offset: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entries, Layout};
+    use super::{Entries, FrameFormat};
     use proptest::prelude::{any, proptest};
 
-    /// An entry with this id and so many bytes behind it.
+    /// An entry with this id, followed by `bytes` bytes.
     fn entry(id: u32, bytes: u32) -> Vec<u8> {
         let mut entry = (bytes + 4).to_le_bytes().to_vec();
         entry.extend(id.to_le_bytes());
@@ -102,23 +102,23 @@ mod tests {
         entry
     }
 
-    fn functions(section: &[u8], layout: Layout) -> Vec<usize> {
-        Entries::new(section, layout).collect()
+    fn functions(section: &[u8], format: FrameFormat) -> Vec<usize> {
+        Entries::new(section, format).collect()
     }
 
     #[test]
-    fn only_functions_come_out() {
+    fn only_fdes_are_found() {
         let section = [entry(0, 8), entry(5, 8), entry(u32::MAX, 4), entry(9, 0)].concat();
-        assert_eq!(functions(&section, Layout::Loaded), [16, 32, 44]);
-        assert_eq!(functions(&section, Layout::Debugging), [0, 16, 44]);
-        // An empty entry ends one of them.
+        assert_eq!(functions(&section, FrameFormat::EhFrame), [16, 32, 44]);
+        assert_eq!(functions(&section, FrameFormat::DebugFrame), [0, 16, 44]);
+        // An empty entry ends `.eh_frame` only.
         let section = [&entry(5, 8)[..], &[0; 4], &entry(5, 8)].concat();
-        assert_eq!(functions(&section, Layout::Loaded), [0]);
-        assert_eq!(functions(&section, Layout::Debugging), [0, 20]);
+        assert_eq!(functions(&section, FrameFormat::EhFrame), [0]);
+        assert_eq!(functions(&section, FrameFormat::DebugFrame), [0, 20]);
     }
 
     #[test]
-    fn long_entries_are_followed() {
+    fn entries_of_64_bit_lengths_are_read() {
         let long = |id: u64| {
             let mut entry = u32::MAX.to_le_bytes().to_vec();
             entry.extend(16_u64.to_le_bytes());
@@ -127,16 +127,16 @@ mod tests {
             entry
         };
         let section = [long(u64::MAX), long(u64::from(u32::MAX)), entry(5, 0)].concat();
-        assert_eq!(functions(&section, Layout::Debugging), [28, 56]);
+        assert_eq!(functions(&section, FrameFormat::DebugFrame), [28, 56]);
         let section = [long(0), long(5), entry(5, 0)].concat();
-        assert_eq!(functions(&section, Layout::Loaded), [28, 56]);
+        assert_eq!(functions(&section, FrameFormat::EhFrame), [28, 56]);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(section in any::<Vec<u8>>()) {
-            for layout in [Layout::Loaded, Layout::Debugging] {
-                let functions = functions(&section, layout);
+        fn arbitrary_bytes_do_not_panic(section in any::<Vec<u8>>()) {
+            for format in [FrameFormat::EhFrame, FrameFormat::DebugFrame] {
+                let functions = functions(&section, format);
                 assert!(functions.is_sorted_by(|left, right| left < right));
             }
         }

@@ -1,24 +1,24 @@
-//! From the descriptions of functions to rows.
+//! Evaluation of call-frame instructions: from FDEs to rows.
 
 use std::{collections::HashMap, ops::Range};
 
 use agent_common::unwind::Rule;
 use gimli::{
     BaseAddresses, CommonInformationEntry, DebugFrame, EhFrame, FrameDescriptionEntry,
-    LittleEndian, Register, RegisterRule, UnwindContext, UnwindContextStorage, UnwindOffset,
-    UnwindSection, UnwindTable, UnwindTableRow,
+    LittleEndian, UnwindContext, UnwindOffset, UnwindSection, UnwindTable,
 };
 
 use super::{
-    code::Code,
-    entries::{self, Entries, Layout},
+    arch::Arch,
+    code_ranges::CodeRanges,
+    entries::{self, Entries, FrameFormat},
     expression::Bytes,
-    machine::Machine,
-    reason::{Reason, Unknown},
+    reason::{UnknownCounts, UnknownReason},
     rows::{Row, Rows},
     rule::Translator,
     rules::Rules,
-    sections::Loaded,
+    sections::EhFrameSection,
+    storage::Storage,
 };
 
 /// Bytes of an address in a file of 64 bits.
@@ -28,36 +28,26 @@ const ADDRESS_BYTES: u8 = 8;
 /// bytes of memory.
 const MAX_FUNCTIONS: usize = 4 << 20;
 
-/// Most rows of a file, before those that say the same become one; the largest known files have
-/// 3 million. A row takes eight bytes.
+/// Most rows of a file, before adjacent rows with the same rule are merged; the largest known files
+/// have 3 million. A row takes eight bytes.
 const MAX_ROWS: usize = 8 << 20;
 
-/// Most bytes of what functions have in common; real ones have thirty.
-const MAX_COMMON_BYTES: u64 = 1 << 10;
+/// Most bytes of a CIE; real ones have thirty.
+const MAX_CIE_BYTES: u64 = 1 << 10;
 
-/// Most bytes of descriptions that are evaluated, those of what functions have in common once for
-/// each of them; the largest known files have 26 MB.
+/// Most bytes of entries that are evaluated, a CIE's once for each FDE that refers to it; the
+/// largest known files have 26 MB.
 const MAX_EVALUATED: u64 = 128 << 20;
 
-/// Most of those that are remembered.
-const MAX_REMEMBERED: usize = 1 << 10;
+/// Most parsed CIEs that are cached.
+const MAX_CACHED: usize = 1 << 10;
 
-/// Where the rules of registers are kept while a function is evaluated.
-pub(super) struct Storage;
-
-impl UnwindContextStorage<usize> for Storage {
-    /// Functions save twenty registers at most, code that handles signals all of them.
-    type Rules = [(Register, RegisterRule<usize>); 64];
-    /// Compilers never remember more than one state.
-    type Stack = Box<[UnwindTableRow<usize, Self>; 8]>;
-}
-
-/// What a file may still cost.
+/// What remains of the limits of a file.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Bytes of descriptions that are evaluated.
+    /// Bytes of entries that may still be evaluated.
     bytes: u64,
-    /// Rows that are made.
+    /// Rows that may still be added.
     rows: usize,
 }
 
@@ -71,63 +61,67 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Whether another row may be made.
+    /// Takes one row from the budget; [`false`] where it is exhausted.
     pub(super) fn take_row(&mut self) -> bool {
         let is_left = self.rows > 0;
         self.rows -= usize::from(is_left);
         is_left
     }
 
-    /// Whether no row may be made any more.
-    pub(super) fn is_spent(&self) -> bool {
+    /// Whether no row may be added any more.
+    pub(super) fn is_exhausted(&self) -> bool {
         self.rows == 0
     }
 }
 
-type Common<'a> = CommonInformationEntry<Bytes<'a>>;
-/// What functions have in common, by its offset; [`None`] where it makes no sense.
-type Commons<'a> = HashMap<usize, Option<Common<'a>>>;
-type Function<'a> = FrameDescriptionEntry<Bytes<'a>>;
+type Cie<'a> = CommonInformationEntry<Bytes<'a>>;
+/// CIEs by offset; [`None`] where malformed.
+type Cies<'a> = HashMap<usize, Option<Cie<'a>>>;
+type Fde<'a> = FrameDescriptionEntry<Bytes<'a>>;
 
-/// A section of call-frame information, and what its functions are to be understood with.
+/// The evaluation of a section of call-frame information.
 pub(super) struct Evaluation<'a, S> {
     section: S,
     bytes: &'a [u8],
-    layout: Layout,
+    format: FrameFormat,
     bases: BaseAddresses,
-    machine: &'a Machine,
-    code: &'a Code,
+    arch: &'a Arch,
+    code: &'a CodeRanges,
 }
 
 impl<'a> Evaluation<'a, EhFrame<Bytes<'a>>> {
-    /// Of the section `.eh_frame`.
-    pub(super) fn loaded(loaded: &'a Loaded, machine: &'a Machine, code: &'a Code) -> Self {
+    /// The evaluation of `.eh_frame`.
+    pub(super) fn eh_frame(
+        loaded: &'a EhFrameSection,
+        arch: &'a Arch,
+        code: &'a CodeRanges,
+    ) -> Self {
         let mut section = EhFrame::new(&loaded.bytes, LittleEndian);
         section.set_address_size(ADDRESS_BYTES);
-        section.set_vendor(machine.vendor);
+        section.set_vendor(arch.vendor);
         Self {
             section,
             bytes: &loaded.bytes,
-            layout: Layout::Loaded,
+            format: FrameFormat::EhFrame,
             bases: BaseAddresses::default().set_eh_frame(loaded.address),
-            machine,
+            arch,
             code,
         }
     }
 }
 
 impl<'a> Evaluation<'a, DebugFrame<Bytes<'a>>> {
-    /// Of the section `.debug_frame`.
-    pub(super) fn debugging(bytes: &'a [u8], machine: &'a Machine, code: &'a Code) -> Self {
+    /// The evaluation of `.debug_frame`.
+    pub(super) fn debug_frame(bytes: &'a [u8], arch: &'a Arch, code: &'a CodeRanges) -> Self {
         let mut section = DebugFrame::new(bytes, LittleEndian);
         section.set_address_size(ADDRESS_BYTES);
-        section.set_vendor(machine.vendor);
+        section.set_vendor(arch.vendor);
         Self {
             section,
             bytes,
-            layout: Layout::Debugging,
+            format: FrameFormat::DebugFrame,
             bases: BaseAddresses::default(),
-            machine,
+            arch,
             code,
         }
     }
@@ -139,45 +133,45 @@ where
 {
     /// The rows of all functions.
     ///
-    /// Of functions that overlap the one with the higher start holds from there on, as unwinders
-    /// that search by the start have it; of those with the same start the first in the section.
+    /// Where functions overlap, the one with the higher start applies from its start on, as in
+    /// unwinders that search by start; of functions with the same start the first in the section.
     pub(super) fn rows(
         &self,
         budget: &mut Budget,
         rules: &mut Rules,
-        unknown: &mut Unknown,
+        unknown: &mut UnknownCounts,
     ) -> Vec<Row> {
         let mut output = Output::new(budget, rules, unknown);
         let mut context = Box::new(UnwindContext::new_in());
-        let mut commons = Commons::new();
-        let starts = self.starts(&mut commons, output.unknown);
-        self.each(&starts, &mut commons, |function, range| {
+        let mut cies = Cies::new();
+        let starts = self.starts(&mut cies, output.unknown);
+        self.each(&starts, &mut cies, |function, range| {
             self.evaluate(function, range, &mut context, &mut output);
         });
         output.finish()
     }
 
-    /// The extents of all functions, as [`Self::rows`] has them.
+    /// The extents of all functions; overlaps are resolved as in [`Self::rows`].
     pub(super) fn extents(&self) -> Vec<Range<u32>> {
-        let mut commons = Commons::new();
-        let starts = self.starts(&mut commons, &mut Unknown::default());
+        let mut cies = Cies::new();
+        let starts = self.starts(&mut cies, &mut UnknownCounts::default());
         let mut extents = Vec::with_capacity(starts.len());
-        self.each(&starts, &mut commons, |_, range| extents.push(range));
+        self.each(&starts, &mut cies, |_, range| extents.push(range));
         extents
     }
 
-    /// Calls `look` with every function and the distances that belong to it.
+    /// Calls `look` with every function and the distances to which it applies.
     fn each(
         &self,
         starts: &[u64],
-        commons: &mut Commons<'a>,
-        mut look: impl FnMut(&Function<'a>, Range<u32>),
+        cies: &mut Cies<'a>,
+        mut look: impl FnMut(&Fde<'a>, Range<u32>),
     ) {
         let mut starts = starts.iter().copied().map(parts).peekable();
         while let Some((start, offset)) = starts.next() {
             while starts.next_if(|(next, _)| *next == start).is_some() {}
             let limit = starts.peek().map_or(u32::MAX, |(next, _)| *next);
-            let Some(function) = self.function(commons, offset) else {
+            let Some(function) = self.function(cies, offset) else {
                 continue;
             };
             let range = self
@@ -189,12 +183,12 @@ where
         }
     }
 
-    /// Where functions start, in the order of that, each with where its description is.
-    fn starts(&self, commons: &mut Commons<'a>, unknown: &mut Unknown) -> Vec<u64> {
+    /// The start of each function (upper half) and the offset of its FDE (lower half), sorted.
+    fn starts(&self, cies: &mut Cies<'a>, unknown: &mut UnknownCounts) -> Vec<u64> {
         let mut starts = Vec::new();
-        for offset in Entries::new(self.bytes, self.layout) {
-            let Some(function) = self.function(commons, offset) else {
-                unknown.count(Reason::Malformed);
+        for offset in Entries::new(self.bytes, self.format) {
+            let Some(function) = self.function(cies, offset) else {
+                unknown.count(UnknownReason::Malformed);
                 continue;
             };
             if function.len() == 0 {
@@ -204,8 +198,8 @@ where
                 .code
                 .distances(function.initial_address(), function.len())
             {
-                None => unknown.count(Reason::NoCode),
-                Some(_) if starts.len() == MAX_FUNCTIONS => unknown.count(Reason::TooMany),
+                None => unknown.count(UnknownReason::NoCode),
+                Some(_) if starts.len() == MAX_FUNCTIONS => unknown.count(UnknownReason::TooMany),
                 // A section has fewer bytes than 32 bits can count.
                 Some(range) => starts.push(u64::from(range.start) << 32 | offset as u64),
             }
@@ -214,54 +208,54 @@ where
         starts
     }
 
-    /// The description of a function, if it makes sense.
-    fn function(&self, commons: &mut Commons<'a>, offset: usize) -> Option<Function<'a>> {
+    /// The FDE at `offset`; [`None`] where it is malformed.
+    fn function(&self, cies: &mut Cies<'a>, offset: usize) -> Option<Fde<'a>> {
         let partial = self
             .section
             .partial_fde_from_offset(&self.bases, offset.into())
             .ok()?;
-        let common = self.common(commons, UnwindOffset::into(partial.cie_offset()))?;
+        let common = self.common(cies, UnwindOffset::into(partial.cie_offset()))?;
         partial.parse(|_, _, _| Ok(common.clone())).ok()
     }
 
-    /// What functions have in common, if it makes sense.
-    fn common(&self, commons: &mut Commons<'a>, offset: usize) -> Option<Common<'a>> {
-        if commons.len() >= MAX_REMEMBERED {
-            commons.clear();
+    /// The CIE at `offset`; [`None`] where it is malformed.
+    fn common(&self, cies: &mut Cies<'a>, offset: usize) -> Option<Cie<'a>> {
+        if cies.len() >= MAX_CACHED {
+            cies.clear();
         }
         let read = || {
-            entries::length(self.bytes, offset).filter(|bytes| *bytes <= MAX_COMMON_BYTES)?;
+            entries::length(self.bytes, offset).filter(|bytes| *bytes <= MAX_CIE_BYTES)?;
             let common = self.section.cie_from_offset(&self.bases, offset.into());
             common.ok()
         };
-        commons.entry(offset).or_insert_with(read).clone()
+        cies.entry(offset).or_insert_with(read).clone()
     }
 
     /// Adds the rows of a function.
     fn evaluate(
         &self,
-        function: &Function<'a>,
+        function: &Fde<'a>,
         range: Range<u32>,
         context: &mut UnwindContext<usize, Storage>,
         output: &mut Output<'_>,
     ) {
         let translator = Translator {
-            machine: self.machine,
+            arch: self.arch,
             section: &self.section,
         };
         let bytes = (function.entry_len() + function.cie().entry_len()) as u64;
-        if output.budget.bytes < bytes || output.budget.is_spent() {
-            output.unknown.count(Reason::TooMany);
+        if output.budget.bytes < bytes || output.budget.is_exhausted() {
+            output.unknown.count(UnknownReason::TooMany);
             return;
         }
         output.budget.bytes -= bytes;
         let Range { start, end } = range;
         let mut position = start;
-        let mut reason = Reason::Malformed;
+        let mut reason = UnknownReason::Malformed;
         if let Ok(mut table) = UnwindTable::new(&self.section, &self.bases, context, function) {
             while position < end {
                 if !output.budget.take_row() {
-                    reason = Reason::TooMany;
+                    reason = UnknownReason::TooMany;
                     break;
                 }
                 let Ok(Some(row)) = table.next_row() else {
@@ -282,17 +276,17 @@ where
     }
 }
 
-/// The start of a function as a distance, and where its description is.
+/// The start of a function as a distance, and the offset of its FDE.
 fn parts(key: u64) -> (u32, usize) {
     ((key >> 32) as u32, (key & 0xffff_ffff) as usize)
 }
 
-/// Where rows go.
+/// The rows that are added so far.
 pub(super) struct Output<'a> {
     rows: Rows,
     rules: &'a mut Rules,
-    pub(super) unknown: &'a mut Unknown,
-    /// The last rule and its index: the next one is often the same.
+    pub(super) unknown: &'a mut UnknownCounts,
+    /// The last rule and its index: the next rule is often the same.
     last: (Rule, u32),
     pub(super) budget: &'a mut Budget,
 }
@@ -301,7 +295,7 @@ impl<'a> Output<'a> {
     pub(super) fn new(
         budget: &'a mut Budget,
         rules: &'a mut Rules,
-        unknown: &'a mut Unknown,
+        unknown: &'a mut UnknownCounts,
     ) -> Self {
         Self {
             rows: Rows::default(),
@@ -316,7 +310,7 @@ impl<'a> Output<'a> {
         self.rows.finish()
     }
 
-    pub(super) fn add(&mut self, range: Range<u32>, rule: Result<Rule, Reason>) {
+    pub(super) fn add(&mut self, range: Range<u32>, rule: Result<Rule, UnknownReason>) {
         let rule = rule.unwrap_or_else(|reason| {
             self.unknown.count(reason);
             Rule::UNKNOWN

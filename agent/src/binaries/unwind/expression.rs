@@ -1,6 +1,6 @@
-//! What a DWARF expression comes to, for the few shapes that compilers and linkers write.
+//! Symbolic evaluation of DWARF expressions, for the few shapes that compilers and linkers emit.
 //!
-//! An expression is run on values that are not known, only where they come from:
+//! Values are symbolic: where they come from is known, not what they are:
 //!
 //! ```text
 //! breg7 8                                       rsp + 8
@@ -11,56 +11,56 @@
 //!     lit11; ge; lit3; shl; plus                a procedure linkage table
 //! ```
 //!
-//! Invariant: nothing is guessed at: a shape that is not understood comes to nothing.
+//! Invariant: nothing is guessed: an unsupported shape has no value.
 
 use gimli::{EndianSlice, Expression, LittleEndian, Operation, Register};
 
-use super::machine::Machine;
+use super::arch::Arch;
 
 pub(super) type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Most operations that are looked at; a procedure linkage table takes eight.
+/// Most operations of an expression; a procedure linkage table's has eight.
 const MAX_OPERATIONS: usize = 32;
 
-/// Bytes of what is indexed.
+/// Bytes of an indexed word.
 const WORD: i64 = 8;
 
-/// Log2 of what a procedure linkage table pushes.
-const LINKAGE_SHIFT: i64 = 3;
+/// Log2 of the bytes that an entry of a procedure linkage table pushes.
+const PLT_SHIFT: i64 = 3;
 
 /// An entry of a procedure linkage table has 16 bytes.
-const LINKAGE_MASK: i64 = 15;
+const PLT_MASK: i64 = 15;
 
-/// Where a value comes from.
+/// A symbolic value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// It is this.
+    /// A constant.
     Constant(i64),
-    /// It is so far from the canonical frame address.
+    /// The canonical frame address (CFA) plus an offset.
     Frame(i64),
-    /// It is so far from what a register holds.
+    /// A register plus an offset.
     Register(Register, i64),
-    /// It is the word there, plus so much.
+    /// The word at a register plus an offset, plus an addend.
     Dereferenced(Register, i64, i64),
-    /// It is what a register holds, in words.
+    /// A register times the word size.
     Scaled(Register),
-    /// It is so many words as a register holds from the stack pointer, and so many bytes.
+    /// The stack pointer plus a register times the word size plus an offset.
     Indexed(Register, i64),
-    /// It is the word there, plus so much.
+    /// The word at [`Self::Indexed`], plus an addend.
     DereferencedIndexed(Register, i64, i64),
-    /// It is the byte of the entry of a procedure linkage table that is run.
+    /// The offset of the instruction in its entry of a procedure linkage table.
     EntryByte,
-    /// It is 1 from this byte on, and 0 before.
+    /// 1 from this offset in an entry on, else 0.
     FromByte(i64),
-    /// It is 8 from this byte on, and 0 before.
+    /// 8 from this offset in an entry on, else 0.
     WordFromByte(i64),
-    /// It is so far from the stack pointer, and 8 more from a byte on.
-    Linkage(i64, i64),
+    /// The stack pointer plus an offset, and 8 more from an offset in an entry on.
+    Plt(i64, i64),
 }
 
-/// Runs an expression that starts with the value `first`, if any.
+/// Evaluates an expression, whose stack starts with `first` if there is one.
 pub(super) fn run(
-    machine: &Machine,
+    arch: &Arch,
     expression: Expression<Bytes<'_>>,
     encoding: gimli::Encoding,
     first: Option<Value>,
@@ -79,7 +79,7 @@ pub(super) fn run(
                 register, offset, ..
             } => Value::Register(register, offset),
             Operation::PlusConstant { value } => {
-                sum(machine, stack.pop()?, Value::Constant(value.cast_signed()))?
+                sum(arch, stack.pop()?, Value::Constant(value.cast_signed()))?
             }
             Operation::Deref {
                 size: 8,
@@ -88,7 +88,7 @@ pub(super) fn run(
             } => word_at(stack.pop()?)?,
             operation => {
                 let right = stack.pop()?;
-                pair(machine, &operation, stack.pop()?, right)?
+                pair(arch, &operation, stack.pop()?, right)?
             }
         };
         stack.push(value);
@@ -104,33 +104,28 @@ fn word_at(address: Value) -> Option<Value> {
     }
 }
 
-fn pair(
-    machine: &Machine,
-    operation: &Operation<Bytes<'_>>,
-    left: Value,
-    right: Value,
-) -> Option<Value> {
+fn pair(arch: &Arch, operation: &Operation<Bytes<'_>>, left: Value, right: Value) -> Option<Value> {
     use Value::{Constant, EntryByte, FromByte, Register, Scaled, WordFromByte};
     match (operation, left, right) {
-        (Operation::Plus, left, right) => sum(machine, left, right),
+        (Operation::Plus, left, right) => sum(arch, left, right),
         (Operation::Minus, left, Constant(right)) => {
-            sum(machine, left, Constant(right.checked_neg()?))
+            sum(arch, left, Constant(right.checked_neg()?))
         }
         (Operation::Mul, Register(register, 0), Constant(WORD)) => Some(Scaled(register)),
-        (Operation::And, Register(register, 0), Constant(LINKAGE_MASK))
-            if Some(register) == machine.instruction_pointer =>
+        (Operation::And, Register(register, 0), Constant(PLT_MASK))
+            if Some(register) == arch.instruction_pointer =>
         {
             Some(EntryByte)
         }
         (Operation::Ge, EntryByte, Constant(byte)) => Some(FromByte(byte)),
-        (Operation::Shl, FromByte(byte), Constant(LINKAGE_SHIFT)) => Some(WordFromByte(byte)),
+        (Operation::Shl, FromByte(byte), Constant(PLT_SHIFT)) => Some(WordFromByte(byte)),
         _ => None,
     }
 }
 
-fn sum(machine: &Machine, left: Value, right: Value) -> Option<Value> {
+fn sum(arch: &Arch, left: Value, right: Value) -> Option<Value> {
     use Value::{
-        Constant, Dereferenced, DereferencedIndexed, Frame, Indexed, Linkage, Register, Scaled,
+        Constant, Dereferenced, DereferencedIndexed, Frame, Indexed, Plt, Register, Scaled,
         WordFromByte,
     };
     match (left, right) {
@@ -152,15 +147,15 @@ fn sum(machine: &Machine, left: Value, right: Value) -> Option<Value> {
         ),
         (Register(register, offset), Scaled(index))
         | (Scaled(index), Register(register, offset))
-            if register == machine.stack_pointer =>
+            if register == arch.stack_pointer =>
         {
             Some(Indexed(index, offset))
         }
         (Register(register, offset), WordFromByte(byte))
         | (WordFromByte(byte), Register(register, offset))
-            if register == machine.stack_pointer =>
+            if register == arch.stack_pointer =>
         {
-            Some(Linkage(offset, byte))
+            Some(Plt(offset, byte))
         }
         _ => None,
     }
@@ -169,7 +164,7 @@ fn sum(machine: &Machine, left: Value, right: Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::{Value, run};
-    use crate::binaries::unwind::machine::Machine;
+    use crate::binaries::unwind::arch::Arch;
     use gimli::{EndianSlice, Expression, Format, LittleEndian, Register};
     use goblin::elf::header::EM_X86_64;
     use proptest::prelude::{any, prop, proptest};
@@ -181,16 +176,11 @@ mod tests {
             version: 1,
         };
         let expression = Expression(EndianSlice::new(bytes, LittleEndian));
-        run(
-            &Machine::of(EM_X86_64).unwrap(),
-            expression,
-            encoding,
-            first,
-        )
+        run(&Arch::of(EM_X86_64).unwrap(), expression, encoding, first)
     }
 
     #[test]
-    fn known_shapes_come_to_something() {
+    fn supported_shapes_have_values() {
         let rsp = Register(7);
         // breg7 8
         assert_eq!(value(&[0x77, 8], None), Some(Value::Register(rsp, 8)));
@@ -212,13 +202,13 @@ mod tests {
         );
         // breg7 8; breg16 0; lit15; and; lit10; ge; lit3; shl; plus
         let linkage = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22];
-        assert_eq!(value(&linkage, None), Some(Value::Linkage(8, 10)));
+        assert_eq!(value(&linkage, None), Some(Value::Plt(8, 10)));
     }
 
     #[test]
-    fn nothing_is_guessed_at() {
+    fn unsupported_shapes_have_none() {
         let unknown: [&[u8]; 9] = [
-            // nothing; plus without anything; breg7 0; deref; deref
+            // empty; plus on an empty stack; breg7 0; deref; deref
             &[],
             &[0x22],
             &[0x77, 0, 0x06, 0x06],
@@ -242,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let _ = value(&bytes, None);
             let _ = value(&bytes, Some(Value::Frame(i64::MAX)));
         }

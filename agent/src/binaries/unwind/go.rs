@@ -1,15 +1,15 @@
-//! From the table that the Go linker leaves of its functions to rows.
+//! From the Go linker's table of functions to rows.
 //!
-//! It tells how much of the stack a function has in use at each instruction, so where the CFA is.
-//! On x86-64 the frame pointer of the caller is saved right below the return address by every
-//! function that uses any of the stack, which its first instructions do; assembly code is looked
-//! at. On aarch64 the return address is at the other end of the frame, which may be too far for a
-//! rule: there frame pointers are followed, which all functions keep that call others.
+//! The table has the size of a function's stack frame at each instruction, and so the CFA. On x86-64
+//! the first instructions of every function that uses the stack save the caller's frame pointer
+//! right below the return address; for functions in assembly the instructions are checked. On
+//! aarch64 the return address is at the other end of the frame, which may be out of a rule's range:
+//! there the rules follow frame pointers, which all functions keep that call others.
 //!
-//! Stacks end where Go says, and where a goroutine hands over to its scheduler. What runs on the
-//! scheduler's stack on behalf of a goroutine is followed back: the frame pointer stays where it
-//! was, in the frame of the function that switches if that has one (since Go 1.21 all have), else
-//! in that of its caller, which is then left out.
+//! Stacks end where the table marks it, and where a goroutine switches to its scheduler. Code that
+//! runs on the scheduler's stack on behalf of a goroutine is unwound into the goroutine: the frame
+//! pointer still refers to it, to the frame of the function that switches if it has one (all have
+//! since Go 1.21), else to its caller's frame, and the caller is then missing.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
 use gimli::Register;
 
 use super::{
-    code::Code,
+    arch::Arch,
+    code_ranges::CodeRanges,
     evaluate::{Budget, Output},
-    machine::Machine,
-    reason::{Reason, Unknown},
+    reason::{UnknownCounts, UnknownReason},
     rows::Row,
     rules::Rules,
 };
@@ -29,35 +29,35 @@ use crate::binaries::elf::{Elf, GoFunction, GoTable, Source, StackSize};
 /// Bytes of a word of the stack.
 const WORD: i32 = 8;
 
-/// Most parts of a function that are looked at; those of compilers have hundreds.
+/// Most stack sizes of a function; compiled functions have hundreds.
 const MAX_SIZES: usize = 1 << 14;
 
-/// What a function is to a walk, if it is special.
+/// How a function is unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Nobody has called it, or what it does is not done for its caller.
+    /// The stack ends: it has no caller, or does not run on its caller's behalf.
     End,
-    /// What a signal handler returns to.
+    /// Signal handlers return to it.
     SignalReturn,
-    /// It goes to another stack, and the frame pointer stays on the one that it comes from.
+    /// It switches to another stack; the frame pointer stays on the first one.
     Switch,
-    /// Any other.
+    /// By its stack sizes.
     Usual,
 }
 
 impl Role {
     fn of(function: &GoFunction<'_>) -> Self {
-        // What the compiler makes may go by the same name, to call it with other registers.
+        // A compiled wrapper, for another calling convention, has the same name.
         if function.is_assembly() == Some(false) {
             return Self::Usual;
         }
         match function.name() {
-            // At the first two a goroutine leaves its stack for that of its scheduler, which then
-            // does something of its own; the others are not marked by older versions.
+            // In the first two a goroutine switches to its scheduler's stack, where the scheduler
+            // runs on its own behalf; older versions of Go do not mark the others.
             b"runtime.mcall" | b"runtime.morestack" | b"runtime.goexit" | b"runtime.mstart"
             | b"runtime.rt0_go" => Self::End,
             b"runtime.systemstack" | b"runtime.asmcgocall" => Self::Switch,
-            // That has a caller: the kernel has put its address there.
+            // It has a caller: the kernel put the return address on the stack.
             b"runtime.sigtramp" => Self::Usual,
             b"runtime.sigreturn" | b"runtime.sigreturn__sigaction" => Self::SignalReturn,
             name if name.starts_with(b"_rt0_") => Self::End,
@@ -69,27 +69,27 @@ impl Role {
 }
 
 /// The rows of all functions of a Go program.
-pub(super) struct Functions<'a, S> {
+pub(super) struct GoFunctions<'a, S> {
     pub(super) elf: &'a Elf<S>,
     pub(super) table: &'a GoTable,
-    pub(super) machine: &'a Machine,
-    pub(super) code: &'a Code,
+    pub(super) arch: &'a Arch,
+    pub(super) code: &'a CodeRanges,
 }
 
-impl<S: Source> Functions<'_, S> {
-    /// The rows; what has none is not of Go.
+impl<S: Source> GoFunctions<'_, S> {
+    /// The rows of Go's functions.
     pub(super) fn rows(
         &self,
         budget: &mut Budget,
         rules: &mut Rules,
-        unknown: &mut Unknown,
+        unknown: &mut UnknownCounts,
     ) -> Vec<Row> {
         let mut output = Output::new(budget, rules, unknown);
         let mut functions = self.table.functions().peekable();
         while let Some(function) = functions.next() {
             let next = functions.peek().map(Role::of);
-            // A return address is looked up by the byte before it: the kernel has put the start of
-            // this one on the stack, and no call that is before it.
+            // Return addresses are looked up minus one. The kernel put the start of the next
+            // function on the stack, without a call before it: its row starts one byte earlier.
             let taken = u64::from(next == Some(Role::SignalReturn));
             let role = Role::of(&function);
             let start = match role {
@@ -98,7 +98,7 @@ impl<S: Source> Functions<'_, S> {
             };
             let bytes = function.end.saturating_sub(taken).saturating_sub(start);
             match self.code.distances(start, bytes) {
-                None => output.unknown.count(Reason::NoCode),
+                None => output.unknown.count(UnknownReason::NoCode),
                 Some(range) => self.add(&function, role, range, &mut output),
             }
         }
@@ -124,7 +124,7 @@ impl<S: Source> Functions<'_, S> {
         }
     }
 
-    /// Adds a row for each part of a function that has another size of the stack in use.
+    /// Adds a row for each stack size of a function.
     fn add_sizes(
         &self,
         function: &GoFunction<'_>,
@@ -143,7 +143,7 @@ impl<S: Source> Functions<'_, S> {
         for StackSize { range, bytes } in sizes {
             let by_frame_pointer = match role {
                 Role::Switch => bytes > 0 || saved_from.is_none(),
-                _ => bytes > 0 && self.machine.has_link_register,
+                _ => bytes > 0 && self.arch.has_link_register,
             };
             let middle = saved_from.unwrap_or(u64::MAX);
             let middle = middle.clamp(range.start, range.end);
@@ -162,14 +162,14 @@ impl<S: Source> Functions<'_, S> {
                 position = end;
             }
         }
-        if output.budget.is_spent() && position < within.end {
-            output.add(position..within.end, Err(Reason::TooMany));
+        if output.budget.is_exhausted() && position < within.end {
+            output.add(position..within.end, Err(UnknownReason::TooMany));
         }
     }
 
-    /// The rule where so many bytes of the stack are in use.
-    fn by_stack_pointer(&self, bytes: i32, is_saved: bool) -> Result<Rule, Reason> {
-        let (pushed, return_address) = if self.machine.has_link_register {
+    /// The rule for a stack size of `bytes`.
+    fn by_stack_pointer(&self, bytes: i32, is_saved: bool) -> Result<Rule, UnknownReason> {
+        let (pushed, return_address) = if self.arch.has_link_register {
             (0, Saved::UNCHANGED)
         } else {
             (WORD, Saved::at(-1))
@@ -181,15 +181,15 @@ impl<S: Source> Functions<'_, S> {
         };
         let offset = bytes.checked_add(pushed).filter(|offset| *offset >= pushed);
         Ok(Rule {
-            offset: offset.ok_or(Reason::FrameOffset)?,
+            offset: offset.ok_or(UnknownReason::FrameOffset)?,
             return_address,
             frame_pointer,
-            ..self.from(self.machine.stack_pointer)?
+            ..self.from(self.arch.stack_pointer)?
         })
     }
 
-    /// The rule where the frame pointer stands at what its caller's is saved in.
-    fn by_frame_pointer(&self, role: Role) -> Result<Rule, Reason> {
+    /// The rule where the frame pointer holds the address of the caller's frame pointer.
+    fn by_frame_pointer(&self, role: Role) -> Result<Rule, UnknownReason> {
         let flags = match role {
             Role::Switch => RuleFlags::SWITCHES,
             _ => RuleFlags::default(),
@@ -199,26 +199,26 @@ impl<S: Source> Functions<'_, S> {
             offset: 2 * WORD,
             return_address: Saved::at(-1),
             frame_pointer: Saved::at(-2),
-            ..self.from(self.machine.frame_pointer)?
+            ..self.from(self.arch.frame_pointer)?
         })
     }
 
-    /// A rule whose CFA is counted from a register.
-    fn from(&self, register: Register) -> Result<Rule, Reason> {
+    /// A rule whose CFA is relative to a register.
+    fn from(&self, register: Register) -> Result<Rule, UnknownReason> {
         Ok(Rule {
             cfa: CfaRule::REGISTER,
             register: self
-                .machine
+                .arch
                 .general(register)
-                .ok_or(Reason::FrameRegister)?,
-            // Go's functions save no other register for their callers.
-            base: self.machine.base.map_or(Saved::UNCHANGED, |_| Saved::LOST),
+                .ok_or(UnknownReason::FrameRegister)?,
+            // Go has no other callee-saved registers.
+            base: self.arch.base.map_or(Saved::UNCHANGED, |_| Saved::LOST),
             ..Rule::UNKNOWN
         })
     }
 
-    /// From which address on the caller's frame pointer is saved, where `first` is the first part
-    /// of a function that uses the stack; [`None`] if it is not.
+    /// The address from which on the caller's frame pointer is saved; [`None`] if it is not.
+    /// `first` is the first stack size above zero.
     fn saved_from(&self, function: &GoFunction<'_>, first: &StackSize) -> Option<u64> {
         let start = first.range.start;
         let displacement = first.bytes.checked_sub(WORD)?;
@@ -227,12 +227,12 @@ impl<S: Source> Functions<'_, S> {
             1..=0x7f => 5,
             _ => 8,
         };
-        if function.is_assembly() == Some(false) || self.machine.has_link_register {
-            // What is one word has been pushed, or soon will be stored.
+        if function.is_assembly() == Some(false) || self.arch.has_link_register {
+            // A frame of one word is pushed; others are stored by the next instruction.
             let after = if displacement == 0 { 0 } else { store_bytes };
             return Some(start + after);
         }
-        // With the last byte of the instruction before.
+        // Including the last byte of the instruction before.
         let mut code = [0; 9];
         let is_there = self.elf.initial_bytes(start.checked_sub(1)?, &mut code);
         if !is_there.unwrap_or(false) {

@@ -1,34 +1,34 @@
-//! What is not known of a file, why, and how often.
+//! Why rows of a file are unknown, and how many.
 
 /// Why a row became [`Rule::UNKNOWN`](agent_common::unwind::Rule::UNKNOWN), or something in its
 /// rule [`Saved::LOST`](agent_common::unwind::Saved::LOST), or a function has no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Reason {
+pub enum UnknownReason {
     /// The instructions of a function, or its description, are malformed.
     Malformed,
-    /// A function lies where the file has no code.
+    /// A function lies outside of the file's code.
     NoCode,
-    /// The CFA is an expression that is not understood.
+    /// The CFA is an unsupported expression.
     FrameExpression,
-    /// The CFA is counted from a register that is not a general one.
+    /// The CFA is relative to a register that is not a general-purpose one.
     FrameRegister,
-    /// The CFA is too far from its register.
+    /// The CFA's offset from its register is out of range.
     FrameOffset,
-    /// The return address is saved in a way that a rule cannot say.
+    /// The return address is saved where a rule cannot express.
     ReturnAddress,
     /// The stack pointer of the caller is not the CFA.
     StackPointer,
-    /// Only the caller's frame pointer is lost, for that reason.
+    /// Only the frame pointer is lost: it is saved where a rule cannot express.
     FramePointer,
-    /// Only the caller's base register is.
+    /// Only the base register is lost.
     Base,
-    /// There are more bytes, functions, rows or rules than are read of one file.
+    /// A limit on bytes, functions, rows or rules is exceeded.
     TooMany,
 }
 
-impl Reason {
-    /// All of them, in the order of their numbers.
+impl UnknownReason {
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Self; 10] = [
         Self::Malformed,
         Self::NoCode,
@@ -43,26 +43,29 @@ impl Reason {
     ];
 }
 
-/// How many rows each [`Reason`] is true of; a function without any row counts as one.
+/// Number of rows for each [`UnknownReason`]; a function without rows counts as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unknown([u64; Reason::ALL.len()]);
+pub struct UnknownCounts([u64; UnknownReason::ALL.len()]);
 
-impl Unknown {
-    /// How many for this reason.
+impl UnknownCounts {
+    pub(super) fn count(&mut self, reason: UnknownReason) {
+        self.0[reason as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+impl UnknownCounts {
+    /// The number of rows for a reason.
     #[must_use]
-    pub fn get(&self, reason: Reason) -> u64 {
+    pub fn get(&self, reason: UnknownReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// Each reason that there was, with how many for it.
-    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> {
-        Reason::ALL
+    /// The reasons with at least one row, each with their number.
+    pub fn iter(&self) -> impl Iterator<Item = (UnknownReason, u64)> {
+        UnknownReason::ALL
             .into_iter()
             .zip(self.0)
             .filter(|(_, count)| *count != 0)
-    }
-
-    pub(super) fn count(&mut self, reason: Reason) {
-        self.0[reason as usize] += 1;
     }
 }

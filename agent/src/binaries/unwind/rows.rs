@@ -1,31 +1,31 @@
-//! Rows in the order of their addresses.
+//! Rows sorted by address.
 
 use std::ops::Range;
 
-/// The rule of addresses that no function covers.
+/// Stands for a rule where no function covers an address.
 pub(super) const GAP: u32 = u32::MAX;
 
-/// From `distance` on, up to the next row, a rule holds.
+/// A rule that applies from `distance` to the next row's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// From the first address that is looked at, in bytes.
+    /// Distance from the base, in bytes.
     pub(super) distance: u32,
     /// The index of the rule, or [`GAP`].
     pub(super) rule: u32,
 }
 
-/// Rows that are still being made.
+/// Rows that are being added.
 ///
-/// Invariants: they are in ascending order, neighbours differ, and the last is a [`GAP`].
+/// Invariants: they are in ascending order, adjacent rules differ, and the last is a [`GAP`].
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     rows: Vec<Row>,
-    /// Up to where something has been said.
+    /// End of the covered distances.
     end: u32,
 }
 
 impl Rows {
-    /// Says that at these addresses a rule holds; what has been said before stays.
+    /// Covers `range` with a rule, except where it is covered already.
     pub(super) fn push(&mut self, range: Range<u32>, rule: u32) {
         let start = range.start.max(self.end);
         if start >= range.end {
@@ -41,7 +41,7 @@ impl Rows {
     fn add(&mut self, distance: u32, rule: u32) {
         match self.rows.last() {
             Some(last) if last.rule == rule => {}
-            // Nothing lies between.
+            // The last row covers nothing.
             Some(last) if last.distance == distance => {
                 self.rows.pop();
                 self.add(distance, rule);
@@ -59,7 +59,7 @@ impl Rows {
     }
 }
 
-/// What comes of two rules that hold at the same addresses, for all addresses.
+/// Merges two lists of rows: `choose` gets the two rules of each address.
 pub(super) fn merge(
     left: &[Row],
     right: &[Row],
@@ -100,15 +100,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_sorted_and_what_was_said_first_stays(
-            said in prop::collection::vec((0..50_u32, 0..20_u32, 0..3_u32), 0..20),
-            more in prop::collection::vec((0..50_u32, 0..20_u32, 0..3_u32), 0..20),
+        fn rows_are_sorted_and_the_first_to_cover_an_address_wins(
+            first in prop::collection::vec((0..50_u32, 0..20_u32, 0..3_u32), 0..20),
+            second in prop::collection::vec((0..50_u32, 0..20_u32, 0..3_u32), 0..20),
         ) {
-            let make = |said: &[(u32, u32, u32)]| {
+            let make = |covered: &[(u32, u32, u32)]| {
                 let mut rows = Rows::default();
                 let mut expected = [GAP; 80];
                 let mut end = 0;
-                for &(start, bytes, rule) in said {
+                for &(start, bytes, rule) in covered {
                     rows.push(start..start + bytes, rule);
                     for distance in start.max(end)..start + bytes {
                         expected[distance as usize] = rule;
@@ -117,8 +117,8 @@ mod tests {
                 }
                 (rows.finish(), expected)
             };
-            let (left, expected_left) = make(&said);
-            let (right, expected_right) = make(&more);
+            let (left, expected_left) = make(&first);
+            let (right, expected_right) = make(&second);
             let both = merge(&left, &right, Ord::min);
             for rows in [&left, &right, &both] {
                 assert!(rows.is_sorted_by(|row, next| row.distance < next.distance));

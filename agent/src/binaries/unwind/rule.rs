@@ -1,4 +1,4 @@
-//! The rule of the kernel half for a row of call-frame information.
+//! From a row of call-frame information to the rule of the BPF programs.
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
 use gimli::{
@@ -6,43 +6,43 @@ use gimli::{
 };
 
 use super::{
-    evaluate::Storage,
+    arch::Arch,
     expression::{self, Bytes, Value},
-    machine::Machine,
-    reason::{Reason, Unknown},
+    reason::{UnknownCounts, UnknownReason},
+    storage::Storage,
 };
 
-/// What a row is to be understood with.
+/// Translates rows to rules.
 pub(super) struct Translator<'t, S> {
-    pub(super) machine: &'t Machine,
+    pub(super) arch: &'t Arch,
     pub(super) section: &'t S,
 }
 
 /// Where a register of the caller is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// In itself.
+enum RegisterLocation {
+    /// In the same register.
     Unchanged,
-    /// Nowhere any more.
+    /// Not saved, and overwritten.
     Undefined,
-    /// So far from the CFA.
+    /// At an offset from the CFA.
     Frame(Saved),
-    /// So far from the frame pointer.
+    /// At an offset from the frame pointer.
     FramePointer(Saved),
-    /// Where a rule cannot say.
+    /// Anywhere that a rule cannot express.
     Elsewhere,
 }
 
 impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
-    /// The rule for a row of a function; what is lost of it is counted.
+    /// The rule for a row of a function; registers that are lost are counted.
     pub(super) fn rule(
         &self,
         common: &CommonInformationEntry<Bytes<'a>>,
         row: &UnwindTableRow<usize, Storage>,
-        unknown: &mut Unknown,
-    ) -> Result<Rule, Reason> {
-        if common.return_address_register() != self.machine.return_address {
-            return Err(Reason::ReturnAddress);
+        unknown: &mut UnknownCounts,
+    ) -> Result<Rule, UnknownReason> {
+        if common.return_address_register() != self.arch.return_address {
+            return Err(UnknownReason::ReturnAddress);
         }
         if common.is_signal_trampoline() {
             return Ok(Rule {
@@ -50,22 +50,22 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
                 ..Rule::UNKNOWN
             });
         }
-        let place = |register| self.place(common, row, register);
-        let return_address = match place(self.machine.return_address) {
-            Place::Undefined => {
+        let location = |register| self.location(common, row, register);
+        let return_address = match location(self.arch.return_address) {
+            RegisterLocation::Undefined => {
                 return Ok(Rule {
                     cfa: CfaRule::END,
                     ..Rule::UNKNOWN
                 });
             }
-            Place::Unchanged if self.machine.has_link_register => Saved::UNCHANGED,
-            Place::Frame(saved) => saved,
-            _ => return Err(Reason::ReturnAddress),
+            RegisterLocation::Unchanged if self.arch.has_link_register => Saved::UNCHANGED,
+            RegisterLocation::Frame(saved) => saved,
+            _ => return Err(UnknownReason::ReturnAddress),
         };
-        // Elsewhere than at the CFA it is only while the stack is switched.
-        match row.register(self.machine.stack_pointer) {
+        // The caller's stack pointer is the CFA, except where code switches stacks.
+        match row.register(self.arch.stack_pointer) {
             None | Some(RegisterRule::SameValue | RegisterRule::ValOffset(0)) => {}
-            Some(_) => return Err(Reason::StackPointer),
+            Some(_) => return Err(UnknownReason::StackPointer),
         }
         let mut lost = |reason| {
             unknown.count(reason);
@@ -73,40 +73,44 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
         };
         let mut rule = self.cfa(common, row)?;
         rule.return_address = return_address;
-        rule.frame_pointer = match place(self.machine.frame_pointer) {
-            Place::Unchanged => Saved::UNCHANGED,
-            Place::Frame(saved) => saved,
-            Place::FramePointer(saved) => {
+        rule.frame_pointer = match location(self.arch.frame_pointer) {
+            RegisterLocation::Unchanged => Saved::UNCHANGED,
+            RegisterLocation::Frame(saved) => saved,
+            RegisterLocation::FramePointer(saved) => {
                 rule.flags = RuleFlags::BY_FRAME_POINTER;
                 saved
             }
-            Place::Undefined | Place::Elsewhere => lost(Reason::FramePointer),
+            RegisterLocation::Undefined | RegisterLocation::Elsewhere => {
+                lost(UnknownReason::FramePointer)
+            }
         };
-        if let Some(base) = self.machine.base {
-            rule.base = match place(base) {
-                Place::Unchanged => Saved::UNCHANGED,
-                Place::Frame(saved) => saved,
-                // Functions that realign their stack do this; only a caller that does so too and
-                // was made by another compiler misses it.
-                Place::FramePointer(_) | Place::Undefined | Place::Elsewhere => lost(Reason::Base),
+        if let Some(base) = self.arch.base {
+            rule.base = match location(base) {
+                RegisterLocation::Unchanged => Saved::UNCHANGED,
+                RegisterLocation::Frame(saved) => saved,
+                // Functions that realign their stack do this. Only a caller that does so too, of
+                // another compiler, needs the value.
+                RegisterLocation::FramePointer(_)
+                | RegisterLocation::Undefined
+                | RegisterLocation::Elsewhere => lost(UnknownReason::Base),
             };
         }
         Ok(rule)
     }
 
-    /// The part of a rule that says how the CFA is known.
+    /// A rule with only its CFA set.
     fn cfa(
         &self,
         common: &CommonInformationEntry<Bytes<'a>>,
         row: &UnwindTableRow<usize, Storage>,
-    ) -> Result<Rule, Reason> {
+    ) -> Result<Rule, UnknownReason> {
         let value = match row.cfa() {
             gimli::CfaRule::RegisterAndOffset { register, offset } => {
                 Value::Register(*register, *offset)
             }
             gimli::CfaRule::Expression(expression) => self
                 .run(common, expression, None)
-                .ok_or(Reason::FrameExpression)?,
+                .ok_or(UnknownReason::FrameExpression)?,
         };
         let (cfa, register, offset, addend) = match value {
             Value::Register(register, offset) => (CfaRule::REGISTER, register, offset, 0),
@@ -116,54 +120,58 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
             Value::DereferencedIndexed(index, offset, addend) => {
                 (CfaRule::INDEXED, index, offset, addend)
             }
-            Value::Linkage(addend, byte) => {
-                (CfaRule::LINKAGE, self.machine.stack_pointer, byte, addend)
-            }
-            _ => return Err(Reason::FrameExpression),
+            Value::Plt(addend, byte) => (CfaRule::LINKAGE, self.arch.stack_pointer, byte, addend),
+            _ => return Err(UnknownReason::FrameExpression),
         };
-        let register = self.machine.general(register);
+        let register = self.arch.general(register);
         Ok(Rule {
             cfa,
-            register: register.ok_or(Reason::FrameRegister)?,
-            offset: offset.try_into().map_err(|_| Reason::FrameOffset)?,
-            addend: addend.try_into().map_err(|_| Reason::FrameOffset)?,
+            register: register.ok_or(UnknownReason::FrameRegister)?,
+            offset: offset.try_into().map_err(|_| UnknownReason::FrameOffset)?,
+            addend: addend.try_into().map_err(|_| UnknownReason::FrameOffset)?,
             ..Rule::UNKNOWN
         })
     }
 
-    /// Where the caller's `register` is.
-    fn place(
+    /// The location of the caller's `register`.
+    fn location(
         &self,
         common: &CommonInformationEntry<Bytes<'a>>,
         row: &UnwindTableRow<usize, Storage>,
         register: Register,
-    ) -> Place {
+    ) -> RegisterLocation {
         match row.register(register) {
-            None | Some(RegisterRule::SameValue) => Place::Unchanged,
-            Some(RegisterRule::Register(source)) if source == register => Place::Unchanged,
-            Some(RegisterRule::Undefined) => Place::Undefined,
+            None | Some(RegisterRule::SameValue) => RegisterLocation::Unchanged,
+            Some(RegisterRule::Register(source)) if source == register => {
+                RegisterLocation::Unchanged
+            }
+            Some(RegisterRule::Undefined) => RegisterLocation::Undefined,
             Some(RegisterRule::Offset(offset)) => {
-                saved(offset).map_or(Place::Elsewhere, Place::Frame)
+                saved(offset).map_or(RegisterLocation::Elsewhere, RegisterLocation::Frame)
             }
             Some(RegisterRule::Expression(expression)) => self
                 .run(common, &expression, Some(Value::Frame(0)))
-                .and_then(|address| self.place_at(row, address))
-                .unwrap_or(Place::Elsewhere),
-            Some(_) => Place::Elsewhere,
+                .and_then(|address| self.location_at(row, address))
+                .unwrap_or(RegisterLocation::Elsewhere),
+            Some(_) => RegisterLocation::Elsewhere,
         }
     }
 
-    /// The place at an address.
-    fn place_at(&self, row: &UnwindTableRow<usize, Storage>, address: Value) -> Option<Place> {
+    /// The location of a register that is saved at an address.
+    fn location_at(
+        &self,
+        row: &UnwindTableRow<usize, Storage>,
+        address: Value,
+    ) -> Option<RegisterLocation> {
         match (address, row.cfa()) {
-            (Value::Frame(offset), _) => saved(offset).map(Place::Frame),
+            (Value::Frame(offset), _) => saved(offset).map(RegisterLocation::Frame),
             (Value::Register(from, at), gimli::CfaRule::RegisterAndOffset { register, offset })
                 if from == *register =>
             {
-                saved(at.checked_sub(*offset)?).map(Place::Frame)
+                saved(at.checked_sub(*offset)?).map(RegisterLocation::Frame)
             }
-            (Value::Register(from, offset), _) if from == self.machine.frame_pointer => {
-                saved(offset).map(Place::FramePointer)
+            (Value::Register(from, offset), _) if from == self.arch.frame_pointer => {
+                saved(offset).map(RegisterLocation::FramePointer)
             }
             _ => None,
         }
@@ -176,11 +184,11 @@ impl<'a, S: UnwindSection<Bytes<'a>>> Translator<'_, S> {
         first: Option<Value>,
     ) -> Option<Value> {
         let bytes = expression.get(self.section).ok()?;
-        expression::run(self.machine, bytes, common.encoding(), first)
+        expression::run(self.arch, bytes, common.encoding(), first)
     }
 }
 
-/// A distance in bytes as rules have it.
+/// An offset in bytes as rules store it; [`None`] where it is no multiple of eight or out of range.
 fn saved(bytes: i64) -> Option<Saved> {
     let words = i16::try_from(bytes / 8).ok()?;
     (bytes % 8 == 0 && Saved(words) > Saved::LOST).then_some(Saved::at(words))

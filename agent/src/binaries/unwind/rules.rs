@@ -1,12 +1,12 @@
-//! The rules of all files, each with a number that stands for it in tables.
+//! The rules of all files, each with the index by which tables refer to it.
 
 use std::collections::{HashMap, hash_map::Entry};
 
 use agent_common::unwind::Rule;
 
-/// Rules, each of which is kept once, as many as 16 bits can tell apart.
+/// Distinct rules, at most 65,536.
 ///
-/// Invariants: a rule's index never changes; that of [`Rule::UNKNOWN`] is 0.
+/// Invariants: a rule's index never changes; the index of [`Rule::UNKNOWN`] is 0.
 #[derive(Clone, Debug)]
 pub struct Rules {
     all: Vec<Rule>,
@@ -27,7 +27,7 @@ impl Rules {
         }
     }
 
-    /// The index of a rule; 0 when all are used up.
+    /// The index of a rule; 0 where all indices are used up.
     pub fn index(&mut self, rule: &Rule) -> u16 {
         match self.indices.entry(*rule) {
             Entry::Occupied(known) => *known.get(),
@@ -56,13 +56,13 @@ impl Rules {
         self.all.get(usize::from(index)).copied()
     }
 
-    /// All of them, in the order of their indices.
+    /// All rules, in the order of their indices.
     #[must_use]
     pub fn all(&self) -> &[Rule] {
         &self.all
     }
 
-    /// How often a rule got the index 0 because all were used up.
+    /// How many rules got the index 0 because all were used up.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_many_is_unknown_and_counted() {
+    fn excess_rules_are_unknown_and_counted() {
         let mut rules = Rules::new();
         for offset in 0..0xffff {
             assert_eq!(i32::from(rules.index(&rule(offset))), offset + 1);

@@ -1,33 +1,35 @@
-//! Where the call-frame information of a file is.
+//! The sections of a file with call-frame information.
 
 use gimli::{BaseAddresses, EhFrameHdr, LittleEndian, Pointer};
 
-use super::reason::{Reason, Unknown};
+use super::reason::{UnknownCounts, UnknownReason};
 use crate::binaries::elf::{Elf, Error, GoTable, Source};
 
-/// Most bytes of a section that are read, since it is kept in memory for that time; the largest
-/// known files have 18 MB.
+/// Most bytes of a section, which is read into memory; the largest known files have 18 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Bytes of the start of `.eh_frame_hdr` that say where `.eh_frame` is.
+/// Bytes of the start of `.eh_frame_hdr`, with the address of `.eh_frame`.
 const HEADER_BYTES: u64 = 32;
 
 /// The contents of `.eh_frame`; empty where there is none.
 #[derive(Debug, Default)]
-pub(super) struct Loaded {
+pub(super) struct EhFrameSection {
     /// Its address before the load bias is added.
     pub(super) address: u64,
-    /// It, cut off where it is too large.
+    /// Its bytes, truncated where it is too large.
     pub(super) bytes: Vec<u8>,
 }
 
-impl Loaded {
-    pub(super) fn read<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Result<Self, Error> {
-        let Some((address, bytes)) = place(elf)? else {
+impl EhFrameSection {
+    pub(super) fn read<S: Source>(
+        elf: &Elf<S>,
+        unknown: &mut UnknownCounts,
+    ) -> Result<Self, Error> {
+        let Some((address, bytes)) = address_and_size(elf)? else {
             return Ok(Self::default());
         };
         if bytes.is_some_and(|bytes| bytes > MAX_BYTES) {
-            unknown.count(Reason::TooMany);
+            unknown.count(UnknownReason::TooMany);
         }
         let limit = bytes.unwrap_or(MAX_BYTES).min(MAX_BYTES);
         let bytes = elf.loaded_from(address, limit)?;
@@ -36,7 +38,7 @@ impl Loaded {
 }
 
 /// The contents of `.debug_frame`; empty where there is none that can be read.
-pub(super) fn debugging<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Vec<u8> {
+pub(super) fn debug_frame<S: Source>(elf: &Elf<S>, unknown: &mut UnknownCounts) -> Vec<u8> {
     elf.contents(".debug_frame", MAX_BYTES)
         .unwrap_or_else(|error| {
             unknown.count(reason(&error));
@@ -44,23 +46,23 @@ pub(super) fn debugging<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Vec<u
         })
 }
 
-/// What the Go linker says of its functions; [`None`] where it has made none or it cannot be read.
-pub(super) fn go_table<S: Source>(elf: &Elf<S>, unknown: &mut Unknown) -> Option<GoTable> {
+/// The Go linker's table of functions; [`None`] where there is none or it cannot be read.
+pub(super) fn go_table<S: Source>(elf: &Elf<S>, unknown: &mut UnknownCounts) -> Option<GoTable> {
     elf.go_table().unwrap_or_else(|error| {
         unknown.count(reason(&error));
         None
     })
 }
 
-fn reason(error: &Error) -> Reason {
+fn reason(error: &Error) -> UnknownReason {
     match error {
-        Error::TooLarge { .. } => Reason::TooMany,
-        _ => Reason::Malformed,
+        Error::TooLarge { .. } => UnknownReason::TooMany,
+        _ => UnknownReason::Malformed,
     }
 }
 
 /// The address of `.eh_frame`, and its size where that is known.
-fn place<S: Source>(elf: &Elf<S>) -> Result<Option<(u64, Option<u64>)>, Error> {
+fn address_and_size<S: Source>(elf: &Elf<S>) -> Result<Option<(u64, Option<u64>)>, Error> {
     if let Some(section) = elf.section(".eh_frame") {
         return Ok(section
             .file_offset
@@ -73,7 +75,7 @@ fn place<S: Source>(elf: &Elf<S>) -> Result<Option<(u64, Option<u64>)>, Error> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(address);
     let header = EhFrameHdr::new(&header, LittleEndian).parse(&bases, 8);
     Ok(match header.map(|header| header.eh_frame_ptr()) {
-        // It ends with an entry that is empty.
+        // An empty entry ends it.
         Ok(Pointer::Direct(address)) => Some((address, None)),
         _ => None,
     })

@@ -1,30 +1,29 @@
-//! The tables that the kernel half looks rules up in; [`agent_common::unwind`] says how they are
-//! made.
+//! Tables in which the BPF programs look up rules, in the format of [`agent_common::unwind`].
 
 use agent_common::unwind::{PAGE_BYTES, Words, row};
 
-use super::{Compiled, rows::Row, rules::Rules};
+use super::{compiled::Compiled, rows::Row, rules::Rules};
 
-/// What the kernel half gets of a file.
+/// The table of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct PackedTable {
     /// The first address of page 0, a multiple of [`PAGE_BYTES`].
     pub base: u64,
-    /// How many pages there are.
+    /// Number of pages.
     pub pages: u32,
-    /// The words.
+    /// Heads of pages, then rows.
     pub words: Vec<u32>,
 }
 
-impl Words for Table {
+impl Words for PackedTable {
     fn word(&self, index: u32) -> u32 {
         self.words.get(index as usize).copied().unwrap_or(0)
     }
 }
 
-/// Makes the table of a file; its rules are added to those of all files.
+/// Packs the rows of a file into a table; its rules are added to the rules of all files.
 #[must_use]
-pub fn pack(compiled: &Compiled, rules: &mut Rules) -> Table {
+pub fn pack(compiled: &Compiled, rules: &mut Rules) -> PackedTable {
     let indices: Vec<u16> = compiled
         .rules
         .all()
@@ -33,7 +32,7 @@ pub fn pack(compiled: &Compiled, rules: &mut Rules) -> Table {
         .collect();
     let page_of = |row: &Row| u64::from(row.distance) / PAGE_BYTES;
     let (Some(first), Some(last)) = (compiled.rows.first(), compiled.rows.last()) else {
-        return Table::default();
+        return PackedTable::default();
     };
     let (first, last) = (page_of(first), page_of(last));
     // Distances have 32 bits, so there are at most 65,536 pages.
@@ -62,7 +61,7 @@ pub fn pack(compiled: &Compiled, rules: &mut Rules) -> Table {
     if let Some(last) = words.get_mut(heads.saturating_sub(1)) {
         *last = end;
     }
-    Table {
+    PackedTable {
         base: compiled.base + first * PAGE_BYTES,
         pages: number(heads.saturating_sub(1)),
         words,
@@ -76,7 +75,7 @@ fn number(words: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Table, pack};
+    use super::{PackedTable, pack};
     use crate::binaries::unwind::{Compiled, Rules, rows::Row};
     use agent_common::unwind::{BLOCK_WORDS, Block, CfaRule, PAGE_BYTES, Rule, Search, Words as _};
     use proptest::prelude::{any, prop, proptest};
@@ -91,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Rows with these distances, whose rules have these offsets; the rule 0 is unknown.
+    /// Rows with these distances, whose rules have these offsets; the offset 0 is the unknown rule.
     fn compiled(rows: &[(u32, u8)]) -> Compiled {
         let mut compiled = Compiled {
             base: BASE,
@@ -109,14 +108,14 @@ mod tests {
         compiled
     }
 
-    fn find(table: &Table, rules: &Rules, address: u64) -> Rule {
+    fn find(table: &PackedTable, rules: &Rules, address: u64) -> Rule {
         let distance = address.wrapping_sub(table.base);
         let index = Search::new().find(table, table.pages, distance);
         rules.get(index).unwrap()
     }
 
     #[test]
-    fn a_table_is_as_documented() {
+    fn tables_have_the_documented_format() {
         let mut rules = Rules::new();
         rules.index(&rule(99));
         let page = 1 << 16;
@@ -134,12 +133,12 @@ mod tests {
         assert_eq!(table.words, [&heads[..], &rows].concat());
         assert_eq!(Block::all_of(&table.words).len(), 1);
 
-        assert_eq!(pack(&compiled(&[]), &mut rules), Table::default());
+        assert_eq!(pack(&compiled(&[]), &mut rules), PackedTable::default());
     }
 
     proptest! {
         #[test]
-        fn a_search_finds_what_the_rows_say(
+        fn searches_find_the_rules_of_the_rows(
             steps in prop::collection::vec((1_u32..0x3_0000, 0..4_u8), 1..100),
             near in any::<bool>(),
         ) {
@@ -151,7 +150,7 @@ mod tests {
                     rows.push((distance, rule));
                 }
             }
-            // After the last function nothing is known.
+            // Behind the last function the rule is unknown.
             rows.push((distance + 1, 0));
             let compiled = compiled(&rows);
             let mut rules = Rules::new();

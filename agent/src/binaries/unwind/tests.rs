@@ -1,4 +1,4 @@
-//! Tests with files made for that, and with this very test program.
+//! Tests with generated files and with this test program.
 
 mod broken;
 mod go;
@@ -8,11 +8,11 @@ use std::{fs, os::unix::fs::FileExt as _, process::Command};
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved, Search};
 
-use super::{Compiled, Reason, Rules, compile, functions, pack};
+use super::{Compiled, Rules, compile, functions, pack, reason::UnknownReason};
 use crate::binaries::elf::Elf;
 use image::{CODE, ENTRY, Image};
 
-/// What a function of [`ENTRY`] starts with.
+/// The rule at the start of a function of [`ENTRY`].
 const START: Rule = Rule {
     cfa: CfaRule::REGISTER,
     register: 7,
@@ -31,7 +31,7 @@ fn rows(compiled: &Compiled) -> Vec<(u64, Rule)> {
     rows.map(|(address, rule)| (address - CODE, rule)).collect()
 }
 
-/// What must be true of whatever comes out.
+/// Invariants of all compiled files.
 fn check(compiled: &Compiled) {
     let rows: Vec<_> = compiled.rows().collect();
     assert!(rows.is_sorted_by(|left, right| left.0 < right.0));
@@ -95,7 +95,7 @@ fn rows_are_those_of_the_functions_and_gaps() {
     assert_eq!(extents, [(0x10, 0x20), (0x20, 0x30), (0x2_0000, 0x2_0100)]);
 }
 
-/// The rules of a function, the first being that of its start.
+/// The rules of a function, the first at its start.
 fn rules_of(augmentation: &str, instructions: &[u8]) -> (Vec<Rule>, Compiled) {
     let mut image = Image::default();
     let common = image.common(augmentation, &ENTRY);
@@ -107,7 +107,7 @@ fn rules_of(augmentation: &str, instructions: &[u8]) -> (Vec<Rule>, Compiled) {
 }
 
 #[test]
-fn every_kind_of_rule_comes_out() {
+fn every_kind_of_rule_is_compiled() {
     let only = |augmentation, instructions: &[u8]| rules_of(augmentation, instructions).0[0];
     let of = |cfa| Rule {
         cfa,
@@ -129,7 +129,7 @@ fn every_kind_of_rule_comes_out() {
         ..dereferenced
     };
     assert_eq!(only("zR", &more), dereferenced);
-    let linkage = [
+    let plt = [
         0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22,
     ];
     let expected = Rule {
@@ -138,7 +138,7 @@ fn every_kind_of_rule_comes_out() {
         addend: 8,
         ..START
     };
-    assert_eq!(only("zR", &linkage), expected);
+    assert_eq!(only("zR", &plt), expected);
     // As GCC realigns the stack: the CFA at rbp - 8, rbp at rbp + 0, rbx at rbp - 16.
     let realigned = [
         0x0f, 3, 0x76, 0x78, 6, 0x10, 6, 2, 0x76, 0, 0x10, 3, 2, 0x76, 0x70,
@@ -154,7 +154,7 @@ fn every_kind_of_rule_comes_out() {
         ..START
     };
     assert_eq!(rules[0], expected);
-    assert_eq!(made.unknown().get(Reason::Base), 1);
+    assert_eq!(made.unknown().get(UnknownReason::Base), 1);
     // Relative to the stack pointer is relative to the CFA.
     let by_stack = [0x0e, 32, 0x10, 6, 2, 0x77, 0x10];
     let expected = Rule {
@@ -172,23 +172,26 @@ fn every_kind_of_rule_comes_out() {
 }
 
 #[test]
-fn what_a_rule_cannot_say_is_unknown_and_counted() {
-    let cases: [(&[u8], Reason); 10] = [
-        // An unknown instruction; one that is cut off.
-        (&[0x3f], Reason::Malformed),
-        (&[0x0e], Reason::Malformed),
-        // A state that was not remembered.
-        (&[0x0b], Reason::Malformed),
+fn rows_that_no_rule_expresses_are_unknown_and_counted() {
+    let cases: [(&[u8], UnknownReason); 10] = [
+        // An unknown instruction; a truncated one.
+        (&[0x3f], UnknownReason::Malformed),
+        (&[0x0e], UnknownReason::Malformed),
+        // `DW_CFA_restore_state` without a state.
+        (&[0x0b], UnknownReason::Malformed),
         // *(*rsp)
-        (&[0x0f, 4, 0x77, 0, 6, 6], Reason::FrameExpression),
-        (&[0x0f, 0], Reason::FrameExpression),
-        (&[0x0c, 17, 8], Reason::FrameRegister),
-        (&[0x0e, 0x80, 0x80, 0x80, 0x80, 0x08], Reason::FrameOffset),
+        (&[0x0f, 4, 0x77, 0, 6, 6], UnknownReason::FrameExpression),
+        (&[0x0f, 0], UnknownReason::FrameExpression),
+        (&[0x0c, 17, 8], UnknownReason::FrameRegister),
+        (
+            &[0x0e, 0x80, 0x80, 0x80, 0x80, 0x08],
+            UnknownReason::FrameOffset,
+        ),
         // In rdx, and not at a multiple of eight.
-        (&[0x09, 16, 1], Reason::ReturnAddress),
-        (&[0x10, 16, 2, 0x77, 1], Reason::ReturnAddress),
+        (&[0x09, 16, 1], UnknownReason::ReturnAddress),
+        (&[0x10, 16, 2, 0x77, 1], UnknownReason::ReturnAddress),
         // The caller's stack pointer is in r8.
-        (&[0x09, 7, 8], Reason::StackPointer),
+        (&[0x09, 7, 8], UnknownReason::StackPointer),
     ];
     for (instructions, reason) in cases {
         let instructions = [&[0x41], instructions].concat();
@@ -197,16 +200,16 @@ fn what_a_rule_cannot_say_is_unknown_and_counted() {
         let counted: Vec<_> = made.unknown().iter().collect();
         assert_eq!(counted, [(reason, 1)]);
     }
-    // The frame pointer in r11, and too far away.
+    // The frame pointer in r11, and at an offset that is out of range.
     for instructions in [&[0x09, 6, 11][..], &[0x86, 0x80, 0x80, 4]] {
         let (rules, made) = rules_of("zR", instructions);
         assert_eq!(rules[0].frame_pointer, Saved::LOST);
-        assert_eq!(made.unknown().get(Reason::FramePointer), 1);
+        assert_eq!(made.unknown().get(UnknownReason::FramePointer), 1);
     }
 }
 
 #[test]
-fn of_functions_that_overlap_the_higher_start_holds() {
+fn of_overlapping_functions_the_higher_start_applies() {
     let mut image = Image::default();
     let common = image.common("zR", &ENTRY);
     for (start, bytes, offset) in [
@@ -224,7 +227,7 @@ fn of_functions_that_overlap_the_higher_start_holds() {
         .into_iter()
         .map(|(distance, rule)| (distance, rule.offset))
         .collect();
-    // Of those that start at 0x20 the first holds, and nothing of another behind it.
+    // Of those that start at 0x20 only the first applies.
     assert_eq!(
         offsets,
         [(0, 16), (0x20, 24), (0x30, 0), (0x80, 32), (0x180, 0)]
@@ -289,7 +292,7 @@ fn this_program_has_the_same_rows_without_section_headers() {
 }
 
 #[test]
-fn the_image_that_the_kernel_maps_is_compiled() {
+fn the_vdso_is_compiled() {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let line = maps.lines().find(|line| line.ends_with("[vdso]")).unwrap();
     let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
@@ -309,7 +312,7 @@ fn the_image_that_the_kernel_maps_is_compiled() {
 }
 
 #[test]
-fn debugging_information_fills_what_is_not_loaded() {
+fn debug_frame_replaces_a_missing_eh_frame() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("source.c");
     let library = directory.path().join("library.so");

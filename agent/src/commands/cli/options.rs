@@ -76,8 +76,8 @@ pub enum Target {
 impl RecordOptions {
     /// The options of the encoder.
     #[must_use]
-    pub fn encoding(&self) -> formats::Options {
-        formats::Options {
+    pub fn encoding(&self) -> formats::EncodeOptions {
+        formats::EncodeOptions {
             threads: self.threads,
             without_labels: false,
         }
@@ -109,8 +109,8 @@ pub struct ReportOutput {
 impl ReportOutput {
     /// The options of the encoder.
     #[must_use]
-    pub fn encoding(&self) -> formats::Options {
-        formats::Options {
+    pub fn encoding(&self) -> formats::EncodeOptions {
+        formats::EncodeOptions {
             threads: self.threads,
             without_labels: false,
         }

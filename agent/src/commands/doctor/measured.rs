@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use crate::{
     formats::losses,
-    profile::{Profile, Reached},
+    profile::{LastFrame, Profile},
 };
 
 /// What the samples show.
@@ -25,21 +25,21 @@ pub struct Measured {
 impl Measured {
     pub(crate) fn of(profile: &Profile) -> Self {
         // One process was sampled.
-        let unwinding = profile.unwinding.first();
+        let unwinding = profile.unwind_stats.first();
         let name = |reached| match reached {
-            Reached::Nothing => Cow::Borrowed("no frame"),
-            Reached::EvaluationLoop => "the evaluation loop of Python".into(),
-            Reached::Executable(id) => profile.executable(id).name(),
+            LastFrame::NoFrame => Cow::Borrowed("no frame"),
+            LastFrame::EvaluationLoop => "the evaluation loop of Python".into(),
+            LastFrame::Executable(id) => profile.executable(id).name(),
         };
-        let ends = unwinding.into_iter().flat_map(|it| &it.ends);
+        let ends = unwinding.into_iter().flat_map(|it| &it.incomplete);
         Self {
             duration: profile.duration,
             walked: unwinding.map_or(0, |it| it.walked),
-            complete: unwinding.map_or(0, |it| it.whole),
+            complete: unwinding.map_or(0, |it| it.complete),
             ends: ends
                 .map(|&(reached, count)| (name(reached).into_owned(), count))
                 .collect(),
-            losses: losses::sentences(&profile.left_out, &profile.losses),
+            losses: losses::sentences(&profile.filtered_out, &profile.losses),
         }
     }
 }
@@ -48,21 +48,21 @@ impl Measured {
 mod tests {
     use super::Measured;
     use crate::{
-        formats::support::made_profile,
-        profile::{ExecutableId, ProcessIndex, Reached, Unwinding},
+        profile::fixtures::example_profile,
+        profile::{ExecutableId, LastFrame, ProcessIndex, UnwindStats},
     };
 
     #[test]
     fn the_ends_of_walks_are_named() {
-        let mut profile = made_profile("/app.py");
-        profile.unwinding = vec![Unwinding {
+        let mut profile = example_profile("/app.py");
+        profile.unwind_stats = vec![UnwindStats {
             process: ProcessIndex(0),
             walked: 9,
             complete: 3,
-            ends: vec![
-                (Reached::Executable(ExecutableId(1)), 3),
-                (Reached::EvaluationLoop, 2),
-                (Reached::Nothing, 1),
+            incomplete: vec![
+                (LastFrame::Executable(ExecutableId(1)), 3),
+                (LastFrame::EvaluationLoop, 2),
+                (LastFrame::NoFrame, 1),
             ],
         }];
         let measured = Measured::of(&profile);

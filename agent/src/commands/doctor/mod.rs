@@ -166,7 +166,7 @@ fn python_descendants(pid: u32, detector: &mut Detector) -> Vec<(u32, Version)> 
 impl About {
     fn of(process: &Process) -> Self {
         Self {
-            name: process.name().to_owned(),
+            name: process.comm().to_owned(),
             executable: process.executable().to_owned(),
             namespace_pids: process.namespace_pids().to_vec(),
             has_own_mounts: process.has_own_mounts().ok(),

@@ -79,7 +79,7 @@ impl NativeCode {
     /// When the process has exited or may not be read.
     pub(crate) fn of(process: &Process) -> Result<Self, process::Error> {
         let mut code = Executables::default();
-        let mappings = code.look(process)?;
+        let mappings = code.read_mappings(process)?;
         let is_file = |mapping: &&Mapping| mapping.executable != Mapping::ANONYMOUS;
         // Several parts of a file may be mapped.
         let files: HashSet<u32> = mappings

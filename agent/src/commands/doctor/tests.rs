@@ -1,6 +1,9 @@
 //! Reports on processes that can and cannot be profiled.
 
-use super::{About, Contents, Measured, NativeCode, NativeFile, Report, RunTime, Symbols, examine};
+use super::{
+    About, Measured, NativeCode, Report, examine,
+    native::{Contents, NativeFile, RunTime, Symbols},
+};
 use crate::{
     bpf::{Requirement, Unmet},
     process,
@@ -35,14 +38,14 @@ fn what_is_wrong_is_said_with_what_to_do() {
         python: Some(Err(python::Error::Unsupported {
             pid: 1234,
             image: PathBuf::from("/opt/python"),
-            found: inspect::Unsupported {
+            found: inspect::UnsupportedInterpreter {
                 version: Version::from_literal("3.8.1"),
                 flavour: inspect::Flavour {
                     is_debug: true,
                     is_free_threaded: false,
                 },
-                reason: inspect::Reason::Debug,
-                passed_over: Vec::new(),
+                reason: inspect::UnsupportedReason::Debug,
+                rejected_sources: Vec::new(),
             },
         })),
         threads: None,
@@ -64,7 +67,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
          Interpreter\n\
          \x20 build       for debugging, with the global lock\n\
          It cannot be profiled:\n\
-         \x20 - agent runs in a PID namespace of its own and cannot tell which process is meant: \
+         \x20 - agent runs in a PID namespace of its own and cannot resolve the host's process ids: \
          run it on the host, or with `--pid=host` (Docker, podman) or `hostPID: true` \
          (Kubernetes)\n\
          But it has started process 1235, which runs CPython 3.9: try --pid 1235\n"

@@ -124,11 +124,11 @@ pub(crate) fn busiest_processes(profile: &Profile) -> Vec<(ProcessIndex, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::support::{made_processes, made_profile};
+    use crate::profile::fixtures::{example_processes, example_profile};
 
     #[test]
     fn recursion_counts_once_in_a_stack() {
-        let profile = made_profile("");
+        let profile = example_profile("");
         let rows = hottest_functions(&profile);
         assert_eq!((rows[0].own, rows[0].total), (150, 150));
         assert!(rows.iter().all(|row| row.total <= profile.total()));
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_function_is_one_wherever_its_code_is() {
-        let rows = hottest_functions(&made_profile(""));
+        let rows = hottest_functions(&example_profile(""));
         let row = |name: &str, place: &str| {
             let mut found = rows
                 .iter()
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn processes_have_the_samples_of_their_threads() {
-        let mut profile = made_processes("");
+        let mut profile = example_processes("");
         let rows = [(0, 400), (1, 110), (2, 7)].map(|(id, count)| (ProcessIndex(id), count));
         assert_eq!(busiest_processes(&profile), rows);
         profile.samples.retain(|sample| sample.thread.0 > 3);

@@ -73,7 +73,7 @@ impl<'a> Summary<'a> {
                 plural(total, "sample", "samples"),
                 seconds(total, self.profile.period),
             )
-        } else if self.profile.left_out.total() != 0 {
+        } else if self.profile.filtered_out.total() != 0 {
             writeln!(
                 formatter,
                 "{subject}: no samples, those of these {duration:.1} s were not asked for."
@@ -191,7 +191,7 @@ impl fmt::Display for Summary<'_> {
             }
             self.write_functions(formatter, &columns)?;
         }
-        let losses = losses::sentences(&self.profile.left_out, &self.profile.losses);
+        let losses = losses::sentences(&self.profile.filtered_out, &self.profile.losses);
         if !losses.is_empty() {
             writeln!(formatter)?;
         }
@@ -286,8 +286,8 @@ fn seconds(samples: u64, period: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::{
-        formats::support::{made_processes, made_profile},
-        profile::{LeftOut, Losses, Sample, StackId, Thread, ThreadIndex},
+        profile::fixtures::{example_processes, example_profile},
+        profile::{FilteredOut, Losses, Sample, StackId, Thread, ThreadIndex},
     };
 
     fn summary(profile: &Profile, width: usize) -> String {
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_service_has_no_process_id() {
-        let mut profile = made_processes("");
+        let mut profile = example_processes("");
         profile.processes[0].pid = 0;
         profile.processes[0].name = "web".to_owned();
         let text = summary(&profile, 100);
@@ -305,7 +305,7 @@ mod tests {
             text.contains("   4300   python2.7, CPython 2.7.18\n"),
             "{text}"
         );
-        let mut profile = made_profile("");
+        let mut profile = example_profile("");
         profile.processes[0].pid = 0;
         let text = summary(&profile, 100);
         assert!(
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn the_hottest_functions_come_first() {
         assert_eq!(
-            summary(&made_profile("/srv/app/main.py"), 100),
+            summary(&example_profile("/srv/app/main.py"), 100),
             "\
 python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of CPU
 
@@ -335,11 +335,11 @@ python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of CPU
 … and 17 more functions
 
 12 samples were lost: the ring buffer was full.
-20 stacks were too deep: the frames between the 256 at either end are left out.
+20 stacks were truncated: only the 256 frames at either end are kept.
 3 samples are of threads that ran no Python.
 7 stacks lack native frames: the stack was not in memory (7).
-13 native frames have no name: the file has no symbols (9), code made at run time that nobody \
-names (3), the kernel hides its addresses (1). To name those of the kernel, run agent as root or with \
+13 native frames have no name: the file has no symbols (9), JIT code without a perf map (3), the \
+kernel hides its addresses (1). For names of the kernel's functions, run agent as root or with \
 CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 "
         );
@@ -347,7 +347,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 
     #[test]
     fn several_processes_have_a_table() {
-        let text = summary(&made_processes("/srv/app/main.py"), 100);
+        let text = summary(&example_processes("/srv/app/main.py"), 100);
         let (processes, functions) = text.split_once("\n\n          self").unwrap();
         assert_eq!(
             processes,
@@ -364,7 +364,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 
     #[test]
     fn many_processes_are_summed_up() {
-        let mut profile = made_processes("");
+        let mut profile = example_processes("");
         for tid in 0..40 {
             profile.processes.push(Process {
                 pid: 5000 + tid,
@@ -398,7 +398,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 
     #[test]
     fn the_table_is_no_wider_than_the_terminal() {
-        let text = summary(&made_profile("/srv/app/main.py"), 60);
+        let text = summary(&example_profile("/srv/app/main.py"), 60);
         let table: Vec<_> = text.lines().skip(2).take(11).collect();
         assert!(table.iter().all(|line| line.width() <= 60), "{text}");
         assert!(table[2].ends_with("   loads  …/__init__.py:299"), "{text}");
@@ -407,7 +407,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 
     #[test]
     fn no_samples_are_explained() {
-        let mut profile = made_profile("");
+        let mut profile = example_profile("");
         profile.samples.clear();
         profile.losses = Losses::default();
         assert_eq!(
@@ -415,12 +415,12 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
             "python3.12 (pid 4242, CPython 3.12.1): \
              no samples, the process used no CPU in these 10.0 s.\n"
         );
-        profile.left_out.without_gil = 1;
+        profile.filtered_out.without_gil = 1;
         assert!(summary(&profile, 80).ends_with(
             "no samples, those of these 10.0 s were not asked for.\n\n\
-             1 sample is of threads that did not hold the GIL, and left out.\n"
+             1 sample is of threads that did not hold the GIL, and filtered out.\n"
         ));
-        profile.left_out = LeftOut::default();
+        profile.filtered_out = FilteredOut::default();
         profile.losses.lost_samples = 1;
         assert!(summary(&profile, 80).ends_with(
             "no samples, those of these 10.0 s were lost.\n\n\
@@ -436,7 +436,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 
     #[test]
     fn one_sample_is_not_samples() {
-        let mut profile = made_profile("");
+        let mut profile = example_profile("");
         profile.samples.truncate(1);
         profile.samples[0].count = 1;
         assert!(summary(&profile, 80).contains("): 1 sample in "));
@@ -444,7 +444,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 
     #[test]
     fn a_stack_without_frames_is_nobodys() {
-        let mut profile = made_profile("");
+        let mut profile = example_profile("");
         profile.stacks[0] = Box::from([]);
         profile.samples.retain(|sample| sample.stack == StackId(0));
         assert!(summary(&profile, 80).contains("120 samples"));

@@ -14,7 +14,7 @@ use prometheus_client::{
 };
 
 use super::usage::{self, Usage};
-use crate::{bpf::Counters, export::Status, targets::kubernetes};
+use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
 const COUNTERS: [(Counter, &str, &str); 14] = [
@@ -202,7 +202,7 @@ impl Metrics {
     }
 
     /// Adds the counters of an exporter.
-    pub fn exporter(&mut self, status: &Status) {
+    pub fn exporter(&mut self, status: &ExporterStatus) {
         let exporter = ("exporter", &*status.name);
         let counts = &status.counts;
         let mut counter = |name, help, value| self.counter(name, help, &[exporter], value);
@@ -236,7 +236,7 @@ impl Metrics {
             let help = "Failed attempts, by reason";
             self.counter("profiling_agent_export_failures", help, &labels, count);
         }
-        let waiting = counts.waiting;
+        let waiting = counts.queued;
         for (queue, count) in [("memory", waiting.memory), ("spool", waiting.spool)] {
             let labels = [exporter, ("queue", queue)];
             let help = "Profiles waiting to be sent";

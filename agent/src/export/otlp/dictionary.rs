@@ -1,4 +1,4 @@
-//! The dictionary of a request: what the model has in its tables, as OTLP has it.
+//! The dictionary of a request, made of the tables of a profile.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ use crate::{
     text::printable,
 };
 
-/// A dictionary that grows while samples are encoded.
-pub(super) struct Builder<'a> {
+/// A dictionary, filled while samples are encoded.
+pub(super) struct DictionaryBuilder<'a> {
     profile: &'a Profile,
     strings: Table<String>,
     attributes: Table<Attribute>,
@@ -23,12 +23,12 @@ pub(super) struct Builder<'a> {
     functions: Table<Function>,
     locations: Table<Location>,
     stacks: Table<Stack>,
-    /// Stacks that are there already: Python frames lie in what their process runs.
+    /// Stacks added already; by process, because the mapping of Python frames is its runtime.
     known_stacks: HashMap<(StackId, ProcessIndex), i32>,
     known_locations: HashMap<(LocationId, ProcessIndex), i32>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> DictionaryBuilder<'a> {
     pub(super) fn new(profile: &'a Profile) -> Self {
         Self {
             profile,
@@ -43,7 +43,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What a number is.
     pub(super) fn value_type(
         &mut self,
         name: &str,
@@ -55,7 +54,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// What is known of a thread.
+    /// Attributes of a thread.
     pub(super) fn thread(&mut self, index: ThreadIndex) -> Result<Vec<i32>, Unencodable> {
         let thread = &self.profile.threads[index.0 as usize];
         let mut attributes = vec![self.attribute("thread.id", Value::number(thread.tid))?];
@@ -66,7 +65,6 @@ impl<'a> Builder<'a> {
         Ok(attributes)
     }
 
-    /// A stack in a process.
     pub(super) fn stack(&mut self, id: StackId, process: ProcessIndex) -> Result<i32, Unencodable> {
         if let Some(index) = self.known_stacks.get(&(id, process)) {
             return Ok(*index);
@@ -109,7 +107,7 @@ impl<'a> Builder<'a> {
         Ok(index)
     }
 
-    /// What kind of frame stands at a location, in OpenTelemetry's words; none for a marker.
+    /// Value of the attribute `profile.frame.type`; [`None`] for a marker.
     fn frame_type(&self, id: LocationId) -> Option<&'static str> {
         let location = self.profile.location(id);
         if let Some(line) = location.lines.first() {
@@ -164,7 +162,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// What Python frames lie in: nothing that is mapped, and so only a name, for example
+    /// Mapping of Python frames, which lie in no mapped file: only a name, for example
     /// `[cpython 3.12.1]`.
     fn runtime(&mut self, process: ProcessIndex) -> Result<i32, Unencodable> {
         let Process { runtime, .. } = &self.profile.processes[process.0 as usize];

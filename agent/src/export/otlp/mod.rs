@@ -1,7 +1,7 @@
-//! OpenTelemetry's profiles, `v1development`, over gRPC or HTTP.
+//! OTLP profiles, `v1development`, over gRPC or HTTP.
 //!
-//! The model is encoded anew, as OTLP shares one dictionary between all processes; and always
-//! compressed, as texts take most of it.
+//! The profile is encoded with one dictionary for all processes, and always compressed, as most of
+//! it is text.
 
 mod dictionary;
 mod request;
@@ -15,36 +15,35 @@ use flate2::{Compression, write::GzEncoder};
 use hyper::header::CONTENT_ENCODING;
 use prost::Message as _;
 
-use self::schema::Response;
+use self::schema::ExportResponse;
 use super::{
     batch::{Payload, ProfileBatch},
     destination::{Destination, Receipt, Unencodable},
-    failure::Failure,
-    spool::Format,
+    failure::DeliveryError,
+    spool::PayloadFormat,
 };
 use crate::http_client::{
-    Client, HttpConfig, HttpConfigError, Request, Version, content_type, grpc,
+    Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type, grpc,
 };
-use crate::store::name;
 
-/// What is called over gRPC.
+/// Path of the method over gRPC.
 const GRPC_PATH: &str =
     "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
 
-/// What is posted to over HTTP.
+/// Path of the endpoint over HTTP.
 const HTTP_PATH: &str = "/v1development/profiles";
 
-/// An OpenTelemetry Collector, or what else takes OTLP. A collector wants
+/// Configuration of an OTLP receiver. The OpenTelemetry Collector requires
 /// `--feature-gates=service.profilesSupport`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpConfig {
-    /// Where it is; its port is 4317 for gRPC and 4318 for HTTP unless somebody changed it.
+    /// Connection; the default port is 4317 for gRPC and 4318 for HTTP.
     pub http: HttpConfig,
-    /// How it is spoken to.
+    /// Transport.
     pub protocol: OtlpProtocol,
 }
 
-/// How OTLP is spoken.
+/// Transport of OTLP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtlpProtocol {
     /// gRPC.
@@ -62,69 +61,69 @@ pub(super) struct OtlpHttp(Client);
 
 impl OtlpGrpc {
     pub(super) fn new(config: HttpConfig) -> Result<Self, HttpConfigError> {
-        Client::new(config, Version::Http2).map(Self)
+        Client::new(config, HttpProtocol::Http2).map(Self)
     }
 }
 
 impl OtlpHttp {
     pub(super) fn new(config: HttpConfig) -> Result<Self, HttpConfigError> {
-        Client::new(config, Version::Http1).map(Self)
+        Client::new(config, HttpProtocol::Http1).map(Self)
     }
 }
 
 impl Destination for OtlpGrpc {
-    const FORMAT: Format = *b"otlg";
+    const FORMAT: PayloadFormat = *b"otlg";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let framed = grpc::frame(&compressed(report)?, true);
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
+        let framed = grpc::frame(&compressed(batch)?, true);
         Ok(Payload {
-            name: name::of_report(report),
+            name: batch.name(),
             body: framed.ok_or(Unencodable)?,
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let answer = grpc::call(&self.0, GRPC_PATH, &parcel.body).await?;
-        Ok(receipt(&answer))
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let response = grpc::call(&self.0, GRPC_PATH, &payload.body).await?;
+        Ok(receipt(&response))
     }
 }
 
 impl Destination for OtlpHttp {
-    const FORMAT: Format = *b"otlh";
+    const FORMAT: PayloadFormat = *b"otlh";
 
-    fn pack(&self, report: &ProfileBatch) -> Result<Payload, Unencodable> {
+    fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
-            name: name::of_report(report),
-            body: compressed(report)?.into(),
+            name: batch.name(),
+            body: compressed(batch)?.into(),
         })
     }
 
-    async fn send(&self, parcel: &Payload) -> Result<Receipt, Failure> {
-        let post = Request {
+    async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
+        let request = Request {
             path: HTTP_PATH,
             headers: &[
                 content_type("application/x-protobuf"),
                 (CONTENT_ENCODING, "gzip"),
             ],
-            body: parcel.body.clone(),
+            body: payload.body.clone(),
         };
-        let (answer, words) = self.0.post(&post).await?;
-        Ok(receipt(&answer.into_success(&words)?.body))
+        let (response, redactor) = self.0.post(&request).await?;
+        Ok(receipt(&response.into_success(&redactor)?.body))
     }
 }
 
-fn compressed(report: &ProfileBatch) -> Result<Vec<u8>, Unencodable> {
-    let request = request::of_report(report)?.encode_to_vec();
+fn compressed(batch: &ProfileBatch) -> Result<Vec<u8>, Unencodable> {
+    let request = request::of_batch(batch)?.encode_to_vec();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&request).map_err(|_| Unencodable)?;
     gzip.finish().map_err(|_| Unencodable)
 }
 
-/// What an answer says. One that is not understood was a success all the same.
-fn receipt(answer: &Bytes) -> Receipt {
-    let response = Response::decode(answer.clone()).unwrap_or_default();
+/// Reads a response. One that cannot be decoded still is a success.
+fn receipt(response: &Bytes) -> Receipt {
+    let response = ExportResponse::decode(response.clone()).unwrap_or_default();
     match response.partial_success {
         Some(partial) if partial.rejected_profiles > 0 => Receipt::Partial,
-        _ => Receipt::Whole,
+        _ => Receipt::Complete,
     }
 }

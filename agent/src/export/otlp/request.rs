@@ -1,4 +1,4 @@
-//! A report as a request of OTLP: one resource per process, one profile of it.
+//! A batch as an OTLP request: one resource with one profile per process.
 
 use std::{
     collections::BTreeMap,
@@ -7,9 +7,10 @@ use std::{
 
 use super::{
     super::{batch::ProfileBatch, destination::Unencodable},
-    dictionary::Builder,
+    dictionary::DictionaryBuilder,
     schema::{
-        KeyValue, Profile, Request, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Value,
+        ExportRequest, KeyValue, Profile, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles,
+        Value,
     },
 };
 use crate::{
@@ -18,20 +19,19 @@ use crate::{
     text::printable,
 };
 
-/// The request for a report.
-pub(super) fn of_report(report: &ProfileBatch) -> Result<Request, Unencodable> {
-    let profile = &*report.profile;
+pub(super) fn of_batch(batch: &ProfileBatch) -> Result<ExportRequest, Unencodable> {
+    let profile = &*batch.profile;
     let mut samples = BTreeMap::<ProcessIndex, Vec<&profile::Sample>>::new();
     for sample in &profile.samples {
         let of_process = samples.entry(profile.process_of(sample)).or_default();
         of_process.push(sample);
     }
-    let mut dictionary = Builder::new(profile);
+    let mut dictionary = DictionaryBuilder::new(profile);
     let resource_profiles = samples
         .into_iter()
         .map(|(process, samples)| {
             Ok(ResourceProfiles {
-                resource: Some(resource(report, process)),
+                resource: Some(resource(batch, process)),
                 scope_profiles: vec![ScopeProfiles {
                     scope: Some(Scope {
                         name: env!("CARGO_PKG_NAME").to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn of_report(report: &ProfileBatch) -> Result<Request, Unencodable> {
             })
         })
         .collect::<Result<_, Unencodable>>()?;
-    Ok(Request {
+    Ok(ExportRequest {
         resource_profiles,
         dictionary: Some(dictionary.finish()),
     })
@@ -52,7 +52,7 @@ fn profile_of(
     profile: &profile::Profile,
     process: ProcessIndex,
     samples: &[&profile::Sample],
-    dictionary: &mut Builder<'_>,
+    dictionary: &mut DictionaryBuilder<'_>,
 ) -> Result<Profile, Unencodable> {
     let since = profile.start.duration_since(SystemTime::UNIX_EPOCH);
     let samples = samples.iter().map(|sample| {
@@ -73,19 +73,19 @@ fn profile_of(
     })
 }
 
-/// What is known of a process: the labels of the report, and what the profile knows, which is
-/// nearer to it. No key is there twice.
-fn resource(report: &ProfileBatch, process: ProcessIndex) -> Resource {
-    let process = &report.profile.processes[process.0 as usize];
+/// Attributes of a process: the labels of the batch, overridden by the data of the profile. Keys are
+/// unique.
+fn resource(batch: &ProfileBatch, process: ProcessIndex) -> Resource {
+    let process = &batch.profile.processes[process.0 as usize];
     let mut attributes = BTreeMap::new();
-    for (name, text) in &*report.labels {
+    for (name, text) in &*batch.labels {
         let key = attribute_name(name);
         if !text.is_empty() && !key.is_empty() && !key.starts_with("__") {
             attributes.insert(printable(key).into_owned(), Value::text(printable(text)));
         }
     }
     let mut set = |key: &str, value| attributes.insert(key.to_owned(), value);
-    set("service.name", Value::text(printable(report.service())));
+    set("service.name", Value::text(printable(batch.service())));
     set("process.pid", Value::number(process.pid));
     if let Some(parent) = process.parent {
         set("process.parent_pid", Value::number(parent));

@@ -1,35 +1,34 @@
-//! The messages of OTLP's profiles, with the fields that are written here.
+//! The messages of OTLP profiles, with the fields that the agent uses.
 //!
-//! Numbers and meanings are those of `opentelemetry-proto` 1.10, package `v1development`. The crate
-//! of that name has them all, and with them the SDK of OpenTelemetry; tests decode with it what is
-//! encoded here.
+//! Tags and types are those of `opentelemetry-proto` 1.10, package `v1development`. The crate of that
+//! name depends on the OpenTelemetry SDK, so only tests use it, to decode what is encoded here.
 //!
 //! Invariant of the format: entry 0 of each table of the dictionary is the empty one.
 
-/// What is sent.
+/// `ExportProfilesServiceRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Request {
+pub(super) struct ExportRequest {
     #[prost(message, repeated, tag = "1")]
     pub(super) resource_profiles: Vec<ResourceProfiles>,
     #[prost(message, optional, tag = "2")]
     pub(super) dictionary: Option<Dictionary>,
 }
 
-/// What is answered.
+/// `ExportProfilesServiceResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Response {
+pub(super) struct ExportResponse {
     #[prost(message, optional, tag = "1")]
     pub(super) partial_success: Option<PartialSuccess>,
 }
 
-/// What was not taken.
+/// `ExportProfilesPartialSuccess`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct PartialSuccess {
     #[prost(int64, tag = "1")]
     pub(super) rejected_profiles: i64,
 }
 
-/// The profiles of a process.
+/// Profiles of one resource.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ResourceProfiles {
     #[prost(message, optional, tag = "1")]
@@ -38,14 +37,14 @@ pub(super) struct ResourceProfiles {
     pub(super) scope_profiles: Vec<ScopeProfiles>,
 }
 
-/// A process, in attributes.
+/// Attributes of a process.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// The profiles that one program has taken.
+/// Profiles of one producer.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ScopeProfiles {
     #[prost(message, optional, tag = "1")]
@@ -54,7 +53,7 @@ pub(super) struct ScopeProfiles {
     pub(super) profiles: Vec<Profile>,
 }
 
-/// That program.
+/// The producer.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Scope {
     #[prost(string, tag = "1")]
@@ -63,7 +62,6 @@ pub(super) struct Scope {
     pub(super) version: String,
 }
 
-/// A profile.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Profile {
     #[prost(message, optional, tag = "1")]
@@ -80,7 +78,7 @@ pub(super) struct Profile {
     pub(super) period: i64,
 }
 
-/// What a number is.
+/// Type and unit of a value.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct ValueType {
     #[prost(int32, tag = "1")]
@@ -89,7 +87,7 @@ pub(super) struct ValueType {
     pub(super) unit: i32,
 }
 
-/// What was counted at a stack.
+/// Values of a stack.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Sample {
     #[prost(int32, tag = "1")]
@@ -100,8 +98,8 @@ pub(super) struct Sample {
     pub(super) values: Vec<i64>,
 }
 
-/// What all profiles of a request share; what is named after a table is an index into it, and a
-/// text one into the strings.
+/// Tables shared by all profiles of a request. A field named after a table is an index into it; a
+/// text is an index into the strings.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Dictionary {
     #[prost(message, repeated, tag = "1")]
@@ -120,7 +118,7 @@ pub(super) struct Dictionary {
     pub(super) stacks: Vec<Stack>,
 }
 
-/// A part of a file that is mapped.
+/// A mapped part of a file.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Mapping {
     #[prost(uint64, tag = "1")]
@@ -135,7 +133,7 @@ pub(super) struct Mapping {
     pub(super) attributes: Vec<i32>,
 }
 
-/// What a frame stands at.
+/// Code location of a frame.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Location {
     #[prost(int32, tag = "1")]
@@ -148,7 +146,7 @@ pub(super) struct Location {
     pub(super) attributes: Vec<i32>,
 }
 
-/// A place in a function.
+/// A line of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Line {
     #[prost(int32, tag = "1")]
@@ -157,7 +155,6 @@ pub(super) struct Line {
     pub(super) line: i64,
 }
 
-/// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Function {
     #[prost(int32, tag = "1")]
@@ -168,7 +165,7 @@ pub(super) struct Function {
     pub(super) start_line: i64,
 }
 
-/// What ties a sample to a trace; there is none here.
+/// Link of a sample to a trace; always empty here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Link {}
 
@@ -179,7 +176,7 @@ pub(super) struct Stack {
     pub(super) locations: Vec<i32>,
 }
 
-/// An attribute of what is in the dictionary, or of a sample.
+/// An attribute of a dictionary entry or a sample.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Attribute {
     #[prost(int32, tag = "1")]
@@ -197,33 +194,29 @@ pub(super) struct KeyValue {
     pub(super) value: Option<Value>,
 }
 
-/// What an attribute is.
+/// Value of an attribute.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Value {
     #[prost(oneof = "Kind", tags = "1, 3")]
     pub(super) kind: Option<Kind>,
 }
 
-/// What kinds of it are used.
+/// The kinds of value that are used.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]
 pub(super) enum Kind {
-    /// A text.
     #[prost(string, tag = "1")]
     Text(String),
-    /// A number.
     #[prost(int64, tag = "3")]
     Number(i64),
 }
 
 impl Value {
-    /// A text.
     pub(super) fn text(text: impl Into<String>) -> Self {
         Self {
             kind: Some(Kind::Text(text.into())),
         }
     }
 
-    /// A number.
     pub(super) fn number(number: u32) -> Self {
         Self {
             kind: Some(Kind::Number(number.into())),

@@ -4,7 +4,7 @@ use std::{collections::HashMap, hash::Hash};
 
 use super::super::destination::Unencodable;
 
-/// A table that grows.
+/// A table of distinct entries.
 pub(super) struct Table<T> {
     entries: Vec<T>,
     indexes: HashMap<T, i32>,
@@ -18,7 +18,7 @@ impl<T: Clone + Default + Eq + Hash> Table<T> {
         }
     }
 
-    /// The index of an entry, which is added when it is new.
+    /// Index of an entry, which is added if missing.
     pub(super) fn index(&mut self, entry: T) -> Result<i32, Unencodable> {
         if let Some(index) = self.indexes.get(&entry) {
             return Ok(*index);

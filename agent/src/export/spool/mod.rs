@@ -1,11 +1,11 @@
-//! What a destination has not taken yet, on disk.
+//! Queue on disk of payloads that are not delivered yet.
 //!
-//! Each parcel is a file; numbers in the names keep the order. Nothing is synchronized: a process
-//! that is killed loses nothing, and a machine that loses its power may tear the files of the last
-//! seconds, which is noticed when they are read.
+//! Each payload is a file; numbers in the names keep the order. Nothing is synchronized: a process
+//! that is killed loses nothing, and a power failure may damage the files of the last seconds, which
+//! is detected when they are read.
 //!
-//! Invariants: the files never take more than the limit; what is given up is the oldest, and is
-//! told to the caller; files of other names are left alone.
+//! Invariants: the files never take more than the limit; the oldest payloads are dropped, and their
+//! number is returned; files with other names are left alone.
 
 mod record;
 #[cfg(test)]
@@ -13,44 +13,44 @@ mod tests;
 
 use std::{collections::VecDeque, io, path::PathBuf};
 
-pub(super) use self::record::Format;
+pub(super) use self::record::PayloadFormat;
 use super::batch::Payload;
-use crate::store::folder::{Folder, Lock, bytes_on_disk, is_full, is_passing};
+use crate::store::folder::{Folder, FolderLock, bytes_on_disk, is_full, is_transient};
 
-/// Number of the first parcel in an empty spool: there is room on both sides of it.
+/// Number of the first payload in an empty spool: numbers can grow and shrink from it.
 const FIRST_NUMBER: u64 = 1 << 40;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// How names end.
-const ENDING: &str = ".parcel";
+/// Suffix of the file names.
+const SUFFIX: &str = ".parcel";
 
-/// Taken by whoever uses the folder.
-const LOCK: &str = "lock";
+/// Locked by the process that uses the folder.
+const LOCK_FILE: &str = "lock";
 
-/// Where what a destination has not taken yet is kept.
+/// Configuration of a spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolConfig {
-    /// A folder for this destination alone; it is created when it is not there.
+    /// Folder of this destination alone; created if missing.
     pub folder: PathBuf,
-    /// Most that it may take of its disk, in bytes.
-    pub limit_bytes: u64,
+    /// Most disk space, in bytes.
+    pub max_bytes: u64,
 }
 
-/// Why there is no spool.
+/// Why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// The folder cannot be used.
-    #[error("cannot keep a spool in '{}' ({source})", folder.display())]
+    #[error("cannot use '{}' as a spool ({source})", folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the kernel said.
+        /// Error of the operation.
         source: io::Error,
     },
-    /// The folder is used already.
-    #[error("the spool in '{}' is another agent's or another destination's", folder.display())]
+    /// The folder is in use.
+    #[error("the spool in '{}' is in use by another agent or another exporter", folder.display())]
     Locked {
         /// The folder.
         folder: PathBuf,
@@ -61,62 +61,65 @@ pub enum SpoolError {
 #[derive(Debug)]
 pub(super) struct Spool {
     folder: Folder,
-    format: Format,
-    limit_bytes: u64,
-    /// The oldest first.
-    items: VecDeque<Item>,
-    /// Sum of the items' sizes.
+    format: PayloadFormat,
+    max_bytes: u64,
+    /// Oldest first.
+    items: VecDeque<SpooledFile>,
+    /// Disk space of all files.
     bytes: u64,
-    /// Number of the next parcel.
+    /// Number of the next payload.
     next: u64,
-    /// Whether the oldest is being delivered; it is not given up meanwhile.
+    /// Whether the oldest is being delivered; it is not dropped meanwhile.
     front_is_held: bool,
-    /// Held for as long as the spool is.
-    _lock: Lock,
+    /// InHand for as long as the spool is.
+    _lock: FolderLock,
 }
 
-/// A file.
+/// File of one payload.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct SpooledFile {
     number: u64,
-    /// What it takes of the disk.
+    /// Disk space.
     bytes: u64,
 }
 
-/// What is next.
+/// The oldest payload.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// There is nothing.
+    /// The spool is empty.
     Empty,
-    /// The oldest parcel.
     Payload(Payload),
-    /// The oldest was torn or could not be read; it is gone.
+    /// The file is damaged or unreadable, and was removed.
     Torn,
-    /// The oldest cannot be read at present.
+    /// The file cannot be read at present: the process or the machine is short of a resource.
     Unreadable,
 }
 
 impl Spool {
-    /// Opens a spool with what an earlier run left in it, and gives how many parcels had to go for
-    /// the limit.
-    pub(super) fn open(config: &SpoolConfig, format: Format) -> Result<(Self, u64), SpoolError> {
+    /// Opens a spool with the payloads of an earlier run. Returns how many were dropped for the limit.
+    pub(super) fn open(
+        config: &SpoolConfig,
+        format: PayloadFormat,
+    ) -> Result<(Self, u64), SpoolError> {
         let failed = |source| SpoolError::Folder {
             folder: config.folder.clone(),
             source,
         };
         let folder = Folder::open(&config.folder).map_err(failed)?;
-        let lock = folder.lock(LOCK).map_err(|source| match source.kind() {
-            io::ErrorKind::WouldBlock => SpoolError::Locked {
-                folder: config.folder.clone(),
-            },
-            _ => failed(source),
-        })?;
+        let lock = folder
+            .lock(LOCK_FILE)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::WouldBlock => SpoolError::Locked {
+                    folder: config.folder.clone(),
+                },
+                _ => failed(source),
+            })?;
         let mut items: Vec<_> = folder
             .entries(|name| number_of(name).is_some())
             .map_err(failed)?
             .into_iter()
             .filter_map(|entry| {
-                Some(Item {
+                Some(SpooledFile {
                     number: number_of(&entry.name)?,
                     bytes: entry.bytes,
                 })
@@ -126,7 +129,7 @@ impl Spool {
         let mut spool = Self {
             folder,
             format,
-            limit_bytes: config.limit_bytes,
+            max_bytes: config.max_bytes,
             bytes: items.iter().map(|item| item.bytes).sum(),
             next: items.last().map_or(FIRST_NUMBER, |item| item.number + 1),
             items: items.into(),
@@ -137,59 +140,59 @@ impl Spool {
         Ok((spool, dropped))
     }
 
-    /// How many parcels there are.
+    /// Number of payloads.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// What they take of the disk, in bytes.
+    /// Disk space of all payloads, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The oldest parcel, which stays and is held until [`Self::remove_front`] or
+    /// Reads the oldest payload, which is held until [`Self::remove_front`] or
     /// [`Self::release_front`].
     pub(super) fn hold_front(&mut self) -> Front {
         let Some(item) = self.items.front() else {
             return Front::Empty;
         };
         let bytes = self.folder.read(&name_of(item.number), MAX_FILE_BYTES);
-        if bytes.as_ref().is_err_and(is_passing) {
+        if bytes.as_ref().is_err_and(is_transient) {
             return Front::Unreadable;
         }
-        let parcel = bytes
+        let payload = bytes
             .ok()
             .and_then(|bytes| record::parse(self.format, &bytes).ok());
-        if let Some(parcel) = parcel {
+        if let Some(payload) = payload {
             self.front_is_held = true;
-            return Front::Payload(parcel);
+            return Front::Payload(payload);
         }
         self.remove_front();
         Front::Torn
     }
 
-    /// The oldest parcel was not delivered, and stays.
+    /// Releases the oldest payload, which was not delivered.
     pub(super) fn release_front(&mut self) {
         self.front_is_held = false;
     }
 
-    /// Removes the oldest parcel.
+    /// Removes the oldest payload.
     pub(super) fn remove_front(&mut self) {
         self.front_is_held = false;
         self.remove(0);
     }
 
-    /// Adds the newest parcel, and gives how many had to go for it.
+    /// Adds the newest payload. Returns how many were dropped for it.
     ///
     /// # Errors
     ///
-    /// With how many had to go all the same.
-    pub(super) fn push_back(&mut self, parcel: &Payload) -> Result<u64, (u64, io::Error)> {
-        let bytes = self.size(parcel).map_err(|error| (0, error))?;
+    /// With the number dropped before the error.
+    pub(super) fn push_back(&mut self, payload: &Payload) -> Result<u64, (u64, io::Error)> {
+        let bytes = self.size(payload).map_err(|error| (0, error))?;
         let mut dropped = self.make_room(bytes);
-        if let Err(error) = self.write(self.next, parcel) {
-            // Others have filled the disk. What is newer is worth more, but only as much of what is
-            // old is given up for it as it needs, and nothing when even all would not do.
+        if let Err(error) = self.write(self.next, payload) {
+            // Other programs filled the disk. Drop as much of the oldest as the new one needs, and
+            // nothing if even all of it would not suffice.
             if !is_full(&error) || self.droppable_bytes() < bytes {
                 return Err((dropped, error));
             }
@@ -197,10 +200,10 @@ impl Spool {
             while self.bytes > wanted && self.drop_oldest() {
                 dropped += 1;
             }
-            self.write(self.next, parcel)
+            self.write(self.next, payload)
                 .map_err(|error| (dropped, error))?;
         }
-        self.items.push_back(Item {
+        self.items.push_back(SpooledFile {
             number: self.next,
             bytes,
         });
@@ -209,61 +212,60 @@ impl Spool {
         Ok(dropped)
     }
 
-    /// Adds a parcel that is older than all there are, and gives how many had to go for it: itself,
-    /// when there is no room.
-    pub(super) fn push_front(&mut self, parcel: &Payload) -> Result<u64, (u64, io::Error)> {
+    /// Adds a payload that is older than all others. Returns how many were dropped: 1, which is the
+    /// payload itself, if there is no room.
+    pub(super) fn push_front(&mut self, payload: &Payload) -> Result<u64, (u64, io::Error)> {
         let Some(front) = self.items.front() else {
-            return self.push_back(parcel);
+            return self.push_back(payload);
         };
         let number = front.number.saturating_sub(1);
-        let bytes = self.size(parcel).map_err(|error| (0, error))?;
-        if self.bytes.saturating_add(bytes) > self.limit_bytes {
+        let bytes = self.size(payload).map_err(|error| (0, error))?;
+        if self.bytes.saturating_add(bytes) > self.max_bytes {
             return Ok(1);
         }
-        self.write(number, parcel).map_err(|error| (0, error))?;
-        self.items.push_front(Item { number, bytes });
+        self.write(number, payload).map_err(|error| (0, error))?;
+        self.items.push_front(SpooledFile { number, bytes });
         self.bytes += bytes;
         Ok(0)
     }
 
-    /// What a parcel takes of the disk, in bytes, when it can be kept at all.
-    fn size(&self, parcel: &Payload) -> io::Result<u64> {
-        let length = record::HEAD_BYTES + parcel.name.len() + parcel.body.len();
+    /// Disk space of a payload, in bytes; an error if it exceeds the limit.
+    fn size(&self, payload: &Payload) -> io::Result<u64> {
+        let length = record::HEADER_BYTES + payload.name.len() + payload.body.len();
         let bytes = bytes_on_disk(length as u64);
-        if bytes > self.limit_bytes || bytes > MAX_FILE_BYTES {
+        if bytes > self.max_bytes || bytes > MAX_FILE_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         Ok(bytes)
     }
 
-    fn write(&self, number: u64, parcel: &Payload) -> io::Result<()> {
-        let head = record::head(self.format, parcel);
-        let parts: [&[u8]; 3] = [&head, parcel.name.as_bytes(), &parcel.body];
+    fn write(&self, number: u64, payload: &Payload) -> io::Result<()> {
+        let header = record::header(self.format, payload);
+        let parts: [&[u8]; 3] = [&header, payload.name.as_bytes(), &payload.body];
         self.folder.write(&name_of(number), &parts, 0o600)
     }
 
-    /// Gives up the oldest until `bytes` more are within the limit, and tells how many.
+    /// Drops the oldest until `bytes` more are within the limit. Returns how many.
     fn make_room(&mut self, bytes: u64) -> u64 {
         let mut dropped = 0;
-        while self.bytes.saturating_add(bytes) > self.limit_bytes && self.drop_oldest() {
+        while self.bytes.saturating_add(bytes) > self.max_bytes && self.drop_oldest() {
             dropped += 1;
         }
         dropped
     }
 
-    /// What those take of the disk that are not held, in bytes.
+    /// Disk space of the payloads that are not held, in bytes.
     fn droppable_bytes(&self) -> u64 {
         let held = self.items.front().filter(|_| self.front_is_held);
         self.bytes - held.map_or(0, |item| item.bytes)
     }
 
-    /// Gives up the oldest that is not held, if there is one.
+    /// Drops the oldest that is not held, if there is one.
     fn drop_oldest(&mut self) -> bool {
         self.remove(usize::from(self.front_is_held))
     }
 
-    /// Removes a parcel, if there is one. It is not told of again even where the disk does not let
-    /// go of it; the next run finds it then.
+    /// Removes a payload, if there is one. If its file cannot be removed, the next run finds it again.
     fn remove(&mut self, index: usize) -> bool {
         let Some(item) = self.items.remove(index) else {
             return false;
@@ -275,14 +277,14 @@ impl Spool {
 }
 
 fn name_of(number: u64) -> String {
-    format!("{number:016x}{ENDING}")
+    format!("{number:016x}{SUFFIX}")
 }
 
-/// The number in a name; none in one that no spool would give.
+/// The number in a name; [`None`] for a name that no spool creates.
 fn number_of(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(ENDING)?;
+    let digits = name.strip_suffix(SUFFIX)?;
     let number = u64::from_str_radix(digits, 16).ok()?;
-    // With the bounds, numbers can be counted up and down for ever.
-    let is_given = (1..FIRST_NUMBER * 2).contains(&number) && name_of(number) == name;
-    is_given.then_some(number)
+    // The bounds leave room to count up and down.
+    let is_valid = (1..FIRST_NUMBER * 2).contains(&number) && name_of(number) == name;
+    is_valid.then_some(number)
 }

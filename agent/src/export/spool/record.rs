@@ -1,7 +1,7 @@
-//! A parcel as the bytes of a file.
+//! File format of a spooled payload.
 //!
-//! A head of [`HEAD_BYTES`], then the name, then the body. Invariant: bytes that were cut short,
-//! changed or written for another kind of destination are told from a parcel.
+//! A header of [`HEADER_BYTES`], then the name, then the body. Invariant: bytes that were truncated,
+//! changed or written for another kind of destination are detected.
 
 use bytes::Bytes;
 use zerocopy::{
@@ -11,98 +11,105 @@ use zerocopy::{
 
 use super::super::batch::Payload;
 
-/// What a file begins with; the last byte is the version.
+/// First bytes of a file; the last byte is the version.
 const MAGIC: [u8; 8] = *b"agntspl\x01";
 
-/// Longest name.
+/// Longest name, in bytes.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// What kind of destination a parcel is for: others could not read its body.
-pub(in super::super) type Format = [u8; 4];
+/// Kind of destination that a payload is encoded for.
+pub(in super::super) type PayloadFormat = [u8; 4];
 
-/// What stands before the name.
+/// What precedes the name.
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Head {
+struct Header {
     magic: [u8; 8],
-    format: Format,
+    format: PayloadFormat,
     /// CRC-32 of the fields below, the name and the body.
     checksum: U32,
     name_bytes: U64,
     body_bytes: U64,
 }
 
-/// Size of what stands before the name, in bytes.
-pub(super) const HEAD_BYTES: usize = size_of::<Head>();
+/// Size of the header.
+pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 
-/// Why bytes are no parcel.
+/// Why bytes are not a valid payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Torn {
-    /// There is less than a head.
-    #[error("{bytes} bytes are too few")]
+pub(super) enum RecordError {
+    /// Shorter than a header.
+    #[error("{bytes} bytes are less than a header")]
     Short {
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// It is something else.
-    #[error("it does not begin as a parcel does")]
+    /// Another kind of file.
+    #[error("it is no spooled payload")]
     Magic,
-    /// It is for another kind of destination.
+    /// For another kind of destination.
     #[error("it is for another kind of destination")]
     Format,
-    /// It is longer or shorter than its head says.
-    #[error("it has {bytes} bytes, not those that its head tells")]
+    /// Longer or shorter than the header says.
+    #[error("its {bytes} bytes are not the length in its header")]
     Length {
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// Something in it has changed.
+    /// The content has changed.
     #[error("its checksum is wrong")]
     Checksum,
-    /// Its name is not text.
-    #[error("its name is not text")]
+    /// The name is not UTF-8.
+    #[error("its name is not UTF-8")]
     Name,
 }
 
-/// What a parcel begins with in a file; the name and the body come after it.
-pub(super) fn head(format: Format, parcel: &Payload) -> [u8; HEAD_BYTES] {
-    let name_bytes = U64::new(parcel.name.len() as u64);
-    let body_bytes = U64::new(parcel.body.len() as u64);
-    let head = Head {
+/// Header of a payload; the name and the body follow it.
+pub(super) fn header(format: PayloadFormat, payload: &Payload) -> [u8; HEADER_BYTES] {
+    let name_bytes = U64::new(payload.name.len() as u64);
+    let body_bytes = U64::new(payload.body.len() as u64);
+    let header = Header {
         magic: MAGIC,
         format,
-        checksum: checksum(name_bytes, body_bytes, parcel.name.as_bytes(), &parcel.body),
+        checksum: checksum(
+            name_bytes,
+            body_bytes,
+            payload.name.as_bytes(),
+            &payload.body,
+        ),
         name_bytes,
         body_bytes,
     };
-    zerocopy::transmute!(head)
+    zerocopy::transmute!(header)
 }
 
-/// The parcel that a file has in it.
-pub(super) fn parse(format: Format, bytes: &[u8]) -> Result<Payload, Torn> {
-    let Ok((head, rest)) = Head::read_from_prefix(bytes) else {
-        return Err(Torn::Short { bytes: bytes.len() });
+/// Parses the content of a file.
+pub(super) fn parse(format: PayloadFormat, bytes: &[u8]) -> Result<Payload, RecordError> {
+    let Ok((header, rest)) = Header::read_from_prefix(bytes) else {
+        return Err(RecordError::Short { bytes: bytes.len() });
     };
-    if head.magic != MAGIC {
-        return Err(Torn::Magic);
+    if header.magic != MAGIC {
+        return Err(RecordError::Magic);
     }
-    if head.format != format {
-        return Err(Torn::Format);
+    if header.format != format {
+        return Err(RecordError::Format);
     }
     let length = || {
-        let name = usize::try_from(head.name_bytes.get()).ok()?;
-        let body = usize::try_from(head.body_bytes.get()).ok()?;
-        let whole = name.checked_add(body)? == rest.len();
-        (whole && name <= MAX_NAME_BYTES).then_some(name)
+        let name = usize::try_from(header.name_bytes.get()).ok()?;
+        let body = usize::try_from(header.body_bytes.get()).ok()?;
+        let is_complete = name.checked_add(body)? == rest.len();
+        (is_complete && name <= MAX_NAME_BYTES).then_some(name)
     };
     let Some((name, body)) = length().and_then(|name| rest.split_at_checked(name)) else {
-        return Err(Torn::Length { bytes: bytes.len() });
+        return Err(RecordError::Length { bytes: bytes.len() });
     };
-    if checksum(head.name_bytes, head.body_bytes, name, body) != head.checksum {
-        return Err(Torn::Checksum);
+    if checksum(header.name_bytes, header.body_bytes, name, body) != header.checksum {
+        return Err(RecordError::Checksum);
     }
     Ok(Payload {
-        name: str::from_utf8(name).map_err(|_| Torn::Name)?.to_owned(),
+        name: str::from_utf8(name)
+            .map_err(|_| RecordError::Name)?
+            .to_owned(),
         body: Bytes::copy_from_slice(body),
     })
 }
@@ -122,13 +129,18 @@ mod tests {
 
     use super::*;
 
-    const FORMAT: Format = *b"test";
+    const FORMAT: PayloadFormat = *b"test";
 
-    fn file(parcel: &Payload) -> Vec<u8> {
-        [&head(FORMAT, parcel), parcel.name.as_bytes(), &parcel.body].concat()
+    fn file(payload: &Payload) -> Vec<u8> {
+        [
+            &header(FORMAT, payload),
+            payload.name.as_bytes(),
+            &payload.body,
+        ]
+        .concat()
     }
 
-    fn parcels() -> impl Strategy<Value = Payload> {
+    fn payloads() -> impl Strategy<Value = Payload> {
         let body = prop::collection::vec(any::<u8>(), 0..600);
         ("[a-zé_0-9]{0,40}", body).prop_map(|(name, body)| Payload {
             name,
@@ -138,28 +150,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_was_written(parcel in parcels()) {
-            prop_assert_eq!(parse(FORMAT, &file(&parcel)), Ok(parcel));
+        fn what_is_read_is_what_was_written(payload in payloads()) {
+            prop_assert_eq!(parse(FORMAT, &file(&payload)), Ok(payload));
         }
 
         #[test]
-        fn a_torn_file_is_no_parcel(parcel in parcels(), cut in any::<prop::sample::Index>()) {
-            let bytes = file(&parcel);
-            let cut = cut.index(bytes.len());
-            let expected = if cut < HEAD_BYTES {
-                Torn::Short { bytes: cut }
+        fn a_truncated_file_is_rejected(payload in payloads(), end in any::<prop::sample::Index>()) {
+            let bytes = file(&payload);
+            let end = end.index(bytes.len());
+            let expected = if end < HEADER_BYTES {
+                RecordError::Short { bytes: end }
             } else {
-                Torn::Length { bytes: cut }
+                RecordError::Length { bytes: end }
             };
-            prop_assert_eq!(parse(FORMAT, &bytes[..cut]), Err(expected));
+            prop_assert_eq!(parse(FORMAT, &bytes[..end]), Err(expected));
         }
 
         #[test]
-        fn blocks_that_never_reached_the_disk_are_noticed(
-            parcel in parcels(),
+        fn zeroed_blocks_are_detected(
+            payload in payloads(),
             from in any::<prop::sample::Index>(),
         ) {
-            let mut bytes = file(&parcel);
+            let mut bytes = file(&payload);
             let from = from.index(bytes.len());
             let zeroed = vec![0; bytes.len() - from];
             prop_assume!(bytes[from..] != zeroed);
@@ -168,25 +180,25 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_bit_is_noticed(
-            parcel in parcels(),
+        fn a_changed_bit_is_detected(
+            payload in payloads(),
             at in any::<prop::sample::Index>(),
             bit in 0..8,
         ) {
-            let mut bytes = file(&parcel);
+            let mut bytes = file(&payload);
             let at = at.index(bytes.len());
             bytes[at] ^= 1_u8 << bit;
             prop_assert!(parse(FORMAT, &bytes).is_err());
         }
 
         #[test]
-        fn anything_can_be_parsed(
+        fn random_bytes_are_rejected(
             lengths in any::<(u64, u64)>(),
             rest in prop::collection::vec(any::<u8>(), 0..200),
-            is_parcel in any::<bool>(),
+            has_magic in any::<bool>(),
         ) {
             let mut bytes = Vec::new();
-            if is_parcel {
+            if has_magic {
                 bytes.extend(MAGIC);
                 bytes.extend(FORMAT);
                 bytes.extend([0; 4]);
@@ -200,11 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn a_parcel_for_another_destination_is_not_taken() {
-        let parcel = Payload {
+    fn a_payload_for_another_destination_is_rejected() {
+        let payload = Payload {
             name: "a".to_owned(),
             body: Bytes::from_static(b"b"),
         };
-        assert_eq!(parse(*b"othr", &file(&parcel)), Err(Torn::Format));
+        assert_eq!(parse(*b"othr", &file(&payload)), Err(RecordError::Format));
     }
 }

@@ -6,29 +6,29 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::*;
 
-const FORMAT: Format = *b"test";
+const FORMAT: PayloadFormat = *b"test";
 
-fn parcel(number: usize, bytes: usize) -> Payload {
+fn payload(number: usize, bytes: usize) -> Payload {
     Payload {
-        name: format!("parcel {number}"),
+        name: format!("payload {number}"),
         body: vec![u8::try_from(number % 256).unwrap(); bytes].into(),
     }
 }
 
-fn open(folder: &Path, limit_bytes: u64) -> (Spool, u64) {
+fn open(folder: &Path, max_bytes: u64) -> (Spool, u64) {
     let config = SpoolConfig {
         folder: folder.to_owned(),
-        limit_bytes,
+        max_bytes,
     };
     Spool::open(&config, FORMAT).unwrap()
 }
 
-/// The names of all parcels, which are gone afterwards.
+/// Removes all payloads and returns their names.
 fn drain(spool: &mut Spool) -> Vec<String> {
     let mut names = Vec::new();
     loop {
         match spool.hold_front() {
-            Front::Payload(parcel) => names.push(parcel.name),
+            Front::Payload(payload) => names.push(payload.name),
             Front::Torn => names.push("torn".to_owned()),
             Front::Unreadable => unreachable!(),
             Front::Empty => return names,
@@ -54,16 +54,16 @@ fn what_comes_first_goes_first_even_after_a_restart() {
     let temporary = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(temporary.path(), 1 << 20);
     for number in 1..=20 {
-        assert_eq!(spool.push_back(&parcel(number, 100)).unwrap(), 0);
+        assert_eq!(spool.push_back(&payload(number, 100)).unwrap(), 0);
     }
-    assert_eq!(spool.push_front(&parcel(0, 100)).unwrap(), 0);
+    assert_eq!(spool.push_front(&payload(0, 100)).unwrap(), 0);
     assert_eq!(spool.bytes(), 21 * 4_096);
     // As by SIGKILL: nothing is written at the end.
     drop(spool);
     let (mut spool, dropped) = open(temporary.path(), 1 << 20);
     assert_eq!((spool.len(), dropped, spool.bytes()), (21, 0, 21 * 4_096));
-    spool.push_back(&parcel(21, 100)).unwrap();
-    let expected: Vec<_> = (0..=21).map(|number| format!("parcel {number}")).collect();
+    spool.push_back(&payload(21, 100)).unwrap();
+    let expected: Vec<_> = (0..=21).map(|number| format!("payload {number}")).collect();
     assert_eq!(drain(&mut spool), expected);
     assert_eq!((spool.len(), spool.bytes()), (0, 0));
     assert!(files(temporary.path()).is_empty());
@@ -74,17 +74,17 @@ fn the_oldest_go_for_the_limit() {
     let temporary = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(temporary.path(), 5 * 4_096 + 4_095);
     let dropped: u64 = (0..8)
-        .map(|number| spool.push_back(&parcel(number, 4_000)).unwrap())
+        .map(|number| spool.push_back(&payload(number, 4_000)).unwrap())
         .sum();
     assert_eq!((dropped, spool.len()), (3, 5));
-    // It would have to go for itself.
-    assert_eq!(spool.push_front(&parcel(2, 100)).unwrap(), 1);
-    assert!(spool.push_back(&parcel(9, 30_000)).is_err());
+    // It would be dropped for itself.
+    assert_eq!(spool.push_front(&payload(2, 100)).unwrap(), 1);
+    assert!(spool.push_back(&payload(9, 30_000)).is_err());
     drop(spool);
 
     let (mut spool, dropped) = open(temporary.path(), 3 * 4_096);
     assert_eq!((dropped, files(temporary.path()).len()), (2, 3));
-    assert_eq!(drain(&mut spool), ["parcel 5", "parcel 6", "parcel 7"]);
+    assert_eq!(drain(&mut spool), ["payload 5", "payload 6", "payload 7"]);
 }
 
 #[test]
@@ -92,12 +92,12 @@ fn what_is_being_delivered_stays() {
     let temporary = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(temporary.path(), 3 * 4_096);
     for number in 0..3 {
-        spool.push_back(&parcel(number, 100)).unwrap();
+        spool.push_back(&payload(number, 100)).unwrap();
     }
-    assert_eq!(spool.hold_front(), Front::Payload(parcel(0, 100)));
-    assert_eq!(spool.push_back(&parcel(3, 100)).unwrap(), 1);
+    assert_eq!(spool.hold_front(), Front::Payload(payload(0, 100)));
+    assert_eq!(spool.push_back(&payload(3, 100)).unwrap(), 1);
     spool.release_front();
-    assert_eq!(drain(&mut spool), ["parcel 0", "parcel 2", "parcel 3"]);
+    assert_eq!(drain(&mut spool), ["payload 0", "payload 2", "payload 3"]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_torn_file_is_skipped() {
     let temporary = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(temporary.path(), 1 << 20);
     for number in 0..4 {
-        spool.push_back(&parcel(number, 5_000)).unwrap();
+        spool.push_back(&payload(number, 5_000)).unwrap();
     }
     drop(spool);
     let files = files(temporary.path());
@@ -116,11 +116,14 @@ fn a_torn_file_is_skipped() {
     fs::write(&files[1], bytes).unwrap();
 
     let (mut spool, _) = open(temporary.path(), 1 << 20);
-    assert_eq!(drain(&mut spool), ["parcel 0", "torn", "parcel 2", "torn"]);
+    assert_eq!(
+        drain(&mut spool),
+        ["payload 0", "torn", "payload 2", "torn"]
+    );
     assert!(self::files(temporary.path()).is_empty());
 }
 
-/// Tells a process of this program that it may use up its files.
+/// Variable of the process that uses up its file descriptors.
 const WASTEFUL: &str = "AGENT_TEST_SPOOL_WASTEFUL";
 
 #[test]
@@ -137,7 +140,7 @@ fn what_cannot_be_read_for_now_is_kept() {
     let temporary = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(temporary.path(), 1 << 20);
     for number in 0..3 {
-        spool.push_back(&parcel(number, 100)).unwrap();
+        spool.push_back(&payload(number, 100)).unwrap();
     }
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(64);
@@ -147,11 +150,11 @@ fn what_cannot_be_read_for_now_is_kept() {
         .collect();
     assert_eq!(spool.hold_front(), Front::Unreadable);
     drop(wasted);
-    assert_eq!(drain(&mut spool), ["parcel 0", "parcel 1", "parcel 2"]);
+    assert_eq!(drain(&mut spool), ["payload 0", "payload 1", "payload 2"]);
 }
 
 #[test]
-fn files_of_others_are_left_alone() {
+fn other_files_are_left_alone() {
     let temporary = tempfile::tempdir().unwrap();
     for name in [
         "ffffffffffffffff.parcel",
@@ -165,8 +168,8 @@ fn files_of_others_are_left_alone() {
     std::os::unix::fs::symlink("/etc/passwd", temporary.path().join(name_of(7))).unwrap();
     let (mut spool, dropped) = open(temporary.path(), 4_096);
     assert_eq!((dropped, spool.bytes()), (0, 0));
-    spool.push_back(&parcel(0, 10)).unwrap();
-    assert_eq!(drain(&mut spool), ["parcel 0"]);
+    spool.push_back(&payload(0, 10)).unwrap();
+    assert_eq!(drain(&mut spool), ["payload 0"]);
     assert_eq!(files(temporary.path()).len(), 6);
 }
 
@@ -176,7 +179,7 @@ fn a_spool_is_used_by_one() {
     let (_spool, _) = open(temporary.path(), 4_096);
     let config = SpoolConfig {
         folder: temporary.path().to_owned(),
-        limit_bytes: 4_096,
+        max_bytes: 4_096,
     };
     let error = Spool::open(&config, FORMAT).unwrap_err();
     assert!(matches!(error, SpoolError::Locked { .. }), "{error}");
@@ -189,19 +192,19 @@ fn a_full_disk_costs_the_oldest_and_no_more_than_is_needed() {
     };
     let (mut spool, _) = open(disk.path(), 1 << 30);
     for number in 0..6 {
-        spool.push_back(&parcel(number, 4_000)).unwrap();
+        spool.push_back(&payload(number, 4_000)).unwrap();
     }
     disk.fill();
     // As large as two of the old ones.
-    let dropped = spool.push_back(&parcel(6, 8_000)).unwrap();
+    let dropped = spool.push_back(&payload(6, 8_000)).unwrap();
     assert_eq!(dropped, 2);
     assert_eq!(spool.len(), 5);
 
     // All that could be freed for it would not do, and half a file is worse than none.
     disk.fill();
-    let (dropped, error) = spool.push_back(&parcel(7, 40_000)).unwrap_err();
+    let (dropped, error) = spool.push_back(&payload(7, 40_000)).unwrap_err();
     assert!(is_full(&error), "{error}");
     assert_eq!((dropped, files(disk.path()).len()), (0, 5));
-    let expected: Vec<_> = (2..=6).map(|number| format!("parcel {number}")).collect();
+    let expected: Vec<_> = (2..=6).map(|number| format!("payload {number}")).collect();
     assert_eq!(drain(&mut spool), expected);
 }

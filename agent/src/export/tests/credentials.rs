@@ -1,30 +1,29 @@
-//! Credentials that change, and that nobody gets to see.
+//! Credentials that change and are never shown.
 
 use std::fs;
 
-use super::{
-    collectors::{
-        pyroscope::strict_pyroscope,
-        server::{Received, Reply, Server, status},
-    },
-    *,
+use collector_doubles::{
+    pyroscope::strict_pyroscope,
+    server::{Received, Reply, Server, status},
 };
+
+use super::*;
 use crate::export::{Authentication, Secret, SecretSource};
 
-/// Takes the new token, and repeats what else it gets.
-fn wants_new(received: &Received) -> Reply {
+/// Accepts the new token, and repeats other credentials.
+fn accept_new_token(received: &Received) -> Reply {
     match received.header("authorization") {
         "Bearer new-token" => strict_pyroscope(received),
         other => {
             let extra = received.header("x-key");
-            status(401, &format!("I do not know {other} and {extra}"))
+            status(401, &format!("unknown credentials {other} and {extra}"))
         }
     }
 }
 
-fn authenticated(url: &str, authentication: Authentication) -> Config {
+fn authenticated(url: &str, authentication: Authentication) -> ExporterConfig {
     let mut config = pyroscope(url);
-    let DestinationConfig::Pyroscope(to) = &mut config.to else {
+    let DestinationConfig::Pyroscope(to) = &mut config.destination else {
         unreachable!()
     };
     to.http.authentication = authentication;
@@ -33,27 +32,27 @@ fn authenticated(url: &str, authentication: Authentication) -> Config {
 }
 
 #[tokio::test]
-async fn a_new_token_counts_at_once() {
+async fn a_new_token_is_used_at_once() {
     let clock = Clock::stop();
     let temporary = tempfile::tempdir().unwrap();
     let token = temporary.path().join("token");
-    let server = Server::start(wants_new).await;
+    let server = Server::start(accept_new_token).await;
     let source = SecretSource::File(token.clone());
     let config = authenticated(&server.url(), Authentication::Bearer(source));
     let exporters = start(config);
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials == 1).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert!(words.contains("token'"), "{words}");
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(message.contains("token'"), "{message}");
 
     fs::write(&token, "old-token\n").unwrap();
     clock
         .pass_until(|| counts(&exporters).failures.unauthorized > 0)
         .await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
+    let message = exporters.status()[0].last_failure.clone().unwrap();
     assert_eq!(
-        words,
-        "the answer was HTTP status 401: I do not know Bearer … and …"
+        message,
+        "the server responded with HTTP status 401: unknown credentials Bearer … and …"
     );
 
     fs::write(&token, "new-token\n").unwrap();
@@ -63,7 +62,7 @@ async fn a_new_token_counts_at_once() {
 #[tokio::test]
 async fn no_secret_is_shown() {
     let password = SecretSource::Value(Secret::new("hunter2"));
-    let server = Server::start(wants_new).await;
+    let server = Server::start(accept_new_token).await;
     let basic = Authentication::Basic {
         user: "me".to_owned(),
         password,
@@ -77,21 +76,21 @@ async fn no_secret_is_shown() {
     let exporters = start(config);
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.unauthorized > 0).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
+    let message = exporters.status()[0].last_failure.clone().unwrap();
     assert_eq!(
-        words,
-        "the answer was HTTP status 401: I do not know Basic … and …"
+        message,
+        "the server responded with HTTP status 401: unknown credentials Basic … and …"
     );
 }
 
 #[tokio::test]
 async fn a_secret_that_cannot_be_sent_is_not_shown_either() {
     let secret = SecretSource::Value(Secret::new("hunter2\nX-Injected: 1"));
-    let server = Server::start(wants_new).await;
+    let server = Server::start(accept_new_token).await;
     let exporters = start(authenticated(&server.url(), Authentication::Bearer(secret)));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials > 0).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert!(!words.contains("hunter2"), "{words}");
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(!message.contains("hunter2"), "{message}");
     assert_eq!(server.connections(), 0);
 }

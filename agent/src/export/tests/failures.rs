@@ -1,21 +1,19 @@
-//! Collectors that answer with anything but success.
+//! Collectors that respond with errors.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
-
-use super::{
-    collectors::{
-        parca::strict_parca,
-        pyroscope::{services, strict_pyroscope},
-        server::{Answer, Reply, Server, grpc_status, status, with_header},
-    },
-    *,
+use collector_doubles::{
+    parca::strict_parca,
+    pyroscope::{services, strict_pyroscope},
+    server::{FullReply, Reply, Server, grpc_status, status, with_header},
 };
-use crate::export::Failures;
+
+use super::*;
+use crate::export::counts::Failures;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What becomes of a report whose first attempt has an answer, and of the next one.
-async fn first_answered(reply: Reply, is_grpc: bool) -> (Counts, String) {
+/// Counters and last error after `reply` to the first of two batches.
+async fn first_reply(reply: Reply, is_grpc: bool) -> (Counts, String) {
     let clock = Clock::stop();
     let (server, config) = if is_grpc {
         let server = Server::start(strict_parca).await;
@@ -26,29 +24,29 @@ async fn first_answered(reply: Reply, is_grpc: bool) -> (Counts, String) {
         let config = pyroscope(&server.url());
         (server, config)
     };
-    server.say(reply);
+    server.enqueue_reply(reply);
     let exporters = start(config);
     exporters.push(&numbered(1));
     exporters.push(&numbered(2));
     clock
-        .pass_until(|| counts(&exporters).waiting.total() == 0)
+        .pass_until(|| counts(&exporters).queued.total() == 0)
         .await;
     let status = &exporters.status()[0];
-    let words = status.last_failure.clone().unwrap();
-    (checked(status), words)
+    let message = status.last_failure.clone().unwrap();
+    (checked(status), message)
 }
 
 async fn is_retried(reply: Reply, is_grpc: bool, failure: fn(&mut Failures) -> &mut u64) -> String {
-    let (counts, words) = first_answered(reply, is_grpc).await;
+    let (counts, message) = first_reply(reply, is_grpc).await;
     let mut expected = Failures::default();
     *failure(&mut expected) = 1;
-    assert_eq!(counts.failures, expected, "{words}");
-    assert_eq!((counts.delivered, counts.attempts), (2, 3), "{words}");
-    words
+    assert_eq!(counts.failures, expected, "{message}");
+    assert_eq!((counts.delivered, counts.attempts), (2, 3), "{message}");
+    message
 }
 
 #[tokio::test]
-async fn what_may_pass_is_retried() {
+async fn transient_failures_are_retried() {
     for code in [408, 425, 502, 503, 504] {
         is_retried(status(code, ""), false, |failures| {
             &mut failures.unavailable
@@ -67,53 +65,65 @@ async fn what_may_pass_is_retried() {
         })
         .await;
     }
-    is_retried(Reply::Cut, false, |failures| &mut failures.cut).await;
-    is_retried(Reply::CutAnswer, false, |failures| &mut failures.cut).await;
+    is_retried(Reply::Reset, false, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
+    is_retried(Reply::TruncatedBody, false, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
     is_retried(Reply::Hang, false, |failures| &mut failures.timed_out).await;
 }
 
 #[tokio::test]
-async fn what_may_pass_is_retried_over_grpc() {
+async fn transient_failures_are_retried_over_grpc() {
     for code in [1, 4, 14] {
         is_retried(grpc_status(code, ""), true, |failures| {
             &mut failures.unavailable
         })
         .await;
     }
-    let words = is_retried(grpc_status(13, "a%20b%0A"), true, |failures| {
+    let message = is_retried(grpc_status(13, "a%20b%0A"), true, |failures| {
         &mut failures.server_error
     })
     .await;
-    assert_eq!(words, "the answer was gRPC status 13: a b");
+    assert_eq!(message, "the server responded with gRPC status 13: a b");
     is_retried(grpc_status(16, ""), true, |failures| {
         &mut failures.unauthorized
     })
     .await;
     // A proxy that does not speak gRPC.
     is_retried(status(503, ""), true, |failures| &mut failures.unavailable).await;
-    is_retried(Reply::Cut, true, |failures| &mut failures.cut).await;
-    is_retried(Reply::CutAnswer, true, |failures| &mut failures.cut).await;
+    is_retried(Reply::Reset, true, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
+    is_retried(Reply::TruncatedBody, true, |failures| {
+        &mut failures.connection_closed
+    })
+    .await;
     is_retried(Reply::Hang, true, |failures| &mut failures.timed_out).await;
-    // `google.rpc.Status` with a `RetryInfo` of 30 s.
+    // `google.rpc.ExporterStatus` with a `RetryInfo` of 30 s.
     let info = b"\x0a\x02\x08\x1e";
     let mut any = b"\x0a\x28type.googleapis.com/google.rpc.RetryInfo\x12\x04".to_vec();
     any.extend(info);
     let mut details = vec![0x1a, u8::try_from(any.len()).unwrap()];
     details.extend(any);
     let details = STANDARD_NO_PAD.encode(details);
-    let reply = Reply::Answer(Answer {
+    let reply = Reply::Full(FullReply {
         status: 200,
         headers: vec![
             ("grpc-status", "8".to_owned()),
             ("grpc-status-details-bin", details),
         ],
-        ..Answer::default()
+        ..FullReply::default()
     });
     is_retried(reply, true, |failures| &mut failures.throttled).await;
 }
 
 #[tokio::test]
-async fn what_cannot_succeed_is_dropped_at_once() {
+async fn permanent_failures_are_dropped_at_once() {
     for (reply, is_grpc, too_large, unsupported, rejected) in [
         (status(400, "bad"), false, 0, 0, 1),
         (status(422, ""), false, 0, 0, 1),
@@ -133,30 +143,30 @@ async fn what_cannot_succeed_is_dropped_at_once() {
         (status(404, ""), true, 0, 1, 0),
         (status(200, "<html>"), true, 0, 1, 0),
     ] {
-        let (counts, words) = first_answered(reply, is_grpc).await;
-        assert_eq!((counts.delivered, counts.attempts), (1, 2), "{words}");
-        assert_eq!(counts.dropped.too_large, too_large, "{words}");
-        assert_eq!(counts.dropped.unsupported, unsupported, "{words}");
-        assert_eq!(counts.dropped.rejected, rejected, "{words}");
+        let (counts, message) = first_reply(reply, is_grpc).await;
+        assert_eq!((counts.delivered, counts.attempts), (1, 2), "{message}");
+        assert_eq!(counts.dropped.too_large, too_large, "{message}");
+        assert_eq!(counts.dropped.unsupported, unsupported, "{message}");
+        assert_eq!(counts.dropped.rejected, rejected, "{message}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_before_the_end_of_the_request_is_heard() {
+async fn a_response_before_the_end_of_the_request_is_read() {
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(pyroscope(&server.url()));
-    server.say(Reply::Early(413));
+    server.enqueue_reply(Reply::Early(413));
     exporters.push(&large(3 << 20));
-    until(|| counts(&exporters).attempts > 0 && counts(&exporters).waiting.total() == 0).await;
+    until(|| counts(&exporters).attempts > 0 && counts(&exporters).queued.total() == 0).await;
     assert_eq!(counts(&exporters).dropped.too_large, 1);
 }
 
 #[tokio::test]
-async fn a_collector_is_left_alone_for_as_long_as_it_asks() {
+async fn retry_after_is_respected() {
     let clock = Clock::stop();
     for status in [429, 503] {
         let server = Server::start(strict_pyroscope).await;
-        server.say(with_header(status, "retry-after", "120"));
+        server.enqueue_reply(with_header(status, "retry-after", "120"));
         let exporters = start(pyroscope(&server.url()));
         exporters.push(&numbered(1));
         until(|| exporters.status()[0].last_failure.is_some()).await;
@@ -174,7 +184,7 @@ async fn a_collector_is_left_alone_for_as_long_as_it_asks() {
 async fn no_collector_silences_an_agent_for_ever() {
     let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
-    server.say(with_header(429, "retry-after", "18446744073709551615"));
+    server.enqueue_reply(with_header(429, "retry-after", "18446744073709551615"));
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.throttled == 1).await;
@@ -184,11 +194,11 @@ async fn no_collector_silences_an_agent_for_ever() {
 }
 
 #[tokio::test]
-async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
+async fn a_batch_that_keeps_failing_is_dropped_after_max_elapsed() {
     let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
     for _ in 0..10_000 {
-        server.say(status(500, "panic"));
+        server.enqueue_reply(status(500, "panic"));
     }
     let mut config = pyroscope(&server.url());
     config.retry.max_elapsed = 60 * MINUTE;
@@ -205,11 +215,11 @@ async fn a_report_that_a_collector_fails_over_is_given_up_in_the_end() {
 }
 
 #[tokio::test]
-async fn each_report_has_a_patience_of_its_own() {
+async fn each_batch_has_a_max_elapsed_of_its_own() {
     let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
     for _ in 0..10_000 {
-        server.say(status(500, "panic"));
+        server.enqueue_reply(status(500, "panic"));
     }
     let mut config = pyroscope(&server.url());
     config.retry.max_elapsed = 20 * MINUTE;
@@ -224,7 +234,7 @@ async fn each_report_has_a_patience_of_its_own() {
     for _ in 0..15 {
         clock.pass(MINUTE).await;
     }
-    assert_eq!(counts(&exporters).waiting.total(), 1);
+    assert_eq!(counts(&exporters).queued.total(), 1);
     clock
         .pass_until(|| counts(&exporters).dropped.given_up == 2)
         .await;
@@ -255,39 +265,39 @@ async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_not_read() {
+async fn an_endless_response_is_not_read() {
     let server = Server::start(strict_pyroscope).await;
-    server.say(status(200, &"x".repeat(1 << 20)));
+    server.enqueue_reply(status(200, &"x".repeat(1 << 20)));
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
-    until(|| counts(&exporters).failures.cut == 1).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert_eq!(words, "the answer is longer than 65536 bytes");
+    until(|| counts(&exporters).failures.connection_closed == 1).await;
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert_eq!(message, "the response is longer than 65536 bytes");
 }
 
 #[tokio::test]
-async fn a_refusal_counts_whatever_becomes_of_its_words() {
-    for is_cut in [false, true] {
+async fn an_error_status_counts_whatever_its_body_is() {
+    for is_truncated in [false, true] {
         let server = Server::start(strict_pyroscope).await;
-        server.say(Reply::Answer(Answer {
+        server.enqueue_reply(Reply::Full(FullReply {
             status: 413,
-            body: b"too large ".repeat(if is_cut { 1 } else { 100_000 }),
-            is_cut,
-            ..Answer::default()
+            body: b"too large ".repeat(if is_truncated { 1 } else { 100_000 }),
+            is_truncated,
+            ..FullReply::default()
         }));
         let exporters = start(pyroscope(&server.url()));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).dropped.too_large == 1).await;
-        let words = exporters.status()[0].last_failure.clone().unwrap();
-        assert!(words.starts_with("the answer was HTTP status 413: too large"));
-        assert!(words.len() < 300, "{words}");
+        let message = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(message.starts_with("the server responded with HTTP status 413: too large"));
+        assert!(message.len() < 300, "{message}");
     }
 }
 
 #[tokio::test]
 async fn what_is_delivered_twice_is_the_same() {
     let server = Server::start(strict_pyroscope).await;
-    server.say(Reply::CutAnswer);
+    server.enqueue_reply(Reply::TruncatedBody);
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).delivered == 1).await;

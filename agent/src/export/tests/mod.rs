@@ -1,4 +1,4 @@
-//! Exporters against collectors on real sockets, on a clock that only moves when it is told to.
+//! Exporters against collectors on real sockets, with a clock that is advanced by the tests.
 
 mod away;
 mod credentials;
@@ -16,16 +16,16 @@ use std::io::Write as _;
 use tokio::{task::spawn_blocking, time};
 
 use super::{
-    Config, Counts, DestinationConfig, Exporters, HttpConfig, ParcaConfig, ProfileBatch,
-    PyroscopeConfig, QueueLimits, Retry, SpoolConfig, Status, support,
+    Counts, DestinationConfig, ExporterConfig, ExporterStatus, Exporters, HttpConfig, ParcaConfig,
+    ProfileBatch, PyroscopeConfig, QueueLimits, Retry, SpoolConfig, support,
 };
 use crate::{
-    collectors,
-    formats::{Format, Options, encode, support::made_profile},
+    formats::{EncodeOptions, Format, encode},
+    profile::fixtures::example_profile,
 };
 
-/// A clock that stands still: without it, the runtime would take the time that a socket needs for
-/// idleness, and jump to the next timeout.
+/// A paused clock that does not advance by itself: otherwise the runtime would be idle while a socket
+/// is waited for, and jump to the next timeout.
 struct Clock {
     _running: mpsc::Sender<()>,
 }
@@ -34,13 +34,13 @@ impl Clock {
     fn stop() -> Self {
         time::pause();
         let (running, wait) = mpsc::channel::<()>();
-        // Time does not pass by itself while there is work like this.
+        // The runtime does not advance the clock while a blocking task runs.
         drop(spawn_blocking(move || wait.recv()));
         Self { _running: running }
     }
 
-    /// Waits for what comes when a few seconds have passed, one by one: a request that is under
-    /// way must not be taken for one that hangs.
+    /// Advances the clock second by second until the condition holds: with larger steps a request in
+    /// flight would time out.
     async fn pass_until(&self, mut is_so: impl FnMut() -> bool) {
         for _ in 0..4_000 {
             if is_so() {
@@ -48,10 +48,10 @@ impl Clock {
             }
             self.pass(Duration::from_secs(1)).await;
         }
-        panic!("it never came");
+        panic!("the condition never held");
     }
 
-    /// Lets some time pass, and those who waited for it work.
+    /// Advances the clock and lets the tasks run.
     async fn pass(&self, duration: Duration) {
         time::advance(duration).await;
         breathe().await;
@@ -73,7 +73,7 @@ async fn breathe() {
     }
 }
 
-/// Waits, in real time, for what will surely come.
+/// Waits in real time until the condition holds.
 async fn until(mut is_so: impl FnMut() -> bool) {
     for _ in 0..20_000 {
         if is_so() {
@@ -83,63 +83,69 @@ async fn until(mut is_so: impl FnMut() -> bool) {
             .await
             .unwrap();
     }
-    panic!("it never came");
+    panic!("the condition never held");
 }
 
-/// A profile as it is handed over, of a service with a number.
+/// A batch of a numbered service.
 fn numbered(number: usize) -> ProfileBatch {
-    support::report(&format!("service {number:03}"), &pprof())
+    support::batch(&format!("service {number:03}"), &pprof())
 }
 
-/// A real profile.
+/// A valid profile.
 fn pprof() -> Vec<u8> {
     let mut bytes = Vec::new();
-    let profile = made_profile("/srv/app/main.py");
-    encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
+    let profile = example_profile("/srv/app/main.py");
+    encode(
+        &profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     bytes
 }
 
-/// A report that does not get smaller.
+/// A batch of incompressible bytes.
 fn large(bytes: usize) -> ProfileBatch {
     let mut random = fastrand::Rng::with_seed(42);
     let noise: Vec<_> = (0..bytes).map(|_| random.u8(..)).collect();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
     gzip.write_all(&noise).unwrap();
-    support::report("large", &gzip.finish().unwrap())
+    support::batch("large", &gzip.finish().unwrap())
 }
 
-fn exporter(to: DestinationConfig) -> Config {
-    Config {
+fn exporter(to: DestinationConfig) -> ExporterConfig {
+    ExporterConfig {
         name: "test".to_owned(),
-        to,
+        destination: to,
         queue: QueueLimits::default(),
         spool: None,
         retry: Retry::default(),
     }
 }
 
-fn pyroscope(url: &str) -> Config {
+fn pyroscope(url: &str) -> ExporterConfig {
     exporter(DestinationConfig::Pyroscope(PyroscopeConfig {
         http: HttpConfig::new(url),
         tenant: None,
     }))
 }
 
-fn parca(url: &str) -> Config {
+fn parca(url: &str) -> ExporterConfig {
     exporter(DestinationConfig::Parca(ParcaConfig {
         http: HttpConfig::new(url),
     }))
 }
 
-fn with_spool(mut config: Config, folder: &std::path::Path) -> Config {
+fn with_spool(mut config: ExporterConfig, folder: &std::path::Path) -> ExporterConfig {
     config.spool = Some(SpoolConfig {
         folder: folder.to_owned(),
-        limit_bytes: 64 << 20,
+        max_bytes: 64 << 20,
     });
     config
 }
 
-fn start(config: Config) -> Exporters {
+fn start(config: ExporterConfig) -> Exporters {
     Exporters::start(vec![config]).unwrap()
 }
 
@@ -148,11 +154,11 @@ fn counts(exporters: &Exporters) -> Counts {
     checked(&exporters.status()[0])
 }
 
-fn checked(status: &Status) -> Counts {
+fn checked(status: &ExporterStatus) -> Counts {
     let counts = status.counts;
     assert_eq!(
-        counts.accepted + counts.found,
-        counts.delivered + counts.dropped.total() + counts.waiting.total(),
+        counts.accepted + counts.recovered,
+        counts.delivered + counts.dropped.total() + counts.queued.total(),
         "{counts:?}"
     );
     counts

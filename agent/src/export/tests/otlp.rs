@@ -1,10 +1,14 @@
-//! What an OpenTelemetry Collector gets.
+//! Requests to an OpenTelemetry Collector.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
 };
 
+use collector_doubles::{
+    otlp::{request, strict_grpc, strict_http},
+    server::{FullReply, Received, Reply, Server, grpc_message},
+};
 use opentelemetry_proto::tonic::{
     collector::profiles::v1development::{
         ExportProfilesPartialSuccess, ExportProfilesServiceRequest, ExportProfilesServiceResponse,
@@ -14,21 +18,15 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message as _;
 
-use super::{
-    collectors::{
-        otlp::{request, strict_grpc, strict_http},
-        server::{Answer, Received, Reply, Server, grpc_message},
-    },
-    *,
-};
+use super::*;
 use crate::{
     export::{OtlpConfig, OtlpProtocol},
-    formats::support::made_processes,
-    profile::{Code, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
+    profile::fixtures::example_processes,
+    profile::{CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Profile},
     text::printable,
 };
 
-fn otlp(url: &str, protocol: OtlpProtocol) -> Config {
+fn otlp(url: &str, protocol: OtlpProtocol) -> ExporterConfig {
     exporter(DestinationConfig::Otlp(OtlpConfig {
         http: HttpConfig::new(url),
         protocol,
@@ -40,10 +38,10 @@ fn grpc_partly(_: &Received) -> Reply {
 }
 
 fn http_partly(_: &Received) -> Reply {
-    Reply::Answer(Answer {
+    Reply::Full(FullReply {
         status: 200,
         body: partly(),
-        ..Answer::default()
+        ..FullReply::default()
     })
 }
 
@@ -57,7 +55,7 @@ fn partly() -> Vec<u8> {
 
 /// Two processes, with native and kernel frames.
 fn mixed() -> Profile {
-    let mut profile = made_processes("/srv/app/main.py");
+    let mut profile = example_processes("/srv/app/main.py");
     let executable = |kind, path: &str, build_id: Option<&str>| Executable {
         path: path.into(),
         build_id: build_id.map(str::to_owned),
@@ -72,7 +70,7 @@ fn mixed() -> Profile {
         executable(ExecutableKind::Kernel, "", None),
     ]);
     let code = |number, address| {
-        Some(Code {
+        Some(CodeAddress {
             executable: ExecutableId(first + number),
             address,
         })
@@ -107,14 +105,14 @@ fn mixed() -> Profile {
     profile
 }
 
-fn mixed_report() -> ProfileBatch {
-    let mut report = support::report("web", &pprof());
-    let mut labels = (*report.labels).clone();
+fn mixed_batch() -> ProfileBatch {
+    let mut batch = support::batch("web", &pprof());
+    let mut labels = (*batch.labels).clone();
     labels.insert("container_id".to_owned(), "abc".to_owned());
     labels.insert("team".to_owned(), "a".to_owned());
-    report.labels = labels.into();
-    report.profile = mixed().into();
-    report
+    batch.labels = labels.into();
+    batch.profile = mixed().into();
+    batch
 }
 
 fn text(value: Option<&AnyValue>) -> String {
@@ -139,8 +137,8 @@ fn attributes(dictionary: &ProfilesDictionary, indices: &[i32]) -> BTreeMap<Stri
         .collect()
 }
 
-/// Everything that a collector understands of a request, one line for each sample.
-fn understood(request: &ExportProfilesServiceRequest) -> Vec<String> {
+/// The content of a request, one line for each sample.
+fn decoded(request: &ExportProfilesServiceRequest) -> Vec<String> {
     let dictionary = request.dictionary.as_ref().unwrap();
     let at = |index: i32| usize::try_from(index).unwrap();
     let string = |index| &dictionary.string_table[at(index)];
@@ -181,7 +179,7 @@ fn understood(request: &ExportProfilesServiceRequest) -> Vec<String> {
     lines
 }
 
-/// The same, from the model.
+/// The same from the profile.
 fn expected(profile: &Profile) -> Vec<String> {
     let mut lines = Vec::new();
     for sample in &profile.samples {
@@ -238,8 +236,8 @@ async fn a_collector_gets_what_was_sent() {
     ] {
         let server = Server::start(check).await;
         let exporters = start(otlp(&server.url(), protocol));
-        let report = mixed_report();
-        exporters.push(&report);
+        let batch = mixed_batch();
+        exporters.push(&batch);
         exporters.push(&numbered(1));
         let status = &exporters.shut_down(Duration::from_secs(60)).await[0];
         let counts = checked(status);
@@ -248,13 +246,13 @@ async fn a_collector_gets_what_was_sent() {
 
         let received = server.received();
         let sent = request(&received[0]);
-        assert_eq!(understood(&sent), expected(&report.profile));
+        assert_eq!(decoded(&sent), expected(&batch.profile));
         let dictionary = sent.dictionary.as_ref().unwrap();
         let builds = dictionary.mapping_table.iter().flat_map(|mapping| {
             let attributes = attributes(dictionary, &mapping.attribute_indices);
             attributes.into_iter()
         });
-        let executables = report.profile.executables.iter();
+        let executables = batch.profile.executables.iter();
         let key = || "process.executable.build_id.gnu".to_owned();
         let expected = executables.filter_map(|one| Some((key(), one.build_id.clone()?)));
         let expected: BTreeSet<_> = expected.collect();
@@ -267,11 +265,11 @@ async fn a_collector_gets_what_was_sent() {
 async fn a_resource_is_a_process() {
     let server = Server::start(strict_http).await;
     let exporters = start(otlp(&server.url(), OtlpProtocol::Http));
-    let report = mixed_report();
-    exporters.push(&report);
+    let batch = mixed_batch();
+    exporters.push(&batch);
     exporters.shut_down(Duration::from_secs(60)).await;
     let sent = request(&server.received()[0]);
-    assert_eq!(sent.resource_profiles.len(), report.profile.processes.len());
+    assert_eq!(sent.resource_profiles.len(), batch.profile.processes.len());
     let first = &sent.resource_profiles[0];
     let resource: Vec<_> = first
         .resource
@@ -296,18 +294,15 @@ async fn a_resource_is_a_process() {
         expected.map(|(key, value)| (key, value.to_owned()))
     );
     let profile = &first.scope_profiles[0].profiles[0];
-    let since = report
-        .start()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
+    let since = batch.start().duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(u128::from(profile.time_unix_nano), since.as_nanos());
     assert_eq!(
         u128::from(profile.duration_nano),
-        report.duration().as_nanos()
+        batch.profile.duration.as_nanos()
     );
     assert_eq!(
         profile.period,
-        i64::try_from(report.profile.period.as_nanos()).unwrap()
+        i64::try_from(batch.profile.period.as_nanos()).unwrap()
     );
 }
 
@@ -326,14 +321,14 @@ async fn what_a_collector_takes_in_part_is_counted() {
 }
 
 #[tokio::test]
-async fn a_profile_whose_indexes_lie_is_dropped() {
+async fn a_profile_with_invalid_indexes_is_dropped() {
     let server = Server::start(strict_http).await;
     let exporters = start(otlp(&server.url(), OtlpProtocol::Http));
-    let mut report = mixed_report();
+    let mut batch = mixed_batch();
     let mut profile = mixed();
     profile.samples[0].stack = crate::profile::StackId(u32::MAX);
-    report.profile = profile.into();
-    exporters.push(&report);
+    batch.profile = profile.into();
+    exporters.push(&batch);
     exporters.push(&numbered(1));
     let counts = checked(&exporters.shut_down(Duration::from_secs(60)).await[0]);
     assert_eq!((counts.delivered, counts.dropped.unencodable), (1, 1));

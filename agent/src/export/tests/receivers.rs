@@ -1,32 +1,30 @@
-//! What Pyroscope and Parca get.
+//! Requests to Pyroscope and Parca, and files.
 
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use collector_doubles::{
+    parca::{strict_parca, write_raw},
+    pyroscope::{PushRequest, pairs, services, strict_pyroscope},
+    rules::{Pprof, check_labels, gunzip},
+    server::Server,
+};
 use proptest::prelude::{Strategy, any, prop, proptest};
 use prost::Message as _;
 
-use super::{
-    collectors::{
-        parca::{strict_parca, write_raw},
-        pyroscope::{PushRequest, pairs, services, strict_pyroscope},
-        rules::{Pprof, check_labels, gunzip},
-        server::Server,
-    },
-    *,
-};
+use super::*;
 use crate::{
     export::{
         Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,
         pyroscope::Pyroscope,
     },
-    formats::support::made_processes,
+    profile::fixtures::example_processes,
 };
 
-/// A report whose labels are as bad as labels get.
+/// A batch with hostile labels.
 fn hostile() -> ProfileBatch {
-    let mut report = support::report("größe \"x\"\n", &pprof());
-    let mut labels = (*report.labels).clone();
+    let mut batch = support::batch("größe \"x\"\n", &pprof());
+    let mut labels = (*batch.labels).clone();
     for (name, value) in [
         ("container.id", "abc"),
         ("container_id", "another"),
@@ -40,15 +38,15 @@ fn hostile() -> ProfileBatch {
     for number in 0..50 {
         labels.insert(format!("z.{number}"), "é".repeat(5_000));
     }
-    report.labels = labels.into();
-    report
+    batch.labels = labels.into();
+    batch
 }
 
 #[tokio::test]
 async fn pyroscope_gets_what_was_sent() {
     let server = Server::start(strict_pyroscope).await;
     let mut config = pyroscope(&format!("{}/prefix/", server.url()));
-    let DestinationConfig::Pyroscope(to) = &mut config.to else {
+    let DestinationConfig::Pyroscope(to) = &mut config.destination else {
         unreachable!()
     };
     to.tenant = Some("team-a".to_owned());
@@ -84,7 +82,7 @@ async fn pyroscope_gets_what_was_sent() {
 async fn parca_gets_what_was_sent() {
     let server = Server::start(strict_parca).await;
     let mut config = parca(&server.url());
-    let DestinationConfig::Parca(to) = &mut config.to else {
+    let DestinationConfig::Parca(to) = &mut config.destination else {
         unreachable!()
     };
     to.http.headers = vec![("projectID".to_owned(), Secret::new("project"))];
@@ -112,8 +110,8 @@ async fn a_folder_gets_what_was_sent() {
     let temporary = tempfile::tempdir().unwrap();
     let exporters = start(exporter(DestinationConfig::File(FileConfig {
         folder: temporary.path().to_owned(),
-        limit_bytes: 1 << 20,
-        greatest_age: Duration::from_secs(3_600),
+        max_bytes: 1 << 20,
+        max_age: Duration::from_secs(3_600),
     })));
     exporters.push(&numbered(1));
     let counts = checked(&exporters.shut_down(Duration::from_secs(60)).await[0]);
@@ -125,8 +123,8 @@ async fn a_folder_gets_what_was_sent() {
 
 #[tokio::test]
 async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
-    // What would be its length says that it is small.
-    let noise = support::report("a", b"not gzip\0\0\0\0");
+    // The length at its end says that it is small.
+    let noise = support::batch("a", b"not gzip\0\0\0\0");
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(pyroscope(&server.url()));
     exporters.push(&noise);
@@ -142,22 +140,28 @@ async fn a_profile_that_breaks_the_rules_is_refused_by_these_servers() {
     assert_eq!((counts.dropped.rejected, counts.attempts), (2, 2));
     assert_eq!(
         status.last_failure.as_deref(),
-        Some("the answer was gRPC status 3: profile too big")
+        Some("the server responded with gRPC status 3: profile too big")
     );
 }
 
-/// A report with what the model has.
+/// A batch of a profile.
 fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
     let mut bytes = Vec::new();
-    encode(&profile, Format::Pprof, &Options::default(), &mut bytes).unwrap();
-    let mut report = support::report("web", &bytes);
-    report.profile = profile.into();
-    report
+    encode(
+        &profile,
+        Format::Pprof,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
+    let mut batch = support::batch("web", &bytes);
+    batch.profile = profile.into();
+    batch
 }
 
 #[tokio::test]
-async fn pyroscope_gets_what_is_too_large_in_parts() {
-    let mut profile = made_processes("/srv/app/main.py");
+async fn pyroscope_gets_large_profiles_in_parts() {
+    let mut profile = example_processes("/srv/app/main.py");
     let samples = std::mem::take(&mut profile.samples);
     let (first, last) = (samples[0], samples[samples.len() - 1]);
     profile.samples = vec![first; 33_000];
@@ -204,15 +208,15 @@ fn any_labels() -> impl Strategy<Value = BTreeMap<String, String>> {
 proptest! {
     #[test]
     fn whatever_labels_are_they_are_within_the_rules(labels in any_labels()) {
-        let mut report = numbered(1);
-        report.labels = labels.into();
+        let mut batch = numbered(1);
+        batch.labels = labels.into();
         let http = HttpConfig::new("http://localhost");
         let to = PyroscopeConfig { http: http.clone(), tenant: None };
-        let parcel = Pyroscope::new(to).unwrap().pack(&report).unwrap();
-        let request = PushRequest::decode(parcel.body).unwrap();
+        let payload = Pyroscope::new(to).unwrap().pack(&batch).unwrap();
+        let request = PushRequest::decode(payload.body).unwrap();
         assert_eq!(check_labels(pairs(&request.series[0].labels)), Ok(()));
-        let parcel = Parca::new(ParcaConfig { http }).unwrap().pack(&report).unwrap();
-        let labels = write_raw(&parcel.body).series[0].labels.clone().unwrap();
+        let payload = Parca::new(ParcaConfig { http }).unwrap().pack(&batch).unwrap();
+        let labels = write_raw(&payload.body).series[0].labels.clone().unwrap();
         assert_eq!(check_labels(pairs(&labels.labels)), Ok(()));
     }
 }

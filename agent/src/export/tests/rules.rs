@@ -1,8 +1,7 @@
-//! The rules are enforced that collectors of the tests have.
+//! The doubles enforce their rules.
 
+use collector_doubles::rules::{Pprof, check, gunzip};
 use prost::Message as _;
-
-use super::collectors::rules::{Pprof, check, gunzip};
 
 #[test]
 fn what_breaks_the_rules_is_noticed() {

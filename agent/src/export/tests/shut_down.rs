@@ -1,4 +1,4 @@
-//! The end, and the start after it.
+//! Shutdown and restart.
 
 use std::{
     env,
@@ -6,13 +6,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{
-    collectors::{
-        pyroscope::{services, strict_pyroscope},
-        server::{Reply, Server},
-    },
-    *,
+use collector_doubles::{
+    pyroscope::{services, strict_pyroscope},
+    server::{Reply, Server},
 };
+
+use super::*;
 
 #[tokio::test]
 async fn what_waits_is_delivered_first() {
@@ -30,7 +29,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
     let clock = Clock::stop();
     let temporary = tempfile::tempdir().unwrap();
     let server = Server::start(strict_pyroscope).await;
-    server.say(Reply::Hang);
+    server.enqueue_reply(Reply::Hang);
     let config = with_spool(pyroscope(&server.url()), temporary.path());
     let exporters = start(config.clone());
     for number in 0..10 {
@@ -41,12 +40,12 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
     breathe().await;
     clock.pass(Duration::from_secs(6)).await;
     let first = checked(&end.await.unwrap()[0]);
-    assert_eq!((first.delivered, first.waiting.spool), (0, 10), "{first:?}");
+    assert_eq!((first.delivered, first.queued.spool), (0, 10), "{first:?}");
 
     let exporters = start(config);
     until(|| counts(&exporters).delivered == 10).await;
     let second = counts(&exporters);
-    assert_eq!((second.found, second.accepted), (10, 0));
+    assert_eq!((second.recovered, second.accepted), (10, 0));
     let expected: Vec<_> = (0..10)
         .map(|number| format!("service {number:03}"))
         .collect();
@@ -57,7 +56,7 @@ async fn what_a_hanging_collector_has_not_taken_is_delivered_by_the_next_run() {
 async fn without_a_spool_what_is_left_is_counted() {
     let clock = Clock::stop();
     let server = Server::start(strict_pyroscope).await;
-    server.say(Reply::Hang);
+    server.enqueue_reply(Reply::Hang);
     let exporters = start(pyroscope(&server.url()));
     for number in 0..10 {
         exporters.push(&numbered(number));
@@ -68,22 +67,22 @@ async fn without_a_spool_what_is_left_is_counted() {
     clock.pass(Duration::from_secs(6)).await;
     let counts = checked(&end.await.unwrap()[0]);
     assert_eq!((counts.delivered, counts.dropped.shut_down), (0, 10));
-    assert_eq!(counts.waiting.total(), 0);
+    assert_eq!(counts.queued.total(), 0);
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_is_not_waited_for_when_there_is_a_spool() {
+async fn a_collector_that_is_down_is_not_waited_for_when_there_is_a_spool() {
     let clock = Clock::stop();
     let temporary = tempfile::tempdir().unwrap();
     let address = Server::start(strict_pyroscope).await.address;
     let config = with_spool(pyroscope(&format!("http://{address}")), temporary.path());
     let exporters = start(config);
     exporters.push(&numbered(1));
-    until(|| counts(&exporters).waiting.spool == 1).await;
+    until(|| counts(&exporters).queued.spool == 1).await;
     exporters.push(&numbered(2));
     // The clock stands still: this ends by itself or not at all.
     let status = exporters.shut_down(Duration::from_secs(5)).await;
-    assert_eq!(checked(&status[0]).waiting.spool, 2);
+    assert_eq!(checked(&status[0]).queued.spool, 2);
     drop(clock);
 }
 
@@ -97,7 +96,7 @@ async fn a_parcel_that_was_torn_is_counted() {
     exporters.push(&numbered(1));
     until(|| counts(&exporters).delivered == 1).await;
     let counts = counts(&exporters);
-    assert_eq!((counts.found, counts.dropped.spool_torn), (1, 1));
+    assert_eq!((counts.recovered, counts.dropped.spool_torn), (1, 1));
 }
 
 #[tokio::test]
@@ -107,17 +106,14 @@ async fn a_spool_is_not_shared() {
     let error = Exporters::start(vec![config.clone(), config])
         .err()
         .unwrap();
-    assert!(
-        error.to_string().contains("another destination's"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("in use by another"), "{error}");
 }
 
-/// Tells a process of this program that it is the one to be killed, and where its spool is.
+/// Variable of the process that will be killed: the folder of its spool.
 const VICTIM: &str = "AGENT_TEST_EXPORT_VICTIM";
 
-/// The names of the parcels in a folder.
-fn parcels(folder: &Path) -> Vec<PathBuf> {
+/// The files of the payloads in a folder.
+fn payloads(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
@@ -125,7 +121,7 @@ fn parcels(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Reports without end, to a collector that is away.
+/// Pushes batches without end to a collector that is down.
 async fn be_killed(folder: &Path) -> ! {
     let exporters = start(with_spool(pyroscope("http://127.0.0.1:1"), folder));
     for number in 0.. {
@@ -149,17 +145,17 @@ async fn what_is_in_the_spool_outlives_a_kill() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    until(|| parcels(temporary.path()).len() >= 30).await;
+    until(|| payloads(temporary.path()).len() >= 30).await;
     victim.kill().unwrap();
     victim.wait().unwrap();
-    let left = parcels(temporary.path()).len() as u64;
+    let left = payloads(temporary.path()).len() as u64;
 
     let server = Server::start(strict_pyroscope).await;
     let exporters = start(with_spool(pyroscope(&server.url()), temporary.path()));
-    until(|| counts(&exporters).waiting.total() == 0).await;
+    until(|| counts(&exporters).queued.total() == 0).await;
     let counts = counts(&exporters);
     assert_eq!(
-        (counts.found, counts.delivered),
+        (counts.recovered, counts.delivered),
         (left, left - counts.dropped.spool_torn)
     );
     // Only what was being written when it was killed may be torn.

@@ -1,14 +1,12 @@
-//! TLS with certificates of our own.
+//! TLS with certificates made for the test.
 
 use std::fs;
 
+use collector_doubles::{parca::strict_parca, pyroscope::strict_pyroscope, server::Server};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{
-    collectors::{parca::strict_parca, pyroscope::strict_pyroscope, server::Server},
-    *,
-};
+use super::*;
 use crate::{
     export::TlsConfig,
     http_client::support::certificates::{acceptor, authority, client, trusted},
@@ -24,13 +22,13 @@ async fn server(acceptor: TlsAcceptor, is_grpc: bool) -> Server {
     Server::start_at(address, check, Some(acceptor)).await
 }
 
-fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> Config {
+fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> ExporterConfig {
     let mut config = if is_grpc {
         parca(&format!("https://{}", server.address))
     } else {
         pyroscope(&format!("https://{}", server.address))
     };
-    match &mut config.to {
+    match &mut config.destination {
         DestinationConfig::Pyroscope(to) => to.http.tls = tls,
         DestinationConfig::Parca(to) => to.http.tls = tls,
         _ => unreachable!(),
@@ -39,7 +37,7 @@ fn config(server: &Server, tls: TlsConfig, is_grpc: bool) -> Config {
 }
 
 #[tokio::test]
-async fn who_is_vouched_for_gets_profiles() {
+async fn a_trusted_server_gets_profiles() {
     let temporary = tempfile::tempdir().unwrap();
     let authority = authority();
     for (is_grpc, protocol) in [(false, "http/1.1"), (true, "h2")] {
@@ -54,11 +52,11 @@ async fn who_is_vouched_for_gets_profiles() {
 }
 
 #[tokio::test]
-async fn who_is_not_vouched_for_gets_nothing() {
+async fn an_untrusted_server_gets_nothing() {
     let temporary = tempfile::tempdir().unwrap();
     let authority = authority();
     let server = server(acceptor(&authority, None, "http/1.1"), false).await;
-    // Neither another authority nor those of the system know it.
+    // Neither another authority nor those of the system issued it.
     for tls in [
         trusted(temporary.path(), &self::authority()),
         TlsConfig::default(),
@@ -66,13 +64,13 @@ async fn who_is_not_vouched_for_gets_nothing() {
         let exporters = start(config(&server, tls, false));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
-        assert_eq!(counts(&exporters).waiting.total(), 1);
+        assert_eq!(counts(&exporters).queued.total(), 1);
     }
     assert!(server.received().is_empty());
 }
 
 #[tokio::test]
-async fn a_client_shows_its_certificate() {
+async fn a_client_sends_its_certificate() {
     let temporary = tempfile::tempdir().unwrap();
     let authority = authority();
     for (is_grpc, protocol) in [(false, "http/1.1"), (true, "h2")] {
@@ -82,8 +80,8 @@ async fn a_client_shows_its_certificate() {
         let exporters = start(config(&server, tls.clone(), is_grpc));
         exporters.push(&numbered(1));
         until(|| counts(&exporters).failures.tls > 0).await;
-        let words = exporters.status()[0].last_failure.clone().unwrap();
-        assert!(words.starts_with("cannot agree on TLS"), "{words}");
+        let message = exporters.status()[0].last_failure.clone().unwrap();
+        assert!(message.starts_with("TLS handshake with"), "{message}");
         drop(exporters);
 
         tls.client = Some(client(temporary.path(), &authority));
@@ -102,7 +100,7 @@ async fn certificates_are_read_anew() {
     let acceptor = acceptor(&authority, Some(&authority), "http/1.1");
     let server = server(acceptor, false).await;
     let mut tls = trusted(temporary.path(), &authority);
-    // Of an authority that the server does not ask for.
+    // Of an authority that the server does not trust.
     tls.client = Some(client(temporary.path(), &self::authority()));
     let exporters = start(config(&server, tls, false));
     exporters.push(&numbered(1));
@@ -112,7 +110,7 @@ async fn certificates_are_read_anew() {
 }
 
 #[tokio::test]
-async fn files_that_are_not_certificates_are_named() {
+async fn files_without_certificates_are_named() {
     let temporary = tempfile::tempdir().unwrap();
     let path = temporary.path().join("empty.pem");
     fs::write(&path, "").unwrap();
@@ -124,18 +122,18 @@ async fn files_that_are_not_certificates_are_named() {
     let exporters = start(config(&server, tls, false));
     exporters.push(&numbered(1));
     until(|| counts(&exporters).failures.credentials > 0).await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    assert!(words.contains("empty.pem"), "{words}");
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    assert!(message.contains("empty.pem"), "{message}");
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_not_waited_for() {
+async fn a_silent_server_is_not_waited_for() {
     let clock = Clock::stop();
     let temporary = tempfile::tempdir().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let mut config = pyroscope(&format!("https://{address}"));
-    if let DestinationConfig::Pyroscope(to) = &mut config.to {
+    if let DestinationConfig::Pyroscope(to) = &mut config.destination {
         to.http.tls = trusted(temporary.path(), &authority());
     }
     let exporters = start(config);
@@ -144,7 +142,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     clock
         .pass_until(|| counts(&exporters).failures.unreachable == 1)
         .await;
-    let words = exporters.status()[0].last_failure.clone().unwrap();
-    let expected = format!("cannot connect to {address} (not within 10 s)");
-    assert_eq!(words, expected);
+    let message = exporters.status()[0].last_failure.clone().unwrap();
+    let expected = format!("cannot connect to {address} (timed out after 10 s)");
+    assert_eq!(message, expected);
 }

@@ -1,13 +1,13 @@
-//! What locations lie in: the executables of native and kernel frames, what stands for the Python
-//! code of the processes, and the other images of the processes.
+//! Mappings: the executables of native and kernel frames, one mapping per runtime for Python frames, and
+//! the other images of the processes.
 //!
-//! Invariants: ids are 1, 2, 3 …; the first process's executable comes first. Mappings of two
-//! processes are one only if they are equal, as those of a process and its forks are; an executable
-//! has one mapping for all processes, with the addresses that its file gives.
+//! Invariants: ids are 1, 2, 3 …; the executable of the first process is first. Equal mappings of
+//! several processes, such as those of forks, are merged; an executable has one mapping for all
+//! processes, in the file's own address space.
 
 use std::collections::HashMap;
 
-use super::{schema, strings::Strings};
+use super::{schema, string_table::StringTable};
 use crate::{
     profile::{
         Executable, ExecutableId, ExecutableKind, Image, Location, Process, ProcessIndex, Profile,
@@ -18,32 +18,32 @@ use crate::{
 /// The mappings of a profile.
 pub(super) struct Mappings {
     messages: Vec<schema::Mapping>,
-    /// Ids; the id of a key is 0.
+    /// Ids of mappings; in the keys the id is 0.
     ids: HashMap<schema::Mapping, u64>,
-    /// What Python frames lie in, by [`ProcessIndex`].
+    /// Mapping of Python frames, by [`ProcessIndex`].
     python: Vec<u64>,
-    /// What native and kernel frames lie in, by [`ExecutableId`].
+    /// Mapping of native and kernel frames, by [`ExecutableId`].
     executables: Vec<u64>,
 }
 
 impl Mappings {
-    /// Of each process the executable or all images, then what its Python frames lie in; then what
-    /// else native and kernel frames lie in.
-    pub(super) fn new(profile: &Profile, strings: &mut Strings) -> Self {
+    /// Adds for each process its images or its executable; then the executables of native and kernel
+    /// frames; then the mappings of Python frames.
+    pub(super) fn new(profile: &Profile, strings: &mut StringTable) -> Self {
         let mut mappings = Self {
             messages: Vec::new(),
             ids: HashMap::new(),
             python: Vec::with_capacity(profile.processes.len()),
             executables: Vec::with_capacity(profile.executables.len()),
         };
-        let symbols = Symbols::of_executables(profile);
+        let symbols = KnownSymbols::of_executables(profile);
         let executables: Vec<_> = profile
             .executables
             .iter()
             .zip(symbols)
             .map(|(executable, symbols)| executable_mapping(executable, symbols, strings))
             .collect();
-        // The executables that are images of processes too, by what both know.
+        // Executables that are also images of processes, by path and build ID.
         let images: HashMap<_, _> = executables
             .iter()
             .map(|mapping| ((mapping.filename, mapping.build_id), *mapping))
@@ -71,7 +71,7 @@ impl Mappings {
             let id = mappings.id(mapping);
             mappings.executables.push(id);
         }
-        // What stands for missing frames is no code either, and has its place in every process.
+        // Markers have no code either, and may be in any process.
         let has_others = profile.locations.iter().any(|it| it.code.is_none());
         for process in &profile.processes {
             let python = if process.is_python || has_others {
@@ -84,7 +84,7 @@ impl Mappings {
         mappings
     }
 
-    /// The id of what a location lies in that is seen in a process.
+    /// The id of the mapping of a location in a process.
     pub(super) fn of(&self, location: &Location, process: ProcessIndex) -> u64 {
         match location.code {
             Some(code) => self.executables[code.executable.0 as usize],
@@ -106,15 +106,15 @@ impl Mappings {
     }
 }
 
-/// What is known of the locations that lie in an executable.
+/// Whether locations of an executable are symbolized.
 #[derive(Clone, Copy, Default)]
-struct Symbols {
+struct KnownSymbols {
     has_named: bool,
     has_unnamed: bool,
     has_inlined: bool,
 }
 
-impl Symbols {
+impl KnownSymbols {
     /// By [`ExecutableId`].
     fn of_executables(profile: &Profile) -> Vec<Self> {
         let mut symbols = vec![Self::default(); profile.executables.len()];
@@ -136,7 +136,7 @@ impl Symbols {
     }
 }
 
-fn image_mapping(image: &Image, strings: &mut Strings) -> schema::Mapping {
+fn image_mapping(image: &Image, strings: &mut StringTable) -> schema::Mapping {
     schema::Mapping {
         memory_start: image.start,
         memory_limit: image.end,
@@ -147,11 +147,11 @@ fn image_mapping(image: &Image, strings: &mut Strings) -> schema::Mapping {
     }
 }
 
-/// What native or kernel frames lie in: a file by its path, else a name in brackets.
+/// The mapping of an executable: a file has its path, anything else a name in brackets.
 fn executable_mapping(
     executable: &Executable,
-    symbols: Symbols,
-    strings: &mut Strings,
+    symbols: KnownSymbols,
+    strings: &mut StringTable,
 ) -> schema::Mapping {
     let name = match executable.kind {
         ExecutableKind::File => executable.path.to_string_lossy(),
@@ -160,8 +160,8 @@ fn executable_mapping(
             executable.name()
         }
     };
-    // Whether `go tool pprof` is kept from looking for the file here.
-    let is_settled = symbols.has_named || executable.build_id.is_none();
+    // Keeps `go tool pprof` from searching the file on its machine.
+    let blocks_local_lookup = symbols.has_named || executable.build_id.is_none();
     schema::Mapping {
         id: 0,
         memory_start: executable.start,
@@ -170,14 +170,14 @@ fn executable_mapping(
         filename: strings.index(&printable(&name)),
         build_id: strings.index(executable.build_id.as_deref().unwrap_or_default()),
         has_functions: symbols.has_named && !symbols.has_unnamed,
-        has_filenames: is_settled,
-        has_line_numbers: is_settled,
+        has_filenames: blocks_local_lookup,
+        has_line_numbers: blocks_local_lookup,
         has_inline_frames: symbols.has_inlined,
     }
 }
 
-/// For example `[cpython 3.12.1]`; without an interpreter `[no python]`.
-fn python_mapping(process: &Process, strings: &mut Strings) -> schema::Mapping {
+/// The mapping of Python frames, for example `[cpython 3.12.1]`; without an interpreter `[no python]`.
+fn python_mapping(process: &Process, strings: &mut StringTable) -> schema::Mapping {
     let runtime = match (&*process.runtime, process.is_python) {
         ("", true) => "python",
         ("", false) => "no python",

@@ -1,321 +1,44 @@
-//! pprof: protobuf in gzip.
+//! pprof: gzipped protobuf.
 //!
-//! What is written is chosen so that every reader gets along with it:
+//! Files work with `go tool pprof`, Pyroscope, Parca and speedscope, which leads to these choices:
 //!
-//! - Ids of mappings, functions and locations are 1, 2, 3 …; Parca demands it.
-//! - Native and kernel frames have the addresses that their file itself gives, and lie in one
-//!   mapping for each executable whose first address is that of the executable segment: readers that
-//!   take off a load bias find that there is none, and those that look an address up by the build ID
-//!   (Pyroscope, Parca) find it as it is. What could not be told of a function has no line: a
-//!   collector fills it in.
-//! - Where a function could not be told, the mapping does not say that it has functions, or
-//!   Pyroscope would not look for any. `go tool pprof` looks for the file on the machine that it
-//!   runs on instead, and what it finds there replaces all lines of the mapping: so it may only where
-//!   no line is known and the build ID proves the file to be the same. Everywhere else the mapping
-//!   says that it has files and lines, which nothing but that depends on.
-//! - The kernel, its modules, the vDSO and what a compiler made at run time have names that begin
-//!   with `[`, as elsewhere, and are looked for nowhere.
-//! - The other images of the processes are listed as not symbolized, which they are not. No location
-//!   lies in them, so `go tool pprof` neither looks for their files nor warns. The first process's
-//!   executable comes first, whichever of the two it is.
-//! - Python frames lie in a mapping of their own, one for all processes with the same runtime. Its
-//!   name begins with `[`, which stands for "no file" everywhere, and never contains `python3`, by
-//!   which Parca's user interface hides an interpreter's internals, such as the native frames of it.
-//! - Python frames have no address. A made-up one would differ from profile to profile, and what
-//!   merges profiles (`go tool pprof a b`, Pyroscope) takes locations with equal addresses, lines
-//!   and mappings for one.
-//! - `system_name` stays empty: a name that equals it is taken for a mangled one, and then
-//!   `<module>` and `<lambda>` lose what stands between `<` and `>`.
-//! - Names have no control characters in them: `go tool pprof` prints them as they are.
-//! - Labels of a series are comments, `label NAME=VALUE`: where they are wanted, collectors are told
-//!   them beside the profile, and samples have other ones.
-//! - The thread's name is a text label and its id a number under another key. Pyroscope makes a
-//!   series of each text label, so there is only this one, and that of the process, which is only
-//!   told where there are several. Where profiles are pushed all the time there is none.
+//! - Ids of mappings, functions and locations are 1, 2, 3 …; Parca requires it.
+//! - Native and kernel frames have addresses in the file's own address space, and one mapping per
+//!   executable that starts at its executable segment: readers that subtract a load bias compute 0, and
+//!   readers that symbolize by build ID (Pyroscope, Parca) use the address as it is. An unsymbolized
+//!   location has no line, so that a collector can symbolize it.
+//! - A mapping with an unsymbolized location has `has_functions` unset, or Pyroscope would not
+//!   symbolize it. `go tool pprof` then searches the file on the machine where it runs, and replaces all
+//!   lines of the mapping. That is allowed only where no line is known and the build ID identifies the
+//!   file; all other mappings set `has_filenames` and `has_line_numbers`, which have no other effect.
+//! - The kernel, its modules, the vDSO and JIT code have names that start with `[`, as in other
+//!   profilers; no reader searches a file for them.
+//! - The other images of the processes are listed as not symbolized. No location refers to them, so
+//!   `go tool pprof` neither searches their files nor warns. The executable of the first process is the
+//!   first mapping, whether or not a location refers to it.
+//! - Python frames have a mapping of their own, one for all processes with the same runtime. Its name
+//!   starts with `[`, which means "no file" to all readers, and never contains `python3`: Parca's user
+//!   interface hides frames of such mappings as internals of the interpreter.
+//! - Python frames have no address. An invented one would differ between profiles, and tools that merge
+//!   profiles (`go tool pprof a b`, Pyroscope) identify locations by address, lines and mapping.
+//! - `system_name` is empty: a name equal to it would be demangled, and `<module>` and `<lambda>` would
+//!   lose the text between `<` and `>`.
+//! - Names contain no control characters, because `go tool pprof` prints names unchanged.
+//! - Labels of a series are comments, `label NAME=VALUE`; collectors receive them outside of the
+//!   profile, and labels of samples have another purpose.
+//! - The name of a thread is a string label and its id a numeric label with another key. Pyroscope
+//!   creates a series for each string label, so there is only this one and, with several processes, the
+//!   name of the process. Profiles that are pushed continuously have no labels of samples.
 
 mod mappings;
+mod names;
 mod read;
-mod schema;
-mod strings;
+pub mod schema;
+mod string_table;
 mod wire;
+mod write;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-    io::{self, Write},
-    time::{Duration, SystemTime},
+pub use self::{
+    read::{PprofFile, PprofHeader, PprofReadError},
+    write::write,
 };
-
-use flate2::{Compression, GzBuilder};
-use prost::Message as _;
-
-pub use self::read::{Head, ReadError, Unpacked};
-use self::{mappings::Mappings, strings::Strings};
-use super::{Options, losses};
-use crate::profile::{LocationId, Process, ProcessIndex, Profile};
-use crate::text::printable;
-
-/// How comments begin that are labels of the series.
-const LABEL: &str = "label ";
-
-/// How comments begin that are processes.
-const PROCESS: &str = "process ";
-
-/// How those begin that are all processes of a service.
-const PROCESSES: &str = "processes ";
-
-/// Processes that get a comment of their own; of more it is told how many there are.
-const PROCESS_COMMENTS: usize = 10;
-
-/// Labels of samples.
-const THREAD_ID: &str = "thread_id";
-const THREAD_NAME: &str = "thread_name";
-const PROCESS_ID: &str = "process_id";
-const PROCESS_NAME: &str = "process_name";
-
-/// Writes a profile as a pprof file.
-pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
-    // No time stamp in the header: the same profile gives the same bytes.
-    let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::best());
-    gzip.write_all(&message(profile, options).encode_to_vec())?;
-    gzip.finish()?;
-    Ok(())
-}
-
-fn message(profile: &Profile, options: Options) -> schema::Profile {
-    let mut strings = Strings::new();
-    let samples = schema::ValueType {
-        r#type: strings.index("samples"),
-        unit: strings.index("count"),
-    };
-    let cpu = schema::ValueType {
-        r#type: strings.index("cpu"),
-        unit: strings.index("nanoseconds"),
-    };
-    let mappings = Mappings::new(profile, &mut strings);
-    let places = Places::new(profile, &mappings);
-    schema::Profile {
-        sample_type: vec![samples, cpu],
-        sample: if options.without_labels {
-            plain_sample_messages(profile, &mappings, &places)
-        } else {
-            sample_messages(profile, &mappings, &places, &mut strings)
-        },
-        location: places.messages(profile),
-        mapping: mappings.into_messages(),
-        function: functions(profile, &mut strings),
-        time_nanos: nanoseconds(
-            profile
-                .start
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap_or_default(),
-        ),
-        duration_nanos: nanoseconds(profile.duration),
-        period_type: Some(cpu),
-        period: nanoseconds(profile.period),
-        comment: comments(profile)
-            .iter()
-            .map(|comment| strings.index(comment))
-            .collect(),
-        default_sample_type: cpu.r#type,
-        string_table: strings.into_table(),
-    }
-}
-
-fn functions(profile: &Profile, strings: &mut Strings) -> Vec<schema::Function> {
-    (1..)
-        .zip(&profile.functions)
-        .map(|(id, function)| schema::Function {
-            id,
-            name: strings.index(&printable(&function.name)),
-            system_name: 0,
-            filename: strings.index(&printable(&function.file)),
-            start_line: function.first_line.map_or(0, |line| line.get().into()),
-        })
-        .collect()
-}
-
-/// Where locations stand in the file: once for every mapping that they are seen in.
-struct Places {
-    ids: BTreeMap<Place, u64>,
-}
-
-/// A location in a mapping.
-type Place = (u64, LocationId);
-
-impl Places {
-    fn new(profile: &Profile, mappings: &Mappings) -> Self {
-        let mut places = BTreeSet::new();
-        for sample in &profile.samples {
-            let process = profile.process_of(sample);
-            let stack = &profile.stacks[sample.stack.0 as usize];
-            places.extend(stack.iter().map(|&id| {
-                let mapping = mappings.of(profile.location(id), process);
-                (mapping, id)
-            }));
-        }
-        Self {
-            ids: places.into_iter().zip(1..).collect(),
-        }
-    }
-
-    /// The id of a location that is seen in a mapping.
-    fn id(&self, mapping: u64, location: LocationId) -> u64 {
-        self.ids.get(&(mapping, location)).copied().unwrap_or(0)
-    }
-
-    fn messages(&self, profile: &Profile) -> Vec<schema::Location> {
-        self.ids
-            .iter()
-            .map(|(&(mapping_id, location), &id)| {
-                let location = profile.location(location);
-                let lines = location.lines.iter().map(|line| schema::Line {
-                    function_id: u64::from(line.function.0) + 1,
-                    line: line.line.map_or(0, |line| line.get().into()),
-                });
-                schema::Location {
-                    id,
-                    mapping_id,
-                    address: location.code.map_or(0, |code| code.address),
-                    line: lines.collect(),
-                }
-            })
-            .collect()
-    }
-}
-
-/// Samples without labels.
-fn plain_sample_messages(
-    profile: &Profile,
-    mappings: &Mappings,
-    places: &Places,
-) -> Vec<schema::Sample> {
-    let mut counts = BTreeMap::<Vec<u64>, u64>::new();
-    for sample in &profile.samples {
-        let process = profile.process_of(sample);
-        let place = |&id: &LocationId| {
-            let mapping = mappings.of(profile.location(id), process);
-            places.id(mapping, id)
-        };
-        let stack = &profile.stacks[sample.stack.0 as usize];
-        // In the order of their callers, as below.
-        let stack = stack.iter().rev().map(place).collect();
-        *counts.entry(stack).or_default() += sample.count;
-    }
-    let message = |(stack, count): (Vec<u64>, u64)| schema::Sample {
-        location_id: stack.into_iter().rev().collect(),
-        value: values(profile, count),
-        label: Vec::new(),
-    };
-    counts.into_iter().map(message).collect()
-}
-
-/// The values of a sample: how often, and for how much CPU time.
-fn values(profile: &Profile, count: u64) -> Vec<i64> {
-    let cpu_ns = u128::from(count).saturating_mul(profile.period.as_nanos());
-    vec![saturating(count), saturating(cpu_ns)]
-}
-
-fn sample_messages(
-    profile: &Profile,
-    mappings: &Mappings,
-    places: &Places,
-    strings: &mut Strings,
-) -> Vec<schema::Sample> {
-    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), u64>::new();
-    for sample in &profile.samples {
-        let stack = &profile.stacks[sample.stack.0 as usize];
-        // In the order of their callers: what two neighbours share compresses well.
-        let stack = stack.iter().rev().copied().collect();
-        let thread = &profile.threads[sample.thread.0 as usize];
-        let key = (thread.process, stack, thread.tid, &*thread.name);
-        *counts.entry(key).or_default() += sample.count;
-    }
-    let mut messages = Vec::with_capacity(counts.len());
-    for ((process, stack, tid, thread_name), count) in counts {
-        let place = |&id: &LocationId| {
-            let mapping = mappings.of(profile.location(id), process);
-            places.id(mapping, id)
-        };
-        let mut label = Vec::new();
-        number_label(&mut label, THREAD_ID, tid, strings);
-        text_label(&mut label, THREAD_NAME, thread_name, strings);
-        if profile.processes.len() > 1 {
-            let process = &profile.processes[process.0 as usize];
-            number_label(&mut label, PROCESS_ID, process.pid, strings);
-            text_label(&mut label, PROCESS_NAME, &process.name, strings);
-        }
-        messages.push(schema::Sample {
-            location_id: stack.iter().rev().map(place).collect(),
-            value: values(profile, count),
-            label,
-        });
-    }
-    messages
-}
-
-/// Adds an id, unless it is 0: then it stands for several.
-fn number_label(labels: &mut Vec<schema::Label>, key: &str, number: u32, strings: &mut Strings) {
-    if number != 0 {
-        labels.push(schema::Label {
-            key: strings.index(key),
-            str: 0,
-            num: number.into(),
-        });
-    }
-}
-
-/// Adds a text, unless it is empty: then it would read as the number 0.
-fn text_label(labels: &mut Vec<schema::Label>, key: &str, text: &str, strings: &mut Strings) {
-    if !text.is_empty() {
-        labels.push(schema::Label {
-            key: strings.index(key),
-            str: strings.index(&printable(text)),
-            num: 0,
-        });
-    }
-}
-
-/// What made the profile, the processes, and what is not in it.
-fn comments(profile: &Profile) -> Vec<String> {
-    let agent = format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    let mut comments = vec![agent];
-    let labels = profile.labels.iter();
-    comments.extend(labels.map(|(name, value)| {
-        let (name, value) = (printable(name), printable(value));
-        format!("{LABEL}{name}={value}")
-    }));
-    let processes = &profile.processes;
-    let named = processes.iter().take(PROCESS_COMMENTS);
-    comments.extend(named.map(process_comment));
-    match processes.len().saturating_sub(PROCESS_COMMENTS) {
-        0 => {}
-        1 => comments.push("and 1 more process".to_owned()),
-        more => comments.push(format!("and {more} more processes")),
-    }
-    comments.extend(losses::sentences(&profile.left_out, &profile.losses));
-    comments
-}
-
-fn process_comment(process: &Process) -> String {
-    let name = printable(&process.name);
-    let mut comment = match process.pid {
-        0 => format!("{PROCESSES}({name})"),
-        pid => format!("{PROCESS}{pid} ({name})"),
-    };
-    if !process.runtime.is_empty() {
-        let _ = write!(comment, ", {}", printable(&process.runtime));
-    }
-    comment
-}
-
-fn nanoseconds(duration: Duration) -> i64 {
-    saturating(duration.as_nanos())
-}
-
-fn saturating(number: impl TryInto<i64>) -> i64 {
-    number.try_into().unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,172 +1,169 @@
-//! The messages of pprof's `profile.proto`, with the fields that are written here.
+//! The messages of pprof's `profile.proto`, with the fields in use.
 //!
-//! Numbers and meanings are those of <https://github.com/google/pprof/blob/main/proto/profile.proto>.
+//! Field numbers and meanings: <https://github.com/google/pprof/blob/main/proto/profile.proto>.
 //! Invariants of the format: `string_table[0]` is empty; ids are not zero; a field named after a
-//! table holds an id in it, every other text is an index into the string table.
+//! table holds an id of it; strings are indices into the string table.
 
 /// The file.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Profile {
-    /// What each value of a sample is.
+pub struct Profile {
+    /// Types of the values of a sample.
     #[prost(message, repeated, tag = "1")]
-    pub(crate) sample_type: Vec<ValueType>,
+    pub sample_type: Vec<ValueType>,
     /// The samples.
     #[prost(message, repeated, tag = "2")]
-    pub(crate) sample: Vec<Sample>,
-    /// Where in the address space what is mapped; the executable comes first.
+    pub sample: Vec<Sample>,
+    /// Mappings; the executable is first.
     #[prost(message, repeated, tag = "3")]
-    pub(crate) mapping: Vec<Mapping>,
-    /// Places in functions.
+    pub mapping: Vec<Mapping>,
+    /// Locations.
     #[prost(message, repeated, tag = "4")]
-    pub(crate) location: Vec<Location>,
+    pub location: Vec<Location>,
     /// Functions.
     #[prost(message, repeated, tag = "5")]
-    pub(crate) function: Vec<Function>,
-    /// Every text once.
+    pub function: Vec<Function>,
+    /// Distinct strings.
     #[prost(string, repeated, tag = "6")]
-    pub(crate) string_table: Vec<String>,
+    pub string_table: Vec<String>,
     /// When sampling began, in nanoseconds since 1970.
     #[prost(int64, tag = "9")]
-    pub(crate) time_nanos: i64,
+    pub time_nanos: i64,
     /// For how long samples were taken.
     #[prost(int64, tag = "10")]
-    pub(crate) duration_nanos: i64,
-    /// What passes between two samples.
+    pub duration_nanos: i64,
+    /// Type of `period`.
     #[prost(message, optional, tag = "11")]
-    pub(crate) period_type: Option<ValueType>,
-    /// How much of it passes.
+    pub period_type: Option<ValueType>,
+    /// Period between samples.
     #[prost(int64, tag = "12")]
-    pub(crate) period: i64,
-    /// Remarks for people.
+    pub period: i64,
+    /// Comments, as indices into the string table.
     #[prost(int64, repeated, tag = "13")]
-    pub(crate) comment: Vec<i64>,
-    /// The sample type to show first.
+    pub comment: Vec<i64>,
+    /// The sample type that readers show by default.
     #[prost(int64, tag = "14")]
-    pub(crate) default_sample_type: i64,
+    pub default_sample_type: i64,
 }
 
-/// What a number is.
+/// Type and unit of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct ValueType {
+pub struct ValueType {
     /// Its name, such as `cpu`.
     #[prost(int64, tag = "1")]
-    pub(crate) r#type: i64,
+    pub r#type: i64,
     /// Its unit, such as `nanoseconds`.
     #[prost(int64, tag = "2")]
-    pub(crate) unit: i64,
+    pub unit: i64,
 }
 
-/// A stack and what was counted at it.
+/// A stack and its values.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// The stack, leaf first.
     #[prost(uint64, repeated, tag = "1")]
-    pub(crate) location_id: Vec<u64>,
+    pub location_id: Vec<u64>,
     /// One value for each sample type.
     #[prost(int64, repeated, tag = "2")]
-    pub(crate) value: Vec<i64>,
-    /// What else is known; no key twice.
+    pub value: Vec<i64>,
+    /// Labels; keys are distinct.
     #[prost(message, repeated, tag = "3")]
-    pub(crate) label: Vec<Label>,
+    pub label: Vec<Label>,
 }
 
-/// A key with either a text or a number.
+/// A key with a string or a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Label {
+pub struct Label {
     /// The key.
     #[prost(int64, tag = "1")]
-    pub(crate) key: i64,
-    /// The text.
+    pub key: i64,
+    /// The string, 0 in a numeric label.
     #[prost(int64, tag = "2")]
-    pub(crate) str: i64,
-    /// The number.
+    pub str: i64,
+    /// The number, 0 in a string label.
     #[prost(int64, tag = "3")]
-    pub(crate) num: i64,
+    pub num: i64,
 }
 
-/// A file, or what stands for one, in the address space.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the format has one for each thing that can be known"
-)]
+/// A mapped file, or a substitute for one.
+#[expect(clippy::struct_excessive_bools, reason = "the format has these fields")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     /// Its id.
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
+    pub id: u64,
     /// First address.
     #[prost(uint64, tag = "2")]
-    pub(crate) memory_start: u64,
+    pub memory_start: u64,
     /// First address after it.
     #[prost(uint64, tag = "3")]
-    pub(crate) memory_limit: u64,
+    pub memory_limit: u64,
     /// Offset of the first address in the file.
     #[prost(uint64, tag = "4")]
-    pub(crate) file_offset: u64,
+    pub file_offset: u64,
     /// The file's path.
     #[prost(int64, tag = "5")]
-    pub(crate) filename: i64,
-    /// What identifies the file's content.
+    pub filename: i64,
+    /// Build ID of the file.
     #[prost(int64, tag = "6")]
-    pub(crate) build_id: i64,
-    /// Whether its locations have functions already.
+    pub build_id: i64,
+    /// Whether its locations have functions.
     #[prost(bool, tag = "7")]
-    pub(crate) has_functions: bool,
-    /// Whether its functions have files already.
+    pub has_functions: bool,
+    /// Whether its functions have files.
     #[prost(bool, tag = "8")]
-    pub(crate) has_filenames: bool,
-    /// Whether its locations have lines already.
+    pub has_filenames: bool,
+    /// Whether its locations have line numbers.
     #[prost(bool, tag = "9")]
-    pub(crate) has_line_numbers: bool,
-    /// Whether its locations have functions that were inlined.
+    pub has_line_numbers: bool,
+    /// Whether its locations have inlined functions.
     #[prost(bool, tag = "10")]
-    pub(crate) has_inline_frames: bool,
+    pub has_inline_frames: bool,
 }
 
-/// A place in a function.
+/// A location.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Location {
+pub struct Location {
     /// Its id.
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
-    /// What it lies in.
+    pub id: u64,
+    /// Id of its mapping.
     #[prost(uint64, tag = "2")]
-    pub(crate) mapping_id: u64,
+    pub mapping_id: u64,
     /// Its address, zero for code that has none.
     #[prost(uint64, tag = "3")]
-    pub(crate) address: u64,
-    /// Its line; more than one where functions were inlined.
+    pub address: u64,
+    /// Its lines, the innermost inlined function first.
     #[prost(message, repeated, tag = "4")]
-    pub(crate) line: Vec<Line>,
+    pub line: Vec<Line>,
 }
 
 /// A line of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Line {
+pub struct Line {
     /// The function.
     #[prost(uint64, tag = "1")]
-    pub(crate) function_id: u64,
+    pub function_id: u64,
     /// The line, zero when there is none.
     #[prost(int64, tag = "2")]
-    pub(crate) line: i64,
+    pub line: i64,
 }
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
-pub(crate) struct Function {
+pub struct Function {
     /// Its id.
     #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
-    /// Its name for people.
+    pub id: u64,
+    /// Name as the source has it.
     #[prost(int64, tag = "2")]
-    pub(crate) name: i64,
-    /// Its name for linkers, such as a mangled one.
+    pub name: i64,
+    /// Linkage name.
     #[prost(int64, tag = "3")]
-    pub(crate) system_name: i64,
+    pub system_name: i64,
     /// The source file.
     #[prost(int64, tag = "4")]
-    pub(crate) filename: i64,
+    pub filename: i64,
     /// The first line, zero when it is not known.
     #[prost(int64, tag = "5")]
-    pub(crate) start_line: i64,
+    pub start_line: i64,
 }

@@ -1,8 +1,8 @@
 //! A flame graph, drawn by inferno.
 //!
-//! Colours tell where code comes from: red for the program's own, blue-green for installed packages,
-//! yellow for the standard library, green for native code, a pale green for that of the
-//! interpreter, violet for the kernel, grey for what is not code. A legend says so.
+//! Colours show the origin of code: red for the program itself, blue-green for installed packages,
+//! yellow for the standard library, green for native code, pale green for the interpreter, violet for
+//! the kernel, grey for markers. There is a legend.
 
 mod origin;
 
@@ -16,22 +16,22 @@ use inferno::flamegraph::{
     color::{BackgroundColor, Color, PaletteMap},
 };
 
-use self::origin::Origin;
+use self::origin::CodeOrigin;
 use super::{
-    Options,
-    folded::{Frames, NO_FRAMES},
+    folded::{FrameTexts, NO_FRAMES},
+    options::EncodeOptions,
 };
 use crate::profile::Profile;
 use crate::text::printable;
 
-/// Of threads, and of the frame below them all.
+/// Colour of threads and of the root frame.
 const THREAD: Color = grey(220);
-/// Of processes.
+/// Colour of processes.
 const PROCESS: Color = grey(205);
-/// What inferno draws before the frames; its own words, headings and buttons come before that.
+/// The element of the frames; inferno writes its script, titles and buttons before it.
 const FRAMES: &str = r#"<svg id="frames""#;
 
-/// What is drawn when there is nothing to draw.
+/// The image of a profile without samples.
 const EMPTY: &str = concat!(
     r#"<?xml version="1.0" standalone="no"?>"#,
     "\n",
@@ -41,26 +41,31 @@ const EMPTY: &str = concat!(
 );
 
 /// Writes the flame graph of a profile.
-pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    profile: &Profile,
+    options: EncodeOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if profile.total() == 0 {
         return out.write_all(EMPTY.as_bytes());
     }
-    let frames = Frames::new(profile, options);
+    let frames = FrameTexts::new(profile, options);
     let lines = frames.lines(profile);
     let (mut palette, origins) = palette(profile, &frames);
 
     let mut graph = flamegraph::Options::default();
     graph.title = title(profile);
     graph.subtitle = Some(subtitle(profile));
-    // Root on top: of a deep stack a browser shows the part that all samples share.
+    // Root on top: a browser shows the shared part of deep stacks first.
     graph.direction = Direction::Inverted;
-    // A function's name says more than the line at the end.
+    // The name at the start matters more than the line at the end.
     graph.text_truncate_direction = TextTruncateDirection::Right;
     graph.bgcolors = Some(BackgroundColor::Grey);
     graph.palette_map = Some(&mut palette);
     graph.deterministic = true;
     graph.no_sort = true;
-    // The line below the subtitle: what the mouse points at stands there, at the other end.
+    // On the line below the subtitle, right-aligned; inferno shows the frame under the pointer on its
+    // left.
     let legend = origin::legend(|origin| origins.contains(&origin), graph.font_size * 5 + 4);
     let mut drawn = Vec::new();
     flamegraph::from_lines(&mut graph, lines.iter().map(String::as_str), &mut drawn)?;
@@ -74,7 +79,7 @@ pub(super) fn write(profile: &Profile, options: Options, out: &mut dyn Write) ->
     out.write_all(frames.as_bytes())
 }
 
-/// The process; of several the first and how many more there are.
+/// The process; of several the first one and the number of others.
 fn title(profile: &Profile) -> String {
     let Some(first) = profile.processes.first() else {
         return "No process".to_owned();
@@ -87,7 +92,7 @@ fn title(profile: &Profile) -> String {
     }
 }
 
-/// The runtime, if all processes have the same, and the samples.
+/// The runtime, if all processes have the same, the number of samples and the duration.
 fn subtitle(profile: &Profile) -> String {
     let mut runtimes = profile.processes.iter().map(|process| &*process.runtime);
     let first = runtimes.next().unwrap_or_default();
@@ -103,15 +108,15 @@ fn subtitle(profile: &Profile) -> String {
     )
 }
 
-/// Colours of all frames, and where the code comes from that is there.
-fn palette(profile: &Profile, frames: &Frames) -> (PaletteMap, BTreeSet<Origin>) {
+/// Colours of all frames, and the origins that occur.
+fn palette(profile: &Profile, frames: &FrameTexts) -> (PaletteMap, BTreeSet<CodeOrigin>) {
     let mut palette = PaletteMap::default();
     let mut origins = BTreeSet::new();
     palette.insert("", THREAD);
-    palette.insert(NO_FRAMES, Origin::Missing.color(NO_FRAMES));
+    palette.insert(NO_FRAMES, CodeOrigin::Missing.color(NO_FRAMES));
     for (location, texts) in profile.locations.iter().zip(&frames.locations) {
         for (index, text) in texts.iter().enumerate() {
-            let origin = Origin::new(profile, location, location.lines.get(index));
+            let origin = CodeOrigin::new(profile, location, location.lines.get(index));
             palette.insert(text, origin.color(text));
             origins.insert(origin);
         }
@@ -136,13 +141,16 @@ const fn grey(level: u8) -> Color {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::support::{assert_golden, made_processes, made_profile};
+    use crate::{
+        formats::golden::assert_golden,
+        profile::fixtures::{example_processes, example_profile},
+    };
 
     fn svg(profile: &Profile, threads: bool) -> String {
         let mut bytes = Vec::new();
-        let options = Options {
+        let options = EncodeOptions {
             threads,
-            ..Options::default()
+            ..EncodeOptions::default()
         };
         write(profile, options, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
@@ -151,8 +159,8 @@ mod tests {
     #[test]
     fn a_flame_graph_is_drawn() {
         for (name, profile) in [
-            ("made.svg.txt", made_profile("/srv/app/main.py")),
-            ("processes.svg.txt", made_processes("/srv/app/main.py")),
+            ("example.svg.txt", example_profile("/srv/app/main.py")),
+            ("processes.svg.txt", example_processes("/srv/app/main.py")),
         ] {
             let text = svg(&profile, true);
             // The frames; what stands before them is inferno's script.
@@ -162,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn processes_stand_side_by_side() {
-        let text = svg(&made_processes("/srv/app/main.py"), false);
+    fn processes_are_side_by_side() {
+        let text = svg(&example_processes("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242) and 2 more processes<"));
         assert!(text.contains(">517 samples in 10.0 s<"));
         for (process, samples) in [("python3.12 (4242)", 400), ("python2.7 (4300)", 110)] {
@@ -176,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn the_title_says_what_was_profiled() {
-        let text = svg(&made_profile("/srv/app/main.py"), false);
+    fn the_title_names_the_process() {
+        let text = svg(&example_profile("/srv/app/main.py"), false);
         assert!(text.contains(">python3.12 (pid 4242)<"));
         assert!(text.contains(">CPython 3.12.1 · 400 samples in 10.0 s<"));
         assert!(text.contains("<title>all (400 samples, 100%)</title>"));
@@ -185,7 +193,7 @@ mod tests {
 
     #[test]
     fn markers_are_grey() {
-        let text = svg(&made_profile("/srv/app/main.py"), false);
+        let text = svg(&example_profile("/srv/app/main.py"), false);
         assert_eq!(fill(&text, "[frames left out]"), "190,190,190");
     }
 
@@ -197,28 +205,28 @@ mod tests {
     }
 
     #[test]
-    fn colours_tell_where_code_comes_from() {
-        let profile = made_profile("/srv/app/main.py");
+    fn colours_show_the_origin_of_code() {
+        let profile = example_profile("/srv/app/main.py");
         let text = svg(&profile, false);
         let titles = [
-            ("main (/srv/app/main.py:5)", Origin::Program),
+            ("main (/srv/app/main.py:5)", CodeOrigin::Program),
             (
                 "get (/srv/venv/lib/python3.12/site-packages/req/api.py:73)",
-                Origin::Package,
+                CodeOrigin::Package,
             ),
             (
                 "loads (/usr/lib/python3.12/json/__init__.py:346)",
-                Origin::StandardLibrary,
+                CodeOrigin::StandardLibrary,
             ),
             (
                 "_find_and_load (&lt;frozen importlib._bootstrap&gt;:1360)",
-                Origin::StandardLibrary,
+                CodeOrigin::StandardLibrary,
             ),
-            ("__libc_start_main (libc.so.6)", Origin::Native),
-            ("_speedups.abi3.so+0x17b02", Origin::Native),
-            ("Py_RunMain (python3.12)", Origin::Interpreter),
-            ("vfs_write", Origin::Kernel),
-            ("ext4_file_write_iter", Origin::Kernel),
+            ("__libc_start_main (libc.so.6)", CodeOrigin::Native),
+            ("_speedups.abi3.so+0x17b02", CodeOrigin::Native),
+            ("Py_RunMain (python3.12)", CodeOrigin::Interpreter),
+            ("vfs_write", CodeOrigin::Kernel),
+            ("ext4_file_write_iter", CodeOrigin::Kernel),
         ];
         for (title, origin) in titles {
             let found: Vec<u8> = fill(&text, title)
@@ -234,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_names_what_is_there() {
+    fn the_legend_lists_the_origins_that_occur() {
         let legend = |profile: &Profile| {
             let text = svg(profile, false);
             let (_, legend) = text.split_once(r#"<text id="legend""#).unwrap();
@@ -245,7 +253,7 @@ mod tests {
                 .map(|label| label.split('<').next().unwrap().to_owned())
                 .collect::<Vec<_>>()
         };
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         assert_eq!(
             legend(&profile),
             [
@@ -266,7 +274,7 @@ mod tests {
 
     #[test]
     fn names_cannot_break_the_markup() {
-        let mut profile = made_profile("/srv/app/main.py");
+        let mut profile = example_profile("/srv/app/main.py");
         "<b>&\"\u{0}\u{1b}\u{fffe}".clone_into(&mut profile.processes[0].name);
         let text = svg(&profile, true);
         assert!(text.contains("&lt;b&gt;&amp;"));
@@ -277,8 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn no_samples_are_told_in_the_picture() {
-        let mut profile = made_profile("/srv/app/main.py");
+    fn an_image_without_samples_has_a_note() {
+        let mut profile = example_profile("/srv/app/main.py");
         profile.samples.clear();
         assert!(svg(&profile, false).contains(">No samples<"));
     }

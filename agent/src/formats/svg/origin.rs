@@ -1,4 +1,4 @@
-//! Where code comes from, and the colours that tell it.
+//! The origins of code and their colours.
 
 use std::fmt::Write as _;
 
@@ -6,26 +6,26 @@ use inferno::flamegraph::color::Color;
 
 use crate::profile::{FrameKind, Function, Line, Location, Profile};
 
-/// Where the code of a frame comes from.
+/// Origin of the code of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Origin {
-    /// Python code of the program itself.
+pub(super) enum CodeOrigin {
+    /// Python code of the program.
     Program,
-    /// Python code that was installed for it.
+    /// Python code of installed packages.
     Package,
     /// Python code of the standard library.
     StandardLibrary,
-    /// Code that a compiler made, before or at run time.
+    /// Native code, compiled ahead of time or by a JIT compiler.
     Native,
-    /// Such code of the interpreter of Python.
+    /// Native code of the Python interpreter.
     Interpreter,
-    /// Code of the kernel.
+    /// Kernel code.
     Kernel,
-    /// A marker: nothing is known.
+    /// A marker for missing frames.
     Missing,
 }
 
-impl Origin {
+impl CodeOrigin {
     const ALL: [Self; 7] = [
         Self::Program,
         Self::Package,
@@ -36,7 +36,7 @@ impl Origin {
         Self::Missing,
     ];
 
-    /// That of a line of a location, or of a location without lines.
+    /// The origin of a line of a location, or of a location without lines.
     pub(super) fn new(profile: &Profile, location: &Location, line: Option<&Line>) -> Self {
         let function = line.map(|line| profile.function(line.function));
         let executable = location
@@ -52,16 +52,16 @@ impl Origin {
     }
 
     fn python(function: &Function) -> Self {
-        let folders = || function.file.split('/');
-        if folders().any(|folder| matches!(folder, "site-packages" | "dist-packages")) {
+        let directories = || function.file.split('/');
+        if directories().any(|directory| matches!(directory, "site-packages" | "dist-packages")) {
             return Self::Package;
         }
-        let is_library = |folder: &str| {
-            let version = folder.strip_prefix("python");
+        let is_library = |directory: &str| {
+            let version = directory.strip_prefix("python");
             version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
         };
-        // Modules that are frozen into the interpreter have no folder to tell them by.
-        if function.file.starts_with("<frozen ") || folders().any(is_library) {
+        // Frozen modules have no directory.
+        if function.file.starts_with("<frozen ") || directories().any(is_library) {
             Self::StandardLibrary
         } else {
             Self::Program
@@ -80,7 +80,7 @@ impl Origin {
         }
     }
 
-    /// The darkest and the brightest of its colours.
+    /// The darkest and the brightest colour of the origin.
     pub(super) fn range(self) -> [Color; 2] {
         match self {
             Self::Program => [rgb(212, 78, 72), rgb(244, 132, 122)],
@@ -93,9 +93,9 @@ impl Origin {
         }
     }
 
-    /// The colour of a frame: frames with the same text have the same.
+    /// The colour of a frame, the same for equal texts.
     pub(super) fn color(self, frame: &str) -> Color {
-        // FNV-1a, whose high bits are the well mixed ones.
+        // FNV-1a; its high bits are mixed best.
         let hash = frame.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
@@ -120,12 +120,12 @@ impl Origin {
     }
 }
 
-/// What the colours mean that are there, as an element of SVG: it ends at the right edge, and its
-/// base line is `y` pixels below the upper one.
-pub(super) fn legend(there: impl Fn(Origin) -> bool, y: usize) -> String {
+/// The legend as an SVG element, right-aligned, with its baseline `y` pixels below the top edge;
+/// `occurs` selects the origins.
+pub(super) fn legend(occurs: impl Fn(CodeOrigin) -> bool, y: usize) -> String {
     let mut text = format!(r#"<text id="legend" text-anchor="end" x="100%" dx="-10" y="{y}">"#);
     let mut distance = 0;
-    for origin in Origin::ALL.into_iter().filter(|origin| there(*origin)) {
+    for origin in CodeOrigin::ALL.into_iter().filter(|origin| occurs(*origin)) {
         let Color { r, g, b } = origin.shade(128);
         let _ = write!(
             text,
@@ -146,8 +146,8 @@ const fn rgb(r: u8, g: u8, b: u8) -> Color {
 mod tests {
     use super::*;
 
-    fn python(file: &str) -> Origin {
-        Origin::python(&Function {
+    fn python(file: &str) -> CodeOrigin {
+        CodeOrigin::python(&Function {
             name: "f".to_owned(),
             file: file.to_owned(),
             first_line: None,
@@ -156,32 +156,32 @@ mod tests {
     }
 
     #[test]
-    fn python_code_is_known_by_its_folders() {
-        assert_eq!(python("/srv/app/main.py"), Origin::Program);
-        assert_eq!(python("/home/me/python/main.py"), Origin::Program);
-        assert_eq!(python("<string>"), Origin::Program);
+    fn the_origin_of_python_code_is_its_directory() {
+        assert_eq!(python("/srv/app/main.py"), CodeOrigin::Program);
+        assert_eq!(python("/home/me/python/main.py"), CodeOrigin::Program);
+        assert_eq!(python("<string>"), CodeOrigin::Program);
         for path in [
             "/srv/venv/lib/python3.12/site-packages/req/api.py",
             "/usr/lib/python3/dist-packages/apt/cache.py",
         ] {
-            assert_eq!(python(path), Origin::Package, "{path}");
+            assert_eq!(python(path), CodeOrigin::Package, "{path}");
         }
         for path in [
             "/usr/lib/python3.12/json/decoder.py",
             "/opt/python3.13t/lib/x.py",
             "<frozen importlib._bootstrap>",
         ] {
-            assert_eq!(python(path), Origin::StandardLibrary, "{path}");
+            assert_eq!(python(path), CodeOrigin::StandardLibrary, "{path}");
         }
     }
 
     #[test]
     fn a_frame_always_has_the_same_colour() {
-        let colors = ["a (a.so)", "b (a.so)"].map(|frame| Origin::Native.color(frame));
+        let colors = ["a (a.so)", "b (a.so)"].map(|frame| CodeOrigin::Native.color(frame));
         assert_ne!(colors[0], colors[1]);
-        assert_eq!(colors[0], Origin::Native.color("a (a.so)"));
-        let [dark, bright] = Origin::Kernel.range();
-        assert_eq!(Origin::Kernel.shade(0), dark);
-        assert_eq!(Origin::Kernel.shade(255), bright);
+        assert_eq!(colors[0], CodeOrigin::Native.color("a (a.so)"));
+        let [dark, bright] = CodeOrigin::Kernel.range();
+        assert_eq!(CodeOrigin::Kernel.shade(0), dark);
+        assert_eq!(CodeOrigin::Kernel.shade(255), bright);
     }
 }

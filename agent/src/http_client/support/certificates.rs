@@ -1,4 +1,4 @@
-//! Certificates of our own.
+//! Certificates made for a test.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -38,7 +38,8 @@ pub(crate) fn issued(
     (certificate.pem(), key, certificate.der().clone())
 }
 
-/// What a server knows that was issued to by one authority and asks clients for another's.
+/// Acceptor of a server with a certificate of `issuer`, which requires a client certificate of
+/// `clients`.
 pub(crate) fn acceptor(issuer: &Issuer, clients: Option<&Issuer>, protocol: &str) -> TlsAcceptor {
     let (_, key, certificate) = issued(issuer, "127.0.0.1", ExtendedKeyUsagePurpose::ServerAuth);
     let provider = Arc::new(ring::default_provider());

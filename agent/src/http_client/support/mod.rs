@@ -1,3 +1,3 @@
-//! What tests of all that speaks HTTP share.
+//! Shared by the tests of HTTP clients.
 
 pub(crate) mod certificates;

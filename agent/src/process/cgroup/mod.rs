@@ -1,242 +1,25 @@
-//! The control groups of a process, from `/proc/PID/cgroup`: which containers, pod and unit it
-//! belongs to.
+//! Control groups of a process, from `/proc/PID/cgroup`: its containers, pods and systemd unit.
 //!
-//! Hosts with version 1 or both versions have one line, and maybe another path, per hierarchy.
-//! What a process belongs to is taken from the path that says most; among equals from that of
-//! version 2, then systemd's own, then the others in the kernel's order.
+//! Hosts with cgroup v1 or with both versions have one line per hierarchy, possibly with different
+//! paths. The most specific path is used; among equals that of v2, then systemd's own hierarchy,
+//! then the others in the kernel's order.
 //!
-//! Containers lie in containers (Docker in Docker, kind), and all are kept, the outermost first;
-//! the innermost is *the* container of the process. Whoever may create groups below their own can
-//! choose names that look like containers: those are claims, and the outer ones cannot be faked.
+//! Containers nest (Docker in Docker, kind). All are kept, the outermost first; the innermost is
+//! the container of the process. A process that may create control groups below its own can give
+//! them names like those of containers: inner names are claims, outer ones cannot be forged.
 //!
-//! Invariants: a line or a name that is not understood is left out; an agent in a private
-//! namespace of control groups, whose view of others starts with `/..`, sees what is left of the
-//! path; names are the kernel's and at most 255 bytes long.
+//! Invariants: a malformed line or an unrecognised name is skipped; an agent in a cgroup namespace
+//! of its own sees paths outside it as `/..` and what follows; names are at most 255 bytes long,
+//! which the kernel guarantees.
 
+mod container;
+mod membership;
 mod names;
 
-use names::Name;
-
-/// Most lines that are looked at; there are some 15 hierarchies.
-const MAX_LINES: usize = 64;
-
-/// Most groups within each other that are looked at.
-const MAX_DEPTH: usize = 64;
-
-/// What the kernel appends to the path of a group that has been removed.
-const DELETED: &str = " (deleted)";
-
-/// The control groups of a process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cgroup {
-    /// Path of the group that says most.
-    pub path: String,
-    /// Its containers, the outermost first.
-    pub containers: Vec<Container>,
-    /// The pods of Kubernetes that it lies in, the outermost first.
-    pub pods: Vec<PodReference>,
-    /// The innermost unit of systemd, `X.service` or `X.scope`, that is inside its container or,
-    /// without one, on the host; a container's own scope is none.
-    pub unit: Option<String>,
-    /// The innermost slice of systemd there.
-    pub slice: Option<String>,
-    /// The user whose systemd runs the unit; [`None`] for the system's.
-    pub unit_user: Option<u32>,
-    /// All its paths, each once.
-    paths: Vec<String>,
-}
-
-/// A container, as the name of a control group says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
-    /// Its id; for LXC and systemd-nspawn its name.
-    pub id: String,
-    /// What runs it, where the name says it.
-    pub runtime: Option<Runtime>,
-}
-
-/// What runs a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runtime {
-    /// Docker.
-    Docker,
-    /// containerd without Docker.
-    Containerd,
-    /// CRI-O.
-    CriO,
-    /// Podman.
-    Podman,
-    /// LXC, also as LXD, Incus or Proxmox use it.
-    Lxc,
-    /// systemd-nspawn.
-    Nspawn,
-}
-
-/// A pod of Kubernetes, as the name of a control group says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodReference {
-    /// Its UID; for static pods the hash of their configuration.
-    pub uid: String,
-    /// How resources are shared out to it, where the path says it.
-    pub quality: Option<QualityOfService>,
-}
-
-/// How Kubernetes shares out resources to a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QualityOfService {
-    /// It has what it asked for, and no more.
-    Guaranteed,
-    /// It has what it asked for, and more if there is any.
-    Burstable,
-    /// It has what is left.
-    BestEffort,
-}
-
-impl Runtime {
-    /// Its name in labels.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Containerd => "containerd",
-            Self::CriO => "cri-o",
-            Self::Podman => "podman",
-            Self::Lxc => "lxc",
-            Self::Nspawn => "systemd-nspawn",
-        }
-    }
-}
-
-impl QualityOfService {
-    /// Kubernetes' name of it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Guaranteed => "Guaranteed",
-            Self::Burstable => "Burstable",
-            Self::BestEffort => "BestEffort",
-        }
-    }
-}
-
-impl Cgroup {
-    /// Reads a file `/proc/PID/cgroup`.
-    #[must_use]
-    pub fn parse(text: &[u8]) -> Self {
-        let mut lines: Vec<(Hierarchy, &[u8])> = text
-            .split(|&byte| byte == b'\n')
-            .take(MAX_LINES)
-            .filter_map(line)
-            .collect();
-        lines.sort_by_key(|&(hierarchy, _)| hierarchy);
-        let mut paths: Vec<String> = Vec::new();
-        for (_, path) in lines {
-            let path = String::from_utf8_lossy(path);
-            let path = path.strip_suffix(DELETED).unwrap_or(&path);
-            if !paths.iter().any(|known| known == path) {
-                paths.push(path.to_owned());
-            }
-        }
-        let mut best = Self::default();
-        for path in &paths {
-            let found = Self::of_path(path);
-            if best.path.is_empty() || found.says() > best.says() {
-                best = found;
-            }
-        }
-        best.paths = paths;
-        best
-    }
-
-    /// The container of the process, which is the innermost one.
-    #[must_use]
-    pub fn container(&self) -> Option<&Container> {
-        self.containers.last()
-    }
-
-    /// The pod of the process, which is the innermost one.
-    #[must_use]
-    pub fn pod(&self) -> Option<&PodReference> {
-        self.pods.last()
-    }
-
-    /// Whether one of its paths is `ancestor` or below it.
-    #[must_use]
-    pub fn is_within(&self, ancestor: &str) -> bool {
-        let ancestor = ancestor.trim_end_matches('/');
-        self.paths.iter().any(|path| {
-            path.strip_prefix(ancestor)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
-    }
-
-    fn of_path(path: &str) -> Self {
-        let parts: Vec<&str> = path
-            .split('/')
-            .filter(|part| !part.is_empty() && *part != "..")
-            .take(MAX_DEPTH)
-            .collect();
-        let mut found = Self {
-            path: path.to_owned(),
-            ..Self::default()
-        };
-        for (index, part) in parts.iter().enumerate() {
-            let before = &parts[..index];
-            match Name::of(part, before, parts.get(index + 1).copied()) {
-                Name::Container(container) => found.enter(container),
-                Name::Pod(pod) => found.pods.push(pod),
-                Name::PodAndContainer(pod, container) => {
-                    found.pods.push(pod);
-                    found.enter(container);
-                }
-                Name::Unit => {
-                    found.unit = Some((*part).to_owned());
-                    found.unit_user = found.unit_user.or_else(|| names::manager_of_user(part));
-                }
-                Name::Slice => found.slice = Some((*part).to_owned()),
-                Name::Other => {}
-            }
-        }
-        found
-    }
-
-    /// Goes on inside a container, where units outside do not matter.
-    fn enter(&mut self, container: Container) {
-        self.containers.push(container);
-        self.unit = None;
-        self.slice = None;
-        self.unit_user = None;
-    }
-
-    /// How much it says, for comparison.
-    fn says(&self) -> (usize, usize, bool, bool) {
-        let (containers, pods) = (self.containers.len(), self.pods.len());
-        (containers, pods, self.unit.is_some(), self.slice.is_some())
-    }
-}
-
-/// A hierarchy of control groups, the most telling first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Hierarchy {
-    Unified,
-    Systemd,
-    Other,
-}
-
-/// Reads a line `ID:CONTROLLERS:PATH`; the path may contain anything but a newline.
-fn line(line: &[u8]) -> Option<(Hierarchy, &[u8])> {
-    let mut fields = line.splitn(3, |&byte| byte == b':');
-    let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-    if id.is_empty() || !id.iter().all(u8::is_ascii_digit) || path.first() != Some(&b'/') {
-        return None;
-    }
-    let hierarchy = match controllers {
-        b"" => Hierarchy::Unified,
-        b"name=systemd" => Hierarchy::Systemd,
-        _ => Hierarchy::Other,
-    };
-    Some((hierarchy, path))
-}
+#[cfg(feature = "testing")]
+pub use container::QosClass;
+pub use container::{Container, ContainerRuntime};
+pub use membership::Cgroup;
 
 #[cfg(test)]
 mod tests;

@@ -1,21 +1,21 @@
-//! What the name of one control group says, by the habits of those who create them.
+//! Recognises the name of one control group by the conventions of container runtimes and systemd.
 //!
-//! With the driver `systemd` a container is a scope, `RUNTIME-ID.scope`, and a pod a slice whose
-//! UID has `_` for `-`; with the driver `cgroupfs` a container is a directory, `ID` or
-//! `RUNTIME-ID`, and a pod `podUID`. A containerd that was told one driver by a kubelet that uses
-//! the other creates `SLICE:RUNTIME:ID`.
+//! With the cgroup driver `systemd` a container is a scope, `RUNTIME-ID.scope`, and a pod a slice
+//! whose UID has `_` for `-`. With the driver `cgroupfs` a container is a directory, `ID` or
+//! `RUNTIME-ID`, and a pod `podUID`. Where kubelet and containerd are configured with different
+//! drivers, containerd creates `SLICE:RUNTIME:ID`.
 
-use super::{Container, PodReference, QualityOfService, Runtime};
+use super::container::{Container, ContainerRuntime, PodReference, QosClass};
 
-/// Digits of a container's id.
+/// Hexadecimal digits of a container ID.
 const ID_DIGITS: usize = 64;
 
-/// Digits of a task's id of Amazon ECS, whose containers on Fargate are `TASK-NUMBER`.
+/// Hexadecimal digits of a task ID of Amazon ECS; a container on Fargate is `TASK-NUMBER`.
 const TASK_DIGITS: usize = 32;
 
-/// What a name says.
+/// What a control group is, by its name.
 #[derive(Debug)]
-pub(super) enum Name {
+pub(super) enum GroupName {
     Container(Container),
     Pod(PodReference),
     PodAndContainer(PodReference, Container),
@@ -24,9 +24,9 @@ pub(super) enum Name {
     Other,
 }
 
-impl Name {
-    /// What `name` says of a group that lies in `before`, the outermost first, and in which the
-    /// process is in `next`.
+impl GroupName {
+    /// Recognises `name`, a component of a path: `before` are the components before it, `next` is
+    /// the one after it.
     pub(super) fn of(name: &str, before: &[&str], next: Option<&str>) -> Self {
         let parent = before.last().copied();
         if let Some((pod, container)) = unseparated(name) {
@@ -55,13 +55,13 @@ impl Name {
     }
 }
 
-/// The user whose systemd runs as this unit, `user@1000.service`.
+/// The user ID in the unit of a user manager, `user@1000.service`.
 pub(super) fn manager_of_user(unit: &str) -> Option<u32> {
     let user = unit.strip_prefix("user@")?.strip_suffix(".service")?;
     user.parse().ok()
 }
 
-/// Reads `SLICE:RUNTIME:ID`.
+/// Parses `SLICE:RUNTIME:ID`.
 fn unseparated(name: &str) -> Option<(Option<PodReference>, Container)> {
     let (rest, id) = name.rsplit_once(':')?;
     let (slice, prefix) = rest.rsplit_once(':')?;
@@ -72,36 +72,36 @@ fn unseparated(name: &str) -> Option<(Option<PodReference>, Container)> {
     Some((pod(slice, None), container))
 }
 
-/// Reads `podUID` and `kubepods-burstable-podUID.slice`, also with something before `kubepods`.
+/// Parses `podUID` and `kubepods-burstable-podUID.slice`, also with a prefix before `kubepods`.
 fn pod(name: &str, parent: Option<&str>) -> Option<PodReference> {
-    let (uid, quality) = match name.strip_suffix(".slice") {
+    let (uid, qos_class) = match name.strip_suffix(".slice") {
         Some(slice) => {
             let (place, uid) = slice.rsplit_once("-pod")?;
             let last = place.rsplit('-').next();
-            (uid.replace('_', "-"), Some(quality(last?)?))
+            (uid.replace('_', "-"), Some(qos_class(last?)?))
         }
         None => (
             name.strip_prefix("pod")?.to_owned(),
-            parent.and_then(quality),
+            parent.and_then(qos_class),
         ),
     };
-    // Static pods have the digits of a hash instead of a UUID.
+    // Static pods have a hash in hexadecimal digits instead of a UUID.
     let is_uid =
         (32..=36).contains(&uid.len()) && uid.bytes().all(|byte| byte == b'-' || is_digit(byte));
-    is_uid.then_some(PodReference { uid, quality })
+    is_uid.then_some(PodReference { uid, qos_class })
 }
 
-/// What the group that pods lie in says of them.
-fn quality(place: &str) -> Option<QualityOfService> {
+/// The quality-of-service class by the name of the parent of a pod.
+fn qos_class(place: &str) -> Option<QosClass> {
     match place {
-        "kubepods" => Some(QualityOfService::Guaranteed),
-        "burstable" => Some(QualityOfService::Burstable),
-        "besteffort" => Some(QualityOfService::BestEffort),
+        "kubepods" => Some(QosClass::Guaranteed),
+        "burstable" => Some(QosClass::Burstable),
+        "besteffort" => Some(QosClass::BestEffort),
         _ => None,
     }
 }
 
-/// Reads the names that the runtimes of the Open Container Initiative are given.
+/// Parses the names of containers of OCI runtimes.
 fn of_oci(name: &str, before: &[&str]) -> Option<Container> {
     let parent = before.last().copied();
     let container = |id: &str, runtime| Container {
@@ -109,13 +109,13 @@ fn of_oci(name: &str, before: &[&str]) -> Option<Container> {
         runtime,
     };
     if is_id(name) {
-        // So are Podman's pods called, which contain `libpod-ID`.
+        // Pods of Podman have such names too, with `libpod-ID` below.
         let is_pod = parent == Some("libpod_parent");
         return (!is_pod).then(|| container(name, parent.and_then(runtime_of_parent)));
     }
     let (prefix, id) = name.rsplit_once('-')?;
     if is_id(id) {
-        // The processes that watch over containers are not in them.
+        // The monitor of a container (conmon) is outside it.
         let is_monitor = prefix.ends_with("conmon");
         return (!is_monitor).then(|| container(id, runtime_of_prefix(prefix)));
     }
@@ -127,7 +127,7 @@ fn of_oci(name: &str, before: &[&str]) -> Option<Container> {
     is_fargate.then(|| container(name, None))
 }
 
-/// Reads `lxc.payload.NAME` and `lxc/NAME`; `lxc.monitor.NAME` watches over it.
+/// Parses `lxc.payload.NAME` and `lxc/NAME`; the monitor, `lxc.monitor.NAME`, is outside.
 fn lxc(name: &str, parent: Option<&str>) -> Option<Container> {
     let id = match (parent, name.strip_prefix("lxc.payload.")) {
         (_, Some(id)) => id,
@@ -136,13 +136,13 @@ fn lxc(name: &str, parent: Option<&str>) -> Option<Container> {
     };
     Some(Container {
         id: id.to_owned(),
-        runtime: Some(Runtime::Lxc),
+        runtime: Some(ContainerRuntime::Lxc),
     })
 }
 
-/// Reads `machine-NAME.scope` and `systemd-nspawn@NAME.service`.
+/// Parses `machine-NAME.scope` and `systemd-nspawn@NAME.service`.
 fn machine(name: &str, parent: Option<&str>, next: Option<&str>) -> Option<Container> {
-    // The process of systemd-nspawn itself is not in its container.
+    // The process systemd-nspawn itself is outside the container.
     if parent != Some("machine.slice") || next == Some("supervisor") {
         return None;
     }
@@ -153,30 +153,30 @@ fn machine(name: &str, parent: Option<&str>, next: Option<&str>) -> Option<Conta
         .strip_prefix("machine-")
         .and_then(|rest| rest.strip_suffix(".scope"));
     let id = unescape(service.or(scope)?);
-    // Machines of libvirt, which are mostly virtual.
+    // Machines of libvirt, which are mostly virtual machines.
     let is_libvirt = scope.is_some() && (id.starts_with("qemu-") || id.starts_with("lxc-"));
     (!is_libvirt).then_some(Container {
         id,
-        runtime: Some(Runtime::Nspawn),
+        runtime: Some(ContainerRuntime::Nspawn),
     })
 }
 
-fn runtime_of_prefix(prefix: &str) -> Option<Runtime> {
+fn runtime_of_prefix(prefix: &str) -> Option<ContainerRuntime> {
     match prefix {
-        "docker" => Some(Runtime::Docker),
-        "cri-containerd" | "nerdctl" => Some(Runtime::Containerd),
-        "crio" => Some(Runtime::CriO),
-        "libpod" | "libpod-payload" => Some(Runtime::Podman),
+        "docker" => Some(ContainerRuntime::Docker),
+        "cri-containerd" | "nerdctl" => Some(ContainerRuntime::Containerd),
+        "crio" => Some(ContainerRuntime::CriO),
+        "libpod" | "libpod-payload" => Some(ContainerRuntime::Podman),
         _ => None,
     }
 }
 
-/// What runs the containers that are directories of this group.
-fn runtime_of_parent(parent: &str) -> Option<Runtime> {
+/// The runtime of the containers directly below this group.
+fn runtime_of_parent(parent: &str) -> Option<ContainerRuntime> {
     match parent {
-        "docker" => Some(Runtime::Docker),
-        // Namespaces of containerd.
-        "default" | "k8s.io" => Some(Runtime::Containerd),
+        "docker" => Some(ContainerRuntime::Docker),
+        // The default namespaces of containerd and of its CRI plugin.
+        "default" | "k8s.io" => Some(ContainerRuntime::Containerd),
         _ => None,
     }
 }
@@ -185,12 +185,12 @@ fn is_id(text: &str) -> bool {
     text.len() == ID_DIGITS && text.bytes().all(is_digit)
 }
 
-/// Whether it is a hexadecimal digit as runtimes write it.
+/// Whether it is a lowercase hexadecimal digit.
 fn is_digit(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// The name that systemd has written with `\xHH` for what units must not contain.
+/// Decodes `\xHH`, systemd's escape sequences in names of units.
 fn unescape(name: &str) -> String {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;

@@ -1,4 +1,4 @@
-use super::{Cgroup, QualityOfService, Runtime};
+use super::{Cgroup, ContainerRuntime, container::QosClass};
 use proptest::prelude::{any, proptest};
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
@@ -6,7 +6,7 @@ const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff0011223344556
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 const ESCAPED: &str = "8c1f3a9e_7b2d_4f53_9a01_2b7cf2a1d9e4";
 
-/// That of a process on a host with version 2 alone.
+/// The control groups of a process on a host with cgroup v2 alone.
 fn unified(path: &str) -> Cgroup {
     let path = path
         .replace("{id}", ID)
@@ -17,7 +17,7 @@ fn unified(path: &str) -> Cgroup {
 }
 
 #[track_caller]
-fn check_container(path: &str, id: &str, runtime: Option<Runtime>) {
+fn check_container(path: &str, id: &str, runtime: Option<ContainerRuntime>) {
     let cgroup = unified(path);
     let container = cgroup.container();
     assert_eq!(container.map(|it| it.id.as_str()), Some(id), "{path}");
@@ -27,14 +27,14 @@ fn check_container(path: &str, id: &str, runtime: Option<Runtime>) {
 
 #[test]
 fn containers_of_all_runtimes_are_recognised() {
-    let docker = Some(Runtime::Docker);
+    let docker = Some(ContainerRuntime::Docker);
     check_container("/system.slice/docker-{id}.scope", ID, docker);
     check_container("/docker/{id}", ID, docker);
     check_container("/docker/{id}/init", ID, docker);
-    let containerd = Some(Runtime::Containerd);
+    let containerd = Some(ContainerRuntime::Containerd);
     check_container("/system.slice/nerdctl-{id}.scope", ID, containerd);
     check_container("/default/{id}", ID, containerd);
-    let podman = Some(Runtime::Podman);
+    let podman = Some(ContainerRuntime::Podman);
     check_container("/machine.slice/libpod-{id}.scope/container", ID, podman);
     check_container("/libpod_parent/libpod-{id}", ID, podman);
     check_container("/libpod_parent/{other}/libpod-{id}", ID, podman);
@@ -44,11 +44,11 @@ fn containers_of_all_runtimes_are_recognised() {
         podman,
     );
     check_container("/system.slice/x.service/libpod-payload-{id}", ID, podman);
-    let lxc = Some(Runtime::Lxc);
+    let lxc = Some(ContainerRuntime::Lxc);
     check_container("/lxc/web", "web", lxc);
     check_container("/lxc.payload/web", "web", lxc);
     check_container("/lxc.payload.web", "web", lxc);
-    let nspawn = Some(Runtime::Nspawn);
+    let nspawn = Some(ContainerRuntime::Nspawn);
     check_container(
         r"/machine.slice/machine-de\x2dbian.scope",
         "de-bian",
@@ -70,7 +70,7 @@ fn containers_of_all_runtimes_are_recognised() {
 }
 
 #[test]
-fn what_watches_over_a_container_is_not_in_it() {
+fn monitors_of_containers_are_outside_them() {
     for path in [
         "/libpod_parent/conmon",
         "/machine.slice/libpod-conmon-{id}.scope",
@@ -86,11 +86,11 @@ fn what_watches_over_a_container_is_not_in_it() {
 }
 
 #[track_caller]
-fn check_pod(path: &str, quality: QualityOfService, runtime: Option<Runtime>) {
+fn check_pod(path: &str, qos_class: QosClass, runtime: Option<ContainerRuntime>) {
     let cgroup = unified(path);
     let pod = cgroup.pod().unwrap_or_else(|| panic!("no pod in {path}"));
     assert_eq!(pod.uid, UID, "{path}");
-    assert_eq!(pod.quality, Some(quality), "{path}");
+    assert_eq!(pod.qos_class, Some(qos_class), "{path}");
     let container = cgroup.container();
     assert_eq!(container.map(|it| it.id.as_str()), Some(ID), "{path}");
     assert_eq!(container.and_then(|it| it.runtime), runtime, "{path}");
@@ -98,8 +98,8 @@ fn check_pod(path: &str, quality: QualityOfService, runtime: Option<Runtime>) {
 
 #[test]
 fn pods_are_recognised_under_both_drivers() {
-    use QualityOfService::{BestEffort, Burstable, Guaranteed};
-    let containerd = Some(Runtime::Containerd);
+    use QosClass::{BestEffort, Burstable, Guaranteed};
+    let containerd = Some(ContainerRuntime::Containerd);
     check_pod(
         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{escaped}.slice/cri-containerd-{id}.scope",
         Burstable,
@@ -108,16 +108,16 @@ fn pods_are_recognised_under_both_drivers() {
     check_pod(
         "/kubepods.slice/kubepods-pod{escaped}.slice/crio-{id}.scope",
         Guaranteed,
-        Some(Runtime::CriO),
+        Some(ContainerRuntime::CriO),
     );
     check_pod("/kubepods/besteffort/pod{uid}/{id}", BestEffort, None);
     check_pod("/kubepods/pod{uid}/{id}", Guaranteed, None);
     check_pod(
         "/kubepods/burstable/pod{uid}/crio-{id}",
         Burstable,
-        Some(Runtime::CriO),
+        Some(ContainerRuntime::CriO),
     );
-    // A runtime that was not told the driver of the kubelet.
+    // kubelet and runtime are configured with different drivers.
     check_pod(
         "/system.slice/containerd.service/kubepods-besteffort-pod{escaped}.slice:cri-containerd:{id}",
         BestEffort,
@@ -149,11 +149,14 @@ fn the_innermost_container_counts_and_the_others_are_kept() {
     );
     let ids: Vec<&str> = kind.containers.iter().map(|it| it.id.as_str()).collect();
     assert_eq!(ids, [OTHER, ID]);
-    assert_eq!(kind.container().unwrap().runtime, Some(Runtime::Containerd));
+    assert_eq!(
+        kind.container().unwrap().runtime,
+        Some(ContainerRuntime::Containerd)
+    );
     let pod = kind.pod().unwrap();
-    assert_eq!(pod.quality, Some(QualityOfService::Burstable));
+    assert_eq!(pod.qos_class, Some(QosClass::Burstable));
 
-    // A node of kind runs systemd, so that what is in no pod still has a unit.
+    // A node of kind runs systemd: a process outside all pods has a unit.
     let kubelet = unified("/system.slice/docker-{id}.scope/system.slice/kubelet.service");
     assert_eq!(kubelet.container().unwrap().id, ID);
     assert_eq!(kubelet.unit.as_deref(), Some("kubelet.service"));
@@ -220,7 +223,7 @@ fn a_private_namespace_leaves_the_rest_of_the_path() {
 }
 
 #[test]
-fn of_many_hierarchies_the_one_that_says_most_counts() {
+fn of_many_hierarchies_the_most_specific_path_counts() {
     let text = format!(
         "12:cpu,cpuacct:/docker/{ID}\n1:name=systemd:/system.slice/docker.service\n0::/init.scope\n"
     );
@@ -238,7 +241,7 @@ fn of_many_hierarchies_the_one_that_says_most_counts() {
 }
 
 #[test]
-fn a_broken_line_is_left_out() {
+fn a_malformed_line_is_skipped() {
     let text = b"x\n1:\n:a:/b\n1:a\n0::relative\n\xff::/\n0::/a:b.service (deleted)";
     let cgroup = Cgroup::parse(text);
     assert_eq!(cgroup.path, "/a:b.service");
@@ -265,6 +268,6 @@ proptest! {
         path in r"(/(\.\.|pod|lxc|docker-|machine.slice|machine-|systemd-nspawn@|kubepods-pod|[:.é\\x-]|[0-9a-f_]{36}|[0-9a-f]{64}|\.scope|\.service|\.slice){0,5}){0,6}",
     ) {
         let cgroup = unified(&path);
-        assert!(cgroup.containers.len() <= super::MAX_DEPTH);
+        assert!(cgroup.containers.len() <= super::membership::MAX_DEPTH);
     }
 }

@@ -1,10 +1,10 @@
-//! Where the members of C structures are, from the debugging information of a program.
+//! Offsets of members of C structures, from debugging information.
 //!
-//! Invariants: the bytes are untrusted: nothing in them makes this panic, recurse without a bound
-//! or look at more than [`MAX_ENTRIES`] entries; sections that are not needed are not read.
+//! Invariants: the bytes are untrusted: no panic, bounded recursion, at most [`MAX_ENTRIES`]
+//! entries; only the required sections are read.
 //!
-//! Not understood: what `dwz` moved into a file for several programs (`.gnu_debugaltlink`), and
-//! split DWARF; neither Debian's nor pyenv's interpreters have it.
+//! Not supported: supplementary files of `dwz` (`.gnu_debugaltlink`) and split DWARF, which neither
+//! Debian's nor pyenv's interpreters have.
 
 use std::{cell::Cell, collections::HashMap};
 
@@ -14,19 +14,19 @@ use gimli::{
     DwarfSections, EndianSlice, LittleEndian, Reader as _, SectionId, Unit, UnitOffset,
 };
 
-use super::Error;
+use super::error::Error;
 use crate::binaries::elf::{self, Elf, Source};
 
-/// Most bytes of all sections together, decompressed; those of CPython have 40 MB.
+/// Most bytes of all sections together, decompressed; CPython has 40 MB.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Most entries that are looked at; those of CPython's outermost ones are 500,000.
+/// Most entries that are read; CPython has 500,000 top-level ones.
 const MAX_ENTRIES: u64 = 20_000_000;
 
-/// How deep structures without a name and names of types may be nested.
+/// Deepest nesting of anonymous structures and of type aliases.
 const MAX_DEPTH: usize = 8;
 
-/// The sections that types are in, or that their units cannot be read without.
+/// The sections that are required to read types.
 const SECTIONS: [SectionId; 7] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
@@ -43,7 +43,7 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 pub(super) struct Sections(DwarfSections<Vec<u8>>);
 
 impl Sections {
-    /// Reads them.
+    /// Reads the required sections.
     pub(super) fn read<S: Source>(elf: &Elf<S>) -> Result<Self, Error> {
         let mut left = MAX_BYTES;
         let sections = DwarfSections::load(|id| {
@@ -61,7 +61,7 @@ impl Sections {
         Ok(Self(sections))
     }
 
-    /// The debugging information in them.
+    /// The parsed sections.
     pub(super) fn dwarf(&self) -> Dwarf<Bytes<'_>> {
         self.0
             .borrow(|section| EndianSlice::new(section, LittleEndian))
@@ -71,23 +71,23 @@ impl Sections {
 /// A member of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Where it is, in bytes.
+    /// Offset in bytes.
     pub(super) offset: u64,
-    /// Of a bit field the first bit, from the start of the structure that it is directly in.
+    /// First bit of a bit field, from the start of its innermost structure.
     pub(super) bit: Option<u64>,
 }
 
-/// The structures that were asked for.
+/// The structures that were found.
 pub(super) struct Structures<'a> {
     dwarf: &'a Dwarf<Bytes<'a>>,
     units: Vec<Unit<Bytes<'a>>>,
-    /// Its size, and where it is: the index of a unit and the offset in that.
+    /// Size in bytes, index of the unit and offset in the unit, by name.
     found: HashMap<&'static str, (u64, usize, UnitOffset)>,
     left: Cell<u64>,
 }
 
 impl<'a> Structures<'a> {
-    /// Looks for structures by the names of their types, and stops when all are found.
+    /// Finds structures by the names of their types; stops when all are found.
     pub(super) fn find(
         dwarf: &'a Dwarf<Bytes<'a>>,
         wanted: &[&'static str],
@@ -100,9 +100,9 @@ impl<'a> Structures<'a> {
         };
         let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
-            // A unit that makes no sense does not hide the others.
+            // A malformed unit is skipped.
             if let Ok(unit) = dwarf.unit(header) {
-                structures.look_through(unit, wanted)?;
+                structures.search(unit, wanted)?;
             }
             if structures.found.len() == wanted.len() {
                 break;
@@ -111,16 +111,12 @@ impl<'a> Structures<'a> {
         Ok(structures)
     }
 
-    /// Looks through the outermost entries of a unit.
-    fn look_through(
-        &mut self,
-        unit: Unit<Bytes<'a>>,
-        wanted: &[&'static str],
-    ) -> Result<(), Error> {
+    /// Searches the top-level entries of a unit.
+    fn search(&mut self, unit: Unit<Bytes<'a>>, wanted: &[&'static str]) -> Result<(), Error> {
         let index = self.units.len();
         let mut is_used = false;
         let mut entries = unit.entries();
-        // The first entry is that of the unit, and the next one the first inside.
+        // The first entry is the unit itself, the next one its first child.
         let mut next = match entries.next_dfs() {
             Ok(Some(_)) => entries.next_dfs().ok().flatten().cloned(),
             _ => None,
@@ -146,12 +142,12 @@ impl<'a> Structures<'a> {
         Ok(())
     }
 
-    /// The size of a structure.
+    /// The size of a structure in bytes.
     pub(super) fn bytes(&self, structure: &str) -> Option<u64> {
         self.found.get(structure).map(|(bytes, _, _)| *bytes)
     }
 
-    /// A member of a structure; `path` may lead into structures inside, as in `outer.inner`.
+    /// A member of a structure; `path` may name members of nested structures, as `outer.inner`.
     pub(super) fn member(&self, structure: &str, path: &str) -> Result<Option<Member>, Error> {
         let Some(&(_, index, offset)) = self.found.get(structure) else {
             return Ok(None);
@@ -185,7 +181,7 @@ impl<'a> Structures<'a> {
                 continue;
             }
             let name = self.name(unit, entry);
-            // A member without a name lends its own to the structure.
+            // Members of an anonymous member belong to the structure.
             let path = match (name, rest) {
                 (None, _) => path,
                 (Some(name), _) if name != first.as_bytes() => continue,
@@ -199,7 +195,7 @@ impl<'a> Structures<'a> {
                 continue;
             };
             if let Some(member) = self.member_of(unit, inner, path, depth + 1)? {
-                return Ok(place_of(entry).map(|outer| Member {
+                return Ok(offset_of(entry).map(|outer| Member {
                     offset: outer.saturating_add(member.offset),
                     ..member
                 }));
@@ -208,8 +204,8 @@ impl<'a> Structures<'a> {
         Ok(None)
     }
 
-    /// The size and the place of the structure that a type at `offset` stands for, if it is one
-    /// and not only declared.
+    /// The size and the offset of the structure that the type at `offset` resolves to, if it is a
+    /// structure and not only declared.
     fn structure(
         &self,
         unit: &Unit<Bytes<'a>>,
@@ -247,7 +243,7 @@ impl<'a> Structures<'a> {
         Some(name.slice())
     }
 
-    /// Counts an entry that is looked at.
+    /// Counts an entry against the limit.
     fn count(&self) -> Result<(), Error> {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
@@ -259,10 +255,10 @@ impl<'a> Structures<'a> {
 }
 
 fn read_member(entry: &DebuggingInformationEntry<Bytes>) -> Option<Member> {
-    let offset = place_of(entry)?;
+    let offset = offset_of(entry)?;
     let bit = number(entry, DW_AT_bit_size).and_then(|bits| {
         number(entry, DW_AT_data_bit_offset).or_else(|| {
-            // Up to DWARF 3 they are counted from the highest bit of a number.
+            // Up to DWARF 3 the offset counts from the most significant bit of the storage unit.
             let bytes = number(entry, DW_AT_byte_size)?;
             let from_highest = number(entry, DW_AT_bit_offset)?;
             bytes
@@ -274,12 +270,12 @@ fn read_member(entry: &DebuggingInformationEntry<Bytes>) -> Option<Member> {
     Some(Member { offset, bit })
 }
 
-/// Where a member is, in bytes; nothing when that has to be computed.
-fn place_of(entry: &DebuggingInformationEntry<Bytes>) -> Option<u64> {
+/// The offset of a member in bytes; [`None`] when it is an expression other than a constant.
+fn offset_of(entry: &DebuggingInformationEntry<Bytes>) -> Option<u64> {
     match entry.attr_value(DW_AT_data_member_location) {
-        // Members of unions have none, nor have bit fields in newer formats.
+        // Absent for members of unions, and for bit fields since DWARF 4.
         None => Some(0),
-        // The oldest format has it as an expression, but a trivial one.
+        // DWARF 2 has an expression that adds a constant.
         Some(AttributeValue::Exprloc(expression)) => {
             let mut expression = expression.0;
             let operation = expression.read_u8().ok()?;

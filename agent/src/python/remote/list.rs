@@ -8,31 +8,33 @@ use agent_common::{
     thread::ThreadState,
 };
 
-use super::{Target, Unreadable};
+use super::{error::ThreadListError, target::Target};
 
-/// A thread's `pthread_self()` and its states, that in the newest interpreter first.
-pub(super) type Thread = (u64, Vec<ThreadState>);
+/// A thread's `pthread_self()` and its thread states, the newest interpreter first.
+pub(super) type ThreadStates = (u64, Vec<ThreadState>);
 
-/// All threads: those of the newest interpreter first, and of these the newest.
+/// All threads, the newest interpreter and the newest thread first.
 ///
-/// As in the search of the kernel half, a thread has one state in an interpreter; unlike there, it
-/// may have any number of them in all.
+/// As in the search of the BPF programs, a thread has one state in an interpreter; here the number
+/// of interpreters with a state of the thread has no limit.
 pub(super) fn threads<M: UserMemory>(
     memory: &M,
     target: &Target,
-) -> Result<Vec<Thread>, Unreadable> {
+) -> Result<Vec<ThreadStates>, ThreadListError> {
     let fields = &target.layout.thread;
-    let mut threads: Vec<Thread> = Vec::new();
-    let mut places = HashMap::new();
+    let mut threads: Vec<ThreadStates> = Vec::new();
+    let mut indices = HashMap::new();
     for state in states(memory, target)? {
-        let place = state.address.field(fields.thread_id);
-        let thread_id = memory.word(place).map_err(|_| Unreadable::List(place))?;
+        let pointer = state.address.field(fields.thread_id);
+        let thread_id = memory
+            .word(pointer)
+            .map_err(|_| ThreadListError::List(pointer))?;
         if thread_id == 0 {
-            // It was made for a thread that has not begun to run.
+            // The state of a thread that has not started yet.
             continue;
         }
-        let place = *places.entry(thread_id).or_insert(threads.len());
-        let Some((_, states)) = threads.get_mut(place) else {
+        let index = *indices.entry(thread_id).or_insert(threads.len());
+        let Some((_, states)) = threads.get_mut(index) else {
             threads.push((thread_id, vec![state]));
             continue;
         };
@@ -46,18 +48,18 @@ pub(super) fn threads<M: UserMemory>(
     Ok(threads)
 }
 
-/// All thread states in the order of the lists.
-fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>, Unreadable> {
+/// All thread states in the order of the interpreters' lists.
+fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>, ThreadListError> {
     let layout = &target.layout;
     let follow = |pointer: UserAddr| match memory.word(pointer).map(UserAddr) {
         Ok(to) if to.is_null() || to.could_be_structure() => Ok(to),
-        _ => Err(Unreadable::List(pointer)),
+        _ => Err(ThreadListError::List(pointer)),
     };
     let mut visited = 0;
     let mut visit = || {
         visited += 1;
         if visited > MAX_THREADS {
-            return Err(Unreadable::TooManyThreads);
+            return Err(ThreadListError::TooManyThreads);
         }
         Ok(())
     };
@@ -68,10 +70,10 @@ fn states<M: UserMemory>(memory: &M, target: &Target) -> Result<Vec<ThreadState>
         let mut address = follow(interpreter.field(layout.interpreter.threads_head))?;
         while !address.is_null() {
             visit()?;
-            // A thread state that was freed meanwhile may belong to no interpreter.
+            // A thread state freed meanwhile may have another value here.
             let owner = address.field(layout.thread.interpreter);
             if follow(owner)? != interpreter {
-                return Err(Unreadable::List(owner));
+                return Err(ThreadListError::List(owner));
             }
             found.push(ThreadState {
                 address,

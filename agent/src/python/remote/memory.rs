@@ -1,6 +1,6 @@
-//! The memory of another process, as the walk reads it.
+//! The memory of another process for the walk.
 //!
-//! Pages that are not resident are brought in, which a tick in the kernel half cannot do.
+//! Pages that are not resident are faulted in, which a BPF program cannot do at a sample.
 
 use std::slice;
 
@@ -10,7 +10,8 @@ use crate::process::Memory;
 
 impl UserMemory for Memory {
     unsafe fn copy(&self, address: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
-        // SAFETY: the caller vouches for `bytes` bytes, which are initialised here.
+        // SAFETY: the caller guarantees that `into` is valid for `bytes` bytes, which are
+        // initialised here.
         let into = unsafe {
             into.write_bytes(0, bytes as usize);
             slice::from_raw_parts_mut(into, bytes as usize)

@@ -1,4 +1,4 @@
-//! What Python calls a thread, found as the kernel half does it.
+//! The Python name of a thread, read in the same steps as in the BPF programs.
 
 use agent_common::{
     attribute::{Attributes, MAX_ATTRIBUTES, Name},
@@ -10,15 +10,15 @@ use agent_common::{
 
 use crate::python::text;
 
-/// The attribute of a `threading.Thread` that is its name.
+/// The attribute of `threading.Thread` with its name.
 const NAME: Name = Name::new("_name");
 
-/// The name of the `threading.Thread` that is the first variable of the frame at `root`; [`None`]
-/// where it has none.
+/// The name of the `threading.Thread` that is the first local variable of the frame at `root`;
+/// [`None`] where it has none.
 ///
 /// # Errors
 ///
-/// [`Fault`] when the object cannot be read or looked into.
+/// [`Fault`] when the object cannot be read.
 pub(super) fn read<M: UserMemory>(
     memory: &M,
     scratch: &mut Scratch,

@@ -1,4 +1,4 @@
-//! The frames of one thread: the steps of the kernel half, in its order and within its limits.
+//! The frames of one thread: the steps of the BPF programs, in their order and within their limits.
 
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
 
@@ -23,10 +23,10 @@ use crate::{
     python::{line_table::LineTable, text, threading},
 };
 
-/// Hashes name code objects within one reading only.
+/// Hashes identify code objects within one reading only.
 const SEED: u64 = 0;
 
-/// Reads the stacks of threads one after the other.
+/// Reads the stacks of threads, one after another.
 pub(super) struct Reader<'a, M> {
     memory: &'a M,
     target: &'a Target,
@@ -37,7 +37,7 @@ pub(super) struct Reader<'a, M> {
     described: HashMap<u64, Described>,
 }
 
-/// A code object as it was described.
+/// A code object that was read.
 struct Described {
     function: Arc<Function>,
     format: LineTableFormat,
@@ -59,7 +59,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
     }
 
-    /// Reads the stack of a thread with these states.
+    /// Reads the stack of a thread with these thread states.
     pub(super) fn read(&mut self, thread_id: u64, states: Vec<ThreadState>) -> ThreadStack {
         self.walk.clear();
         let mut end = WalkEnd::NO_FRAME;
@@ -88,9 +88,9 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
     }
 
-    /// Walks the frames in one state of a thread, below those in its inner states, of which the
-    /// walk ended at `inner` after so many frames had been `visited`. Says whether the thread holds
-    /// the GIL there, and where this walk ended.
+    /// Walks the frames of one thread state. `inner` is the status of the walk of the inner states,
+    /// `visited` the number of frames so far. Returns whether the thread holds the GIL in this
+    /// state, and the status of the walk.
     fn walk(
         &mut self,
         state: ThreadState,
@@ -132,7 +132,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         )
     }
 
-    /// Goes on with a walk that came to `step`, and says where it ended.
+    /// Continues a walk from `step`, and returns its status.
     fn follow(&mut self, mut step: WalkStep, visited: &mut u32) -> WalkEnd {
         loop {
             match step {
@@ -150,7 +150,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         }
     }
 
-    /// Describes the code objects that are new. One that cannot be read stays without a name.
+    /// Reads the code objects that are not cached. One that cannot be read stays without a name.
     fn describe(&mut self) {
         if !self.walk.has_unresolved() {
             return;
@@ -201,7 +201,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         Ok(())
     }
 
-    /// Puts the frames that were kept into order and words.
+    /// Symbolizes the frames of the walk.
     fn resolve(&mut self) -> Resolved {
         let shape = self.walk.shape();
         let mut hash = Hash::new(SEED);
@@ -223,7 +223,7 @@ impl<'a, M: UserMemory> Reader<'a, M> {
         Resolved { frames, runs, gap }
     }
 
-    /// The runs of frames, of which those that the interpreter hides do not count.
+    /// The runs of frames; frames that the interpreter hides do not count.
     fn runs(&self, frames: &[record::Frame], gap: Option<Gap>) -> Vec<Run> {
         let depth_of = |nth: usize| {
             let left_out = gap.filter(|gap| nth >= gap.after);
@@ -275,12 +275,12 @@ impl<'a, M: UserMemory> Reader<'a, M> {
     }
 }
 
-/// The frames of a thread in words.
+/// The symbolized frames of a thread.
 #[derive(Default)]
 struct Resolved {
     frames: Vec<Frame>,
     runs: Vec<Run>,
-    /// After how many of them others were left out.
+    /// Number of frames before the gap, where frames were left out.
     gap: Option<usize>,
 }
 
@@ -309,7 +309,7 @@ impl Described {
     }
 }
 
-/// The code objects that were described, with their heads.
+/// Cache of the code objects that were read, with their heads, keyed by address.
 #[derive(Default)]
 struct KnownCode(HashMap<UserAddr, (Head, Symbol)>);
 
@@ -322,7 +322,7 @@ impl CodeObjects for KnownCode {
         code: UserAddr,
     ) -> Option<Symbol> {
         let (known, symbol) = self.0.get(&code)?;
-        // The process runs on: another code object may be there by now.
+        // The process is running: the address may have been reused.
         let head = read_head(memory, scratch, layout, code).ok()?;
         (head == *known).then_some(*symbol)
     }

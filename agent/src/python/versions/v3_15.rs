@@ -6,14 +6,14 @@ use agent_common::layout::{
     ThreadLayout,
 };
 
-use super::Series;
+use super::series::VersionSeries;
 use crate::python::debug_offsets::{
     CodePositions, FramePositions, InterpreterPositions, Positions, RuntimePositions,
     TextPositions, ThreadPositions,
 };
 
 /// The row of this series.
-pub(super) const SERIES: Series = Series {
+pub(super) const SERIES: VersionSeries = VersionSeries {
     major: 3,
     minor: 15,
     layout: LAYOUT,

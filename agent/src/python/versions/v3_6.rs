@@ -6,10 +6,10 @@ use agent_common::layout::{
     ThreadLayout,
 };
 
-use super::Series;
+use super::series::VersionSeries;
 
 /// The row of this series.
-pub(super) const SERIES: Series = Series {
+pub(super) const SERIES: VersionSeries = VersionSeries {
     major: 3,
     minor: 6,
     layout: LAYOUT,

@@ -1,7 +1,7 @@
 use super::*;
-use crate::formats::{
-    Format, Options, encode,
-    support::{made_processes, made_profile},
+use crate::{
+    formats::{EncodeOptions, Format, encode},
+    profile::fixtures::{example_processes, example_profile},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,7 +16,13 @@ fn merged(profiles: &[(&str, &Profile)]) -> Profile {
 
 fn folded(profile: &Profile) -> BTreeMap<String, u64> {
     let mut bytes = Vec::new();
-    encode(profile, Format::Folded, &Options::default(), &mut bytes).unwrap();
+    encode(
+        profile,
+        Format::Folded,
+        &EncodeOptions::default(),
+        &mut bytes,
+    )
+    .unwrap();
     let text = String::from_utf8(bytes).unwrap();
     text.lines()
         .map(|line| {
@@ -26,9 +32,9 @@ fn folded(profile: &Profile) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The made profile, so much later, of the process with this id.
+/// The example profile, shifted in time, of the process with this ID.
 fn later(by: Duration, pid: u32) -> Profile {
-    let mut profile = made_profile("main.py");
+    let mut profile = example_profile("main.py");
     profile.start += by;
     profile.processes[0].pid = pid;
     profile
@@ -72,8 +78,8 @@ fn a_process_that_is_the_same_in_all_stays() {
 
 #[test]
 fn services_are_told_apart() {
-    let profile = made_profile("main.py");
-    let both = merged(&[("web", &profile), ("jobs", &made_processes("main.py"))]);
+    let profile = example_profile("main.py");
+    let both = merged(&[("web", &profile), ("jobs", &example_processes("main.py"))]);
     let names: Vec<_> = both
         .processes
         .iter()
@@ -123,7 +129,7 @@ fn time_that_several_windows_cover_counts_once() {
 #[test]
 fn labels_that_all_have_stay() {
     let with = |pod: &str| {
-        let mut profile = made_profile("main.py");
+        let mut profile = example_profile("main.py");
         let labels = [("service_name", "web"), ("pod", pod)];
         profile.labels = labels
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -148,12 +154,12 @@ fn nothing_is_no_profile() {
 #[test]
 fn more_than_there_is_room_for_is_refused() {
     let mut merger = Merger::default();
-    let mut profile = made_profile("main.py");
+    let mut profile = example_profile("main.py");
     profile.samples[0].count = i64::MAX.unsigned_abs() / 20_000_000;
     merger.add("web", &profile).unwrap();
     merger.add("web", &profile).unwrap_err();
     let before = merger.files();
-    let small = made_profile("main.py");
+    let small = example_profile("main.py");
     merger.add("web", &small).unwrap();
     assert_eq!(merger.files(), before + 1);
     merger.bytes = MAX_BYTES;

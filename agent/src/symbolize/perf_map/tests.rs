@@ -1,6 +1,6 @@
-//! Tests with maps that are written, continued, replaced and broken.
+//! Maps that are written, appended to, replaced and malformed.
 
-use super::{PerfMap, Reason, Span, without_overlaps};
+use super::{PerfMap, PerfMapMiss, Span, without_overlaps};
 use crate::process::Process;
 use proptest::prelude::{any, prop, proptest};
 use std::{
@@ -31,11 +31,11 @@ fn lines_are_read_as_jits_write_them() {
           7f0000007000 8 not yet whole",
     );
     let known = |name: &str| Ok(name.to_owned());
-    assert_eq!(map.find(0x7f00_0000_0fff), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x7f00_0000_0fff), Err(PerfMapMiss::NotInMap));
     let python = known("py::fibonacci:/app/a b.py");
     assert_eq!(map.find(0x7f00_0000_1000), python);
     assert_eq!(map.find(0x7f00_0000_103f), python);
-    assert_eq!(map.find(0x7f00_0000_1040), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x7f00_0000_1040), Err(PerfMapMiss::NotInMap));
     let script = known("JS:*run /srv/index.js:12:3");
     assert_eq!(map.find(0x7f00_0000_200f), script);
     for address in [
@@ -44,14 +44,14 @@ fn lines_are_read_as_jits_write_them() {
         u64::MAX,
         0x7f00_0000_5000,
     ] {
-        assert_eq!(map.find(address), Err(Reason::NotInMap));
+        assert_eq!(map.find(address), Err(PerfMapMiss::NotInMap));
     }
     assert_eq!(map.find(0x7f00_0000_6000), known(r"a\x1bb"));
-    assert_eq!(map.find(0x7f00_0000_7000), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x7f00_0000_7000), Err(PerfMapMiss::NotInMap));
 }
 
 #[test]
-fn what_comes_later_holds() {
+fn later_lines_hold() {
     let map = map_of(b"1000 100 old\n1040 20 inner\n1050 100 newest\n0f00 100 before\n");
     let name = |address| map.find(address).unwrap();
     assert_eq!(name(0xfff), "before");
@@ -63,7 +63,7 @@ fn what_comes_later_holds() {
 }
 
 #[test]
-fn only_what_is_new_is_read() {
+fn only_appended_lines_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("map");
     let append = |text: &str| {
@@ -78,20 +78,20 @@ fn only_what_is_new_is_read() {
     let mut map = PerfMap::default();
     assert!(map.update(&File::open(&path).unwrap()).unwrap());
     assert!(!map.update(&File::open(&path).unwrap()).unwrap());
-    assert_eq!(map.find(0x2000), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x2000), Err(PerfMapMiss::NotInMap));
     append("wo\n1008 10 three\n");
     assert!(map.update(&File::open(&path).unwrap()).unwrap());
     let names = [0x1000, 0x1008, 0x2000].map(|address| map.find(address).unwrap());
     assert_eq!(names, ["one", "three", "two"]);
 
-    // A map that begins anew.
+    // A map that is written anew.
     fs::write(
         &path,
         "2000 10 another, with a longer name than all before\n",
     )
     .unwrap();
     assert!(map.update(&File::open(&path).unwrap()).unwrap());
-    assert_eq!(map.find(0x1000), Err(Reason::NotInMap));
+    assert_eq!(map.find(0x1000), Err(PerfMapMiss::NotInMap));
     assert!(map.find(0x2000).unwrap().starts_with("another"));
 }
 
@@ -101,15 +101,18 @@ fn the_map_of_a_process_is_found() {
     let path = PerfMap::path(&process);
     assert_eq!(path.to_str().unwrap(), format!("/tmp/perf-{}.map", id()));
     let mut map = PerfMap::default();
-    assert_eq!(map.find_all(&process, &[0x1000]), [Err(Reason::NoMap)]);
+    assert!(!map.refresh(&process));
+    assert_eq!(map.find(0x1000), Err(PerfMapMiss::NoMap));
     fs::write(&path, "1000 10 one\n").unwrap();
-    let found = map.find_all(&process, &[0x1000, 0x2000]);
-    assert_eq!(found, [Ok("one".to_owned()), Err(Reason::NotInMap)]);
+    assert!(map.refresh(&process));
+    assert_eq!(map.find(0x1000), Ok("one".to_owned()));
+    assert_eq!(map.find(0x2000), Err(PerfMapMiss::NotInMap));
 
-    // What another user has put there is not believed; only root can show that.
+    // A map of another user is not read; only root can change the owner.
     if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
         let mut map = PerfMap::default();
-        assert_eq!(map.find_all(&process, &[0x1000]), [Err(Reason::NoMap)]);
+        assert!(!map.refresh(&process));
+        assert_eq!(map.find(0x1000), Err(PerfMapMiss::NoMap));
     }
     fs::remove_file(&path).unwrap();
 }
@@ -120,7 +123,7 @@ fn a_line_without_an_end_takes_no_memory() {
     text.extend(b"\n1000 10 one\n");
     let map = map_of(&text);
     assert_eq!(map.find(0x1000).unwrap(), "one");
-    assert!(map.bytes() < 4096);
+    assert!(map.names.capacity() < 4096);
 }
 
 proptest! {
@@ -138,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn overlaps_are_taken_apart_as_by_painting(
+    fn later_spans_overwrite_earlier_ones(
         spans in prop::collection::vec((0..60_u64, 1..20_u64), 0..40),
     ) {
         let mut painted = [None; 100];

@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use super::fetch::{Fetch, FetchError, MAX_LIST_BYTES};
 use crate::{
-    http_client::{Client, HttpConfig, HttpConfigError, Kind, Version},
+    http_client::{Client, HttpConfig, HttpConfigError, HttpErrorKind, HttpProtocol},
     targets::labels::pods::PodList,
 };
 
@@ -25,7 +25,8 @@ pub(super) struct ApiServer {
 impl ApiServer {
     /// A client for the pods of this node.
     pub(super) fn new(http: HttpConfig, node: &str) -> Result<Self, HttpConfigError> {
-        let client = Client::new(http, Version::Http1)?.expecting(MAX_LIST_BYTES);
+        let client =
+            Client::new(http, HttpProtocol::Http1)?.with_max_response_bytes(MAX_LIST_BYTES);
         let node = encoded(node);
         let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&limit={PAGE}");
         Ok(Self { client, path })
@@ -62,21 +63,21 @@ impl Fetch for ApiServer {
         }
     }
 
-    fn advice(kind: Kind) -> Option<&'static str> {
+    fn advice(kind: HttpErrorKind) -> Option<&'static str> {
         match kind {
-            Kind::Unauthorized => Some(
+            HttpErrorKind::Unauthorized => Some(
                 "the token of the service account is not one of this cluster, or was revoked: start \
                  the pod again",
             ),
-            Kind::Forbidden => Some(
+            HttpErrorKind::Forbidden => Some(
                 "allow the agent's service account to list pods: bind it to a ClusterRole as in \
                  deploy/kubernetes",
             ),
-            Kind::Credentials => Some(
+            HttpErrorKind::Credentials => Some(
                 "the token and the certificate of the service account must be in the pod: set \
                  automountServiceAccountToken, or name their files in `kubernetes`",
             ),
-            Kind::Tls => Some("name the file with the cluster's certificate: `ca_file`"),
+            HttpErrorKind::Tls => Some("name the file with the cluster's certificate: `ca_file`"),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::task::JoinError;
 
 use crate::{
-    http_client::{Code, Failure, Kind},
+    http_client::{HttpError, HttpErrorKind, ResponseStatus},
     targets::labels::pods::{Damaged, PodList},
 };
 
@@ -13,7 +13,7 @@ use crate::{
 pub const MAX_LIST_BYTES: usize = 32 << 20;
 
 /// The status of a list that cannot be continued.
-const GONE: Code = Code::Http(410);
+const GONE: ResponseStatus = ResponseStatus::Http(410);
 
 /// A source of lists of the pods and containers of this node.
 pub trait Fetch: Send + Sync + 'static {
@@ -29,7 +29,7 @@ pub trait Fetch: Send + Sync + 'static {
     fn fetch(&self) -> impl Future<Output = Result<PodList, FetchError>> + Send;
 
     /// What the user can do about a failure of this kind.
-    fn advice(kind: Kind) -> Option<&'static str>;
+    fn advice(kind: HttpErrorKind) -> Option<&'static str>;
 }
 
 /// Why a request failed.
@@ -37,7 +37,7 @@ pub trait Fetch: Send + Sync + 'static {
 pub enum FetchError {
     /// The request failed.
     #[error(transparent)]
-    Request(#[from] Failure),
+    Request(#[from] HttpError),
     /// A document cannot be read.
     #[error(transparent)]
     Document(#[from] Damaged),
@@ -55,16 +55,18 @@ pub enum FetchError {
 impl FetchError {
     /// The kind of failure; malformed responses count as closed connections.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> HttpErrorKind {
         match self {
             Self::Request(failure) => failure.kind(),
-            Self::Document(_) | Self::Message(_) | Self::Unread(_) => Kind::ConnectionClosed,
-            Self::TooLong => Kind::TooLarge,
+            Self::Document(_) | Self::Message(_) | Self::Unread(_) => {
+                HttpErrorKind::ConnectionClosed
+            }
+            Self::TooLong => HttpErrorKind::TooLarge,
         }
     }
 
     /// Whether the list has expired between its pages.
     pub(super) fn is_expired(&self) -> bool {
-        matches!(self, Self::Request(Failure::Answered { code, .. }) if *code == GONE)
+        matches!(self, Self::Request(HttpError::Status { status, .. }) if *status == GONE)
     }
 }

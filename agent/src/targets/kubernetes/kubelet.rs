@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use super::fetch::{Fetch, FetchError, MAX_LIST_BYTES};
 use crate::{
-    http_client::{Client, HttpConfig, HttpConfigError, Kind, Version},
+    http_client::{Client, HttpConfig, HttpConfigError, HttpErrorKind, HttpProtocol},
     targets::labels::pods::PodList,
 };
 
@@ -17,7 +17,8 @@ pub(super) struct Kubelet {
 
 impl Kubelet {
     pub(super) fn new(http: HttpConfig) -> Result<Self, HttpConfigError> {
-        let client = Client::new(http, Version::Http1)?.expecting(MAX_LIST_BYTES);
+        let client =
+            Client::new(http, HttpProtocol::Http1)?.with_max_response_bytes(MAX_LIST_BYTES);
         Ok(Self { client })
     }
 }
@@ -31,21 +32,21 @@ impl Fetch for Kubelet {
         Ok(spawn_blocking(move || PodList::parse(&document)).await??)
     }
 
-    fn advice(kind: Kind) -> Option<&'static str> {
+    fn advice(kind: HttpErrorKind) -> Option<&'static str> {
         match kind {
-            Kind::Unauthorized => Some(
+            HttpErrorKind::Unauthorized => Some(
                 "the kubelet asks the API server about tokens only with \
                  --authentication-token-webhook",
             ),
-            Kind::Forbidden => Some(
+            HttpErrorKind::Forbidden => Some(
                 "allow the agent's service account to get nodes/pods, before Kubernetes 1.33 \
                  nodes/proxy: deploy/kubernetes/cluster-role.yaml has both, commented out",
             ),
-            Kind::Credentials => Some(
+            HttpErrorKind::Credentials => Some(
                 "the token of the service account must be in the pod: set \
                  automountServiceAccountToken, or name its file in `kubernetes`",
             ),
-            Kind::Tls => Some(
+            HttpErrorKind::Tls => Some(
                 "a kubelet that signs its own certificate keeps it in /var/lib/kubelet/pki/kubelet.crt \
                  of the node: name that as `ca_file`, or ask the API server",
             ),

@@ -13,7 +13,7 @@ use super::{
     schema::{Container, ListContainersResponse, ListPodSandboxResponse, PodSandbox},
 };
 use crate::{
-    http_client::{Client, Kind, Version, grpc},
+    http_client::{Client, HttpErrorKind, HttpProtocol, grpc},
     targets::labels::pods::{Pod, PodList, bounded},
 };
 
@@ -54,10 +54,10 @@ impl Fetch for Runtime {
     async fn fetch(&self) -> Result<PodList, FetchError> {
         let mut result = Ok(PodList::default());
         for socket in self.sockets.iter().filter(|socket| socket.exists()) {
-            let client = Client::on_socket(socket, Version::Http2, TIMEOUT);
-            result = request(&client.expecting(MAX_ANSWER_BYTES)).await;
+            let client = Client::on_socket(socket, HttpProtocol::Http2, TIMEOUT);
+            result = request(&client.with_max_response_bytes(MAX_ANSWER_BYTES)).await;
             // The service at a socket may not implement the interface, as Docker's own containerd.
-            let is_another = |error: &FetchError| error.kind() == Kind::Unsupported;
+            let is_another = |error: &FetchError| error.kind() == HttpErrorKind::Unsupported;
             if !result.as_ref().is_err_and(is_another) {
                 break;
             }
@@ -65,13 +65,15 @@ impl Fetch for Runtime {
         result
     }
 
-    fn advice(kind: Kind) -> Option<&'static str> {
+    fn advice(kind: HttpErrorKind) -> Option<&'static str> {
         match kind {
-            Kind::Unreachable => Some(
+            HttpErrorKind::Unreachable => Some(
                 "only root may connect to the container runtime: name another socket as `runtime` in \
                  `kubernetes`, or `off`",
             ),
-            Kind::Unsupported => Some("it must support runtime.v1, as containerd does from 1.6 on"),
+            HttpErrorKind::Unsupported => {
+                Some("it must support runtime.v1, as containerd does from 1.6 on")
+            }
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use super::{
     status::Shared,
 };
 use crate::{
-    http_client::{BackOff, Kind, Retry},
+    http_client::{BackOff, HttpErrorKind, Retry},
     targets::labels::pods::PodList,
 };
 
@@ -19,7 +19,7 @@ pub(super) struct Source<F> {
     /// Earliest time of the next request.
     not_before: Option<Instant>,
     /// The kind of the last failure, if the last request failed; logged only when it changes.
-    trouble: Option<Kind>,
+    trouble: Option<HttpErrorKind>,
     /// Whether a request has ever succeeded.
     has_succeeded: bool,
     shared: Shared,

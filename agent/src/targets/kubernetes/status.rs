@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::http_client::Kind;
+use crate::http_client::HttpErrorKind;
 
 /// Counters of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Shared {
     }
 
     /// Counts a request.
-    pub(super) fn count(&self, source: &'static str, result: Result<usize, Kind>) {
+    pub(super) fn count(&self, source: &'static str, result: Result<usize, HttpErrorKind>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(status) = all.iter_mut().find(|status| status.source == source) else {
             return;

@@ -3,6 +3,9 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use bytes::Bytes;
+use collector_doubles::server::{
+    Received, Reply, Server, grpc_message, grpc_status, status, with_header,
+};
 use proptest::prelude::{Strategy, any, prop, proptest};
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -17,7 +20,6 @@ use super::{
     },
 };
 use crate::{
-    collectors::server::{Received, Reply, Server, grpc_message, grpc_status, status, with_header},
     http_client::{
         Authentication, HttpConfig, SecretSource,
         support::certificates::{acceptor, authority, trusted},
@@ -196,10 +198,10 @@ async fn the_api_server_gives_the_pods_of_the_node_page_by_page() {
 async fn a_list_that_cannot_be_continued_is_begun_again() {
     let mut asked = Asked::api_server("good").await;
     let first = list(&[pod("gone", OTHER)], CONTINUE);
-    asked.server.say(first);
+    asked.server.enqueue_reply(first);
     asked
         .server
-        .say(refusal(410, "The provided continue parameter is too old"));
+        .enqueue_reply(refusal(410, "The provided continue parameter is too old"));
     let list = asked.ask().await.listed.unwrap();
     assert_eq!(list.container(OTHER).unwrap().pod.unwrap().name, "two");
     assert!(asked.failures().is_empty());
@@ -240,7 +242,9 @@ async fn who_may_not_ask_is_told_what_to_do() {
 #[tokio::test]
 async fn who_asks_for_time_gets_it() {
     let mut asked = Asked::api_server("good").await;
-    asked.server.say(with_header(429, "retry-after", "3600"));
+    asked
+        .server
+        .enqueue_reply(with_header(429, "retry-after", "3600"));
     for _ in 0..3 {
         assert!(asked.ask().await.listed.is_none());
     }
@@ -260,9 +264,9 @@ async fn the_kubelet_gives_its_pods() {
 #[tokio::test]
 async fn what_is_no_list_costs_its_names() {
     let mut asked = Asked::api_server("good").await;
-    asked.server.say(status(200, "<html>"));
+    asked.server.enqueue_reply(status(200, "<html>"));
     assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("cut", 1)].into());
+    assert_eq!(asked.failures(), [("connection_closed", 1)].into());
     assert_eq!(asked.ask_until_listed().await.count(), 2);
 }
 
@@ -372,7 +376,7 @@ async fn the_runtime_is_asked_for_what_kubernetes_does_not_know() {
     let answer = ask(&mut asked.names, "unknown").await;
     assert!(answer.listed.is_some() && answer.running.is_some());
     // And when Kubernetes does not answer.
-    asked.server.say(Reply::Cut);
+    asked.server.enqueue_reply(Reply::Reset);
     asked.server.disconnect();
     let answer = asked.ask().await;
     assert!(answer.running.is_some(), "{answer:?}");

@@ -1,8 +1,8 @@
-//! What a program was told about itself for OpenTelemetry, by its environment.
+//! Resource attributes of OpenTelemetry in the environment of a program.
 //!
 //! `OTEL_RESOURCE_ATTRIBUTES` is a list `key=value,key=value` in which keys and values are
-//! percent-encoded. As the specification wants it, a list with any mistake is discarded as a
-//! whole, and an empty variable counts as none.
+//! percent-encoded. As the specification requires, a list with any error is discarded, and
+//! an empty variable counts as unset.
 
 use std::collections::BTreeMap;
 
@@ -17,42 +17,41 @@ pub const RESOURCE_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 /// Most attributes of a program.
 const MAX_ATTRIBUTES: usize = 128;
 
-/// What a program was told about itself.
+/// Resource attributes of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes(BTreeMap<String, String>);
 
-/// A list of attributes that was discarded.
+/// Why a list of attributes was discarded.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Invalid {
     /// An attribute has no value.
     #[error("attribute {number} of {RESOURCE_ATTRIBUTES} has no `=`")]
     NoValue {
-        /// Which of the list, from 1.
+        /// Its position in the list, from 1.
         number: usize,
     },
     /// An attribute has no key.
     #[error("attribute {number} of {RESOURCE_ATTRIBUTES} has no key")]
     NoKey {
-        /// Which of the list, from 1.
+        /// Its position in the list, from 1.
         number: usize,
     },
     /// What follows a `%` is not two hexadecimal digits, or not UTF-8.
     #[error("attribute {number} of {RESOURCE_ATTRIBUTES} is not percent-encoded")]
     NotEncoded {
-        /// Which of the list, from 1.
+        /// Its position in the list, from 1.
         number: usize,
     },
-    /// There are too many.
+    /// The list is too long.
     #[error("{RESOURCE_ATTRIBUTES} has more than {MAX_ATTRIBUTES} attributes")]
     TooMany,
 }
 
 impl Attributes {
-    /// Those of the two variables; the name of the service has a variable of its own, which comes
-    /// first.
+    /// The attributes of both variables; the one for the service name takes precedence.
     #[must_use]
     pub fn new(service_name: Option<&str>, list: Option<&str>) -> Self {
-        // A program with a broken list is still profiled; its name comes from elsewhere.
+        // A program with an invalid list is still profiled, under another name.
         let mut attributes = list
             .map(Self::parse)
             .and_then(Result::ok)
@@ -66,11 +65,11 @@ impl Attributes {
         attributes
     }
 
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
     ///
-    /// With the first mistake; errors never contain a value.
+    /// The first error; errors never contain a value.
     pub fn parse(list: &str) -> Result<Self, Invalid> {
         let mut attributes = BTreeMap::new();
         for (index, attribute) in list.split(',').enumerate() {

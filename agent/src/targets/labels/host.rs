@@ -1,18 +1,18 @@
-//! The machine that the agent runs on.
+//! The host.
 
-/// The machine that the agent runs on.
+/// The host that the agent runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// Its architecture, as Kubernetes and OpenTelemetry have it.
+    /// Its architecture, as OpenTelemetry names it.
     pub architecture: &'static str,
-    /// What Kubernetes calls it, where the agent was told.
+    /// Its Kubernetes node, if configured.
     pub node: Option<String>,
 }
 
 impl Host {
-    /// This machine; `node` is what Kubernetes calls it.
+    /// This host; `node` is its Kubernetes node.
     #[must_use]
     pub fn here(node: Option<String>) -> Self {
         let system = rustix::system::uname();

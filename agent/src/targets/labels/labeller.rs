@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Most bytes of a value; Pyroscope refuses longer ones.
-const MAX_VALUE: usize = 2048;
+pub(super) const MAX_VALUE: usize = 2048;
 
 /// Makes labels from metadata.
 #[derive(Clone, Debug, Default)]

@@ -63,8 +63,8 @@ pub(super) fn add(set: &mut LabelSet, subject: &Subject) {
     kubernetes("pod_name", pod.map(|pod| pod.name.clone()));
     let uid = pod.map(|pod| pod.uid.clone()).filter(|uid| !uid.is_empty());
     kubernetes("pod_uid", uid.or_else(|| claimed.map(|it| it.uid.clone())));
-    let quality = claimed.and_then(|pod| pod.quality);
-    kubernetes("pod_qos_class", quality.map(|it| it.as_str().to_owned()));
+    let qos_class = claimed.and_then(|pod| pod.qos_class);
+    kubernetes("pod_qos_class", qos_class.map(|it| it.as_str().to_owned()));
     if let Some(pod) = pod {
         kubernetes(
             "pod_container_name",

@@ -63,7 +63,7 @@ impl ProcessMetadata {
         let metadata = Self {
             pid: process.pid(),
             parent: process.parent(),
-            comm: process.name().to_owned(),
+            comm: process.comm().to_owned(),
             executable: process.executable().to_owned(),
             script: line
                 .as_ref()

@@ -1,23 +1,23 @@
-//! What a service is called, by what is known of one of its processes.
+//! The name of a service, from the metadata of one of its processes.
 //!
-//! The first of these that there is:
+//! The first of these that exists:
 //!
 //! 1. `OTEL_SERVICE_NAME` of its environment,
 //! 2. `service.name` in `OTEL_RESOURCE_ATTRIBUTES`,
 //! 3. the label `app.kubernetes.io/name` of its pod, or the older `k8s-app` and `app`,
 //! 4. the name of its container,
-//! 5. the unit of systemd, if it is a service, without `.service`; neither the scope of a session
-//!    nor the manager of a user says what runs in it,
+//! 5. the unit of systemd, if it is a service, without `.service`; scopes of sessions and the
+//!    managers of users do not count,
 //! 6. the script or module that it runs, if it is an interpreter,
 //! 7. the name of its executable,
-//! 8. the kernel's name of it.
+//! 8. its comm.
 
 use super::{metadata::ProcessMetadata, pods::ContainerInfo};
 
-/// Labels of pods that name what runs in them.
+/// Labels of pods that name their service.
 const POD_LABELS: [&str; 3] = ["app.kubernetes.io/name", "k8s-app", "app"];
 
-/// What the service is called.
+/// The name of the service.
 pub(super) fn name(metadata: &ProcessMetadata, container_info: Option<&ContainerInfo>) -> String {
     let pod = || {
         let pod = container_info?.pod.as_ref()?;

@@ -67,6 +67,7 @@ fn labels(
         container_info,
     })?;
     let lines: Vec<String> = labels
+        .into_map()
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
@@ -212,7 +213,7 @@ fn a_label_is_no_longer_than_it_may_be() {
     });
     assert_eq!(
         labels.unwrap().get("service_name").map(str::len),
-        Some(super::MAX_VALUE)
+        Some(super::labeller::MAX_VALUE)
     );
 }
 

@@ -1,4 +1,4 @@
-//! Tests with files that make no sense, or too much of it.
+//! Tests with malformed files, and with files that exceed limits.
 
 use agent_common::unwind::Rule;
 use proptest::prelude::{any, prop, proptest};
@@ -10,11 +10,11 @@ use super::{
 };
 use crate::binaries::{
     elf::Elf,
-    unwind::{Reason, compile, functions},
+    unwind::{compile, functions, reason::UnknownReason},
 };
 
 #[test]
-fn a_function_outside_the_code_is_left_out() {
+fn functions_outside_the_code_are_skipped() {
     let mut image = Image::default();
     let common = image.common("zR", &ENTRY);
     image.function(common, CODE.wrapping_neg(), 16, &[]);
@@ -23,11 +23,11 @@ fn a_function_outside_the_code_is_left_out() {
     let made = compiled(&image);
     check(&made);
     assert_eq!(rows(&made), [(0x40, START), (1 << 30, Rule::UNKNOWN)]);
-    assert_eq!(made.unknown().get(Reason::NoCode), 2);
+    assert_eq!(made.unknown().get(UnknownReason::NoCode), 2);
 }
 
 #[test]
-fn what_makes_no_sense_hides_nothing_behind_it() {
+fn malformed_entries_do_not_hide_others() {
     let mut image = Image::default();
     let common = image.common("zR", &ENTRY);
     let strange = image.common("z?", &ENTRY);
@@ -38,16 +38,16 @@ fn what_makes_no_sense_hides_nothing_behind_it() {
     image.function(common, 48, 16, &[]);
     let made = compiled(&image);
     assert_eq!(rows(&made), [(48, START), (64, Rule::UNKNOWN)]);
-    assert_eq!(made.unknown().get(Reason::Malformed), 3);
+    assert_eq!(made.unknown().get(UnknownReason::Malformed), 3);
 
-    // A length that leads nowhere ends it.
+    // A length beyond the section ends it.
     image.frames.extend([0xf0, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5]);
     image.function(common, 0x100, 16, &[]);
     assert_eq!(rows(&compiled(&image)).len(), 2);
 }
 
 #[test]
-fn states_are_remembered_to_a_depth() {
+fn states_are_saved_to_a_depth() {
     let deep = |depth: usize| {
         let mut instructions = vec![0x0a; depth];
         instructions.extend([0x0e, 16, 0x41]);
@@ -55,14 +55,14 @@ fn states_are_remembered_to_a_depth() {
         rules_of("zR", &instructions)
             .1
             .unknown()
-            .get(Reason::Malformed)
+            .get(UnknownReason::Malformed)
     };
     assert_eq!((deep(1), deep(7), deep(8), deep(10_000)), (0, 0, 1, 1));
 }
 
 #[test]
-fn what_is_too_much_is_cut_off() {
-    // As many functions as bytes allow, all at the same place, each with much in common.
+fn limits_are_enforced() {
+    // As many functions as bytes allow, all at the same address, with a large CIE.
     let mut image = Image::default();
     let common = image.common("zR", &[&ENTRY[..], &[0x0a, 0x0b].repeat(480)].concat());
     for _ in 0..200_000 {
@@ -71,7 +71,7 @@ fn what_is_too_much_is_cut_off() {
     let made = compiled(&image);
     assert_eq!(rows(&made), [(0, START), (1 << 20, Rule::UNKNOWN)]);
 
-    // The same beside each other: more than is evaluated.
+    // The same at different addresses: more than is evaluated.
     let mut image = Image::default();
     let common = image.common("zR", &[&ENTRY[..], &[0x0a, 0x0b].repeat(480)].concat());
     for start in 0..200_000 {
@@ -79,7 +79,7 @@ fn what_is_too_much_is_cut_off() {
     }
     let made = compiled(&image);
     check(&made);
-    assert!(made.unknown().get(Reason::TooMany) > 1000);
+    assert!(made.unknown().get(UnknownReason::TooMany) > 1000);
 
     // One function whose every byte has a row of its own.
     let mut image = Image::default();
@@ -88,7 +88,7 @@ fn what_is_too_much_is_cut_off() {
     image.function(common, 0, 1 << 30, &steps);
     let made = compiled(&image);
     assert_eq!(made.rows().len(), (8 << 20) + 1);
-    assert_eq!(made.unknown().get(Reason::TooMany), 1);
+    assert_eq!(made.unknown().get(UnknownReason::TooMany), 1);
 
     // Every row with a rule of its own.
     let mut image = Image::default();
@@ -102,12 +102,12 @@ fn what_is_too_much_is_cut_off() {
     image.function(common, 0, 1 << 30, &steps);
     let made = compiled(&image);
     check(&made);
-    assert!(made.unknown().get(Reason::TooMany) > 30_000);
+    assert!(made.unknown().get(UnknownReason::TooMany) > 30_000);
 }
 
 proptest! {
     #[test]
-    fn any_headers_are_survived(
+    fn arbitrary_headers_do_not_panic(
         changes in prop::collection::vec((0..240_usize, any::<u8>()), 1..8),
     ) {
         let mut image = Image::default();
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn any_instructions_are_survived(
+    fn arbitrary_instructions_do_not_panic(
         functions in prop::collection::vec(
             (0..0x2_0000_u64, 0..0x1000_u64, prop::collection::vec(any::<u8>(), 0..40)),
             0..20
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(
+    fn arbitrary_bytes_do_not_panic(
         frames in prop::collection::vec(any::<u8>(), 0..400),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
     ) {

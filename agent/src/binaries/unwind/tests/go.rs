@@ -1,4 +1,4 @@
-//! Tests with tables of Go functions made for that.
+//! Tests with generated tables of Go functions.
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
 use proptest::prelude::{any, prop, proptest};
@@ -8,7 +8,7 @@ use super::{
     image::{CODE, Image},
     rows,
 };
-use crate::binaries::{elf::Elf, unwind::Reason};
+use crate::binaries::{elf::Elf, unwind::reason::UnknownReason};
 
 /// Flags of a function.
 const OUTERMOST: u8 = 1;
@@ -127,7 +127,7 @@ fn rows_are_those_of_the_functions() {
         ),
         (0x40, "two", 0, &[(4, 0), (0x20, 0x300), (0x21, 0)]),
         (0x80, "three", 0, &[(1, 0), (8, 8), (0x20, 0x40)]),
-        // That is known of none of its bytes.
+        // Without stack sizes.
         (0xa0, "four", 0, &[]),
     ];
     let made = compiled(&image(&functions, 0xb0));
@@ -152,17 +152,17 @@ fn rows_are_those_of_the_functions() {
 }
 
 #[test]
-fn special_functions_end_stacks_or_lead_to_others() {
+fn special_functions_end_stacks_or_switch_them() {
     let frame: &[(u32, i32)] = &[(4, 0), (0x20, 0x30)];
     let functions: [Function<'_>; 7] = [
         (0x00, "runtime.mstart", OUTERMOST | ASSEMBLY, frame),
         (0x20, "runtime.mcall", SETS_STACK_POINTER | ASSEMBLY, frame),
-        // What the compiler made is not that.
+        // A compiled wrapper of the same name.
         (0x40, "runtime.mcall", 0, &[(0x20, 0)]),
         (0x60, "runtime.sigtramp", OUTERMOST | ASSEMBLY, &[(0x20, 0)]),
         (0x80, "runtime.sigreturn", ASSEMBLY, &[(0x20, 0)]),
         (0xa0, "gogo", SETS_STACK_POINTER | ASSEMBLY, &[(0x20, 0)]),
-        // The file has no code that could be looked at.
+        // The file does not hold its code.
         (0xc0, "assembly", ASSEMBLY, frame),
     ];
     let made = compiled(&image(&functions, 0xe0));
@@ -186,7 +186,7 @@ fn special_functions_end_stacks_or_lead_to_others() {
 }
 
 #[test]
-fn older_layouts_say_the_same() {
+fn older_formats_have_the_same_functions() {
     let frame: &[(u32, i32)] = &[(4, 0), (0x20, 0x30)];
     let functions: [Function<'_>; 2] = [(0, "one", 0, frame), (0x20, "two", OUTERMOST, frame)];
     let newest = table(&functions, 0x40);
@@ -241,7 +241,7 @@ fn older_layouts_say_the_same() {
     }
 }
 
-/// The table of [`older_layouts_say_the_same`] as older versions have it.
+/// The table of [`older_formats_have_the_same_functions`] as older versions have it.
 fn old_table(magic: u8, has_offsets: bool) -> Vec<u8> {
     let head_bytes: u64 = if has_offsets { 64 } else { 16 };
     let base = if has_offsets { head_bytes } else { 0 };
@@ -275,7 +275,7 @@ fn old_table(magic: u8, has_offsets: bool) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_too_much_is_cut_off() {
+fn limits_are_enforced() {
     // Each byte of each function has a size of its own.
     let steps: Vec<(u32, i32)> = (0..20_000)
         .map(|nth: u16| (u32::from(nth) + 1, i32::from(nth % 2) * 64))
@@ -283,7 +283,7 @@ fn what_is_too_much_is_cut_off() {
     let functions: Vec<Function<'_>> = (0..600).map(|nth| (20_000 * nth, "", 0, &*steps)).collect();
     let made = compiled(&image(&functions, 12_000_000));
     check(&made);
-    assert!(made.unknown().get(Reason::TooMany) > 10);
+    assert!(made.unknown().get(UnknownReason::TooMany) > 10);
     // Between functions there are gaps.
     assert!(made.rows().len() <= (8 << 20) + 2 * functions.len());
 
@@ -298,7 +298,7 @@ fn what_is_too_much_is_cut_off() {
 
 proptest! {
     #[test]
-    fn any_table_is_survived(
+    fn arbitrary_tables_do_not_panic(
         functions in prop::collection::vec(
             (0..0x100_u32, any::<u8>(), prop::collection::vec((0..9_u32, -9..0x200_i32), 0..5)),
             0..20,

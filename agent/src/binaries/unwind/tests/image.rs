@@ -1,4 +1,4 @@
-//! Files made of nothing but call-frame information, without section headers.
+//! Generated files of nothing but call-frame information, without section headers.
 
 use goblin::elf::{
     header::EM_X86_64,
@@ -17,7 +17,7 @@ const HEADER: u64 = 64 + 3 * 56;
 /// On entry of a function: the CFA is rsp + 8, the return address at the CFA - 8.
 pub(crate) const ENTRY: [u8; 5] = [0x0c, 7, 8, 0x90, 1];
 
-/// A file that is being made.
+/// A file that is being generated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Image {
     /// The contents of `.eh_frame`.
@@ -25,7 +25,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Adds what functions have in common, and gives its offset.
+    /// Adds a CIE, and returns its offset.
     pub(crate) fn common(&mut self, augmentation: &str, instructions: &[u8]) -> usize {
         let start = self.frames.len();
         let mut contents = vec![0, 0, 0, 0, 1];
@@ -37,7 +37,7 @@ impl Image {
         start
     }
 
-    /// Adds a function, so far from [`CODE`].
+    /// Adds a function `start` bytes behind [`CODE`].
     pub(crate) fn function(&mut self, common: usize, start: u64, bytes: u64, instructions: &[u8]) {
         let back = u32::try_from(self.frames.len() + 4 - common).unwrap();
         let mut contents = back.to_le_bytes().to_vec();

@@ -13,7 +13,7 @@ use crate::{
     python::{
         self, Interpreter,
         inspect::Flavour,
-        layouts::{LayoutSource, PassedOver},
+        layouts::{LayoutSource, RejectedSource},
         remote,
     },
     text::printable,
@@ -45,7 +45,7 @@ impl fmt::Display for Report {
             Some(Err(python::Error::Unsupported { found, .. })) => {
                 writeln!(formatter, "Interpreter")?;
                 line(formatter, "build", &flavour(found.flavour))?;
-                write_passed_over(formatter, &found.passed_over)?;
+                write_rejected_sources(formatter, &found.rejected_sources)?;
             }
             Some(Err(_)) | None => {}
         }
@@ -170,7 +170,7 @@ fn write_interpreter(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -
         "layout",
         &format!("from {}", source(python.layout_source)),
     )?;
-    write_passed_over(formatter, &python.passed_over)?;
+    write_rejected_sources(formatter, &python.rejected_sources)?;
     let head = format!("list of interpreters at {:#x}", python.interpreters_head);
     line(formatter, "addresses", &head)?;
     if let Some(holder) = python.gil_holder {
@@ -189,11 +189,15 @@ fn write_interpreter(formatter: &mut fmt::Formatter<'_>, python: &Interpreter) -
     Ok(())
 }
 
-fn write_passed_over(
+fn write_rejected_sources(
     formatter: &mut fmt::Formatter<'_>,
-    passed_over: &[PassedOver],
+    rejected_sources: &[RejectedSource],
 ) -> fmt::Result {
-    for PassedOver { source: it, why } in passed_over {
+    for RejectedSource {
+        source: it,
+        reason: why,
+    } in rejected_sources
+    {
         line(formatter, "", &format!("not from {}: {why}", source(*it)))?;
     }
     Ok(())

@@ -1,33 +1,35 @@
-//! What stands in comments.
+//! Reads the comments of a pprof file.
 
 use std::collections::BTreeMap;
 
-use super::super::{LABEL, PROCESS, PROCESSES};
 use crate::{
-    formats::losses,
-    profile::{LeftOut, Losses, Process},
+    formats::{
+        losses,
+        pprof::names::{LABEL, PROCESS, PROCESSES},
+    },
+    profile::{FilteredOut, Losses, Process},
 };
 
-/// Most labels of a series, and most bytes of one: the agent makes fewer and shorter ones.
+/// Most labels of a series, and most bytes of one; the agent writes fewer and shorter ones.
 const MAX_LABELS: (usize, usize) = (64, 8 << 10);
 
-/// What the comments of a file say.
+/// Content of the comments of a file.
 #[derive(Debug, Default)]
 pub(super) struct Comments {
-    /// What the series is called.
+    /// Labels of the series.
     pub(super) labels: BTreeMap<String, String>,
-    /// The processes that have a comment of their own.
+    /// Processes with a comment of their own.
     pub(super) processes: Vec<Process>,
-    /// Whether there are others.
+    /// Whether there are more processes.
     pub(super) has_more_processes: bool,
-    /// What is not there because nobody wanted it.
-    pub(super) left_out: LeftOut,
-    /// What was lost.
+    /// Samples excluded by a filter.
+    pub(super) filtered_out: FilteredOut,
+    /// Losses.
     pub(super) losses: Losses,
 }
 
 impl Comments {
-    /// Adds what a comment says; what is not understood is for people.
+    /// Adds the content of a comment; other comments are ignored.
     pub(super) fn add(&mut self, comment: &str) {
         let label = comment.strip_prefix(LABEL);
         if let Some((name, value)) = label.and_then(|label| label.split_once('=')) {
@@ -39,13 +41,12 @@ impl Comments {
         } else if comment.starts_with("and ") && comment.contains(" more process") {
             self.has_more_processes = true;
         } else {
-            losses::read(comment, &mut self.left_out, &mut self.losses);
+            losses::read(comment, &mut self.filtered_out, &mut self.losses);
         }
     }
 }
 
-/// Reads `process 42 (name), runtime`, where the runtime may be missing, and the same for all
-/// processes of a service.
+/// Parses `process 42 (name), runtime` or `processes (service), runtime`; the runtime is optional.
 fn process(comment: &str) -> Option<Process> {
     let (pid, rest) = if let Some(rest) = comment.strip_prefix(PROCESSES) {
         (0, rest)

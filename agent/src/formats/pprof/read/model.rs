@@ -1,4 +1,4 @@
-//! The model of a file.
+//! Reads the profile of a pprof file.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,31 +9,38 @@ use std::{
 use prost::Message;
 
 use super::{
-    super::{PROCESS_ID, PROCESS_NAME, THREAD_ID, THREAD_NAME, schema, wire::Fields},
-    Outline, ReadError, check_total,
     comments::Comments,
-    malformed, tag,
+    error::{PprofReadError, malformed},
+    outline::{Outline, check_total, tag},
 };
-use crate::profile::{
-    Code, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Image,
-    Interned, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId,
-    Thread, ThreadIndex, index,
+use crate::{
+    aggregate::{Interner, index},
+    formats::pprof::{
+        names::{PROCESS_ID, PROCESS_NAME, THREAD_ID, THREAD_NAME},
+        schema,
+        wire::Fields,
+    },
+    profile::{
+        CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId,
+        Image, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId,
+        Thread, ThreadIndex,
+    },
 };
 
-/// Most bytes of a message in a table: the longest is a sample with a deep stack.
+/// Most bytes of a message in a table; the longest is a sample with a deep stack.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
-/// Addresses of the kernel begin here, on every 64-bit machine.
-const KERNEL_HALF: u64 = 1 << 63;
+/// First address of the kernel, on all 64-bit architectures.
+const KERNEL_START: u64 = 1 << 63;
 
-/// Label of the name that users know a series by.
+/// Label with the name of the service.
 const SERVICE_NAME: &str = "service_name";
 
-/// Reads a file's message.
-pub(super) fn read(message: &[u8]) -> Result<Profile, ReadError> {
+/// Reads the message of a file.
+pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
     let outline = Outline::of(message)?;
     let comments = outline.comments()?;
-    let mut reader = Reader {
+    let mut reader = ModelReader {
         mappings: table(message, tag::MAPPING, |mapping: &schema::Mapping| {
             mapping.id
         })?,
@@ -41,31 +48,33 @@ pub(super) fn read(message: &[u8]) -> Result<Profile, ReadError> {
             function.id
         })?,
         outline,
-        made: Made::default(),
+        tables: ModelTables::default(),
     };
-    let mut places = HashMap::new();
+    let mut locations = HashMap::new();
     for location in Fields::of(message).all(tag::LOCATION) {
         let location: schema::Location = decode(location)?;
-        places.insert(location.id, reader.location(&location)?);
+        locations.insert(location.id, reader.location(&location)?);
     }
     let first = reader.first_image(message)?;
-    let mut processes = Processes::new(&comments, first);
+    let mut processes = ProcessTable::new(&comments, first);
     for sample in Fields::of(message).all(tag::SAMPLE) {
-        reader.sample(&decode(sample)?, &places, &mut processes)?;
+        reader.sample(&decode(sample)?, &locations, &mut processes)?;
     }
-    let Reader { outline, made, .. } = reader;
+    let ModelReader {
+        outline, tables, ..
+    } = reader;
     let profile = Profile {
         start: outline.start,
         duration: outline.duration,
         period: outline.period,
         labels: comments.labels,
         processes: processes.known,
-        executables: made.executables.into_items(),
-        functions: made.functions.into_items(),
-        locations: made.locations.into_items(),
-        stacks: made.stacks.into_items(),
-        threads: made.threads.into_items(),
-        samples: made
+        executables: tables.executables.into_items(),
+        functions: tables.functions.into_items(),
+        locations: tables.locations.into_items(),
+        stacks: tables.stacks.into_items(),
+        threads: tables.threads.into_items(),
+        samples: tables
             .counts
             .into_iter()
             .map(|((thread, stack), count)| Sample {
@@ -74,60 +83,60 @@ pub(super) fn read(message: &[u8]) -> Result<Profile, ReadError> {
                 count,
             })
             .collect(),
-        unwinding: Vec::new(),
+        unwind_stats: Vec::new(),
         losses: comments.losses,
-        left_out: comments.left_out,
+        filtered_out: comments.filtered_out,
     };
     Ok(profile)
 }
 
-fn decode<M: Message + Default>(message: &[u8]) -> Result<M, ReadError> {
+fn decode<M: Message + Default>(message: &[u8]) -> Result<M, PprofReadError> {
     if message.len() > MAX_MESSAGE_BYTES {
         return Err(malformed("bytes"));
     }
     M::decode(message).map_err(|_| malformed("bytes"))
 }
 
-/// The messages of a table, by their ids.
+/// The messages of a table, by id.
 fn table<M: Message + Default>(
     message: &[u8],
     tag: u64,
     id: impl Fn(&M) -> u64,
-) -> Result<HashMap<u64, M>, ReadError> {
+) -> Result<HashMap<u64, M>, PprofReadError> {
     let messages = Fields::of(message).all(tag).map(decode);
     messages
         .map(|message| message.map(|message| (id(&message), message)))
         .collect()
 }
 
-/// Tables in the making.
+/// Tables of the profile being built.
 #[derive(Default)]
-struct Made {
-    executables: Interned<Executable>,
-    functions: Interned<Function>,
-    locations: Interned<Location>,
-    stacks: Interned<Stack>,
-    threads: Interned<Thread>,
+struct ModelTables {
+    executables: Interner<Executable>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    stacks: Interner<Stack>,
+    threads: Interner<Thread>,
     counts: BTreeMap<(ThreadIndex, StackId), u64>,
     total: u64,
 }
 
-/// A location of the file.
+/// A location that was read.
 #[derive(Clone, Copy)]
-struct Place {
+struct ReadLocation {
     id: LocationId,
     is_python: bool,
 }
 
-struct Reader<'a> {
+struct ModelReader<'a> {
     outline: Outline<'a>,
     mappings: HashMap<u64, schema::Mapping>,
     functions: HashMap<u64, schema::Function>,
-    made: Made,
+    tables: ModelTables,
 }
 
-impl Reader<'_> {
-    fn location(&mut self, location: &schema::Location) -> Result<Place, ReadError> {
+impl ModelReader<'_> {
+    fn location(&mut self, location: &schema::Location) -> Result<ReadLocation, PprofReadError> {
         let code = match location.address {
             0 => None,
             address => Some(self.code(location.mapping_id, address)?),
@@ -142,7 +151,7 @@ impl Reader<'_> {
             let function = self.function(line.function_id, line_number, code)?;
             is_python |= function.kind == FrameKind::Python;
             lines.push(Line {
-                function: FunctionId(self.made.functions.index(function)),
+                function: FunctionId(self.tables.functions.index(function)),
                 line: line_number,
             });
         }
@@ -150,8 +159,8 @@ impl Reader<'_> {
             lines: lines.into(),
             code,
         };
-        Ok(Place {
-            id: LocationId(self.made.locations.index(location)),
+        Ok(ReadLocation {
+            id: LocationId(self.tables.locations.index(location)),
             is_python,
         })
     }
@@ -160,15 +169,15 @@ impl Reader<'_> {
         &self,
         id: u64,
         line: Option<NonZeroU32>,
-        code: Option<Code>,
-    ) -> Result<Function, ReadError> {
+        code: Option<CodeAddress>,
+    ) -> Result<Function, PprofReadError> {
         let function = self.functions.get(&id);
         let function = function.ok_or_else(|| malformed("functions"))?;
         let name = self.outline.text_at(function.name)?;
         let file = self.outline.text_at(function.filename)?;
         let first_line = line_number(function.start_line)?;
         let kind = match code {
-            Some(code) if self.made.executables.get(code.executable.0).is_kernel() => {
+            Some(code) if self.tables.executables.get(code.executable.0).is_kernel() => {
                 FrameKind::Kernel
             }
             Some(_) => FrameKind::Native,
@@ -190,7 +199,7 @@ impl Reader<'_> {
         })
     }
 
-    fn code(&mut self, mapping: u64, address: u64) -> Result<Code, ReadError> {
+    fn code(&mut self, mapping: u64, address: u64) -> Result<CodeAddress, PprofReadError> {
         let mapping = self.mappings.get(&mapping);
         let mapping = mapping.ok_or_else(|| malformed("mappings"))?;
         let name = self.outline.text_at(mapping.filename)?;
@@ -203,19 +212,19 @@ impl Reader<'_> {
             limit: mapping.memory_limit,
             file_offset: mapping.file_offset,
         };
-        Ok(Code {
-            executable: ExecutableId(self.made.executables.index(executable)),
+        Ok(CodeAddress {
+            executable: ExecutableId(self.tables.executables.index(executable)),
             address,
         })
     }
 
-    fn build_id(&self, mapping: &schema::Mapping) -> Result<Option<String>, ReadError> {
+    fn build_id(&self, mapping: &schema::Mapping) -> Result<Option<String>, PprofReadError> {
         let build_id = self.outline.text_at(mapping.build_id)?;
         Ok((!build_id.is_empty()).then(|| build_id.to_owned()))
     }
 
-    /// The first process's executable, if the file has one.
-    fn first_image(&self, message: &[u8]) -> Result<Option<Image>, ReadError> {
+    /// The executable of the first process, if the file has one.
+    fn first_image(&self, message: &[u8]) -> Result<Option<Image>, PprofReadError> {
         let Some(mapping) = Fields::of(message).all(tag::MAPPING).next() else {
             return Ok(None);
         };
@@ -234,15 +243,15 @@ impl Reader<'_> {
     fn sample(
         &mut self,
         sample: &schema::Sample,
-        places: &HashMap<u64, Place>,
-        processes: &mut Processes,
-    ) -> Result<(), ReadError> {
+        locations: &HashMap<u64, ReadLocation>,
+        processes: &mut ProcessTable,
+    ) -> Result<(), PprofReadError> {
         let count = sample.value.first().copied().map(u64::try_from);
         let Some(Ok(count)) = count else {
             return Err(malformed("values"));
         };
-        self.made.total = self.made.total.saturating_add(count);
-        check_total(self.made.total, self.outline.period)?;
+        self.tables.total = self.tables.total.saturating_add(count);
+        check_total(self.tables.total, self.outline.period)?;
         if count == 0 {
             return Ok(());
         }
@@ -259,25 +268,25 @@ impl Reader<'_> {
         let mut stack = Vec::with_capacity(sample.location_id.len());
         let mut is_python = false;
         for id in &sample.location_id {
-            let place = places.get(id).ok_or_else(|| malformed("stacks"))?;
-            is_python |= place.is_python;
-            stack.push(place.id);
+            let location = locations.get(id).ok_or_else(|| malformed("stacks"))?;
+            is_python |= location.is_python;
+            stack.push(location.id);
         }
         let process = processes.index(labels.pid, labels.process);
         processes.known[process.0 as usize].is_python |= is_python;
-        let thread = ThreadIndex(self.made.threads.index(Thread {
+        let thread = ThreadIndex(self.tables.threads.index(Thread {
             process,
             tid: labels.tid,
             name: labels.thread.to_owned(),
         }));
-        let stack = StackId(self.made.stacks.index(stack.into()));
-        // Together they are no more than the total, which was checked.
-        *self.made.counts.entry((thread, stack)).or_default() += count;
+        let stack = StackId(self.tables.stacks.index(stack.into()));
+        // The sum of all counts was checked.
+        *self.tables.counts.entry((thread, stack)).or_default() += count;
         Ok(())
     }
 }
 
-/// What the labels of a sample say.
+/// Labels of a sample.
 #[derive(Default)]
 struct SampleLabels<'a> {
     tid: u32,
@@ -287,18 +296,18 @@ struct SampleLabels<'a> {
 }
 
 /// The processes of a file.
-struct Processes {
+struct ProcessTable {
     known: Vec<Process>,
     /// By id and name.
     indices: HashMap<(u32, String), ProcessIndex>,
-    /// What samples are of that do not say what they are of.
+    /// The process of samples without a label of the process.
     unnamed: Process,
     unnamed_index: Option<ProcessIndex>,
-    /// Whether a sample has said what it is of.
-    is_told: bool,
+    /// Whether a sample had a label of its process.
+    has_process_labels: bool,
 }
 
-impl Processes {
+impl ProcessTable {
     fn new(comments: &Comments, first: Option<Image>) -> Self {
         let mut known = comments.processes.clone();
         if let Some(process) = known.first_mut() {
@@ -314,13 +323,13 @@ impl Processes {
             unnamed_index: is_alone.then_some(ProcessIndex(0)),
             known,
             indices,
-            is_told: false,
+            has_process_labels: false,
         }
     }
 
     fn index(&mut self, pid: u32, name: &str) -> ProcessIndex {
         if pid != 0 || !name.is_empty() {
-            self.is_told = true;
+            self.has_process_labels = true;
             let known = &mut self.known;
             let key = (pid, name.to_owned());
             return *self.indices.entry(key).or_insert_with(|| {
@@ -333,8 +342,8 @@ impl Processes {
             });
         }
         *self.unnamed_index.get_or_insert_with(|| {
-            // What all of them are together takes the place of each.
-            if !self.is_told {
+            // One process stands for all, so those of the comments are removed.
+            if !self.has_process_labels {
                 self.known.clear();
                 self.indices.clear();
             }
@@ -344,7 +353,7 @@ impl Processes {
     }
 }
 
-/// All processes of a file as one.
+/// One process that stands for all processes of a file.
 fn together(comments: &Comments, first: Option<Image>) -> Process {
     let runtimes = comments.processes.iter().map(|process| &process.runtime);
     let mut runtimes = runtimes.filter(|runtime| !runtime.is_empty());
@@ -368,25 +377,25 @@ fn together(comments: &Comments, first: Option<Image>) -> Process {
     }
 }
 
-/// What a mapping with code in it is.
+/// Kind and path of an executable, from the name of its mapping.
 fn kind_and_path(name: &str, address: u64) -> (ExecutableKind, &str) {
     let in_brackets = name
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
     match in_brackets {
         Some("kernel.kallsyms") => (ExecutableKind::Kernel, ""),
-        Some(module) if address >= KERNEL_HALF => (ExecutableKind::KernelModule, module),
+        Some(module) if address >= KERNEL_START => (ExecutableKind::KernelModule, module),
         Some("vdso") => (ExecutableKind::Vdso, ""),
         Some("jit") => (ExecutableKind::Anonymous, ""),
         _ => (ExecutableKind::File, name),
     }
 }
 
-fn line_number(number: i64) -> Result<Option<NonZeroU32>, ReadError> {
+fn line_number(number: i64) -> Result<Option<NonZeroU32>, PprofReadError> {
     let number = u32::try_from(number).map_err(|_| malformed("lines"))?;
     Ok(NonZeroU32::new(number))
 }
 
-fn id(number: i64) -> Result<u32, ReadError> {
+fn id(number: i64) -> Result<u32, PprofReadError> {
     u32::try_from(number).map_err(|_| malformed("labels"))
 }

@@ -1,4 +1,4 @@
-//! Files of the host that say what a container is called.
+//! Metadata of containers in files of the host.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ pub struct HostFiles {
 }
 
 impl HostFiles {
-    /// Those below `root`: `/`, or where an agent in a container finds its host's files, as in
+    /// The files below `root`: `/`, or for an agent in a container the root of its host, such as
     /// `/proc/1/root`.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// What is known of a container.
+    /// The metadata of a container.
     #[must_use]
     pub fn container(&self, container: &Container) -> Option<ContainerInfo> {
         let Container { id, runtime } = container;
@@ -33,7 +33,7 @@ impl HostFiles {
         logs::container(&self.root, id).or(running)
     }
 
-    /// What is known of a pod.
+    /// The metadata of a pod.
     #[must_use]
     pub fn pod(&self, uid: &str) -> Option<ContainerInfo> {
         logs::pod(&self.root, uid)

@@ -1,7 +1,7 @@
 //! The list of a node's pods and containers.
 //!
 //! `/pods` of the kubelet and `/api/v1/pods` of the API server give it as a `PodList` in JSON, the
-//! latter maybe in pages. A container runtime tells the same container by container.
+//! latter possibly in pages. A container runtime adds its containers one by one.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -19,12 +19,12 @@ const MAX_PODS: usize = 16 << 10;
 /// Most containers of a pod.
 const MAX_CONTAINERS: usize = 256;
 
-/// Annotations of the pods that stand for static ones, with the UID that control groups have.
+/// Annotations of mirror pods, with the UID of the static pod that control groups have.
 const STATIC_UID: [&str; 2] = ["kubernetes.io/config.hash", "kubernetes.io/config.mirror"];
 
-/// A list that cannot be read.
+/// A malformed list.
 #[derive(Debug, Error)]
-#[error("the list of pods is damaged")]
+#[error("the list of pods is malformed")]
 pub struct Damaged(#[from] serde_json::Error);
 
 /// The pods of a node.
@@ -37,7 +37,7 @@ pub struct PodList {
 }
 
 impl PodList {
-    /// Reads a document that is a whole list.
+    /// Parses a complete list.
     ///
     /// # Errors
     ///
@@ -48,11 +48,11 @@ impl PodList {
         Ok(list)
     }
 
-    /// Adds the pods of a document, and gives what the next one is to be asked for with.
+    /// Adds the pods of a page, and returns its continuation token.
     ///
     /// # Errors
     ///
-    /// When it is not the JSON of such a list; what is odd in a single pod costs that pod.
+    /// When it is not the JSON of such a list; a malformed pod costs that pod only.
     pub fn read_page(&mut self, document: &[u8]) -> Result<Option<String>, Damaged> {
         let document: Document = serde_json::from_slice(document)?;
         let room = MAX_PODS.saturating_sub(self.pods.len());
@@ -71,8 +71,7 @@ impl PodList {
         }
     }
 
-    /// Adds a container of a pod by its id, likewise; the one that only holds the pod's namespaces
-    /// has no name.
+    /// Adds a container of a pod by its id, within the same bounds; the pause container has no name.
     pub fn add_container(&mut self, id: &str, name: Option<&str>, pod: &Arc<Pod>) {
         let is_odd = !is_text(id) || name.is_some_and(|name| !is_text(name));
         if is_odd || self.containers.len() >= MAX_PODS * 2 {
@@ -86,7 +85,7 @@ impl PodList {
         self.containers.insert(id.to_owned(), container_info);
     }
 
-    /// How many pods there are.
+    /// The number of pods.
     #[must_use]
     pub fn count(&self) -> usize {
         // A static pod has two UIDs.
@@ -147,7 +146,7 @@ impl PodList {
         let statuses = [status.containers, status.initial, status.ephemeral];
         let containers = statuses.into_iter().flatten().flatten();
         for container in containers.take(MAX_CONTAINERS) {
-            // As in `containerd://ID`; a container that has not been created has none.
+            // As in `containerd://ID`; a container that was not created yet has none.
             let id = container.container_id.unwrap_or_default();
             let id = id.split_once("://").map_or("", |(_, id)| id);
             self.add_container(id, Some(&container.name), &pod);
@@ -155,7 +154,7 @@ impl PodList {
     }
 }
 
-/// Whether it can be a name, a UID or an id.
+/// Whether it is valid as a name, a UID or an id.
 fn is_text(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_TEXT
 }
@@ -166,7 +165,7 @@ struct Document {
     items: Option<Items>,
 }
 
-/// The first items of a list: what comes after them takes no memory.
+/// The first items of a list; those beyond take no memory.
 #[derive(Default)]
 struct Items(Vec<Item>);
 
@@ -212,7 +211,7 @@ struct Item {
     status: Option<Status>,
 }
 
-/// Maps of text, in which `null` is let pass.
+/// Maps of text that may contain `null`.
 type Texts = HashMap<String, Option<String>>;
 
 #[derive(Default, Deserialize)]

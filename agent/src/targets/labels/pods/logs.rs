@@ -1,15 +1,15 @@
-//! What kubelet calls its log files.
+//! Names of the kubelet's log files.
 //!
 //! A pod's folder is `/var/log/pods/NAMESPACE_POD_UID` with one folder for each container, and
 //! `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log` is a link to the log of a container: so
-//! the names alone tell what an id stands for. Some distributions leave the links away.
+//! the names alone resolve an id. Some distributions do not create the links.
 
 use std::{fs, path::Path, sync::Arc};
 
 use super::container::{ContainerInfo, MAX_TEXT, Pod};
 use crate::process::file_name;
 
-/// Most files of a folder that are looked at.
+/// Most files of a folder that are read.
 const MAX_FILES: usize = 64 << 10;
 
 /// Digits of a container's id.
@@ -32,7 +32,7 @@ pub(super) fn container(root: &Path, id: &str) -> Option<ContainerInfo> {
     if parts.next().is_some() || [pod, namespace, container].contains(&"") {
         return None;
     }
-    // The link says the UID.
+    // The target of the link has the UID.
     let target = fs::read_link(&link).unwrap_or_default();
     let uid = target
         .ancestors()
@@ -52,7 +52,7 @@ pub(super) fn container(root: &Path, id: &str) -> Option<ContainerInfo> {
     })
 }
 
-/// The pod with this UID; which of its containers is meant is known if there is only one.
+/// The pod with this UID, and its container if there is only one.
 pub(super) fn pod(root: &Path, uid: &str) -> Option<ContainerInfo> {
     let (pod, folder) = fs::read_dir(root.join("var/log/pods"))
         .ok()?

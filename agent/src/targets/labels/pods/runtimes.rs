@@ -1,21 +1,20 @@
-//! What the state of the runtimes says about a container.
+//! Metadata of containers in the state of the container runtimes.
 //!
-//! containerd keeps a bundle for each running container, whose annotations its part for
-//! Kubernetes writes; Docker a description; Podman and CRI-O one list of all. CRI-O's and
-//! Docker's names of containers of Kubernetes say what they belong to.
+//! containerd has a bundle for each running container, with annotations of its CRI plugin; Docker a
+//! description; Podman and CRI-O one list of all. The names that CRI-O and Docker give to containers
+//! of Kubernetes contain their pods.
 
 use std::{collections::HashMap, io::Read as _, path::Path, sync::Arc};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::container::{ContainerInfo, MAX_TEXT, Pod, bounded, kubernetes_name};
-use crate::process::{cgroup::Runtime, open_on_host};
+use crate::process::{cgroup::ContainerRuntime, open_on_host};
 
 /// Most bytes of a file.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Where containerd keeps the bundles of its namespaces: its own, that of k3s and that
-/// of `MicroK8s`.
+/// Folders of the bundles of containerd: its own, that of k3s and that of `MicroK8s`.
 const CONTAINERD: [&str; 3] = [
     "run/containerd/io.containerd.runtime.v2.task",
     "run/k3s/containerd/io.containerd.runtime.v2.task",
@@ -25,8 +24,7 @@ const CONTAINERD: [&str; 3] = [
 /// The namespaces of Kubernetes and of nerdctl.
 const CONTAINERD_NAMESPACES: [&str; 2] = ["k8s.io", "default"];
 
-/// Where Podman and CRI-O keep their lists; containers that do not outlive the machine have one
-/// of their own.
+/// The lists of Podman and CRI-O; transient containers have one of their own.
 const STORAGE: [&str; 3] = [
     "var/lib/containers/storage/overlay-containers/containers.json",
     "var/lib/containers/storage/overlay-containers/volatile-containers.json",
@@ -34,8 +32,12 @@ const STORAGE: [&str; 3] = [
 ];
 
 /// The container with this id.
-pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Option<ContainerInfo> {
-    // It becomes part of a path.
+pub(super) fn container(
+    root: &Path,
+    id: &str,
+    runtime: Option<ContainerRuntime>,
+) -> Option<ContainerInfo> {
+    // The id becomes part of a path.
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -45,17 +47,17 @@ pub(super) fn container(root: &Path, id: &str, runtime: Option<Runtime>) -> Opti
         || storage(root, id),
     );
     match runtime {
-        Some(Runtime::Containerd) => containerd(),
-        Some(Runtime::Docker) => docker(),
-        Some(Runtime::Podman | Runtime::CriO) => storage(),
+        Some(ContainerRuntime::Containerd) => containerd(),
+        Some(ContainerRuntime::Docker) => docker(),
+        Some(ContainerRuntime::Podman | ContainerRuntime::CriO) => storage(),
         // Their ids are names.
-        Some(Runtime::Lxc | Runtime::Nspawn) => None,
+        Some(ContainerRuntime::Lxc | ContainerRuntime::Nspawn) => None,
         None => containerd().or_else(docker).or_else(storage),
     }
 }
 
 fn containerd(root: &Path, id: &str) -> Option<ContainerInfo> {
-    /// The start of the bundle's `config.json`.
+    /// A part of the bundle's `config.json`.
     #[derive(Deserialize)]
     struct Bundle {
         annotations: HashMap<String, Option<String>>,
@@ -135,7 +137,7 @@ fn named(name: &str) -> Option<ContainerInfo> {
     })
 }
 
-/// What is in a file, if it is there and makes sense.
+/// The parsed contents of a file, if it exists and is valid.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
     let file = open_on_host(path).ok()?;

@@ -3,7 +3,7 @@ use super::{
     cache::{LONGEST_REFRESH, REFRESH},
     container::kubernetes_name,
 };
-use crate::process::cgroup::{Cgroup, Container, Runtime};
+use crate::process::cgroup::{Cgroup, Container, ContainerRuntime};
 use proptest::prelude::{any, proptest};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::symlink, path::Path, sync::Arc, time::Instant};
@@ -103,7 +103,7 @@ fn write(root: &Path, path: &str, content: &str) {
 }
 
 /// What the files below `root` say of a container.
-fn found(root: &Path, id: &str, runtime: Option<Runtime>) -> String {
+fn found(root: &Path, id: &str, runtime: Option<ContainerRuntime>) -> String {
     let id = id.to_owned();
     let container_info = HostFiles::new(root).container(&Container { id, runtime });
     words(container_info.as_ref())
@@ -159,9 +159,12 @@ fn containerd_names_its_containers() {
     let file = format!("{folder}/{ID}/config.json");
     write(root, &file, &bundle(annotations).to_string());
     let expected = format!("prod shop-7d9f {UID} web");
-    assert_eq!(found(root, ID, Some(Runtime::Containerd)), expected);
+    assert_eq!(
+        found(root, ID, Some(ContainerRuntime::Containerd)),
+        expected
+    );
     assert_eq!(found(root, ID, None), expected);
-    assert_eq!(found(root, ID, Some(Runtime::Docker)), "- - - -");
+    assert_eq!(found(root, ID, Some(ContainerRuntime::Docker)), "- - - -");
 
     let folder = "run/containerd/io.containerd.runtime.v2.task/default";
     let file = format!("{folder}/{OTHER}/config.json");
@@ -170,9 +173,15 @@ fn containerd_names_its_containers() {
         &file,
         &bundle(json!({"nerdctl/name": "db"})).to_string(),
     );
-    assert_eq!(found(root, OTHER, Some(Runtime::Containerd)), "- - - db");
+    assert_eq!(
+        found(root, OTHER, Some(ContainerRuntime::Containerd)),
+        "- - - db"
+    );
     write(root, &file, "{");
-    assert_eq!(found(root, OTHER, Some(Runtime::Containerd)), "- - - -");
+    assert_eq!(
+        found(root, OTHER, Some(ContainerRuntime::Containerd)),
+        "- - - -"
+    );
 }
 
 #[test]
@@ -187,7 +196,7 @@ fn docker_names_its_containers() {
     write(root, &file, &written("/shop-db-1"));
     let container = Container {
         id: ID.to_owned(),
-        runtime: Some(Runtime::Docker),
+        runtime: Some(ContainerRuntime::Docker),
     };
     let container_info = HostFiles::new(root).container(&container).unwrap();
     assert_eq!(words(Some(&container_info)), "- - - shop-db-1");
@@ -198,7 +207,7 @@ fn docker_names_its_containers() {
         &written(&format!("/k8s_web_shop-7d9f_prod_{UID}_0")),
     );
     let expected = format!("prod shop-7d9f {UID} web");
-    assert_eq!(found(root, ID, Some(Runtime::Docker)), expected);
+    assert_eq!(found(root, ID, Some(ContainerRuntime::Docker)), expected);
 }
 
 #[test]
@@ -212,8 +221,14 @@ fn podman_and_crio_have_a_list() {
         &format!("{folder}/containers.json"),
         &list.to_string(),
     );
-    assert_eq!(found(root, ID, Some(Runtime::Podman)), "- - - shop-db");
-    assert_eq!(found(root, OTHER, Some(Runtime::Podman)), "- - - -");
+    assert_eq!(
+        found(root, ID, Some(ContainerRuntime::Podman)),
+        "- - - shop-db"
+    );
+    assert_eq!(
+        found(root, OTHER, Some(ContainerRuntime::Podman)),
+        "- - - -"
+    );
     let third = OTHER.replace('7', "0");
     let name = format!("k8s_POD_shop-7d9f_prod_{UID}_0");
     let list = json!([{"id": third, "names": [name]}]);
@@ -223,7 +238,7 @@ fn podman_and_crio_have_a_list() {
         &list.to_string(),
     );
     let expected = format!("prod shop-7d9f {UID} -");
-    assert_eq!(found(root, &third, Some(Runtime::CriO)), expected);
+    assert_eq!(found(root, &third, Some(ContainerRuntime::CriO)), expected);
 }
 
 /// A container in a container of a pod.

@@ -1,4 +1,4 @@
-//! Rules as they are written, and whether they make sense.
+//! Parses and validates rules.
 
 use std::fmt;
 
@@ -12,32 +12,32 @@ use thiserror::Error;
 use super::rule::{Action, Rule};
 use crate::targets::labels::names::is_label_name;
 
-/// Most bytes that a compiled expression takes, and again its cache.
+/// Most bytes of a compiled expression, and of its cache.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Most levels of groups in an expression.
 const MAX_REGEX_DEPTH: u32 = 64;
 
-/// What Prometheus assumes where nothing is written.
+/// The default of Prometheus.
 const DEFAULT_SEPARATOR: &str = ";";
 const DEFAULT_REGEX: &str = "(.*)";
 const DEFAULT_REPLACEMENT: &str = "$1";
 
-/// Why a rule is not taken.
+/// Why a rule is not valid.
 #[derive(Debug, Error)]
 pub enum Invalid {
-    /// There is no such action.
+    /// The action does not exist.
     #[error("there is no relabel action `{action}`")]
     Action {
-        /// What is written.
+        /// The action.
         action: String,
     },
-    /// The expression is none, or is too large.
+    /// The expression is not valid, or too large.
     #[error("regex `{regex}` is not a regular expression that can be used: {source}")]
     Regex {
-        /// What is written.
+        /// The value.
         regex: String,
-        /// What is wrong with it.
+        /// The error.
         source: Box<regex::Error>,
     },
     /// The action needs a field.
@@ -48,7 +48,7 @@ pub enum Invalid {
         /// The field.
         field: &'static str,
     },
-    /// The action has no use for a field.
+    /// The action does not use a field.
     #[error("action {action} does not take `{field}`")]
     Useless {
         /// The action.
@@ -56,12 +56,12 @@ pub enum Invalid {
         /// The field.
         field: &'static str,
     },
-    /// It cannot be the name of a label.
+    /// The name of a label is not valid.
     #[error("`{name}` in `{field}` is not the name of a label: letters, digits and `_`")]
     Name {
-        /// Where it is written.
+        /// The field.
         field: &'static str,
-        /// What is written.
+        /// The value.
         name: String,
     },
 }
@@ -100,7 +100,7 @@ impl TryFrom<Written> for Rule {
     }
 }
 
-/// A rule that is being read.
+/// A rule during validation.
 struct Reading<'a> {
     action: String,
     written: &'a Written,
@@ -154,7 +154,7 @@ impl Reading<'_> {
                     source: Box::new(source),
                 })
         };
-        // By itself first: `a)|(?:b` would make sense only together with what anchors it.
+        // By itself first: `a)|(?:b` would be valid only together with its anchors.
         compile(regex)?;
         compile(&format!("^(?s:{regex})$"))
     }
@@ -194,7 +194,7 @@ impl Reading<'_> {
 
     /// The name of a label, in which groups of the expression may be referred to.
     fn template(field: &'static str, text: &str) -> Result<String, Invalid> {
-        // What the groups will be is not known; `_` stands for a word.
+        // The text of the groups is not known yet; `_` stands for it.
         let mut filled = String::new();
         let mut rest = text;
         while let Some((before, reference)) = rest.split_once('$') {
@@ -261,7 +261,7 @@ fn is_word_letter(letter: char) -> bool {
     letter == '_' || letter.is_ascii_alphanumeric()
 }
 
-/// Takes `true` and `1` for text, as everybody writes them in rules.
+/// Accepts `true` and `1` as text, as they are usually written in rules.
 fn scalar<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     struct Scalar;
 

@@ -1,4 +1,4 @@
-//! One rule, and what it does.
+//! One relabeling rule.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::targets::labels::{
     set::{MAX_VALUE, truncate},
 };
 
-/// A rule that is known to make sense.
+/// A valid rule.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "read::Written")]
 pub struct Rule {
     /// The labels whose values are joined.
     pub(super) source_labels: Vec<String>,
-    /// What stands between the joined values.
+    /// The separator of the joined values.
     pub(super) separator: String,
-    /// What is done.
+    /// The action.
     pub(super) action: Action,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Replace {
@@ -51,7 +51,7 @@ pub(super) enum Action {
 }
 
 impl Rule {
-    /// Applies it, and says whether the labels are to be kept.
+    /// Applies the rule; returns whether the labels are kept.
     pub(super) fn apply(&self, labels: &mut BTreeMap<String, String>) -> bool {
         let source = self.source(labels);
         match &self.action {
@@ -77,7 +77,7 @@ impl Rule {
             Action::Uppercase(target) => set(labels, target.clone(), uppercase(&source)),
             Action::HashMod { target, modulus } => {
                 let hash = hash(&source);
-                // The modulus is not 0, which is checked when the rule is read.
+                // Validation has checked that the modulus is not 0.
                 let remainder = hash.checked_rem(*modulus).unwrap_or_default();
                 set(labels, target.clone(), remainder.to_string());
             }
@@ -102,7 +102,7 @@ impl Rule {
         true
     }
 
-    /// The joined values; a label that is not there is empty.
+    /// The joined values; a missing label is empty.
     fn source(&self, labels: &BTreeMap<String, String>) -> String {
         let values: Vec<&str> = self
             .source_labels
@@ -117,7 +117,7 @@ fn value<'a>(labels: &'a BTreeMap<String, String>, name: &str) -> &'a str {
     labels.get(name).map_or("", String::as_str)
 }
 
-/// Gives a label a value; without one it goes.
+/// Sets a label; an empty value removes it.
 fn set(labels: &mut BTreeMap<String, String>, name: String, mut value: String) {
     truncate(&mut value, MAX_VALUE);
     if value.is_empty() {
@@ -127,7 +127,7 @@ fn set(labels: &mut BTreeMap<String, String>, name: String, mut value: String) {
     }
 }
 
-/// The second half of the MD5 sum, as Prometheus has it, so that both sort things alike.
+/// The second half of the MD5 sum, so that `hashmod` gives the results of Prometheus.
 fn hash(text: &str) -> u64 {
     let sum: [u8; 16] = Md5::digest(text).into();
     let (_, half) = sum.split_at(8);
@@ -135,7 +135,7 @@ fn hash(text: &str) -> u64 {
         .fold(0, |hash, &byte| hash << 8 | u64::from(byte))
 }
 
-/// Each letter by itself and to one letter, as Go has it.
+/// Maps each character by itself to one character, as Go does.
 fn lowercase(text: &str) -> String {
     text.chars()
         .filter_map(|letter| letter.to_lowercase().next())

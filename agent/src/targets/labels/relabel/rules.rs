@@ -13,13 +13,13 @@ use crate::targets::labels::names::HIDDEN;
 pub struct Rules(Vec<Rule>);
 
 impl Rules {
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Rewrites labels; gives [`None`] if they are to be dropped, with all that they stand for.
+    /// Applies all rules; [`None`] if one of them drops the labels.
     #[must_use]
     pub fn apply(&self, mut labels: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
         for rule in &self.0 {

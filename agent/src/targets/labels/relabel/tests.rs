@@ -1,7 +1,7 @@
 //! What Prometheus documents of each action.
 
 use super::Rules;
-use crate::targets::labels::set::MAX_VALUE;
+use crate::targets::labels::{names::is_label_name, set::MAX_VALUE};
 use proptest::prelude::{any, prop_assert, proptest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -276,7 +276,7 @@ proptest! {
             {"regex": "(.)", "replacement": "${1}_x", "action": "labelmap"},
         ]));
         let found = rules.apply(set(&[("a", &a), ("b", &b)])).unwrap();
-        prop_assert!(found.keys().all(|name| super::is_label_name(name)));
+        prop_assert!(found.keys().all(|name| is_label_name(name)));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Which processes are profiled.
 //!
-//! A selector is two lists of conditions: a process is profiled if one of `include` is met, or
-//! there is none, and none of `exclude`. A condition names metadata, all of which must be true; each
-//! takes one value or a list of them, of which one must fit:
+//! A selector is two lists of conditions: a process is profiled if it matches one of `include`, or
+//! that is empty, and none of `exclude`. All keys of a condition must match; each has one value or a
+//! list of them, of which one must match:
 //!
-//! | fact | fits |
+//! | key | matches |
 //! |---|---|
 //! | `pid` | the id of the process |
-//! | `command` | its kernel's name, its executable's name, or its script's |
+//! | `command` | its comm, the name of its executable, or that of its script |
 //! | `user` | the user's id or name, as the host's `/etc/passwd` has it |
 //! | `cgroup` | a path that it is in or below, such as `/system.slice` |
 //! | `unit` | its unit of systemd |
@@ -15,10 +15,9 @@
 //! | `pod` | the name of its pod, or `NAMESPACE/NAME`, or the UID |
 //! | `namespace` | the namespace of its pod |
 //!
-//! In names `*` stands for any text and `?` for any letter; the whole name must fit.
+//! In names `*` matches any text and `?` any character; the whole name must match.
 //!
-//! Invariant: a selector that is taken cannot fail later; what is not known of a process fits
-//! nothing.
+//! Invariant: a valid selector cannot fail later; missing metadata matches nothing.
 
 mod pattern;
 mod read;
@@ -36,7 +35,7 @@ pub struct Selector {
     exclude: Vec<Condition>,
 }
 
-/// ProcessMetadata that must all be true; of each list one element, and an empty list says nothing.
+/// A condition: every list that is not empty must match with one of its elements.
 #[derive(Clone, Debug, Default)]
 struct Condition {
     pids: Vec<u32>,
@@ -50,14 +49,14 @@ struct Condition {
 }
 
 impl Selector {
-    /// Whether a process is to be profiled.
+    /// Whether a process is selected.
     #[must_use]
     pub fn selects(&self, subject: &Subject) -> bool {
-        let any = |conditions: &[Condition]| conditions.iter().any(|it| it.is_met(subject));
+        let any = |conditions: &[Condition]| conditions.iter().any(|it| it.matches(subject));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 
-    /// Whether it depends on the ids of processes.
+    /// Whether the selection depends on process ids.
     #[must_use]
     pub fn depends_on_ids(&self) -> bool {
         let mut conditions = self.include.iter().chain(&self.exclude);
@@ -66,35 +65,35 @@ impl Selector {
 }
 
 impl Condition {
-    fn is_met(&self, subject: &Subject) -> bool {
+    fn matches(&self, subject: &Subject) -> bool {
         let metadata = subject.metadata;
         let pod = subject
             .container_info
             .and_then(|container_info| container_info.pod.as_deref());
-        let says = |list_is_empty: bool, is_true: bool| list_is_empty || is_true;
-        says(self.pids.is_empty(), self.pids.contains(&metadata.pid))
-            && says(
+        let matches = |list_is_empty: bool, is_match: bool| list_is_empty || is_match;
+        matches(self.pids.is_empty(), self.pids.contains(&metadata.pid))
+            && matches(
                 self.users.is_empty(),
                 metadata.user.is_some_and(|user| self.users.contains(&user)),
             )
-            && says(
+            && matches(
                 self.cgroups.is_empty(),
                 self.cgroups
                     .iter()
                     .any(|path| metadata.cgroup.is_within(path)),
             )
-            && fits(&self.commands, || {
+            && matches_any(&self.commands, || {
                 let script = metadata.script.clone();
                 let names = [metadata.comm.clone(), metadata.executable_name()];
                 names.into_iter().chain(script)
             })
-            && fits(&self.units, || metadata.cgroup.unit.clone())
-            && (fits(&self.containers, || {
+            && matches_any(&self.units, || metadata.cgroup.unit.clone())
+            && (matches_any(&self.containers, || {
                 subject
                     .container_info
                     .and_then(|container_info| container_info.container.clone())
             }) || self.has_container(subject))
-            && fits(&self.pods, || {
+            && matches_any(&self.pods, || {
                 let claimed = metadata.cgroup.pod().map(|pod| pod.uid.clone());
                 let names = pod.map(|pod| {
                     let full = format!("{}/{}", pod.namespace, pod.name);
@@ -102,10 +101,10 @@ impl Condition {
                 });
                 names.into_iter().flatten().chain(claimed)
             })
-            && fits(&self.namespaces, || pod.map(|pod| pod.namespace.clone()))
+            && matches_any(&self.namespaces, || pod.map(|pod| pod.namespace.clone()))
     }
 
-    /// Whether one of its containers is named by its id.
+    /// Whether the id of one of its containers matches.
     fn has_container(&self, subject: &Subject) -> bool {
         subject.metadata.cgroup.containers.iter().any(|container| {
             let mut patterns = self.containers.iter();
@@ -114,8 +113,8 @@ impl Condition {
     }
 }
 
-/// Whether one of the names fits one of the patterns, if there are any.
-fn fits<Names: IntoIterator<Item = String>>(
+/// Whether one of the names matches one of the patterns; true without patterns.
+fn matches_any<Names: IntoIterator<Item = String>>(
     patterns: &[Pattern],
     names: impl FnOnce() -> Names,
 ) -> bool {

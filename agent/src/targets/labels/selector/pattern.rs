@@ -1,9 +1,9 @@
 //! Names with wildcards.
 
-/// Fewest digits of a container's id that name it, as many as Docker shows.
+/// Least digits of a container id, as many as Docker shows.
 const MIN_ID_DIGITS: usize = 12;
 
-/// A name in which `*` stands for any text and `?` for any letter.
+/// A name in which `*` matches any text and `?` any character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(Vec<char>);
 
@@ -12,12 +12,12 @@ impl Pattern {
         Self(text.chars().collect())
     }
 
-    /// Whether all of `name` fits.
+    /// Whether all of `name` matches.
     pub(super) fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut at, mut name_at) = (0, 0);
-        // The last `*`, and how much of the name it stands for so far. Nothing before it needs to
-        // be tried again, so that time grows with the product of both lengths at most.
+        // The last `*`, and how much of the name it matches so far. Nothing before it needs to be
+        // tried again, so time is at most proportional to the product of both lengths.
         let mut star: Option<(usize, usize)> = None;
         while name_at < name.len() {
             match self.0.get(at) {
@@ -42,7 +42,7 @@ impl Pattern {
         self.0[at..].iter().all(|&letter| letter == '*')
     }
 
-    /// Whether it is a container's id, or the start of one that is long enough.
+    /// Whether it is a container id, or a prefix of one that is long enough.
     pub(super) fn is_start_of_id(&self, id: &str) -> bool {
         let is_id = self.0.len() >= MIN_ID_DIGITS && self.0.iter().all(char::is_ascii_hexdigit);
         is_id && id.chars().zip(&self.0).filter(|(a, b)| a == *b).count() == self.0.len()

@@ -1,4 +1,4 @@
-//! Selectors as they are written, and whether they make sense.
+//! Parses and validates selectors.
 
 use std::{fs::File, io::Read as _};
 
@@ -7,31 +7,31 @@ use thiserror::Error;
 
 use super::{Condition, Selector, pattern::Pattern};
 
-/// Where the names of users are.
+/// The file with the names of users.
 const USERS: &str = "/etc/passwd";
 
-/// Most bytes of it.
+/// Most bytes of that file.
 const MAX_USERS_BYTES: u64 = 16 << 20;
 
-/// Why a selector is not taken.
+/// Why a selector is not valid.
 #[derive(Debug, Error)]
 pub enum Invalid {
-    /// A condition says nothing.
-    #[error("a condition in `{list}` is empty: it would be met by every process")]
+    /// A condition is empty.
+    #[error("a condition in `{list}` is empty: it would match every process")]
     Empty {
-        /// The list that it is in.
+        /// The list with the condition.
         list: &'static str,
     },
-    /// There is no such user.
+    /// The user does not exist.
     #[error("there is no user `{name}` in {USERS}; give the number of the user")]
     User {
-        /// What is written.
+        /// The value.
         name: String,
     },
-    /// A group's path is none.
+    /// The path of a control group is not valid.
     #[error("`{path}` is not the path of a control group: it starts with `/`")]
     Cgroup {
-        /// What is written.
+        /// The value.
         path: String,
     },
 }
@@ -151,7 +151,7 @@ fn user(written: User) -> Result<u32, Invalid> {
         return Ok(id);
     }
     let mut users = Vec::new();
-    // Without the file no name is known.
+    // Without the file no name resolves.
     let _ = File::open(USERS).and_then(|file| file.take(MAX_USERS_BYTES).read_to_end(&mut users));
     id_of(&name, &users).ok_or(Invalid::User { name })
 }

@@ -1,0 +1,292 @@
+//! Collects samples, stacks, processes and threads, and builds profiles of them.
+
+use std::{collections::HashMap, mem};
+
+use agent_common::record::Sample;
+
+use super::{
+    builder::{ProfileBuilder, ProfileTiming},
+    filter::{Filter, NoSuchThread, SampledThread},
+    interleave::SampledStack,
+    key::{SampleKey, ThreadKey},
+    window::Window,
+};
+use crate::{
+    bpf::record::{NativeStack, Stack},
+    cache::GenerationalCache,
+    profile::{FilteredOut, Process, Profile},
+    symbolize::SymbolizeFrames,
+};
+
+/// Samples of the open windows, and the stacks, processes and threads that they refer to.
+#[derive(Debug, Default)]
+pub struct Aggregator {
+    window: Window,
+    /// Windows with a start of their own, each with its number.
+    others: Vec<(u64, Window)>,
+    /// How many of these have been opened.
+    opened: u64,
+    stacks: GenerationalCache<u64, Stack>,
+    native_stacks: GenerationalCache<u64, NativeStack>,
+    processes: HashMap<u32, ProcessEntry>,
+    /// How many processes have been added.
+    processes_added: usize,
+    threads: GenerationalCache<ThreadKey, String>,
+}
+
+/// A process, and its position among those that were added.
+#[derive(Clone, Debug)]
+struct ProcessEntry {
+    /// How many other processes were added before it first was.
+    order: usize,
+    /// Whether it has ended.
+    has_ended: bool,
+    /// As it was added last.
+    process: Process,
+}
+
+impl Aggregator {
+    /// Counts a sample.
+    pub fn add_sample(&mut self, sample: &Sample) {
+        let key = SampleKey {
+            thread: ThreadKey {
+                tgid: sample.tgid,
+                tid: sample.tid,
+            },
+            stack: sample.stack,
+            end: sample.end,
+            native_stack: sample.native_stack,
+            native_end: sample.native_end,
+            holds_gil: sample.holds_gil != 0,
+        };
+        let weight = u64::from(sample.weight);
+        for (_, window) in &mut self.others {
+            window.add(key, weight);
+        }
+        self.window.add(key, weight);
+    }
+
+    /// Opens a window in addition to the one that is always open, and returns its number.
+    pub fn open_window(&mut self) -> u64 {
+        self.opened += 1;
+        self.others.push((self.opened, Window::default()));
+        self.opened
+    }
+
+    /// Closes a window; [`None`] if no open window has this number.
+    pub fn close_window(&mut self, number: u64) -> Option<Window> {
+        let index = self.others.iter().position(|(open, _)| *open == number)?;
+        Some(self.others.swap_remove(index).1)
+    }
+
+    /// Adds a Python stack that samples refer to.
+    pub fn add_stack(&mut self, stack: Stack) {
+        self.stacks.insert(stack.hash, stack);
+    }
+
+    /// Adds a native stack that samples refer to.
+    pub fn add_native_stack(&mut self, stack: NativeStack) {
+        self.native_stacks.insert(stack.hash, stack);
+    }
+
+    /// Adds a process, or replaces the one with the same id. The last one holds for all samples with
+    /// the id: after `execve` a process is its new program.
+    ///
+    /// A profile lists the processes in the order in which they were first added, then those that
+    /// were never added, named by their ids.
+    pub fn add_process(&mut self, process: Process) {
+        let order = self.processes_added;
+        let entry = self.processes.entry(process.pid).or_insert_with(|| {
+            self.processes_added += 1;
+            ProcessEntry {
+                order,
+                has_ended: false,
+                process: Process::default(),
+            }
+        });
+        entry.has_ended = false;
+        entry.process = process;
+    }
+
+    /// Marks a process as ended; it is kept until [`Self::remove_ended`].
+    pub fn end_process(&mut self, pid: u32) {
+        if let Some(entry) = self.processes.get_mut(&pid) {
+            entry.has_ended = true;
+        }
+    }
+
+    /// Removes the processes that have ended, and returns their ids.
+    pub fn remove_ended(&mut self) -> Vec<u32> {
+        let ended = self.processes.extract_if(|_, entry| entry.has_ended);
+        ended.map(|(pid, _)| pid).collect()
+    }
+
+    /// Evicts stacks and names of threads that were not sent again, see [`GenerationalCache`].
+    pub fn rotate(&mut self) {
+        self.stacks.rotate();
+        self.native_stacks.rotate();
+        self.threads.rotate();
+    }
+
+    /// Number of cached stacks, Python and native.
+    #[must_use]
+    pub fn cached_stacks(&self) -> usize {
+        self.stacks.len() + self.native_stacks.len()
+    }
+
+    /// Sets the name of a thread; `process` and `tid` are ids in the agent's PID namespace.
+    pub fn add_thread(&mut self, process: u32, tid: u32, name: String) {
+        let thread = ThreadKey { tgid: process, tid };
+        self.threads.insert(thread, name);
+    }
+
+    /// Counts a record that could not be decoded.
+    pub fn add_malformed(&mut self) {
+        self.window.malformed_records += 1;
+    }
+
+    /// Closes the window that is always open and starts the next.
+    pub fn take_window(&mut self) -> Window {
+        mem::take(&mut self.window)
+    }
+
+    /// Sampling periods of the window so far, before any filter.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.window.samples
+    }
+
+    /// The threads that were sampled, the one with the most samples first.
+    #[must_use]
+    pub fn sampled_threads(&self) -> Vec<SampledThread> {
+        let mut samples = HashMap::<ThreadKey, u64>::new();
+        for (key, count) in &self.window.counts {
+            *samples.entry(key.thread).or_default() += count;
+        }
+        let mut seen: Vec<_> = samples
+            .into_iter()
+            .map(|(thread, samples)| SampledThread {
+                tgid: thread.tgid,
+                tid: thread.tid,
+                name: self.thread_name(thread).to_owned(),
+                samples,
+            })
+            .collect();
+        seen.sort_unstable_by(|a, b| (b.samples, a.tgid, a.tid).cmp(&(a.samples, b.tgid, b.tid)));
+        seen
+    }
+
+    /// Checks that the filter includes one of the threads that were sampled.
+    ///
+    /// # Errors
+    ///
+    /// When there are samples, and none is of a thread that the filter includes.
+    pub fn check_filter(&self, filter: &Filter) -> Result<(), NoSuchThread> {
+        let Some(wanted) = &filter.thread else {
+            return Ok(());
+        };
+        let seen = self.sampled_threads();
+        let is_wanted = |thread: &SampledThread| wanted.matches(thread.tid, &thread.name);
+        if seen.is_empty() || seen.iter().any(is_wanted) {
+            return Ok(());
+        }
+        Err(NoSuchThread {
+            wanted: wanted.clone(),
+            seen,
+        })
+    }
+
+    /// Builds the profile of the samples of the window so far that `filter` includes.
+    ///
+    /// What the BPF programs count as lost is not included.
+    pub fn profile(
+        &self,
+        about: &ProfileTiming,
+        filter: &Filter,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> Profile {
+        self.profile_of(&self.window, about, filter, symbolizer)
+    }
+
+    /// Builds the profile of a closed window, or of a part of one.
+    pub fn profile_of(
+        &self,
+        window: &Window,
+        about: &ProfileTiming,
+        filter: &Filter,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> Profile {
+        let mut builder = ProfileBuilder::default();
+        let mut filtered_out = FilteredOut::default();
+        let mut keys: Vec<(&SampleKey, u64)> = window
+            .counts
+            .iter()
+            .map(|(key, count)| (key, *count))
+            .collect();
+        keys.sort_unstable_by_key(|(key, _)| {
+            let order = self.order(key.thread.tgid);
+            let ends = (key.end.0, key.native_end.0);
+            let stacks = (key.stack, key.native_stack);
+            (order, key.thread, stacks, ends, key.holds_gil)
+        });
+        for (key, count) in keys {
+            let name = self.thread_name(key.thread);
+            if !filter.includes_thread(key.thread.tid, name) {
+                filtered_out.other_threads += count;
+            } else if filter.gil_only && !key.holds_gil {
+                filtered_out.without_gil += count;
+            } else {
+                let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
+                let thread = builder.thread(process, key.thread.tid, name);
+                let sampled = SampledStack {
+                    key,
+                    python: self.stacks.get(&key.stack),
+                    native: self.native_stacks.get(&key.native_stack),
+                    process,
+                    is_python: self.is_python(key.thread.tgid),
+                    count,
+                };
+                let stack = sampled.stack(&mut builder, symbolizer);
+                builder.count(stack, thread, count);
+            }
+        }
+        if builder.is_empty()
+            && let Some(first) = self.processes.values().min_by_key(|entry| entry.order)
+        {
+            builder.process(first.process.pid, || first.process.clone());
+        }
+        let mut profile = builder.finish(*about);
+        profile.losses.malformed_records = window.malformed_records;
+        profile.losses.lost_samples = window.lost_samples;
+        profile.filtered_out = filtered_out;
+        profile
+    }
+
+    /// The last name of a thread; empty if it is not known.
+    fn thread_name(&self, thread: ThreadKey) -> &str {
+        self.threads.get(&thread).map_or("", String::as_str)
+    }
+
+    fn is_python(&self, tgid: u32) -> bool {
+        let entry = self.processes.get(&tgid);
+        entry.is_some_and(|entry| entry.process.is_python)
+    }
+
+    /// Position of a process among those of a profile.
+    fn order(&self, tgid: u32) -> usize {
+        self.processes
+            .get(&tgid)
+            .map_or(usize::MAX, |entry| entry.order)
+    }
+
+    fn process(&self, tgid: u32) -> Process {
+        self.processes.get(&tgid).map_or_else(
+            || Process {
+                pid: tgid,
+                name: tgid.to_string(),
+                ..Process::default()
+            },
+            |entry| entry.process.clone(),
+        )
+    }
+}

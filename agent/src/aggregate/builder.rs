@@ -1,0 +1,238 @@
+//! Builds a profile: equal items of a table have the same index.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, SystemTime},
+};
+
+use agent_common::record::{Frame, NativeFrame};
+
+use super::{
+    interner::{Interner, index},
+    unwind_tally::UnwindTally,
+};
+use crate::{
+    profile::{
+        CodeAddress, Executable, ExecutableId, FilteredOut, FrameKind, Function, FunctionId, Line,
+        Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
+        Thread, ThreadIndex,
+    },
+    symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
+};
+
+/// Start, duration and sampling period of a profile.
+#[derive(Clone, Copy, Debug)]
+pub struct ProfileTiming {
+    /// When sampling began.
+    pub start: SystemTime,
+    /// For how long samples were taken.
+    pub duration: Duration,
+    /// CPU time that one sample represents.
+    pub period: Duration,
+}
+
+/// A profile being built.
+#[derive(Default)]
+pub(super) struct ProfileBuilder {
+    executables: Interner<Executable>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    stacks: Interner<Stack>,
+    processes: Vec<Process>,
+    process_indices: HashMap<u32, ProcessIndex>,
+    threads: Vec<Thread>,
+    thread_indices: HashMap<(ProcessIndex, u32), ThreadIndex>,
+    counts: BTreeMap<(ThreadIndex, StackId), u64>,
+    python_locations: HashMap<Frame, Option<LocationId>>,
+    native_frames: HashMap<NativeFrame, NativeFrameEntry>,
+    /// Statistics of native unwinding so far.
+    pub(super) walks: UnwindTally,
+    /// Losses so far.
+    pub(super) losses: Losses,
+}
+
+/// A native or kernel frame that was symbolized.
+pub(super) struct NativeFrameEntry {
+    pub(super) frame: SymbolizedNativeFrame,
+    /// Its location, once it is in the profile.
+    location: Option<LocationId>,
+}
+
+impl ProfileBuilder {
+    /// Whether nothing has been counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// The index of the process with this id; `describe` is called if it is new.
+    pub(super) fn process(
+        &mut self,
+        tgid: u32,
+        describe: impl FnOnce() -> Process,
+    ) -> ProcessIndex {
+        *self.process_indices.entry(tgid).or_insert_with(|| {
+            self.processes.push(describe());
+            ProcessIndex(index(self.processes.len() - 1))
+        })
+    }
+
+    /// The index of a thread.
+    pub(super) fn thread(&mut self, process: ProcessIndex, tid: u32, name: &str) -> ThreadIndex {
+        *self
+            .thread_indices
+            .entry((process, tid))
+            .or_insert_with(|| {
+                self.threads.push(Thread {
+                    process,
+                    tid,
+                    name: name.to_owned(),
+                });
+                ThreadIndex(index(self.threads.len() - 1))
+            })
+    }
+
+    /// The index of a stack, leaf first.
+    pub(super) fn stack(&mut self, locations: Vec<LocationId>) -> StackId {
+        StackId(self.stacks.index(locations.into()))
+    }
+
+    /// Counts `count` samples.
+    pub(super) fn count(&mut self, stack: StackId, thread: ThreadIndex, count: u64) {
+        *self.counts.entry((thread, stack)).or_default() += count;
+    }
+
+    /// Finishes the profile.
+    pub(super) fn finish(self, about: ProfileTiming) -> Profile {
+        let samples = self.counts.into_iter();
+        Profile {
+            start: about.start,
+            duration: about.duration,
+            period: about.period,
+            labels: BTreeMap::new(),
+            processes: self.processes,
+            executables: self.executables.into_items(),
+            functions: self.functions.into_items(),
+            locations: self.locations.into_items(),
+            stacks: self.stacks.into_items(),
+            threads: self.threads,
+            samples: samples
+                .map(|((thread, stack), count)| Sample {
+                    stack,
+                    thread,
+                    count,
+                })
+                .collect(),
+            unwind_stats: self.walks.finish(),
+            losses: self.losses,
+            filtered_out: FilteredOut::default(),
+        }
+    }
+
+    /// The location of a Python frame; [`None`] if its code object is not known.
+    pub(super) fn python(
+        &mut self,
+        frame: &Frame,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> Option<LocationId> {
+        if let Some(known) = self.python_locations.get(frame) {
+            return *known;
+        }
+        let resolved = symbolizer.python(frame);
+        let location = resolved.map(|resolved| self.python_location(resolved));
+        self.python_locations.insert(*frame, location);
+        location
+    }
+
+    fn python_location(&mut self, resolved: SymbolizedPythonFrame) -> LocationId {
+        let line = Line {
+            function: FunctionId(self.functions.index(resolved.function)),
+            line: resolved.line,
+        };
+        LocationId(self.locations.index(Location {
+            lines: [line].into(),
+            code: None,
+        }))
+    }
+
+    /// Symbolizes a native or kernel frame, each once; only [`Self::native`] adds it to the profile.
+    pub(super) fn symbolized(
+        &mut self,
+        tgid: u32,
+        frame: &NativeFrame,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> &mut NativeFrameEntry {
+        self.native_frames
+            .entry(*frame)
+            .or_insert_with(|| NativeFrameEntry {
+                frame: symbolizer.native(tgid, frame),
+                location: None,
+            })
+    }
+
+    /// The location of a native or kernel frame.
+    pub(super) fn native(
+        &mut self,
+        tgid: u32,
+        frame: &NativeFrame,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> LocationId {
+        let entry = self.symbolized(tgid, frame, symbolizer);
+        if let Some(location) = entry.location {
+            return location;
+        }
+        let SymbolizedNativeFrame {
+            executable,
+            address,
+            functions,
+        } = entry.frame.clone();
+        let kind = if executable.is_kernel() {
+            FrameKind::Kernel
+        } else {
+            FrameKind::Native
+        };
+        let lines = functions.into_iter().flatten().map(|function| Line {
+            function: FunctionId(self.functions.index(Function {
+                name: function.name,
+                file: function.file.unwrap_or_default(),
+                first_line: None,
+                kind,
+            })),
+            line: function.line,
+        });
+        let location = Location {
+            lines: lines.collect(),
+            code: Some(CodeAddress {
+                executable: ExecutableId(self.executables.index(executable)),
+                address,
+            }),
+        };
+        let location = LocationId(self.locations.index(location));
+        self.symbolized(tgid, frame, symbolizer).location = Some(location);
+        location
+    }
+
+    /// The executable of a native or kernel frame.
+    pub(super) fn executable(
+        &mut self,
+        tgid: u32,
+        frame: &NativeFrame,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> Option<ExecutableId> {
+        let location = self.native(tgid, frame, symbolizer);
+        let code = self.locations.get(location.0).code?;
+        Some(code.executable)
+    }
+
+    /// The location of a marker, which stands for missing frames.
+    pub(super) fn marker(&mut self, name: &str) -> LocationId {
+        self.python_location(SymbolizedPythonFrame {
+            function: Function {
+                name: name.to_owned(),
+                file: String::new(),
+                first_line: None,
+                kind: FrameKind::Marker,
+            },
+            line: None,
+        })
+    }
+}

@@ -1,0 +1,290 @@
+//! Interleaves stacks: kernel and native frames, with the Python frames in place of the evaluation
+//! loops that run them.
+//!
+//! ```text
+//! native stack       Python stack    interleaved stack, leaf first
+//! KERNEL  do_read                    do_read
+//! FILE    read                       read
+//! PYTHON  2          load, key       load
+//!                                    key
+//! FILE    list_sort                  list_sort
+//! PYTHON  1          main            main
+//! FILE    _start                     _start
+//! ```
+//!
+//! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the
+//! interpreter hides it or it is part of an evaluation loop; missing frames have one marker, where
+//! they are missing; numbers from the BPF programs are untrusted.
+
+#[cfg(test)]
+mod tests;
+
+use agent_common::record::{Frame, FrameKind, NativeEnd, NativeFrame, NativeKind, WalkEnd};
+
+use super::{
+    builder::ProfileBuilder,
+    key::SampleKey,
+    python_frames::{PythonFrames, Step},
+};
+use crate::{
+    bpf::record::{NativeStack, Stack},
+    profile::{LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses},
+    symbolize::SymbolizeFrames,
+};
+
+/// Prefix of the functions of CPython's tail-calling interpreter, one per bytecode instruction (3.14
+/// and later).
+const TAIL_CALL: &str = "_TAIL_CALL_";
+
+/// Equal samples, with their stacks where these are known.
+pub(super) struct SampledStack<'a> {
+    pub(super) key: &'a SampleKey,
+    pub(super) python: Option<&'a Stack>,
+    pub(super) native: Option<&'a NativeStack>,
+    /// Index of their process.
+    pub(super) process: ProcessIndex,
+    /// Whether the process runs Python.
+    pub(super) is_python: bool,
+    /// Number of samples, in sampling periods.
+    pub(super) count: u64,
+}
+
+impl SampledStack<'_> {
+    /// The index of the interleaved stack; counts what is missing.
+    pub(super) fn stack(
+        &self,
+        builder: &mut ProfileBuilder,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> StackId {
+        let mut interleaver = Interleaver {
+            sampled: self,
+            builder,
+            symbolizer,
+            python: PythonFrames::new(self.python),
+            locations: Vec::new(),
+            loop_candidates: Vec::new(),
+        };
+        interleaver.interleave();
+        let locations = interleaver.locations;
+        self.count_walks(builder, symbolizer);
+        builder.stack(locations)
+    }
+
+    /// Counts the native stack as complete, or by its last frame.
+    fn count_walks(&self, builder: &mut ProfileBuilder, symbolizer: &mut impl SymbolizeFrames) {
+        match self.key.native_end {
+            NativeEnd::NOT_WALKED | NativeEnd::KERNEL_ALONE => {}
+            NativeEnd::ENTRY => builder.walks.add_complete(self.process, self.count),
+            _ => {
+                let last_frame = self.last_frame(builder, symbolizer);
+                builder
+                    .walks
+                    .add_incomplete(self.process, last_frame, self.count);
+            }
+        }
+    }
+
+    /// The last frame of an incomplete native stack.
+    fn last_frame(
+        &self,
+        builder: &mut ProfileBuilder,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> LastFrame {
+        match self.native.and_then(|stack| stack.frames.last()) {
+            Some(frame) if frame.kind == NativeKind::PYTHON => LastFrame::EvaluationLoop,
+            Some(frame) if frame.kind != NativeKind::KERNEL => builder
+                .executable(self.key.thread.tgid, frame, symbolizer)
+                .map_or(LastFrame::NoFrame, LastFrame::Executable),
+            _ => LastFrame::NoFrame,
+        }
+    }
+}
+
+/// An interleaved stack being built.
+struct Interleaver<'a, R> {
+    sampled: &'a SampledStack<'a>,
+    builder: &'a mut ProfileBuilder,
+    symbolizer: &'a mut R,
+    /// Python frames that are not in the stack yet.
+    python: PythonFrames<'a>,
+    locations: Vec<LocationId>,
+    /// Native frames at the root end so far that are part of an evaluation loop if one follows.
+    loop_candidates: Vec<NativeFrame>,
+}
+
+impl<R: SymbolizeFrames> Interleaver<'_, R> {
+    fn interleave(&mut self) {
+        let SampledStack { key, count, .. } = *self.sampled;
+        // Markers to add after the last Python frame.
+        let mut missing = self.python_missing();
+        let native = self.sampled.native;
+        for frame in native.iter().flat_map(|stack| &stack.frames) {
+            if frame.kind == NativeKind::PYTHON {
+                self.loop_candidates.clear();
+                self.python_frames(u64::from(frame.of));
+                if self.python.is_empty() {
+                    self.markers(missing.drain(..));
+                }
+            } else {
+                self.native_frame(frame);
+            }
+        }
+        self.push_loop_candidates();
+        let has_native = !self.locations.is_empty();
+        if native.is_none() && key.native_stack != 0 {
+            self.builder.losses.lost_native_stacks += count;
+            self.markers(["[native stack lost]"]);
+        } else if let Some(marker) = unwind_marker(key.native_end) {
+            *unwind_loss(&mut self.builder.losses.unwind, key.native_end) += count;
+            self.markers([marker]);
+        }
+        let matched = self.locations.len();
+        self.python_frames(u64::MAX);
+        if key.native_end == NativeEnd::ENTRY && native.is_some() && self.locations.len() > matched
+        {
+            self.builder.losses.unmatched += count;
+        }
+        self.markers(missing);
+        if has_no_python(key.end) && !has_native {
+            self.builder.losses.not_python += count;
+            self.markers(["[no Python]"]);
+        }
+    }
+
+    /// Counts missing Python frames and returns the markers for them.
+    fn python_missing(&mut self) -> Vec<&'static str> {
+        let SampledStack { key, count, .. } = *self.sampled;
+        let losses = &mut self.builder.losses;
+        let mut missing = Vec::new();
+        if self.sampled.python.is_some_and(|stack| stack.gap.is_some()) {
+            losses.truncated += count;
+        }
+        if self.sampled.python.is_none() && key.stack != 0 {
+            losses.incomplete += count;
+            missing.push("[stack lost]");
+        }
+        if key.end != WalkEnd::ROOT && !has_no_python(key.end) {
+            losses.incomplete += count;
+            missing.push(incomplete_marker(key.end));
+        }
+        missing
+    }
+
+    /// Adds the next Python frames.
+    fn python_frames(&mut self, frames: u64) {
+        for step in self.python.take(frames) {
+            let location = match step {
+                Step::Gap => self.builder.marker("[frames left out]"),
+                Step::Frame(frame) if frame.kind == FrameKind::HIDDEN => continue,
+                Step::Frame(frame) => self.python_frame(frame),
+            };
+            self.locations.push(location);
+        }
+    }
+
+    fn python_frame(&mut self, frame: &Frame) -> LocationId {
+        if let Some(location) = self.builder.python(frame, self.symbolizer) {
+            return location;
+        }
+        self.builder.losses.unsymbolized_python_frames += self.sampled.count;
+        self.builder.marker("[unknown code object]")
+    }
+
+    fn native_frame(&mut self, frame: &NativeFrame) {
+        if self.is_loop_candidate(frame) {
+            self.loop_candidates.push(*frame);
+        } else {
+            self.push_loop_candidates();
+            self.push_native(frame);
+        }
+    }
+
+    /// Whether a frame just before an evaluation loop, on its leaf side, would be part of the loop.
+    fn is_loop_candidate(&mut self, frame: &NativeFrame) -> bool {
+        if frame.kind == NativeKind::ANONYMOUS {
+            // Code of CPython's own JIT compiler for the function that the loop runs.
+            return self.sampled.is_python;
+        }
+        let tgid = self.sampled.key.thread.tgid;
+        let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
+        // The last function is the outermost; the others are inlined into it.
+        let function = entry.frame.functions.iter().flatten().last();
+        function.is_some_and(|function| function.name.starts_with(TAIL_CALL))
+    }
+
+    /// Adds the candidates as frames of their own: no evaluation loop follows.
+    fn push_loop_candidates(&mut self) {
+        for frame in std::mem::take(&mut self.loop_candidates) {
+            self.push_native(&frame);
+        }
+    }
+
+    fn push_native(&mut self, frame: &NativeFrame) {
+        let tgid = self.sampled.key.thread.tgid;
+        let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
+        if let Err(reason) = entry.frame.functions {
+            self.builder
+                .losses
+                .unsymbolized_native_frames
+                .add(reason, self.sampled.count);
+        }
+        let location = self.builder.native(tgid, frame, self.symbolizer);
+        self.locations.push(location);
+    }
+
+    fn markers(&mut self, markers: impl IntoIterator<Item = &'static str>) {
+        for marker in markers {
+            self.locations.push(self.builder.marker(marker));
+        }
+    }
+}
+
+fn has_no_python(end: WalkEnd) -> bool {
+    matches!(
+        end,
+        WalkEnd::NO_THREAD_STATE | WalkEnd::NO_FRAME | WalkEnd::NO_PYTHON
+    )
+}
+
+/// Marker for missing Python frames.
+fn incomplete_marker(end: WalkEnd) -> &'static str {
+    match end {
+        WalkEnd::THREAD_FAULT => "[incomplete: the thread state was not in memory]",
+        WalkEnd::FRAME_FAULT => "[incomplete: a frame was not in memory]",
+        WalkEnd::BAD_POINTER => "[incomplete: invalid pointer]",
+        WalkEnd::CYCLE => "[incomplete: cycle of frames]",
+        WalkEnd::TOO_DEEP => "[incomplete: frame limit reached]",
+        WalkEnd::TOO_MANY_THREADS => "[incomplete: thread limit reached]",
+        WalkEnd::TORN => "[incomplete: the stack changed during the walk]",
+        _ => "[incomplete]",
+    }
+}
+
+/// Marker for missing native frames; [`None`] where none are missing.
+fn unwind_marker(end: NativeEnd) -> Option<&'static str> {
+    Some(match end {
+        NativeEnd::NOT_WALKED | NativeEnd::ENTRY | NativeEnd::KERNEL_ALONE => return None,
+        NativeEnd::NO_REGISTERS => "[native frames unknown: no registers]",
+        NativeEnd::UNMAPPED => "[native frames unknown: address outside known mappings]",
+        NativeEnd::NO_TABLE => "[native frames unknown: the unwind table was not loaded yet]",
+        NativeEnd::NO_RULE => "[native frames unknown: no unwind rule for the address]",
+        NativeEnd::FAULT => "[native frames unknown: the stack was not in memory]",
+        NativeEnd::STUCK => "[native frames unknown: the caller's frame is not above]",
+        NativeEnd::TOO_DEEP => "[native frames unknown: frame limit reached]",
+        _ => "[native frames unknown]",
+    })
+}
+
+/// Counter of samples with an incomplete native stack.
+fn unwind_loss(losses: &mut UnwindLosses, end: NativeEnd) -> &mut u64 {
+    match end {
+        NativeEnd::NO_REGISTERS => &mut losses.no_registers,
+        NativeEnd::UNMAPPED => &mut losses.unmapped,
+        NativeEnd::NO_TABLE => &mut losses.no_table,
+        NativeEnd::NO_RULE => &mut losses.no_rule,
+        NativeEnd::FAULT => &mut losses.fault,
+        NativeEnd::STUCK => &mut losses.cfa_not_above,
+        NativeEnd::TOO_DEEP => &mut losses.too_deep,
+        _ => &mut losses.other,
+    }
+}

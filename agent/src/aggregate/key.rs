@@ -1,0 +1,21 @@
+//! Keys of the counts of samples.
+
+use agent_common::record::{NativeEnd, WalkEnd};
+
+/// Key of the counts of a window: samples with equal keys are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SampleKey {
+    pub(super) thread: ThreadKey,
+    pub(super) stack: u64,
+    pub(super) end: WalkEnd,
+    pub(super) native_stack: u64,
+    pub(super) native_end: NativeEnd,
+    pub(super) holds_gil: bool,
+}
+
+/// A thread, identified by process and id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ThreadKey {
+    pub(super) tgid: u32,
+    pub(super) tid: u32,
+}

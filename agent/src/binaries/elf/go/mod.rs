@@ -1,0 +1,18 @@
+//! The Go linker's table of functions (`.gopclntab`): their addresses, their names, and the stack
+//! that each uses at each of its instructions.
+//!
+//! The Go runtime needs it, so it is in binaries that `strip` or `-ldflags='-s -w'` have stripped.
+//!
+//! Invariants: the bytes are untrusted: no value in them causes a panic, and what is read for one
+//! function is bounded by the function's size. Bytes behind the end read as zero.
+//!
+//! Sources: "Go 1.2 Runtime Symbol Information" and, for what changed since, Go's
+//! `debug/gosym/pclntab.go`, `runtime/symtab.go` and `runtime/runtime2.go` of 1.16 to 1.26.
+
+mod function;
+mod stack_sizes;
+mod table;
+
+pub use function::GoFunction;
+pub use stack_sizes::StackSize;
+pub use table::GoTable;

@@ -1,0 +1,140 @@
+//! Why the BPF programs cannot be used, and what to do about it.
+
+use std::{error, fs, io};
+
+use aya::{EbpfError, maps::MapError, programs::ProgramError};
+
+use super::btf;
+
+/// Why the BPF programs cannot be loaded or used.
+///
+/// Messages are complete: they contain the error of the call that failed, of the verifier's log one
+/// line. A [`ProgramError`] is therefore no `source`: its text is the whole log.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel's BTF lacks an offset that the programs need.
+    #[error(transparent)]
+    Btf(#[from] btf::Error),
+    /// The object file was refused as a whole.
+    #[error("the BPF programs could not be loaded: {0}")]
+    Load(#[from] EbpfError),
+    /// A call for one program failed.
+    #[error(
+        "the kernel refused to {call} the BPF program `{program}` ({}): please report it with the \
+         kernel's version",
+        reason(error)
+    )]
+    Program {
+        /// What was tried: "load", "attach", "detach", "unload".
+        call: &'static str,
+        /// The program's name.
+        program: &'static str,
+        /// The error of the call.
+        error: ProgramError,
+    },
+    /// The sampling event of a CPU could not be opened or attached.
+    #[error(
+        "the sampling event of CPU {cpu} cannot be attached ({}){}",
+        chain(error),
+        paranoid_hint()
+    )]
+    SamplingEvent {
+        /// The CPU.
+        cpu: u32,
+        /// The error of the call.
+        error: ProgramError,
+    },
+    /// A call for one map failed.
+    #[error("cannot {call} the BPF map `{map}`: {source}")]
+    Map {
+        /// What was tried: "create", "open", "read", "write".
+        call: &'static str,
+        /// The map's name.
+        map: &'static str,
+        /// The error of the call.
+        source: MapError,
+    },
+    /// The programs' log could not be opened.
+    #[error("cannot read the log of the BPF programs: {0}")]
+    Log(#[from] aya_log::Error),
+    /// The object file lacks a program or map.
+    #[error(
+        "the BPF programs have no `{0}`: the agent was built from sources that do not belong \
+         together"
+    )]
+    Incomplete(&'static str),
+    /// A call that is not about BPF failed.
+    #[error("cannot {call}: {source}")]
+    System {
+        /// What was tried.
+        call: &'static str,
+        /// The error of the call.
+        source: io::Error,
+    },
+}
+
+/// Error of a `call` for `program`.
+pub(super) fn program_error(
+    call: &'static str,
+    program: &'static str,
+) -> impl Fn(ProgramError) -> Error + Copy {
+    move |error| Error::Program {
+        call,
+        program,
+        error,
+    }
+}
+
+/// Error of a `call` for `map`.
+pub(super) fn map_error(
+    call: &'static str,
+    map: &'static str,
+) -> impl Fn(MapError) -> Error + Copy {
+    move |source| Error::Map { call, map, source }
+}
+
+/// Why a program was refused, in one line: the last line of the verifier's log before its
+/// statistics.
+fn reason(error: &ProgramError) -> String {
+    let ProgramError::LoadError {
+        io_error,
+        verifier_log,
+    } = error
+    else {
+        return chain(error);
+    };
+    let log = verifier_log.to_string();
+    let statistics = ["verification time", "stack depth", "processed "];
+    let last =
+        log.lines().rev().map(str::trim).find(|line| {
+            !line.is_empty() && !statistics.iter().any(|start| line.starts_with(start))
+        });
+    match last {
+        Some(line) => format!("{io_error}, {line}"),
+        None => io_error.to_string(),
+    }
+}
+
+/// An error and its sources, in one line.
+fn chain(error: &dyn error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        line = format!("{line}: {error}");
+        source = error.source();
+    }
+    line
+}
+
+/// What to do about a `kernel.perf_event_paranoid` that forbids perf events: Debian and Ubuntu
+/// have levels above the 2 of the kernel itself, at which capabilities do not help.
+fn paranoid_hint() -> String {
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    match level.map(|level| level.trim().parse::<i32>()) {
+        Ok(Ok(level)) if level > 2 => format!(
+            ": kernel.perf_event_paranoid is {level}, which leaves perf events to root; run agent \
+             as root or set it to 2 with `sysctl kernel.perf_event_paranoid=2`"
+        ),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,404 @@
+//! The loaded BPF programs: one call for each thing that the agent does with them.
+
+use std::time::Duration;
+
+use agent_common::{
+    counter::Counter,
+    mappings::{Mapping, TableState},
+    maps::Control,
+    unwind::Rule,
+};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Array, MapData},
+    programs::{PerfEvent, ProgramType, RawTracePoint},
+    sys::{BpfHelper, is_helper_supported},
+};
+use aya_log::EbpfLogger;
+use log::Log;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{
+    btf,
+    counters::{CounterMap, Counters},
+    error::{Error, map_error, program_error},
+    mappings::MappingMap,
+    maps,
+    process_map::{self, InterpreterLocation, PROCESSES, ProcessMap},
+    ring::Ring,
+    sampling_events::{ON_CPU, SamplingEvents},
+    table_loader::{LoadedTables, TableLoader},
+    unwind_tables::UnwindTableMaps,
+};
+
+/// The programs on raw tracepoints, each with its tracepoint.
+const TRACEPOINTS: [(&str, &str); 5] = [
+    ("on_fork", "sched_process_fork"),
+    ("on_exec", "sched_process_exec"),
+    ("on_exit", "sched_process_exit"),
+    ("on_free", "sched_process_free"),
+    ("on_processor", "cpuhp_exit"),
+];
+
+/// One value, [`Control`]. Written by the agent, read by the BPF programs.
+const CONTROL: &str = "CONTROL";
+
+/// Where the registers of a thread are in its kernel stack on kernels without
+/// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` of this size at the end of 16 KiB.
+const REGISTERS_IN_STACK: u32 = (16 << 10)
+    - if cfg!(target_arch = "aarch64") {
+        336
+    } else {
+        168
+    };
+
+/// What the BPF programs are loaded with.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// Time between two samples of a CPU.
+    pub period: Duration,
+    /// Start value of the hashes of stacks and code objects.
+    pub hash_seed: u64,
+    /// Whether native and kernel frames are sampled.
+    pub with_native: bool,
+    /// Whether every process is sampled that is not excluded, not only those that were added.
+    pub whole_host: bool,
+}
+
+/// The loaded BPF programs.
+pub struct Bpf {
+    object: Ebpf,
+    logger: EbpfLogger<&'static dyn Log>,
+    ring: Ring,
+    control_map: Array<MapData, Control>,
+    control: Control,
+    processes: ProcessMap,
+    mappings: MappingMap,
+    unwind_tables: UnwindTableMaps,
+    counters: CounterMap,
+    sampling_events: SamplingEvents,
+}
+
+impl Bpf {
+    /// Loads the BPF programs; nothing is sampled before [`Self::start`].
+    ///
+    /// Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the kernel lacks something or refuses a program.
+    pub fn load(options: &LoadOptions) -> Result<Self, Error> {
+        let mut kernel_layout = btf::kernel_layout()?;
+        if !has_task_pt_regs() {
+            kernel_layout.registers = REGISTERS_IN_STACK;
+        }
+        let with_native = u32::from(options.with_native);
+        let whole_host = u32::from(options.whole_host);
+        let mut object = EbpfLoader::new()
+            .map_max_entries(PROCESSES, process_map::max_processes(options.whole_host))
+            .override_global("WHOLE_HOST", &whole_host, true)
+            .override_global(aya_log::LEVEL, &log_level(), true)
+            .override_global("HASH_SEED", &options.hash_seed, true)
+            .override_global("WITH_NATIVE", &with_native, true)
+            .override_global("KERNEL_LAYOUT", &kernel_layout, true)
+            .load(aya::include_bytes_aligned!(concat!(
+                env!("OUT_DIR"),
+                "/agent.bpf.o"
+            )))?;
+        on_cpu(&mut object)?
+            .load()
+            .map_err(program_error("load", ON_CPU))?;
+        for (program, tracepoint) in TRACEPOINTS {
+            attach(&mut object, program, tracepoint)?;
+        }
+        let mut bpf = Self {
+            ring: Ring::take(&mut object)?,
+            control_map: maps::take(&mut object, CONTROL)?,
+            control: Control::default(),
+            processes: ProcessMap::take(&mut object)?,
+            mappings: MappingMap::take(&mut object)?,
+            unwind_tables: UnwindTableMaps::take(&mut object)?,
+            counters: CounterMap::take(&mut object)?,
+            sampling_events: SamplingEvents::default(),
+            logger: EbpfLogger::init(&mut object)?,
+            object,
+        };
+        bpf.control(|control| control.period_ns = nanoseconds(options.period))?;
+        Ok(bpf)
+    }
+
+    /// Samples the process `tgid`, and those that it starts if `with_children`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when there is no room for another process or layout.
+    pub fn add_process(
+        &mut self,
+        tgid: u32,
+        interpreter: Option<&InterpreterLocation>,
+        with_children: bool,
+    ) -> Result<(), Error> {
+        self.processes.add(tgid, interpreter, with_children)
+    }
+
+    /// Sets where a tracked process has its interpreter; nothing happens where it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when there is no room for another layout.
+    pub fn update_process(
+        &mut self,
+        tgid: u32,
+        interpreter: &InterpreterLocation,
+    ) -> Result<(), Error> {
+        self.processes.update(tgid, interpreter)
+    }
+
+    /// Whether the entry of a forked process still equals its parent's. It does not where the agent
+    /// has changed one of them since the fork.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be read.
+    pub fn is_copy(&self, tgid: u32, parent: u32) -> Result<bool, Error> {
+        self.processes.are_equal(tgid, parent)
+    }
+
+    /// Excludes a process from sampling until it runs another program, or includes it again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn set_excluded(&mut self, tgid: u32, is_excluded: bool) -> Result<(), Error> {
+        self.processes
+            .change(tgid, |process| agent_common::maps::Process {
+                is_excluded: is_excluded.into(),
+                ..process
+            })?;
+        Ok(())
+    }
+
+    /// Has what was sent before now sent again when it is next sampled.
+    ///
+    /// What was sent before must be kept until the next call: records on their way may refer to it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn resend(&mut self) -> Result<(), Error> {
+        self.control(|control| control.known_since_ns = monotonic_ns())
+    }
+
+    /// Sets the executable mappings of a process, sorted by address; [`false`] where they find no
+    /// room, and the process has no native frames.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when a map cannot be written.
+    pub fn set_mappings(&mut self, tgid: u32, mappings: &[Mapping]) -> Result<bool, Error> {
+        self.mappings.set(&mut self.processes, tgid, mappings)
+    }
+
+    /// Keeps the parent's mappings for a process that was forked.
+    pub fn share_mappings(&mut self, tgid: u32, parent: u32) {
+        self.mappings.share(tgid, parent);
+    }
+
+    /// Removes the mappings of a process that has ended or runs another program.
+    pub fn remove_mappings(&mut self, tgid: u32) {
+        self.mappings.remove(tgid);
+    }
+
+    /// Adds unwind rules, the first with the index `first`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn add_rules(&mut self, first: u16, rules: &[Rule]) -> Result<(), Error> {
+        self.unwind_tables.add_rules(first, rules)
+    }
+
+    /// Loads unwind tables, from any thread.
+    #[must_use]
+    pub fn table_loader(&self) -> TableLoader {
+        self.unwind_tables.loader()
+    }
+
+    /// Publishes unwind tables that have been loaded, whose rules must have been added.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when a map cannot be written.
+    pub fn use_tables(&mut self, loaded: &LoadedTables) -> Result<(), Error> {
+        self.unwind_tables.publish(loaded)
+    }
+
+    /// Marks unwind tables as absent, with the reason as `state`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when a map cannot be written.
+    pub fn set_table_states(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
+        self.unwind_tables.unload(tables, state)
+    }
+
+    /// Starts to sample on every online CPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SamplingEvent`] when the event of a CPU is refused.
+    pub fn start(&mut self) -> Result<(), Error> {
+        self.sampling_events.enable();
+        let hotplug_events = self.hotplug_events()?;
+        let program = on_cpu(&mut self.object)?;
+        let period_ns = self.control.period_ns;
+        self.sampling_events
+            .attach(program, period_ns, hotplug_events)
+    }
+
+    /// Changes the period of a session that was started.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SamplingEvent`] when the event of a CPU is refused.
+    pub fn set_period(&mut self, period: Duration) -> Result<(), Error> {
+        self.sampling_events.detach(on_cpu(&mut self.object)?)?;
+        self.control(|control| control.period_ns = nanoseconds(period))?;
+        self.start()
+    }
+
+    /// Attaches the sampling events anew if CPUs have come or gone since they were attached;
+    /// returns whether it did. A call that failed can be repeated.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SamplingEvent`] when the event of a CPU is refused.
+    pub fn sync_online_cpus(&mut self) -> Result<bool, Error> {
+        if !self.sampling_events.are_enabled()
+            || self.sampling_events.are_current(self.hotplug_events()?)
+        {
+            return Ok(false);
+        }
+        self.sampling_events.detach(on_cpu(&mut self.object)?)?;
+        self.start()?;
+        Ok(true)
+    }
+
+    /// How many CPUs are sampled.
+    #[must_use]
+    pub fn sampled_cpus(&self) -> usize {
+        self.sampling_events.len()
+    }
+
+    /// Stops sampling. Records that are waiting can still be read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Program`] when the program cannot be unloaded.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.sampling_events = SamplingEvents::default();
+        on_cpu(&mut self.object)?
+            .unload()
+            .map_err(program_error("unload", ON_CPU))
+    }
+
+    /// Waits until the BPF programs wake the reader of the ring buffer, because much is waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the ring buffer cannot be polled.
+    pub async fn readable(&self) -> Result<(), Error> {
+        self.ring.readable().await
+    }
+
+    /// Passes each waiting record to `take`, and writes the programs' log to the agent's.
+    pub fn drain(&mut self, take: impl FnMut(&[u8])) {
+        self.logger.flush();
+        self.ring.drain(take);
+    }
+
+    /// The counters of the BPF programs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the counters cannot be read.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        self.counters.read_all()
+    }
+
+    /// Runs of the sampling program and their time in nanoseconds, as the kernel counts them;
+    /// [`None`] where it does not (`kernel.bpf_stats_enabled`).
+    #[must_use]
+    pub fn run_stats(&self) -> Option<(u64, u64)> {
+        let info = self.object.program(ON_CPU)?.info().ok()?;
+        let runs = info.run_count();
+        let nanoseconds = u64::try_from(info.run_time().as_nanos()).ok()?;
+        (runs != 0).then_some((runs, nanoseconds))
+    }
+
+    /// CPU hotplug events so far.
+    fn hotplug_events(&self) -> Result<u64, Error> {
+        self.counters.read(Counter::PROCESSOR_CHANGES)
+    }
+
+    fn control(&mut self, change: impl FnOnce(&mut Control)) -> Result<(), Error> {
+        change(&mut self.control);
+        self.control_map
+            .set(0, self.control, 0)
+            .map_err(map_error("write", CONTROL))
+    }
+}
+
+fn attach(object: &mut Ebpf, name: &'static str, tracepoint: &'static str) -> Result<(), Error> {
+    let program: &mut RawTracePoint = object
+        .program_mut(name)
+        .ok_or(Error::Incomplete(name))?
+        .try_into()
+        .map_err(program_error("load", name))?;
+    program.load().map_err(program_error("load", name))?;
+    program
+        .attach(tracepoint)
+        .map_err(program_error("attach", name))?;
+    Ok(())
+}
+
+/// The program that sampling events run.
+fn on_cpu(object: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
+    object
+        .program_mut(ON_CPU)
+        .ok_or(Error::Incomplete(ON_CPU))?
+        .try_into()
+        .map_err(program_error("load", ON_CPU))
+}
+
+/// Whether the kernel has the helper `bpf_task_pt_regs`.
+fn has_task_pt_regs() -> bool {
+    let helper = BpfHelper::BPF_FUNC_task_pt_regs;
+    is_helper_supported(ProgramType::PerfEvent, helper).unwrap_or(false)
+}
+
+/// The log level of the BPF programs, from the agent's own.
+fn log_level() -> u8 {
+    let level = if tracing::enabled!(tracing::Level::TRACE) {
+        aya_log::Level::Trace
+    } else if tracing::enabled!(tracing::Level::DEBUG) {
+        aya_log::Level::Debug
+    } else {
+        aya_log::Level::Info
+    };
+    level.into()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Now, in nanoseconds of the clock that the BPF programs read.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds)
+}

@@ -1,0 +1,105 @@
+//! The executable mappings of processes: the map `MAPPINGS`, in which each process has a region of
+//! entries, sorted by address. Its entry in the map of processes refers to the region.
+
+use std::{collections::HashMap, sync::Arc, time::Instant};
+
+use agent_common::{limits::MAX_MAPPINGS, mappings::Mapping, maps::Process};
+use aya::{
+    Ebpf,
+    maps::{Array, MapData},
+};
+
+use super::{
+    error::{Error, map_error},
+    maps,
+    process_map::ProcessMap,
+    regions::{Region, Regions},
+};
+
+/// Key: index. Value: [`Mapping`]. Written by the agent, read by the BPF programs. A process that
+/// finds no room has no native frames.
+const MAPPINGS: &str = "MAPPINGS";
+
+/// The mappings of all processes.
+pub(super) struct MappingMap {
+    map: Array<MapData, Mapping>,
+    regions: Regions,
+    /// The regions of processes; a forked process shares its parent's.
+    of_processes: HashMap<u32, Arc<Region>>,
+    epoch: u64,
+}
+
+impl MappingMap {
+    pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+        Ok(Self {
+            map: maps::take(object, MAPPINGS)?,
+            regions: Regions::new(MAX_MAPPINGS),
+            of_processes: HashMap::new(),
+            epoch: 0,
+        })
+    }
+
+    /// Sets the mappings of a process; [`false`] where they find no room.
+    pub(super) fn set(
+        &mut self,
+        processes: &mut ProcessMap,
+        tgid: u32,
+        mappings: &[Mapping],
+    ) -> Result<bool, Error> {
+        let count = u32::try_from(mappings.len()).unwrap_or(u32::MAX);
+        let now = Instant::now();
+        let region = match count {
+            0 => None,
+            count => self.regions.take(count, now),
+        };
+        if let Some(region) = region {
+            for (index, mapping) in (region.first..).zip(mappings) {
+                self.map
+                    .set(index, mapping, 0)
+                    .map_err(map_error("write", MAPPINGS))?;
+            }
+        }
+        let used = region.unwrap_or(Region { first: 0, count: 0 });
+        self.epoch += 1;
+        let epoch = self.epoch;
+        let is_tracked = processes.change(tgid, |process| Process {
+            first_mapping: used.first,
+            mapping_count: used.count,
+            mappings_epoch: epoch,
+            ..process
+        })?;
+        let before = match region {
+            Some(region) if is_tracked => self.of_processes.insert(tgid, Arc::new(region)),
+            Some(region) => {
+                self.regions.give_back(region, now);
+                None
+            }
+            None => self.of_processes.remove(&tgid),
+        };
+        self.give_back(before);
+        Ok(region.is_some() || mappings.is_empty())
+    }
+
+    /// Shares the region of `parent` with a forked process, as its entry in the map of processes,
+    /// a copy, does already.
+    pub(super) fn share(&mut self, tgid: u32, parent: u32) {
+        if let Some(region) = self.of_processes.get(&parent) {
+            let region = Arc::clone(region);
+            let before = self.of_processes.insert(tgid, region);
+            self.give_back(before);
+        }
+    }
+
+    /// Gives back the region of a process.
+    pub(super) fn remove(&mut self, tgid: u32) {
+        let before = self.of_processes.remove(&tgid);
+        self.give_back(before);
+    }
+
+    /// Gives back a region that no process uses any more.
+    fn give_back(&mut self, region: Option<Arc<Region>>) {
+        if let Some(region) = region.and_then(Arc::into_inner) {
+            self.regions.give_back(region, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The tracked processes: the map `PROCESSES`, and the map `LAYOUTS` that its entries refer to.
+//!
+//! The agent writes entries; the BPF programs read them, copy them when a process is forked, and
+//! remove them when it ends. Process ids are those of the initial PID namespace.
+
+use std::io::ErrorKind::NotFound;
+
+use agent_common::{layout::Layout, maps::Process};
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, MapData, MapError},
+};
+
+use super::{
+    error::{Error, map_error},
+    maps,
+};
+use crate::targets::MAX_PROCESSES;
+
+/// Key: process id. Value: [`Process`].
+pub(super) const PROCESSES: &str = "PROCESSES";
+
+/// Key: index. Value: [`Layout`].
+const LAYOUTS: &str = "LAYOUTS";
+
+/// Most entries where only one program and its children are profiled.
+const MAX_PROCESSES_OF_PROGRAM: usize = 4096;
+
+/// Flag of an update: the key must exist (`BPF_EXIST`).
+const MUST_EXIST: u64 = 2;
+
+/// Where the CPython interpreter of a process is.
+#[derive(Clone, Copy, Debug)]
+pub struct InterpreterLocation {
+    /// Address of the pointer to the newest interpreter state.
+    pub interpreters_head: u64,
+    /// Address of the pointer to the thread state that holds the GIL; [`None`] where the GIL is not
+    /// profiled.
+    pub gil_holder: Option<u64>,
+    /// Bytes to subtract from the thread pointer to get `pthread_self()`.
+    pub thread_pointer_distance: u64,
+    /// Offsets of the fields of its structures.
+    pub layout: Layout,
+}
+
+/// Entries that the map needs.
+pub(super) fn max_processes(whole_host: bool) -> u32 {
+    let most = if whole_host {
+        MAX_PROCESSES
+    } else {
+        MAX_PROCESSES_OF_PROGRAM
+    };
+    u32::try_from(most).unwrap_or(u32::MAX)
+}
+
+/// The entries of tracked processes.
+pub(super) struct ProcessMap {
+    processes: HashMap<MapData, u32, Process>,
+    layouts: Array<MapData, Layout>,
+    /// What is in `layouts`, in the order of the indices.
+    written_layouts: Vec<Layout>,
+}
+
+impl ProcessMap {
+    pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+        Ok(Self {
+            processes: maps::take(object, PROCESSES)?,
+            layouts: maps::take(object, LAYOUTS)?,
+            written_layouts: Vec::new(),
+        })
+    }
+
+    /// Adds an entry or replaces it.
+    pub(super) fn add(
+        &mut self,
+        tgid: u32,
+        interpreter: Option<&InterpreterLocation>,
+        with_children: bool,
+    ) -> Result<(), Error> {
+        let process = Process {
+            with_children: with_children.into(),
+            ..self.entry(interpreter)?
+        };
+        self.processes
+            .insert(tgid, process, 0)
+            .map_err(map_error("write", PROCESSES))
+    }
+
+    /// Sets the interpreter of a process, if it still has an entry.
+    pub(super) fn update(
+        &mut self,
+        tgid: u32,
+        interpreter: &InterpreterLocation,
+    ) -> Result<(), Error> {
+        let new = self.entry(Some(interpreter))?;
+        self.change(tgid, |process| Process {
+            with_children: process.with_children,
+            is_excluded: process.is_excluded,
+            executable_pages: process.executable_pages,
+            mappings_epoch: process.mappings_epoch,
+            first_mapping: process.first_mapping,
+            mapping_count: process.mapping_count,
+            ..new
+        })?;
+        Ok(())
+    }
+
+    /// Whether two processes have equal entries, apart from what the BPF programs write.
+    pub(super) fn are_equal(&self, tgid: u32, other: u32) -> Result<bool, Error> {
+        let entry = |tgid: u32| match self.processes.get(&tgid, 0) {
+            Ok(process) => Ok(Some(Process {
+                // Written by the BPF programs, for each process by itself.
+                new_code_ns: 0,
+                executable_pages: 0,
+                ..process
+            })),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(source) => Err(map_error("read", PROCESSES)(source)),
+        };
+        Ok(entry(tgid)? == entry(other)?)
+    }
+
+    /// Changes an entry; [`false`] where the process has ended meanwhile.
+    pub(super) fn change(
+        &mut self,
+        tgid: u32,
+        change: impl FnOnce(Process) -> Process,
+    ) -> Result<bool, Error> {
+        let process = match self.processes.get(&tgid, 0) {
+            Ok(process) => process,
+            Err(MapError::KeyNotFound) => return Ok(false),
+            Err(source) => return Err(map_error("read", PROCESSES)(source)),
+        };
+        match self.processes.insert(tgid, change(process), MUST_EXIST) {
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == NotFound => Ok(false),
+            result => result.map(|()| true).map_err(map_error("write", PROCESSES)),
+        }
+    }
+
+    /// An entry with only its interpreter set.
+    fn entry(&mut self, interpreter: Option<&InterpreterLocation>) -> Result<Process, Error> {
+        Ok(match interpreter {
+            Some(interpreter) => Process {
+                interpreters_head: interpreter.interpreters_head,
+                gil_holder: interpreter.gil_holder.unwrap_or(0),
+                thread_pointer_distance: interpreter.thread_pointer_distance,
+                layout: self.layout_index(&interpreter.layout)?,
+                ..Process::default()
+            },
+            None => Process::default(),
+        })
+    }
+
+    /// The index of `layout` in `LAYOUTS`, where it is written if it is new.
+    fn layout_index(&mut self, layout: &Layout) -> Result<u32, Error> {
+        let written = self.written_layouts.iter().position(|it| it == layout);
+        let index = written.unwrap_or(self.written_layouts.len());
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        if written.is_none() {
+            self.layouts
+                .set(index, layout, 0)
+                .map_err(map_error("write", LAYOUTS))?;
+            self.written_layouts.push(*layout);
+        }
+        Ok(index)
+    }
+}

@@ -1,0 +1,81 @@
+//! What the native walk looks rules up in: the maps `RULES` and `TABLES`, and the maps that hold the
+//! tables' rows.
+
+use agent_common::{
+    mappings::{Table, TableState},
+    unwind::Rule,
+};
+use aya::{
+    Ebpf,
+    maps::{Array, MapData},
+};
+
+use super::{
+    error::{Error, map_error},
+    maps,
+    table_loader::{LoadedTables, TableLoader},
+};
+
+/// Key: index that rows refer to. Value: [`Rule`]. Written by the agent, never changed.
+const RULES: &str = "RULES";
+
+/// Key: index of an executable's table. Value: [`Table`]. Written by the agent, except that the BPF
+/// programs set [`TableState::WANTED`] when they request a table.
+const TABLES: &str = "TABLES";
+
+/// The unwind tables of all executables.
+pub(super) struct UnwindTableMaps {
+    rules: Array<MapData, Rule>,
+    tables: Array<MapData, Table>,
+    loader: TableLoader,
+}
+
+impl UnwindTableMaps {
+    pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+        Ok(Self {
+            rules: maps::take(object, RULES)?,
+            tables: maps::take(object, TABLES)?,
+            loader: TableLoader::take(object)?,
+        })
+    }
+
+    /// Adds rules, the first with the index `first`.
+    pub(super) fn add_rules(&mut self, first: u16, rules: &[Rule]) -> Result<(), Error> {
+        for (index, rule) in (u32::from(first)..).zip(rules) {
+            self.rules
+                .set(index, rule, 0)
+                .map_err(map_error("write", RULES))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn loader(&self) -> TableLoader {
+        self.loader.clone()
+    }
+
+    /// Publishes loaded tables, whose rules must have been added.
+    pub(super) fn publish(&mut self, loaded: &LoadedTables) -> Result<(), Error> {
+        for (index, table) in loaded.entries() {
+            self.set(*index, *table)?;
+        }
+        Ok(())
+    }
+
+    /// Marks tables as not loaded, and gives back what they took.
+    pub(super) fn unload(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
+        for &index in tables {
+            let table = Table {
+                state,
+                ..Table::default()
+            };
+            self.set(index, table)?;
+        }
+        self.loader.unload(tables)
+    }
+
+    fn set(&mut self, index: u32, table: Table) -> Result<(), Error> {
+        self.tables
+            .set(index, table, 0)
+            .map_err(map_error("write", TABLES))
+    }
+}

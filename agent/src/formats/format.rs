@@ -1,0 +1,101 @@
+//! File formats, with their names and file extensions.
+
+use std::{fmt, path::Path};
+
+/// A file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// pprof, which `go tool pprof`, Grafana Pyroscope, Parca and speedscope read: gzipped protobuf, with
+    /// any of its extensions.
+    Pprof,
+    /// Folded stacks, which `flamegraph.pl` reads: one line per distinct stack, root first, with its
+    /// samples.
+    Folded,
+    /// A flame graph as SVG, to be opened in a browser.
+    Svg,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Pprof, Self::Folded, Self::Svg];
+
+    /// Name in options and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pprof => "pprof",
+            Self::Folded => "folded",
+            Self::Svg => "svg",
+        }
+    }
+
+    /// File extensions without the dot, the usual one first.
+    #[must_use]
+    pub fn endings(self) -> &'static [&'static str] {
+        match self {
+            Self::Pprof => &["pb.gz", "pb", "pprof"],
+            Self::Folded => &["folded", "collapsed", "txt"],
+            Self::Svg => &["svg"],
+        }
+    }
+
+    /// Whether the output is binary.
+    #[must_use]
+    pub fn is_binary(self) -> bool {
+        self == Self::Pprof
+    }
+
+    /// The format of this [name](Self::name).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// The format of a file extension, case-insensitive.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy().to_lowercase();
+        let ends_in = |ending: &&str| {
+            name.strip_suffix(ending)
+                .is_some_and(|stem| stem.ends_with('.'))
+        };
+        Self::ALL
+            .into_iter()
+            .find(|format| format.endings().iter().any(ends_in))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_recognized_by_name() {
+        for format in Format::ALL {
+            assert_eq!(Format::from_name(format.name()), Some(format));
+        }
+        assert_eq!(Format::from_name("html"), None);
+    }
+
+    #[test]
+    fn formats_are_recognized_by_extension() {
+        let of = |path: &str| Format::from_path(Path::new(path));
+        assert_eq!(of("/tmp/a.b/profile.pb.gz"), Some(Format::Pprof));
+        assert_eq!(of("profile.pb"), Some(Format::Pprof));
+        assert_eq!(of("profile.pprof"), Some(Format::Pprof));
+        assert_eq!(of("x.FOLDED"), Some(Format::Folded));
+        assert_eq!(of("x.collapsed"), Some(Format::Folded));
+        assert_eq!(of("x.txt"), Some(Format::Folded));
+        assert_eq!(of("x.svg"), Some(Format::Svg));
+        assert_eq!(of("svg"), None);
+        assert_eq!(of("x.gz"), None);
+        assert_eq!(of("x.svg/y"), None);
+        assert_eq!(of(".."), None);
+    }
+}

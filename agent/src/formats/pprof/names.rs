@@ -1,0 +1,16 @@
+//! Prefixes of comments and keys of labels, shared by the writer and the reader.
+
+/// Prefix of comments with a label of the series.
+pub(super) const LABEL: &str = "label ";
+
+/// Prefix of comments with a process.
+pub(super) const PROCESS: &str = "process ";
+
+/// Prefix of a comment that stands for all processes of a service.
+pub(super) const PROCESSES: &str = "processes ";
+
+/// Keys of labels of samples.
+pub(super) const THREAD_ID: &str = "thread_id";
+pub(super) const THREAD_NAME: &str = "thread_name";
+pub(super) const PROCESS_ID: &str = "process_id";
+pub(super) const PROCESS_NAME: &str = "process_name";

@@ -1,0 +1,154 @@
+//! Parses `/proc/PID/cgroup`.
+
+use super::{
+    container::{Container, PodReference},
+    names::{self, GroupName},
+};
+
+/// Most lines that are parsed; cgroup v1 has about 15 hierarchies.
+const MAX_LINES: usize = 64;
+
+/// Most nested control groups that are parsed.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// Suffix that the kernel appends to the path of a removed control group.
+const DELETED: &str = " (deleted)";
+
+/// The control groups of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cgroup {
+    /// The most specific of its paths.
+    pub path: String,
+    /// Its containers, the outermost first.
+    pub containers: Vec<Container>,
+    /// Its pods of Kubernetes, the outermost first.
+    pub pods: Vec<PodReference>,
+    /// The innermost systemd unit, `X.service` or `X.scope`, inside its container or, without one,
+    /// on the host; the scope of a container itself is not a unit.
+    pub unit: Option<String>,
+    /// The innermost systemd slice inside its container or on the host.
+    pub slice: Option<String>,
+    /// User ID of the user manager that runs the unit; [`None`] for the system manager.
+    pub unit_user: Option<u32>,
+    /// All its distinct paths.
+    paths: Vec<String>,
+}
+
+impl Cgroup {
+    /// Parses the contents of a file `/proc/PID/cgroup`.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Self {
+        let mut lines: Vec<(Hierarchy, &[u8])> = text
+            .split(|&byte| byte == b'\n')
+            .take(MAX_LINES)
+            .filter_map(line)
+            .collect();
+        lines.sort_by_key(|&(hierarchy, _)| hierarchy);
+        let mut paths: Vec<String> = Vec::new();
+        for (_, path) in lines {
+            let path = String::from_utf8_lossy(path);
+            let path = path.strip_suffix(DELETED).unwrap_or(&path);
+            if !paths.iter().any(|other| other == path) {
+                paths.push(path.to_owned());
+            }
+        }
+        let mut best = Self::default();
+        for path in &paths {
+            let found = Self::of_path(path);
+            if best.path.is_empty() || found.specificity() > best.specificity() {
+                best = found;
+            }
+        }
+        best.paths = paths;
+        best
+    }
+
+    /// The innermost container.
+    #[must_use]
+    pub fn container(&self) -> Option<&Container> {
+        self.containers.last()
+    }
+
+    /// The innermost pod.
+    #[must_use]
+    pub fn pod(&self) -> Option<&PodReference> {
+        self.pods.last()
+    }
+
+    /// Whether one of its paths is `ancestor` or below it.
+    #[must_use]
+    pub fn is_within(&self, ancestor: &str) -> bool {
+        let ancestor = ancestor.trim_end_matches('/');
+        self.paths.iter().any(|path| {
+            path.strip_prefix(ancestor)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
+    fn of_path(path: &str) -> Self {
+        let parts: Vec<&str> = path
+            .split('/')
+            .filter(|part| !part.is_empty() && *part != "..")
+            .take(MAX_DEPTH)
+            .collect();
+        let mut found = Self {
+            path: path.to_owned(),
+            ..Self::default()
+        };
+        for (index, part) in parts.iter().enumerate() {
+            let before = &parts[..index];
+            match GroupName::of(part, before, parts.get(index + 1).copied()) {
+                GroupName::Container(container) => found.enter(container),
+                GroupName::Pod(pod) => found.pods.push(pod),
+                GroupName::PodAndContainer(pod, container) => {
+                    found.pods.push(pod);
+                    found.enter(container);
+                }
+                GroupName::Unit => {
+                    found.unit = Some((*part).to_owned());
+                    found.unit_user = found.unit_user.or_else(|| names::manager_of_user(part));
+                }
+                GroupName::Slice => found.slice = Some((*part).to_owned()),
+                GroupName::Other => {}
+            }
+        }
+        found
+    }
+
+    /// Adds a container; units and slices outside it no longer count.
+    fn enter(&mut self, container: Container) {
+        self.containers.push(container);
+        self.unit = None;
+        self.slice = None;
+        self.unit_user = None;
+    }
+
+    /// Ranks paths: the greater, the more specific.
+    fn specificity(&self) -> (usize, usize, bool, bool) {
+        let (containers, pods) = (self.containers.len(), self.pods.len());
+        (containers, pods, self.unit.is_some(), self.slice.is_some())
+    }
+}
+
+/// A hierarchy of control groups, in the order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Hierarchy {
+    Unified,
+    Systemd,
+    Other,
+}
+
+/// Parses a line `ID:CONTROLLERS:PATH`; the path may contain any byte but a newline.
+fn line(line: &[u8]) -> Option<(Hierarchy, &[u8])> {
+    let mut fields = line.splitn(3, |&byte| byte == b':');
+    let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+    if id.is_empty() || !id.iter().all(u8::is_ascii_digit) || path.first() != Some(&b'/') {
+        return None;
+    }
+    let hierarchy = match controllers {
+        b"" => Hierarchy::Unified,
+        b"name=systemd" => Hierarchy::Systemd,
+        _ => Hierarchy::Other,
+    };
+    Some((hierarchy, path))
+}

@@ -1,0 +1,209 @@
+//! The command line of a process, and the script that an interpreter runs.
+//!
+//! Invariant: arguments may hold secrets; [`CommandLine::script`] exposes only the last component
+//! of the script's path, or the name of the module.
+
+use std::path::Path;
+
+use super::path::file_name;
+
+/// Most bytes of a command line that are read.
+pub(super) const MAX_BYTES: usize = 64 << 10;
+
+/// Most arguments that are parsed.
+const MAX_ARGUMENTS: usize = 256;
+
+/// Longest name of a script in bytes.
+const MAX_NAME: usize = 255;
+
+/// Options of Python that take an argument, besides `-c` and `-m`.
+const WITH_ARGUMENT: &[u8] = b"WXQ";
+
+/// Interpreters whose options are not parsed: only the first argument can be the script.
+const OTHER_INTERPRETERS: [&str; 9] = [
+    "bash", "dash", "node", "nodejs", "perl", "php", "ruby", "sh", "zsh",
+];
+
+/// The command line of a process.
+#[derive(Clone, Debug)]
+pub struct CommandLine(Vec<u8>);
+
+impl CommandLine {
+    /// Wraps the contents of a file `/proc/PID/cmdline`, possibly truncated.
+    pub(super) fn new(text: Vec<u8>) -> Self {
+        Self(text)
+    }
+
+    /// The first 256 arguments.
+    pub fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+        let text = self.0.strip_suffix(b"\0").unwrap_or(&self.0);
+        text.split(|&byte| byte == 0).take(MAX_ARGUMENTS)
+    }
+
+    /// The arguments, separated by spaces.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let words: Vec<_> = self.arguments().map(String::from_utf8_lossy).collect();
+        words.join(" ")
+    }
+
+    /// The name of the script or module, if `executable` is an interpreter and runs one.
+    ///
+    /// `python3 /srv/shop/manage.py`, `python3 -m shop.manage` and a program that starts with
+    /// `#!/usr/bin/python3` have one, `python3 -c CODE` has none. Python's suffixes are removed;
+    /// `__main__.py` is replaced by the name of its directory.
+    #[must_use]
+    pub fn script(&self, executable: &Path) -> Option<String> {
+        let interpreter = str::from_utf8(file_name(executable)).ok()?;
+        let mut arguments = self.arguments().skip(1);
+        if is_python(interpreter) {
+            return python_script(arguments);
+        }
+        if OTHER_INTERPRETERS.contains(&interpreter) {
+            let first = arguments.next()?;
+            return (first.first() != Some(&b'-')).then(|| last_part(first))?;
+        }
+        None
+    }
+}
+
+/// Matches `python`, `python3.12`, `python3.13t-dbg`, `pypy3` …
+fn is_python(name: &str) -> bool {
+    let version = name
+        .strip_prefix("python")
+        .or_else(|| name.strip_prefix("pypy"));
+    version.is_some_and(|rest| rest.bytes().next().is_none_or(|byte| byte.is_ascii_digit()))
+}
+
+fn python_script<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    while let Some(argument) = arguments.next() {
+        let Some(options) = argument.strip_prefix(b"-") else {
+            return python_file(argument);
+        };
+        if options == b"-" {
+            return python_file(arguments.next()?);
+        }
+        if options == b"-check-hash-based-pycs" {
+            arguments.next();
+            continue;
+        }
+        if options.is_empty() || options.starts_with(b"-") {
+            // The program is read from the standard input, or there is none (`--version`).
+            return None;
+        }
+        // Combined short options, the last of which may have an argument.
+        let with_argument = |letter: &u8| WITH_ARGUMENT.contains(letter) || b"cm".contains(letter);
+        let Some(at) = options.iter().position(with_argument) else {
+            continue;
+        };
+        let attached = &options[at + 1..];
+        let value = if attached.is_empty() {
+            arguments.next()?
+        } else {
+            attached
+        };
+        match options[at] {
+            b'c' => return None,
+            b'm' => return name(value),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The name of a script without the suffix of Python files.
+fn python_file(path: &[u8]) -> Option<String> {
+    let script = last_part(path)?;
+    if script == "__main__.py" {
+        let directory = path.strip_suffix(b"__main__.py")?;
+        return last_part(directory).or(Some(script));
+    }
+    let stem = [".py", ".pyc", ".pyz"]
+        .iter()
+        .find_map(|suffix| script.strip_suffix(suffix));
+    Some(match stem {
+        Some(stem) if !stem.is_empty() => stem.to_owned(),
+        _ => script,
+    })
+}
+
+/// The last component of a path.
+fn last_part(path: &[u8]) -> Option<String> {
+    name(
+        path.rsplit(|&byte| byte == b'/')
+            .find(|part| !part.is_empty())?,
+    )
+}
+
+fn name(bytes: &[u8]) -> Option<String> {
+    let is_name = !bytes.is_empty() && bytes.len() <= MAX_NAME;
+    is_name.then(|| String::from_utf8_lossy(bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CommandLine;
+    use proptest::prelude::{any, proptest};
+    use std::path::Path;
+
+    fn script(executable: &str, words: &str) -> Option<String> {
+        let text = words.replace(' ', "\0") + "\0";
+        CommandLine::new(text.into_bytes()).script(Path::new(executable))
+    }
+
+    #[track_caller]
+    fn check(words: &str, name: Option<&str>) {
+        assert_eq!(script("/usr/bin/python3.12", words).as_deref(), name);
+    }
+
+    #[test]
+    fn a_script_is_named_without_its_arguments() {
+        check("python3 /srv/shop/manage.py runserver", Some("manage"));
+        check("python3 /usr/bin/gunicorn shop:app", Some("gunicorn"));
+        check("python3 -u -B server.pyc --key=secret", Some("server"));
+        check("python3 -uB -W ignore -X dev a/b/ x", Some("b"));
+        check("python3 -Wignore -Xdev app.pyz", Some("app"));
+        check("python3 --check-hash-based-pycs never x.py", Some("x"));
+        check("python3 /srv/shop/__main__.py", Some("shop"));
+        check("python3 __main__.py", Some("__main__.py"));
+        check("python3 -- x.py", Some("x"));
+        check("python3 .py", Some(".py"));
+    }
+
+    #[test]
+    fn a_module_is_named() {
+        check("python3 -m http.server 8000", Some("http.server"));
+        check("python3 -Im celery -A secret", Some("celery"));
+        check("python3 -umuvicorn app", Some("uvicorn"));
+    }
+
+    #[test]
+    fn other_programs_have_no_script() {
+        check("python3", None);
+        check("python3 -", None);
+        check("python3 -c secret", None);
+        check("python3 -Ic secret x.py", None);
+        check("python3 --version x", None);
+        check("python3 -m", None);
+        let title = CommandLine::new(b"gunicorn: master [shop]\0".to_vec());
+        assert_eq!(title.script(Path::new("/usr/bin/python3")), None);
+        assert_eq!(script("/usr/bin/python-config", "x y"), None);
+        assert_eq!(script("/usr/sbin/nginx", "nginx secret"), None);
+        assert_eq!(script("/bin/sh", "sh -c secret"), None);
+        let named = script("/bin/sh", "sh ./run.sh secret");
+        assert_eq!(named.as_deref(), Some("run.sh"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_command_line_makes_it_panic(text in any::<Vec<u8>>()) {
+            let line = CommandLine::new(text);
+            let _ = (line.to_text(), line.script(Path::new("python3")));
+        }
+
+        #[test]
+        fn no_words_make_it_panic(words in "(-[-a-zA-Z]{0,4}|[a-z./]{0,9}|(/__main__.py)?| ){0,12}") {
+            let _ = script("python3", &words);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A profile: tables, and samples that refer to them by index.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    executable::Executable,
+    indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
+    location::{Function, Location},
+    losses::{FilteredOut, Losses},
+    process::Process,
+    unwind_stats::UnwindStats,
+};
+
+/// Samples of one or more processes over a period of time.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// When sampling began.
+    pub start: SystemTime,
+    /// For how long samples were taken.
+    pub duration: Duration,
+    /// CPU time that one sample represents.
+    pub period: Duration,
+    /// Labels of the series that the profile belongs to, see [`labels`](crate::targets::labels);
+    /// empty for a capture.
+    pub labels: BTreeMap<String, String>,
+    /// Processes that were sampled; [`ProcessIndex`] is an index. Without samples, the first
+    /// profiled process, if it is known.
+    pub processes: Vec<Process>,
+    /// Executables of native and kernel frames; [`ExecutableId`] is an index.
+    pub executables: Vec<Executable>,
+    /// Functions; [`FunctionId`] is an index.
+    pub functions: Vec<Function>,
+    /// Locations of frames; [`LocationId`] is an index.
+    pub locations: Vec<Location>,
+    /// Distinct stacks; [`StackId`] is an index.
+    pub stacks: Vec<Stack>,
+    /// Threads; [`ThreadIndex`] is an index.
+    pub threads: Vec<Thread>,
+    /// Samples per stack and thread; at most one entry for a pair.
+    pub samples: Vec<Sample>,
+    /// Statistics of native unwinding; at most one entry for a process, none for a process of which
+    /// no native stack was unwound.
+    pub unwind_stats: Vec<UnwindStats>,
+    /// What was lost, truncated or not symbolized.
+    pub losses: Losses,
+    /// Samples excluded by a filter.
+    pub filtered_out: FilteredOut,
+}
+
+/// A stack, leaf first.
+pub type Stack = Box<[LocationId]>;
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// Its process.
+    pub process: ProcessIndex,
+    /// Its id in the agent's PID namespace; 0 stands for all threads of its process together.
+    pub tid: u32,
+    /// `threading.Thread.name` where it is known, else the kernel's name of the thread (`comm`).
+    pub name: String,
+}
+
+/// Samples of a stack in a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The stack that was sampled.
+    pub stack: StackId,
+    /// The thread that was sampled.
+    pub thread: ThreadIndex,
+    /// Sampling periods.
+    pub count: u64,
+}
+
+impl Profile {
+    /// The process of a sample.
+    ///
+    /// # Panics
+    ///
+    /// When `sample` does not belong to this profile.
+    #[must_use]
+    pub fn process_of(&self, sample: &Sample) -> ProcessIndex {
+        self.threads[sample.thread.0 as usize].process
+    }
+
+    /// The location with an index.
+    ///
+    /// # Panics
+    ///
+    /// When `id` is not an index of this profile.
+    #[must_use]
+    pub fn location(&self, id: LocationId) -> &Location {
+        &self.locations[id.0 as usize]
+    }
+
+    /// The function with an index.
+    ///
+    /// # Panics
+    ///
+    /// When `id` is not an index of this profile.
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0 as usize]
+    }
+
+    /// The executable with an index.
+    ///
+    /// # Panics
+    ///
+    /// When `id` is not an index of this profile.
+    #[must_use]
+    pub fn executable(&self, id: ExecutableId) -> &Executable {
+        &self.executables[id.0 as usize]
+    }
+
+    /// Sum of the sampling periods of all samples.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.count).sum()
+    }
+}

@@ -1,0 +1,97 @@
+//! Opens the sections of debugging information of a file.
+
+use std::sync::Arc;
+
+use gimli::{Dwarf, DwarfSections, SectionId};
+
+use super::{
+    budget::MAX_READ, error::DwarfError, files::DwarfFiles, meter::Meter,
+    paged_section::PagedSection, section_reader::SectionReader,
+};
+use crate::binaries::elf::{self, Elf, Shared};
+
+/// The sections that look-ups read.
+const NEEDED: [SectionId; 10] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+];
+
+/// Open sections.
+pub(super) struct OpenSections {
+    pub(super) dwarf: Dwarf<SectionReader>,
+    /// Sections of the supplementary file (`dwz`).
+    pub(super) shared: Option<Dwarf<SectionReader>>,
+    pub(super) meter: Arc<Meter>,
+    /// Bytes in memory after opening: decompressed sections.
+    pub(super) bytes_after_open: usize,
+}
+
+impl OpenSections {
+    /// Opens the sections of files; compressed sections are decompressed as a whole. At most
+    /// `max_resident` bytes of all sections are in memory at once.
+    pub(super) fn open(files: &DwarfFiles<'_>, max_resident: usize) -> Result<Self, DwarfError> {
+        let meter = Arc::new(Meter::new(max_resident));
+        meter.allow(MAX_READ);
+        let main = load(files.main, &meter)?;
+        let shared = files.shared.map(|file| load(file, &meter)).transpose()?;
+        Ok(Self {
+            dwarf: main.borrow_with_sup(shared.as_ref(), Clone::clone),
+            shared: shared.map(|sections| sections.borrow(Clone::clone)),
+            bytes_after_open: meter.resident(),
+            meter,
+        })
+    }
+
+    /// Bytes read since opening.
+    pub(super) fn grown(&self) -> usize {
+        self.meter.resident() - self.bytes_after_open
+    }
+}
+
+fn load(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<DwarfSections<SectionReader>, DwarfError> {
+    let mut next = 0;
+    DwarfSections::load(|id| {
+        next += 1;
+        if !NEEDED.contains(&id) {
+            return empty(next, meter);
+        }
+        let name = id.name();
+        let Some(section) = elf.section(name) else {
+            return empty(next, meter);
+        };
+        let Some(offset) = section.file_offset else {
+            return empty(next, meter);
+        };
+        let section = if section.is_compressed {
+            let contents = elf
+                .contents(name, meter.room())
+                .map_err(|error| match error {
+                    elf::Error::TooLarge { .. } => DwarfError::TooLarge,
+                    elf::Error::Read { .. } => DwarfError::Unreadable,
+                    _ => DwarfError::Malformed,
+                })?;
+            PagedSection::in_memory(next, contents, Arc::clone(meter))?
+        } else {
+            PagedSection::in_file(
+                next,
+                elf.source(),
+                (offset, section.bytes),
+                Arc::clone(meter),
+            )?
+        };
+        Ok(SectionReader::of(section))
+    })
+}
+
+fn empty(id: u64, meter: &Arc<Meter>) -> Result<SectionReader, DwarfError> {
+    let section = PagedSection::in_memory(id, Vec::new(), Arc::clone(meter))?;
+    Ok(SectionReader::of(section))
+}

@@ -1,0 +1,19 @@
+//! Symbols of an ELF file: addresses → functions, files and lines.
+//!
+//! Invariants: the file is untrusted: nothing in it causes a panic, unbounded recursion or more memory
+//! than [`SymbolLimits`] allow; an address without a symbol is data, with the reason. No file is
+//! mapped: truncating a mapped file would kill the agent with SIGBUS.
+
+mod cache;
+mod dwarf;
+mod lookup;
+mod symbols;
+mod table;
+
+pub use self::{
+    cache::SymbolCache,
+    lookup::{NoSymbolReason, SymbolLookup},
+    symbols::{ElfSymbols, SymbolLimits},
+};
+#[cfg(feature = "testing")]
+pub use self::{lookup::SymbolFrame, symbols::DebugInfoStatus};

@@ -1,0 +1,329 @@
+//! The functions of a file, from its symbols and its debugging information.
+
+use std::{fmt, num::NonZeroU32, ops::Range};
+
+use super::{
+    dwarf,
+    lookup::{NoSymbolReason, SymbolFrame, SymbolLookup},
+    table::FunctionTable,
+};
+use crate::{
+    binaries::elf::{self, DebugFiles, Elf, Shared, Source, Which},
+    python::text,
+    symbolize::demangle,
+};
+
+/// Limits of what is read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolLimits {
+    /// Most functions that are kept, at 12 bytes each.
+    pub functions: usize,
+    /// Whether debugging information is used, for inlined functions, files and lines.
+    pub inlines: bool,
+    /// Most bytes of debugging information in memory while it is read, with decompressed sections.
+    pub debug_bytes_at_once: usize,
+    /// Most bytes of results of it that are kept between look-ups.
+    pub debug_bytes_kept: usize,
+}
+
+impl Default for SymbolLimits {
+    fn default() -> Self {
+        Self {
+            functions: 2_000_000,
+            inlines: true,
+            debug_bytes_at_once: 64 << 20,
+            debug_bytes_kept: 8 << 20,
+        }
+    }
+}
+
+/// Status of the debugging information of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugInfoStatus {
+    /// Disabled by [`SymbolLimits::inlines`].
+    NotWanted,
+    /// There is no debugging information.
+    Absent,
+    /// In use.
+    Used,
+    /// It exceeds a limit.
+    TooLarge,
+    /// It could not be read.
+    Unreadable,
+    /// It is malformed.
+    Malformed,
+}
+
+/// The symbols of a file.
+pub struct ElfSymbols {
+    own: Option<Elf<Shared>>,
+    /// The separate debug file.
+    debug: Option<Elf<Shared>>,
+    /// The supplementary file that several debug files share (`dwz`).
+    shared: Option<Elf<Shared>>,
+    /// The ELF file embedded in the file (`.gnu_debugdata`).
+    embedded: Option<Elf<Shared>>,
+    /// Addresses of the file's code.
+    code: Range<u64>,
+    tables: Vec<(SymbolFile, FunctionTable)>,
+    info: Result<(SymbolFile, dwarf::DwarfInfo), DebugInfoStatus>,
+    /// Why there are no functions, where there are none.
+    reason: NoSymbolReason,
+}
+
+/// The file that contains symbols or debugging information.
+#[derive(Clone, Copy, Debug)]
+enum SymbolFile {
+    Own,
+    Debug,
+    Embedded,
+}
+
+impl ElfSymbols {
+    /// Reads the symbols of a file; a separate debug file is searched only if symbols or debugging
+    /// information are missing.
+    pub fn load<S: Source + Send + Sync + 'static>(
+        elf: Elf<S>,
+        debug_files: Option<DebugFiles<'_>>,
+        limits: &SymbolLimits,
+    ) -> Self {
+        let has_info = elf.has_debug_info() || !limits.inlines;
+        let debug = match debug_files {
+            Some(files) if !has_info || elf.symbol_table(Which::All).is_none() => files.find(&elf),
+            _ => None,
+        };
+        let info = if !limits.inlines {
+            Err(DebugInfoStatus::NotWanted)
+        } else if elf.has_debug_info() {
+            Ok(SymbolFile::Own)
+        } else if debug.as_ref().is_some_and(Elf::has_debug_info) {
+            Ok(SymbolFile::Debug)
+        } else {
+            Err(DebugInfoStatus::Absent)
+        };
+        let shared = debug_files.and_then(|files| match (info, &debug) {
+            (Ok(SymbolFile::Own), _) => files.find_shared(&elf),
+            (Ok(SymbolFile::Debug), Some(debug)) => files.find_shared(debug),
+            _ => None,
+        });
+        let code = elf.code().unwrap_or(0..u64::MAX);
+        let bounds = dwarf::DwarfLimits {
+            at_once: limits.debug_bytes_at_once,
+            kept: limits.debug_bytes_kept,
+        };
+        let mut symbols = Self {
+            own: Some(elf.share()),
+            debug: debug.map(Elf::share),
+            shared: shared.map(Elf::share),
+            embedded: None,
+            tables: Vec::new(),
+            info: info.map(|origin| (origin, dwarf::DwarfInfo::new(code.clone(), bounds))),
+            code,
+            reason: NoSymbolReason::NoSymbols,
+        };
+        symbols.read_tables(limits);
+        symbols
+    }
+
+    /// A file without symbols.
+    #[must_use]
+    pub fn none(reason: NoSymbolReason) -> Self {
+        Self {
+            own: None,
+            debug: None,
+            shared: None,
+            embedded: None,
+            code: 0..0,
+            tables: Vec::new(),
+            info: Err(DebugInfoStatus::Absent),
+            reason,
+        }
+    }
+
+    fn read_tables(&mut self, limits: &SymbolLimits) {
+        self.read_go_table(limits);
+        let own = self.tables.len();
+        for (origin, which) in [
+            (SymbolFile::Own, Which::All),
+            (SymbolFile::Debug, Which::All),
+            (SymbolFile::Embedded, Which::All),
+            (SymbolFile::Own, Which::Exported),
+        ] {
+            if let SymbolFile::Embedded = origin {
+                let embedded = self.own.as_ref().map(Elf::embedded);
+                // A malformed one is ignored.
+                self.embedded = embedded.and_then(Result::ok).flatten().map(Elf::share);
+            }
+            match self.read_table(origin, which, limits) {
+                Ok(Some(table)) => self.tables.push((origin, table)),
+                Ok(None) => continue,
+                Err(error) => self.reason = NoSymbolReason::of(&error),
+            }
+            // The other tables contain the exported symbols as well.
+            if !matches!(origin, SymbolFile::Embedded) && self.tables.len() > own {
+                break;
+            }
+        }
+    }
+
+    /// Reads the Go linker's table of functions (`.gopclntab`), so that Go functions have the same
+    /// names with and without symbols; functions of other languages are in the symbols.
+    fn read_go_table(&mut self, limits: &SymbolLimits) {
+        // A malformed one is ignored.
+        let table = self.own.as_ref().map(Elf::go_table);
+        if let Some(table) = table.and_then(Result::ok).flatten() {
+            let table = FunctionTable::of_go(&table, self.code.start, limits.functions);
+            self.tables.push((SymbolFile::Own, table));
+        }
+    }
+
+    fn read_table(
+        &self,
+        origin: SymbolFile,
+        which: Which,
+        limits: &SymbolLimits,
+    ) -> Result<Option<FunctionTable>, elf::Error> {
+        let Some(elf) = self.elf(origin) else {
+            return Ok(None);
+        };
+        let Some(place) = elf.symbol_table(which) else {
+            return Ok(None);
+        };
+        let table = FunctionTable::read(elf, place, self.code.start, limits.functions)?;
+        Ok((!table.is_empty()).then_some(table))
+    }
+
+    fn elf(&self, origin: SymbolFile) -> Option<&Elf<Shared>> {
+        match origin {
+            SymbolFile::Own => self.own.as_ref(),
+            SymbolFile::Debug => self.debug.as_ref(),
+            SymbolFile::Embedded => self.embedded.as_ref(),
+        }
+    }
+
+    /// Looks up `address`, an address in the file's own address space, before the load bias is added.
+    /// It is one in the instruction itself: for a caller's frame, before the return address.
+    pub fn find(&mut self, address: u64) -> SymbolLookup {
+        let symbol = self.symbol(address);
+        let mut frames = self.inlines(address);
+        match (symbol, frames.last_mut()) {
+            // A function has the same name with and without debugging information.
+            (Ok(symbol), Some(outermost)) => outermost.name = symbol,
+            (Ok(symbol), None) => frames.push(SymbolFrame {
+                name: symbol,
+                file: None,
+                line: None,
+                first_line: None,
+            }),
+            (Err(reason), None) => return SymbolLookup::Unknown(reason),
+            // Only the line is known.
+            (Err(reason), Some(outermost)) if outermost.name.is_empty() => {
+                return SymbolLookup::Unknown(reason);
+            }
+            (Err(_), Some(_)) => {}
+        }
+        SymbolLookup::Known(frames)
+    }
+
+    /// Looks up several addresses, sorted: faster than one after the other in any order.
+    pub fn find_all(&mut self, addresses: &[u64]) -> Vec<SymbolLookup> {
+        let mut order: Vec<usize> = (0..addresses.len()).collect();
+        order.sort_unstable_by_key(|index| addresses[*index]);
+        let mut found = vec![SymbolLookup::Unknown(self.reason); addresses.len()];
+        for index in order {
+            found[index] = self.find(addresses[index]);
+        }
+        found
+    }
+
+    /// The name of the function that contains `address`, from the tables.
+    fn symbol(&self, address: u64) -> Result<String, NoSymbolReason> {
+        let mut best = Err(self.reason);
+        for (origin, table) in &self.tables {
+            let Some(elf) = self.elf(*origin) else {
+                continue;
+            };
+            best = match (best, table.find(elf, address)) {
+                // The function that starts later is nested in the other, or the other's end is not known.
+                (Ok(one), Ok(other)) => Ok(if one.0 < other.0 { other } else { one }),
+                (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+                (Err(_), Err(reason)) => Err(reason),
+            };
+        }
+        best.map(|(_, symbol)| symbol)
+    }
+
+    /// Functions at `address` from debugging information; only the name of the last may be empty.
+    fn inlines(&mut self, address: u64) -> Vec<SymbolFrame> {
+        let Ok((origin, info)) = &mut self.info else {
+            return Vec::new();
+        };
+        let main = match origin {
+            SymbolFile::Debug => self.debug.as_ref(),
+            _ => self.own.as_ref(),
+        };
+        let Some(main) = main else {
+            return Vec::new();
+        };
+        let files = dwarf::DwarfFiles {
+            main,
+            shared: self.shared.as_ref(),
+        };
+        let levels = info.find(&files, address);
+        levels.iter().map(frame).collect()
+    }
+
+    /// Status of the debugging information.
+    #[must_use]
+    pub fn debug_info(&self) -> DebugInfoStatus {
+        match &self.info {
+            Err(reason) => *reason,
+            Ok((_, info)) => match info.failed() {
+                None => DebugInfoStatus::Used,
+                Some(dwarf::DwarfError::TooLarge) => DebugInfoStatus::TooLarge,
+                Some(dwarf::DwarfError::Unreadable) => DebugInfoStatus::Unreadable,
+                Some(dwarf::DwarfError::Malformed) => DebugInfoStatus::Malformed,
+            },
+        }
+    }
+
+    /// Approximate size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let tables = self.tables.iter().map(|(_, table)| table.bytes());
+        let info = self.info.as_ref().map_or(0, |(_, info)| info.bytes());
+        let embedded = self.embedded.as_ref().map(|elf| elf.source().bytes());
+        let embedded = embedded.and_then(Result::ok).unwrap_or(0);
+        let embedded = usize::try_from(embedded).unwrap_or(usize::MAX);
+        size_of::<Self>() + tables.sum::<usize>() + info + embedded
+    }
+
+    /// Drops what can be read again: open sections and cached units.
+    pub fn shrink(&mut self) {
+        if let Ok((_, info)) = &mut self.info {
+            info.shrink();
+        }
+    }
+}
+
+impl fmt::Debug for ElfSymbols {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("ElfSymbols");
+        shown.field("tables", &self.tables.len());
+        shown.field("debug_info", &self.debug_info());
+        shown.finish_non_exhaustive()
+    }
+}
+
+fn frame(level: &dwarf::InlineLevel) -> SymbolFrame {
+    let file = level.file.as_deref();
+    SymbolFrame {
+        name: level
+            .name
+            .as_deref()
+            .map_or_else(String::new, demangle::demangle),
+        file: file.map(text::decode_bytes),
+        line: NonZeroU32::new(level.line),
+        first_line: NonZeroU32::new(level.first_line),
+    }
+}
