@@ -1,4 +1,13 @@
 //! What the tests of several rooms together use; there only with the feature `testing`.
+//!
+//! Golden tests replay recorded sessions. Invariant: a replay reads no file of the machine that it
+//! runs on.
+
+mod examination;
+mod replay;
+
+pub use examination::replay_examination;
+pub use replay::{HostReplay, replay_capture};
 
 /// Files that processes map.
 pub mod binaries {
@@ -11,12 +20,22 @@ pub mod binaries {
 
 /// Commands.
 pub mod commands {
-    pub use crate::commands::doctor::examine;
+    pub use crate::commands::{doctor::examine, summary::Summary};
 }
 
 /// Configuration.
 pub mod config {
-    pub use crate::config::CLUSTER_VARIABLES;
+    pub use crate::config::{CLUSTER_VARIABLES, Config, Sources};
+}
+
+/// The agent of a host.
+pub mod daemon {
+    pub use crate::daemon::telemetry::{Usage, classic};
+}
+
+/// Destinations of profiles.
+pub mod export {
+    pub use crate::export::{ExporterStatus, Exporters, ProfileBatch};
 }
 
 /// Formats of profiles.
@@ -31,7 +50,9 @@ pub mod http_client {
 
 /// Processes from outside.
 pub mod process {
-    pub use crate::process::{Error, Memory, Process, cgroup, file_name, maps};
+    pub use crate::process::{
+        Error, Memory, Process, cgroup, file_name, machine::RECORDED_VDSO, maps,
+    };
 }
 
 /// The model.
@@ -45,6 +66,13 @@ pub mod python {
         Detector, Error, Interpreter, Version, detect, dwarf, evaluation_loop, inspect, layouts,
         line_table, remote, text, versions,
     };
+}
+
+/// Sampling sessions.
+pub mod session {
+    #[cfg(feature = "recorder")]
+    pub use crate::session::recorder;
+    pub use crate::session::recording;
 }
 
 /// Native code → functions and lines.

@@ -24,7 +24,7 @@ mod window;
 pub use self::{
     aggregator::Aggregator,
     builder::ProfileTiming,
-    filter::{Filter, ThreadFilter},
+    filter::{Filter, NoSuchThread, ThreadFilter},
     interner::{Interner, index},
     window::Window,
 };

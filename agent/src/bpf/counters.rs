@@ -40,7 +40,7 @@ impl CounterMap {
 
 /// The counters at one time, summed over the CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters([u64; Counter::COUNT as usize]);
+pub struct Counters(pub(crate) [u64; Counter::COUNT as usize]);
 
 impl Counters {
     /// The value of one counter.

@@ -7,7 +7,7 @@ mod progress;
 mod record;
 mod report;
 mod run;
-mod summary;
+pub mod summary;
 
 use std::{env, path::PathBuf, process::ExitCode};
 

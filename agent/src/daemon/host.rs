@@ -131,7 +131,7 @@ impl Host {
                 self.answer(request);
             }
             self.pulls
-                .answer(&mut self.session, &self.targets, self.period);
+                .answer(&mut self.session.stages, &self.targets, self.period);
             if let Some(signal) = signal {
                 return Ok(signal);
             }
@@ -190,12 +190,13 @@ impl Host {
 
     /// Evicts what is no longer needed.
     fn evict(&mut self) {
-        let ended = self.session.aggregator.remove_ended();
-        self.session.native.remove_processes(&ended);
+        let ended = self.session.stages.aggregator.remove_ended();
+        self.session.stages.native.remove_processes(&ended);
         self.targets.remove_exited();
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
-        let entries = self.session.aggregator.cached_stacks() + self.session.python.len();
+        let entries =
+            self.session.stages.aggregator.cached_stacks() + self.session.stages.python.len();
         if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
             self.begin_generation();
         }
@@ -207,8 +208,8 @@ impl Host {
         self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
-                self.session.aggregator.rotate();
-                self.session.python.rotate();
+                self.session.stages.aggregator.rotate();
+                self.session.stages.python.rotate();
             }
             Err(error) => warn!("caches are not rotated: {error}"),
         }
@@ -226,7 +227,7 @@ impl Host {
             );
         }
         self.totals.memory_limit_reached += 1;
-        self.session.native = NativeSymbolizer::new(MAX_SYMBOL_BYTES);
+        self.session.stages.native = NativeSymbolizer::new(MAX_SYMBOL_BYTES);
         self.begin_generation();
         memory::trim();
     }
@@ -295,14 +296,26 @@ impl Host {
 
     /// Reports the window to the exporters.
     fn report(&mut self) {
-        window::report(
-            &mut self.session,
-            &mut self.targets,
-            &self.exporters,
-            &mut self.totals,
-            &self.began.about(self.period),
-            self.config.thread_labels,
-        );
+        let about = self.began.about(self.period);
+        let stages = &mut self.session.stages;
+        for (labels, part) in window::take_series(stages, &self.targets, &mut self.totals) {
+            let stages = &mut self.session.stages;
+            let thread_labels = self.config.thread_labels;
+            match window::batch(
+                stages,
+                &labels,
+                &part,
+                &about,
+                thread_labels,
+                &mut self.totals,
+            ) {
+                Ok(batch) => self.exporters.push(&batch),
+                // Memory does not refuse to be written to.
+                Err(error) => warn!("{error}"),
+            }
+            // Symbolizing may take long the first time.
+            self.drain();
+        }
     }
 
     /// Answers a request.
@@ -310,19 +323,23 @@ impl Host {
         match request {
             Request::Metrics(reply) => {
                 let state = metrics::State {
-                    session: &self.session,
+                    usage: Usage::now(),
+                    counters: self.session.counters().ok(),
+                    cost: self.session.bpf.run_stats(),
+                    cpus: self.session.bpf.sampled_cpus(),
+                    stages: &self.session.stages,
                     targets: &self.targets,
                     totals: &self.totals,
                     period: self.period,
-                    pods: &self.pods,
-                    exporters: &self.exporters,
+                    pods: self.pods.status(),
+                    exporters: self.exporters.status(),
                 };
                 let _ = reply.send(state.render());
             }
             Request::Health(reply) => {
                 let _ = reply.send(());
             }
-            Request::Profile(asked) => self.pulls.begin(asked, &mut self.session),
+            Request::Profile(asked) => self.pulls.begin(asked, &mut self.session.stages),
         }
     }
 }

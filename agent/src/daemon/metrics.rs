@@ -7,29 +7,35 @@ use super::{
     telemetry::{Metrics, Usage},
     window::Totals,
 };
-use crate::{export::Exporters, session::Session, targets::kubernetes};
+use crate::{bpf::Counters, export, session::Stages, targets::kubernetes};
 
 /// What the metrics describe.
-pub(super) struct State<'a> {
-    pub(super) session: &'a Session,
-    pub(super) targets: &'a TargetTable,
-    pub(super) totals: &'a Totals,
+pub(crate) struct State<'a> {
+    pub(crate) usage: Usage,
+    /// What the BPF programs have counted; [`None`] if that cannot be read.
+    pub(crate) counters: Option<Counters>,
+    /// Runs of the sampling program, and their nanoseconds.
+    pub(crate) cost: Option<(u64, u64)>,
+    /// CPUs that are sampled.
+    pub(crate) cpus: usize,
+    pub(crate) stages: &'a Stages,
+    pub(crate) targets: &'a TargetTable,
+    pub(crate) totals: &'a Totals,
     /// Time between two samples at present.
-    pub(super) period: Duration,
-    pub(super) pods: &'a kubernetes::PodMetadata,
-    pub(super) exporters: &'a Exporters,
+    pub(crate) period: Duration,
+    pub(crate) pods: Vec<kubernetes::Status>,
+    pub(crate) exporters: Vec<export::ExporterStatus>,
 }
 
 impl State<'_> {
     /// The metrics, as Prometheus takes them.
-    pub(super) fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut metrics = Metrics::default();
-        let usage = Usage::now();
-        metrics.usage(&usage);
-        if let Ok(counters) = self.session.bpf.counters() {
-            metrics.bpf_counters(&counters);
+        metrics.usage(&self.usage);
+        if let Some(counters) = &self.counters {
+            metrics.bpf_counters(counters);
         }
-        if let Some((runs, nanoseconds)) = self.session.bpf.run_stats() {
+        if let Some((runs, nanoseconds)) = self.cost {
             metrics.bpf_cost(runs, nanoseconds);
         }
         let totals = self.totals;
@@ -43,7 +49,7 @@ impl State<'_> {
             "profiling_agent_online_cpus",
             "CPUs that are sampled",
             &[],
-            self.session.bpf.sampled_cpus(),
+            self.cpus,
         );
         metrics.counter(
             "profiling_agent_cpu_hotplug_events",
@@ -57,8 +63,8 @@ impl State<'_> {
         metrics.amount(name, help, &[("state", "profiled")], profiled);
         metrics.amount(name, help, &[("state", "excluded")], excluded);
         for (cache, entries) in [
-            ("stacks", self.session.aggregator.cached_stacks()),
-            ("code_objects", self.session.python.len()),
+            ("stacks", self.stages.aggregator.cached_stacks()),
+            ("code_objects", self.stages.python.len()),
         ] {
             metrics.amount(
                 "profiling_agent_cache_entries",
@@ -125,11 +131,11 @@ impl State<'_> {
                 *count,
             );
         }
-        for status in self.pods.status() {
-            metrics.pods(&status);
+        for status in &self.pods {
+            metrics.pods(status);
         }
-        for status in self.exporters.status() {
-            metrics.exporter(&status);
+        for status in &self.exporters {
+            metrics.exporter(status);
         }
         metrics.text()
     }

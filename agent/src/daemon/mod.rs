@@ -8,11 +8,11 @@
 mod cpu_limit;
 mod host;
 mod http_server;
-mod metrics;
+pub(crate) mod metrics;
 mod on_demand;
-mod target_table;
-mod telemetry;
-mod window;
+pub(crate) mod target_table;
+pub(crate) mod telemetry;
+pub(crate) mod window;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use super::{http_server::ProfileRequest, target_table::TargetTable};
 use crate::{
     aggregate::Window,
     formats::{self, Format, encode},
-    session::{Began, Session},
+    session::{Began, Stages},
 };
 
 /// Most profiles that are made for requests at the same time.
@@ -35,23 +35,18 @@ impl OnDemandProfiles {
     }
 
     /// Begins a profile; one too many is dropped, which is an answer too.
-    pub(super) fn begin(&mut self, asked: ProfileRequest, session: &mut Session) {
+    pub(super) fn begin(&mut self, asked: ProfileRequest, stages: &mut Stages) {
         if self.0.len() < MAX_PULLS {
             self.0.push(OnDemandProfile {
                 asked,
-                window: session.aggregator.open_window(),
+                window: stages.aggregator.open_window(),
                 began: Began::now(),
             });
         }
     }
 
     /// Sends the profiles that are complete, and drops those whose client is gone.
-    pub(super) fn answer(
-        &mut self,
-        session: &mut Session,
-        targets: &TargetTable,
-        period: Duration,
-    ) {
+    pub(super) fn answer(&mut self, stages: &mut Stages, targets: &TargetTable, period: Duration) {
         let now = Instant::now();
         let is_over = |pull: &OnDemandProfile| pull.ends() <= now || pull.asked.reply.is_closed();
         while let Some(index) = self.0.iter().position(is_over) {
@@ -60,11 +55,11 @@ impl OnDemandProfiles {
                 window,
                 began,
             } = self.0.swap_remove(index);
-            let Some(window) = session.aggregator.close_window(window) else {
+            let Some(window) = stages.aggregator.close_window(window) else {
                 continue;
             };
             let window = matching(window, &asked, targets);
-            let profile = session.profile_of(&window, &began.about(period));
+            let profile = stages.profile_of(&window, &began.about(period));
             let mut pprof = Vec::new();
             let options = formats::EncodeOptions::default();
             if encode(&profile, Format::Pprof, &options, &mut pprof).is_ok() {

@@ -2,15 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tracing::warn;
-
 use super::target_table::TargetTable;
 use crate::{
-    aggregate::ProfileTiming,
-    export::{Exporters, ProfileBatch},
+    aggregate::{ProfileTiming, Window},
+    export::ProfileBatch,
     formats::{self, Format, encode},
     profile::{LastFrame, Losses, Profile},
-    session::{Session, warn_on_error},
+    session::Stages,
+    targets::labels::Labels,
 };
 
 /// Executables with a counter of their own; those beyond share one.
@@ -81,43 +80,42 @@ impl Totals {
     }
 }
 
-/// Ends the window and hands a profile of each series to the exporters.
-pub(super) fn report(
-    session: &mut Session,
-    targets: &mut TargetTable,
-    exporters: &Exporters,
+/// Ends the window and splits it into its series.
+pub(crate) fn take_series(
+    stages: &mut Stages,
+    targets: &TargetTable,
     totals: &mut Totals,
-    about: &ProfileTiming,
-    thread_labels: bool,
-) {
-    let window = session.aggregator.take_window();
+) -> BTreeMap<Arc<Labels>, Window> {
+    let window = stages.aggregator.take_window();
     totals.windows += 1;
     totals.lost_samples += window.lost_samples();
-    for (labels, part) in window.split(|pid| targets.labels(pid)) {
-        let mut profile = session.profile_of(&part, about);
-        profile.labels = (*labels).clone().into_map();
-        totals.add(&profile);
-        if let Some(report) = encoded(profile, thread_labels) {
-            totals.pprof_bytes += report.pprof.len() as u64;
-            exporters.push(&report);
-        }
-        // Symbolizing may take long the first time.
-        warn_on_error(session.drain(targets));
-    }
+    window.split(|pid| targets.labels(pid))
 }
 
-fn encoded(profile: Profile, thread_labels: bool) -> Option<ProfileBatch> {
+/// The profile of a series, for the exporters.
+///
+/// # Errors
+///
+/// When it cannot be encoded.
+pub(crate) fn batch(
+    stages: &mut Stages,
+    labels: &Labels,
+    part: &Window,
+    about: &ProfileTiming,
+    thread_labels: bool,
+    totals: &mut Totals,
+) -> Result<ProfileBatch, formats::EncodeError> {
+    let mut profile = stages.profile_of(part, about);
+    profile.labels = labels.clone().into_map();
+    totals.add(&profile);
     let options = formats::EncodeOptions {
         threads: false,
         without_labels: !thread_labels,
     };
     let mut pprof = Vec::new();
-    if let Err(error) = encode(&profile, Format::Pprof, &options, &mut pprof) {
-        // Memory does not refuse to be written to.
-        warn!("{error}");
-        return None;
-    }
-    Some(ProfileBatch {
+    encode(&profile, Format::Pprof, &options, &mut pprof)?;
+    totals.pprof_bytes += pprof.len() as u64;
+    Ok(ProfileBatch {
         labels: Arc::new(profile.labels.clone()),
         pprof: pprof.into(),
         profile: Arc::new(profile),

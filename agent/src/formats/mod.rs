@@ -17,7 +17,7 @@ mod svg;
 #[cfg(feature = "testing")]
 pub use self::pprof::schema as pprof_schema;
 pub use self::{
-    encode::encode,
+    encode::{EncodeError, encode},
     format::Format,
     options::EncodeOptions,
     pprof::{PprofFile, PprofHeader, PprofReadError},

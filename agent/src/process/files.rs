@@ -18,7 +18,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{error::OpenError, maps::Mapping};
+use super::{error::OpenError, machine::on_machine, maps::Mapping};
 
 /// Flags that refer to a file without opening it.
 const REFERENCE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -102,8 +102,8 @@ pub(super) fn open_in_root(process: &OwnedFd, path: &Path) -> Result<File, OpenE
 ///
 /// When it cannot be opened or is not a regular file.
 pub fn open_on_host(path: &Path) -> Result<File, OpenError> {
-    let reference =
-        fs::open(path, REFERENCE, Mode::empty()).map_err(|errno| failed(path, errno))?;
+    let reference = fs::open(on_machine(path), REFERENCE, Mode::empty())
+        .map_err(|errno| failed(path, errno))?;
     read_regular(&reference, path)
 }
 

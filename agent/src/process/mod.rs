@@ -12,6 +12,7 @@ mod environment;
 mod error;
 mod fault_in;
 mod files;
+pub mod machine;
 pub mod maps;
 mod memory;
 mod path;

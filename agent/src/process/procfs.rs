@@ -19,6 +19,7 @@ use super::{
     environment,
     error::{Error, OpenError},
     files::{self, FileIdentity},
+    machine::on_machine,
     maps::{self, Mapping},
     memory::Memory,
 };
@@ -51,7 +52,7 @@ impl Process {
     /// access is denied.
     pub fn open(pid: u32) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = fs::open(format!("/proc/{pid}"), flags, Mode::empty())
+        let directory = fs::open(on_machine(format!("/proc/{pid}")), flags, Mode::empty())
             .map_err(|errno| Error::new(pid, ".", errno))?;
         // First: everything below is then read of this program or of a later one, and
         // `is_same_program` detects the latter.

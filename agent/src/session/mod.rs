@@ -11,8 +11,13 @@ mod clock;
 mod end;
 pub mod memory;
 mod observer;
+#[cfg(feature = "recorder")]
+pub mod recorder;
+#[cfg(feature = "testing")]
+pub mod recording;
 mod seed;
 mod signals;
+mod stages;
 mod unwind_tables;
 
 pub use self::{
@@ -20,16 +25,15 @@ pub use self::{
     end::{End, EndReason},
     observer::Observer,
     signals::Signals,
+    stages::{KERNEL_THREADS_NAME, Stages},
 };
 
 use std::time::{Duration, Instant};
 
 use agent_common::{
-    counter::Counter,
     maps::KERNEL_THREADS,
-    record::{AbsentPage, ProcessEvent, ProcessEventKind},
+    record::{ProcessEvent, ProcessEventKind},
 };
-use agent_common::{decode::decode, decoded::Record};
 use anyhow::Result;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
 use tracing::warn;
@@ -39,11 +43,10 @@ use self::{
     unwind_tables::{TableJob, UnwindTables},
 };
 use crate::{
-    aggregate::{Aggregator, Filter, ProfileTiming, Window},
-    bpf::{Bpf, InterpreterLocation, LoadOptions},
+    aggregate::Filter,
+    bpf::{self, Bpf, Counters, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
-    profile::{self, Profile},
-    symbolize::{FrameSymbolizer, NativeSymbolizer, PythonSymbolizer},
+    profile::Profile,
     targets::{
         discovery::{Discovery, Finding},
         launch::Program,
@@ -52,9 +55,6 @@ use crate::{
 
 /// How often the ring buffer is read when no wake-up comes.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Name of the process that stands for the threads of the kernel itself.
-pub const KERNEL_THREADS_NAME: &str = "[kernel]";
 
 /// How to sample.
 #[derive(Clone, Copy, Debug)]
@@ -92,21 +92,13 @@ pub struct Wake(Vec<TableJob>);
 pub struct Session {
     /// The BPF programs and their maps.
     pub bpf: Bpf,
-    /// Samples that were not reported yet.
-    pub aggregator: Aggregator,
-    /// Executables objects that were received.
-    pub python: PythonSymbolizer,
-    /// Symbols of files, the kernel and JITs.
-    pub native: NativeSymbolizer,
+    /// The stages that need no kernel.
+    pub stages: Stages,
     discovery: Discovery,
     /// [`None`] when only Python frames are wanted.
     unwind_tables: Option<UnwindTables>,
-    is_host: bool,
     gil: bool,
     ticks: Interval,
-    /// What was received and not yet acted on.
-    events: Vec<ProcessEvent>,
-    absent_pages: Vec<AbsentPage>,
 }
 
 impl Session {
@@ -132,16 +124,11 @@ impl Session {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut session = Self {
             bpf,
-            aggregator: Aggregator::default(),
-            python: PythonSymbolizer::default(),
-            native: NativeSymbolizer::new(settings.symbol_bytes),
+            stages: Stages::new(settings.native, is_host, settings.symbol_bytes),
             discovery,
             unwind_tables: settings.native.then(UnwindTables::default),
-            is_host,
             gil: settings.gil,
             ticks,
-            events: Vec::new(),
-            absent_pages: Vec::new(),
         };
         match scope {
             Scope::Process {
@@ -170,7 +157,8 @@ impl Session {
             }
         }
         if let Some(tables) = &mut session.unwind_tables {
-            tables.prepare(&mut session.bpf).await?;
+            let executables = &session.stages.executables;
+            tables.prepare(&mut session.bpf, executables).await?;
         }
         Ok(session)
     }
@@ -208,7 +196,7 @@ impl Session {
             if let Some(wake) = wake {
                 self.load_tables(wake)?;
             }
-            observer.on_progress(began.at.elapsed(), self.aggregator.samples());
+            observer.on_progress(began.at.elapsed(), self.stages.aggregator.samples());
             if let Some(reason) = reason {
                 return Ok(reason);
             }
@@ -224,33 +212,20 @@ impl Session {
         self.bpf.stop()?;
         let about = began.about(period);
         self.drain(&mut ())?;
-        self.aggregator.check_filter(filter)?;
-        let counters = self.bpf.counters()?;
-        let mut frames = FrameSymbolizer::new(
-            &mut self.python,
-            self.unwind_tables
-                .as_ref()
-                .map(|tables| (&mut self.native, tables.executables())),
-        );
-        let mut profile = self.aggregator.profile(&about, filter, &mut frames);
-        let losses = &mut profile.losses;
-        losses.lost_samples += counters.get(Counter::LOST_SAMPLES);
-        losses.untracked_processes = counters.get(Counter::UNTRACKED_PROCESSES);
-        losses.lost_native_stacks = counters.get(Counter::LOST_NATIVE_STACKS);
-        losses.lost_process_events = counters.get(Counter::LOST_PROCESS_EVENTS);
-        Ok(profile)
+        let counters = self.counters()?;
+        Ok(self.stages.profile(&about, filter, &counters)?)
     }
 
-    /// The profile of a window or a part of one.
-    pub fn profile_of(&mut self, window: &Window, about: &ProfileTiming) -> Profile {
-        let mut frames = FrameSymbolizer::new(
-            &mut self.python,
-            self.unwind_tables
-                .as_ref()
-                .map(|tables| (&mut self.native, tables.executables())),
-        );
-        self.aggregator
-            .profile_of(window, about, &Filter::default(), &mut frames)
+    /// What the BPF programs have counted so far.
+    ///
+    /// # Errors
+    ///
+    /// When the counters cannot be read.
+    pub fn counters(&self) -> Result<Counters, bpf::Error> {
+        let counters = self.bpf.counters()?;
+        #[cfg(feature = "recorder")]
+        recorder::counters(&counters);
+        Ok(counters)
     }
 
     /// Waits until there may be something to drain or to load.
@@ -276,15 +251,22 @@ impl Session {
     ///
     /// When a map cannot be written.
     pub fn drain<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
-        self.receive();
+        let Self { bpf, stages, .. } = self;
+        bpf.drain(|bytes| stages.receive(bytes));
+        let pending = stages.take_pending();
+        if let Some(tables) = &mut self.unwind_tables {
+            for wanted in &pending.wanted_tables {
+                tables.request(&stages.executables, wanted);
+            }
+        }
         let mut result = Ok(());
-        for event in std::mem::take(&mut self.events) {
-            result = result.and(self.on_event(&event, observer));
+        for event in &pending.events {
+            result = result.and(self.on_event(event, observer));
         }
         while let Some(finding) = self.discovery.examine_due(Instant::now()) {
             result = result.and(self.apply(finding, observer));
         }
-        for page in self.absent_pages.drain(..) {
+        for page in pending.absent_pages {
             process::fault_in(page.tgid, page.address, page.bytes);
         }
         result
@@ -297,7 +279,9 @@ impl Session {
     /// When a map cannot be written.
     pub fn load_tables(&mut self, wake: Wake) -> Result<()> {
         match &mut self.unwind_tables {
-            Some(tables) if !wake.0.is_empty() => tables.advance(&mut self.bpf, wake.0),
+            Some(tables) if !wake.0.is_empty() => {
+                tables.advance(&mut self.bpf, &self.stages.executables, wake.0)
+            }
             _ => Ok(()),
         }
     }
@@ -315,12 +299,15 @@ impl Session {
                 return self.apply(finding, observer);
             }
         }
-        if let Some(tables) = &mut self.unwind_tables {
-            tables.on_event(&mut self.bpf, event);
-        }
-        if event.kind == ProcessEventKind::EXITED && self.is_host {
-            observer.on_exit(event.tgid);
-            self.aggregator.end_process(event.tgid);
+        self.stages.on_event(event, observer);
+        if self.unwind_tables.is_some() {
+            match event.kind {
+                ProcessEventKind::FORKED => self.bpf.share_mappings(event.tgid, event.parent),
+                ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
+                    self.bpf.remove_mappings(event.tgid);
+                }
+                _ => {}
+            }
         }
         match self.discovery.on_event(event) {
             Some(finding) => self.apply(finding, observer),
@@ -340,31 +327,23 @@ impl Session {
             };
             self.bpf.update_process(pid, &python)?;
         }
-        if let Some(tables) = &mut self.unwind_tables
-            && let Some(opened) = &finding.opened
-        {
-            tables.add_process(&mut self.bpf, opened)?;
+        let opened = finding.opened.as_ref();
+        let added = self.stages.add_process(finding.process, opened, observer);
+        if let (Some(tables), Some(mappings)) = (&mut self.unwind_tables, added.mappings) {
+            tables.add_process(&mut self.bpf, &self.stages.executables, pid, &mappings)?;
         }
-        let exclude = observer.on_process(&finding.process, finding.opened.as_ref());
-        if let Some(exclude) = exclude {
+        if let Some(exclude) = added.exclude {
             self.bpf.set_excluded(pid, exclude)?;
         }
-        self.aggregator.add_process(finding.process);
         Ok(())
     }
 
     /// Adds the process that stands for the threads of the kernel.
     fn add_kernel_threads<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
         self.bpf.add_process(KERNEL_THREADS, None, false)?;
-        let process = profile::Process {
-            pid: KERNEL_THREADS,
-            name: KERNEL_THREADS_NAME.to_owned(),
-            ..profile::Process::default()
-        };
-        if let Some(exclude) = observer.on_process(&process, None) {
+        if let Some(exclude) = self.stages.add_kernel_threads(observer).exclude {
             self.bpf.set_excluded(KERNEL_THREADS, exclude)?;
         }
-        self.aggregator.add_process(process);
         Ok(())
     }
 
@@ -379,39 +358,6 @@ impl Session {
         };
         self.bpf.add_process(descendant.pid, None, true)?;
         self.apply(finding, observer)
-    }
-
-    /// Reads all waiting records.
-    fn receive(&mut self) {
-        let Self {
-            bpf,
-            aggregator,
-            python,
-            unwind_tables,
-            events,
-            absent_pages,
-            ..
-        } = self;
-        bpf.drain(|bytes| match decode(bytes) {
-            Ok(Record::Sample(sample)) => aggregator.add_sample(&sample),
-            Ok(Record::Stack(stack)) => aggregator.add_stack(stack),
-            Ok(Record::CodeObject(code)) => python.add(&code),
-            Ok(Record::LineTablePiece(piece)) => python.add_piece(&piece),
-            Ok(Record::ThreadName(thread)) => aggregator.add_thread(
-                thread.head.tgid,
-                thread.head.tid,
-                python.thread_name(&thread),
-            ),
-            Ok(Record::ProcessEvent(event)) => events.push(event),
-            Ok(Record::AbsentPage(page)) => absent_pages.push(page),
-            Ok(Record::NativeStack(stack)) => aggregator.add_native_stack(stack),
-            Ok(Record::WantedTable(wanted)) => {
-                if let Some(tables) = unwind_tables {
-                    tables.request(&wanted);
-                }
-            }
-            Err(_) => aggregator.add_malformed(),
-        });
     }
 }
 

@@ -1,10 +1,10 @@
-//! Executables of the targets: their mappings and unwind tables, loaded into the BPF maps.
+//! Mappings and unwind tables of the targets' executables, loaded into the BPF maps.
 
 use std::{collections::HashSet, iter};
 
 use agent_common::{
-    maps::TableState,
-    record::{ProcessEvent, ProcessEventKind, WantedTable},
+    maps::{Mapping, TableState},
+    record::WantedTable,
 };
 use anyhow::Result;
 use tokio::task::JoinSet;
@@ -15,13 +15,11 @@ use crate::{
         unwind::PackedTable,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
-    process::Process,
     python::evaluation_loop,
 };
 
-/// Executables of the targets and their unwind tables.
+/// Unwind tables of the targets' executables.
 pub(super) struct UnwindTables {
-    code: Executables,
     tables: TableSet,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
@@ -38,7 +36,6 @@ pub(super) enum TableJob {
 impl Default for UnwindTables {
     fn default() -> Self {
         Self {
-            code: Executables::default(),
             tables: TableSet::new(evaluation_loop::ranges),
             jobs: JoinSet::new(),
             left_out: HashSet::new(),
@@ -47,22 +44,18 @@ impl Default for UnwindTables {
 }
 
 impl UnwindTables {
-    /// The executables of all targets.
-    pub(super) fn executables(&self) -> &Executables {
-        &self.code
-    }
-
-    /// Reads the mappings of a process and starts to compile the smaller ones of its new tables.
-    pub(super) fn add_process(&mut self, kernel: &mut Bpf, process: &Process) -> Result<()> {
-        // One that has exited keeps what it had.
-        let Ok(mappings) = self.code.read_mappings(process) else {
-            return Ok(());
-        };
-        let pid = process.pid();
-        if !kernel.set_mappings(pid, &mappings)? {
+    /// Loads the mappings of a process and starts to compile the smaller ones of its new tables.
+    pub(super) fn add_process(
+        &mut self,
+        bpf: &mut Bpf,
+        executables: &Executables,
+        pid: u32,
+        mappings: &[Mapping],
+    ) -> Result<()> {
+        if !bpf.set_mappings(pid, mappings)? {
             self.left_out.insert(pid);
         }
-        for executable in self.code.of_process(pid) {
+        for executable in executables.of_process(pid) {
             if let Some(job) = self.tables.request_if_small(executable) {
                 self.jobs
                     .spawn_blocking(move || TableJob::Compiled(job.run()));
@@ -72,21 +65,20 @@ impl UnwindTables {
     }
 
     /// Waits for the tables that are being compiled, so that the first stacks are complete.
-    pub(super) async fn prepare(&mut self, kernel: &mut Bpf) -> Result<()> {
+    pub(super) async fn prepare(&mut self, bpf: &mut Bpf, executables: &Executables) -> Result<()> {
         while !self.jobs.is_empty() {
             let mut done = Vec::new();
             while let Some(job) = self.jobs.join_next().await {
                 done.extend(job.ok());
             }
-            self.advance(kernel, done)?;
+            self.advance(bpf, executables, done)?;
         }
         Ok(())
     }
 
     /// Starts to compile a table that a sample missed.
-    pub(super) fn request(&mut self, wanted: &WantedTable) {
-        let job = self
-            .code
+    pub(super) fn request(&mut self, executables: &Executables, wanted: &WantedTable) {
+        let job = executables
             .get(wanted.executable)
             .and_then(|executable| self.tables.request(executable));
         if let Some(job) = job {
@@ -107,44 +99,34 @@ impl UnwindTables {
     }
 
     /// Continues finished jobs: compiled tables are loaded, loaded tables are put to use.
-    pub(super) fn advance(&mut self, kernel: &mut Bpf, done: Vec<TableJob>) -> Result<()> {
+    pub(super) fn advance(
+        &mut self,
+        bpf: &mut Bpf,
+        executables: &Executables,
+        done: Vec<TableJob>,
+    ) -> Result<()> {
         let mut compiled = Vec::new();
         for done in done {
             match done {
                 TableJob::Compiled(compilation) => compiled.push(compilation),
-                TableJob::Loaded(loaded) => kernel.use_tables(&loaded?)?,
+                TableJob::Loaded(loaded) => bpf.use_tables(&loaded?)?,
             }
         }
-        let loading = self.tables.accept(&self.code, compiled);
-        kernel.add_rules(loading.first_rule, &loading.rules)?;
+        let loading = self.tables.accept(executables, compiled);
+        bpf.add_rules(loading.first_rule, &loading.rules)?;
         if !loading.unloaded.is_empty() {
-            kernel.set_table_states(&loading.unloaded, TableState::ABSENT)?;
+            bpf.set_table_states(&loading.unloaded, TableState::ABSENT)?;
         }
         if !loading.without_table.is_empty() {
-            kernel.set_table_states(&loading.without_table, TableState::NONE)?;
+            bpf.set_table_states(&loading.without_table, TableState::NONE)?;
         }
         if !loading.tables.is_empty() {
-            let loader = kernel.table_loader();
+            let loader = bpf.table_loader();
             let tables = loading.tables;
             self.jobs
                 .spawn_blocking(move || TableJob::Loaded(load(&loader, &tables)));
         }
         Ok(())
-    }
-
-    /// Acts on a process event.
-    pub(super) fn on_event(&mut self, kernel: &mut Bpf, event: &ProcessEvent) {
-        match event.kind {
-            ProcessEventKind::FORKED => {
-                self.code.add_forked(event.tgid, event.parent);
-                kernel.share_mappings(event.tgid, event.parent);
-            }
-            ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
-                self.code.remove_process(event.tgid);
-                kernel.remove_mappings(event.tgid);
-            }
-            _ => {}
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use thiserror::Error;
 
 use super::demangle;
-use crate::binaries::elf;
+use crate::{binaries::elf, process::machine::on_machine};
 
 const TABLE: &str = "/proc/kallsyms";
 const NOTES: &str = "/sys/kernel/notes";
@@ -85,7 +85,7 @@ impl KernelSymbols {
     ///
     /// When the table cannot be read, is empty or has no addresses.
     pub fn read() -> Result<Self, KallsymsError> {
-        let table = File::open(TABLE).map_err(KallsymsError::Read)?;
+        let table = File::open(on_machine(TABLE)).map_err(KallsymsError::Read)?;
         let mut symbols = Self::parse(table)?;
         symbols.build_id = build_id();
         Ok(symbols)
@@ -141,7 +141,7 @@ impl KernelSymbols {
 /// The GNU build ID of the running kernel.
 fn build_id() -> Option<String> {
     let mut notes = Vec::new();
-    let file = File::open(NOTES).ok()?;
+    let file = File::open(on_machine(NOTES)).ok()?;
     file.take(MAX_NOTES).read_to_end(&mut notes).ok()?;
     elf::build_id_in(&notes)
 }

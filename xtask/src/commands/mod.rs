@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub(crate) mod ci;
 pub(crate) mod demo;
 pub(crate) mod lint;
+pub(crate) mod record_fixtures;
 mod results;
 pub(crate) mod setup;
 pub(crate) mod test;

@@ -137,6 +137,13 @@ impl Executables {
         Some(number)
     }
 
+    /// Gives the executable of a mapping the number that it had when it was recorded.
+    #[cfg(feature = "testing")]
+    pub fn number_as_recorded(&mut self, number: u32, process: &Process, mapping: &maps::Mapping) {
+        self.last_number = number - 1;
+        self.number(process, mapping);
+    }
+
     /// An unused index of a table.
     fn free_table(&mut self) -> Option<u32> {
         (self.last_table < MAX_EXECUTABLES - 1).then(|| {

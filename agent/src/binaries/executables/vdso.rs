@@ -17,6 +17,10 @@ const MAX_BYTES: u64 = 1 << 20;
 ///
 /// When there is no vDSO or it cannot be read.
 pub(super) fn read() -> io::Result<Vec<u8>> {
+    #[cfg(feature = "testing")]
+    if let Some(vdso) = crate::process::machine::recorded_vdso() {
+        return vdso;
+    }
     let maps = std::fs::read("/proc/self/maps")?;
     let line = maps
         .split(|&byte| byte == b'\n')

@@ -21,6 +21,8 @@ use anyhow::Context as _;
 
 use agent_common::record::PythonUnwindStatus;
 
+#[cfg(feature = "testing")]
+pub use self::native::{Contents, NativeFile, Symbols};
 pub use self::{measured::Measured, native::NativeCode};
 use super::record::SYMBOL_BYTES;
 use crate::{
