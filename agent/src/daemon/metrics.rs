@@ -38,7 +38,6 @@ impl State<'_> {
         if let Some((runs, nanoseconds)) = self.cost {
             metrics.bpf_cost(runs, nanoseconds);
         }
-        let totals = self.totals;
         metrics.gauge(
             "profiling_agent_sampling_rate_hertz",
             "Present sampling rate per CPU",
@@ -55,7 +54,7 @@ impl State<'_> {
             "profiling_agent_cpu_hotplug_events",
             "Times that CPUs went online or offline while sampling",
             &[],
-            totals.cpu_changes,
+            self.totals.cpu_changes,
         );
         let (profiled, excluded) = self.targets.count();
         let help = "Processes in the target table";
@@ -73,64 +72,7 @@ impl State<'_> {
                 entries,
             );
         }
-        metrics.counter(
-            "profiling_agent_memory_limit_reached",
-            "Windows at whose end memory use was above max_memory",
-            &[],
-            totals.memory_limit_reached,
-        );
-        metrics.counter(
-            "profiling_agent_windows",
-            "Windows completed",
-            &[],
-            totals.windows,
-        );
-        metrics.counter(
-            "profiling_agent_profiles",
-            "Profiles created",
-            &[],
-            totals.profiles,
-        );
-        metrics.counter(
-            "profiling_agent_profile_bytes",
-            "Size of the profiles as gzipped pprof",
-            &[],
-            totals.pprof_bytes,
-        );
-        metrics.counter(
-            "profiling_agent_profile_samples",
-            "Samples in the profiles",
-            &[],
-            totals.samples,
-        );
-        metrics.counter(
-            "profiling_agent_window_lost_samples",
-            "Samples dropped because a window was full",
-            &[],
-            totals.lost_samples,
-        );
-        for (reason, count) in &totals.losses {
-            metrics.counter(
-                "profiling_agent_incomplete_samples",
-                "Samples whose stack is not complete, by reason",
-                &[("reason", reason)],
-                *count,
-            );
-        }
-        metrics.counter(
-            "profiling_agent_native_stacks_complete",
-            "Native stacks unwound to the entry point of their thread",
-            &[],
-            totals.complete_stacks,
-        );
-        for (executable, count) in &totals.truncated_stacks {
-            metrics.counter(
-                "profiling_agent_native_stacks_truncated",
-                "Native stacks truncated, by the executable in which unwinding stopped",
-                &[("executable", executable)],
-                *count,
-            );
-        }
+        add_totals(&mut metrics, self.totals);
         for status in &self.pods {
             metrics.pods(status);
         }
@@ -138,5 +80,67 @@ impl State<'_> {
             metrics.exporter(status);
         }
         metrics.text()
+    }
+}
+
+/// Adds the counts over all windows.
+fn add_totals(metrics: &mut Metrics, totals: &Totals) {
+    metrics.counter(
+        "profiling_agent_memory_limit_reached",
+        "Windows at whose end memory use was above max_memory",
+        &[],
+        totals.memory_limit_reached,
+    );
+    metrics.counter(
+        "profiling_agent_windows",
+        "Windows completed",
+        &[],
+        totals.windows,
+    );
+    metrics.counter(
+        "profiling_agent_profiles",
+        "Profiles created",
+        &[],
+        totals.profiles,
+    );
+    metrics.counter(
+        "profiling_agent_profile_bytes",
+        "Size of the profiles as gzipped pprof",
+        &[],
+        totals.pprof_bytes,
+    );
+    metrics.counter(
+        "profiling_agent_profile_samples",
+        "Samples in the profiles",
+        &[],
+        totals.samples,
+    );
+    metrics.counter(
+        "profiling_agent_window_lost_samples",
+        "Samples dropped because a window was full",
+        &[],
+        totals.lost_samples,
+    );
+    for (reason, count) in &totals.losses {
+        metrics.counter(
+            "profiling_agent_incomplete_samples",
+            "Samples whose stack is not complete, by reason",
+            &[("reason", reason)],
+            *count,
+        );
+    }
+    metrics.counter(
+        "profiling_agent_native_stacks_complete",
+        "Native stacks unwound to the entry point of their thread",
+        &[],
+        totals.complete_stacks,
+    );
+    for (executable, count) in &totals.truncated_stacks {
+        metrics.counter(
+            "profiling_agent_native_stacks_truncated",
+            "Native stacks truncated, by the executable in which unwinding stopped",
+            &[("executable", executable)],
+            *count,
+        );
     }
 }
