@@ -10,6 +10,7 @@ use architecture::Graph;
 /// The rooms of the agent, from the top to the bottom.
 const AGENT: &[&str] = &[
     "testing.rs",
+    "testing",
     "main.rs",
     "lib.rs",
     "commands",

@@ -25,24 +25,46 @@ const PHRASES: &[&str] = &[
 
 /// Names, as whole words.
 const NAMES: &[&str] = &[
-    "KERNEL_ALONE",
-    "NativeUnwindStatus",
-    "PythonUnwindStatus",
-    "Population",
     "FollowedCode",
+    "Generations",
+    "Held",
+    "KERNEL_ALONE",
     "KernelHidden",
-    "begin_pull",
-    "follow_processors",
-    "is_told",
-    "resend_before_ns",
-    "look_at_stack",
-    "meet_thread",
-    "recall_thread",
-    "tell_stack",
-    "survive",
-    "agent_remembered",
+    "LINKAGE",
+    "NativeEnd",
+    "NativeNames",
+    "Parcel",
+    "Population",
+    "STUCK",
+    "Trust",
+    "WalkEnd",
     "agent_export_waiting",
     "agent_processors",
+    "agent_remembered",
+    "begin_pull",
+    "cut_stacks",
+    "decide_again",
+    "describe_frames",
+    "follow_processors",
+    "forget_ended",
+    "give_memory_back",
+    "greatest_age",
+    "keep_memory_small",
+    "known_since_ns",
+    "leave_handler",
+    "learn_pods",
+    "look_at_stack",
+    "meet_thread",
+    "passed_over",
+    "recall_thread",
+    "report_kept",
+    "run_host",
+    "send_again",
+    "settle_frames",
+    "survive",
+    "tell_stack",
+    "unfollowed",
+    "whole_stacks",
 ];
 
 /// Folders and files of the project that are text of its own.
@@ -56,7 +78,7 @@ const TEXTS: &[&str] = &[
     "xtask",
 ];
 
-/// Where old words stand beside the new ones.
+/// Files that list old words beside the new ones.
 const EXCEPT: &[&str] = &["agent/docs/renamed.md", "xtask/architecture/tests/words.rs"];
 
 fn workspace() -> PathBuf {
