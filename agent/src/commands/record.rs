@@ -69,7 +69,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     };
     let scope = Scope::Process {
         pid,
-        finding,
+        finding: finding.map(Box::new),
         children: options.children,
     };
     let mut session = Session::open(&settings, discovery, scope, &mut ()).await?;

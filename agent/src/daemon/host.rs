@@ -46,7 +46,7 @@ pub(super) struct Host {
     targets: TargetTable,
     pods: kubernetes::PodMetadata,
     exporters: Exporters,
-    pulls: OnDemandProfiles,
+    on_demand: OnDemandProfiles,
     totals: Totals,
     limit: CpuLimit,
     /// Present time between two samples.
@@ -85,7 +85,7 @@ impl Host {
             targets,
             pods,
             exporters,
-            pulls: OnDemandProfiles::default(),
+            on_demand: OnDemandProfiles::default(),
             totals: Totals::default(),
             limit: CpuLimit::new(config.max_cpu),
             period,
@@ -98,7 +98,7 @@ impl Host {
     }
 
     /// Samples until a signal arrives.
-    pub(super) async fn follow(
+    pub(super) async fn run(
         &mut self,
         signals: &mut Signals,
         listener: &mut Listener,
@@ -113,7 +113,7 @@ impl Host {
             tokio::select! {
                 next = signals.next() => signal = Some(next),
                 woken = self.session.wait() => wake = Some(woken?),
-                () = until(self.pulls.next_due()) => {}
+                () = until(self.on_demand.next_due()) => {}
                 () = sleep_until(self.ends.into()) => {}
                 next = listener.next() => request = Some(next),
                 lists = self.pods.next() => pod_lists = Some(lists),
@@ -130,7 +130,7 @@ impl Host {
             if let Some(request) = request {
                 self.answer(request);
             }
-            self.pulls
+            self.on_demand
                 .answer(&mut self.session.stages, &self.targets, self.period);
             if let Some(signal) = signal {
                 return Ok(signal);
@@ -339,7 +339,7 @@ impl Host {
             Request::Health(reply) => {
                 let _ = reply.send(());
             }
-            Request::Profile(asked) => self.pulls.begin(asked, &mut self.session.stages),
+            Request::Profile(asked) => self.on_demand.begin(asked, &mut self.session.stages),
         }
     }
 }

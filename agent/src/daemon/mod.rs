@@ -50,7 +50,7 @@ pub async fn run(
     }
     let mut host = Host::start(config, exporters).await?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    while host.follow(&mut signals, &mut listener).await? == Signal::HUP {
+    while host.run(&mut signals, &mut listener).await? == Signal::HUP {
         match read_config() {
             Ok(config) => host.reconfigure(config).await?,
             Err(error) => warn!("the configuration is unchanged: {error}"),

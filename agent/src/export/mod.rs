@@ -113,6 +113,7 @@ pub enum StartError {
 pub struct ExporterStatus {
     /// Name of the exporter.
     pub name: String,
+    /// Its counters.
     pub counts: Counts,
     /// Message of the last failure, which may be long over.
     #[cfg(test)]
@@ -156,6 +157,7 @@ impl Exporters {
         }
     }
 
+    /// The status of each exporter.
     #[must_use]
     pub fn status(&self) -> Vec<ExporterStatus> {
         let status = |exporter: &Exporter| ExporterStatus {

@@ -59,7 +59,7 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(200);
 /// How to sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Time between two samples of a processor.
+    /// Time between two samples of a CPU.
     pub period: Duration,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
@@ -77,7 +77,7 @@ pub enum Scope {
         /// Its id.
         pid: u32,
         /// What was found out about it; [`None`] if it has not run its program yet.
-        finding: Option<Finding>,
+        finding: Option<Box<Finding>>,
         /// Whether to sample its descendants too.
         children: bool,
     },
@@ -138,10 +138,10 @@ impl Session {
             } => {
                 session.bpf.add_process(pid, None, children)?;
                 if let Some(finding) = finding {
-                    session.apply(finding, observer)?;
+                    session.apply(*finding, observer)?;
                 }
                 if children {
-                    // Those that start from now on the BPF programs see by themselves.
+                    // The BPF programs add those that start from now on.
                     for descendant in process::descendants(pid) {
                         session.add_descendant(descendant, observer)?;
                     }
@@ -174,7 +174,7 @@ impl Session {
         Ok(began)
     }
 
-    /// Samples until `end`; its signals are passed on to `program` if there is one.
+    /// Samples until `end`; its signals are forwarded to `program` if there is one.
     ///
     /// # Errors
     ///
@@ -290,7 +290,7 @@ impl Session {
     fn on_event<O: Observer>(&mut self, event: &ProcessEvent, observer: &mut O) -> Result<()> {
         let is_fork = event.kind == ProcessEventKind::FORKED;
         if is_fork && !self.bpf.is_copy(event.tgid, event.parent)? {
-            // Forked before the maps had what its parent is by now.
+            // Forked before the maps had the present state of its parent.
             let finding = self.discovery.add_descendant(Descendant {
                 pid: event.tgid,
                 parent: event.parent,

@@ -229,7 +229,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
     };
     let scope = Scope::Process {
         pid,
-        finding: Some(finding),
+        finding: Some(Box::new(finding)),
         children: false,
     };
     let mut session = Session::open(&settings, discovery, scope, &mut ()).await?;
