@@ -76,7 +76,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     let mut end = End::new(pid, options.duration, signals)?;
     let began = session.start()?;
     let mut program = waiting.map(PausedChild::release).transpose()?;
-    let mut progress = ProgressLine::new(&program, options.duration);
+    let mut progress = ProgressLine::new(program.is_some(), options.duration);
     let reason = session
         .run(&began, &mut end, program.as_ref(), &mut progress)
         .await?;
@@ -112,11 +112,9 @@ fn examine(discovery: &mut Discovery, pid: u32, options: &RecordOptions) -> Resu
 struct ProgressLine(Option<Progress>);
 
 impl ProgressLine {
-    fn new<P>(program: &Option<P>, duration: Option<Duration>) -> Self {
-        Self(match program {
-            Some(_) => None,
-            None => duration.map(Progress::new),
-        })
+    fn new(has_program: bool, duration: Option<Duration>) -> Self {
+        let duration = duration.filter(|_| !has_program);
+        Self(duration.map(Progress::new))
     }
 
     fn finish(self) {

@@ -117,11 +117,11 @@ keys! {
         thread_labels: bool = OFF,
         /// Relabeling rules, as in Prometheus
         relabel_configs: Rules = KeyKind::Value("LIST"),
-        /// The label __meta_process_cmdline for relabeling rules; command lines may hold secrets
+        /// The label `__meta_process_cmdline` for relabeling rules; command lines may hold secrets
         command_lines: bool = OFF,
     }
     "Kubernetes and containers": {
-        /// Name of this node [default: the variable NODE_NAME]
+        /// Name of this node [default: `NODE_NAME`]
         node: String = KeyKind::Value("NAME"),
         /// Where metadata of pods comes from: from (api-server, kubelet, off), url, runtime …
         /// [default: in a cluster the API server, else the runtime's socket]

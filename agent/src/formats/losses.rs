@@ -106,11 +106,13 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
     kinds
         .into_iter()
         .filter(|&(count, ..)| count != 0)
-        .map(|(count, (one, many), rest)| {
-            let subject = if count == 1 { one } else { many };
-            format!("{count} {subject} {rest}")
-        })
+        .map(|(count, subject, rest)| sentence(count, subject, rest))
         .collect()
+}
+
+fn sentence(count: u64, (one, many): (&str, &str), rest: &str) -> String {
+    let subject = if count == 1 { one } else { many };
+    format!("{count} {subject} {rest}")
 }
 
 /// Adds the count of a sentence, if it is one of [`sentences`]. It is recognized by formatting each

@@ -74,7 +74,7 @@ impl SecretSource {
     }
 }
 
-/// FileStamp of a file, which differs after each change.
+/// Stamp of a file, which differs after each change.
 pub(super) fn stamp(path: &Path) -> Result<FileStamp, HttpError> {
     // Links are followed: Kubernetes replaces a link to update a secret.
     let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;

@@ -214,6 +214,7 @@ fn add_native_frames(profile: &mut Profile) {
 /// [`example_profile`] with two more processes: an older Python that shares locations with the first
 /// one and has a thread with the same id, and a process without Python whose name consists of the
 /// separators of a format.
+#[must_use]
 pub fn example_processes(source: &str) -> Profile {
     let mut profile = example_profile(source);
     profile.processes.push(Process {

@@ -32,7 +32,7 @@ pub fn decode(text: Text, bytes: &[u8]) -> String {
             }
         }
         Text::BYTES if text.truncated != 0 => {
-            decoded = decode_bytes(without_truncated_character(bytes))
+            decoded = decode_bytes(without_truncated_character(bytes));
         }
         Text::BYTES => decoded = decode_bytes(bytes),
         _ => {}

@@ -1,5 +1,11 @@
 //! The import graph of small crates.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 use std::fs;
 use std::path::Path;
 

@@ -3,6 +3,12 @@
 //! A room may use those below it and never those above; no two files may use each other. Both are
 //! stated in `agent/docs/architecture.md`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 use std::path::{Path, PathBuf};
 
 use architecture::Graph;

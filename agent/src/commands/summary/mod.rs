@@ -4,6 +4,6 @@
 //! than the terminal.
 
 mod rank;
-mod summary;
+mod table;
 
-pub use self::summary::Summary;
+pub use self::table::Summary;

@@ -1,4 +1,4 @@
-//! Metrics in the text formats of Prometheus and OpenMetrics.
+//! Metrics in the text formats of Prometheus and `OpenMetrics`.
 
 use std::{
     borrow::Cow,

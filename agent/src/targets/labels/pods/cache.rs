@@ -124,11 +124,12 @@ impl Pods {
         let found = containers
             .clone()
             .find_map(|container| {
-                self.from_host_files(&container.id, now, |host| host.container(container))
+                self.look_up_host_files(&container.id, now, |host| host.container(container))
             })
             .or_else(|| {
-                pods.clone()
-                    .find_map(|pod| self.from_host_files(&pod.uid, now, |host| host.pod(&pod.uid)))
+                pods.clone().find_map(|pod| {
+                    self.look_up_host_files(&pod.uid, now, |host| host.pod(&pod.uid))
+                })
             });
         let container_info = match (listed.pod, found) {
             // The list has more of the pod.
@@ -198,7 +199,7 @@ impl Pods {
         self.unknown.entry(id.clone()).or_default().was_looked_up = true;
     }
 
-    fn from_host_files(
+    fn look_up_host_files(
         &mut self,
         key: &str,
         now: Instant,
