@@ -110,8 +110,7 @@ Examples:
   agent run --config /etc/agent/agent.yaml
   agent run --config /etc/agent/agent.yaml --check-config
   agent run --no-native --per-process --include '[{command: gunicorn}]'
-  agent run --exporters \
-    '{grafana: {type: pyroscope, url: http://pyroscope:4040}}'";
+  agent run --exporters '{local: {type: file, folder: /srv/profiles}}'";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
