@@ -1,10 +1,6 @@
 //! What `go tool pprof` makes of a profile.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +14,8 @@ use agent::testing::{
     profile::{self, Executable, ExecutableKind},
 };
 use tempfile::TempDir;
+use test_support::go;
 use xtask::tools::{self, go::Go};
-
-#[path = "data/go.rs"]
-mod go;
 
 /// The program that the made profile is of; its lines are where the profile says they are.
 const SOURCE: &str = "\
