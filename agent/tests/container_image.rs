@@ -3,9 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "data/containerfile.rs"]
-mod containerfile;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -17,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use containerfile::{told_capabilities, told_options};
 use tempfile::TempDir;
+use test_support::containerfile::{told_capabilities, told_options};
 use xtask::{interpreters, packages, packaging::image};
 
 /// How long something may take to be seen, on a machine that does much else.

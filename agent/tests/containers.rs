@@ -23,13 +23,8 @@ use agent::testing::{
         pods::{HostFiles, Pods},
     },
 };
-use control_groups::Groups;
+use test_support::{child, control_groups::Groups};
 use xtask::{packages, tools};
-
-#[path = "data/child.rs"]
-mod child;
-#[path = "data/control_groups.rs"]
-mod control_groups;
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";

@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "data/containerfile.rs"]
-mod containerfile;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -13,9 +10,9 @@ use std::{
 };
 
 use agent::testing::config::CLUSTER_VARIABLES;
-use containerfile::{told_capabilities, told_options};
 use serde::Deserialize as _;
 use serde_yaml_ng::{Deserializer, Value};
+use test_support::containerfile::{told_capabilities, told_options};
 use xtask::{packages, pip, process::find_program};
 
 /// How exposed systemd may find the service, of 10.

@@ -6,10 +6,8 @@ use std::{
 };
 
 use agent::testing::commands::examine;
+use test_support::child;
 use xtask::interpreters;
-
-#[path = "data/child.rs"]
-mod child;
 
 #[test]
 fn every_interpreter_is_described() {

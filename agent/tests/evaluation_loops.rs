@@ -9,12 +9,8 @@ use agent::testing::{
     python::evaluation_loop::ranges,
 };
 use agent_common::unwind::RuleFlags;
+use test_support::mapped;
 use xtask::{interpreters, tools};
-
-#[path = "data/child.rs"]
-mod child;
-#[path = "data/mapped.rs"]
-mod mapped;
 
 /// Least size of the loop with all of its parts in bytes: that of 2.7 has 29,040.
 const LEAST_BYTES: u64 = 25_000;

@@ -31,17 +31,11 @@ use agent_common::{
     scratch::Scratch,
 };
 use proptest::prelude::{ProptestConfig, any, proptest};
+use test_support::{
+    image::{Facts, Image, Recording, render},
+    scenarios::Scenarios,
+};
 use xtask::interpreters::{self, Interpreter};
-
-#[path = "data/child.rs"]
-mod child;
-#[path = "data/image.rs"]
-mod image;
-#[path = "data/scenarios.rs"]
-mod scenarios;
-
-use image::{Facts, Image, Recording, render};
-use scenarios::Scenarios;
 
 /// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/scenarios.py");

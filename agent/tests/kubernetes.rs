@@ -23,10 +23,8 @@ use agent::testing::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::child;
 use xtask::{cluster::Cluster, debian};
-
-#[path = "data/child.rs"]
-mod child;
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";

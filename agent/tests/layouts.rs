@@ -18,10 +18,8 @@ use agent::testing::{
     },
 };
 use agent_common::layout::Layout;
+use test_support::child;
 use xtask::interpreters;
-
-#[path = "data/child.rs"]
-mod child;
 
 /// Each source on its own.
 const ALONE: [(LayoutSource, LayoutSources); 3] = [

@@ -9,10 +9,8 @@ use std::{
 
 use agent::testing::python::line_table::LineTable;
 use agent_common::layout::LineTableFormat;
+use test_support::child;
 use xtask::interpreters::{self, Interpreter};
-
-#[path = "data/child.rs"]
-mod child;
 
 /// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/line_tables.py");

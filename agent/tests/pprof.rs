@@ -14,10 +14,8 @@ use agent::testing::{
     profile::{self, Executable, ExecutableKind},
 };
 use tempfile::TempDir;
+use test_support::go;
 use xtask::tools::{self, go::Go};
-
-#[path = "data/go.rs"]
-mod go;
 
 /// The program that the made profile is of; its lines are where the profile says they are.
 const SOURCE: &str = "\

@@ -1,7 +1,5 @@
 //! The walk returns for every thread exactly the stack that the interpreter reports.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{
     io::{BufRead as _, BufReader},
     process::{Command, Stdio},
@@ -12,14 +10,8 @@ use agent::testing::{
     process::Process,
     python::{Detector, remote},
 };
+use test_support::{child, scenarios::Scenarios};
 use xtask::interpreters;
-
-#[path = "data/child.rs"]
-mod child;
-#[path = "data/scenarios.rs"]
-mod scenarios;
-
-use scenarios::Scenarios;
 
 /// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/scenarios.py");

@@ -12,10 +12,8 @@ use agent::testing::{
     python::{Detector, remote},
 };
 use agent_common::record::PythonUnwindStatus;
+use test_support::child;
 use xtask::interpreters;
-
-#[path = "data/child.rs"]
-mod child;
 
 /// The program of the interpreters; documented there.
 const PROGRAM: &str = include_str!("data/subinterpreters.py");

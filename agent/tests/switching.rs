@@ -8,14 +8,8 @@ use std::{
 };
 
 use agent::testing::python::{Detector, remote};
+use test_support::scenarios::Scenarios;
 use xtask::interpreters;
-
-#[path = "data/child.rs"]
-mod child;
-#[path = "data/scenarios.rs"]
-mod scenarios;
-
-use scenarios::Scenarios;
 
 /// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("data/switching.py");

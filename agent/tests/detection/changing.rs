@@ -9,9 +9,10 @@ use agent::testing::{
     process::Process,
     python::{Detector, Error},
 };
+use test_support::child;
 use xtask::interpreters;
 
-use crate::{Memory, child, end, program_for, read_answer, start};
+use crate::{Memory, end, program_for, read_answer, start};
 
 #[test]
 fn a_library_that_was_replaced_while_it_is_in_use() {

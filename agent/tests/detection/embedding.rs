@@ -8,9 +8,10 @@ use std::{
 };
 
 use agent::testing::{process::Process, python::Detector};
+use test_support::child;
 use xtask::{interpreters, tools};
 
-use crate::{Memory, PROGRAM, child, end, read_answer, start};
+use crate::{Memory, PROGRAM, end, read_answer, start};
 
 /// Folder with the sources of the programs.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/embed");

@@ -10,12 +10,12 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use test_support::child;
 
 use super::{
     folded::Folded,
     pprof::{self, Profile},
 };
-use crate::child;
 
 /// What the links of descriptors of processors' clocks contain, on older kernels and on newer ones.
 const CLOCKS: [&str; 2] = ["perf_event", "bpf_link"];

@@ -17,6 +17,7 @@ use collector_doubles::{
 use prost::Message as _;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
+use test_support::child;
 use xtask::{packages, process::capture};
 
 use super::{
@@ -24,7 +25,6 @@ use super::{
     machine, pprof,
     strict::Strict,
 };
-use crate::child;
 
 /// The window of the agents of these tests, and time enough for two of them.
 const WINDOW: Duration = Duration::from_secs(2);

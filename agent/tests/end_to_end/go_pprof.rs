@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs};
 
 use tempfile::TempDir;
+use test_support::go;
 use xtask::tools::go::all;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
     machine, pprof,
     target::Target,
 };
-use crate::go;
 
 /// Fails unless it reads all samples of a profile, and all its Python functions and lines.
 pub(crate) fn assert_read(file: &[u8]) {

@@ -14,6 +14,7 @@ use std::{
 use aya::programs::loaded_programs;
 use rustix::process::Signal;
 use tempfile::TempDir;
+use test_support::child;
 
 use super::{
     capture::Running,
@@ -24,7 +25,6 @@ use super::{
     target::{Target, mortal},
     whole::{self, Kind, Place},
 };
-use crate::child;
 
 /// Samples per second of CPU time.
 pub(super) const RATE: u64 = 97;

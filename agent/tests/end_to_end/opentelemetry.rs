@@ -8,6 +8,7 @@ use std::{
 
 use collector_doubles::otlp::{request, strict_behind_another};
 use tempfile::TempDir;
+use test_support::control_groups::Groups;
 use xtask::reference_tools;
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
     target::{Killed, mortal},
     whole::{self, Kind, Whole},
 };
-use crate::control_groups::Groups;
 
 /// The container that the workload is in, as Docker calls its control group.
 const CONTAINER: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";

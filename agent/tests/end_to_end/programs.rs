@@ -7,6 +7,7 @@ use std::{
 };
 
 use rustix::process::Signal;
+use test_support::child;
 use xtask::{interpreters::Interpreter, tools};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     program::{Program, assert_spun},
     target::{Target, mortal, workload_path},
 };
-use crate::child;
 
 #[test]
 fn a_program_that_lives_for_a_tenth_of_a_second_is_seen() {

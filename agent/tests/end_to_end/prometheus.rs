@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
+use test_support::child;
 use xtask::reference_tools::{self, Prometheus};
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
     machine,
     target::{Killed, mortal},
 };
-use crate::child;
 
 fn programs() -> Prometheus {
     reference_tools::prometheus().unwrap_or_else(|error| panic!("{error:#}"))

@@ -10,10 +10,10 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use test_support::child;
 use xtask::interpreters::Interpreter;
 
 use super::folded::{Frame, stack};
-use crate::child;
 
 /// What a workload prints when it is at work.
 const READY: &str = "ready";

@@ -13,15 +13,15 @@ use agent_common::{
     python::PythonRuns,
     record::NativeUnwindStatus,
 };
-use xtask::interpreters::{self, Interpreter};
-
-use super::stack::{Names, Stack};
-use crate::{
+use test_support::{
     agreement::{Agreement, common, show},
     debugger::{Debugger, Thread},
     scenarios::Scenarios,
     unwinder::{Unwinder, Unwound},
 };
+use xtask::interpreters::{self, Interpreter};
+
+use super::stack::{Names, Stack};
 
 /// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("../data/interleaving.py");

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use agent::testing::python::{Version, remote::ThreadStack};
-
-use crate::{debugger, unwinder};
+use test_support::{debugger, unwinder};
 
 /// Prefix of the functions of single instructions in the tail-call interpreter; they have a frame
 /// above that of the loop, which calls the first one.

@@ -12,9 +12,10 @@ use agent::testing::{
     process::Process,
     symbolize::elf_symbols::{DebugInfoStatus, ElfSymbols, SymbolLimits, SymbolLookup},
 };
+use test_support::child;
 use xtask::tools;
 
-use crate::{addresses, child, compile_cpp, frames, run, symbols};
+use crate::{addresses, compile_cpp, frames, run, symbols};
 
 /// How many addresses of a file.
 const COUNT: usize = 300;

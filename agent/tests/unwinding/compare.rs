@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use agent::testing::process::Process;
 use agent_common::{layout::RunStyle, native::PythonFrames, python::PythonRuns};
-
-use crate::{
+use test_support::{
     agreement::{Agreement, common, show},
     debugger::Stop,
     unwinder::Unwinder,

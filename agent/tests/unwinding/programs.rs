@@ -6,10 +6,10 @@ use std::{
 };
 
 use tempfile::TempDir;
+use test_support::debugger::Debugger;
 use xtask::tools;
 
 use super::compare::Comparison;
-use crate::debugger::Debugger;
 
 /// Instructions that are run one by one after each stop.
 const STEPS: usize = 20;

@@ -17,7 +17,7 @@ const TEST_PROGRAMS: [&str; 2] = ["native", "walk"];
 /// A test that captures a profile, and the program that has it.
 const CAPTURE: (&str, &str) = (
     "end_to_end",
-    "end_to_end::call_tree::stacks_are_exactly_those_of_the_source",
+    "call_tree::stacks_are_exactly_those_of_the_source",
 );
 
 /// Runs every test, those on the given kernels last, and adds them to `results`.

@@ -38,29 +38,29 @@ use agent_common::{
 };
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
-use super::scenarios::show;
+use crate::scenarios::show;
 
 /// Most bytes on a line.
 const LINE_BYTES: usize = 64;
 
 /// The facts that determine the layout of an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Its version.
-    pub(crate) version: String,
+    pub version: String,
     /// Whether it is a free-threaded build.
-    pub(crate) is_free_threaded: bool,
+    pub is_free_threaded: bool,
     /// Its machine, as printed by `uname -m`.
-    pub(crate) machine: String,
+    pub machine: String,
     /// Address of the pointer to the newest interpreter state.
-    pub(crate) interpreters_head: u64,
+    pub interpreters_head: u64,
     /// Address of the pointer to the thread state that holds the GIL, 0 where there is none.
-    pub(crate) gil_holder: u64,
+    pub gil_holder: u64,
 }
 
 impl Facts {
     /// The layout of the table.
-    pub(crate) fn layout(&self) -> Layout {
+    pub fn layout(&self) -> Layout {
         let version = Version::from_literal(&self.version).unwrap();
         let series = series_of(version).unwrap();
         if self.is_free_threaded {
@@ -71,7 +71,7 @@ impl Facts {
     }
 
     /// Addresses and layout of the interpreter.
-    pub(crate) fn target(&self) -> Target {
+    pub fn target(&self) -> Target {
         Target {
             interpreters_head: UserAddr(self.interpreters_head),
             gil_holder: (self.gil_holder != 0).then_some(UserAddr(self.gil_holder)),
@@ -82,18 +82,18 @@ impl Facts {
 
 /// Recorded memory.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub struct Image {
     /// The facts of the interpreter.
-    pub(crate) facts: Facts,
+    pub facts: Facts,
     /// Its stacks, in the format of [`render`].
-    pub(crate) stacks: String,
+    pub stacks: String,
     /// Bytes by address; pieces neither touch nor overlap.
-    pub(crate) pieces: BTreeMap<u64, Vec<u8>>,
+    pub pieces: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Image {
     /// Reads the file at `path`.
-    pub(crate) fn load(path: &Path) -> Self {
+    pub fn load(path: &Path) -> Self {
         let mut text = String::new();
         GzDecoder::new(fs::File::open(path).unwrap())
             .read_to_string(&mut text)
@@ -123,7 +123,7 @@ impl Image {
     }
 
     /// Writes the file at `path`.
-    pub(crate) fn save(&self, path: &Path) {
+    pub fn save(&self, path: &Path) {
         let facts = &self.facts;
         let mut text = format!(
             "version {}\nfree_threaded {}\nmachine {}\ninterpreters_head {:#x}\ngil_holder {:#x}\n\
@@ -167,14 +167,14 @@ impl UserMemory for Image {
 }
 
 /// A memory that records everything that is read of another one.
-pub(crate) struct Recording<'a, M> {
+pub struct Recording<'a, M> {
     memory: &'a M,
     read: RefCell<Vec<(u64, Vec<u8>)>>,
 }
 
 impl<'a, M: UserMemory> Recording<'a, M> {
     /// Records what is read of `memory`.
-    pub(crate) fn new(memory: &'a M) -> Self {
+    pub fn new(memory: &'a M) -> Self {
         Self {
             memory,
             read: RefCell::default(),
@@ -182,7 +182,7 @@ impl<'a, M: UserMemory> Recording<'a, M> {
     }
 
     /// The recorded bytes by address; pieces neither touch nor overlap.
-    pub(crate) fn pieces(self) -> BTreeMap<u64, Vec<u8>> {
+    pub fn pieces(self) -> BTreeMap<u64, Vec<u8>> {
         joined(self.read.into_inner())
     }
 }
@@ -228,7 +228,7 @@ fn from_hex(digits: &str) -> Vec<u8> {
 }
 
 /// Stacks as text.
-pub(crate) fn render(stacks: &[ThreadStack]) -> String {
+pub fn render(stacks: &[ThreadStack]) -> String {
     let mut text = String::new();
     for stack in stacks {
         let (id, states) = (stack.thread_id, stack.states.len());

@@ -22,27 +22,27 @@ use crate::child;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An interpreter whose threads are all blocked.
-pub(crate) struct Scenarios {
+pub struct Scenarios {
     child: Child,
     /// Its version.
-    pub(crate) version: String,
+    pub version: String,
     /// Its threads by identifier.
-    pub(crate) threads: BTreeMap<u64, Thread>,
+    pub threads: BTreeMap<u64, Thread>,
 }
 
 /// A thread as reported by its interpreter.
-pub(crate) struct Thread {
+pub struct Thread {
     /// Its name, if it is a `threading.Thread` other than the first.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// The scenario of the thread.
-    pub(crate) scenario: String,
+    pub scenario: String,
     /// Its frames in the format of [`show`], leaf first.
-    pub(crate) frames: Vec<String>,
+    pub frames: Vec<String>,
 }
 
 impl Scenarios {
     /// Starts a program with these arguments, and waits until all of its threads are blocked.
-    pub(crate) fn of<I: AsRef<OsStr>>(
+    pub fn of<I: AsRef<OsStr>>(
         interpreter: &Path,
         program: &str,
         arguments: impl IntoIterator<Item = I>,
@@ -88,12 +88,12 @@ impl Scenarios {
     }
 
     /// The process.
-    pub(crate) fn process(&self) -> Process {
+    pub fn process(&self) -> Process {
         Process::open(self.child.id()).unwrap()
     }
 
     /// Reads until there are no differences; returns the last stacks with their differences.
-    pub(crate) fn settle(
+    pub fn settle(
         &self,
         mut read: impl FnMut() -> Vec<ThreadStack>,
     ) -> (Vec<ThreadStack>, Vec<String>) {
@@ -164,7 +164,7 @@ impl Thread {
 }
 
 /// Frames as name, file, first line and line, separated by tabs, leaf first.
-pub(crate) fn show(stack: &ThreadStack) -> Vec<String> {
+pub fn show(stack: &ThreadStack) -> Vec<String> {
     let frames = stack.frames.iter();
     frames
         .map(|frame| match &frame.function {

@@ -14,7 +14,7 @@ const OUTERMOST: &str = "outermost";
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Agreement {
+pub enum Agreement {
     /// The same frames, down to the same end.
     Same,
     /// gdb uses return addresses that are none.
@@ -28,7 +28,7 @@ pub(crate) enum Agreement {
 
 impl Agreement {
     /// Compares.
-    pub(crate) fn of(
+    pub fn of(
         unwinder: &Unwinder,
         mappings: &[Mapping],
         thread: &Thread,
@@ -56,7 +56,7 @@ impl Agreement {
 }
 
 /// Number of equal frames from the leaf on.
-pub(crate) fn common(thread: &Thread, unwound: &Unwound) -> usize {
+pub fn common(thread: &Thread, unwound: &Unwound) -> usize {
     let pairs = thread.frames.iter().zip(&unwound.frames);
     pairs
         .take_while(|(frame, walked)| frame.address == walked.address)
@@ -78,7 +78,7 @@ fn is_same(thread: &Thread, unwound: &Unwound) -> bool {
 }
 
 /// The frames of both, next to each other.
-pub(crate) fn show(unwinder: &Unwinder, thread: &Thread, unwound: &Unwound) -> String {
+pub fn show(unwinder: &Unwinder, thread: &Thread, unwound: &Unwound) -> String {
     let mut text = format!("thread {} is\n", thread.tid);
     let lines = thread.frames.len().max(unwound.frames.len());
     for nth in 0..lines {

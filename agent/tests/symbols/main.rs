@@ -3,15 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "data/child.rs"]
-mod child;
-mod symbols {
-    mod broken;
-    mod compare;
-    mod go;
-    mod names;
-    mod stripped;
-}
+mod broken;
+mod compare;
+mod go;
+mod names;
+mod stripped;
 
 use std::{
     fs::File,

@@ -14,14 +14,14 @@ use xtask::tools;
 use crate::child;
 
 /// The script with which gdb reports stops.
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/native/stops.py");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/native/stops.py");
 
 /// The reported registers: the general ones in the order of DWARF, then the program counter and the
 /// thread pointer.
 const REGISTERS: usize = 18;
 
 /// A running gdb; a program that it started ends with it.
-pub(crate) struct Debugger {
+pub struct Debugger {
     gdb: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -29,49 +29,49 @@ pub(crate) struct Debugger {
 
 /// A stopped program.
 #[derive(Debug)]
-pub(crate) struct Stop {
+pub struct Stop {
     /// Its process.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// Its threads.
-    pub(crate) threads: Vec<Thread>,
+    pub threads: Vec<Thread>,
 }
 
 /// A stopped thread.
 #[derive(Debug)]
-pub(crate) struct Thread {
+pub struct Thread {
     /// Its thread ID.
-    pub(crate) tid: u32,
+    pub tid: u32,
     /// Its general registers, by DWARF register number.
-    pub(crate) registers: Vec<u64>,
+    pub registers: Vec<u64>,
     /// Its program counter.
-    pub(crate) pc: u64,
+    pub pc: u64,
     /// Its `pthread_self()`.
-    pub(crate) pthread: u64,
+    pub pthread: u64,
     /// Its frames, leaf first.
-    pub(crate) frames: Vec<Frame>,
+    pub frames: Vec<Frame>,
     /// Why gdb stopped unwinding.
-    pub(crate) end: String,
+    pub end: String,
 }
 
 /// A frame as gdb sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// Its program counter.
-    pub(crate) pc: u64,
+    pub pc: u64,
     /// The address to look up: that of its call, or the one where it was interrupted.
-    pub(crate) address: u64,
+    pub address: u64,
     /// Its function, where there is a symbol.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 impl Debugger {
     /// Starts gdb with a program.
-    pub(crate) fn of(program: &Path) -> Self {
+    pub fn of(program: &Path) -> Self {
         Self::start([program])
     }
 
     /// Stops a running process; it continues when the debugger is dropped.
-    pub(crate) fn attach(pid: u32) -> (Self, Stop) {
+    pub fn attach(pid: u32) -> (Self, Stop) {
         let mut debugger = Self::start([""; 0]);
         // It may have another root directory.
         let root = format!("set sysroot /proc/{pid}/root");
@@ -99,7 +99,7 @@ impl Debugger {
     }
 
     /// Runs gdb's `commands`, after which the program must be stopped; [`None`] when it has ended.
-    pub(crate) fn stop(&mut self, commands: &[&str]) -> Option<Stop> {
+    pub fn stop(&mut self, commands: &[&str]) -> Option<Stop> {
         let quoted: Vec<_> = commands
             .iter()
             .map(|command| format!("{command:?}"))

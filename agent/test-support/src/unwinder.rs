@@ -26,7 +26,7 @@ use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 
 /// The unwind tables of all mapped files.
 #[derive(Default)]
-pub(crate) struct Unwinder {
+pub struct Unwinder {
     code: executables::Executables,
     rules: Rules,
     /// By index of the table; [`None`] for a file without one.
@@ -39,27 +39,27 @@ pub(crate) struct Unwinder {
 
 /// The result of a walk.
 #[derive(Debug)]
-pub(crate) struct Unwound {
+pub struct Unwound {
     /// The frames, leaf first.
-    pub(crate) frames: Vec<Frame>,
+    pub frames: Vec<Frame>,
     /// Where it ended.
-    pub(crate) end: NativeUnwindStatus,
+    pub end: NativeUnwindStatus,
 }
 
 /// A frame that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// The address that its rule was looked up for.
-    pub(crate) address: u64,
+    pub address: u64,
     /// What is known of that.
-    pub(crate) place: CodeLocation,
+    pub place: CodeLocation,
     /// How many Python frames are in the place of it; [`None`] where it is part of the stack.
-    pub(crate) runs: Option<u32>,
+    pub runs: Option<u32>,
 }
 
 impl Unwinder {
     /// Reads the mappings of a process.
-    pub(crate) fn look(&mut self, process: &Process) -> Vec<Mapping> {
+    pub fn look(&mut self, process: &Process) -> Vec<Mapping> {
         let mappings = self.code.read_mappings(process).unwrap();
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
@@ -73,14 +73,14 @@ impl Unwinder {
     }
 
     /// The file of a place and the address there.
-    pub(crate) fn show(&self, place: &CodeLocation) -> String {
+    pub fn show(&self, place: &CodeLocation) -> String {
         let executable = self.code.get(place.file_or_pid);
         let path = executable.map_or(Path::new("?"), Executable::path);
         format!("{}+{:x}", path.display(), place.address)
     }
 
     /// Whether the file of a place has call-frame information for it, read as it stands there.
-    pub(crate) fn is_described(&self, place: &CodeLocation) -> bool {
+    pub fn is_described(&self, place: &CodeLocation) -> bool {
         let Some(elf) = self.elf(place) else {
             return false;
         };
@@ -96,13 +96,13 @@ impl Unwinder {
     }
 
     /// Whether the file of a place has the names of all functions.
-    pub(crate) fn is_named(&self, place: &CodeLocation) -> bool {
+    pub fn is_named(&self, place: &CodeLocation) -> bool {
         let elf = self.elf(place);
         elf.is_some_and(|elf| elf.section(".symtab").is_some())
     }
 
     /// Where the function of a place starts, by its file's call-frame information.
-    pub(crate) fn function(&mut self, place: &CodeLocation) -> Option<u64> {
+    pub fn function(&mut self, place: &CodeLocation) -> Option<u64> {
         if !self.functions.contains_key(&place.file_or_pid) {
             let elf = self.elf(place);
             let functions = elf.and_then(|elf| unwind::functions(&elf).ok());
@@ -121,7 +121,7 @@ impl Unwinder {
     }
 
     /// Walks the frames of a thread with these registers, by DWARF's numbers.
-    pub(crate) fn walk(
+    pub fn walk(
         &mut self,
         process: &Process,
         mappings: &[Mapping],

@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(missing_docs, reason = "tests are documented by their names")]
 
-#[path = "walk/capabilities.rs"]
 mod capabilities;
 mod image;
 

@@ -6,7 +6,7 @@ use xtask::tools::go::Go;
 
 /// What it prints on standard output and on standard error; it must succeed. It finds nothing in
 /// `folder` but what was put there, and leaves there what it fetches.
-pub(crate) fn pprof<'a>(
+pub fn pprof<'a>(
     go: &Go,
     folder: &Path,
     arguments: impl IntoIterator<Item = &'a str>,

@@ -12,17 +12,17 @@ use xtask::interpreters::Interpreter;
 use crate::child;
 
 /// A mapped file, possibly of another root directory.
-pub(crate) struct Mapped {
+pub struct Mapped {
     /// Its file name.
-    pub(crate) name: String,
+    pub name: String,
     /// Device and inode.
-    pub(crate) id: FileId,
+    pub id: FileId,
     /// The opened file.
-    pub(crate) file: File,
+    pub file: File,
 }
 
 /// The distinct files that the interpreter has mapped executable, including itself.
-pub(crate) fn files(interpreter: &Interpreter) -> Vec<Mapped> {
+pub fn files(interpreter: &Interpreter) -> Vec<Mapped> {
     let program = "import sys; print('ready'); sys.stdout.flush(); sys.stdin.read()";
     let mut child = child::start(
         Command::new(&interpreter.path)

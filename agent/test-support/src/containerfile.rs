@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// The options of `podman run`.
-pub(crate) fn told_options() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/Containerfile");
+pub fn told_options() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/Containerfile");
     let text = fs::read_to_string(path).unwrap();
     let (_, command) = text.split_once("podman run ").unwrap();
     let words = command
@@ -17,7 +17,7 @@ pub(crate) fn told_options() -> Vec<String> {
 }
 
 /// The capabilities among them, without `CAP_`.
-pub(crate) fn told_capabilities() -> BTreeSet<String> {
+pub fn told_capabilities() -> BTreeSet<String> {
     let options = told_options();
     let lists = options
         .iter()

@@ -20,15 +20,10 @@ use agent::testing::{
 };
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, RuleSearch, Saved};
 use goblin::elf::header::EM_X86_64;
+use test_support::mapped;
 use xtask::interpreters;
 
-#[path = "data/child.rs"]
-mod child;
-#[path = "unwind_tables/go.rs"]
 mod go;
-#[path = "data/mapped.rs"]
-mod mapped;
-#[path = "unwind_tables/readelf.rs"]
 mod readelf;
 
 use readelf::Row;

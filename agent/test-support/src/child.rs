@@ -4,11 +4,6 @@
 //! whatever the test runner was started with; it is killed after [`DEADLINE`], so that a test that
 //! waits for its end or its output fails and does not hang.
 
-#![allow(
-    dead_code,
-    reason = "not every test that includes this file waits for something else"
-)]
-
 use std::{
     io,
     os::unix::process::CommandExt as _,
@@ -23,13 +18,13 @@ use rustix::{
 };
 
 /// How long a child lives, and how long a test waits for something.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(10 * 60);
+pub const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
 /// The numbers of the signals that have an action.
 const SIGNALS: std::ops::Range<libc::c_int> = 1..32;
 
 /// Starts a child.
-pub(crate) fn start(command: &mut Command) -> Child {
+pub fn start(command: &mut Command) -> Child {
     let child = with_default_signals(command).spawn();
     let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     end_after(&child, DEADLINE, format!("{command:?}"));
@@ -37,7 +32,7 @@ pub(crate) fn start(command: &mut Command) -> Child {
 }
 
 /// Waits until something is so; fails after [`DEADLINE`], naming it.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");

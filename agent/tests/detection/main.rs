@@ -25,19 +25,16 @@ use agent_common::{
     layout::{ABSENT, GilStyle, InstructionStyle, TextStyle},
     record::Text,
 };
+use test_support::child;
 use xtask::{interpreters, tools};
 
-#[path = "data/child.rs"]
-mod child;
-mod detection {
-    mod changing;
-    mod embedding;
-    mod unusual;
-}
+mod changing;
+mod embedding;
+mod unusual;
 
 /// The program of the interpreters; its format is documented there.
-const PROGRAM: &str = include_str!("data/stacks.py");
-const PROGRAM_2: &str = include_str!("data/stacks_2.py");
+const PROGRAM: &str = include_str!("../data/stacks.py");
+const PROGRAM_2: &str = include_str!("../data/stacks_2.py");
 
 /// Frames owned by a generator, and the first kind of frame that is not a function's.
 const OWNED_BY_GENERATOR: u8 = 1;

@@ -24,14 +24,14 @@ fn hierarchy() -> PathBuf {
 }
 
 /// Control groups that are removed in the end.
-pub(crate) struct Groups {
+pub struct Groups {
     top: PathBuf,
     made: Vec<PathBuf>,
 }
 
 impl Groups {
     /// A group of this test, in which the others are.
-    pub(crate) fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let top = hierarchy().join(format!("agent-{name}-{}", id()));
         let mut groups = Self {
             top: top.clone(),
@@ -47,7 +47,7 @@ impl Groups {
     }
 
     /// Makes a group with all that it lies in.
-    pub(crate) fn add(&mut self, path: &str) -> PathBuf {
+    pub fn add(&mut self, path: &str) -> PathBuf {
         let mut at = self.top.clone();
         for part in path.split('/') {
             at.push(part);

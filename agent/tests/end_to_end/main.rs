@@ -1,0 +1,53 @@
+//! The agent as its users run it: the binary on this kernel, against every interpreter.
+//!
+//! Invariants: what is expected comes from the workload's source, from the interpreter or from the
+//! scheduler, never from an earlier profile; no test asserts how long something takes; nothing is
+//! skipped, and without root every test fails.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod abilities;
+mod call_tree;
+mod capture;
+mod container;
+mod cpu_seconds;
+mod cpu_split;
+mod dashboard;
+mod deep;
+mod doctor;
+mod embedders;
+mod ends;
+mod errors;
+mod faults;
+mod filters;
+mod folded;
+mod gil_released;
+mod go_pprof;
+mod greenlets;
+mod host;
+mod impossible;
+mod inner_interpreters;
+mod jit;
+mod kept;
+mod machine;
+mod many_threads;
+mod native;
+mod opentelemetry;
+mod pages;
+mod pods;
+mod pprof;
+mod program;
+mod programs;
+mod prometheus;
+mod pushed;
+mod source;
+mod speedscope;
+mod strict;
+mod target;
+mod threads;
+mod unwind_rate;
+mod whole;
