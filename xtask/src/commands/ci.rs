@@ -20,7 +20,7 @@ pub(crate) fn run(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
 }
 
 /// Checks what a small change is likely to break, in a few minutes: formatting, lints for this
-/// machine's architecture, unit tests, and one capture.
+/// machine's architecture, unit and golden tests, the structure, and one capture.
 ///
 /// # Errors
 ///

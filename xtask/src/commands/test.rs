@@ -12,7 +12,7 @@ use xtask::vm::{self, Kernel};
 use super::{Results, build, setup};
 
 /// The programs among the tests that compare with recordings and run in seconds.
-const TEST_PROGRAMS: [&str; 2] = ["native", "walk"];
+const TEST_PROGRAMS: [&str; 6] = ["golden", "graph", "house", "native", "walk", "words"];
 
 /// A test that captures a profile, and the program that has it.
 const CAPTURE: (&str, &str) = (
