@@ -70,7 +70,7 @@ impl Written {
         formats::encode(
             &profile,
             Format::Pprof,
-            &formats::EncodeOptions::default(),
+            formats::EncodeOptions::default(),
             &mut bytes,
         )
         .unwrap();

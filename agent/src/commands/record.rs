@@ -140,7 +140,7 @@ fn write_profile(
     reason: EndReason,
 ) -> Result<()> {
     let mut bytes = Vec::new();
-    encode(profile, options.format, &options.encoding(), &mut bytes)?;
+    encode(profile, options.format, options.encoding(), &mut bytes)?;
     let written = output.commit(&bytes)?;
 
     let mut stderr = io::stderr().lock();

@@ -50,7 +50,7 @@ fn merge(store: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<
         skipped,
     } = store.merge(selection)?;
     let mut bytes = Vec::new();
-    encode(&profile, wanted.format, &wanted.encoding(), &mut bytes)?;
+    encode(&profile, wanted.format, wanted.encoding(), &mut bytes)?;
     let written = output.commit(&bytes)?;
 
     print_skipped(&skipped);

@@ -62,7 +62,7 @@ impl OnDemandProfiles {
             let profile = stages.profile_of(&window, &began.about(period));
             let mut pprof = Vec::new();
             let options = formats::EncodeOptions::default();
-            if encode(&profile, Format::Pprof, &options, &mut pprof).is_ok() {
+            if encode(&profile, Format::Pprof, options, &mut pprof).is_ok() {
                 // The client may be gone.
                 let _ = asked.reply.send(pprof);
             }

@@ -180,7 +180,7 @@ impl TargetTable {
 
     /// The containers for which to request lists of pods now.
     pub(crate) fn unknown_containers(&mut self) -> Option<UnknownContainers> {
-        self.pods.to_request(Instant::now())
+        self.pods.next_request(Instant::now())
     }
 
     /// Applies new lists of pods. Returns the processes whose inclusion changed, with its new value.

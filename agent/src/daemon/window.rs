@@ -113,7 +113,7 @@ pub(crate) fn batch(
         without_labels: !thread_labels,
     };
     let mut pprof = Vec::new();
-    encode(&profile, Format::Pprof, &options, &mut pprof)?;
+    encode(&profile, Format::Pprof, options, &mut pprof)?;
     totals.pprof_bytes += pprof.len() as u64;
     Ok(ProfileBatch {
         labels: Arc::new(profile.labels.clone()),

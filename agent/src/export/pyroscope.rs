@@ -116,7 +116,7 @@ fn split(profile: &Profile, parts: usize) -> Result<Vec<RawSample>, Unencodable>
             ..profile.clone()
         };
         let mut pprof = Vec::new();
-        encode(&part, Format::Pprof, &EncodeOptions::default(), &mut pprof)
+        encode(&part, Format::Pprof, EncodeOptions::default(), &mut pprof)
             .map_err(|_| Unencodable)?;
         Ok(raw_sample(pprof.into()))
     });

@@ -23,13 +23,13 @@ pub struct EncodeError {
 pub fn encode(
     profile: &Profile,
     format: Format,
-    options: &EncodeOptions,
+    options: EncodeOptions,
     out: &mut dyn Write,
 ) -> Result<(), EncodeError> {
     let written = match format {
-        Format::Pprof => pprof::write(profile, *options, out),
-        Format::Folded => folded::write(profile, *options, out),
-        Format::Svg => svg::write(profile, *options, out),
+        Format::Pprof => pprof::write(profile, options, out),
+        Format::Folded => folded::write(profile, options, out),
+        Format::Svg => svg::write(profile, options, out),
     };
     written.map_err(|source| EncodeError { format, source })
 }
@@ -47,7 +47,7 @@ mod tests {
             let encoded = || {
                 let profile = example_profile("/srv/app/main.py");
                 let mut bytes = Vec::new();
-                encode(&profile, format, &EncodeOptions::default(), &mut bytes).unwrap();
+                encode(&profile, format, EncodeOptions::default(), &mut bytes).unwrap();
                 bytes
             };
             assert_eq!(encoded(), encoded(), "{format}");
@@ -60,7 +60,7 @@ mod tests {
         profile.samples.clear();
         profile.duration = Duration::ZERO;
         for format in Format::ALL {
-            encode(&profile, format, &EncodeOptions::default(), &mut Vec::new()).unwrap();
+            encode(&profile, format, EncodeOptions::default(), &mut Vec::new()).unwrap();
         }
     }
 
@@ -72,7 +72,7 @@ mod tests {
             let error = encode(
                 &profile,
                 format,
-                &EncodeOptions::default(),
+                EncodeOptions::default(),
                 &mut &mut no_room[..],
             )
             .unwrap_err();

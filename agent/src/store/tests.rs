@@ -39,13 +39,7 @@ fn folder(files: &[(&str, u64, &str)]) -> TempDir {
 
 fn pprof(profile: &Profile) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(
-        profile,
-        Format::Pprof,
-        &EncodeOptions::default(),
-        &mut bytes,
-    )
-    .unwrap();
+    encode(profile, Format::Pprof, EncodeOptions::default(), &mut bytes).unwrap();
     bytes
 }
 

@@ -194,7 +194,7 @@ fn encoded(profile: &Profile, format: Format, threads: bool) -> Vec<u8> {
         without_labels: false,
     };
     let mut bytes = Vec::new();
-    encode(profile, format, &options, &mut bytes).unwrap();
+    encode(profile, format, options, &mut bytes).unwrap();
     bytes
 }
 

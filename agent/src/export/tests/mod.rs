@@ -98,7 +98,7 @@ fn pprof() -> Vec<u8> {
     encode(
         &profile,
         Format::Pprof,
-        &EncodeOptions::default(),
+        EncodeOptions::default(),
         &mut bytes,
     )
     .unwrap();

@@ -150,7 +150,7 @@ fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
     encode(
         &profile,
         Format::Pprof,
-        &EncodeOptions::default(),
+        EncodeOptions::default(),
         &mut bytes,
     )
     .unwrap();

@@ -19,7 +19,7 @@ fn folded(profile: &Profile) -> BTreeMap<String, u64> {
     encode(
         profile,
         Format::Folded,
-        &EncodeOptions::default(),
+        EncodeOptions::default(),
         &mut bytes,
     )
     .unwrap();

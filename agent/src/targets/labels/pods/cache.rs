@@ -147,7 +147,7 @@ impl Pods {
 
     /// The containers for which to request lists now, if any: at most once per [`REFRESH`], whether
     /// the request succeeds or not.
-    pub fn to_request(&mut self, now: Instant) -> Option<UnknownContainers> {
+    pub fn next_request(&mut self, now: Instant) -> Option<UnknownContainers> {
         let is_late = |time| now.saturating_duration_since(time) >= REFRESH;
         if !self.requested.is_none_or(is_late) {
             return None;

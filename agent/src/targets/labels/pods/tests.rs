@@ -288,23 +288,23 @@ fn nothing_on_the_host(has_lists: bool) -> Pods {
 fn what_is_unknown_is_asked_for() {
     let mut pods = nothing_on_the_host(true);
     let now = Instant::now();
-    assert_eq!(pods.to_request(now), None);
+    assert_eq!(pods.next_request(now), None);
     assert_eq!(found_nested(&mut pods), ("- - - -".to_owned(), false));
     assert_eq!(
-        pods.to_request(now),
+        pods.next_request(now),
         Some(UnknownContainers::from([OTHER.to_owned()]))
     );
     // Not so soon again, whether somebody answers or not.
-    assert_eq!(pods.to_request(now), None);
+    assert_eq!(pods.next_request(now), None);
     pods.update(PodLists::default(), now);
-    assert_eq!(pods.to_request(now), None);
-    assert!(pods.to_request(now + REFRESH).is_some());
+    assert_eq!(pods.next_request(now), None);
+    assert!(pods.next_request(now + REFRESH).is_some());
 
     // The outer container is the one that Kubernetes knows.
     pods.update(listed(&document()), now);
     let full = format!("prod shop-7d9f {UID} web");
     assert_eq!(found_nested(&mut pods), (full, true));
-    assert_eq!(pods.to_request(now + LONGEST_REFRESH), None);
+    assert_eq!(pods.next_request(now + LONGEST_REFRESH), None);
     let in_no_container = Cgroup::parse(format!("0::/kubepods/pod{UID}").as_bytes());
     let found = pods.find(&in_no_container);
     assert_eq!(
@@ -326,7 +326,7 @@ fn what_nobody_knows_is_asked_for_less_and_less_often() {
     for _ in 0..9 {
         assert!(!found_nested(&mut pods).1);
         let before = now;
-        while pods.to_request(now).is_none() {
+        while pods.next_request(now).is_none() {
             now += REFRESH;
         }
         waits.push((now - before).as_secs());
@@ -338,7 +338,7 @@ fn what_nobody_knows_is_asked_for_less_and_less_often() {
     let another = format!("0::/kubepods/pod{UID}/{}", OTHER.replace('7', "0"));
     pods.find(&Cgroup::parse(another.as_bytes()));
     assert!(
-        pods.to_request(now)
+        pods.next_request(now)
             .is_some_and(|question| question.len() == 1)
     );
 }
@@ -348,10 +348,10 @@ fn what_is_in_no_pod_or_cannot_be_asked_for_is_not() {
     let now = Instant::now();
     let mut pods = nothing_on_the_host(true);
     pods.find(&Cgroup::parse(format!("0::/docker/{ID}").as_bytes()));
-    assert_eq!(pods.to_request(now), None);
+    assert_eq!(pods.next_request(now), None);
     let mut pods = nothing_on_the_host(false);
     pods.find(&nested());
-    assert_eq!(pods.to_request(now), None);
+    assert_eq!(pods.next_request(now), None);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::{
 
 fn encoded(profile: &Profile, options: EncodeOptions) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(profile, Format::Pprof, &options, &mut bytes).unwrap();
+    encode(profile, Format::Pprof, options, &mut bytes).unwrap();
     bytes
 }
 
@@ -29,7 +29,7 @@ fn folded(profile: &Profile, threads: bool) -> String {
         without_labels: false,
     };
     let mut bytes = Vec::new();
-    encode(profile, Format::Folded, &options, &mut bytes).unwrap();
+    encode(profile, Format::Folded, options, &mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
