@@ -9,7 +9,7 @@
 //! A flag overrides the variable, and that the file. Each key of [`KEYS`] is in all three:
 //! `log_level`, `AGENT_LOG_LEVEL`, `--log-level`; their values are written as in the file.
 //!
-//! Invariants: an accepted configuration can be carried out as far as it alone tells; an unknown
+//! Invariants: an accepted configuration is valid as far as it alone shows; an unknown
 //! key is an error that suggests the nearest one; nothing that may be a secret is in `Debug` output
 //! or in an error.
 

@@ -143,7 +143,7 @@ fn in_a_cluster_the_api_server_is_asked() {
     let mut alone = in_cluster("node: ''").unwrap();
     assert_eq!(alone.kubernetes.lists, None);
     alone = in_cluster("kubernetes: {from: off, runtime: off}").unwrap();
-    assert!(!alone.kubernetes.asks());
+    assert!(!alone.kubernetes.has_source());
     let lists = |text| in_cluster(text).unwrap().kubernetes.lists.unwrap();
     let kubelet = lists("kubernetes: {from: kubelet}");
     assert_eq!(kubelet.by, By::Kubelet);

@@ -105,7 +105,10 @@ impl TargetTable {
             labeller,
             fixed: labels.fixed.clone(),
             selector: config.selector.clone(),
-            pods: Pods::new(HostFiles::new(&labels.host_root), config.kubernetes.asks()),
+            pods: Pods::new(
+                HostFiles::new(&labels.host_root),
+                config.kubernetes.has_source(),
+            ),
             wanted: MetadataOptions {
                 command_line: labels.command_lines,
             },

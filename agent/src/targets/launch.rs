@@ -51,23 +51,23 @@ impl PausedChild {
     ///
     /// When it cannot be created.
     pub fn new(program: &OsString, arguments: &[OsString]) -> Result<Self, Error> {
-        let (mut told, tell) = io::pipe().map_err(Error::Start)?;
+        let (mut pid_reader, pid_writer) = io::pipe().map_err(Error::Start)?;
         let (wait, go) = io::pipe().map_err(Error::Start)?;
         let mut command = Command::new(program);
         command.args(arguments);
-        let (tell_fd, wait_fd, go_fd) = (tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
+        let (pid_fd, wait_fd, go_fd) = (pid_writer.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
         // SAFETY: only async-signal-safe calls are made, on descriptors that stay open until exec.
         unsafe {
-            command.pre_exec(move || announce_and_wait(tell_fd, wait_fd, go_fd));
+            command.pre_exec(move || announce_and_wait(pid_fd, wait_fd, go_fd));
         }
         // `spawn` returns after exec, which waits for the release.
         let started = thread::spawn(move || {
             let child = command.spawn();
-            drop((tell, wait));
+            drop((pid_writer, wait));
             child
         });
         let mut pid = [0; 4];
-        match told.read_exact(&mut pid) {
+        match pid_reader.read_exact(&mut pid) {
             Ok(()) => Ok(Self {
                 pid: u32::from_ne_bytes(pid),
                 program: program.clone(),
@@ -110,16 +110,19 @@ impl PausedChild {
 }
 
 /// In the child: sends its id and waits for the release.
-fn announce_and_wait(tell: RawFd, wait: RawFd, go: RawFd) -> io::Result<()> {
+fn announce_and_wait(pid_writer: RawFd, wait: RawFd, go: RawFd) -> io::Result<()> {
     use rustix::{fd::BorrowedFd, io};
 
     // SAFETY: all three are open: the child inherited them.
-    let (tell, wait) = unsafe {
+    let (pid_writer, wait) = unsafe {
         // With its own copy of the write end open it would never see the end of the pipe.
         io::close(go);
-        (BorrowedFd::borrow_raw(tell), BorrowedFd::borrow_raw(wait))
+        (
+            BorrowedFd::borrow_raw(pid_writer),
+            BorrowedFd::borrow_raw(wait),
+        )
     };
-    io::write(tell, &std::process::id().to_ne_bytes())?;
+    io::write(pid_writer, &std::process::id().to_ne_bytes())?;
     let mut word = [0];
     match io::retry_on_intr(|| io::read(wait, &mut word))? {
         0 => Err(std::io::ErrorKind::Interrupted.into()),

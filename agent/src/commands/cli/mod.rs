@@ -1,6 +1,6 @@
 //! The command line: raw flags in, validated options out.
 //!
-//! Invariants: what clap and this room accept can be done as far as the command line alone tells;
+//! Invariants: what clap and this room accept is valid as far as the command line alone shows;
 //! whether the output can be written is decided by
 //! [`Output::prepare`](super::output::Output::prepare).
 

@@ -1,4 +1,4 @@
-//! What a command line asks for, checked as far as it alone tells.
+//! What a command line asks for, validated as far as it alone allows.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

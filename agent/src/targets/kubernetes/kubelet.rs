@@ -35,7 +35,7 @@ impl Fetch for Kubelet {
     fn advice(kind: HttpErrorKind) -> Option<&'static str> {
         match kind {
             HttpErrorKind::Unauthorized => Some(
-                "the kubelet asks the API server about tokens only with \
+                "the kubelet authenticates tokens only with \
                  --authentication-token-webhook",
             ),
             HttpErrorKind::Forbidden => Some(

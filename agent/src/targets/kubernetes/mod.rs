@@ -103,7 +103,7 @@ pub struct PodMetadata {
 impl Config {
     /// Whether there is any source.
     #[must_use]
-    pub fn asks(&self) -> bool {
+    pub fn has_source(&self) -> bool {
         self.lists.is_some() || !self.sockets.is_empty()
     }
 }
