@@ -71,7 +71,7 @@ pub(super) struct Spool {
     next: u64,
     /// Whether the oldest is being delivered; it is not dropped meanwhile.
     front_is_held: bool,
-    /// Held for as long as the spool is open.
+    /// Locked as long as the spool is open.
     _lock: FolderLock,
 }
 
