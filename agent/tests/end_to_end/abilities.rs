@@ -1,4 +1,4 @@
-//! What some interpreters have and others do not.
+//! Features that only some interpreters have.
 //!
 //! Invariant: no other file here compares versions.
 
@@ -9,23 +9,23 @@ pub(crate) fn has_coroutines(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 0)
 }
 
-/// Names of threads that can be seen from outside, not just the kernel's.
+/// Thread names that are readable from another process, not only the kernel's.
 pub(crate) fn has_thread_names(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 0)
 }
 
-/// A global lock that is handed over in turn. Where it is not, threads wake each other up for
-/// nothing all the time.
+/// A global lock that is handed over in turn. Without this, threads constantly wake each other up
+/// in vain.
 pub(crate) fn has_fair_lock(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 2)
 }
 
-/// A module with which Python code can make another interpreter and run code in it.
+/// A module that creates subinterpreters and runs code in them.
 pub(crate) fn has_inner_interpreters(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 8)
 }
 
-/// Code objects that know their qualified name.
+/// Code objects that have a qualified name.
 pub(crate) fn has_qualified_names(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 11)
 }

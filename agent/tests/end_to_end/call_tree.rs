@@ -1,4 +1,4 @@
-//! Every way in which Python calls, and nothing but the calls that are made.
+//! Every kind of Python call; stacks have exactly the calls of the source.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use super::{
     target::Target,
 };
 
-/// Of how many samples one may be of a call that is on its way to its leaf or back. The way takes
-/// time of its own: `exec` and `eval` compile what they run.
+/// One sample in this many may be between leaves, that is, of a call before or after its leaf runs.
+/// That takes time too: `exec` and `eval` compile their argument.
 const SAMPLES_BETWEEN_LEAVES: u64 = 20;
 
-/// Of how many samples one may be incomplete.
+/// One sample in this many may be incomplete.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 50;
 
 #[test]
@@ -32,14 +32,14 @@ fn stacks_are_exactly_those_of_the_source() {
             .filter(|stack| !folded.0.contains_key(*stack))
             .map(|stack| text(stack))
             .collect();
-        assert!(missing.is_empty(), "not seen: {missing:#?}");
+        assert!(missing.is_empty(), "missing stacks: {missing:#?}");
 
         let is_between = |stack: &[Frame]| {
-            !expected.contains(stack) && expected.iter().any(|leaf| is_on_the_way(stack, leaf))
+            !expected.contains(stack) && expected.iter().any(|leaf| is_before_leaf(stack, leaf))
         };
         let is_wrong =
             |stack: &[Frame]| !expected.contains(stack) && !is_between(stack) && !is_marked(stack);
-        assert_eq!(folded.show(is_wrong), "", "stacks that cannot be");
+        assert_eq!(folded.show(is_wrong), "", "impossible stacks");
         let marked = folded.count(is_marked);
         assert!(
             marked <= 1 + folded.total() / SAMPLES_FOR_ONE_INCOMPLETE,
@@ -61,8 +61,8 @@ fn stacks_are_exactly_those_of_the_source() {
     });
 }
 
-/// Whether `stack` is the start of the way to a leaf, its last function on some other line.
-fn is_on_the_way(stack: &[Frame], leaf: &[Frame]) -> bool {
+/// Whether `stack` is a prefix of the stack `leaf`, except for the line of its last function.
+fn is_before_leaf(stack: &[Frame], leaf: &[Frame]) -> bool {
     let Some((last, callers)) = stack.split_last() else {
         return false;
     };

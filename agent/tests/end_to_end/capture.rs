@@ -17,20 +17,20 @@ use super::{
     pprof::{self, Profile},
 };
 
-/// What the links of descriptors of processors' clocks contain, on older kernels and on newer ones.
-const CLOCKS: [&str; 2] = ["perf_event", "bpf_link"];
+/// Substrings of the link targets of sampling events' descriptors, on older and on newer kernels.
+const SAMPLING_EVENTS: [&str; 2] = ["perf_event", "bpf_link"];
 
-/// Captures after which there is not going to be enough.
+/// Maximum number of captures to collect enough samples.
 const MOST_CAPTURES: usize = 12;
 
-/// A run of the agent that is over.
+/// A finished run of the agent.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    /// How it ended.
+    /// Its exit status.
     pub(crate) status: ExitStatus,
-    /// What it wrote to its standard output.
+    /// Its standard output.
     pub(crate) output: Vec<u8>,
-    /// What it wrote to its standard error.
+    /// Its standard error.
     pub(crate) messages: String,
 }
 
@@ -40,12 +40,12 @@ impl Capture {
         Running::start(arguments).finish()
     }
 
-    /// The Python frames of the folded stacks of a process, with these further options.
+    /// The Python frames of the folded stacks of a process, captured with additional options.
     pub(crate) fn folded(pid: u32, options: &str) -> Folded {
         Self::whole(pid, options).python()
     }
 
-    /// The folded stacks of a process, with these further options.
+    /// The folded stacks of a process with all frames, captured with additional options.
     pub(crate) fn whole(pid: u32, options: &str) -> Folded {
         let pid = pid.to_string();
         let mut arguments = vec!["--pid", &pid, "--format", "folded", "--output", "-"];
@@ -55,7 +55,7 @@ impl Capture {
         Folded::parse_whole(&String::from_utf8(capture.output).unwrap())
     }
 
-    /// The same again and again, until there is enough, on a machine that has more to do.
+    /// Repeats [`Self::folded`] until there are enough samples, for overloaded machines.
     pub(crate) fn folded_until(
         pid: u32,
         options: &str,
@@ -71,7 +71,7 @@ impl Capture {
         folded
     }
 
-    /// The pprof file of a process, with these further options.
+    /// The pprof profile of a process, captured with additional options.
     pub(crate) fn pprof(pid: u32, options: &str) -> Profile {
         let pid = pid.to_string();
         let mut arguments = vec!["--pid", &pid, "--output", "-"];
@@ -79,7 +79,7 @@ impl Capture {
         Self::run(&arguments).into_pprof()
     }
 
-    /// The same again and again, until it has so many threads and stacks.
+    /// Repeats [`Self::pprof`] until there are `least_threads` threads and stacks.
     pub(crate) fn pprof_until(pid: u32, options: &str, least_threads: usize) -> Profile {
         let mut profile = Self::pprof(pid, options);
         for _ in 1..MOST_CAPTURES {
@@ -97,20 +97,20 @@ impl Capture {
         Folded::parse(&String::from_utf8(self.output).unwrap())
     }
 
-    /// Its standard output as a pprof file.
+    /// Its standard output as a pprof profile.
     pub(crate) fn into_pprof(self) -> Profile {
         self.assert_success();
         pprof::read(&self.output)
     }
 
-    /// Fails unless the agent has succeeded without a loss.
+    /// Fails unless the agent succeeded without lost samples.
     pub(crate) fn assert_success(&self) {
         assert!(self.status.success(), "{}: {}", self.status, self.messages);
         assert!(!self.messages.contains("lost: "), "{}", self.messages);
     }
 }
 
-/// A run of the agent; ended when dropped.
+/// A running agent; killed on drop.
 pub(crate) struct Running {
     agent: Child,
     started: Instant,
@@ -126,7 +126,7 @@ impl Running {
         Self::from_command(command)
     }
 
-    /// Starts the agent by this command.
+    /// Starts the agent with a command.
     pub(crate) fn from_command(mut command: Command) -> Self {
         let mut agent = child::start(
             command
@@ -142,13 +142,13 @@ impl Running {
         }
     }
 
-    /// Waits until it samples, that is, until it has a clock.
+    /// Waits until it samples, that is, until it has a sampling event.
     pub(crate) fn wait_until_sampling(&mut self) {
         let descriptors = format!("/proc/{}/fd", self.agent.id());
         child::wait_until("the agent samples", || {
             assert!(
                 !self.has_ended(),
-                "the agent has ended already: {}",
+                "the agent exited early: {}",
                 self.messages.so_far()
             );
             let mut links = fs::read_dir(&descriptors)
@@ -156,9 +156,9 @@ impl Running {
                 .flatten()
                 .flat_map(|entry| fs::read_link(entry.path()));
             links.any(|link| {
-                CLOCKS
+                SAMPLING_EVENTS
                     .iter()
-                    .any(|clock| link.to_string_lossy().contains(clock))
+                    .any(|event| link.to_string_lossy().contains(event))
             })
         });
     }
@@ -168,17 +168,17 @@ impl Running {
         kill_process(Pid::from_child(&self.agent), signal).unwrap();
     }
 
-    /// Whether it has ended.
+    /// Whether it has exited.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.agent.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end; fails with what it has written when that does not come.
+    /// Waits until it exits; fails with its messages if it was killed at the deadline.
     pub(crate) fn finish(mut self) -> Capture {
         let status = self.agent.wait().unwrap();
         assert!(
             self.started.elapsed() < child::DEADLINE,
-            "the agent did not end; it wrote: {}",
+            "the agent did not exit; its messages: {}",
             self.messages.so_far()
         );
         Capture {
@@ -191,13 +191,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // An error means that it has ended already.
+        // An error means that it has already exited.
         drop(self.agent.kill());
         drop(self.agent.wait());
     }
 }
 
-/// What a pipe brings, which is read as it comes.
+/// Bytes from a pipe, read in a thread as they arrive.
 struct Stream {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
@@ -206,11 +206,11 @@ struct Stream {
 impl Stream {
     fn of(mut pipe: impl Read + Send + 'static) -> Self {
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
-        let read = Arc::clone(&bytes);
+        let received = Arc::clone(&bytes);
         let reader = thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(length @ 1..) = pipe.read(&mut piece) {
-                read.lock().unwrap().extend_from_slice(&piece[..length]);
+            let mut chunk = [0; 4096];
+            while let Ok(length @ 1..) = pipe.read(&mut chunk) {
+                received.lock().unwrap().extend_from_slice(&chunk[..length]);
             }
         });
         Self {
@@ -219,12 +219,12 @@ impl Stream {
         }
     }
 
-    /// What has come so far, as text.
+    /// The bytes so far, as text.
     fn so_far(&self) -> String {
         String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
     }
 
-    /// All of it, once it has ended.
+    /// All bytes, once the pipe is closed.
     fn rest(&mut self) -> Vec<u8> {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();

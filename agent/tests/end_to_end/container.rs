@@ -1,4 +1,4 @@
-//! A process in namespaces of its own, whose paths lead nowhere on the host.
+//! A process in its own namespaces, with paths that do not exist on the host.
 
 use std::{fs, path::Path, process::Command};
 
@@ -11,15 +11,15 @@ use super::{
     target::{Target, mortal, workload_path},
 };
 
-/// Where the interpreter is for the process.
+/// Path of the interpreter inside the container.
 const PROGRAM: &str = "/opt/python/bin/python";
 
 #[test]
-fn a_process_in_a_container_is_seen_from_the_host() {
+fn a_process_in_a_container_is_profiled_from_the_host() {
     let _machine = machine::alone();
     assert!(!Path::new(PROGRAM).exists());
     machine::for_each_interpreter(|interpreter| {
-        // It has a root directory of its own already, which every test of it looks into.
+        // It already has its own root directory, which all of its tests cover.
         if interpreter.root().is_some() {
             return;
         }
@@ -27,9 +27,9 @@ fn a_process_in_a_container_is_seen_from_the_host() {
     });
 }
 
-/// As a container in a container is.
+/// Like a container in a container.
 #[test]
-fn a_process_in_a_namespace_in_a_namespace_is_seen_from_the_host() {
+fn a_process_in_nested_namespaces_is_profiled_from_the_host() {
     let _machine = machine::alone();
     check(&Container::start(machine::one_interpreter(), 2));
 }
@@ -44,27 +44,27 @@ fn check(container: &Container) {
     assert!(expected.stack.last().unwrap().place.starts_with("/srv/"));
     let mut found = Capture::pprof(pid, "-d 1 -r 199").threads();
     for thread in &mut found {
-        // The interpreter only knows the one in its own namespace.
+        // The interpreter only has the id of its own namespace.
         thread.id = expected.id;
     }
     assert_eq!(found, [expected]);
 }
 
-/// A process in a container; it ends with what has made its namespaces.
+/// A process in a container; it ends together with the `unshare` that created its namespaces.
 struct Container {
     unshare: Target,
-    /// PID namespaces that are within each other, and in that of this machine.
+    /// Number of nested PID namespaces below the host's.
     depth: usize,
     _root: TempDir,
 }
 
 impl Container {
     fn start(interpreter: &Interpreter, depth: usize) -> Self {
-        let question = "import os, sys; print(os.path.realpath(sys.executable)); \
-                        print(os.path.dirname(os.__file__))";
+        let script = "import os, sys; print(os.path.realpath(sys.executable)); \
+                      print(os.path.dirname(os.__file__))";
         let mut python = Command::new(&interpreter.path);
-        let answer = capture(python.args(["-Esc", question])).unwrap();
-        let (program, modules) = answer.split_once('\n').unwrap();
+        let output = capture(python.args(["-Esc", script])).unwrap();
+        let (program, modules) = output.split_once('\n').unwrap();
         let root = tempfile::tempdir().unwrap();
         let mut command = mortal("unshare");
         for _ in 1..depth {
@@ -84,7 +84,7 @@ impl Container {
         }
     }
 
-    /// The id that the process has on the host.
+    /// The process id on the host.
     fn pid(&self) -> u32 {
         (0..self.depth).fold(self.unshare.pid(), |pid, _| {
             let path = format!("/proc/{pid}/task/{pid}/children");
@@ -93,7 +93,7 @@ impl Container {
     }
 }
 
-/// The ids of a process, from the outermost of its PID namespaces on.
+/// The ids of a process in its PID namespaces, outermost first.
 fn ids(pid: u32) -> Vec<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));

@@ -1,8 +1,8 @@
-//! CPU time in total, against the scheduler's own account of it.
+//! Total CPU time, compared with the scheduler's statistics.
 //!
-//! One sample is one period, so that each time a thread gets or gives up a processor adds an error
-//! of a fraction of a period. At two samples a millisecond that is a few tenths of a per cent over
-//! the times here, however crowded the processors are.
+//! One sample stands for one period, so each context switch adds an error of a fraction of a
+//! period. At two samples per millisecond that is a few tenths of a per cent over the durations
+//! here, even on overloaded CPUs.
 
 use std::{
     fs, thread,
@@ -16,20 +16,20 @@ use super::{
     target::{Killed, Target, mortal},
 };
 
-/// How far the profile may be off.
+/// Tolerated relative error of the profile.
 const TOLERANCE: f64 = 0.02;
 
-/// Captures of which one must be right.
+/// Number of captures, of which one must be within the tolerance.
 const ATTEMPTS: usize = 3;
 
-/// How often the scheduler's account is read.
+/// Interval between readings of the scheduler's statistics.
 const READ_EVERY: Duration = Duration::from_millis(10);
 
 /// Processes that overload the machine.
 const LOOPS: usize = 4;
 
 #[test]
-fn the_cpu_time_of_one_thread_is_the_scheduler_s() {
+fn the_cpu_time_of_one_thread_matches_the_scheduler() {
     let _machine = machine::alone();
     machine::for_each_kind_alone(|interpreter| {
         let target = Target::start(interpreter, "busy");
@@ -37,12 +37,12 @@ fn the_cpu_time_of_one_thread_is_the_scheduler_s() {
     });
 }
 
-/// Waiting for the global lock takes no CPU time, and handing it over leaves processors idle.
+/// Waiting for the global lock takes no CPU time, and handing it over leaves CPUs idle.
 ///
-/// Python 2 does not hand it over: its threads get and give up processors so often that the errors
-/// are beyond what is tolerated here.
+/// Python 2 does not hand it over: its threads switch so often that the error exceeds the
+/// tolerance.
 #[test]
-fn the_cpu_time_of_eleven_threads_with_one_lock_is_the_scheduler_s() {
+fn the_cpu_time_of_eleven_threads_with_one_lock_matches_the_scheduler() {
     let _machine = machine::alone();
     machine::for_each_kind_alone_that(has_fair_lock, |interpreter| {
         let target = Target::start(interpreter, "threads");
@@ -50,9 +50,9 @@ fn the_cpu_time_of_eleven_threads_with_one_lock_is_the_scheduler_s() {
     });
 }
 
-/// All kinds of interpreters at once, among others that want the processors as well.
+/// All kinds of interpreters at once, with other processes that compete for the CPUs.
 #[test]
-fn the_cpu_time_on_an_overloaded_machine_is_the_scheduler_s() {
+fn the_cpu_time_on_an_overloaded_machine_matches_the_scheduler() {
     let _machine = machine::alone();
     let busy_loop = || Killed::start(mortal("sh").args(["-c", "while :; do :; done"]));
     let _loops: Vec<_> = (0..LOOPS).map(|_| busy_loop()).collect();
@@ -62,22 +62,22 @@ fn the_cpu_time_on_an_overloaded_machine_is_the_scheduler_s() {
     });
 }
 
-/// Fails when the profile is off in every one of some captures: the host of a virtual machine may
-/// keep it waiting in one.
+/// Fails if the profile is wrong in all of several captures: the host of a virtual machine may
+/// suspend it during one.
 fn check(target: &Target, seconds: &str, name: &str) {
     let mut ratios = (0..ATTEMPTS).map(|_| ratio(target, seconds, name));
     let is_right = |ratio: f64| (ratio - 1.0).abs() <= TOLERANCE;
-    assert!(ratios.any(is_right), "off in all of {ATTEMPTS} captures");
+    assert!(ratios.any(is_right), "wrong in all of {ATTEMPTS} captures");
 }
 
-/// The CPU time that a profile tells, by the scheduler's account of the same time.
+/// The CPU time in a profile, divided by the scheduler's for the same interval.
 fn ratio(target: &Target, seconds: &str, name: &str) -> f64 {
     let pid = target.pid().to_string();
     let mut capture = Running::start(&["-p", &pid, "-d", seconds, "-r", "1999", "-o", "-"]);
-    let mut account = Account(Vec::new());
+    let mut statistics = SchedulerStatistics(Vec::new());
     loop {
         let has_ended = capture.has_ended();
-        account.read(target.pid());
+        statistics.read(target.pid());
         if has_ended {
             break;
         }
@@ -85,7 +85,7 @@ fn ratio(target: &Target, seconds: &str, name: &str) -> f64 {
     }
     let profile = capture.finish().into_pprof();
     let end = profile.start + profile.duration;
-    let used = account.at(end) - account.at(profile.start);
+    let used = statistics.at(end) - statistics.at(profile.start);
     let found: Duration = profile
         .samples
         .iter()
@@ -96,25 +96,25 @@ fn ratio(target: &Target, seconds: &str, name: &str) -> f64 {
     ratio
 }
 
-/// CPU seconds that a process has used, as the scheduler has noted them from time to time.
-struct Account(Vec<(SystemTime, f64)>);
+/// CPU seconds used by a process, as read from the scheduler's statistics at several times.
+struct SchedulerStatistics(Vec<(SystemTime, f64)>);
 
-impl Account {
-    /// Reads what has been used up to now.
+impl SchedulerStatistics {
+    /// Adds a reading of the CPU time used so far.
     fn read(&mut self, pid: u32) {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let used: Duration = threads
             .map(|thread| {
                 let path = thread.unwrap().path().join("schedstat");
-                let account = fs::read_to_string(path).unwrap();
-                let nanoseconds = account.split(' ').next().unwrap();
+                let schedstat = fs::read_to_string(path).unwrap();
+                let nanoseconds = schedstat.split(' ').next().unwrap();
                 Duration::from_nanos(nanoseconds.parse().unwrap())
             })
             .sum();
         self.0.push((SystemTime::now(), used.as_secs_f64()));
     }
 
-    /// What was used up to a time between two readings.
+    /// The CPU time used up to a time between two readings, interpolated.
     fn at(&self, time: SystemTime) -> f64 {
         let next = self.0.partition_point(|(read, _)| *read <= time);
         let (before, used_before) = self.0[next - 1];

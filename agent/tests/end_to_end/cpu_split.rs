@@ -1,20 +1,20 @@
-//! How the CPU time is divided between functions.
+//! The distribution of CPU time over functions.
 
 use super::{capture::Capture, folded::Folded, machine, source::function_name, target::Target};
 
-/// What each function uses, in per cent.
+/// The share of each function, in per cent.
 const SHARES: [(&str, f64); 3] = [("seventy", 70.0), ("twenty", 20.0), ("ten", 10.0)];
 
-/// How far the profile may be off, in percentage points.
+/// Tolerated error of the profile, in percentage points.
 const TOLERANCE: f64 = 2.0;
 
-/// Samples that are needed. One at a millisecond lies within one of the turns, which are about ten
-/// milliseconds long: what is off is a fraction of a sample at either end of a turn, and over this
-/// many samples a few tenths of a percentage point.
+/// Required samples. A turn of a function lasts about ten milliseconds, or ten samples: the error
+/// is a fraction of a sample at either end of a turn, and a few tenths of a percentage point over
+/// this many samples.
 const LEAST_SAMPLES: u64 = 2_000;
 
 #[test]
-fn a_known_split_is_found() {
+fn the_profile_has_the_shares_of_the_workload() {
     let _machine = machine::alone();
     machine::for_each_kind(|interpreter| {
         let target = Target::start(interpreter, "cpu_split");
@@ -41,6 +41,6 @@ fn a_known_split_is_found() {
     clippy::cast_precision_loss,
     reason = "so many samples nobody takes that it matters"
 )]
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole as f64
+fn percent(part: u64, total: u64) -> f64 {
+    100.0 * part as f64 / total as f64
 }

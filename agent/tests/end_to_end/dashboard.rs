@@ -1,8 +1,9 @@
-//! The dashboard of Grafana in `deploy/`.
+//! The Grafana dashboard in `deploy/`.
 
 use std::collections::BTreeSet;
 
-/// What it asks for that there is only where the kernel accounts for programs, or a stack is cut.
+/// Metrics in its queries that exist only if the kernel has statistics of BPF programs, or if a
+/// stack was truncated.
 pub(super) const SOMETIMES: [&str; 2] = [
     "profiling_agent_bpf_program_seconds_total",
     "profiling_agent_native_stacks_truncated_total",
@@ -13,14 +14,14 @@ pub(super) fn is_sometimes_empty(expression: &str) -> bool {
     names(expression).any(|name| SOMETIMES.contains(&name))
 }
 
-/// The names of all metrics that it asks for.
+/// The names of all metrics in its queries.
 pub(super) fn metrics() -> BTreeSet<String> {
     let expressions = expressions();
     let names = expressions.iter().flat_map(|expression| names(expression));
     names.map(str::to_owned).collect()
 }
 
-/// All that it asks for.
+/// All of its queries.
 pub(super) fn expressions() -> Vec<String> {
     let dashboard = include_str!("../../../deploy/grafana/agent.json");
     let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
@@ -32,7 +33,7 @@ pub(super) fn expressions() -> Vec<String> {
         .collect()
 }
 
-/// Those in an expression.
+/// The names of the metrics in an expression.
 fn names(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| {

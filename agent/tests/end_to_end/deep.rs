@@ -1,4 +1,4 @@
-//! Stacks that are as deep as what is kept of a stack, and deeper.
+//! Stacks at the maximum depth, and deeper ones.
 
 use agent_common::limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES};
 
@@ -9,14 +9,14 @@ use super::{
     target::Target,
 };
 
-/// What stands where frames were left out.
+/// Marker in place of omitted frames.
 const MARKER: &str = "[frames left out]";
 
-/// Frames of a stack that goes far beyond what is kept, and beyond what CPython allows by itself.
+/// Depth of a stack far beyond the maximum, and beyond CPython's default recursion limit.
 const FAR: usize = 5_000;
 
 #[test]
-fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
+fn a_stack_that_is_too_deep_is_truncated_in_the_middle() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let depths = [MAX_FRAMES - 1, MAX_FRAMES, MAX_FRAMES + 1, FAR];
@@ -35,7 +35,7 @@ fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
         let mut too_deep = 0;
         for (thread, depth) in threads.iter().zip(depths) {
             assert_eq!(thread.stack.len(), depth);
-            let expected = kept(&thread.stack);
+            let expected = truncated(&thread.stack);
             let count = folded.0.get(&expected).copied().unwrap_or(0);
             assert_ne!(count, 0, "{depth} frames: {}", outline(&folded));
             if depth > MAX_FRAMES {
@@ -49,7 +49,7 @@ fn of_a_stack_that_is_too_deep_both_ends_are_kept() {
 }
 
 #[test]
-fn a_stack_that_is_not_too_deep_is_whole_in_every_sample() {
+fn a_stack_that_is_not_too_deep_is_complete_in_every_sample() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let depth = MAX_FRAMES.to_string();
@@ -57,13 +57,13 @@ fn a_stack_that_is_not_too_deep_is_whole_in_every_sample() {
         let pid = target.pid().to_string();
         let arguments = ["-p", &pid, "-d", "1", "-f", "folded", "-o", "-"];
         let folded = Capture::run(&arguments).into_folded();
-        let whole = &target.threads()[0].stack;
-        assert!(folded.0.keys().eq([whole]), "{}", outline(&folded));
+        let complete = &target.threads()[0].stack;
+        assert!(folded.0.keys().eq([complete]), "{}", outline(&folded));
     });
 }
 
-/// What is kept of a stack, root first.
-fn kept(stack: &[Frame]) -> Vec<Frame> {
+/// The stack, root first, truncated in the middle if it is too deep.
+fn truncated(stack: &[Frame]) -> Vec<Frame> {
     if stack.len() <= MAX_FRAMES {
         return stack.to_vec();
     }
@@ -77,7 +77,7 @@ fn kept(stack: &[Frame]) -> Vec<Frame> {
     [root, &[marker], leaf].concat()
 }
 
-/// The stacks without most of their frames.
+/// The first, marker and last frames of each stack.
 fn outline(folded: &Folded) -> String {
     let outlines = folded.0.iter().map(|(stack, count)| {
         let middle: Vec<_> = stack

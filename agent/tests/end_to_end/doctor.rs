@@ -1,4 +1,4 @@
-//! What the agent says of a process when it is asked how it is seen.
+//! The report of `doctor` about a process.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{
 };
 
 #[test]
-fn an_interpreter_is_told_by_its_version() {
+fn an_interpreter_is_named_with_its_version() {
     let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "busy");
@@ -26,7 +26,7 @@ fn an_interpreter_is_told_by_its_version() {
 }
 
 #[test]
-fn what_is_not_python_has_native_frames() {
+fn a_process_without_python_has_native_frames() {
     let _machine = machine::alone();
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));

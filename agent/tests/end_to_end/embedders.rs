@@ -1,4 +1,4 @@
-//! Programs that bring their own Python with them.
+//! Programs that embed Python.
 
 use std::{
     fs,
@@ -17,13 +17,12 @@ use super::{
     target::workload_path,
 };
 
-/// What makes one file of a program and its interpreter, and its version, as the package index
-/// names it.
+/// Requirement specifier of the tool that bundles a program and its interpreter into one file.
 const BUNDLER: &str = "pyinstaller==6.11.1";
 
-/// A debugger runs Python for its users.
+/// A debugger that runs Python scripts.
 #[test]
-fn python_in_a_debugger_is_seen() {
+fn python_in_a_debugger_is_profiled() {
     let _machine = machine::alone();
     let script = workload_path("short");
     let line = ["gdb", "-nx", "-q", "-batch", "-x", script.to_str().unwrap()];
@@ -31,10 +30,10 @@ fn python_in_a_debugger_is_seen() {
     assert_spun(folded.iter());
 }
 
-/// The file that is started unpacks the interpreter into a folder of its own, and starts itself
-/// again to load it from there.
+/// The executable unpacks the interpreter into a temporary folder, and executes itself again to
+/// load it from there.
 #[test]
-fn a_program_in_one_file_is_seen() {
+fn a_program_bundled_into_one_file_is_profiled() {
     let _machine = machine::alone();
     let interpreter = interpreters::named("3.12").unwrap();
     let program = bundled(&interpreter);
@@ -44,12 +43,12 @@ fn a_program_in_one_file_is_seen() {
     assert_spun(folded.iter());
 }
 
-/// The workload `short` in one file, made if it is not there.
+/// The workload `short` bundled into one file, which is built if it does not exist.
 fn bundled(interpreter: &Interpreter) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(BUNDLER);
     let program = directory.join("dist/short");
     if !program.exists() {
-        // It takes its place when it is whole.
+        // Renamed when it is complete.
         let unfinished = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let bundler = unfinished.path().join("bundler");
         let mut pip = Command::new(&interpreter.path);

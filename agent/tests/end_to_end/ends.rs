@@ -1,4 +1,4 @@
-//! The ways in which a capture ends, and what it writes then.
+//! Events that end a capture, and its output then.
 
 use std::{fs, os::unix::process::ExitStatusExt as _, process::Command, thread, time::Duration};
 
@@ -11,10 +11,10 @@ use super::{
     target::Target,
 };
 
-/// A capture that nobody waits for.
+/// A duration that no test reaches.
 const LONG: &str = "1h";
 
-/// What it says when the process ended.
+/// The message when the process ended.
 const PROCESS_ENDED: &str = "The process ended before the time was over.";
 
 #[test]
@@ -82,11 +82,11 @@ fn a_file_of_a_capture_that_ended_early_is_complete() {
 }
 
 #[test]
-fn a_signal_before_sampling_leaves_nothing_behind() {
+fn a_signal_before_sampling_leaves_no_temporary_files() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
-    // Places on the way to sampling; most of the time the kernel verifies the program.
+    // Stages of the startup; most of it is the kernel's verification of the BPF program.
     for milliseconds in [0, 10, 30, 100, 200, 300] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
@@ -96,23 +96,26 @@ fn a_signal_before_sampling_leaves_nothing_behind() {
         let Capture {
             status, messages, ..
         } = capture.finish();
-        // The signal itself ends what does not handle it yet.
+        // Before its handler is installed, the signal kills the agent.
         let is_killed = status.signal() == Some(Signal::INT.as_raw());
         println!("after {milliseconds} ms: {status}");
         assert!(
             is_killed || status.success(),
             "after {milliseconds} ms: {status}: {messages}"
         );
-        let left: Vec<_> = fs::read_dir(folder.path())
+        let leftovers: Vec<_> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().path())
             .filter(|path| *path != file)
             .collect();
-        assert!(left.is_empty(), "after {milliseconds} ms: {left:?}");
+        assert!(
+            leftovers.is_empty(),
+            "after {milliseconds} ms: {leftovers:?}"
+        );
     }
 }
 
-/// A shell starts what it runs in the background with this signal ignored.
+/// A shell starts background commands with this signal ignored.
 #[test]
 fn sigint_ends_a_capture_that_was_started_with_it_ignored() {
     let _machine = machine::alone();
@@ -138,14 +141,19 @@ fn a_program_is_started_with_sigint_ignored_if_the_agent_was() {
         "-c",
         "kill -INT $$; exit 7",
     ];
-    let ignoring = with_sigint_ignored(&line).finish();
-    assert_eq!(ignoring.status.code(), Some(7), "{}", ignoring.messages);
-    let usual = Capture::run(&line);
+    let ignored = with_sigint_ignored(&line).finish();
+    assert_eq!(ignored.status.code(), Some(7), "{}", ignored.messages);
+    let default = Capture::run(&line);
     let by_signal = 128 + Signal::INT.as_raw();
-    assert_eq!(usual.status.code(), Some(by_signal), "{}", usual.messages);
+    assert_eq!(
+        default.status.code(),
+        Some(by_signal),
+        "{}",
+        default.messages
+    );
 }
 
-/// Starts the agent with the signal ignored.
+/// Starts the agent with `SIGINT` ignored.
 fn with_sigint_ignored(arguments: &[&str]) -> Running {
     let mut shell = Command::new("sh");
     shell
@@ -156,7 +164,7 @@ fn with_sigint_ignored(arguments: &[&str]) -> Running {
 }
 
 #[test]
-fn standard_output_has_the_profile_alone_and_progress_is_for_terminals() {
+fn standard_output_has_only_the_profile_and_progress_is_for_terminals() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
@@ -170,7 +178,7 @@ fn standard_output_has_the_profile_alone_and_progress_is_for_terminals() {
     assert!(messages.contains(&samples), "{samples}: {messages}");
 }
 
-/// Samples for a while, and does something that ends the capture.
+/// Samples for a second, then calls `end`, which must end the capture.
 fn capture_ended_by(target: &Target, end: impl FnOnce(&Running, &Target)) -> Capture {
     let pid = target.pid().to_string();
     let mut capture = Running::start(&["-p", &pid, "-d", LONG, "-f", "folded", "-o", "-"]);

@@ -1,4 +1,4 @@
-//! What the agent says when it cannot do what it is asked to.
+//! Error messages of the agent.
 
 use std::{
     fs,
@@ -16,24 +16,24 @@ use super::{
     target::{Killed, Target, mortal},
 };
 
-/// A process id that no process can have, the first one past the kernel's `PID_MAX_LIMIT`.
+/// An id that no process can have, the first above the kernel's `PID_MAX_LIMIT`.
 const NO_PROCESS: &str = "4194304";
 
-/// Somebody who is not root: the kernel's user `nobody`.
+/// An unprivileged user: the kernel's `nobody`.
 const NOBODY: &str = "65534";
 
-/// A capture that nobody waits for.
+/// A duration that no test reaches.
 const LONG: &str = "1h";
 
 #[test]
-fn a_process_that_is_not_there_is_named() {
+fn the_error_for_a_missing_process_has_its_id() {
     let _machine = machine::alone();
     let message = error(&["--pid", NO_PROCESS]);
     assert!(message.contains("no process 4194304"), "{message}");
 }
 
 #[test]
-fn a_process_that_is_not_python_is_told_by_its_program() {
+fn a_process_that_is_not_python_is_named_with_its_program() {
     let _machine = machine::alone();
     let program = fs::canonicalize("/bin/sleep").unwrap();
     let sleep = Killed::start(mortal(&program).arg("1000"));
@@ -44,7 +44,7 @@ fn a_process_that_is_not_python_is_told_by_its_program() {
 }
 
 #[test]
-fn an_unsupported_python_is_told_by_its_version() {
+fn an_unsupported_python_is_named_with_its_version() {
     let _machine = machine::alone();
     let folder = tempfile::tempdir().unwrap();
     let program = stand_in_for_python_3_5(folder.path());
@@ -55,13 +55,13 @@ fn an_unsupported_python_is_told_by_its_version() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_told_before_sampling() {
+fn an_output_that_cannot_be_written_fails_before_sampling() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "busy");
     let pid = target.pid().to_string();
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");
-    // Not even root may create files in the second one.
+    // In the second one, not even root may create files.
     for (folder, reason) in [
         (&*missing, "no folder"),
         (Path::new("/sys/kernel"), "denied"),
@@ -81,7 +81,7 @@ fn an_output_that_cannot_be_written_is_told_before_sampling() {
 fn missing_capabilities_are_named() {
     let _machine = machine::alone();
     let public = PublicAgent::new();
-    // A process of root's and one of the user's own.
+    // A process of root and one of the unprivileged user.
     let of_root = Target::start(machine::one_interpreter(), "busy");
     let own = Killed::start(unprivileged(Path::new("/bin/sleep")).arg("1000"));
     for pid in [of_root.pid(), own.pid()] {
@@ -95,7 +95,7 @@ fn missing_capabilities_are_named() {
 }
 
 #[test]
-fn a_command_line_without_sense_has_a_status_of_its_own() {
+fn an_invalid_command_line_has_its_own_exit_status() {
     let _machine = machine::alone();
     for arguments in [
         "--rate 99",
@@ -117,7 +117,7 @@ fn a_command_line_without_sense_has_a_status_of_its_own() {
     }
 }
 
-/// The message of a run that fails.
+/// The error message of a run that fails.
 fn error(arguments: &[&str]) -> String {
     message_of(&Capture::run(arguments))
 }
@@ -135,8 +135,8 @@ fn message_of(capture: &Capture) -> String {
     messages.trim_end().to_owned()
 }
 
-/// A program that exports what Python 3.5 does and says that it is ready: no interpreter that is
-/// too old can be had any more.
+/// A program that exports the symbol of Python 3.5 and prints `ready`: interpreters that are too
+/// old are no longer available.
 fn stand_in_for_python_3_5(folder: &Path) -> PathBuf {
     let source = folder.join("python.c");
     let text = "#include <stdio.h>\n#include <unistd.h>\nvoid *_PyThreadState_Current;\n\
@@ -155,7 +155,7 @@ fn stand_in_for_python_3_5(folder: &Path) -> PathBuf {
     program
 }
 
-/// A command that runs a program with no rights at all.
+/// A command that runs a program without any privileges.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -165,7 +165,7 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// A copy of the agent that everybody may run.
+/// A copy of the agent that all users may execute.
 struct PublicAgent {
     path: PathBuf,
     _folder: TempDir,
@@ -174,8 +174,8 @@ struct PublicAgent {
 impl PublicAgent {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let everybody = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(folder.path(), everybody).unwrap();
+        let permissions = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), permissions).unwrap();
         let path = folder.path().join("agent");
         fs::copy(env!("CARGO_BIN_EXE_agent"), &path).unwrap();
         Self {

@@ -1,4 +1,4 @@
-//! What goes wrong around the agent of a host: what was sampled is delivered, or counted.
+//! Faults around the agent of a host: all samples are delivered, or counted as dropped.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,11 +26,11 @@ use super::{
     strict::Strict,
 };
 
-/// The window of the agents of these tests, and time enough for two of them.
+/// The window of the agents in these tests, and enough time for two of them.
 const WINDOW: Duration = Duration::from_secs(2);
 const TWO_WINDOWS: Duration = Duration::from_secs(5);
 
-/// A clock of the agent's own, which can be set; the other clocks go on.
+/// An adjustable wall clock for the agent; its monotonic clock is unchanged.
 struct Clock {
     library: PathBuf,
     folder: TempDir,
@@ -55,7 +55,7 @@ impl Clock {
         self.folder.path().join("offset")
     }
 
-    /// Lets it differ from the machine's by so many seconds.
+    /// Sets its offset from the machine's clock, in seconds.
     fn set(&self, offset: &str) {
         let new = self.folder.path().join("new");
         fs::write(&new, offset).unwrap();
@@ -73,7 +73,7 @@ impl Clock {
 }
 
 #[test]
-fn a_clock_that_is_set_costs_no_sample() {
+fn setting_the_clock_loses_no_samples() {
     let _machine = machine::alone();
     let clock = Clock::new();
     let busy = service("busy", "busy");
@@ -85,7 +85,7 @@ fn a_clock_that_is_set_costs_no_sample() {
         clock.set(offset);
     }
     thread::sleep(TWO_WINDOWS);
-    let told = host.metrics()["profiling_agent_profile_samples_total"];
+    let counted = host.metrics()["profiling_agent_profile_samples_total"];
     let folder = host.stop();
     let mut sampled = 0;
     let mut starts = Vec::new();
@@ -100,29 +100,29 @@ fn a_clock_that_is_set_costs_no_sample() {
     let between = last.duration_since(first).unwrap();
     assert!(between > Duration::from_secs(2 * 3600 - 600), "{between:?}");
     let sampled = f64::from(u32::try_from(sampled).unwrap());
-    assert!(sampled >= told && told > 0.0, "{sampled} {told}");
+    assert!(sampled >= counted && counted > 0.0, "{sampled} {counted}");
 }
 
 #[test]
-fn whatever_a_collector_does_all_is_delivered_or_counted() {
+fn for_any_response_of_a_collector_all_profiles_are_delivered_or_counted() {
     let _machine = machine::alone();
     let pyroscope = Strict::start(strict_pyroscope);
-    let taken = || status(200, "");
+    let accepted = || status(200, "");
     for reply in [
         Reply::Reset,
-        taken(),
+        accepted(),
         status(500, "no"),
-        taken(),
+        accepted(),
         with_header(429, "retry-after", "1"),
-        taken(),
+        accepted(),
         Reply::Early(503),
-        taken(),
+        accepted(),
         Reply::TruncatedBody,
-        taken(),
+        accepted(),
         Reply::Hang,
-        taken(),
+        accepted(),
         status(413, "too large"),
-        taken(),
+        accepted(),
     ] {
         pyroscope.say(reply);
     }
@@ -154,12 +154,16 @@ fn whatever_a_collector_does_all_is_delivered_or_counted() {
     let written = files(&folder.path().join(PROFILES));
     let received = pushed(&pyroscope.received());
     let missing: Vec<_> = written.difference(&received).collect();
-    assert_eq!(missing.len(), 1, "only what was too large is missing");
+    assert_eq!(
+        missing.len(),
+        1,
+        "only the too large profile may be missing"
+    );
     assert!(received.is_subset(&written));
 }
 
 #[test]
-fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
+fn a_killed_agent_loses_no_profile_in_its_spool() {
     let _machine = machine::alone();
     let spool = TempDir::new().unwrap();
     let exporter = |url: &str| {
@@ -167,11 +171,11 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
         format!("grafana: {{type: pyroscope, url: '{url}', spool: {{folder: {spool}}}}}")
     };
     let busy = service("busy", "busy");
-    // Nobody is there.
+    // No server listens there.
     let host = Host::start_pushing(&[exporter("http://127.0.0.1:9")], "");
-    let waiting = r#"profiling_agent_export_queue_length{exporter="grafana",queue="spool"}"#;
+    let spooled = r#"profiling_agent_export_queue_length{exporter="grafana",queue="spool"}"#;
     let has_enough = |metrics: &BTreeMap<String, f64>| {
-        metrics["profiling_agent_windows_total"] >= 3.0 && metrics[waiting] >= 3.0
+        metrics["profiling_agent_windows_total"] >= 3.0 && metrics[spooled] >= 3.0
     };
     metrics_when(&host, "three windows wait", has_enough);
     let folder = host.kill();
@@ -180,25 +184,25 @@ fn an_agent_that_is_killed_loses_nothing_that_was_in_its_spool() {
     let mut written: Vec<_> = files(&folder.path().join(PROFILES)).into_iter().collect();
     written.sort_by_key(|file| pprof::read(file).start);
     let last = pprof::read(written.last().unwrap()).start;
-    // Those of the last window may have been in memory.
+    // Profiles of the last window may have been in memory only.
     written.retain(|file| pprof::read(file).start < last);
     assert!(!written.is_empty());
     let pyroscope = Strict::start(strict_pyroscope);
     let host = Host::start_pushing(&[exporter(&pyroscope.url())], "");
-    metrics_when(&host, "nothing waits", |metrics| metrics[waiting] <= 0.0);
+    metrics_when(&host, "nothing waits", |metrics| metrics[spooled] <= 0.0);
     host.stop();
     let received = pushed(&pyroscope.received());
     assert!(written.iter().all(|file| received.contains(file)));
 }
 
 #[test]
-fn an_agent_that_has_to_forget_finds_out_again() {
+fn an_agent_that_evicts_its_caches_refills_them() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     let host = Host::start("max_memory: 1MiB");
-    let forgotten = "profiling_agent_memory_limit_reached_total";
+    let evictions = "profiling_agent_memory_limit_reached_total";
     let metrics = metrics_when(&host, "the limit was reached", |metrics| {
-        metrics[forgotten] >= 3.0
+        metrics[evictions] >= 3.0
     });
     drop(busy);
     let (folder, messages) = host.stop_with_warnings();
@@ -213,30 +217,30 @@ fn an_agent_that_has_to_forget_finds_out_again() {
     }
 }
 
-/// The metrics of a host once they are so.
+/// The metrics of a host once they satisfy a condition.
 fn metrics_when(
     host: &Host,
     what: &str,
-    are_so: impl Fn(&BTreeMap<String, f64>) -> bool,
+    is_met: impl Fn(&BTreeMap<String, f64>) -> bool,
 ) -> BTreeMap<String, f64> {
     let mut metrics = host.metrics();
     child::wait_until(what, || {
         metrics = host.metrics();
-        are_so(&metrics)
+        is_met(&metrics)
     });
     metrics
 }
 
-/// The profiles that a Pyroscope was sent.
+/// The profiles that a Pyroscope received.
 fn pushed(received: &[Received]) -> BTreeSet<Vec<u8>> {
     let series = received
         .iter()
-        .flat_map(|one| PushRequest::decode(one.body.clone()).unwrap().series);
+        .flat_map(|request| PushRequest::decode(request.body.clone()).unwrap().series);
     let samples = series.flat_map(|series| series.samples);
     samples.map(|sample| sample.raw_profile).collect()
 }
 
-/// The files of a folder.
+/// The contents of the files in a folder.
 fn files(folder: &Path) -> BTreeSet<Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     entries
@@ -244,7 +248,7 @@ fn files(folder: &Path) -> BTreeSet<Vec<u8>> {
         .collect()
 }
 
-/// A disk of its own that others fill.
+/// A small disk that the test fills.
 struct Disk(TempDir);
 
 impl Disk {
@@ -269,13 +273,13 @@ impl Disk {
         self.path().join("filler")
     }
 
-    /// Leaves no room.
+    /// Uses up all free space.
     fn fill(&self) {
         let mut file = File::create(self.filler()).unwrap();
         while file.write_all(&[0; 4096]).is_ok() {}
     }
 
-    /// Leaves room again.
+    /// Frees the space again.
     fn empty(&self) {
         fs::remove_file(self.filler()).unwrap();
     }
@@ -288,7 +292,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
+fn a_full_disk_is_retried_and_delays_no_other_exporter() {
     let _machine = machine::alone();
     let disk = Disk::mount();
     disk.fill();
@@ -314,7 +318,7 @@ fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
         dropped(&metrics, "small").abs() < f64::EPSILON,
         "{metrics:?}"
     );
-    // What waited is there, and is what the other one has had all the time.
+    // The queued profiles are written, and equal those of the other exporter.
     let [small, local] = [small, folder.path().join(PROFILES)].map(|path| {
         let services = profiles(&path).into_iter();
         let totals = services.map(|(service, profile)| (service, profile.total()));
@@ -323,7 +327,7 @@ fn a_full_disk_is_waited_for_and_holds_nobody_else_up() {
     assert_eq!(small, local);
 }
 
-/// What an exporter has given up.
+/// The number of profiles that an exporter has dropped.
 fn dropped(metrics: &BTreeMap<String, f64>, exporter: &str) -> f64 {
     let prefix = format!(r#"profiling_agent_export_dropped_total{{exporter="{exporter}""#);
     let all = metrics.iter().filter(|(name, _)| name.starts_with(&prefix));

@@ -1,4 +1,4 @@
-//! Samples that were asked for, and no others.
+//! Filters on samples.
 
 use std::slice;
 
@@ -11,26 +11,25 @@ use super::{
     target::Target,
 };
 
-/// The thread of the workload `gil_released` that works with the global lock, and the function
-/// in which it does.
+/// The thread of the workload `gil_released` that holds the global lock, and its function.
 const HOLDER: &str = "counting";
 
-/// Those that work without it.
+/// The threads without the lock.
 const OTHERS: [&str; 2] = ["packing", "compressing"];
 
-/// How many samples with the lock, in per cent, are at least of the thread that works with it.
-/// The others need it to begin with their next piece of work.
+/// Minimum share of the holder in the samples with the lock, in per cent. The other threads need
+/// the lock to start their next operation.
 const LEAST_SHARE: u64 = 85;
 
 #[test]
-fn with_the_global_lock_only() {
+fn gil_selects_threads_with_the_global_lock() {
     let _machine = machine::alone();
     machine::for_each_representative(check_global_lock);
 }
 
-/// Where there is no lock, a thread is attached to its interpreter or it is not.
+/// Free-threaded interpreters have no lock; a thread is attached to the interpreter or detached.
 #[test]
-fn attached_to_an_interpreter_only() {
+fn gil_selects_attached_threads_of_free_threaded_interpreters() {
     let _machine = machine::alone();
     machine::for_each_that(|interpreter| interpreter.free_threaded, check_global_lock);
 }
@@ -52,13 +51,13 @@ fn check_global_lock(interpreter: &Interpreter) {
     );
 }
 
-/// Samples of threads that work in a function of this name.
+/// Samples with this function as the leaf.
 fn in_function(folded: &Folded, function: &str) -> u64 {
     folded.count(|stack| names(stack).ends_with(&[function]))
 }
 
 #[test]
-fn of_one_thread_only() {
+fn thread_selects_one_thread() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "gil_released");
     for thread in target.threads() {
@@ -71,16 +70,16 @@ fn of_one_thread_only() {
 }
 
 #[test]
-fn of_a_thread_that_there_is_not() {
+fn the_error_for_a_missing_thread_lists_the_threads() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "gil_released");
     let pid = target.pid().to_string();
-    for (wanted, told) in [("idle", "named `idle`"), ("1", "with the id 1")] {
+    for (wanted, expected) in [("idle", "named `idle`"), ("1", "with the id 1")] {
         let capture = Capture::run(&["-p", &pid, "-d", "1", "--thread", wanted, "-o", "-"]);
         let message = capture.messages;
         assert_eq!(capture.status.code(), Some(1), "{message}");
         assert_eq!(capture.output, b"");
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(expected), "{message}");
         for thread in target.threads() {
             let listed = format!("{} ({})", thread.name, thread.id);
             assert!(message.contains(&listed), "{listed}: {message}");

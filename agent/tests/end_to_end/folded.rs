@@ -1,7 +1,7 @@
-//! Folded stacks, read.
+//! Parser of folded stacks.
 //!
-//! Most tests are about Python: they look at the Python frames of whole stacks, so that they also
-//! tell whether these are at their places among the native ones.
+//! Most tests are about Python: they compare the Python frames of complete stacks, which also
+//! checks the positions of these among the native frames.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt};
 pub(crate) struct Frame {
     /// Function, marker or thread.
     pub(crate) name: String,
-    /// Its file, a thread's id, or nothing for a marker.
+    /// Its file, a thread's id, or empty for a marker.
     pub(crate) place: String,
     /// Its line.
     pub(crate) line: Option<u32>,
@@ -26,7 +26,7 @@ impl Frame {
         }
     }
 
-    /// Reads `name (file:line)`, `name (file)`, `thread (id)` or `[marker]`.
+    /// Parses `name (file:line)`, `name (file)`, `thread (id)` or `[marker]`.
     fn parse(text: &str) -> Self {
         let in_parentheses = text
             .strip_suffix(')')
@@ -46,7 +46,7 @@ impl Frame {
 }
 
 impl Frame {
-    /// Whether it is a Python frame, or a marker that stands for some.
+    /// Whether it is a Python frame, or a marker in place of some.
     pub(crate) fn is_python(&self) -> bool {
         if self.place.is_empty() {
             let is_marker = self.name.starts_with('[') && self.name.ends_with(']');
@@ -70,10 +70,10 @@ impl Frame {
     }
 }
 
-/// How what stands for native frames that are not known begins.
+/// Prefix of the marker for unknown native frames.
 pub(crate) const NO_NATIVE: &str = "[native frames unknown";
 
-/// What stands for a stack without Python frames.
+/// The marker for a stack without Python frames.
 pub(crate) const NO_PYTHON: &str = "[no Python]";
 
 impl fmt::Display for Frame {
@@ -93,12 +93,12 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// Reads frames between semicolons.
+/// Parses frames separated by semicolons.
 pub(crate) fn stack(text: &str) -> Vec<Frame> {
     text.split(';').map(Frame::parse).collect()
 }
 
-/// Frames between semicolons.
+/// Formats frames separated by semicolons.
 pub(crate) fn text(stack: &[Frame]) -> String {
     let frames: Vec<_> = stack.iter().map(Frame::to_string).collect();
     frames.join(";")
@@ -109,23 +109,23 @@ pub(crate) fn names(stack: &[Frame]) -> Vec<&str> {
     stack.iter().map(|frame| &*frame.name).collect()
 }
 
-/// A profile: stacks, root first, each once, with their samples.
+/// A profile: distinct stacks, root first, with their sample counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folded(pub(crate) BTreeMap<Vec<Frame>, u64>);
 
 impl Folded {
-    /// Reads what the agent has written, and keeps the Python frames of each stack.
+    /// Parses the agent's output; retains only the Python frames of each stack.
     pub(crate) fn parse(text: &str) -> Self {
         Self::parse_whole(text).python()
     }
 
-    /// The same stacks without native and kernel frames; processes and threads in front stay.
+    /// The same stacks without native and kernel frames; leading processes and threads remain.
     pub(crate) fn python(&self) -> Self {
         let mut stacks = BTreeMap::<_, u64>::new();
         for (stack, count) in &self.0 {
-            let is_in_front =
+            let is_prefix =
                 |frame: &&Frame| frame.line.is_none() && frame.place.parse::<u32>().is_ok();
-            let front = stack.iter().take_while(is_in_front).count();
+            let front = stack.iter().take_while(is_prefix).count();
             let mut frames: Vec<_> = stack[..front].to_vec();
             frames.extend(
                 stack[front..]
@@ -141,15 +141,15 @@ impl Folded {
         Self(stacks)
     }
 
-    /// Reads what the agent has written; every line must be a stack and a count.
+    /// Parses the agent's output with all frames; every line must be a stack and a count.
     pub(crate) fn parse_whole(text: &str) -> Self {
         let mut stacks = BTreeMap::new();
         for line in text.lines() {
             let (frames, count) = line.rsplit_once(' ').unwrap();
             let count: u64 = count.parse().unwrap_or_else(|_| panic!("no count: {line}"));
             assert_ne!(count, 0, "{line}");
-            let before = stacks.insert(stack(frames), count);
-            assert_eq!(before, None, "twice: {line}");
+            let previous = stacks.insert(stack(frames), count);
+            assert_eq!(previous, None, "duplicate stack: {line}");
         }
         Self(stacks)
     }
@@ -161,28 +161,28 @@ impl Folded {
         }
     }
 
-    /// All samples.
+    /// The total number of samples.
     pub(crate) fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// Its stacks and their samples.
+    /// Its stacks and their sample counts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Frame], u64)> {
         self.0.iter().map(|(stack, count)| (&**stack, *count))
     }
 
-    /// Samples whose stack is such.
-    pub(crate) fn count(&self, mut is_such: impl FnMut(&[Frame]) -> bool) -> u64 {
+    /// The number of samples with a matching stack.
+    pub(crate) fn count(&self, mut matches: impl FnMut(&[Frame]) -> bool) -> u64 {
         self.0
             .iter()
-            .filter(|(stack, _)| is_such(stack))
+            .filter(|(stack, _)| matches(stack))
             .map(|(_, count)| count)
             .sum()
     }
 
-    /// The stacks that are such, with their samples, one on a line.
-    pub(crate) fn show(&self, mut is_such: impl FnMut(&[Frame]) -> bool) -> String {
-        let stacks = self.0.iter().filter(|(stack, _)| is_such(stack));
+    /// The matching stacks with their sample counts, one per line.
+    pub(crate) fn show(&self, mut matches: impl FnMut(&[Frame]) -> bool) -> String {
+        let stacks = self.0.iter().filter(|(stack, _)| matches(stack));
         let lines: Vec<_> = stacks
             .map(|(stack, count)| format!("{} {count}", text(stack)))
             .collect();
@@ -190,7 +190,7 @@ impl Folded {
     }
 }
 
-/// Whether the agent itself tells that something of a stack is missing.
+/// Whether the stack has a marker for missing frames.
 pub(crate) fn is_marked(stack: &[Frame]) -> bool {
     stack.iter().any(|frame| frame.name.starts_with('['))
 }

@@ -1,4 +1,4 @@
-//! What `go tool pprof` reads of what the agent gives.
+//! The agent's profiles as read by `go tool pprof`.
 
 use std::{collections::BTreeSet, fs};
 
@@ -13,7 +13,7 @@ use super::{
     target::Target,
 };
 
-/// Fails unless it reads all samples of a profile, and all its Python functions and lines.
+/// Fails unless `go tool pprof` reads all samples, Python functions and lines of a profile.
 pub(crate) fn assert_read(file: &[u8]) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("profile.pb.gz");
@@ -25,12 +25,12 @@ pub(crate) fn assert_read(file: &[u8]) {
     }
 }
 
-/// Arguments for all that it has read.
+/// Arguments that print all samples and locations.
 fn raw(source: &str) -> [&str; 3] {
     ["-raw", "-symbolize=none", source]
 }
 
-/// Samples that it has read: a line of two values and a colon for each.
+/// The counts of the samples in a report, each on a line with two values and a colon.
 fn counts(report: &str) -> Vec<u64> {
     let lines = report.lines().skip_while(|line| *line != "Samples:");
     let lines = lines.take_while(|line| *line != "Locations");
@@ -62,7 +62,7 @@ fn assert_same(report: &str, profile: &pprof::Profile) {
 }
 
 #[test]
-fn go_reads_what_can_be_asked_of_a_host_and_what_it_has_kept() {
+fn go_reads_on_demand_and_stored_profiles_of_a_host() {
     let _machine = machine::alone();
     let busy = service("threads", "busy");
     let host = Host::start("");
@@ -80,7 +80,7 @@ fn go_reads_what_can_be_asked_of_a_host_and_what_it_has_kept() {
             messages.contains("Fetching profile over HTTP"),
             "{messages}"
         );
-        // What it has fetched it leaves there.
+        // It saves the fetched profile there.
         let saved = fs::read_dir(folder.path()).unwrap().flatten().next();
         let profile = pprof::read(&fs::read(saved.unwrap().path()).unwrap());
         assert!(profile.total() > 0);
@@ -88,13 +88,13 @@ fn go_reads_what_can_be_asked_of_a_host_and_what_it_has_kept() {
     }
 
     drop(busy);
-    let kept = host.stop();
+    let stored = host.stop();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("report");
     let line = [
         "report",
         "--folder",
-        kept.path().join(PROFILES).to_str().unwrap(),
+        stored.path().join(PROFILES).to_str().unwrap(),
         "--service",
         "busy",
         "--format",
@@ -108,7 +108,7 @@ fn go_reads_what_can_be_asked_of_a_host_and_what_it_has_kept() {
 }
 
 #[test]
-fn go_reads_captures_of_a_moment() {
+fn go_reads_short_captures() {
     let _machine = machine::alone();
     machine::for_each_kind_alone(|interpreter| {
         let target = Target::start(interpreter, "threads");

@@ -1,4 +1,4 @@
-//! Stacks that a library changes for others.
+//! Stacks that are switched by a library.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ use super::{
     target::Target,
 };
 
-/// Versions that keep the frames of greenlets each in another way.
+/// Versions in which the frames of greenlets are stored differently.
 const INTERPRETERS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 
-/// The library and its version, as the package index names it.
+/// Requirement specifier of the library.
 const LIBRARY: &str = "greenlet==3.5.6";
 
-/// Of how many samples one may be incomplete: while it switches, the library takes the chain of
-/// frames apart.
+/// One sample in this many may be incomplete: the chain of frames is broken while the library
+/// switches.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 20;
 
 #[test]
@@ -59,12 +59,12 @@ fn stacks_of_greenlets_are_never_mixed() {
     });
 }
 
-/// Where the library is, downloaded if it is not there.
+/// The folder of the library, which is downloaded if it does not exist.
 fn installed(interpreter: &Interpreter) -> PathBuf {
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{LIBRARY}-{}", interpreter.name));
     if !directory.exists() {
-        // It takes its place when it is whole.
+        // Renamed when it is complete.
         let unfinished = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let mut pip = Command::new(&interpreter.path);
         pip.args(["-m", "pip", "install", "--quiet", "--no-deps"])
