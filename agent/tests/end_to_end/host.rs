@@ -1,4 +1,4 @@
-//! The agent of a host: every process, all the time.
+//! Host-wide profiling: `agent run` samples every process continuously.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use super::{
     machine,
     pprof::{self, Profile},
     target::{Target, mortal},
-    whole::{self, Kind, Place},
+    whole::{self, Kind, Location},
 };
 
 /// Samples per second of CPU time.
@@ -34,7 +34,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// The folder of profiles in the folder of an agent.
 pub(super) const PROFILES: &str = "profiles";
 
-/// The agent of a host, with a folder for its profiles.
+/// A running host-wide agent, with a folder for its profiles.
 pub(super) struct Host {
     agent: Running,
     folder: TempDir,
@@ -42,17 +42,17 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Starts it with this configuration besides, and waits until it samples.
+    /// Starts the agent with this additional configuration, and waits until it samples.
     pub(super) fn start(configuration: &str) -> Self {
         Self::start_pushing(&[], configuration)
     }
 
-    /// The same with these exporters besides, each with its name and what it needs.
+    /// The same, with additional exporters, each in the form `name: {settings}`.
     pub(super) fn start_pushing(exporters: &[String], configuration: &str) -> Self {
         Self::start_in(exporters, configuration, [])
     }
 
-    /// The same with these variables.
+    /// The same, with these environment variables.
     pub(super) fn start_in<const N: usize>(
         exporters: &[String],
         configuration: &str,
@@ -78,7 +78,7 @@ impl Host {
         }
     }
 
-    /// What it answers to a request.
+    /// The body of its response to a GET request, which must succeed.
     pub(super) fn get(&self, path: &str) -> Vec<u8> {
         get(self.address, path)
     }
@@ -95,25 +95,25 @@ impl Host {
             .collect()
     }
 
-    /// Where it answers.
+    /// The address of its HTTP server.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it in order, and gives its profiles by their service.
+    /// Stops it with SIGTERM, and returns its profiles by service.
     fn end(self) -> BTreeMap<String, Profile> {
         let folder = self.stop();
         profiles(&folder.path().join(PROFILES))
     }
 
-    /// Ends it in order, and gives the folder with its profiles in [`PROFILES`].
+    /// Stops it with SIGTERM, and returns its folder, which has the profiles in [`PROFILES`].
     pub(super) fn stop(self) -> TempDir {
         let (folder, messages) = self.stop_with_warnings();
         assert!(!messages.contains("WARN"), "{messages}");
         folder
     }
 
-    /// The same, and gives what it has said, which may be warnings.
+    /// The same, but allows warnings; also returns the messages of the agent.
     pub(super) fn stop_with_warnings(self) -> (TempDir, String) {
         self.agent.signal(Signal::TERM);
         let capture = self.agent.finish();
@@ -121,7 +121,7 @@ impl Host {
         (self.folder, capture.messages)
     }
 
-    /// Kills it, and gives the folder.
+    /// Kills it, and returns its folder.
     pub(super) fn kill(self) -> TempDir {
         self.agent.signal(Signal::KILL);
         self.agent.finish();
@@ -129,55 +129,55 @@ impl Host {
     }
 }
 
-/// What is answered to a request, which must succeed.
+/// The body of the response to a GET request, which must succeed.
 pub(super) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
-    let (status, body) = ask(address, path);
+    let (status, body) = request_status_and_body(address, path);
     let text = String::from_utf8_lossy(&body);
     assert_eq!(status, "200", "{path}: {text}");
     body
 }
 
-/// How a request is answered: the status and the body.
-pub(super) fn ask(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
+/// The status and the body of the response to a GET request.
+pub(super) fn request_status_and_body(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
-    // In this version of the protocol all that follows the head is the answer.
+    // In HTTP/1.0 the end of the connection is the end of the body.
     let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let body = answer.split_off(end.unwrap() + 4);
-    let head = String::from_utf8(answer).unwrap();
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).unwrap();
+    let end = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let body = response.split_off(end.unwrap() + 4);
+    let head = String::from_utf8(response).unwrap();
     let status = head.split(' ').nth(1).unwrap();
     (status.to_owned(), body)
 }
 
-/// A configuration with one exporter, a folder.
+/// A configuration with one exporter, of type `file`.
 fn in_folder(folder: &Path, others: &str) -> String {
     with_exporters(folder, &[], others)
 }
 
-/// A configuration with a folder and other exporters.
+/// A configuration with an exporter of type `file` and others.
 fn with_exporters(folder: &Path, exporters: &[String], others: &str) -> String {
     let local = format!("local: {{type: file, folder: {}}}", folder.display());
     let exporters = [&[local], exporters].concat().join(", ");
     format!("exporters: {{{exporters}}}\nwindow: 2s\n{others}\n")
 }
 
-/// An address that nobody listens at.
+/// An unused local address.
 pub(super) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }
 
-/// The profiles of a folder, by their service; those of all windows are one.
+/// The profiles of a folder, by service; all windows of a service are merged.
 pub(super) fn profiles(folder: &Path) -> BTreeMap<String, Profile> {
     let mut profiles = BTreeMap::<String, Profile>::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let service = name.strip_suffix(".pb.gz").unwrap();
         let (_, service) = service.split_once("Z_").unwrap();
-        // One of several that have the same service and other labels.
+        // A number distinguishes profiles of one service with different labels.
         let number =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let service = match service.rsplit_once('_') {
@@ -186,7 +186,7 @@ pub(super) fn profiles(folder: &Path) -> BTreeMap<String, Profile> {
         };
         let profile = pprof::read(&fs::read(entry.path()).unwrap());
         match profiles.get_mut(service) {
-            Some(known) => known.add(profile),
+            Some(merged) => merged.add(profile),
             None => {
                 profiles.insert(service.to_owned(), profile);
             }
@@ -195,7 +195,7 @@ pub(super) fn profiles(folder: &Path) -> BTreeMap<String, Profile> {
     profiles
 }
 
-/// Samples of a profile that have all these functions in their stacks, one called by the other.
+/// Number of samples whose stacks have these functions, each called by the one before it.
 fn count(profile: &Profile, functions: &[&str]) -> u64 {
     let samples = profile.samples.iter();
     samples
@@ -207,7 +207,7 @@ fn count(profile: &Profile, functions: &[&str]) -> u64 {
         .sum()
 }
 
-/// Waits until a process has used so much more CPU time, however busy the machine is.
+/// Waits until a process has used this much more CPU time, whatever the load of the machine.
 pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
     let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", target.pid())).unwrap();
@@ -220,14 +220,14 @@ pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
     child::wait_until("the process has used that time", || ticks() >= enough);
 }
 
-/// Fails unless a profile is of the workload `busy`, which used at least a second.
+/// Asserts that a profile is of the workload `busy`, which used at least a second of CPU time.
 pub(super) fn assert_busy(profile: &Profile) {
     let main = count(profile, &["<module>", "main"]);
     assert!(main >= RATE / 2, "{main}");
     assert!(main * 10 > profile.total() * 9, "{main}");
 }
 
-/// A workload, with a name for OpenTelemetry.
+/// Starts a workload with this name in `OTEL_SERVICE_NAME`.
 pub(super) fn service(workload: &str, name: &str) -> Target {
     let environment = [("OTEL_SERVICE_NAME", name)];
     Target::start_in(machine::one_interpreter(), workload, &[], &environment)
@@ -247,7 +247,7 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     wait_for_cpu(&after, SECOND);
     wait_for_cpu(&shell, SECOND);
     drop((before, after, shell));
-    // So that the last window has been reported when the numbers are asked for.
+    // The last window must be exported before the metrics are read.
     thread::sleep(Duration::from_secs(3));
     let metrics = host.metrics();
     let profiles = host.end();
@@ -266,95 +266,99 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
         assert!(metrics[lost].abs() < f64::EPSILON, "{lost}: {metrics:?}");
     }
     let total: u64 = profiles.values().map(Profile::total).sum();
-    let told = metrics["profiling_agent_profile_samples_total"];
-    // What was sampled between the question and the end is told by the profiles alone.
+    let exported = metrics["profiling_agent_profile_samples_total"];
+    // Samples taken after the metrics were read are only in the profiles.
     let total = f64::from(u32::try_from(total).unwrap());
-    assert!(total >= told && told > 0.0, "{total} {told}");
+    assert!(total >= exported && exported > 0.0, "{total} {exported}");
     let delivered = metrics[r#"profiling_agent_export_delivered_total{exporter="local"}"#];
     assert!((delivered - metrics["profiling_agent_profiles_total"]).abs() < f64::EPSILON);
 }
 
 #[test]
-fn the_threads_of_the_kernel_are_a_service_of_their_own() {
+fn kernel_threads_have_their_own_service() {
     let _machine = machine::alone();
     let host = Host::start("thread_labels: true");
     let terminal = service("terminal", "terminal");
     wait_for_cpu(&terminal, SECOND);
     drop(terminal);
-    let kept = host.stop();
-    let mut brought = 0;
-    for path in whole::files(&kept.path().join(PROFILES), "_kernel_").values() {
+    let folder = host.stop();
+    let mut flushed = 0;
+    for path in whole::files(&folder.path().join(PROFILES), "_kernel_").values() {
         let file = fs::read(path).unwrap();
         for (stack, count) in whole::of_pprof(&file).stacks {
-            assert!(stack.iter().all(|place| place.kind == Kind::Kernel));
-            let calls = |name| move |place: &Place| place.lines[0].function.starts_with(name);
-            // Where threads of the kernel start.
-            assert!(calls("ret_from_fork")(stack.last().unwrap()), "{stack:?}");
-            if stack.iter().any(calls("flush_to_ldisc")) {
-                brought += count;
+            assert!(stack.iter().all(|location| location.kind == Kind::Kernel));
+            let is_function =
+                |name| move |location: &Location| location.lines[0].function.starts_with(name);
+            // The entry of kernel threads.
+            assert!(
+                is_function("ret_from_fork")(stack.last().unwrap()),
+                "{stack:?}"
+            );
+            if stack.iter().any(is_function("flush_to_ldisc")) {
+                flushed += count;
             }
         }
         for sample in pprof::read(&file).samples {
             assert!(!sample.thread.name.is_empty(), "{sample:?}");
         }
     }
-    assert!(brought != 0);
+    assert!(flushed != 0);
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_there_are() {
+fn every_metric_of_the_dashboard_exists() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     let host = Host::start("");
     wait_for_cpu(&busy, SECOND);
-    // A window and its delivery.
+    // The duration of a window and its export.
     thread::sleep(Duration::from_secs(3));
     let metrics = host.metrics();
     host.end();
     let names = metrics.keys().map(|name| name.split('{').next().unwrap());
-    let mut known: BTreeSet<_> = names.collect();
-    known.extend(dashboard::SOMETIMES);
-    let asked_for = dashboard::metrics();
-    assert!(asked_for.len() >= 20, "{asked_for:?}");
-    for name in &asked_for {
-        assert!(known.contains(name.as_str()), "{name}: {known:?}");
+    let mut existing: BTreeSet<_> = names.collect();
+    existing.extend(dashboard::SOMETIMES);
+    let queried = dashboard::metrics();
+    assert!(queried.len() >= 20, "{queried:?}");
+    for name in &queried {
+        assert!(existing.contains(name.as_str()), "{name}: {existing:?}");
     }
 }
 
 #[test]
-fn what_is_excluded_is_not_profiled() {
+fn excluded_processes_are_not_profiled() {
     let _machine = machine::alone();
-    let [seen, unseen] = ["seen", "unseen"].map(|name| service("busy", name));
-    let pid = unseen.pid();
+    let [included, excluded] = ["seen", "unseen"].map(|name| service("busy", name));
+    let pid = excluded.pid();
     let host = Host::start(&format!("exclude: [{{pid: {pid}}}]"));
-    wait_for_cpu(&seen, SECOND);
-    wait_for_cpu(&unseen, SECOND);
+    wait_for_cpu(&included, SECOND);
+    wait_for_cpu(&excluded, SECOND);
     let profiles = host.end();
     assert_busy(&profiles["seen"]);
     assert!(!profiles.contains_key("unseen"));
 }
 
 #[test]
-fn somebody_can_ask_for_a_profile_of_one_process() {
+fn a_profile_of_one_process_can_be_requested() {
     let _machine = machine::alone();
-    let [asked_for, other] = ["asked-for", "other"].map(|name| service("busy", name));
+    let [requested, other] = ["asked-for", "other"].map(|name| service("busy", name));
     let host = Host::start("");
     assert_eq!(host.get("/healthz"), b"ok\n");
     for filter in [
-        format!("pid={}", asked_for.pid()),
+        format!("pid={}", requested.pid()),
         "service_name=asked-for".to_owned(),
     ] {
         let path = format!("/debug/pprof/profile?seconds=5&{filter}");
         let profile = pprof::read(&host.get(&path));
         assert_busy(&profile);
         let ids: Vec<_> = profile.threads().iter().map(|thread| thread.id).collect();
-        assert_eq!(ids, [asked_for.pid()], "{filter}");
+        assert_eq!(ids, [requested.pid()], "{filter}");
     }
     drop(other);
 }
 
 #[test]
-fn another_configuration_takes_effect_without_a_gap() {
+fn a_reloaded_configuration_takes_effect_without_a_gap() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     let host = Host::start("");
@@ -400,7 +404,7 @@ fn without_arguments_the_host_is_sampled_into_a_folder() {
 }
 
 #[test]
-fn an_agent_that_is_killed_leaves_nothing_in_the_kernel() {
+fn a_killed_agent_leaves_no_bpf_programs_in_the_kernel() {
     let _machine = machine::alone();
     let programs = || {
         let programs = loaded_programs().filter_map(Result::ok);
@@ -416,7 +420,7 @@ fn an_agent_that_is_killed_leaves_nothing_in_the_kernel() {
 }
 
 #[test]
-fn a_configuration_is_checked_without_being_carried_out() {
+fn check_config_validates_a_configuration_without_sampling() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("agent.yaml");
     let check = |text: &str| {
@@ -428,7 +432,7 @@ fn a_configuration_is_checked_without_being_carried_out() {
         (output.status.success(), messages)
     };
     assert_eq!(check("window: 10s\n"), (true, String::new()));
-    let (is_right, messages) = check("widow: 10s\n");
-    assert!(!is_right);
+    let (is_valid, messages) = check("widow: 10s\n");
+    assert!(!is_valid);
     assert!(messages.contains("(did you mean `window`?)"), "{messages}");
 }

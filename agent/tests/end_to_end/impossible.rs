@@ -1,4 +1,5 @@
-//! Stacks that a program never has, looked for where a profiler is most likely to see some.
+//! Stacks that are impossible in a program, in workloads for which a profiler is most likely to
+//! record some.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +11,17 @@ use super::{
     target::Target,
 };
 
-/// Addresses of code objects are used again all the time: what is cached of one must not be
-/// taken for what stands there now.
+/// Addresses of code objects are reused all the time: a cache entry of one must not be used for
+/// the next one at its address.
 #[test]
-fn a_code_object_is_not_taken_for_another_one_at_its_address() {
+fn a_code_object_is_not_mistaken_for_another_one_at_its_address() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "churn");
         let folded = capture_samples(&target, "-d 4 -r 1999", 5_000);
         let short_lived =
             folded.count(|stack| stack.iter().any(|frame| frame.name.starts_with("churn_")));
-        // The functions are at work for some of the time; for the rest they are compiled.
+        // The rest of the time goes into compiling the functions.
         assert!(short_lived > folded.total() / 10, "only {short_lived}");
         assert_all_legal(&folded, &interpreter.name, |stack| {
             stack[0].name == "<module>" && stack.windows(2).all(is_legal_in_churn)
@@ -28,7 +29,7 @@ fn a_code_object_is_not_taken_for_another_one_at_its_address() {
     });
 }
 
-/// Whether the workload `churn` has a frame above another one that is like these.
+/// Whether a pair of caller and callee is possible in the workload `churn`.
 fn is_legal_in_churn(pair: &[Frame]) -> bool {
     let (outer, inner) = (&*pair[0].name, &*pair[1].name);
     match inner.split_once('_') {
@@ -47,7 +48,7 @@ fn no_stack_is_torn_while_it_changes() {
     let source = Source::of("short_calls");
     machine::for_each_representative(|interpreter| {
         let calls: BTreeSet<(&str, u32, &str)> = source
-            .said("call")
+            .values("call")
             .map(|call| {
                 let (site, function) = call.split_once(' ').unwrap();
                 let (caller, mark) = site.split_once('@').unwrap();
@@ -69,7 +70,7 @@ fn no_stack_is_torn_while_it_changes() {
     });
 }
 
-/// So many samples at least.
+/// Captures this number of samples at least.
 fn capture_samples(target: &Target, options: &str, least: u64) -> Folded {
     let is_enough = |folded: &Folded| folded.total() >= least;
     let folded = Capture::folded_until(target.pid(), options, is_enough);
@@ -77,10 +78,10 @@ fn capture_samples(target: &Target, options: &str, least: u64) -> Folded {
     folded
 }
 
-/// No stack is one that the program never has. What the agent itself tells to be incomplete is
-/// none, but must be rare: it is a sample in the few instructions in which the interpreter links
-/// a frame, which the clock may meet more often than chance would when the program takes turns as
-/// regular as its ticks.
+/// Asserts that no stack is impossible. Stacks that the agent marks as incomplete do not count as
+/// impossible, but must be rare: they are samples in the few instructions in which the interpreter
+/// links a frame. A program whose loop has a fixed ratio to the sampling period may be sampled
+/// there more often than at random times.
 fn assert_all_legal(folded: &Folded, name: &str, is_legal: impl Fn(&[Frame]) -> bool) {
     let is_impossible = |stack: &[Frame]| !is_marked(stack) && !is_legal(stack);
     let (impossible, marked) = (folded.count(is_impossible), folded.count(is_marked));

@@ -8,11 +8,11 @@ use super::{
     target::Target,
 };
 
-/// Of how many samples one may be of something else than the function in the inner interpreter.
+/// At most one in this many samples may be outside the function in the inner interpreter.
 const SAMPLES_FOR_ONE_OTHER: u64 = 50;
 
 #[test]
-fn stacks_reach_through_both_interpreters() {
+fn stacks_span_both_interpreters() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         if !has_inner_interpreters(interpreter) {

@@ -1,4 +1,4 @@
-//! Functions that the interpreter has compiled.
+//! Functions compiled by the interpreter's JIT.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use super::{
     target::{Target, mortal},
 };
 
-/// Builds that have a compiler, which is off unless it is asked for.
-const WITH_COMPILER: [&str; 2] = ["3.14-sid", "3.15-sid"];
+/// Builds with a JIT, which is off by default.
+const WITH_JIT: [&str; 2] = ["3.14-sid", "3.15-sid"];
 
-/// What asks for it.
+/// The variable that enables it.
 const ENVIRONMENT: [(&str, &str); 1] = [("PYTHON_JIT", "1")];
 
-/// Of how many samples one may be incomplete.
+/// At most one in this many samples may be incomplete.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 50;
 
-/// Compiled code does not always write down where it is, so that lines may be those of earlier
-/// instructions.
+/// Compiled code does not always update the instruction pointer of its frame, so lines may be those
+/// of earlier instructions.
 #[test]
-fn stacks_of_compiled_functions_are_whole() {
+fn stacks_of_compiled_functions_are_complete() {
     let _machine = machine::alone();
     let source = Source::of("call_tree");
-    machine::for_each_named(&WITH_COMPILER, |interpreter| {
-        let question = "import sys; print(sys._jit.is_enabled())";
+    machine::for_each_named(&WITH_JIT, |interpreter| {
+        let script = "import sys; print(sys._jit.is_enabled())";
         let mut python = mortal(&interpreter.path);
-        python.envs(ENVIRONMENT).args(["-s", "-c", question]);
+        python.envs(ENVIRONMENT).args(["-s", "-c", script]);
         assert_eq!(capture(&mut python).unwrap(), "True");
 
         let stacks = source.stacks(interpreter);
@@ -50,7 +50,7 @@ fn stacks_of_compiled_functions_are_whole() {
 
         let is_impossible = |stack: &[Frame]| {
             let names = names(stack);
-            !is_marked(stack) && !expected.iter().any(|whole| whole.starts_with(&names))
+            !is_marked(stack) && !expected.iter().any(|complete| complete.starts_with(&names))
         };
         assert_eq!(folded.show(is_impossible), "", "stacks that cannot be");
         let marked = folded.count(is_marked);

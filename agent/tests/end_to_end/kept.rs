@@ -1,4 +1,4 @@
-//! What the agent of a host has kept, listed and merged again.
+//! `agent report`: lists and merges the profiles that `agent run` has stored.
 
 use std::{
     collections::BTreeMap,
@@ -34,8 +34,8 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// The moment in a file's name, as people write it.
-fn moment(path: &Path) -> String {
+/// The time in a file's name, in the format of RFC 3339.
+fn rfc3339(path: &Path) -> String {
     let (time, _) = name(path).split_once('_').unwrap();
     let part = |range: std::ops::Range<usize>| &time[range];
     format!(
@@ -72,14 +72,14 @@ fn sum(files: &[PathBuf]) -> (Stacks, u64) {
     (stacks, total)
 }
 
-/// What a report of a folder says with these further options.
+/// Runs `agent report` on a folder with these additional options.
 fn report(folder: &Path, options: &[&str]) -> Capture {
     let mut line = vec!["report", "--folder", folder.to_str().unwrap()];
     line.extend(options);
     Capture::run(&line)
 }
 
-/// A merged profile as folded stacks: those of Python, and all samples.
+/// A merged profile as folded stacks: the Python stacks, and the number of all samples.
 fn merged(folder: &Path, options: &[&str]) -> (Stacks, u64) {
     let mut line = vec!["-o", "-", "-f", "folded"];
     line.extend(options);
@@ -90,13 +90,13 @@ fn merged(folder: &Path, options: &[&str]) -> (Stacks, u64) {
         "{}",
         capture.messages
     );
-    let whole = Folded::parse_whole(&String::from_utf8(capture.output).unwrap());
-    let mut stacks = whole.python().0;
+    let all = Folded::parse_whole(&String::from_utf8(capture.output).unwrap());
+    let mut stacks = all.python().0;
     stacks.retain(|stack, _| has_python(stack));
-    (stacks, whole.total())
+    (stacks, all.total())
 }
 
-/// The error of a report that has nothing to show.
+/// The error message of a report without profiles.
 fn error(folder: &Path, options: &[&str]) -> String {
     let capture = report(folder, options);
     assert!(!capture.status.success());
@@ -105,17 +105,17 @@ fn error(folder: &Path, options: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_host_has_kept_is_listed_and_merged() {
+fn stored_profiles_are_listed_and_merged() {
     let _machine = machine::alone();
     let web = service("busy", "web");
     let jobs = service("busy", "jobs");
-    // That samples stand for the same time in all windows.
+    // So that samples stand for the same time in all windows.
     let host = Host::start("labels: {team: shop}\nmax_cpu: 100");
     wait_for_cpu(&web, SECOND * 4);
     wait_for_cpu(&jobs, SECOND);
     drop((web, jobs));
-    let kept = host.stop();
-    let folder = kept.path().join(PROFILES);
+    let state = host.stop();
+    let folder = state.path().join(PROFILES);
 
     let of_web = files(&folder, "web");
     assert!(of_web.len() >= 3, "{of_web:?}");
@@ -146,28 +146,28 @@ fn what_a_host_has_kept_is_listed_and_merged() {
     assert!(list.lines().any(|line| line.starts_with("jobs ")), "{list}");
     assert!(list.contains("team=shop"), "{list}");
 
-    // All of it, and parts.
+    // All windows, and time ranges.
     assert_eq!(
         merged(&folder, &["--service", "web"]),
         (stacks.clone(), total)
     );
     let by_label = ["--label", "service_name=web", "--label", "team=shop"];
     assert_eq!(merged(&folder, &by_label), (stacks, total));
-    let second = moment(&of_web[1]);
-    let cut = |flag| merged(&folder, &["--service", "web", flag, &second]);
-    assert_eq!(cut("--from"), sum(&of_web[1..]));
-    assert_eq!(cut("--to"), sum(&of_web[..1]));
+    let second = rfc3339(&of_web[1]);
+    let in_range = |flag| merged(&folder, &["--service", "web", flag, &second]);
+    assert_eq!(in_range("--from"), sum(&of_web[1..]));
+    assert_eq!(in_range("--to"), sum(&of_web[..1]));
 
-    // What was merged is as good as what was kept.
-    let file = kept.path().join("web.pb.gz");
+    // A merged file has the start, the period and all samples of the stored ones.
+    let file = state.path().join("web.pb.gz");
     let written = report(&folder, &["--service", "web", "-o", file.to_str().unwrap()]);
     written.assert_success();
-    let whole = read(&file);
-    assert_eq!(whole.total(), total);
-    assert_eq!(whole.start, read(&of_web[0]).start);
-    assert!(whole.period == read(&of_web[0]).period);
+    let profile = read(&file);
+    assert_eq!(profile.total(), total);
+    assert_eq!(profile.start, read(&of_web[0]).start);
+    assert!(profile.period == read(&of_web[0]).period);
 
-    // What is not there.
+    // Selections that match no profile.
     let unknown = error(&folder, &["--service", "wob"]);
     assert!(
         unknown.contains("jobs") && unknown.contains("web"),
@@ -180,7 +180,7 @@ fn what_a_host_has_kept_is_listed_and_merged() {
 }
 
 #[test]
-fn a_folder_without_profiles_says_what_to_do() {
+fn the_error_for_a_folder_without_profiles_has_a_remedy() {
     let folder = TempDir::new().unwrap();
     for path in [folder.path(), &folder.path().join("missing")] {
         for options in [&[][..], &["-o", "-"]] {

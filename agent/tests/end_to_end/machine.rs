@@ -1,7 +1,7 @@
-//! What the tests need of the machine, and how they share it.
+//! The machine: what the tests require of it, and how they share it.
 //!
 //! Invariants: tests run one after the other ([`alone`]), since each wants the processors for its
-//! workloads; a test of several interpreters tells which of them failed.
+//! workloads; a test of several interpreters reports which of them failed.
 
 use std::{
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
@@ -13,15 +13,15 @@ use xtask::{
     process,
 };
 
-/// Interpreters that most tests look at side by side.
+/// Interpreters that most tests run in parallel.
 const AT_ONCE: usize = 2;
 
-/// One interpreter for each way in which threads and their stacks are found.
+/// One interpreter for each layout of threads and their stacks.
 const KINDS: [&str; 5] = ["2.7", "3.8", "3.12", "3.15-sid", "3.14t"];
 
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// The machine without other tests.
+/// Locks the machine, so that no other test runs.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     require_root();
     // A test that failed has not changed the machine.
@@ -48,50 +48,50 @@ fn representatives() -> &'static [Interpreter] {
         .get_or_init(|| interpreters::representatives().unwrap_or_else(|error| panic!("{error:#}")))
 }
 
-/// Those with these names, of which there must be some.
+/// The interpreters with these names, at least one.
 fn named(names: &[&str]) -> Vec<Interpreter> {
     that(|interpreter| names.contains(&&*interpreter.name))
 }
 
-/// Those that are such, of which there must be some.
-fn that(is_such: impl Fn(&Interpreter) -> bool) -> Vec<Interpreter> {
-    let mut such = interpreters().to_vec();
-    such.retain(is_such);
-    assert!(!such.is_empty(), "no interpreter is one for this test");
-    such
+/// The interpreters that satisfy a predicate, at least one.
+fn that(predicate: impl Fn(&Interpreter) -> bool) -> Vec<Interpreter> {
+    let mut selected = interpreters().to_vec();
+    selected.retain(predicate);
+    assert!(!selected.is_empty(), "no interpreter is one for this test");
+    selected
 }
 
-/// One of them: the last, which is usually that of the distribution.
+/// The last interpreter, which is usually the one of the distribution.
 pub(crate) fn one_interpreter() -> &'static Interpreter {
     interpreters().last().unwrap()
 }
 
 /// Runs a check with every interpreter, and fails with the names of those that failed it.
 pub(crate) fn for_each_interpreter(check: impl Fn(&Interpreter) + Sync) {
-    side_by_side(AT_ONCE, interpreters(), check);
+    in_parallel(AT_ONCE, interpreters(), check);
 }
 
 /// The same with one interpreter of each version.
 pub(crate) fn for_each_representative(check: impl Fn(&Interpreter) + Sync) {
-    side_by_side(AT_ONCE, representatives(), check);
+    in_parallel(AT_ONCE, representatives(), check);
 }
 
-/// The same with those that are such.
+/// The same with the interpreters that satisfy a predicate.
 pub(crate) fn for_each_that(
-    is_such: impl Fn(&Interpreter) -> bool,
+    predicate: impl Fn(&Interpreter) -> bool,
     check: impl Fn(&Interpreter) + Sync,
 ) {
-    side_by_side(AT_ONCE, &that(is_such), check);
+    in_parallel(AT_ONCE, &that(predicate), check);
 }
 
-/// The same with those that have these names.
+/// The same with the interpreters that have these names.
 pub(crate) fn for_each_named(names: &[&str], check: impl Fn(&Interpreter) + Sync) {
-    side_by_side(AT_ONCE, &named(names), check);
+    in_parallel(AT_ONCE, &named(names), check);
 }
 
 /// The same with one interpreter of each kind.
 pub(crate) fn for_each_kind(check: impl Fn(&Interpreter) + Sync) {
-    side_by_side(AT_ONCE, &named(&KINDS), check);
+    in_parallel(AT_ONCE, &named(&KINDS), check);
 }
 
 /// The same, one after the other.
@@ -99,22 +99,22 @@ pub(crate) fn for_each_kind_alone(check: impl Fn(&Interpreter) + Sync) {
     for_each_kind_alone_that(|_| true, check);
 }
 
-/// The same with those of them that are such.
+/// The same with those of them that satisfy a predicate.
 pub(crate) fn for_each_kind_alone_that(
-    is_such: impl Fn(&Interpreter) -> bool,
+    predicate: impl Fn(&Interpreter) -> bool,
     check: impl Fn(&Interpreter) + Sync,
 ) {
-    let such =
-        |interpreter: &Interpreter| KINDS.contains(&&*interpreter.name) && is_such(interpreter);
-    side_by_side(1, &that(such), check);
+    let selected =
+        |interpreter: &Interpreter| KINDS.contains(&&*interpreter.name) && predicate(interpreter);
+    in_parallel(1, &that(selected), check);
 }
 
-/// The same, all of them side by side.
+/// The same, all of them in parallel.
 pub(crate) fn for_all_kinds_at_once(check: impl Fn(&Interpreter) + Sync) {
-    side_by_side(KINDS.len(), &named(&KINDS), check);
+    in_parallel(KINDS.len(), &named(&KINDS), check);
 }
 
-fn side_by_side(at_once: usize, interpreters: &[Interpreter], check: impl Fn(&Interpreter) + Sync) {
+fn in_parallel(at_once: usize, interpreters: &[Interpreter], check: impl Fn(&Interpreter) + Sync) {
     let check = &check;
     let mut failed = Vec::new();
     for some in interpreters.chunks(at_once) {

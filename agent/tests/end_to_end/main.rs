@@ -1,6 +1,6 @@
-//! The agent as its users run it: the binary on this kernel, against every interpreter.
+//! End-to-end tests: the agent's binary on this kernel, with every interpreter.
 //!
-//! Invariants: what is expected comes from the workload's source, from the interpreter or from the
+//! Invariants: expected results come from the workload's source, from the interpreter or from the
 //! scheduler, never from an earlier profile; no test asserts how long something takes; nothing is
 //! skipped, and without root every test fails.
 

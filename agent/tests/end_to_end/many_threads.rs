@@ -2,7 +2,7 @@
 
 use super::{capture::Capture, machine, target::Target};
 
-/// How threads are known: by lists that differ from version to version.
+/// Versions that differ in the layout of their list of threads.
 const INTERPRETERS: [&str; 2] = ["3.7", "3.12"];
 
 /// Threads that wait, between two that are busy.

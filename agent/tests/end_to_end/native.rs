@@ -1,4 +1,4 @@
-//! Whole stacks: native and kernel frames among those of Python.
+//! Complete stacks: native, kernel and Python frames.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use super::{
     target::{Target, mortal},
 };
 
-/// Of how many samples one may lack native frames, or be on its way from one function to the next.
+/// At most one in this many samples may lack native frames, or be between two functions.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 50;
 
-/// Samples that are enough to tell shares from.
+/// Samples that are enough to estimate shares.
 const ENOUGH: u64 = 200;
 
 fn is_enough(folded: &Folded) -> bool {
@@ -23,45 +23,46 @@ fn is_enough(folded: &Folded) -> bool {
 }
 
 #[test]
-fn callbacks_stand_where_they_were_called() {
+fn callbacks_are_next_to_their_callers() {
     let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "callbacks");
-        let folded = whole(target.pid());
-        // Python called by C code that Python has called.
+        let folded = capture_all_frames(target.pid());
+        // Python functions called by C code, which was called by Python.
         let callers = [("middle", "main"), ("leaf", "middle")];
         for (called, caller) in callers {
-            let is_at_its_place = |stack: &[Frame]| {
-                let place = stack.iter().position(|frame| frame.name == called);
-                place.is_none_or(|place| {
-                    let native = stack[..place]
+            let is_next_to_caller = |stack: &[Frame]| {
+                let position = stack.iter().position(|frame| frame.name == called);
+                position.is_none_or(|position| {
+                    let native = stack[..position]
                         .iter()
                         .rev()
                         .take_while(|frame| frame.is_native());
                     let native = native.count();
-                    native != 0 && stack[place - native - 1].name == caller
+                    native != 0 && stack[position - native - 1].name == caller
                 })
             };
-            assert_few(&folded, |stack| !is_at_its_place(stack));
+            assert_few(&folded, |stack| !is_next_to_caller(stack));
         }
-        // The C library musl has no call-frame information: what calls `main` is not known.
+        // The C library musl has no call-frame information: the caller of `main` is unknown.
         if interpreter.name != "3.13-musl" {
-            assert_whole(&folded);
+            assert_complete(&folded);
         }
     });
 }
 
 #[test]
-fn time_in_c_and_in_the_kernel_is_told() {
+fn time_in_c_and_in_the_kernel_is_attributed() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "in_c");
-        let folded = whole(target.pid());
+        let folded = capture_all_frames(target.pid());
         let of = |name: &'static str| {
             move |stack: &[Frame]| stack.iter().any(|frame| frame.name == name)
         };
-        let leaf_is =
-            |is_such: fn(&Frame) -> bool| move |stack: &[Frame]| stack.last().is_some_and(is_such);
+        let leaf_is = |predicate: fn(&Frame) -> bool| {
+            move |stack: &[Frame]| stack.last().is_some_and(predicate)
+        };
         let (compress, read) = (folded.count(of("compress")), folded.count(of("read")));
         assert!(compress != 0 && read != 0, "{}", folded.show(|_| true));
         let in_c = folded.count(|stack| of("compress")(stack) && !leaf_is(Frame::is_python)(stack));
@@ -74,7 +75,7 @@ fn time_in_c_and_in_the_kernel_is_told() {
             in_kernel * 2 >= read,
             "{in_kernel} of {read} samples are in the kernel"
         );
-        // The kernel is called by the C library, and that by the function `read`.
+        // Kernel frames are the innermost: the C library calls the kernel.
         let is_in_order = |stack: &[Frame]| {
             let kernel = stack
                 .iter()
@@ -83,12 +84,12 @@ fn time_in_c_and_in_the_kernel_is_told() {
             stack[kernel..].iter().all(Frame::is_kernel)
         };
         assert_eq!(folded.show(|stack| !is_in_order(stack)), "");
-        assert_whole(&folded);
+        assert_complete(&folded);
     });
 }
 
 #[test]
-fn without_native_frames_only_those_of_python_are_there() {
+fn with_no_native_there_are_only_python_frames() {
     let _machine = machine::alone();
     let target = Target::start(machine::one_interpreter(), "in_c");
     let folded = Capture::whole(target.pid(), "-d 1 -r 499 --no-native");
@@ -97,9 +98,9 @@ fn without_native_frames_only_those_of_python_are_there() {
 }
 
 #[test]
-fn a_program_without_python_and_frame_pointers_is_seen_whole() {
+fn a_program_without_python_and_frame_pointers_has_complete_stacks() {
     let _machine = machine::alone();
-    let room = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     for flags in [
         "-O2 -fomit-frame-pointer",
         "-O0",
@@ -107,10 +108,10 @@ fn a_program_without_python_and_frame_pointers_is_seen_whole() {
         "-O2 -static-pie",
         "-O2 -s",
     ] {
-        let program = compile(&room, "chain", flags);
+        let program = compile(&folder, "chain", flags);
         let target = Target::from_command(mortal(&program));
-        let folded = whole(target.pid());
-        assert_whole(&folded);
+        let folded = capture_all_frames(target.pid());
+        assert_complete(&folded);
         if flags.contains("-s") && !flags.contains("static") {
             continue;
         }
@@ -134,10 +135,10 @@ fn a_program_without_python_and_frame_pointers_is_seen_whole() {
 }
 
 #[test]
-fn a_library_that_is_loaded_later_is_known() {
+fn a_library_loaded_during_sampling_is_unwound() {
     let _machine = machine::alone();
-    let room = TempDir::new().unwrap();
-    let library = compile(&room, "chain", "-O2 -fomit-frame-pointer -shared -fPIC");
+    let folder = TempDir::new().unwrap();
+    let library = compile(&folder, "chain", "-O2 -fomit-frame-pointer -shared -fPIC");
     let library = [library.to_str().unwrap().to_owned()];
     machine::for_each_kind(|interpreter| {
         let mut target = Target::start_with(interpreter, "loaded_later", &library);
@@ -146,22 +147,22 @@ fn a_library_that_is_loaded_later_is_known() {
             "-p", &pid, "-d", "3", "-r", "299", "-f", "folded", "-o", "-",
         ]);
         running.wait_until_sampling();
-        target.tell("go on");
+        target.send_line("go on");
         let capture = running.finish();
         capture.assert_success();
         let folded = Folded::parse_whole(&String::from_utf8(capture.output).unwrap());
         let leaf = |stack: &[Frame]| stack.last().is_some_and(|frame| frame.name == "leaf");
-        let whole = |stack: &[Frame]| {
+        let is_complete = |stack: &[Frame]| {
             let names: Vec<_> = stack.iter().map(|frame| &*frame.name).collect();
             leaf(stack)
                 && names.contains(&"work")
                 && names.ends_with(&["outer", "variable", "large", "leaf"])
         };
-        let (seen, whole) = (folded.count(leaf), folded.count(whole));
-        assert!(seen > ENOUGH / 4, "{}", folded.show(|_| true));
+        let (in_leaf, complete) = (folded.count(leaf), folded.count(is_complete));
+        assert!(in_leaf > ENOUGH / 4, "{}", folded.show(|_| true));
         assert!(
-            whole * 20 >= seen * 19,
-            "{whole} of {seen}: {}",
+            complete * 20 >= in_leaf * 19,
+            "{complete} of {in_leaf}: {}",
             folded.show(leaf)
         );
     });
@@ -169,29 +170,30 @@ fn a_library_that_is_loaded_later_is_known() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn code_made_at_run_time_has_the_name_that_its_maker_tells() {
+fn code_generated_at_run_time_has_the_name_from_its_generator() {
     let _machine = machine::alone();
     machine::for_each_that(
         |interpreter| interpreter.name == "3.12" || interpreter.name == "3.8",
         |interpreter| {
             let target = Target::start(interpreter, "made_at_run_time");
-            let folded = whole(target.pid());
-            let is_made = |stack: &[Frame]| {
+            let folded = capture_all_frames(target.pid());
+            let is_generated = |stack: &[Frame]| {
                 stack
                     .last()
                     .is_some_and(|frame| frame.name.starts_with("made by hand"))
             };
-            let is_called =
-                |stack: &[Frame]| is_made(stack) && stack.iter().any(|frame| frame.name == "work");
-            let (made, called) = (folded.count(is_made), folded.count(is_called));
+            let is_called = |stack: &[Frame]| {
+                is_generated(stack) && stack.iter().any(|frame| frame.name == "work")
+            };
+            let (made, called) = (folded.count(is_generated), folded.count(is_called));
             assert!(made * 2 > folded.total(), "{}", folded.show(|_| true));
-            assert!(called * 20 >= made * 19, "{}", folded.show(is_made));
+            assert!(called * 20 >= made * 19, "{}", folded.show(is_generated));
         },
     );
 }
 
-/// The whole stacks of a process, enough of them to tell shares.
-fn whole(pid: u32) -> Folded {
+/// Stacks of a process with all frames, enough of them to estimate shares.
+fn capture_all_frames(pid: u32) -> Folded {
     let mut folded = Folded::default();
     for _ in 0..8 {
         folded.add(Capture::whole(pid, "-d 1 -r 499"));
@@ -202,30 +204,30 @@ fn whole(pid: u32) -> Folded {
     folded
 }
 
-/// Nearly all stacks lead to the entry of their process or thread.
-fn assert_whole(folded: &Folded) {
+/// Asserts that nearly all stacks lead to the entry of their process or thread.
+fn assert_complete(folded: &Folded) {
     assert_few(folded, |stack| {
         stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE))
     });
 }
 
-fn assert_few(folded: &Folded, is_such: impl Fn(&[Frame]) -> bool) {
-    let such = folded.count(&is_such);
+fn assert_few(folded: &Folded, predicate: impl Fn(&[Frame]) -> bool) {
+    let selected = folded.count(&predicate);
     assert!(
-        such * SAMPLES_FOR_ONE_INCOMPLETE <= folded.total(),
-        "{such} of {} samples: {}",
+        selected * SAMPLES_FOR_ONE_INCOMPLETE <= folded.total(),
+        "{selected} of {} samples: {}",
         folded.total(),
-        folded.show(&is_such)
+        folded.show(&predicate)
     );
 }
 
 /// Compiles a program or a library.
-fn compile(room: &TempDir, name: &str, flags: &str) -> PathBuf {
+fn compile(folder: &TempDir, name: &str, flags: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/end_to_end/workloads")
         .join(name)
         .with_extension("c");
-    let output = room
+    let output = folder
         .path()
         .join(format!("{name}{}", flags.replace([' ', '='], "")));
     let mut compiler = tools::GCC.command();

@@ -1,4 +1,4 @@
-//! A real OpenTelemetry Collector, which hands on what it has understood.
+//! A real OpenTelemetry Collector, which forwards the profiles that it has decoded.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,14 @@ use super::{
     source::Source,
     strict::Strict,
     target::{Killed, mortal},
-    whole::{self, Kind, Whole},
+    whole::{self, CompleteProfile, Kind},
 };
 
 /// The container that the workload is in, as Docker calls its control group.
 const CONTAINER: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 
-/// A collector with a receiver for each protocol. Whatever comes is handed on before it is answered,
-/// so that what cannot be is the agent's failure.
+/// A collector with a receiver for each protocol. It forwards each request before it responds, so
+/// that an error of forwarding is the response to the agent.
 struct Collector {
     grpc: SocketAddr,
     http: SocketAddr,
@@ -33,7 +33,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// Starts one, and waits until it takes what comes over gRPC and HTTP.
+    /// Starts one, and waits until it accepts connections for gRPC and HTTP.
     fn start(from_grpc: &Strict, from_http: &Strict) -> Self {
         let folder = TempDir::new().unwrap();
         let [grpc, http] = [free_address(), free_address()];
@@ -83,7 +83,7 @@ service:
 }
 
 #[test]
-fn a_collector_of_opentelemetry_understands_what_was_seen() {
+fn an_opentelemetry_collector_decodes_all_profiles() {
     let _machine = machine::alone();
     let [from_grpc, from_http] = [(); 2].map(|()| Strict::start(strict_behind_another));
     let collector = Collector::start(&from_grpc, &from_http);
@@ -104,9 +104,9 @@ fn a_collector_of_opentelemetry_understands_what_was_seen() {
     wait_for_cpu(&busy, SECOND * 3);
     let pid = busy.pid().to_string();
     drop(busy);
-    let kept = host.stop();
+    let folder = host.stop();
 
-    let files = whole::files(&kept.path().join(PROFILES), "busy");
+    let files = whole::files(&folder.path().join(PROFILES), "busy");
     assert!(files.len() >= 2, "{files:?}");
     let expected: BTreeMap<_, _> = files
         .iter()
@@ -114,8 +114,8 @@ fn a_collector_of_opentelemetry_understands_what_was_seen() {
         .collect();
     for strict in [from_grpc, from_http] {
         let requests: Vec<_> = strict.received().iter().map(request).collect();
-        let (wholes, resources) = whole::of_opentelemetry(&requests, "busy");
-        assert_eq!(wholes, expected);
+        let (profiles, resources) = whole::of_opentelemetry(&requests, "busy");
+        assert_eq!(profiles, expected);
         assert_eq!(resources.len(), expected.len());
         for resource in resources {
             for (key, value) in [
@@ -133,19 +133,19 @@ fn a_collector_of_opentelemetry_understands_what_was_seen() {
     expected.values().for_each(assert_busy);
 }
 
-/// Fails unless it is of the workload `busy`, as its source says.
-fn assert_busy(whole: &Whole) {
+/// Asserts that a profile is of the workload `busy`, with the functions of its source.
+fn assert_busy(profile: &CompleteProfile) {
     let source = Source::of("busy");
-    let total: u64 = whole.stacks.values().sum();
-    let in_main = whole.stacks.iter().filter(|(stack, _)| {
+    let total: u64 = profile.stacks.values().sum();
+    let in_main = profile.stacks.iter().filter(|(stack, _)| {
         let python: Vec<_> = stack
             .iter()
             .rev()
-            .filter(|place| place.kind == Kind::Python)
+            .filter(|location| location.kind == Kind::Python)
             .collect();
         let names: Vec<_> = python.iter().map(|it| &*it.lines[0].function).collect();
         names == ["<module>", "main"] && python.iter().all(|it| source.has(&it.lines[0].file))
     });
     let in_main: u64 = in_main.map(|(_, count)| count).sum();
-    assert!(in_main * 10 > total * 9, "{whole:?}");
+    assert!(in_main * 10 > total * 9, "{profile:?}");
 }

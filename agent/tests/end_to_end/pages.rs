@@ -1,4 +1,4 @@
-//! Programs whose own file is not in memory, so that the BPF program cannot read it.
+//! Programs whose executable is not in the page cache, so that the BPF program cannot read it.
 
 use std::{
     fs::{self, File},
@@ -20,11 +20,11 @@ use super::{
     program::{Program, assert_spun},
 };
 
-/// Of how many samples one may lack something for want of a page.
+/// At most one in this many samples may be incomplete because of a missing page.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 20;
 
 #[test]
-fn stacks_through_pages_that_are_not_in_memory_are_whole() {
+fn stacks_with_pages_that_are_not_in_memory_are_complete() {
     let _machine = machine::alone();
     machine::for_each_that(is_easily_copied, |interpreter| {
         let copied = Copied::new(interpreter);
@@ -54,7 +54,7 @@ fn stacks_through_pages_that_are_not_in_memory_are_whole() {
     });
 }
 
-/// Whether all of it is in one file of this machine.
+/// Whether the interpreter is in one file of this machine.
 fn is_easily_copied(interpreter: &Interpreter) -> bool {
     interpreter.linkage == Linkage::Static && interpreter.root().is_none()
 }
@@ -67,12 +67,12 @@ struct Copied {
 
 impl Copied {
     fn new(interpreter: &Interpreter) -> Self {
-        let question = "import os, sys; print(os.path.realpath(sys.executable)); \
+        let script = "import os, sys; print(os.path.realpath(sys.executable)); \
                         print(os.path.dirname(os.path.dirname(os.__file__)))";
-        let answer = capture(Command::new(&interpreter.path).args(["-Esc", question])).unwrap();
-        let (program, libraries) = answer.split_once('\n').unwrap();
+        let output = capture(Command::new(&interpreter.path).args(["-Esc", script])).unwrap();
+        let (program, libraries) = output.split_once('\n').unwrap();
         let folder = tempfile::tempdir().unwrap();
-        // Where it looks for its modules.
+        // The directory in which it searches its modules.
         symlink(libraries, folder.path().join("lib")).unwrap();
         let programs = folder.path().join("bin");
         fs::create_dir(&programs).unwrap();
@@ -89,7 +89,7 @@ impl Copied {
 
     fn drop_pages(&self) {
         let file = File::open(&self.interpreter.path).unwrap();
-        // Only what is on the disk is dropped.
+        // Only clean pages are dropped.
         file.sync_all().unwrap();
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         let mut fincore = Command::new("fincore");

@@ -1,4 +1,4 @@
-//! A process in a pod, as its node's agent sees it in a cluster.
+//! A process in a pod of a cluster, profiled by the agent of its node.
 
 use std::{
     fs,
@@ -37,8 +37,8 @@ fn pod() -> String {
     pod.to_string()
 }
 
-/// The control group of a container, as kubelet names it, below one of this test; removed in the
-/// end with all that it lies in.
+/// The control group of a container, as kubelet names it, below one of this test; removed with its
+/// parents when it is dropped.
 struct Group {
     top: PathBuf,
     innermost: PathBuf,
@@ -49,8 +49,8 @@ impl Group {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let hierarchy = mounts.lines().find_map(|line| {
             let mut fields = line.split(' ').skip(1);
-            let (place, kind) = (fields.next()?, fields.next()?);
-            (kind == "cgroup2").then(|| PathBuf::from(place))
+            let (path, kind) = (fields.next()?, fields.next()?);
+            (kind == "cgroup2").then(|| PathBuf::from(path))
         });
         let top = hierarchy.unwrap().join(format!("agent-pods-{}", id()));
         let innermost = top.join(format!("kubepods/burstable/pod{uid}/{CONTAINER}"));
@@ -58,7 +58,7 @@ impl Group {
         Self { top, innermost }
     }
 
-    /// Runs a workload in it from its first instruction on, and waits until it is at work.
+    /// Runs a workload in it from its first instruction on, and waits until it is ready.
     fn run(&self, workload: &str) -> Target {
         let mut command = mortal("sh");
         let members = self.innermost.join("cgroup.procs");
@@ -90,8 +90,8 @@ impl Drop for Group {
     }
 }
 
-/// What was kept of profiles with these labels.
-fn kept(folder: &Path, labels: &[&str]) -> Folded {
+/// The stored profiles with these labels, merged.
+fn stored(folder: &Path, labels: &[&str]) -> Folded {
     let folder = folder.join(PROFILES);
     let mut line = vec!["report", "--folder", folder.to_str().unwrap()];
     line.extend(labels.iter().flat_map(|label| ["--label", label]));
@@ -121,21 +121,21 @@ fn a_process_in_a_pod_has_the_names_and_labels_of_its_pod() {
          target_label: team}}]",
         ca.display()
     ));
-    // A pod that comes later: nobody has told the agent of it.
+    // A pod that is created after the agent has started.
     let uid = cluster.run_pod("prod", "shop-7d9f", &pod()).unwrap();
     let group = Group::make(&uid);
     let busy = group.run("busy");
     wait_for_cpu(&busy, SECOND * 2);
     drop(busy);
-    // So that the last window has been reported.
+    // The last window must be exported before the metrics are read.
     thread::sleep(Duration::from_secs(3));
     let metrics = host.metrics();
     let folder = host.stop();
 
-    let place = ["namespace=prod", "pod=shop-7d9f", "container=web"];
-    let named = kept(folder.path(), &place);
-    let labels = [&place[..], &["team=pay", "node=node-1"]].concat();
-    let labelled = kept(folder.path(), &labels);
+    let pod_labels = ["namespace=prod", "pod=shop-7d9f", "container=web"];
+    let named = stored(folder.path(), &pod_labels);
+    let labels = [&pod_labels[..], &["team=pay", "node=node-1"]].concat();
+    let labelled = stored(folder.path(), &labels);
     assert!(labelled.total() >= RATE, "{}", labelled.total());
     assert_eq!(labelled.total(), named.total());
     let source = r#"{source="api_server"}"#;

@@ -1,4 +1,4 @@
-//! pprof files, read.
+//! Reads pprof files.
 
 use std::{
     io::Read as _,
@@ -17,7 +17,7 @@ pub(crate) use agent::testing::formats::pprof_schema as schema;
 pub(crate) struct Profile {
     /// When sampling began.
     pub(crate) start: SystemTime,
-    /// For how long samples were taken.
+    /// The duration of sampling.
     pub(crate) duration: Duration,
     /// CPU time that one sample stands for.
     pub(crate) period: Duration,
@@ -25,17 +25,17 @@ pub(crate) struct Profile {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// How often a stack was seen in a thread.
+/// A stack of a thread, and its number of samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     /// The thread and its stack.
     pub(crate) thread: ThreadStack,
-    /// How often.
+    /// The number of samples.
     pub(crate) count: u64,
 }
 
 impl Profile {
-    /// The threads with their stacks, by id; a thread with several stacks is there several times.
+    /// The threads with their stacks, by id; a thread with several stacks has several entries.
     pub(crate) fn threads(&self) -> Vec<ThreadStack> {
         let mut threads: Vec<_> = self
             .samples
@@ -52,13 +52,13 @@ impl Profile {
         self.samples.extend(other.samples);
     }
 
-    /// All samples.
+    /// The number of all samples.
     pub(crate) fn total(&self) -> u64 {
         self.samples.iter().map(|sample| sample.count).sum()
     }
 }
 
-/// Reads a file; everything in it must be there and refer to what is there.
+/// Reads a file, which must be complete, without dangling references.
 pub(crate) fn read(file: &[u8]) -> Profile {
     let profile = decode(file);
     let types: Vec<_> = profile
@@ -79,7 +79,7 @@ pub(crate) fn read(file: &[u8]) -> Profile {
     }
 }
 
-/// What a file has, as it is.
+/// Decodes a file.
 pub(crate) fn decode(file: &[u8]) -> schema::Profile {
     let mut bytes = Vec::new();
     GzDecoder::new(file).read_to_end(&mut bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Programs for the agent to start.
+//! Programs that the agent starts.
 
 use std::{fs, process::ExitStatus};
 
@@ -17,9 +17,9 @@ const RATE: &str = "999";
 /// CPU time that the workload `short` uses in its function `spin`, in samples.
 const SPUN: u64 = 100;
 
-/// Least part of that which is seen, in percent: on a machine that has more to do, the agent may
-/// look at a program some ten milliseconds after its start.
-const SEEN_PERCENT: u64 = 60;
+/// Minimum share of these samples that a profile has, in percent: on a busy machine the agent may
+/// detect a program some ten milliseconds after its start.
+const MIN_PERCENT: u64 = 60;
 
 /// A program and its arguments.
 pub(crate) struct Program(pub(crate) Vec<String>);
@@ -30,7 +30,7 @@ impl Program {
         let path = workload_path(workload);
         let mut line = vec![
             interpreter.path.to_str().unwrap().to_owned(),
-            // Nothing of the user's, and no bytecode beside the workloads.
+            // No environment or packages of the user, and no bytecode beside the workloads.
             "-EsB".to_owned(),
             path.to_str().unwrap().to_owned(),
         ];
@@ -38,19 +38,19 @@ impl Program {
         Self(line)
     }
 
-    /// As it is typed; there is nothing to quote in it.
+    /// As a command of a shell; nothing in it needs quotes.
     pub(crate) fn line(&self) -> String {
         self.0.join(" ")
     }
 
-    /// Lets the agent start it and sample it to its end; gives its Python frames.
+    /// Runs it under the agent until it ends; returns the exit status and its Python frames.
     pub(crate) fn profile(&self, options: &[&str]) -> (ExitStatus, Folded) {
         let (status, profile) = self.sample(options);
         (status, Folded::parse(&profile))
     }
 
     /// The same with all frames.
-    pub(crate) fn whole_profile(&self) -> (ExitStatus, Folded) {
+    pub(crate) fn profile_all_frames(&self) -> (ExitStatus, Folded) {
         let (status, profile) = self.sample(&[]);
         (status, Folded::parse_whole(&profile))
     }
@@ -69,15 +69,15 @@ impl Program {
     }
 }
 
-/// Most of the CPU time that the workload `short` uses in `spin` has its whole stack.
+/// Asserts that most of the CPU time of the workload `short` in `spin` has its complete stack.
 pub(crate) fn assert_spun<'a>(stacks: impl Iterator<Item = (&'a [Frame], u64)>) {
-    let whole = ["<module>", "main", "spin"];
+    let complete = ["<module>", "main", "spin"];
     let spun: u64 = stacks
-        .filter(|(stack, _)| names(stack).windows(3).any(|names| names == whole))
+        .filter(|(stack, _)| names(stack).windows(3).any(|names| names == complete))
         .map(|(_, count)| count)
         .sum();
     assert!(
-        (SPUN * SEEN_PERCENT / 100..SPUN * 115 / 100).contains(&spun),
+        (SPUN * MIN_PERCENT / 100..SPUN * 115 / 100).contains(&spun),
         "{spun} of {SPUN} samples"
     );
 }

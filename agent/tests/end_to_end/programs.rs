@@ -19,7 +19,7 @@ use super::{
 };
 
 #[test]
-fn a_program_that_lives_for_a_tenth_of_a_second_is_seen() {
+fn a_program_that_runs_for_a_tenth_of_a_second_is_profiled() {
     let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let program = Program::of(interpreter, "short", &[]);
@@ -30,7 +30,7 @@ fn a_program_that_lives_for_a_tenth_of_a_second_is_seen() {
 }
 
 #[test]
-fn the_programs_that_a_shell_starts_are_seen() {
+fn programs_started_by_a_shell_are_profiled() {
     let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let short = Program::of(interpreter, "short", &[]).line();
@@ -51,24 +51,24 @@ fn the_programs_that_a_shell_starts_are_seen() {
 }
 
 #[test]
-fn the_time_in_which_a_program_gives_its_memory_back_is_seen() {
+fn the_time_in_which_the_kernel_frees_the_memory_of_a_program_is_profiled() {
     let _machine = machine::alone();
     let program = Program::of(machine::one_interpreter(), "gives_back", &[]);
-    let (status, folded) = program.whole_profile();
+    let (status, folded) = program.profile_all_frames();
     assert!(status.success(), "{status}");
-    let gives_back = |stack: &[Frame]| {
+    let frees_memory = |stack: &[Frame]| {
         let mut kernel = stack.iter().filter(|frame| frame.is_kernel());
         kernel.any(|frame| frame.name.starts_with("exit_mmap"))
     };
-    assert!(folded.count(gives_back) != 0, "{}", folded.show(|_| true));
+    assert!(folded.count(frees_memory) != 0, "{}", folded.show(|_| true));
     assert_eq!(
-        folded.count(|stack| gives_back(stack) && is_marked(stack)),
+        folded.count(|stack| frees_memory(stack) && is_marked(stack)),
         0
     );
 }
 
 #[test]
-fn without_children_they_are_not() {
+fn without_the_option_children_are_not_profiled() {
     let _machine = machine::alone();
     let short = Program::of(machine::one_interpreter(), "short", &[]).line();
     let program = Program(vec![
@@ -82,7 +82,7 @@ fn without_children_they_are_not() {
 }
 
 #[test]
-fn the_processes_that_were_there_before_are_seen() {
+fn children_started_before_the_agent_are_profiled() {
     let _machine = machine::alone();
     let busy = Program::of(machine::one_interpreter(), "busy", &[]).line();
     let mut shell = mortal("sh");
@@ -93,12 +93,12 @@ fn the_processes_that_were_there_before_are_seen() {
     assert!(main * 10 > folded.total() * 9 && main > 0, "{folded:?}");
 }
 
-/// Samples of a process that may be of its end.
-const AT_THE_END: u64 = 10;
+/// The maximum number of samples of a process in its exit.
+const MAX_IN_EXIT: u64 = 10;
 
-/// As servers do that start their workers before there is work.
+/// As in servers that fork their workers in advance.
 #[test]
-fn copies_of_a_process_are_seen_from_their_first_sample() {
+fn forked_processes_are_profiled_from_their_first_sample() {
     const WORKERS: usize = 4;
     let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
@@ -116,26 +116,26 @@ fn copies_of_a_process_are_seen_from_their_first_sample() {
             .collect();
         assert_eq!(workers.len(), WORKERS, "{:?}", by_process.keys());
         for stacks in workers {
-            let mut at_the_end = 0;
+            let mut in_exit = 0;
             for (stack, count) in stacks {
-                // At its end it is no longer Python, or has no memory any more; all else begins
-                // where its parent did.
+                // In its exit it has no Python state or no memory; all other stacks begin with
+                // the frames of its parent.
                 let names = names(stack);
                 if is_marked(stack) || names == ["[no Python]"] {
-                    at_the_end += count;
+                    in_exit += count;
                 } else {
                     assert!(names.starts_with(&["<module>", "main"]), "{stack:?}");
                 }
             }
-            assert!(at_the_end <= AT_THE_END, "{stacks:?}");
+            assert!(in_exit <= MAX_IN_EXIT, "{stacks:?}");
             assert!(count(stacks, "work") > 30);
         }
     });
 }
 
-/// One version of Python gives way to another in the same process.
+/// A process replaces one version of Python by another with `exec`.
 #[test]
-fn a_program_that_becomes_another_one_is_seen_again() {
+fn a_process_is_profiled_before_and_after_exec() {
     let _machine = machine::alone();
     let interpreters = machine::interpreters();
     let (first, last) = (&interpreters[0], interpreters.last().unwrap());
@@ -152,9 +152,9 @@ fn a_program_that_becomes_another_one_is_seen_again() {
     assert_spun(folded.iter());
 }
 
-/// A program that embeds Python and loads it when it has been running for a while.
+/// A program that embeds Python and loads it some time after its start.
 #[test]
-fn an_interpreter_that_is_loaded_late_is_found() {
+fn an_interpreter_loaded_late_is_found() {
     let _machine = machine::alone();
     let directory = tempfile::tempdir().unwrap();
     let mut embedded = 0;
@@ -184,7 +184,7 @@ fn an_interpreter_that_is_loaded_late_is_found() {
 }
 
 #[test]
-fn a_signal_to_the_agent_is_passed_on() {
+fn a_signal_to_the_agent_is_forwarded() {
     let _machine = machine::alone();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile.folded");
@@ -202,7 +202,7 @@ fn a_signal_to_the_agent_is_passed_on() {
 }
 
 #[test]
-fn a_program_that_a_signal_ends_is_told_as_a_shell_does() {
+fn a_program_killed_by_a_signal_has_the_exit_code_of_a_shell() {
     let _machine = machine::alone();
     let program = Program(["sh", "-c", "kill -KILL $$"].map(str::to_owned).to_vec());
     let (status, _) = program.profile(&[]);
@@ -210,7 +210,7 @@ fn a_program_that_a_signal_ends_is_told_as_a_shell_does() {
 }
 
 #[test]
-fn a_program_goes_on_when_its_profile_is_complete() {
+fn a_program_continues_after_its_profile_is_complete() {
     let _machine = machine::alone();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out.folded");
@@ -234,7 +234,7 @@ fn a_program_goes_on_when_its_profile_is_complete() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_named() {
+fn the_error_for_a_missing_program_has_its_name() {
     let _machine = machine::alone();
     let capture = Capture::run(&["-o", "unused.svg", "--", "/nonexistent/program"]);
     assert_eq!(capture.status.code(), Some(1));
@@ -249,7 +249,7 @@ fn is_spinning(stack: &[Frame]) -> bool {
     names(stack).contains(&"spin")
 }
 
-/// Stacks by the process that they begin with.
+/// Stacks by process, which is their first frame.
 fn by_process(folded: &Folded) -> BTreeMap<String, Vec<(Vec<Frame>, u64)>> {
     let mut processes: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (stack, count) in folded.iter() {
@@ -271,7 +271,7 @@ fn count(stacks: &[(Vec<Frame>, u64)], name: &str) -> u64 {
         .sum()
 }
 
-/// The library that the interpreter is in, if it has one of its own.
+/// The shared library of the interpreter, if it has one.
 fn shared_library(interpreter: &Interpreter) -> Option<PathBuf> {
     let libraries = interpreter.path.ancestors().nth(2)?.join("lib");
     let entries = fs::read_dir(libraries).ok()?.flatten();
@@ -281,8 +281,8 @@ fn shared_library(interpreter: &Interpreter) -> Option<PathBuf> {
     })
 }
 
-/// A program that uses the processor for a while before it loads the library and the program that
-/// it is given.
+/// Compiles a program that uses CPU time before it loads the library and the Python program in its
+/// arguments.
 fn embedder(folder: &Path) -> PathBuf {
     let program = folder.join("embedder");
     if !program.exists() {

@@ -1,4 +1,4 @@
-//! A real Prometheus that asks an agent for its metrics, and is asked what the dashboard asks it.
+//! A real Prometheus, which scrapes an agent and evaluates the queries of the dashboard.
 
 use std::{
     fmt::Write as _,
@@ -15,7 +15,7 @@ use xtask::reference_tools::{self, Prometheus};
 
 use super::{
     dashboard,
-    host::{Host, RATE, SECOND, ask, free_address, get, service, wait_for_cpu},
+    host::{Host, RATE, SECOND, free_address, get, request_status_and_body, service, wait_for_cpu},
     machine,
     target::{Killed, mortal},
 };
@@ -24,7 +24,7 @@ fn programs() -> Prometheus {
     reference_tools::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// A server that asks one agent each second.
+/// A server that scrapes one agent each second.
 struct Server {
     address: SocketAddr,
     _process: Killed,
@@ -53,7 +53,9 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
             .stderr(output);
         let mut process = Killed::start(&mut command);
         process.wait_until_reached(&[address], &log);
-        child::wait_until("it is ready", || ask(address, "/-/ready").0 == "200");
+        child::wait_until("it is ready", || {
+            request_status_and_body(address, "/-/ready").0 == "200"
+        });
         Self {
             address,
             _process: process,
@@ -61,15 +63,15 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
         }
     }
 
-    /// The values of an expression, which must be one.
-    fn ask(&self, expression: &str) -> Vec<f64> {
+    /// The values of an expression, which must be valid.
+    fn query(&self, expression: &str) -> Vec<f64> {
         let mut path = "/api/v1/query?query=".to_owned();
         for byte in expression.bytes() {
             write!(path, "%{byte:02x}").unwrap();
         }
-        let answer: Value = serde_json::from_slice(&get(self.address, &path)).unwrap();
-        assert_eq!(answer["status"], "success", "{expression}: {answer}");
-        let values = answer["data"]["result"].as_array().unwrap().iter();
+        let response: Value = serde_json::from_slice(&get(self.address, &path)).unwrap();
+        assert_eq!(response["status"], "success", "{expression}: {response}");
+        let values = response["data"]["result"].as_array().unwrap().iter();
         values
             .map(|one| one["value"][1].as_str().unwrap().parse().unwrap())
             .collect()
@@ -79,7 +81,7 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
     fn wait_for(&self, expression: &str) -> Vec<f64> {
         let mut values = Vec::new();
         child::wait_until(expression, || {
-            values = self.ask(expression);
+            values = self.query(expression);
             !values.is_empty()
         });
         values
@@ -87,44 +89,44 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
 }
 
 #[test]
-fn prometheus_takes_the_metrics_and_the_dashboard_shows_them() {
+fn prometheus_scrapes_the_metrics_and_evaluates_the_dashboard() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
-    // That it keeps its rate.
+    // So that it does not lower its rate.
     let host = Host::start("max_cpu: 100");
     let server = Server::start(host.address());
     assert_eq!(server.wait_for("up == 1"), [1.0]);
     wait_for_cpu(&busy, SECOND);
 
     let rate = f64::from(u32::try_from(RATE).unwrap());
-    assert_eq!(server.ask("profiling_agent_sampling_rate_hertz"), [rate]);
-    assert_eq!(server.ask("count(profiling_agent_build_info)"), [1.0]);
-    // A window and its delivery, and two looks at them.
-    for counted in [
+    assert_eq!(server.query("profiling_agent_sampling_rate_hertz"), [rate]);
+    assert_eq!(server.query("count(profiling_agent_build_info)"), [1.0]);
+    // A window and its export, and two scrapes of each counter.
+    for counter in [
         "profiling_agent_samples_total",
         "profiling_agent_profile_samples_total",
         "profiling_agent_export_delivered_total{exporter='local'}",
     ] {
-        server.wait_for(&format!("{counted} > 0 and changes({counted}[1m]) > 0"));
+        server.wait_for(&format!("{counter} > 0 and changes({counter}[1m]) > 0"));
     }
     let expressions = dashboard::expressions();
     assert!(expressions.len() >= 20, "{expressions:?}");
     for expression in expressions {
-        let asked = expression
+        let query = expression
             .replace("$__rate_interval", "1m")
             .replace("$instance", ".*");
-        assert!(!asked.contains('$'), "{asked}");
-        let values = server.ask(&asked);
+        assert!(!query.contains('$'), "{query}");
+        let values = server.query(&query);
         assert!(
             !values.is_empty() || dashboard::is_sometimes_empty(&expression),
-            "{asked}"
+            "{query}"
         );
     }
     host.stop();
 }
 
 #[test]
-fn the_tool_of_prometheus_finds_nothing_wrong_with_the_metrics() {
+fn promtool_accepts_the_metrics() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     let host = Host::start("");
@@ -140,7 +142,7 @@ fn the_tool_of_prometheus_finds_nothing_wrong_with_the_metrics() {
     );
     tool.stdin.take().unwrap().write_all(&metrics).unwrap();
     let output = tool.wait_with_output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert_eq!(String::from_utf8(said).unwrap(), "");
+    let messages = [output.stdout, output.stderr].concat();
+    assert_eq!(String::from_utf8(messages).unwrap(), "");
     assert!(output.status.success());
 }

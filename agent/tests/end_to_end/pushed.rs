@@ -1,4 +1,4 @@
-//! What a whole agent pushes, against collectors as strict as Pyroscope, Parca and OpenTelemetry are.
+//! Export of a running agent to collectors as strict as Pyroscope, Parca and OpenTelemetry.
 
 use std::{collections::BTreeSet, fs, thread};
 
@@ -17,10 +17,10 @@ use super::{
     whole,
 };
 
-/// A name that is none for a label, a file or a line.
+/// A name with characters that need escapes in a label, a file name and a line of text.
 const HOSTILE: &str = "../größe \"x\"\\";
 
-/// More labels than Pyroscope takes, with values as long as it takes at most and longer.
+/// More labels than Pyroscope accepts, with values up to its maximum length and longer.
 fn labels() -> String {
     let labels: Vec<_> = (0..40)
         .map(|number| format!("l{number}: {}", "é".repeat(1_000 + number)))
@@ -29,7 +29,7 @@ fn labels() -> String {
 }
 
 #[test]
-fn collectors_take_all_that_a_host_pushes() {
+fn collectors_accept_all_profiles_of_a_host() {
     let _machine = machine::alone();
     let pyroscope = Strict::start(strict_pyroscope);
     let parca = Strict::start(strict_parca);
@@ -52,7 +52,7 @@ fn collectors_take_all_that_a_host_pushes() {
     wait_for_cpu(&busy, SECOND * 2);
     wait_for_cpu(&hostile, SECOND);
     drop((busy, hostile));
-    // So that the last window has been pushed when the numbers are asked for.
+    // The last window must be exported before the metrics are read.
     thread::sleep(SECOND * 3);
     let metrics = host.metrics();
     for (name, value) in &metrics {
@@ -64,8 +64,8 @@ fn collectors_take_all_that_a_host_pushes() {
         .any(|failure| name.starts_with(failure));
         assert!(!is_failure || value.abs() < f64::EPSILON, "{name}: {value}");
     }
-    let kept = host.stop();
-    let folder = kept.path().join(PROFILES);
+    let state = host.stop();
+    let folder = state.path().join(PROFILES);
 
     let entries = fs::read_dir(&folder).unwrap().flatten();
     let written: BTreeSet<_> = entries
@@ -93,15 +93,15 @@ fn collectors_take_all_that_a_host_pushes() {
     let files = whole::files(&folder, "busy");
     for strict in [grpc, http] {
         let requests: Vec<_> = strict.received().iter().map(request).collect();
-        let (wholes, _) = whole::of_opentelemetry(&requests, "busy");
-        assert!(wholes.keys().eq(files.keys()));
+        let (profiles, _) = whole::of_opentelemetry(&requests, "busy");
+        assert!(profiles.keys().eq(files.keys()));
         for (start, path) in &files {
-            assert_eq!(wholes[start], whole::of_pprof(&fs::read(path).unwrap()));
+            assert_eq!(profiles[start], whole::of_pprof(&fs::read(path).unwrap()));
         }
-        let (wholes, _) = whole::of_opentelemetry(&requests, HOSTILE);
-        assert!(!wholes.is_empty());
+        let (profiles, _) = whole::of_opentelemetry(&requests, HOSTILE);
+        assert!(!profiles.is_empty());
     }
-    // What was pushed is what was written, so it is enough to let it read that.
+    // The pushed profiles equal the written ones, so it is enough to read those.
     for file in written {
         assert_read(&file);
     }

@@ -1,8 +1,8 @@
-//! What a workload's source says about its stacks.
+//! The expected stacks of a workload, as declared in its source.
 //!
-//! A comment `# line: NAME` at the end of a line gives the line a name. What else is expected stands
-//! in the workload's first text, in lines that begin with some words and a colon. Coroutines are in
-//! a file of their own, [`COROUTINES`], for those who can read it.
+//! A comment `# line: NAME` at the end of a line gives the line a name. Other expectations are in
+//! the workload's docstring, in lines of the form `key: value`. Coroutines are in a separate file,
+//! [`COROUTINES`], for the interpreters that can parse it.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use super::{
     target::workload_path,
 };
 
-/// What workloads import if the interpreter can read it.
+/// The module that workloads import if the interpreter can parse it.
 const COROUTINES: &str = "coroutines";
 
 /// The source of a workload.
@@ -30,7 +30,7 @@ struct File {
 }
 
 impl Source {
-    /// That of this workload.
+    /// Reads the source of this workload.
     pub(crate) fn of(workload: &str) -> Self {
         Self {
             workload: File::of(workload),
@@ -38,9 +38,9 @@ impl Source {
         }
     }
 
-    /// Whether it is in this file.
+    /// Whether this is a file of the source.
     pub(crate) fn has(&self, file: &str) -> bool {
-        self.files().iter().any(|ours| ours.path == file)
+        self.files().iter().any(|own| own.path == file)
     }
 
     /// The file and the line with this name.
@@ -61,9 +61,9 @@ impl Source {
         [&self.workload, &self.coroutines]
     }
 
-    /// What stands behind these words and a colon.
-    pub(crate) fn said<'a>(&'a self, words: &str) -> impl Iterator<Item = &'a str> {
-        let start = format!("{words}: ");
+    /// The values of the lines `key: value` with this key.
+    pub(crate) fn values<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a str> {
+        let start = format!("{key}: ");
         let lines = self.workload.text.lines();
         lines.filter_map(move |line| line.strip_prefix(&start))
     }
@@ -71,9 +71,9 @@ impl Source {
     /// The stacks that are expected with an interpreter, root first.
     pub(crate) fn stacks(&self, interpreter: &Interpreter) -> Vec<Vec<Frame>> {
         let of_coroutines = self
-            .said("stack with coroutines")
+            .values("stack with coroutines")
             .filter(|_| has_coroutines(interpreter));
-        self.said("stack")
+        self.values("stack")
             .chain(of_coroutines)
             .map(|stack| {
                 stack
@@ -115,7 +115,7 @@ impl File {
     }
 }
 
-/// What an interpreter calls the function with this qualified name.
+/// The name that an interpreter has for the function with this qualified name.
 pub(crate) fn function_name<'a>(qualified: &'a str, interpreter: &Interpreter) -> &'a str {
     match qualified.rsplit_once('.') {
         Some((_, name)) if !has_qualified_names(interpreter) => name,

@@ -1,4 +1,4 @@
-//! What speedscope makes of what the agent gives: its own importers, without its page.
+//! Import of the agent's profiles by speedscope: its own importers, without its web page.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -14,7 +14,7 @@ use super::{
     whole,
 };
 
-/// What it has read.
+/// The profile that it has read.
 #[derive(serde::Deserialize)]
 struct Read {
     unit: String,
@@ -34,20 +34,20 @@ struct Frame {
 /// A name and a file.
 type Function = (String, Option<String>);
 
-/// Fails unless it reads all stacks of a profile with their CPU time.
+/// Asserts that it reads all stacks of a profile with their CPU time.
 fn assert_read(file: &[u8]) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("profile.pb.gz");
     fs::write(&path, file).unwrap();
     let speedscope = reference_tools::speedscope().unwrap_or_else(|error| panic!("{error:#}"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/speedscope.js");
-    let answer = capture(
+    let output = capture(
         Command::new(tools::node().unwrap())
             .arg(script)
             .args([speedscope, path]),
     )
     .unwrap();
-    let read: Read = serde_json::from_str(&answer).unwrap();
+    let read: Read = serde_json::from_str(&output).unwrap();
     let profile = pprof::decode(file);
 
     assert_eq!(read.unit, "nanoseconds");
@@ -65,7 +65,7 @@ fn assert_read(file: &[u8]) {
     assert_eq!(read.total, expected.values().sum::<u64>());
     assert_eq!(stacks, expected);
 
-    // It knows a line for each function: one of those where it was seen.
+    // It has one line for each function: one of those in the samples.
     for frame in read.frames {
         let line = frame.line.unwrap_or_default();
         let is_there = profile.location.iter().flat_map(|it| &it.line).any(|it| {
@@ -82,8 +82,8 @@ fn function(profile: &schema::Profile, id: u64) -> &schema::Function {
     functions.find(|function| function.id == id).unwrap()
 }
 
-/// What it has to read: of functions that are inlined only the outermost, of frames without a
-/// function nothing, for it knows no others.
+/// The expected stacks: of inlined functions only the outermost, and no frames without a function,
+/// since speedscope does not support others.
 fn expected(profile: &schema::Profile) -> BTreeMap<Vec<Function>, u64> {
     let frame = |id: &u64| {
         let location = profile.location.iter().find(|it| it.id == *id).unwrap();
@@ -101,7 +101,7 @@ fn expected(profile: &schema::Profile) -> BTreeMap<Vec<Function>, u64> {
 }
 
 #[test]
-fn speedscope_reads_captures_of_a_moment() {
+fn speedscope_reads_captures() {
     let _machine = machine::alone();
     machine::for_each_kind_alone(|interpreter| {
         let target = Target::start(interpreter, "threads");
@@ -113,15 +113,15 @@ fn speedscope_reads_captures_of_a_moment() {
 }
 
 #[test]
-fn speedscope_reads_what_a_host_keeps() {
+fn speedscope_reads_profiles_of_a_host() {
     let _machine = machine::alone();
     let busy = service("call_tree", "busy");
     let host = Host::start("");
     wait_for_cpu(&busy, SECOND);
     assert_read(&host.get("/debug/pprof/profile?seconds=2"));
     drop(busy);
-    let kept = host.stop();
-    let files = whole::files(&kept.path().join(PROFILES), "busy");
+    let folder = host.stop();
+    let files = whole::files(&folder.path().join(PROFILES), "busy");
     assert!(!files.is_empty());
     for path in files.values() {
         assert_read(&fs::read(path).unwrap());

@@ -1,4 +1,4 @@
-//! A strict collector beside a test.
+//! A strict collector for a test.
 
 use std::{
     sync::{Arc, mpsc},
@@ -8,14 +8,14 @@ use std::{
 use collector_doubles::server::{Check, Received, Reply, Server};
 use tokio::{runtime, sync::oneshot};
 
-/// A collector in a thread of its own; gone when it is dropped.
+/// A collector in a thread of its own, stopped when it is dropped.
 pub(crate) struct Strict {
     server: Arc<Server>,
     _running: oneshot::Sender<()>,
 }
 
 impl Strict {
-    /// One that says so of what it gets.
+    /// Starts one that replies to requests with the result of this check.
     pub(crate) fn start(check: Check) -> Self {
         let (started, start) = mpsc::channel();
         let (running, end) = oneshot::channel::<()>();
@@ -23,7 +23,7 @@ impl Strict {
             let runtime = runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
                 started.send(Arc::new(Server::start(check).await)).unwrap();
-                // That nobody is at the other end is the end too.
+                // A dropped sender ends it too.
                 drop(end.await);
             });
         });
@@ -33,17 +33,17 @@ impl Strict {
         }
     }
 
-    /// Where it is.
+    /// Its URL.
     pub(crate) fn url(&self) -> String {
         self.server.url()
     }
 
-    /// What it answers next, whatever comes.
+    /// Sets the reply to the next request, whatever that is.
     pub(crate) fn say(&self, reply: Reply) {
         self.server.enqueue_reply(reply);
     }
 
-    /// All that it has taken.
+    /// All requests that it has accepted.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.server.received()
     }

@@ -15,19 +15,19 @@ use xtask::interpreters::Interpreter;
 
 use super::folded::{Frame, stack};
 
-/// What a workload prints when it is at work.
+/// The line that a workload prints when it is ready.
 const READY: &str = "ready";
 
-/// A workload that is at work.
+/// A running workload.
 pub(crate) struct Target {
     process: Killed,
     input: ChildStdin,
     /// Open as long as the process, which may write to it.
     output: BufReader<ChildStdout>,
-    said: Vec<String>,
+    lines: Vec<String>,
 }
 
-/// A thread that stands on one line.
+/// A thread and its stack.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ThreadStack {
     /// Its id.
@@ -39,7 +39,7 @@ pub(crate) struct ThreadStack {
 }
 
 impl Target {
-    /// Runs a workload, and waits until it is at work.
+    /// Runs a workload, and waits until it is ready.
     pub(crate) fn start(interpreter: &Interpreter, workload: &str) -> Self {
         Self::start_with(interpreter, workload, &[])
     }
@@ -63,7 +63,7 @@ impl Target {
         let mut command = mortal(&interpreter.path);
         command.envs(environment.iter().copied());
         if environment.is_empty() {
-            // Nothing of the user's.
+            // No environment variables of the user.
             command.arg("-E");
         }
         command
@@ -74,27 +74,24 @@ impl Target {
         Self::from_command(command)
     }
 
-    /// Runs a workload by this command, and waits until it is at work.
+    /// Runs a workload by this command, and waits until it is ready.
     pub(crate) fn from_command(mut command: Command) -> Self {
         let mut process = Killed::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
         let mut target = Self {
             input: process.0.stdin.take().unwrap(),
             output: BufReader::new(process.0.stdout.take().unwrap()),
             process,
-            said: Vec::new(),
+            lines: Vec::new(),
         };
         loop {
             let mut line = String::new();
             let bytes = target.output.read_line(&mut line).unwrap();
-            let said = &target.said;
-            assert_ne!(
-                bytes, 0,
-                "{command:?} ended before it was at work: {said:?}"
-            );
+            let lines = &target.lines;
+            assert_ne!(bytes, 0, "{command:?} ended before it was ready: {lines:?}");
             if line.trim_end() == READY {
                 return target;
             }
-            target.said.push(line.trim_end().to_owned());
+            target.lines.push(line.trim_end().to_owned());
         }
     }
 
@@ -103,10 +100,10 @@ impl Target {
         self.process.pid()
     }
 
-    /// What the interpreter says of its threads, by id.
+    /// The threads as listed by the interpreter, by id.
     pub(crate) fn threads(&self) -> Vec<ThreadStack> {
         let mut threads: Vec<_> = self
-            .said
+            .lines
             .iter()
             .map(|line| {
                 let mut fields = line.split('\t');
@@ -122,13 +119,13 @@ impl Target {
         threads
     }
 
-    /// Ends it.
+    /// Kills it.
     pub(crate) fn kill(&self) {
         kill_process(Pid::from_child(&self.process.0), Signal::KILL).unwrap();
     }
 
     /// Writes a line to its standard input.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 }
@@ -147,7 +144,7 @@ impl Killed {
         self.0.id()
     }
 
-    /// Waits until it takes connections; what it says is in the file `log`.
+    /// Waits until it accepts connections; its messages are in the file `log`.
     pub(crate) fn wait_until_reached(&mut self, addresses: &[SocketAddr], log: &Path) {
         let is_reached = |address| TcpStream::connect(address).is_ok();
         child::wait_until("it takes connections", || {
@@ -174,7 +171,7 @@ impl Drop for Killed {
     }
 }
 
-/// A command for a program that ends when this test does, however that ends.
+/// A command for a program that is killed when the test ends, even if the test crashes.
 pub(crate) fn mortal(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program);

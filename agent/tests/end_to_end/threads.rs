@@ -1,4 +1,4 @@
-//! Which thread a stack is of, and what the thread is called.
+//! The thread of a stack, and the name of the thread.
 
 use std::{collections::BTreeSet, thread, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 const CALLERS: usize = 30;
 
 #[test]
-fn folded_stacks_are_whole_and_stand_under_their_threads() {
+fn folded_stacks_are_complete_and_begin_with_their_threads() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "threads");
@@ -30,7 +30,7 @@ fn folded_stacks_are_whole_and_stand_under_their_threads() {
 }
 
 #[test]
-fn pprof_samples_are_whole_and_labelled_with_their_threads() {
+fn pprof_samples_are_complete_and_labelled_with_their_threads() {
     let _machine = machine::alone();
     machine::for_each_interpreter(|interpreter| {
         let target = Target::start(interpreter, "threads");
@@ -41,19 +41,19 @@ fn pprof_samples_are_whole_and_labelled_with_their_threads() {
 }
 
 #[test]
-fn a_thread_of_a_program_without_python_has_the_kernels_name() {
+fn a_thread_of_a_program_without_python_has_its_name_from_the_kernel() {
     let _machine = machine::alone();
     let mut shell = mortal("sh");
     shell.args(["-c", "echo ready; while :; do :; done"]);
     let shell = Target::from_command(shell);
     let profile = Capture::pprof_until(shell.pid(), "-d 1 -r 499", 1);
     let threads = profile.threads();
-    let known: Vec<_> = threads.iter().map(|it| (it.id, &*it.name)).collect();
-    assert_eq!(known.first(), Some(&(shell.pid(), "sh")), "{known:?}");
+    let names: Vec<_> = threads.iter().map(|it| (it.id, &*it.name)).collect();
+    assert_eq!(names.first(), Some(&(shell.pid(), "sh")), "{names:?}");
 }
 
 #[test]
-fn a_thread_has_the_name_that_it_had_last() {
+fn a_renamed_thread_has_its_last_name() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         if !has_thread_names(interpreter) {
@@ -66,16 +66,16 @@ fn a_thread_has_the_name_that_it_had_last() {
         let mut capture = Running::start(&["-p", &pid, "-d", "2", "-r", "199", "-o", "-"]);
         capture.wait_until_sampling();
         thread::sleep(Duration::from_millis(500));
-        target.tell("after");
+        target.send_line("after");
         let mut found = capture.finish().into_pprof().threads();
-        // The main thread may be seen while it gives the name.
+        // The main thread may be sampled while it sets the name.
         found.retain(|thread| thread.id != target.pid());
         expected.name = "after".to_owned();
         assert_eq!(found, [expected]);
     });
 }
 
-/// What the workload `threads` says, when it is what it should be.
+/// The threads of the workload `threads`, with assertions of their number, names and stacks.
 fn eleven_threads(interpreter: &Interpreter, target: &Target) -> Vec<ThreadStack> {
     let threads = target.threads();
     let find = |function: &str| {

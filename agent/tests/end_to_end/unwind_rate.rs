@@ -1,4 +1,4 @@
-//! Of random samples, how many native stacks lead to the entry of their process or thread.
+//! The share of random samples whose native stacks lead to the entry of their process or thread.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,14 +21,14 @@ use super::{
     target::{Target, mortal, workload_path},
 };
 
-/// Of how many samples one may lack native frames.
+/// At most one in this many samples may lack native frames.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 100;
 
-/// Samples that are enough to tell it.
+/// Samples that are enough to estimate it.
 const ENOUGH: u64 = 1000;
 
-/// Captures after which there is not going to be enough.
-const MOST_CAPTURES: usize = 20;
+/// The maximum number of captures.
+const MAX_CAPTURES: usize = 20;
 
 /// The minor version of Go from which on functions are inlined into goroutines that begin with them.
 const WITH_INLINED_GOROUTINES: u32 = 26;
@@ -60,9 +60,9 @@ fn of_javascript_and_its_compiler() {
 fn of_go_with_and_without_symbols() {
     let _machine = machine::alone();
     for go in go::all().unwrap() {
-        let room = TempDir::new().unwrap();
+        let folder = TempDir::new().unwrap();
         for flags in GO_FLAGS {
-            let program = build_go(&go, &room, "mixed.go", flags);
+            let program = build_go(&go, &folder, "mixed.go", flags);
             assert_rate(
                 &format!("go {} {flags}", go.version()),
                 &Target::from_command(mortal(&program)),
@@ -75,9 +75,9 @@ fn of_go_with_and_without_symbols() {
 fn of_go_on_the_stacks_of_its_scheduler() {
     let _machine = machine::alone();
     for go in go::all().unwrap() {
-        let room = TempDir::new().unwrap();
+        let folder = TempDir::new().unwrap();
         for flags in GO_FLAGS {
-            let program = build_go(&go, &room, "other_stacks.go", flags);
+            let program = build_go(&go, &folder, "other_stacks.go", flags);
             let folded = assert_rate(
                 &format!("go {} on other stacks {flags}", go.version()),
                 &Target::from_command(mortal(&program)),
@@ -87,9 +87,9 @@ fn of_go_on_the_stacks_of_its_scheduler() {
     }
 }
 
-/// The functions of the goroutines, by the names that are left of them. Newer compilers inline
-/// `sortInC`, which does little itself, into what they make of its `go` statement, and only
-/// debugging information names what is inlined.
+/// The functions of the goroutines, by the names that remain in the binary. Newer compilers inline
+/// `sortInC`, which is short, into the wrapper of its `go` statement, and only debugging
+/// information has the names of inlined functions.
 fn outer_functions(go: &Go, flags: &str) -> [&'static str; 2] {
     let sort = if go.minor() >= WITH_INLINED_GOROUTINES && flags.contains("-w") {
         "main.main.gowrap1"
@@ -99,19 +99,19 @@ fn outer_functions(go: &Go, flags: &str) -> [&'static str; 2] {
     [sort, "main.readTheClock"]
 }
 
-/// Of the samples on a stack of the scheduler nearly all lead to the function of the goroutine.
+/// Asserts that nearly all samples on a stack of the scheduler lead to the goroutine's function.
 fn assert_goroutines(go: &Go, flags: &str, folded: &Folded) {
     let [sort, clock] = outer_functions(go, flags);
     for [outer, inner] in [[sort, "runtime.asmcgocall"], [clock, "time.now"]] {
         let has = |stack: &[Frame], name| stack.iter().any(|frame| frame.name.contains(name));
         let all = folded.count(|stack| has(stack, inner));
-        let whole = folded.count(|stack| has(stack, inner) && has(stack, outer));
-        println!("{inner}: {whole} of {all} lead to {outer}");
+        let complete = folded.count(|stack| has(stack, inner) && has(stack, outer));
+        println!("{inner}: {complete} of {all} lead to {outer}");
         assert!(all >= ENOUGH / 20, "{inner}: {all}");
-        let lost = all - whole;
+        let missing = all - complete;
         assert!(
-            lost * SAMPLES_FOR_ONE_INCOMPLETE <= all,
-            "{inner}: {lost} of {all}: {}",
+            missing * SAMPLES_FOR_ONE_INCOMPLETE <= all,
+            "{inner}: {missing} of {all}: {}",
             folded.show(|stack| has(stack, inner) && !has(stack, outer))
         );
     }
@@ -120,8 +120,8 @@ fn assert_goroutines(go: &Go, flags: &str, folded: &Folded) {
 #[test]
 fn of_rust_without_frame_pointers() {
     let _machine = machine::alone();
-    let room = TempDir::new().unwrap();
-    let program = room.path().join("mixed");
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("mixed");
     let mut compiler = Command::new(tools::rustc().unwrap());
     compiler
         .args(["--edition=2021", "-O", "-Cforce-frame-pointers=no", "-o"])
@@ -132,8 +132,8 @@ fn of_rust_without_frame_pointers() {
 }
 
 /// A Go program, linked with these flags.
-fn build_go(go: &Go, room: &TempDir, name: &str, flags: &str) -> PathBuf {
-    let program = room.path().join(format!("program{}", flags.len()));
+fn build_go(go: &Go, folder: &TempDir, name: &str, flags: &str) -> PathBuf {
+    let program = folder.path().join(format!("program{}", flags.len()));
     let mut compiler = go.command();
     compiler
         .args(["build", "-ldflags", flags, "-o"])
@@ -143,28 +143,30 @@ fn build_go(go: &Go, room: &TempDir, name: &str, flags: &str) -> PathBuf {
     program
 }
 
-/// Of [`SAMPLES_FOR_ONE_INCOMPLETE`] stacks at most one is incomplete; returns all of them.
+/// Asserts that of [`SAMPLES_FOR_ONE_INCOMPLETE`] stacks at most one is incomplete; returns all
+/// stacks.
 fn assert_rate(name: &str, target: &Target) -> Folded {
-    let is_cut = |stack: &[Frame]| stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE));
+    let is_incomplete =
+        |stack: &[Frame]| stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE));
     let mut folded = Folded::default();
-    for _ in 0..MOST_CAPTURES {
+    for _ in 0..MAX_CAPTURES {
         folded.add(Capture::whole(target.pid(), "-d 1.5 -r 997"));
         if folded.total() >= ENOUGH {
             break;
         }
     }
-    let cut = folded.count(is_cut);
-    println!("{name}: {cut} of {} stacks are cut", folded.total());
+    let incomplete = folded.count(is_incomplete);
+    println!("{name}: {incomplete} of {} stacks are cut", folded.total());
     assert!(
         folded.total() >= ENOUGH,
         "{name}: {} samples",
         folded.total()
     );
     assert!(
-        cut * SAMPLES_FOR_ONE_INCOMPLETE <= folded.total(),
-        "{name}: {cut} of {}: {}",
+        incomplete * SAMPLES_FOR_ONE_INCOMPLETE <= folded.total(),
+        "{name}: {incomplete} of {}: {}",
         folded.total(),
-        folded.show(is_cut)
+        folded.show(is_incomplete)
     );
     folded
 }

@@ -1,4 +1,4 @@
-//! Profiles with all that is in their stacks, whoever tells of them.
+//! Profiles with complete stacks, read from pprof or from OpenTelemetry.
 
 use std::{
     collections::BTreeMap,
@@ -14,37 +14,37 @@ use opentelemetry_proto::tonic::{
 
 use super::pprof::{self, schema, text};
 
-/// What was seen of a service from a moment on.
+/// A profile of a service from its start on.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Whole {
-    /// For how long.
+pub(crate) struct CompleteProfile {
+    /// The duration of sampling.
     pub(crate) duration_ns: u64,
-    /// CPU time that a sample stands for.
+    /// CPU time that one sample stands for.
     pub(crate) period_ns: u64,
-    /// Stacks, leaf first, and how often each was seen.
-    pub(crate) stacks: BTreeMap<Vec<Place>, u64>,
+    /// Stacks, leaf first, and the number of samples of each.
+    pub(crate) stacks: BTreeMap<Vec<Location>, u64>,
 }
 
-/// Where a frame is, with all functions that are inlined there.
+/// The location of a frame, with all functions that are inlined there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    /// In which of its kinds of code.
+pub(crate) struct Location {
+    /// Its kind of code.
     pub(crate) kind: Kind,
-    /// What it is in: a file, or a name in brackets.
+    /// The mapping: a file, or a name in brackets.
     pub(crate) mapping: String,
-    /// 0 for what has none.
+    /// 0 if it has none.
     pub(crate) address: u64,
-    /// The innermost first.
+    /// The lines of the functions, innermost first.
     pub(crate) lines: Vec<Line>,
 }
 
-/// Kinds of code, as OpenTelemetry has them.
+/// Kinds of code, as in OpenTelemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Python,
     Native,
     Kernel,
-    /// What stands for frames that are not known.
+    /// A placeholder for unknown frames.
     Marker,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Line {
     pub(crate) number: i64,
 }
 
-/// The files of a service in a folder, by the moment in which each begins, in nanoseconds.
+/// The files of a service in a folder, by start time in nanoseconds.
 pub(crate) fn files(folder: &Path, service: &str) -> BTreeMap<u64, PathBuf> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let paths = entries.map(|entry| entry.path()).filter(|path| {
@@ -64,34 +64,34 @@ pub(crate) fn files(folder: &Path, service: &str) -> BTreeMap<u64, PathBuf> {
         let (_, rest) = name.split_once("Z_").unwrap();
         rest.strip_suffix(".pb.gz").unwrap() == service
     });
-    let begins = |path: &PathBuf| pprof::decode(&fs::read(path).unwrap()).time_nanos;
+    let start = |path: &PathBuf| pprof::decode(&fs::read(path).unwrap()).time_nanos;
     paths
-        .map(|path| (begins(&path).try_into().unwrap(), path))
+        .map(|path| (start(&path).try_into().unwrap(), path))
         .collect()
 }
 
-/// What pprof tells.
-pub(crate) fn of_pprof(file: &[u8]) -> Whole {
+/// Reads a profile in pprof's format.
+pub(crate) fn of_pprof(file: &[u8]) -> CompleteProfile {
     let profile = pprof::decode(file);
-    let mut whole = Whole {
+    let mut complete = CompleteProfile {
         duration_ns: profile.duration_nanos.try_into().unwrap(),
         period_ns: profile.period.try_into().unwrap(),
         stacks: BTreeMap::new(),
     };
     for sample in &profile.sample {
-        let places = sample.location_id.iter();
-        let stack = places.map(|id| place(&profile, *id)).collect();
-        *whole.stacks.entry(stack).or_default() += u64::try_from(sample.value[0]).unwrap();
+        let locations = sample.location_id.iter();
+        let stack = locations.map(|id| pprof_location(&profile, *id)).collect();
+        *complete.stacks.entry(stack).or_default() += u64::try_from(sample.value[0]).unwrap();
     }
-    whole
+    complete
 }
 
-/// Ids are 1, 2, 3 ….
+/// Ids begin with 1.
 fn at<T>(table: &[T], id: u64) -> &T {
     &table[usize::try_from(id).unwrap() - 1]
 }
 
-fn place(profile: &schema::Profile, id: u64) -> Place {
+fn pprof_location(profile: &schema::Profile, id: u64) -> Location {
     let location = at(&profile.location, id);
     let mapping = text(profile, at(&profile.mapping, location.mapping_id).filename);
     let lines = location.line.iter().map(|line| {
@@ -102,39 +102,39 @@ fn place(profile: &schema::Profile, id: u64) -> Place {
             number: line.line,
         }
     });
-    Place {
+    Location {
         kind: match location.address {
             0 if location.line[0].line != 0 => Kind::Python,
             0 => Kind::Marker,
-            // The upper half of what there is belongs to the kernel.
+            // The upper half of the address space belongs to the kernel.
             address if address >> 63 == 1 => Kind::Kernel,
             _ => Kind::Native,
         },
-        mapping: in_what(mapping).to_owned(),
+        mapping: mapping_name(mapping).to_owned(),
         address: location.address,
         lines: lines.collect(),
     }
 }
 
-/// What a mapping is called in both: in pprof that of Python has its version besides, which in
-/// OpenTelemetry the resource knows, and that of the kernel a name of its own.
-fn in_what(mapping: &str) -> &str {
+/// The name of a mapping in both formats. In pprof the mapping of Python has the version too, which
+/// is in the resource in OpenTelemetry, and the mapping of the kernel has another name.
+fn mapping_name(mapping: &str) -> &str {
     match mapping.strip_prefix('[') {
         Some(name) => name.split([' ', '.', ']']).next().unwrap(),
         None => mapping,
     }
 }
 
-/// What is known of a process.
+/// The attributes of a process.
 pub(crate) type Resource = BTreeMap<String, String>;
 
-/// What OpenTelemetry tells of a service, by the moment in which each begins, and what it knows of
-/// its processes.
+/// The profiles of a service in requests of OpenTelemetry, by start time, and the attributes of its
+/// processes.
 pub(crate) fn of_opentelemetry(
     requests: &[ExportProfilesServiceRequest],
     service: &str,
-) -> (BTreeMap<u64, Whole>, Vec<Resource>) {
-    let (mut wholes, mut resources) = (BTreeMap::<u64, Whole>::new(), Vec::new());
+) -> (BTreeMap<u64, CompleteProfile>, Vec<Resource>) {
+    let (mut profiles, mut resources) = (BTreeMap::<u64, CompleteProfile>::new(), Vec::new());
     for request in requests {
         let dictionary = request.dictionary.as_ref().unwrap();
         for of_resource in &request.resource_profiles {
@@ -155,20 +155,22 @@ pub(crate) fn of_opentelemetry(
                 };
                 assert_eq!(kind(profile.sample_type), ["samples", "count"]);
                 assert_eq!(kind(profile.period_type), ["cpu", "nanoseconds"]);
-                let whole = wholes.entry(profile.time_unix_nano).or_default();
-                whole.duration_ns = profile.duration_nano;
-                whole.period_ns = profile.period.try_into().unwrap();
+                let complete = profiles.entry(profile.time_unix_nano).or_default();
+                complete.duration_ns = profile.duration_nano;
+                complete.period_ns = profile.period.try_into().unwrap();
                 for sample in &profile.samples {
                     let stack = &dictionary.stack_table[index(sample.stack_index)];
-                    let places = stack.location_indices.iter();
-                    let stack = places.map(|id| described(dictionary, *id)).collect();
-                    *whole.stacks.entry(stack).or_default() +=
+                    let locations = stack.location_indices.iter();
+                    let stack = locations
+                        .map(|id| opentelemetry_location(dictionary, *id))
+                        .collect();
+                    *complete.stacks.entry(stack).or_default() +=
                         u64::try_from(sample.values[0]).unwrap();
                 }
             }
         }
     }
-    (wholes, resources)
+    (profiles, resources)
 }
 
 fn index(index: i32) -> usize {
@@ -187,7 +189,7 @@ fn value(value: Option<&AnyValue>) -> String {
     }
 }
 
-fn described(dictionary: &ProfilesDictionary, id: i32) -> Place {
+fn opentelemetry_location(dictionary: &ProfilesDictionary, id: i32) -> Location {
     let location = &dictionary.location_table[index(id)];
     let mapping = &dictionary.mapping_table[index(location.mapping_index)];
     let mapping = string(dictionary, mapping.filename_strindex);
@@ -204,7 +206,7 @@ fn described(dictionary: &ProfilesDictionary, id: i32) -> Place {
             number: line.line,
         }
     });
-    Place {
+    Location {
         kind: match kind.as_deref() {
             Some("cpython") => Kind::Python,
             Some("native") => Kind::Native,
@@ -212,7 +214,7 @@ fn described(dictionary: &ProfilesDictionary, id: i32) -> Place {
             None => Kind::Marker,
             other => panic!("{other:?}"),
         },
-        mapping: in_what(mapping).to_owned(),
+        mapping: mapping_name(mapping).to_owned(),
         address: location.address,
         lines: lines.collect(),
     }
