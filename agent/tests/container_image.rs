@@ -1,5 +1,5 @@
-//! The container image as people run it: with the options that `deploy/Containerfile` tells and no
-//! others, beside a container that it profiles.
+//! The container image, run with exactly the options that `deploy/Containerfile` documents, beside
+//! a container that it profiles.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,13 +15,13 @@ use std::{
 };
 
 use tempfile::TempDir;
-use test_support::containerfile::{told_capabilities, told_options};
+use test_support::containerfile::{documented_capabilities, documented_options};
 use xtask::{interpreters, packages, packaging::image};
 
-/// How long something may take to be seen, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit of a condition, long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What the other container runs.
+/// The program of the other container.
 const WORKLOAD: &str = "\
 def outermost():
     while True:
@@ -47,7 +47,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What a command prints; it must succeed.
+/// Standard output of a command, which must succeed.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let messages = String::from_utf8_lossy(&output.stderr);
@@ -55,19 +55,19 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// What `look` finds in the end.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>, why: impl Fn() -> String) -> T {
+/// The first result of `poll` that is not [`None`]; fails after [`TIMEOUT`].
+fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>, why: impl Fn() -> String) -> T {
     let start = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "{what}: {}", why());
+        assert!(start.elapsed() < TIMEOUT, "{what}: {}", why());
         thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// Where images and their containers are kept.
+/// Temporary storage of images and their containers.
 struct Storage(TempDir);
 
 impl Storage {
@@ -78,13 +78,13 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        // Podman leaves it mounted on itself.
+        // Podman leaves this directory mounted on itself.
         let mut unmount = Command::new("umount");
         let _ = unmount.arg(self.0.path().join("images/overlay")).output();
     }
 }
 
-/// Podman, with its usual storage or another.
+/// Podman, with its default storage or another one.
 fn podman(storage: Option<&Storage>) -> Command {
     let mut podman = Command::new("podman");
     podman.args(["--runtime=runc", "--cgroup-manager=cgroupfs"]);
@@ -94,7 +94,7 @@ fn podman(storage: Option<&Storage>) -> Command {
     podman
 }
 
-/// A container, removed in the end.
+/// A container, removed on drop.
 struct Container<'storage> {
     storage: Option<&'storage Storage>,
     name: String,
@@ -110,7 +110,7 @@ impl<'storage> Container<'storage> {
         let name = format!("agent-{name}-{}", process::id());
         let mut run = podman(storage);
         run.args(["run", "--detach", "--name", &name])
-            // A machine may allow fewer than are asked for by default.
+            // The limits of the machine may be lower than the default of Podman.
             .args([
                 "--ulimit",
                 "nofile=1024:1024",
@@ -158,7 +158,7 @@ fn status(pid: u32, field: &str) -> String {
     value.unwrap().trim_start_matches(':').trim().to_owned()
 }
 
-/// The capabilities of a process, which may have none but those that are known here.
+/// The capabilities of a process; fails if one is not in [`CAPABILITIES`].
 fn capabilities(pid: u32, set: &str) -> BTreeSet<String> {
     let mut mask = u64::from_str_radix(&status(pid, set), 16).unwrap();
     let mut names = BTreeSet::new();
@@ -172,28 +172,28 @@ fn capabilities(pid: u32, set: &str) -> BTreeSet<String> {
     names
 }
 
-/// Whether it answers with success.
+/// Whether a GET request succeeds.
 fn answers(address: SocketAddr, path: &str) -> bool {
-    let ask = || {
+    let request = || {
         let mut stream = TcpStream::connect(address)?;
         write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         std::io::Result::Ok(answer)
     };
-    ask().is_ok_and(|answer| {
+    request().is_ok_and(|answer| {
         answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200")
     })
 }
 
-/// What was kept of a container.
-fn kept(folder: &Path, container: &str) -> String {
+/// The stored stacks of a container.
+fn stored_stacks(folder: &Path, container: &str) -> String {
     let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
     let report = agent
         .args(["report", "--format=folded", "--output=-", "--folder"])
         .arg(folder)
         .arg(format!("--label=container_name={container}"));
-    // There may be nothing yet.
+    // The folder may still be empty.
     String::from_utf8(report.output().unwrap().stdout).unwrap()
 }
 
@@ -210,10 +210,10 @@ fn the_image_profiles_python_in_another_container() {
     let program = tempfile::tempdir().unwrap();
     fs::write(program.path().join("workload.py"), WORKLOAD).unwrap();
     let python = interpreters::named("3.13-trixie").unwrap();
-    // What it writes there is forgotten.
+    // An overlay: writes to the root are discarded.
     let root = format!("{}:O", python.root().unwrap().display());
     let volume = format!("--volume={}:/srv:ro", program.path().display());
-    // In the usual storage, where an agent looks for the names of containers.
+    // In the default storage, from which the agent reads the names of containers.
     let other = Container::run(
         None,
         "profiled",
@@ -225,7 +225,7 @@ fn the_image_profiles_python_in_another_container() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let mut options = told_options();
+    let mut options = documented_options();
     for option in &mut options {
         if option.starts_with("--volume=") {
             *option = format!("--volume={}:/var/lib/agent", state.path().display());
@@ -234,7 +234,7 @@ fn the_image_profiles_python_in_another_container() {
     options.push("--network=host".to_owned());
     options.push(format!("--env=AGENT_LISTEN={address}"));
     options.extend(["--env=AGENT_WINDOW=2s", "--env=AGENT_RATE=97"].map(str::to_owned));
-    // There are machines whose first process lets nobody look into its root, which is ours.
+    // On some machines `/proc/1/root` is not accessible; the root of this process is the same.
     if fs::read_dir("/proc/1/root").is_err() {
         options.push(format!(
             "--env=AGENT_HOST_ROOT=/proc/{}/root",
@@ -250,9 +250,9 @@ fn the_image_profiles_python_in_another_container() {
     );
     assert!(answers(address, "/healthz") && answers(address, "/metrics"));
     let pid = agent.pid();
-    let told = told_capabilities();
+    let expected = documented_capabilities();
     for set in ["CapEff", "CapPrm", "CapBnd"] {
-        assert_eq!(capabilities(pid, set), told, "{set}");
+        assert_eq!(capabilities(pid, set), expected, "{set}");
     }
     assert_eq!(status(pid, "Seccomp"), "2");
     assert_eq!(status(pid, "NoNewPrivs"), "1");
@@ -262,8 +262,17 @@ fn the_image_profiles_python_in_another_container() {
     let profiles = state.path().join("profiles");
     let shown = eventually(
         "the other container is profiled",
-        || Some(kept(&profiles, &other.name)).filter(|stacks| stacks.contains("innermost")),
-        || format!("{}\n{}", agent.logs(), kept(&profiles, &other.name)),
+        || {
+            Some(stored_stacks(&profiles, &other.name))
+                .filter(|stacks| stacks.contains("innermost"))
+        },
+        || {
+            format!(
+                "{}\n{}",
+                agent.logs(),
+                stored_stacks(&profiles, &other.name)
+            )
+        },
     );
     assert!(
         shown

@@ -1,5 +1,5 @@
-//! Which container, pod and unit processes belong to, with the kernel's own control groups and a
-//! container that Podman runs.
+//! The container, pod and unit of processes, with control groups of the kernel and a container of
+//! Podman.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,10 +31,10 @@ const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff0011223344556
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 
 /// How long a container may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a process in this group is said to belong to.
-fn seen(groups: &mut Groups, path: &str) -> Cgroup {
+/// The parsed control group of a process in this group.
+fn cgroup_at(groups: &mut Groups, path: &str) -> Cgroup {
     let group = groups.add(path);
     let sleeper = Sleeper::start();
     fs::write(group.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
@@ -59,12 +59,12 @@ impl Drop for Sleeper {
 }
 
 #[test]
-fn groups_that_the_kernel_has_are_understood() {
+fn cgroups_of_the_kernel_are_parsed() {
     let mut groups = Groups::new("names");
     let escaped = UID.replace('-', "_");
     let pod =
         format!("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{escaped}.slice");
-    let cgroup = seen(&mut groups, &format!("{pod}/cri-containerd-{ID}.scope"));
+    let cgroup = cgroup_at(&mut groups, &format!("{pod}/cri-containerd-{ID}.scope"));
     assert_eq!(cgroup.container().unwrap().id, ID);
     assert_eq!(
         cgroup.container().unwrap().runtime,
@@ -77,7 +77,7 @@ fn groups_that_the_kernel_has_are_understood() {
         "{cgroup:?}"
     );
 
-    let cgroup = seen(
+    let cgroup = cgroup_at(
         &mut groups,
         &format!("kubepods/besteffort/pod{UID}/{ID}/docker/{OTHER}"),
     );
@@ -85,18 +85,18 @@ fn groups_that_the_kernel_has_are_understood() {
     assert_eq!(cgroup.containers.len(), 2);
     assert_eq!(cgroup.pod().unwrap().qos_class, Some(QosClass::BestEffort));
 
-    let cgroup = seen(&mut groups, "system.slice/web.service/worker");
+    let cgroup = cgroup_at(&mut groups, "system.slice/web.service/worker");
     assert_eq!(cgroup.unit.as_deref(), Some("web.service"));
     assert_eq!(cgroup.container(), None);
 }
 
 #[test]
-fn an_agent_in_a_namespace_of_control_groups_sees_the_rest() {
+fn cgroups_outside_of_a_cgroup_namespace_are_parsed() {
     let mut groups = Groups::new("private");
-    let theirs = groups.add(&format!("pod{UID}/cri-containerd-{ID}.scope"));
+    let other = groups.add(&format!("pod{UID}/cri-containerd-{ID}.scope"));
     let own = groups.add(&format!("pod-of-agent/cri-containerd-{OTHER}.scope"));
     let sleeper = Sleeper::start();
-    fs::write(theirs.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
+    fs::write(other.join("cgroup.procs"), sleeper.0.id().to_string()).unwrap();
     let script = format!(
         "echo $$ > {}/cgroup.procs && exec unshare --cgroup cat /proc/{}/cgroup",
         own.display(),
@@ -114,7 +114,7 @@ fn an_agent_in_a_namespace_of_control_groups_sees_the_rest() {
     assert_eq!(cgroup.pod().unwrap().uid, UID);
 }
 
-/// A container, removed in the end.
+/// A container, removed on drop.
 struct Container {
     name: String,
     id: String,
@@ -131,7 +131,7 @@ impl Container {
         let name = format!("agent-labels-{}", id());
         let output = podman()
             .args(["run", "--detach", "--network=none", "--name", &name])
-            // A machine may allow fewer than are asked for by default.
+            // The limits of the machine may be lower than the default of Podman.
             .args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"])
             .arg(format!("--cgroup-parent=/kubepods/burstable/pod{UID}"))
             .arg("--env=OTEL_RESOURCE_ATTRIBUTES=service.version=1.2%2B3,deployment.environment.name=test")
@@ -171,7 +171,7 @@ fn podman() -> Command {
 }
 
 #[test]
-fn a_container_of_podman_has_its_name() {
+fn a_podman_container_has_its_name() {
     let root = tempfile::tempdir().unwrap();
     let container = Container::run(root.path());
     let pid = container.pid();
@@ -182,7 +182,7 @@ fn a_container_of_podman_has_its_name() {
             break process;
         }
         assert!(
-            start.elapsed() < PATIENCE,
+            start.elapsed() < TIMEOUT,
             "it is still {}",
             process.executable().display()
         );

@@ -1,4 +1,4 @@
-//! What is in `deploy/`: it is taken by those whom it is for, and agrees with itself.
+//! The files in `deploy/`: each is valid for its tool, and they are consistent with each other.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,17 +12,17 @@ use std::{
 use agent::testing::config::CLUSTER_VARIABLES;
 use serde::Deserialize as _;
 use serde_yaml_ng::{Deserializer, Value};
-use test_support::containerfile::{told_capabilities, told_options};
+use test_support::containerfile::{documented_capabilities, documented_options};
 use xtask::{packages, pip, process::find_program};
 
-/// How exposed systemd may find the service, of 10.
+/// Highest exposure level of the service in `systemd-analyze security`, out of 10.
 const MAX_EXPOSURE: f64 = 3.0;
 
-/// The version of the program that knows what Kubernetes takes, and those of Kubernetes.
+/// The version of `kubernetes-validate`, and the versions of Kubernetes to validate for.
 const KUBERNETES_VALIDATE: &str = "1.37.0";
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 
-/// Manifests, without what only kustomize reads.
+/// Manifests, without the file for kustomize.
 const MANIFESTS: [&str; 5] = [
     "namespace.yaml",
     "service-account.yaml",
@@ -45,7 +45,7 @@ fn yaml(path: &str) -> Value {
     Value::deserialize(Deserializer::from_str(&read(path))).unwrap()
 }
 
-/// What a command prints; it must succeed.
+/// Output of a command, which must succeed.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -58,8 +58,8 @@ fn output(command: &mut Command) -> String {
 fn settings(unit: &str, name: &str) -> Vec<String> {
     let lines = read(unit);
     let values = lines.lines().filter_map(|line| {
-        let (known, value) = line.split_once('=')?;
-        (known == name).then(|| value.to_owned())
+        let (key, value) = line.split_once('=')?;
+        (key == name).then(|| value.to_owned())
     });
     values.collect()
 }
@@ -79,7 +79,7 @@ fn texts(list: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_agent_takes_the_configurations() {
+fn the_configurations_are_valid() {
     for path in ["agent.yaml", "kubernetes/config.yaml"] {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
         agent.args(["run", "--check-config", "--config"]);
@@ -89,13 +89,13 @@ fn the_agent_takes_the_configurations() {
 }
 
 #[test]
-fn systemd_takes_the_units_and_finds_them_closed() {
+fn the_units_are_valid_and_have_a_low_exposure_level() {
     packages::install(&["systemd"]).unwrap();
     for unit in ["agent.service", "agent@.service"] {
         let mut analyze = Command::new("systemd-analyze");
         analyze.args(["security", "--offline=yes", "--no-pager"]);
         let output = analyze.arg(deploy(unit)).output().unwrap();
-        // There it tells what it ignores.
+        // It warns about ignored settings on standard error.
         let messages = String::from_utf8(output.stderr).unwrap();
         assert_eq!(messages, "", "{unit}");
         let answer = String::from_utf8(output.stdout).unwrap();
@@ -124,7 +124,7 @@ fn the_service_and_the_daemon_set_have_the_same_capabilities() {
 }
 
 #[test]
-fn the_daemon_set_knows_its_node_and_may_list_pods_and_nothing_else() {
+fn the_daemon_set_has_its_node_and_may_only_list_pods() {
     let set = yaml("kubernetes/daemon-set.yaml");
     let pod = &set["spec"]["template"]["spec"];
     let account = yaml("kubernetes/service-account.yaml");
@@ -155,35 +155,35 @@ fn the_daemon_set_knows_its_node_and_may_list_pods_and_nothing_else() {
 }
 
 #[test]
-fn the_image_tells_of_the_capabilities_of_the_service() {
+fn the_image_documents_the_capabilities_of_the_service() {
     let service = capabilities("agent.service", "CapabilityBoundingSet");
-    assert_eq!(told_capabilities(), service);
+    assert_eq!(documented_capabilities(), service);
 }
 
 #[test]
-fn the_daemon_set_asks_for_what_the_image_is_run_with() {
-    let options = told_options();
-    let is_told = |option: &str| options.iter().any(|told| told == option);
+fn the_daemon_set_has_the_options_of_the_image() {
+    let options = documented_options();
+    let is_documented = |option: &str| options.iter().any(|it| it == option);
     let set = yaml("kubernetes/daemon-set.yaml");
     let pod = &set["spec"]["template"]["spec"];
     let context = &pod["containers"][0]["securityContext"];
-    assert!(is_told("--pid=host"));
+    assert!(is_documented("--pid=host"));
     assert_eq!(pod["hostPID"].as_bool(), Some(true));
-    assert!(is_told("--read-only"));
+    assert!(is_documented("--read-only"));
     assert_eq!(context["readOnlyRootFilesystem"].as_bool(), Some(true));
-    assert!(is_told("--security-opt=no-new-privileges"));
+    assert!(is_documented("--security-opt=no-new-privileges"));
     assert_eq!(context["allowPrivilegeEscalation"].as_bool(), Some(false));
-    assert!(is_told("--cap-drop=all"));
+    assert!(is_documented("--cap-drop=all"));
     assert_eq!(
         texts(&context["capabilities"]["drop"]),
         ["ALL".to_owned()].into()
     );
-    // Podman runs it as root, which keeps these capabilities.
+    // Podman runs it as root, as the capabilities require.
     assert!(!options.iter().any(|option| option.starts_with("--user")));
     assert_eq!(context["runAsUser"].as_u64(), Some(0));
 }
 
-/// The system calls of a set that systemd knows, and of those in it.
+/// The system calls of a set of systemd, including those of nested sets.
 fn system_calls(set: &str) -> BTreeSet<String> {
     let mut analyze = Command::new("systemd-analyze");
     let answer = output(analyze.args(["--no-pager", "syscall-filter", set]));
@@ -199,11 +199,11 @@ fn system_calls(set: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_image_may_call_what_the_service_may() {
+fn the_image_allows_only_system_calls_of_the_service() {
     packages::install(&["systemd"]).unwrap();
     let mut service = BTreeSet::new();
     for list in settings("agent.service", "SystemCallFilter") {
-        let (forbids, list) = match list.strip_prefix('~') {
+        let (is_denied, list) = match list.strip_prefix('~') {
             Some(list) => (true, list),
             None => (false, &*list),
         };
@@ -213,8 +213,8 @@ fn the_image_may_call_what_the_service_may() {
             } else {
                 [name.to_owned()].into()
             };
-            if forbids {
-                service.retain(|known| !names.contains(known));
+            if is_denied {
+                service.retain(|call| !names.contains(call));
             } else {
                 service.extend(names);
             }
@@ -228,19 +228,19 @@ fn the_image_may_call_what_the_service_may() {
     for needed in ["bpf", "perf_event_open", "openat2"] {
         assert!(image.contains(needed), "{needed}");
     }
-    // Another systemd may know more.
+    // The set of another version of systemd may be larger.
     let more: Vec<_> = image.difference(&service).collect();
     assert!(more.is_empty(), "{more:?}");
 }
 
 #[test]
-fn kustomize_is_told_of_every_manifest_and_this_version() {
-    let told = yaml("kubernetes/kustomization.yaml");
+fn the_kustomization_has_every_manifest_and_this_version() {
+    let kustomization = yaml("kubernetes/kustomization.yaml");
     assert_eq!(
-        texts(&told["resources"]),
+        texts(&kustomization["resources"]),
         MANIFESTS.map(str::to_owned).into()
     );
-    let image = &told["images"][0];
+    let image = &kustomization["images"][0];
     assert_eq!(image["newTag"].as_str(), Some(env!("CARGO_PKG_VERSION")));
 }
 
@@ -251,7 +251,7 @@ fn the_changelog_begins_with_this_version() {
 }
 
 #[test]
-fn kubernetes_takes_the_manifests() {
+fn the_manifests_are_valid() {
     packages::install(&["python3-venv"]).unwrap();
     let python = find_program("python3").unwrap();
     let environment = pip::ensure(&python, "kubernetes-validate", KUBERNETES_VALIDATE).unwrap();

@@ -1,4 +1,4 @@
-//! What the doctor says of live interpreters.
+//! The report of `agent doctor` on live interpreters.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -43,7 +43,7 @@ fn every_interpreter_is_described() {
 }
 
 #[test]
-fn a_shell_that_has_started_python_is_told_so() {
+fn the_report_on_a_shell_names_its_python_child() {
     let interpreter = interpreters::all().unwrap().remove(0);
     let mut shell = child::start(
         Command::new("sh")

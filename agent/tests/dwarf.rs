@@ -30,7 +30,7 @@ fn base() -> &'static Layout {
     &series_of(version).unwrap().layout
 }
 
-/// Compiles a library with the structures.
+/// Compiles the structures into a library.
 fn compile(into: &Path, options: &[&str]) {
     let mut compiler = tools::GCC.command();
     compiler.args(["-shared", "-o"]).arg(into).arg(SOURCE);
@@ -183,9 +183,9 @@ proptest! {
     ) {
         let (bytes, ranges) = &*LIBRARY;
         let mut bytes = bytes.clone();
-        for (section, place, value) in changes {
+        for (section, at, value) in changes {
             let range = ranges[section].clone();
-            bytes[range.start + place.index(range.len())] = value;
+            bytes[range.start + at.index(range.len())] = value;
         }
         let elf = Elf::read(bytes.as_slice()).unwrap();
         if let Ok(layout) = dwarf::layout(&elf, base(), None) {

@@ -12,7 +12,7 @@ use agent_common::unwind::RuleFlags;
 use test_support::mapped;
 use xtask::{interpreters, tools};
 
-/// Least size of the loop with all of its parts in bytes: that of 2.7 has 29,040.
+/// Least size of the loop with all of its parts in bytes: in 2.7 it is 29,040.
 const LEAST_BYTES: u64 = 25_000;
 
 /// Largest part in bytes that does not jump back: compilers leave a few unreachable instructions.
@@ -106,8 +106,8 @@ fn strip(file: &File, into: &Path) {
 }
 
 #[test]
-fn the_parts_are_those_that_debugging_symbols_name() {
-    // The package with debug symbols also installs the build that they belong to.
+fn the_parts_equal_those_of_the_debugging_symbols() {
+    // The package with debug symbols also installs the matching build.
     let interpreter = interpreters::named("3.13-debug").unwrap();
     let root = interpreter.root().unwrap();
     let elf = Elf::read(File::open(root.join("usr/bin/python3.13")).unwrap()).unwrap();

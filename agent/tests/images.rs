@@ -77,7 +77,7 @@ static IMAGES: LazyLock<Vec<(String, Image)>> = LazyLock::new(|| {
 });
 
 #[test]
-fn every_image_gives_the_stacks_that_the_interpreter_had() {
+fn every_image_has_the_stacks_of_its_interpreter() {
     for (name, image) in &*IMAGES {
         let stacks = remote::read(image, &image.facts.target()).unwrap();
         let stacks = render(&stacks);

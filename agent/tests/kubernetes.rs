@@ -1,4 +1,4 @@
-//! Who is asked what pods are called: a real API server, by the account and under the rules of
+//! Sources of pod metadata: a real API server, with the account and the role of
 //! `deploy/kubernetes`, and a real container runtime.
 
 #![expect(
@@ -45,8 +45,8 @@ fn pod(name: &str, node: &str, id: &str) -> Value {
     })
 }
 
-/// The API server, asked for the pods of a node with the token in this file.
-fn asking(cluster: &Cluster, node: &str, token: &Path) -> PodMetadata {
+/// A client of the API server for the pods of a node, with the token in this file.
+fn client(cluster: &Cluster, node: &str, token: &Path) -> PodMetadata {
     let mut http = HttpConfig::new(format!("https://127.0.0.1:{}", cluster.port()));
     http.tls = TlsConfig {
         ca_file: Some(cluster.ca_file()),
@@ -62,29 +62,29 @@ fn asking(cluster: &Cluster, node: &str, token: &Path) -> PodMetadata {
     PodMetadata::start(&config).unwrap()
 }
 
-async fn ask(names: &mut PodMetadata) -> PodLists {
+async fn request(names: &mut PodMetadata) -> PodLists {
     names.request(UnknownContainers::from([ID.to_owned()]));
     names.next().await
 }
 
-/// Asks again and again until there is what is waited for: somebody who has just failed is left
-/// alone for a while.
-async fn ask_until<T>(
+/// Repeats the request until `wanted` returns a result: after a failure a source is not used for a
+/// while.
+async fn request_until<T>(
     names: &mut PodMetadata,
     wanted: impl Fn(PodLists, &PodMetadata) -> Option<T>,
 ) -> T {
     for _ in 0..1_000 {
-        let answer = ask(names).await;
+        let answer = request(names).await;
         if let Some(found) = wanted(answer, names) {
             return found;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("it never came: {:?}", names.status());
+    panic!("timeout: {:?}", names.status());
 }
 
 #[tokio::test]
-async fn the_account_of_the_manifests_may_list_pods_and_nothing_else() {
+async fn the_account_of_the_manifests_may_only_list_pods() {
     let directory = TempDir::new().unwrap();
     let cluster = Cluster::start(directory.path()).unwrap();
     let kubectl = |line: &str| {
@@ -92,7 +92,7 @@ async fn the_account_of_the_manifests_may_list_pods_and_nothing_else() {
         cluster.kubectl(&arguments, "").unwrap()
     };
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes");
-    // What is newer than this server is held against newer ones with the other manifests.
+    // Fields newer than this server are validated with the other manifests, for newer versions.
     kubectl(&format!(
         "apply --validate=false -k {}",
         manifests.display()
@@ -103,20 +103,20 @@ async fn the_account_of_the_manifests_may_list_pods_and_nothing_else() {
         cluster.run_pod("prod", name, &document).unwrap();
     }
 
-    // No token, and one of somebody else.
+    // No token, and an invalid one.
     let token = directory.path().join("token");
-    let mut names = asking(&cluster, "node-1", &token);
-    assert!(ask(&mut names).await.listed.is_none());
+    let mut names = client(&cluster, "node-1", &token);
+    assert!(request(&mut names).await.listed.is_none());
     fs::write(&token, "made-up").unwrap();
-    ask_until(&mut names, |answer, names| {
+    request_until(&mut names, |answer, names| {
         assert!(answer.listed.is_none());
         let failures = &names.status()[0].failures;
         failures.get("unauthorized").copied()
     })
     .await;
-    // One that came later, and counts at once.
+    // A replaced token is used at once.
     fs::write(&token, cluster.token("agent", "agent").unwrap()).unwrap();
-    let list = ask_until(&mut names, |answer, _| answer.listed).await;
+    let list = request_until(&mut names, |answer, _| answer.listed).await;
     let place = list.container(ID).unwrap();
     assert_eq!(place.container.as_deref(), Some("web"));
     let pod = place.pod.unwrap();
@@ -124,17 +124,17 @@ async fn the_account_of_the_manifests_may_list_pods_and_nothing_else() {
     assert_eq!(pod.node.as_deref(), Some("node-1"));
     assert_eq!(pod.labels["app.kubernetes.io/name"], "shop");
     assert_eq!(list.pod(&pod.uid), Some(pod));
-    // Of its own node alone.
+    // Only pods of its own node.
     assert_eq!((list.count(), list.container(OTHER)), (1, None));
     let status = names.status();
     assert_eq!((status[0].source, status[0].pods), ("api_server", 1));
     assert!(status[0].failures.contains_key("credentials"), "{status:?}");
 
-    // Somebody whom the manifests do not name.
+    // An account that is not in the manifests.
     kubectl("create serviceaccount somebody -n agent");
     fs::write(&token, cluster.token("agent", "somebody").unwrap()).unwrap();
-    let mut names = asking(&cluster, "node-1", &token);
-    assert!(ask(&mut names).await.listed.is_none());
+    let mut names = client(&cluster, "node-1", &token);
+    assert!(request(&mut names).await.listed.is_none());
     assert_eq!(names.status()[0].failures, [("forbidden", 1)].into());
 
     let account = "--as=system:serviceaccount:agent:agent";
@@ -143,7 +143,7 @@ async fn the_account_of_the_manifests_may_list_pods_and_nothing_else() {
         .lines()
         .filter(|line| !line.contains("selfsubject") && line.contains("[] "))
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
-        .filter(|words| !words[0].starts_with('['))
+        .filter(|row| !row[0].starts_with('['))
         .collect();
     assert_eq!(on_pods, [["pods", "[]", "[]", "[list]"]], "{allowed}");
 }
@@ -183,7 +183,7 @@ impl Drop for Containerd {
 }
 
 #[tokio::test]
-async fn containerd_is_understood() {
+async fn containerd_returns_its_list() {
     let directory = TempDir::new().unwrap();
     let _containerd = Containerd::start(directory.path());
     let config = Config {
@@ -194,8 +194,8 @@ async fn containerd_is_understood() {
         ],
     };
     let mut names = PodMetadata::start(&config).unwrap();
-    let list = ask_until(&mut names, |answer, _| answer.running).await;
-    // It runs nothing, and has said so.
+    let list = request_until(&mut names, |answer, _| answer.running).await;
+    // An empty list: it runs no containers.
     assert_eq!(list.count(), 0);
     let status = names.status();
     assert_eq!(status[0].source, "runtime");

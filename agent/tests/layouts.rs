@@ -53,14 +53,14 @@ fn all_sources_agree() {
         let child = start(&interpreter);
         let process = Process::open(child.id()).unwrap();
         let best = Detector::default().detect(&process).unwrap();
-        let mut told = Vec::new();
+        let mut available = Vec::new();
         for (source, alone) in ALONE {
             match Detector::with_sources(alone).detect(&process) {
                 Ok(python) => {
                     assert_eq!(python.layout_source, source);
                     assert_eq!(python.interpreters_head, best.interpreters_head);
                     assert_eq!(python.gil_holder, best.gil_holder);
-                    told.push((source, python.layout));
+                    available.push((source, python.layout));
                 }
                 Err(Error::Unsupported { .. }) => {}
                 Err(error) => panic!("{interpreter}: {error}"),
@@ -68,18 +68,21 @@ fn all_sources_agree() {
         }
         println!(
             "{interpreter}: {:?}",
-            told.iter().map(|(source, _)| source).collect::<Vec<_>>()
+            available
+                .iter()
+                .map(|(source, _)| source)
+                .collect::<Vec<_>>()
         );
-        assert_eq!(told.first(), Some(&(best.layout_source, best.layout)));
-        for (source, layout) in &told {
+        assert_eq!(available.first(), Some(&(best.layout_source, best.layout)));
+        for (source, layout) in &available {
             let differences = differences(&best.layout, layout);
             if !differences.is_empty() {
                 wrong.push(format!("{interpreter}: {source:?}: {differences:?}"));
             }
         }
         let expected = expected_sources(&process, &best);
-        let told: Vec<_> = told.into_iter().map(|(source, _)| source).collect();
-        assert_eq!(told, expected, "{interpreter}");
+        let available: Vec<_> = available.into_iter().map(|(source, _)| source).collect();
+        assert_eq!(available, expected, "{interpreter}");
         end(child);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

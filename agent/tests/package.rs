@@ -1,4 +1,4 @@
-//! The package for Debian and its kin, as its administrators meet it.
+//! The package for Debian and its derivatives: installation, upgrade and removal.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,8 @@ use xtask::{packages, packaging::deb, paths, vm};
 /// A version that comes after all others.
 const NEWER: &str = "9999";
 
-/// Builds a package of this version, in a folder: in its usual place the next one replaces it.
+/// Builds a package of this version and copies it to a folder: the next build overwrites the
+/// original.
 fn build(version: Option<&str>, folder: &Path) -> PathBuf {
     let package = deb::make(version).unwrap();
     let copy = folder.join(package.file_name().unwrap());
@@ -22,13 +23,13 @@ fn build(version: Option<&str>, folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_host_installs_upgrades_and_purges_it() {
-    // The one that is tested, not one that was built some time.
+fn the_package_is_installed_upgraded_and_purged() {
+    // The package contains the tested program, not an older build.
     let agent = Path::new(env!("CARGO_BIN_EXE_agent"));
     assert_eq!(agent, paths::agent_binary(), "run it with --release");
     let folder = tempfile::tempdir().unwrap();
     let first = build(None, folder.path());
-    // What Debian's own checks find that is not said to be meant.
+    // Errors that lintian reports and that are not overridden.
     packages::install(&["lintian"]).unwrap();
     let mut lintian = Command::new("lintian");
     let lintian = lintian.args(["--fail-on", "error"]).arg(&first);

@@ -1,4 +1,4 @@
-//! What `go tool pprof` makes of a profile.
+//! Reports of `go tool pprof` on a profile.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use test_support::go;
 use xtask::tools::{self, go::Go};
 
-/// The program that the made profile is of; its lines are where the profile says they are.
+/// The source of the profiled program; its lines match those in the profile.
 const SOURCE: &str = "\
 import req
 
@@ -43,7 +43,7 @@ class Straße:
 main()
 ";
 
-/// A profile in a folder of its own, with the source of its program, for `go tool pprof` of one Go.
+/// A profile in a temporary folder, with the source of its program, for one version of Go.
 struct Written {
     go: Go,
     folder: TempDir,
@@ -56,16 +56,16 @@ impl Written {
         Self::all_of(profile::fixtures::example_profile)
     }
 
-    /// The profile that `made` makes of the source's path, for each Go.
-    fn all_of(made: impl Fn(&str) -> profile::Profile) -> [Self; 2] {
-        tools::go::all().unwrap().map(|go| Self::of(go, &made))
+    /// The profile that `make` builds from the path of the source, for each Go.
+    fn all_of(make: impl Fn(&str) -> profile::Profile) -> [Self; 2] {
+        tools::go::all().unwrap().map(|go| Self::of(go, &make))
     }
 
-    fn of(go: Go, made: impl Fn(&str) -> profile::Profile) -> Self {
+    fn of(go: Go, make: impl Fn(&str) -> profile::Profile) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("main.py");
         fs::write(&source, SOURCE).unwrap();
-        let profile = made(source.to_str().unwrap());
+        let profile = make(source.to_str().unwrap());
         let mut bytes = Vec::new();
         formats::encode(
             &profile,
@@ -79,18 +79,18 @@ impl Written {
         Self { go, folder, file }
     }
 
-    /// What `go tool pprof` prints on standard output; on standard error it must not print anything.
+    /// Standard output of `go tool pprof`; it must not print anything on standard error.
     fn pprof(&self, arguments: &[&str]) -> String {
         println!("go {}", self.go.version());
         let file = self.file.to_str().unwrap();
         let arguments = arguments.iter().copied().chain([file]);
         let (report, messages) = go::pprof(&self.go, self.folder.path(), arguments);
-        assert_eq!(messages, "", "it warns");
+        assert_eq!(messages, "", "it prints warnings");
         report
     }
 }
 
-/// The rows of a table, as words, without what stands before them.
+/// The rows of a table, split into words, without the lines before them.
 fn rows(report: &str) -> Vec<Vec<&str>> {
     report
         .lines()
@@ -101,7 +101,7 @@ fn rows(report: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn top_names_functions_as_python_does() {
+fn top_has_the_names_of_python_functions() {
     for written in Written::all() {
         let report = written.pprof(&["-top", "-nodecount=40", "-nodefraction=0", "-unit=ms"]);
         for line in [
@@ -170,7 +170,7 @@ fn top_names_functions_as_python_does() {
 }
 
 #[test]
-fn samples_are_the_other_sample_type() {
+fn samples_are_the_second_sample_type() {
     for written in Written::all() {
         let report = written.pprof(&[
             "-top",
@@ -188,7 +188,7 @@ fn samples_are_the_other_sample_type() {
 }
 
 #[test]
-fn lines_and_addresses_are_told_apart() {
+fn lines_and_addresses_are_separate_rows() {
     for written in Written::all() {
         let source = written.folder.path().join("main.py");
         for granularity in ["-lines", "-addresses"] {
@@ -221,7 +221,7 @@ fn lines_and_addresses_are_told_apart() {
 }
 
 #[test]
-fn traces_are_whole_and_have_their_threads() {
+fn traces_are_complete_and_have_thread_labels() {
     for written in Written::all() {
         let report = written.pprof(&["-traces", "-unit=ms"]);
         let traces: Vec<String> = report
@@ -246,7 +246,7 @@ fn traces_are_whole_and_have_their_threads() {
 }
 
 #[test]
-fn samples_can_be_chosen_by_thread() {
+fn samples_can_be_filtered_by_thread() {
     for written in Written::all() {
         let report = written.pprof(&["-top", "-tagfocus=thread_name=worker"]);
         assert!(
@@ -258,10 +258,10 @@ fn samples_can_be_chosen_by_thread() {
 }
 
 #[test]
-fn samples_can_be_chosen_by_process() {
+fn samples_can_be_filtered_by_process() {
     for written in Written::all_of(profile::fixtures::example_processes) {
         let report = written.pprof(&["-traces", "-unit=ms", "-tagfocus=process_name=python2.7"]);
-        // Labels stand in any order.
+        // The order of labels is not defined.
         let sorted = |trace: &str| {
             let mut words: Vec<_> = trace.split_whitespace().map(str::to_owned).collect();
             words.sort();
@@ -284,7 +284,7 @@ fn samples_can_be_chosen_by_process() {
 }
 
 #[test]
-fn frames_of_each_process_lie_in_its_own_mapping() {
+fn frames_of_each_process_are_in_its_own_mapping() {
     for written in Written::all_of(profile::fixtures::example_processes) {
         let report = written.pprof(&["-raw"]);
         let mapping = |name: &str| {
@@ -328,7 +328,7 @@ fn lists_show_the_source() {
 }
 
 #[test]
-fn raw_shows_what_the_file_says() {
+fn raw_shows_the_content_of_the_file() {
     for written in Written::all() {
         let report = written.pprof(&["-raw"]);
         for line in [
@@ -368,7 +368,7 @@ fn raw_shows_what_the_file_says() {
     }
 }
 
-/// How a raw report shows a line of a function that starts at another: since 1.21 with its column.
+/// A line in a raw report, with the start line of its function; since Go 1.21 also with the column.
 fn raw_line(go: &Go, place: &str, start: u32) -> String {
     if go.minor() < 21 {
         format!("{place} s={start}")
@@ -378,7 +378,7 @@ fn raw_line(go: &Go, place: &str, start: u32) -> String {
 }
 
 #[test]
-fn inlined_functions_stand_in_their_callers() {
+fn inlined_functions_are_in_their_callers() {
     for written in Written::all() {
         let report = written.pprof(&["-traces", "-unit=ms", "-lines", "-focus=binarysort"]);
         let words: Vec<_> = report.split_whitespace().collect();
@@ -389,7 +389,7 @@ fn inlined_functions_stand_in_their_callers() {
 }
 
 #[test]
-fn one_line_at_two_addresses_is_two_places() {
+fn one_line_at_two_addresses_is_two_rows() {
     for written in Written::all() {
         let report = written.pprof(&["-top", "-addresses", "-unit=ms", "-focus=binarysort"]);
         for (time, address) in [("150ms", "4f03c8"), ("50ms", "4f0411")] {
@@ -405,8 +405,8 @@ int main(void) { return work(100); }
 ";
 
 #[test]
-fn addresses_get_names_where_the_file_is() {
-    // Once at any address, once at that which the file says.
+fn addresses_are_symbolized_where_the_file_exists() {
+    // Position-independent, then at a fixed address.
     for flag in ["-pie", "-Wl,-Ttext-segment=0x100000"] {
         let folder = tempfile::tempdir().unwrap();
         let [source, path] = ["program.c", "program"].map(|name| folder.path().join(name));
@@ -429,15 +429,15 @@ fn addresses_get_names_where_the_file_is() {
     }
 }
 
-/// The made profile with a program in the place of one of its executables: all frames in it stand
-/// at `work`, and nothing has a name.
+/// The example profile with a program in place of one of its executables: all frames in it are at
+/// `work`, and have no names.
 fn without_names(source: &str, path: &Path) -> profile::Profile {
     let elf = Elf::read(File::open(path).unwrap()).unwrap();
     let symbol = elf.symbol("work").unwrap().unwrap();
     let file_offset = elf.segments().file_offset(symbol.address, 1).unwrap();
     let start = symbol.address & !0xfff;
     let mut profile = profile::fixtures::example_profile(source);
-    let code = profile.locations.iter().find_map(|place| place.code);
+    let code = profile.locations.iter().find_map(|location| location.code);
     let id = code.unwrap().executable;
     profile.executables[id.0 as usize] = Executable {
         path: path.to_owned(),
@@ -471,7 +471,7 @@ fn profiles_of_one_program_share_their_locations() {
 }
 
 /// The locations of a raw report without their numbers, each with its mapping, in order: newer
-/// versions number the locations of several profiles anew.
+/// versions renumber the locations of merged profiles.
 fn locations(report: &str) -> Vec<String> {
     let numbered = |line: &str| -> Option<(u64, String)> {
         let (number, rest) = line.trim_start().split_once(": ")?;
@@ -489,7 +489,7 @@ fn locations(report: &str) -> Vec<String> {
                 let mapping = &mappings[&mapping.parse().unwrap()];
                 locations.push(format!("{address} {mapping} {rest}"));
             }
-            // What the function before is inlined into.
+            // The caller that the previous function is inlined into.
             None => locations.last_mut().unwrap().push_str(line),
         }
     }
@@ -499,7 +499,7 @@ fn locations(report: &str) -> Vec<String> {
 }
 
 #[test]
-fn demangling_leaves_names_alone() {
+fn demangling_does_not_change_names() {
     for written in Written::all() {
         let report = written.pprof(&[
             "-top",

@@ -39,10 +39,10 @@ os._exit(0)
 ";
 
 /// How long to wait for a thread to hold the GIL.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[test]
-fn every_frame_of_every_thread_is_the_interpreter_s_own() {
+fn every_frame_of_every_thread_equals_that_of_the_interpreter() {
     let mut different = 0;
     for interpreter in interpreters::all().unwrap() {
         let scenarios = Scenarios::of(&interpreter.path, PROGRAM, [DEPTH]);
@@ -67,7 +67,7 @@ fn every_frame_of_every_thread_is_the_interpreter_s_own() {
 }
 
 #[test]
-fn the_thread_that_runs_is_the_one_that_is_attached() {
+fn only_the_running_thread_is_attached() {
     for interpreter in interpreters::all().unwrap() {
         let mut child = child::start(
             Command::new(&interpreter.path)
@@ -84,7 +84,7 @@ fn the_thread_that_runs_is_the_one_that_is_attached() {
         let python = Detector::default().detect(&process).unwrap();
 
         // The main thread has to block first.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let attached: Vec<_> = remote::threads(&process, &python)
                 .unwrap()

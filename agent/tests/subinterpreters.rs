@@ -25,10 +25,10 @@ const FIRST: (u32, u32) = (3, 8);
 const FRAMES: [&str; 5] = ["innermost", "<module>", "middle", "<module>", "outer"];
 
 /// How long the last call before the thread blocks may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[test]
-fn the_frames_of_all_interpreters_are_one_stack() {
+fn the_frames_of_all_interpreters_form_one_stack() {
     for interpreter in interpreters::all().unwrap() {
         if (interpreter.major, interpreter.minor) < FIRST {
             continue;
@@ -44,7 +44,7 @@ fn the_frames_of_all_interpreters_are_one_stack() {
         output.read_exact(&mut waiting).unwrap();
         let process = Process::open(child.id()).unwrap();
         let python = Detector::default().detect(&process).unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let stack = loop {
             let mut stacks = remote::threads(&process, &python).unwrap();
             assert_eq!(stacks.len(), 1, "{interpreter}");

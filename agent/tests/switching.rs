@@ -21,7 +21,7 @@ const VERSIONS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 const LIBRARIES: [&str; 3] = ["greenlet==3.5.6", "gevent==26.9.0", "uvloop==0.23.0"];
 
 #[test]
-fn the_stack_is_that_of_what_runs_now() {
+fn the_stack_is_of_the_running_greenlet_or_coroutine() {
     let mut different = 0;
     for version in VERSIONS {
         let python = with_libraries(version);
@@ -40,7 +40,7 @@ fn the_stack_is_that_of_what_runs_now() {
     assert_eq!(different, 0);
 }
 
-/// A virtual environment of this version with the libraries, created where it is missing.
+/// A virtual environment of this version with the libraries, created if it is missing.
 fn with_libraries(version: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("switching-{version}"));
     let python = folder.join("bin/python");

@@ -34,7 +34,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn nothing_is_needed() {
+fn an_empty_configuration_is_valid() {
     for text in ["", "# nothing\n", "{}"] {
         let config = read(text).unwrap();
         assert_eq!((config.rate, config.window), (19, Duration::from_secs(15)));
@@ -51,12 +51,12 @@ fn nothing_is_needed() {
 }
 
 #[test]
-fn a_flag_counts_before_a_variable_and_that_before_the_file() {
+fn flags_override_variables_and_variables_the_file() {
     let (_file, mut sources) = sources("rate: 23\nwindow: 30s\nlog_format: json\n");
     sources.variables = vec![
         ("AGENT_RATE".to_owned(), "29".to_owned()),
         ("AGENT_WINDOW".to_owned(), "20".to_owned()),
-        // What Kubernetes sets for a service of this name.
+        // Set by Kubernetes for a service of this name.
         ("AGENT_PORT".to_owned(), "tcp://10.0.0.1:80".to_owned()),
     ];
     sources.flags = vec![("rate", "31".to_owned())];
@@ -90,13 +90,13 @@ fn every_key_is_a_flag_and_a_variable() {
         ("log_format", "json"),
         ("shutdown_timeout", "3s"),
     ] {
-        let known = KEYS.iter().find(|known| known.name == key).unwrap();
+        let setting = KEYS.iter().find(|setting| setting.name == key).unwrap();
         let with_flag = Sources {
-            flags: vec![(known.name, value.to_owned())],
+            flags: vec![(setting.name, value.to_owned())],
             ..Sources::default()
         };
         let with_variable = Sources {
-            variables: vec![(known.variable(), value.to_owned())],
+            variables: vec![(setting.variable(), value.to_owned())],
             ..Sources::default()
         };
         let unset = format!("{:?}", Config::read(&Sources::default()).unwrap());
@@ -108,7 +108,7 @@ fn every_key_is_a_flag_and_a_variable() {
     assert_eq!(KEYS.len(), 20);
 }
 
-/// In a pod that knows its node.
+/// In a pod with the name of its node.
 fn in_cluster(text: &str) -> Result<Config, Error> {
     let (_file, mut sources) = sources(text);
     let variables = [
@@ -122,7 +122,7 @@ fn in_cluster(text: &str) -> Result<Config, Error> {
 }
 
 #[test]
-fn in_a_cluster_the_api_server_is_asked() {
+fn in_a_cluster_the_default_is_the_api_server() {
     assert_eq!(read("").unwrap().kubernetes.lists, None);
     let config = in_cluster("host_root: /proc/1/root").unwrap();
     assert_eq!(config.labels.node.as_deref(), Some("worker-1"));
@@ -139,7 +139,7 @@ fn in_a_cluster_the_api_server_is_asked() {
     let expected = "/proc/1/root/run/containerd/containerd.sock";
     assert_eq!(socket.to_str(), Some(expected));
 
-    // Without a node there is nothing to ask for; and what is said counts.
+    // There is no source without a node, or if the file disables it.
     let mut alone = in_cluster("node: ''").unwrap();
     assert_eq!(alone.kubernetes.lists, None);
     alone = in_cluster("kubernetes: {from: off, runtime: off}").unwrap();
@@ -148,13 +148,13 @@ fn in_a_cluster_the_api_server_is_asked() {
     let kubelet = lists("kubernetes: {from: kubelet}");
     assert_eq!(kubelet.by, By::Kubelet);
     assert_eq!(kubelet.http.url, "https://worker-1:10250");
-    // The read-only port is not told who we are.
+    // Requests to the read-only port have no credentials.
     let open = lists("kubernetes: {from: kubelet, url: 'http://worker-1:10255'}");
     assert_eq!(open.http.authentication, Authentication::None);
 }
 
 #[test]
-fn addresses_of_ipv6_are_written_in_brackets() {
+fn ipv6_addresses_have_brackets() {
     let (_file, mut sources) = sources("node: n");
     let host = ("KUBERNETES_SERVICE_HOST".to_owned(), "fd00::1".to_owned());
     sources.variables = vec![host];
@@ -163,7 +163,7 @@ fn addresses_of_ipv6_are_written_in_brackets() {
 }
 
 #[test]
-fn a_key_that_is_not_known_is_an_error_that_names_the_nearest() {
+fn an_unknown_key_is_an_error_with_a_suggestion() {
     let message = refusal("rate: 19\nwindows: 15s\n");
     assert!(message.contains("(did you mean `window`?)"), "{message}");
     assert!(message.contains("line 2"), "{message}");
@@ -179,7 +179,7 @@ fn a_key_that_is_not_known_is_an_error_that_names_the_nearest() {
 }
 
 #[test]
-fn what_is_not_valid_is_refused() {
+fn invalid_values_are_rejected() {
     for (text, part) in [
         ("rate: 0", "`rate` is 0: it must be from 1 to 1000"),
         ("rate: many", "expected u32"),
@@ -239,7 +239,7 @@ fn what_is_not_valid_is_refused() {
 }
 
 #[test]
-fn a_collector_is_read_whole() {
+fn every_field_of_an_exporter_is_read() {
     let config = read(
         "
 exporters:
@@ -272,7 +272,7 @@ exporters:
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
-/// The example with all that is commented out: prose has a space after its `#`, and only one.
+/// The example with all commented keys enabled: prose has exactly one space after its `#`.
 fn uncommented() -> String {
     let line = |line: &str| {
         let setting = line.strip_prefix('#')?;
@@ -287,13 +287,13 @@ fn uncommented() -> String {
 }
 
 #[test]
-fn the_example_as_it_stands_changes_nothing() {
+fn the_unchanged_example_equals_the_defaults() {
     let nothing = format!("{:?}", read("").unwrap());
     assert_eq!(format!("{:?}", read(EXAMPLE).unwrap()), nothing);
 }
 
 #[test]
-fn the_example_has_every_key_with_its_default_where_there_is_one() {
+fn the_example_has_every_key_with_its_default() {
     let text = uncommented();
     for key in KEYS {
         let line = format!("\n{}:", key.name);
@@ -327,7 +327,7 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
     assert_eq!(labels.host_root, default.labels.host_root);
     assert_eq!((listen, log), (default.listen, default.log));
     assert_eq!(shutdown_timeout, default.shutdown_timeout);
-    // What has no default is there as an example.
+    // Keys without a default have an example value.
     assert_ne!(format!("{selector:?}"), format!("{:?}", default.selector));
     assert_eq!(labels.fixed.len(), 2);
     assert_ne!(
@@ -342,34 +342,37 @@ fn the_example_has_every_key_with_its_default_where_there_is_one() {
 }
 
 #[test]
-fn exporters_of_the_example_have_every_field_with_its_default_where_there_is_one() {
+fn exporters_of_the_example_have_every_field_with_its_default() {
     let text = uncommented();
     for kind in ["file", "pyroscope"] {
-        // Those that are known are named when one is not.
+        // The error about an unknown field lists all fields.
         let message = refusal(&format!("exporters: {{a: {{type: {kind}, unknown: 1}}}}"));
-        let (_, known) = message.split_once("expected ").unwrap();
-        let (known, _) = known.split_once(" at ").unwrap_or((known, ""));
-        let fields: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+        let (_, list) = message.split_once("expected ").unwrap();
+        let (list, _) = list.split_once(" at ").unwrap_or((list, ""));
+        let fields: Vec<_> = list.split('`').skip(1).step_by(2).collect();
         assert!(fields.len() >= 3, "{message}");
         for field in fields {
             assert!(text.contains(&format!("\n    {field}:")), "{kind} {field}");
         }
     }
-    let whole = read(&text).unwrap().exporters;
+    let complete = read(&text).unwrap().exporters;
     let plain = "exporters:
   local: {type: file, folder: /var/lib/agent/profiles}
   pyroscope: {type: pyroscope, url: 'https://pyroscope.example:4040', spool: {folder: /x}}";
     let plain = read(plain).unwrap().exporters;
-    assert_eq!(whole[0], plain[0]);
-    let (whole, plain) = (&whole[3], &plain[1]);
-    assert_eq!((&whole.queue, &whole.retry), (&plain.queue, &plain.retry));
+    assert_eq!(complete[0], plain[0]);
+    let (complete, plain) = (&complete[3], &plain[1]);
+    assert_eq!(
+        (&complete.queue, &complete.retry),
+        (&plain.queue, &plain.retry)
+    );
     let limit = |config: &crate::export::ExporterConfig| config.spool.as_ref().unwrap().max_bytes;
-    assert_eq!(limit(whole), limit(plain));
-    let (DestinationConfig::Pyroscope(whole), DestinationConfig::Pyroscope(plain)) =
-        (&whole.destination, &plain.destination)
+    assert_eq!(limit(complete), limit(plain));
+    let (DestinationConfig::Pyroscope(complete), DestinationConfig::Pyroscope(plain)) =
+        (&complete.destination, &plain.destination)
     else {
-        panic!("{whole:?} {plain:?}");
+        panic!("{complete:?} {plain:?}");
     };
-    assert_eq!(whole.http.connect_timeout, plain.http.connect_timeout);
-    assert_eq!(whole.http.request_timeout, plain.http.request_timeout);
+    assert_eq!(complete.http.connect_timeout, plain.http.connect_timeout);
+    assert_eq!(complete.http.request_timeout, plain.http.request_timeout);
 }

@@ -17,7 +17,7 @@ const OUTERMOST: &str = "outermost";
 pub enum Agreement {
     /// The same frames, down to the same end.
     Same,
-    /// gdb uses return addresses that are none.
+    /// gdb uses words that are not return addresses.
     Lost,
     /// They differ from a frame without call-frame information on: gdb analyses the instructions,
     /// the walk uses the frame pointer.
@@ -48,7 +48,7 @@ impl Agreement {
         }
         let parting = common(thread, unwound).checked_sub(1);
         let parting = parting.map(|last| &unwound.frames[last].place);
-        if parting.is_some_and(|place| !unwinder.is_described(place)) {
+        if parting.is_some_and(|location| !unwinder.is_described(location)) {
             return Self::Guessed;
         }
         Self::Different
@@ -70,11 +70,11 @@ fn is_same(thread: &Thread, unwound: &Unwound) -> bool {
         return false;
     }
     if unwound.end == NativeUnwindStatus::TOO_DEEP {
-        let kept = unwound.frames.iter().filter(|frame| frame.runs.is_none());
-        return kept.count() > MAX_NATIVE_FRAMES;
+        let native = unwound.frames.iter().filter(|frame| frame.runs.is_none());
+        return native.count() > MAX_NATIVE_FRAMES;
     }
-    let is_whole = unwound.end == NativeUnwindStatus::COMPLETE;
-    common == thread.frames.len() && is_whole == (thread.end == OUTERMOST)
+    let is_complete = unwound.end == NativeUnwindStatus::COMPLETE;
+    common == thread.frames.len() && is_complete == (thread.end == OUTERMOST)
 }
 
 /// The frames of both, next to each other.

@@ -1,4 +1,4 @@
-//! Processes that tests start, and what tests wait for.
+//! Child processes of tests, and waiting for conditions.
 //!
 //! Invariants: a child starts with the default action of every signal and with none blocked,
 //! whatever the test runner was started with; it is killed after [`DEADLINE`], so that a test that
@@ -17,7 +17,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
-/// How long a child lives, and how long a test waits for something.
+/// Longest life of a child, and time limit of a condition.
 pub const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
 /// The numbers of the signals that have an action.
@@ -31,16 +31,16 @@ pub fn start(command: &mut Command) -> Child {
     child
 }
 
-/// Waits until something is so; fails after [`DEADLINE`], naming it.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Waits until a condition holds; fails after [`DEADLINE`], with `what`.
+pub fn wait_until(what: &str, mut is_met: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
-    while !is_so() {
+    while !is_met() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Lets a command start with the default action of every signal, and with none blocked.
+/// Sets a command to start with the default action of every signal, and with none blocked.
 fn with_default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
         for signal in SIGNALS {
@@ -50,7 +50,7 @@ fn with_default_signals(command: &mut Command) -> &mut Command {
         }
         // SAFETY: an empty set is all zeros.
         let empty = unsafe { std::mem::zeroed() };
-        // SAFETY: the set is initialised, and the old one is not wanted.
+        // SAFETY: the set is initialised, and a null pointer for the old one is allowed.
         match unsafe {
             libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, std::ptr::null_mut())
         } {
@@ -62,15 +62,15 @@ fn with_default_signals(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(reset) }
 }
 
-/// Kills a child that still runs after so long.
+/// Kills a child that still runs after `limit`.
 fn end_after(child: &Child, limit: Duration, name: String) {
-    // The descriptor is of this process only, also when another one has its id.
+    // The descriptor refers to this process even if its id is reused.
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
     let limit = Timespec::try_from(limit).unwrap();
     thread::spawn(move || {
         if poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)) == Ok(0) {
             eprintln!("{name} is killed: it has run for {} s", limit.tv_sec);
-            // An error means that it has ended in this moment.
+            // An error means that it has just ended.
             let _ = pidfd_send_signal(&process, Signal::KILL);
         }
     });

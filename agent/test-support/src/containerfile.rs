@@ -1,9 +1,9 @@
-//! What `deploy/Containerfile` tells of how to run the image.
+//! The command to run the image, as documented in `deploy/Containerfile`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// The options of `podman run`.
-pub fn told_options() -> Vec<String> {
+pub fn documented_options() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/Containerfile");
     let text = fs::read_to_string(path).unwrap();
     let (_, command) = text.split_once("podman run ").unwrap();
@@ -17,8 +17,8 @@ pub fn told_options() -> Vec<String> {
 }
 
 /// The capabilities among them, without `CAP_`.
-pub fn told_capabilities() -> BTreeSet<String> {
-    let options = told_options();
+pub fn documented_capabilities() -> BTreeSet<String> {
+    let options = documented_options();
     let lists = options
         .iter()
         .filter_map(|option| option.strip_prefix("--cap-add="));

@@ -1,4 +1,4 @@
-//! Control groups of the kernel, as runtimes of containers make them.
+//! Control groups of the kernel, as container runtimes create them.
 
 use std::{
     fs,
@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where the hierarchy is mounted that names things best.
+/// Mount point of the preferred hierarchy.
 fn hierarchy() -> PathBuf {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mount = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
-        let (place, kind) = (fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(place))
+        let (path, kind) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
     });
     assert!(
         mount.is_some(),
@@ -23,7 +23,7 @@ fn hierarchy() -> PathBuf {
     mount.unwrap()
 }
 
-/// Control groups that are removed in the end.
+/// Control groups, removed on drop.
 pub struct Groups {
     top: PathBuf,
     made: Vec<PathBuf>,
@@ -46,7 +46,7 @@ impl Groups {
         self.made.push(path.to_owned());
     }
 
-    /// Makes a group with all that it lies in.
+    /// Creates a group with all its parents.
     pub fn add(&mut self, path: &str) -> PathBuf {
         let mut at = self.top.clone();
         for part in path.split('/') {

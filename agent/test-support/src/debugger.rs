@@ -1,4 +1,4 @@
-//! Programs that gdb runs and stops, and their stacks as seen by gdb.
+//! Programs that gdb runs and stops, and their stacks as reported by gdb.
 //!
 //! Invariant: while a [`Stop`] is used the program is stopped.
 
@@ -53,7 +53,7 @@ pub struct Thread {
     pub end: String,
 }
 
-/// A frame as gdb sees it.
+/// A frame as reported by gdb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its program counter.
@@ -115,10 +115,10 @@ impl Debugger {
             let mut line = String::new();
             let bytes = self.output.read_line(&mut line).unwrap();
             assert_ne!(bytes, 0, "gdb has ended");
-            let Some(told) = line.trim_end().strip_prefix("@ ") else {
+            let Some(record) = line.trim_end().strip_prefix("@ ") else {
                 continue;
             };
-            let (what, rest) = told.split_once(' ').unwrap_or((told, ""));
+            let (what, rest) = record.split_once(' ').unwrap_or((record, ""));
             let words: Vec<_> = rest.splitn(3, ' ').collect();
             match what {
                 "done" => return stop,
@@ -130,7 +130,7 @@ impl Debugger {
                     });
                 }
                 "thread" => stop.as_mut().unwrap().threads.push(Thread::parse(rest)),
-                "frame" => last(&mut stop).keep(words[0], words[1].parse().unwrap(), words[2]),
+                "frame" => last(&mut stop).add_frame(words[0], words[1].parse().unwrap(), words[2]),
                 "end" => rest.clone_into(&mut last(&mut stop).end),
                 other => panic!("unexpected report of gdb: {other}"),
             }
@@ -160,7 +160,7 @@ impl Thread {
         }
     }
 
-    fn keep(&mut self, kind: &str, pc: u64, name: &str) {
+    fn add_frame(&mut self, kind: &str, pc: u64, name: &str) {
         // The kernel calls signal handlers at any instruction, other callers have made a call.
         let is_interrupted = self.frames.last().is_none_or(|inner| inner.name == SIGNAL);
         let name = if kind == "signal" { SIGNAL } else { name };

@@ -4,8 +4,8 @@ use std::{path::Path, process::Stdio};
 
 use xtask::tools::go::Go;
 
-/// What it prints on standard output and on standard error; it must succeed. It finds nothing in
-/// `folder` but what was put there, and leaves there what it fetches.
+/// Its standard output and standard error; it must succeed. It searches only `folder`, and stores
+/// fetched files there.
 pub fn pprof<'a>(
     go: &Go,
     folder: &Path,
@@ -15,7 +15,7 @@ pub fn pprof<'a>(
         .command()
         .args(["tool", "pprof"])
         .args(arguments)
-        // Whoever runs this may keep binaries and profiles where pprof looks by default.
+        // The default folders of pprof may contain binaries and profiles of the user.
         .env("PPROF_BINARY_PATH", folder)
         .env("PPROF_TMPDIR", folder)
         .stdin(Stdio::null())

@@ -207,9 +207,9 @@ fn joined(pieces: impl IntoIterator<Item = (u64, Vec<u8>)>) -> BTreeMap<u64, Vec
     for (address, bytes) in pieces {
         match joined.last_entry() {
             Some(mut last) if last.key() + last.get().len() as u64 >= address => {
-                let known = last.key() + last.get().len() as u64 - address;
-                let known = usize::try_from(known).unwrap().min(bytes.len());
-                last.get_mut().extend_from_slice(&bytes[known..]);
+                let overlap = last.key() + last.get().len() as u64 - address;
+                let overlap = usize::try_from(overlap).unwrap().min(bytes.len());
+                last.get_mut().extend_from_slice(&bytes[overlap..]);
             }
             _ => {
                 joined.insert(address, bytes);

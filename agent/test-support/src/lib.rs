@@ -1,7 +1,7 @@
-//! What several test programs of `agent/tests` share: the programs that they start and stop, and
-//! the stacks that they compare.
+//! Shared helpers of the test programs in `agent/tests`: programs that are started and stopped, and
+//! comparison of stacks.
 //!
-//! Invariants: everything here panics where a test has to fail; data is read from
+//! Invariants: every helper panics where a test has to fail; data is read from
 //! `agent/tests/data`, where the programs and recordings of the tests are.
 
 #![allow(

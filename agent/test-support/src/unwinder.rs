@@ -46,20 +46,20 @@ pub struct Unwound {
     pub end: NativeUnwindStatus,
 }
 
-/// A frame that was looked at.
+/// A frame of the walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The address that its rule was looked up for.
     pub address: u64,
-    /// What is known of that.
+    /// Its code location and rule.
     pub place: CodeLocation,
-    /// How many Python frames are in the place of it; [`None`] where it is part of the stack.
+    /// Number of Python frames that replace it; [`None`] where it is part of the stack.
     pub runs: Option<u32>,
 }
 
 impl Unwinder {
     /// Reads the mappings of a process.
-    pub fn look(&mut self, process: &Process) -> Vec<Mapping> {
+    pub fn read_mappings(&mut self, process: &Process) -> Vec<Mapping> {
         let mappings = self.code.read_mappings(process).unwrap();
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
@@ -72,16 +72,17 @@ impl Unwinder {
         mappings
     }
 
-    /// The file of a place and the address there.
-    pub fn show(&self, place: &CodeLocation) -> String {
-        let executable = self.code.get(place.file_or_pid);
+    /// The file of a location and the address in it.
+    pub fn show(&self, location: &CodeLocation) -> String {
+        let executable = self.code.get(location.file_or_pid);
         let path = executable.map_or(Path::new("?"), Executable::path);
-        format!("{}+{:x}", path.display(), place.address)
+        format!("{}+{:x}", path.display(), location.address)
     }
 
-    /// Whether the file of a place has call-frame information for it, read as it stands there.
-    pub fn is_described(&self, place: &CodeLocation) -> bool {
-        let Some(elf) = self.elf(place) else {
+    /// Whether the file of a location has call-frame information for it, read directly from the
+    /// file.
+    pub fn is_described(&self, location: &CodeLocation) -> bool {
+        let Some(elf) = self.elf(location) else {
             return false;
         };
         let Some(section) = elf.section(".eh_frame") else {
@@ -91,32 +92,32 @@ impl Unwinder {
         let bases = BaseAddresses::default().set_eh_frame(section.address);
         let frames = EhFrame::new(&contents, LittleEndian);
         frames
-            .fde_for_address(&bases, place.address, EhFrame::cie_from_offset)
+            .fde_for_address(&bases, location.address, EhFrame::cie_from_offset)
             .is_ok()
     }
 
-    /// Whether the file of a place has the names of all functions.
-    pub fn is_named(&self, place: &CodeLocation) -> bool {
-        let elf = self.elf(place);
+    /// Whether the file of a location has the names of all functions.
+    pub fn is_named(&self, location: &CodeLocation) -> bool {
+        let elf = self.elf(location);
         elf.is_some_and(|elf| elf.section(".symtab").is_some())
     }
 
-    /// Where the function of a place starts, by its file's call-frame information.
-    pub fn function(&mut self, place: &CodeLocation) -> Option<u64> {
-        if !self.functions.contains_key(&place.file_or_pid) {
-            let elf = self.elf(place);
+    /// Start of the function of a location, from the call-frame information of its file.
+    pub fn function(&mut self, location: &CodeLocation) -> Option<u64> {
+        if !self.functions.contains_key(&location.file_or_pid) {
+            let elf = self.elf(location);
             let functions = elf.and_then(|elf| unwind::functions(&elf).ok());
             self.functions
-                .insert(place.file_or_pid, functions.unwrap_or_default());
+                .insert(location.file_or_pid, functions.unwrap_or_default());
         }
-        let functions = &self.functions[&place.file_or_pid];
-        let after = functions.partition_point(|range| range.start <= place.address);
+        let functions = &self.functions[&location.file_or_pid];
+        let after = functions.partition_point(|range| range.start <= location.address);
         let range = &functions[after.checked_sub(1)?];
-        range.contains(&place.address).then_some(range.start)
+        range.contains(&location.address).then_some(range.start)
     }
 
-    fn elf(&self, place: &CodeLocation) -> Option<Elf<Arc<Bytes>>> {
-        let bytes = self.code.get(place.file_or_pid)?.bytes()?;
+    fn elf(&self, location: &CodeLocation) -> Option<Elf<Arc<Bytes>>> {
+        let bytes = self.code.get(location.file_or_pid)?.bytes()?;
         Elf::read(Arc::clone(bytes)).ok()
     }
 
@@ -186,7 +187,7 @@ impl UnwindNative for Steps<'_> {
         let step = self
             .walk
             .step(self.memory, self.scratch, self.python, &mut self.known);
-        // At once: the runs of two loops are told apart even without a frame between them.
+        // Immediately: the runs of two loops are separate even without a frame between them.
         self.walk.stack.push_pending_run();
         self.walk.stack.finish_record();
         let entries = self.walk.stack.head.frame_count as usize;

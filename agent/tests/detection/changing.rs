@@ -15,7 +15,7 @@ use xtask::interpreters;
 use crate::{Memory, end, program_for, read_answer, start};
 
 #[test]
-fn a_library_that_was_replaced_while_it_is_in_use() {
+fn a_library_replaced_while_mapped_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     for interpreter in interpreters::all().unwrap() {
         let program = program_for(&interpreter.path);
@@ -48,7 +48,7 @@ fn a_library_that_was_replaced_while_it_is_in_use() {
 }
 
 #[test]
-fn a_process_that_starts_another_version() {
+fn a_process_that_executes_another_version_is_detected() {
     let interpreters = interpreters::all().unwrap();
     let (first, second) = (&interpreters[0], &interpreters[1]);
     let mut child = child::start(

@@ -1,4 +1,4 @@
-//! Interpreters in programs that are not Python's own, and in files that are hard to recognise.
+//! Interpreters embedded in other programs, and in files that are hard to recognise.
 
 use std::{
     fs,
@@ -124,7 +124,7 @@ fn check(command: Command, program: &str, image: &Path) {
 }
 
 #[test]
-fn a_program_that_is_linked_with_the_library() {
+fn an_interpreter_in_a_linked_library_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("linked");
     for kit in Kit::all() {
@@ -134,7 +134,7 @@ fn a_program_that_is_linked_with_the_library() {
 }
 
 #[test]
-fn a_program_that_contains_it_and_exports_nothing() {
+fn a_linked_interpreter_without_exports_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("alone");
     for kit in Kit::all() {
@@ -147,7 +147,7 @@ fn a_program_that_contains_it_and_exports_nothing() {
 }
 
 #[test]
-fn a_program_without_section_headers() {
+fn a_program_without_section_headers_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     for kit in Kit::all() {
         let exporting = directory.path().join(format!("exporting{}", kit.minor));
@@ -180,7 +180,7 @@ fn remove_section_headers(file: &Path) {
 }
 
 #[test]
-fn a_library_that_is_loaded_later_and_not_initialised_yet() {
+fn a_library_loaded_later_is_detected_before_initialisation() {
     let directory = tempfile::tempdir().unwrap();
     let host = directory.path().join("host");
     let engine = directory.path().join("engine.so");
@@ -192,7 +192,7 @@ fn a_library_that_is_loaded_later_and_not_initialised_yet() {
         let mut detector = Detector::default();
         let before = detector.detect(&process).unwrap();
         assert_eq!(before.is_initialised, Some(false));
-        let answer = go_on(&mut child);
+        let answer = resume(&mut child);
         let python = detector.detect(&process).unwrap();
         assert_eq!(python.is_initialised, Some(true));
         assert_eq!(python.image, kit.shared);
@@ -203,7 +203,7 @@ fn a_library_that_is_loaded_later_and_not_initialised_yet() {
 }
 
 #[test]
-fn of_several_interpreters_the_one_in_use_is_taken() {
+fn of_several_interpreters_the_one_in_use_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     let host = directory.path().join("host");
     let engine = directory.path().join("a_library_of_any_name.so");
@@ -214,7 +214,7 @@ fn of_several_interpreters_the_one_in_use_is_taken() {
         kit.link(&engine, &["engine.c"], &options, &kit.archive);
         // Modules are linked with the library that is loaded first, so this one is second.
         let mut child = start_host(kit, &host, &[&engine, &idle.shared, &engine]);
-        let answer = go_on(&mut child);
+        let answer = resume(&mut child);
         let process = Process::open(child.id()).unwrap();
         let python = Detector::default().detect(&process).unwrap();
         assert_eq!(python.image, engine);
@@ -241,7 +241,7 @@ fn start_host(kit: &Kit, host: &Path, libraries: &[&Path]) -> Child {
     child
 }
 
-fn go_on(child: &mut Child) -> crate::Answer {
+fn resume(child: &mut Child) -> crate::Answer {
     child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     read_answer(child)
 }

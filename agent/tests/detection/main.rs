@@ -1,6 +1,6 @@
 //! Detection of live interpreters, checked by reading their memory with the detected layout.
 //!
-//! The interpreters block and write the stack that has to be found.
+//! The interpreters write their expected stack and block.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -41,18 +41,18 @@ const OWNED_BY_GENERATOR: u8 = 1;
 const FIRST_INTERNAL_OWNER: u8 = 3;
 
 /// How long an interpreter may take to block.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Most frames of a walk.
 const MAX_FRAMES: usize = 10_000;
 
 #[test]
-fn the_stack_of_the_main_thread_is_the_interpreter_s_own() {
+fn the_stack_of_the_main_thread_equals_that_of_the_interpreter() {
     check_all("main");
 }
 
 #[test]
-fn the_stack_of_another_thread_is_the_interpreter_s_own() {
+fn the_stack_of_another_thread_equals_that_of_the_interpreter() {
     check_all("thread");
 }
 
@@ -86,7 +86,7 @@ fn check_all(place: &str) {
     }
 }
 
-/// Without symbols that are not exported, and without debugging information.
+/// Without debugging information and symbols other than exported ones.
 #[test]
 fn a_stripped_interpreter_is_found_as_well() {
     let directory = tempfile::tempdir().unwrap();
@@ -95,24 +95,24 @@ fn a_stripped_interpreter_is_found_as_well() {
         let program = program_for(&interpreter.path);
         let (child, _) = start(Command::new(&interpreter.path), program, "main");
         let process = Process::open(child.id()).unwrap();
-        let whole = Detector::default().detect(&process).unwrap();
+        let complete = Detector::default().detect(&process).unwrap();
         let is_elsewhere = process.has_own_mounts().unwrap();
         end(child);
         // Interpreters in a root directory of their own are stripped by their distribution.
         if is_elsewhere {
             continue;
         }
-        let file = File::open(&whole.image).unwrap();
+        let file = File::open(&complete.image).unwrap();
         if Elf::read(file).unwrap().section(".symtab").is_none() {
             continue;
         }
-        let stripped = directory.path().join(whole.image.file_name().unwrap());
+        let stripped = directory.path().join(complete.image.file_name().unwrap());
         let mut strip = tools::STRIP.command();
-        strip.arg(&whole.image).arg("-o").arg(&stripped);
+        strip.arg(&complete.image).arg("-o").arg(&stripped);
         assert!(strip.status().unwrap().success());
-        let command = if whole.image == whole.images[0].path {
+        let command = if complete.image == complete.images[0].path {
             let mut command = Command::new(&stripped);
-            command.env("PYTHONHOME", whole.image.ancestors().nth(2).unwrap());
+            command.env("PYTHONHOME", complete.image.ancestors().nth(2).unwrap());
             command
         } else {
             let mut command = Command::new(&interpreter.path);
@@ -123,8 +123,8 @@ fn a_stripped_interpreter_is_found_as_well() {
         let process = Process::open(child.id()).unwrap();
         let python = Detector::default().detect(&process).unwrap();
         assert_eq!(python.image, stripped);
-        assert_eq!(python.version, whole.version);
-        assert_eq!(python.layout, whole.layout);
+        assert_eq!(python.version, complete.version);
+        assert_eq!(python.layout, complete.layout);
         Memory::of(&child, &python).check(&answer);
         end(child);
         checked += 1;
@@ -231,7 +231,7 @@ impl<'a> Memory<'a> {
         let thread = self.find_thread(answer.thread_id);
         let fields = &self.python.layout.thread;
         // It returns from the function that wrote the answer before it blocks.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let frames = loop {
             let frames = self.frames(self.newest_frame(thread));
             if frames.len() == answer.frames.len() || Instant::now() > deadline {

@@ -26,7 +26,7 @@ use super::stack::{Names, Stack};
 /// The program of the interpreters; its format is documented there.
 const PROGRAM: &str = include_str!("../data/interleaving.py");
 
-/// At most one in this many stacks may have loops that gdb does not see.
+/// At most one in this many stacks may have loops that are missing in the stack of gdb.
 const MOST_EXCEPTIONS: usize = 20;
 
 /// Least number of threads, including the main thread.
@@ -36,7 +36,7 @@ const LEAST_THREADS: usize = 30;
 const MOST_TOLD: usize = 10;
 
 #[test]
-fn runs_of_python_frames_are_in_the_loops_that_gdb_sees() {
+fn runs_of_python_frames_are_in_the_loops_of_gdb() {
     let (mut compared, mut lost, mut different) = (0, 0, 0);
     for interpreter in interpreters::all().unwrap() {
         let comparison = Comparison::of(&interpreter);
@@ -60,15 +60,15 @@ struct Comparison {
     loops: usize,
     /// Those of them in files with all symbols.
     named_loops: usize,
-    /// Stacks whose loops gdb does not see, since its unwinding fails.
+    /// Stacks with loops that are missing in gdb, because its unwinding fails.
     lost: usize,
     /// Truncated stacks.
-    cut: usize,
-    /// By their scenarios.
+    truncated: usize,
+    /// By scenario.
     differences: BTreeMap<String, String>,
     /// The functions of the frames of loops, and of the others.
     taken: HashSet<(u32, u64)>,
-    kept: HashSet<(u32, u64)>,
+    native: HashSet<(u32, u64)>,
 }
 
 impl Comparison {
@@ -89,7 +89,7 @@ impl Comparison {
         assert!(differences.is_empty(), "{interpreter}: {differences:#?}");
         assert_eq!(stop.threads.len(), stacks.len(), "{interpreter}");
         let mut comparison = Self::default();
-        let mappings = comparison.unwinder.look(&process);
+        let mappings = comparison.unwinder.read_mappings(&process);
         for thread in &stop.threads {
             let is_it = |stack: &&remote::ThreadStack| stack.thread_id == thread.pthread;
             let stack = stacks.iter().find(is_it).unwrap();
@@ -101,7 +101,7 @@ impl Comparison {
                 comparison.differ(scenario, differences);
             }
         }
-        let of_both: Vec<_> = comparison.taken.intersection(&comparison.kept).collect();
+        let of_both: Vec<_> = comparison.taken.intersection(&comparison.native).collect();
         if !of_both.is_empty() {
             let differences = format!("are of a loop in some frames but not in all: {of_both:x?}");
             comparison.differ("functions", differences);
@@ -157,20 +157,20 @@ impl Comparison {
             self.lost += 1;
             return None;
         }
-        let is_cut = unwound.end == NativeUnwindStatus::TOO_DEEP;
-        if is_cut {
-            // The last one did not fit.
+        let is_truncated = unwound.end == NativeUnwindStatus::TOO_DEEP;
+        if is_truncated {
+            // The last run did not fit.
             common = common.saturating_sub(1);
-            self.cut += 1;
+            self.truncated += 1;
         }
-        let (seen, walked) = (&thread.frames[..common], &unwound.frames[..common]);
+        let (reported, walked) = (&thread.frames[..common], &unwound.frames[..common]);
         let mut is_named = true;
         for frame in walked {
             is_named &= self.count(&frame.place, frame.runs.is_some());
         }
         self.native_frames += common;
         self.python_frames += stack.frames.len();
-        let joined = Stack::join(seen, walked, stack, is_cut);
+        let joined = Stack::join(reported, walked, stack, is_truncated);
         let runs_one = python.layout.frame.run_style == RunStyle::EACH;
         let mut faults = joined.faults(&names, runs_one, is_named);
         if agreement == Agreement::Different {
@@ -184,14 +184,14 @@ impl Comparison {
 
     /// Counts a native frame, of a loop or not. Returns `false` for a loop in a file without all
     /// symbols.
-    fn count(&mut self, place: &CodeLocation, is_loop: bool) -> bool {
-        let function = self.unwinder.function(place);
-        let function = function.map(|function| (place.file_or_pid, function));
+    fn count(&mut self, location: &CodeLocation, is_loop: bool) -> bool {
+        let function = self.unwinder.function(location);
+        let function = function.map(|function| (location.file_or_pid, function));
         if !is_loop {
-            self.kept.extend(function);
+            self.native.extend(function);
             return true;
         }
-        let is_named = self.unwinder.is_named(place);
+        let is_named = self.unwinder.is_named(location);
         self.loops += 1;
         self.named_loops += usize::from(is_named);
         self.taken.extend(function);
@@ -213,7 +213,7 @@ impl Comparison {
             self.loops,
             self.named_loops,
             self.lost,
-            self.cut,
+            self.truncated,
             self.differences.len()
         );
         for (what, difference) in self.differences.iter().take(MOST_TOLD) {

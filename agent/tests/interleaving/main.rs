@@ -1,4 +1,5 @@
-//! Runs of Python frames replace exactly the evaluation loops that gdb sees, each run its own loop.
+//! Runs of Python frames replace exactly the evaluation loops in the stacks of gdb, one run per
+//! loop.
 //!
 //! Invariants: the compared threads are stopped; every frame is compared, native ones to the end of
 //! gdb's stack and Python ones to the end of the interpreter's.

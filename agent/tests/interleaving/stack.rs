@@ -65,9 +65,9 @@ struct Piece {
 }
 
 impl Stack {
-    /// Joins native frames, as seen by gdb and by the walk, with those of Python.
+    /// Joins native frames, as reported by gdb and by the walk, with those of Python.
     pub(super) fn join(
-        seen: &[debugger::Frame],
+        reported: &[debugger::Frame],
         walked: &[unwinder::Frame],
         python: &ThreadStack,
         is_cut: bool,
@@ -77,11 +77,11 @@ impl Stack {
             function.map_or("?", |function| &function.name).to_owned()
         });
         let mut take = |count: u32| functions.by_ref().take(count as usize).collect();
-        let pieces = seen
+        let pieces = reported
             .iter()
             .zip(walked)
-            .map(|(seen, walked)| Piece {
-                name: seen.name.clone(),
+            .map(|(reported, walked)| Piece {
+                name: reported.name.clone(),
                 runs: walked.runs.map(&mut take),
             })
             .collect();

@@ -1,5 +1,4 @@
-//! Files that are broken on purpose: whatever is in them, there is an answer, soon and without
-//! much memory.
+//! Malformed files: a lookup returns a result, within bounded time and memory.
 
 use std::{fs, ops::Range, sync::LazyLock};
 
@@ -12,7 +11,8 @@ use xtask::tools;
 
 use crate::{addresses, compile_cpp, frames, run};
 
-/// A program, addresses in it, and where in it what is about symbols and debugging is.
+/// A program, addresses in it, and the ranges of its sections with symbols and debugging
+/// information.
 struct Program {
     bytes: Vec<u8>,
     addresses: Vec<u64>,
@@ -22,7 +22,7 @@ struct Program {
 static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     let program = compile_cpp(directory.path(), &["-g", "-O1"]);
-    // Small, so that a change hits something.
+    // Small, so that most changes have an effect.
     let path = program.to_str().unwrap();
     run(
         &tools::OBJCOPY.path(),
@@ -53,7 +53,7 @@ static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     }
 });
 
-/// Asks for everything.
+/// Looks up all addresses.
 fn find(bytes: Vec<u8>, addresses: &[u64]) -> Vec<SymbolLookup> {
     let Ok(elf) = Elf::read(bytes) else {
         return Vec::new();
@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn flipped_bits_are_survived(
+    fn flipped_bits_do_not_panic(
         flips in prop::collection::vec(
             (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..8_u32),
             1..40,
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_overwritten_is_survived(
+    fn overwritten_bytes_do_not_panic(
         part in any::<prop::sample::Index>(),
         at in any::<prop::sample::Index>(),
         patch in prop::collection::vec(any::<u8>(), 1..200),
@@ -97,15 +97,15 @@ proptest! {
     }
 
     #[test]
-    fn a_file_cut_short_is_survived(bytes in any::<prop::sample::Index>()) {
+    fn a_truncated_file_does_not_panic(bytes in any::<prop::sample::Index>()) {
         let program = &*PROGRAM;
         let bytes = bytes.index(program.bytes.len());
         find(program.bytes[..bytes].to_vec(), &program.addresses);
     }
 }
 
-/// Debugging information of one unit with one function, in which the compiler was malicious.
-fn malicious(entries: &str, more: &str) -> Vec<SymbolLookup> {
+/// Lookups in malformed debugging information of one unit with one function.
+fn find_malformed(entries: &str, more: &str) -> Vec<SymbolLookup> {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("a.s");
     let text = format!(
@@ -157,24 +157,24 @@ fn name(found: &SymbolLookup) -> &str {
 }
 
 #[test]
-fn what_is_nested_a_million_times_is_survived() {
-    let found = malicious(".fill 1000000, 1, 3", "");
+fn a_million_nested_entries_are_within_limits() {
+    let found = find_malformed(".fill 1000000, 1, 3", "");
     assert_eq!(name(&found[0]), "_start");
 }
 
 #[test]
-fn an_entry_that_refers_to_itself_is_survived() {
+fn an_entry_that_refers_to_itself_is_within_limits() {
     let entries = "inlined:\n.byte 5\n.long 0\n.long inlined - start + 4\n.byte 0, 0";
     let ranges = ".section .debug_ranges\n.quad 0, 64, 0, 0";
-    let found = malicious(entries, ranges);
+    let found = find_malformed(entries, ranges);
     assert_eq!(frames(&found[0]).len(), 2);
     assert_eq!(name(&found[0]), "_start");
 }
 
 #[test]
-fn a_long_list_that_many_refer_to_is_not_read_for_ever() {
+fn a_long_list_with_many_references_is_within_limits() {
     let entries = ".rept 100000\n.byte 4\n.long 0\n.endr\n.byte 0, 0";
     let ranges = ".section .debug_ranges\n.rept 100000\n.quad 0, 64\n.endr\n.quad 0, 0";
-    let found = malicious(entries, ranges);
+    let found = find_malformed(entries, ranges);
     assert_eq!(name(&found[0]), "_start");
 }

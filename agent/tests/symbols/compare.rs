@@ -1,12 +1,12 @@
-//! The same addresses, asked of binutils' `addr2line`.
+//! The same addresses, looked up with `addr2line` of binutils.
 //!
-//! Each function, also each inlined one, has to have the same name, but for parameters, hashes and
-//! marks of pieces, and the same line. binutils is known to be wrong in three ways, in which LLVM's
-//! tool says what the agent says:
+//! Each function, including inlined ones, must have the same line and, except for parameters,
+//! hashes and suffixes of parts, the same name. The results of binutils are wrong in three cases,
+//! in which those of LLVM's tool equal the agent's:
 //!
-//! - it does not find some names in other units, as link-time optimization makes them (`??`);
-//! - in pieces of a function (`.cold`) and where there is no line, the function that was inlined
-//!   last has the name of the symbol;
+//! - some names in other units, a result of link-time optimization, are not found (`??`);
+//! - in parts of a function (`.cold`) and where there is no line, the innermost inlined function
+//!   has the name of the symbol;
 //! - in some units of DWARF 5 the file is that of the unit, not the one with the line.
 
 use std::{num::NonZeroU32, path::Path, process::Command};
@@ -14,19 +14,19 @@ use std::{num::NonZeroU32, path::Path, process::Command};
 use agent::testing::symbolize::elf_symbols::{SymbolFrame, SymbolLimits};
 use xtask::{interpreters, tools};
 
-use crate::{CPP, RUST, addresses, ask, compile_cpp, frames, run, symbols};
+use crate::{CPP, RUST, addresses, compile_cpp, frames, lookup, run, symbols};
 
-/// How many addresses of a file.
+/// Number of addresses per file.
 const COUNT: usize = 1000;
 
 /// Name, file and line.
 type Place = (String, String, u32);
 
-/// What binutils says of addresses.
+/// The frames of addresses according to binutils.
 fn binutils(path: &Path, addresses: &[u64]) -> Vec<Vec<Place>> {
     let mut command = tools::ADDR2LINE.command();
     command.args(["-a", "-f", "-i", "-C", "-e"]).arg(path);
-    let text = ask(&mut command, addresses);
+    let text = lookup(&mut command, addresses);
     let mut answers = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -91,7 +91,7 @@ fn base(name: &str) -> String {
     last.split(['.', '[']).next().unwrap().to_owned()
 }
 
-/// A path without the parts that lead nowhere.
+/// A path without its redundant components.
 fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -106,7 +106,7 @@ fn clean(path: &str) -> String {
     parts.join("/")
 }
 
-/// Checks that all is the same, but for the file at `other_files` of a hundred addresses.
+/// Checks that all frames are equal; the file may differ at `other_files` of a hundred addresses.
 fn check(path: &Path, other_files: usize) {
     let addresses = addresses(path, COUNT);
     assert!(addresses.len() >= COUNT / 2, "{}", addresses.len());
@@ -139,7 +139,7 @@ fn check(path: &Path, other_files: usize) {
 }
 
 #[test]
-fn cpp_of_all_formats() {
+fn cpp_with_all_formats() {
     let directory = tempfile::tempdir().unwrap();
     for options in [
         &["-g"][..],
@@ -160,7 +160,7 @@ fn cpp_of_all_formats() {
 }
 
 #[test]
-fn rust_with_both_kinds_of_names() {
+fn rust_with_both_mangling_schemes() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("program");
     let options = ["-O", "-g", "--edition=2021", "-o"];
@@ -196,7 +196,7 @@ fn interpreters_with_debugging_information() {
 }
 
 #[test]
-fn the_whole_name_is_readable() {
+fn the_full_name_is_demangled() {
     let directory = tempfile::tempdir().unwrap();
     let program = compile_cpp(directory.path(), &["-g"]);
     let mut symbols = symbols(&program, &SymbolLimits::default());
@@ -217,7 +217,7 @@ fn the_whole_name_is_readable() {
     ] {
         assert!(names.contains(&expected), "{expected} of {names:#?}");
     }
-    // The line is that in the program's source.
+    // The line equals the one in the source of the program.
     let source = std::fs::read_to_string(CPP).unwrap();
     let declared = source
         .lines()

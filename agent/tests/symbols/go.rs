@@ -1,4 +1,4 @@
-//! Go programs, which know the names of their functions without symbols.
+//! Go programs, whose table of functions has the names even without symbols.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +22,8 @@ const SOURCE: &str = concat!(
 /// The first minor version whose linker leaves names in the table as they are.
 const WITH_FULL_NAMES: u32 = 21;
 
-/// What `nm` says of the symbols of code: by address, the names that the linker of `go` leaves of
-/// them in its table.
+/// The symbols of code according to `nm`: by address, the names as the linker of `go` writes them
+/// to its table.
 fn functions(go: &Go, program: &Path) -> BTreeMap<u64, BTreeSet<String>> {
     let output = tools::NM.command().arg("-S").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -32,7 +32,7 @@ fn functions(go: &Go, program: &Path) -> BTreeMap<u64, BTreeSet<String>> {
         let fields: Vec<&str> = line.splitn(4, ' ').collect();
         if let [address, _, "t" | "T", name] = fields[..] {
             let address = u64::from_str_radix(address, 16).unwrap();
-            // Some are called with registers in two ways, which is no part of the name.
+            // Some have a variant for each calling convention; the suffix is not part of the name.
             let name = name.strip_suffix(".abi0").unwrap_or(name);
             let name = if go.minor() < WITH_FULL_NAMES {
                 short(name)
@@ -45,7 +45,7 @@ fn functions(go: &Go, program: &Path) -> BTreeMap<u64, BTreeSet<String>> {
     functions
 }
 
-/// A name without the arguments of types, as older linkers shorten it.
+/// A name without type arguments, as older linkers shorten it.
 fn short(name: &str) -> String {
     match (name.find('['), name.rfind(']')) {
         (Some(start), Some(end)) if start < end => {
@@ -56,14 +56,14 @@ fn short(name: &str) -> String {
 }
 
 /// The outermost function that is found at an address, with dots as the linker writes them to the
-/// symbol table: its own table keeps the middle dot that the compiler puts before a number.
+/// symbol table: the table of functions has the middle dot that the compiler puts before a number.
 fn name(symbols: &mut ElfSymbols, address: u64) -> Option<String> {
     let found = symbols.find(address);
     Some(frames(&found).last()?.name.replace('·', "."))
 }
 
 #[test]
-fn functions_of_go_have_names_without_symbols() {
+fn go_functions_have_names_without_symbols() {
     for go in go::all().unwrap() {
         println!("go {}", go.version());
         compare(&go);
@@ -72,17 +72,17 @@ fn functions_of_go_have_names_without_symbols() {
 
 fn compare(go: &Go) {
     let directory = TempDir::new().unwrap();
-    let [whole, stripped] = ["whole", "stripped"].map(|name| directory.path().join(name));
+    let [complete, stripped] = ["whole", "stripped"].map(|name| directory.path().join(name));
     let mut compiler = go.command();
-    compiler.args(["build", "-o"]).arg(&whole).arg(SOURCE);
+    compiler.args(["build", "-o"]).arg(&complete).arg(SOURCE);
     assert!(compiler.status().unwrap().success());
     let mut strip = tools::OBJCOPY.command();
-    strip.arg("--strip-all").arg(&whole).arg(&stripped);
+    strip.arg("--strip-all").arg(&complete).arg(&stripped);
     assert!(strip.status().unwrap().success());
 
-    let functions = functions(go, &whole);
+    let functions = functions(go, &complete);
     assert!(functions.len() > 1000);
-    let mut of_whole = symbols(&whole, &SymbolLimits::default());
+    let mut of_complete = symbols(&complete, &SymbolLimits::default());
     let mut of_stripped = symbols(&stripped, &SymbolLimits::default());
     let mut compared = 0;
     for (address, names) in functions {
@@ -92,7 +92,7 @@ fn compare(go: &Go) {
             continue;
         };
         assert!(names.contains(&found), "{found} of {names:?}");
-        assert_eq!(name(&mut of_whole, address).unwrap(), found);
+        assert_eq!(name(&mut of_complete, address).unwrap(), found);
         compared += 1;
     }
     println!("{compared} functions compared");

@@ -1,5 +1,5 @@
-//! What is said of addresses in ELF files: compared with what binutils says, for files that are
-//! whole, stripped, compressed or broken.
+//! Symbols of addresses in ELF files, compared with binutils, for files that are complete,
+//! stripped, compressed or malformed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -42,7 +42,7 @@ fn compile_cpp(directory: &Path, options: &[&str]) -> PathBuf {
     program
 }
 
-/// All that is known of a file that the agent itself has.
+/// The symbols of a file in the root of this process.
 fn symbols(path: &Path, limits: &SymbolLimits) -> ElfSymbols {
     let elf = Elf::read(File::open(path).unwrap()).unwrap();
     ElfSymbols::load(elf, Some(DebugFiles::on_host(path)), limits)
@@ -89,8 +89,8 @@ fn addresses(path: &Path, count: usize) -> Vec<u64> {
     addresses
 }
 
-/// What a tool says of addresses, given to it line by line.
-fn ask(command: &mut Command, addresses: &[u64]) -> String {
+/// The output of a tool that reads addresses from its standard input, one per line.
+fn lookup(command: &mut Command, addresses: &[u64]) -> String {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -98,7 +98,7 @@ fn ask(command: &mut Command, addresses: &[u64]) -> String {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let text: Vec<String> = addresses.iter().map(|it| format!("{it:#x}\n")).collect();
-    // The answers may fill the pipe before all is asked.
+    // The output may fill the pipe before the input is written.
     let writer = std::thread::spawn(move || input.write_all(text.concat().as_bytes()));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();

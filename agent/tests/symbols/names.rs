@@ -51,7 +51,7 @@ data_in_code:
 ";
 
 #[test]
-fn names_are_chosen_well() {
+fn the_best_name_is_chosen() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("a.s");
     std::fs::write(&source, SOURCE).unwrap();
@@ -69,19 +69,19 @@ fn names_are_chosen_well() {
         found @ SymbolLookup::Known(_) => Ok(frames(&found)[0].name.clone()),
         SymbolLookup::Unknown(reason) => Err(reason),
     };
-    let known = |name: &str| Ok(name.to_owned());
-    assert_eq!(name(0), known("_start"));
-    assert_eq!(name(15), known("_start"));
+    let named = |name: &str| Ok(name.to_owned());
+    assert_eq!(name(0), named("_start"));
+    assert_eq!(name(15), named("_start"));
     assert_eq!(name(16), Err(NoSymbolReason::Gap));
-    assert_eq!(name(32), known("first"));
-    assert_eq!(name(63), known("first"));
-    assert_eq!(name(64), known("weak_name"));
-    assert_eq!(name(72), known("inner"));
-    // Behind what is inside it.
-    assert_eq!(name(80), known("weak_name"));
+    assert_eq!(name(32), named("first"));
+    assert_eq!(name(63), named("first"));
+    assert_eq!(name(64), named("weak_name"));
+    assert_eq!(name(72), named("inner"));
+    // After the function inside it.
+    assert_eq!(name(80), named("weak_name"));
     // Up to the end of the section.
-    assert_eq!(name(96), known("no_size"));
-    assert_eq!(name(112), known("no_size"));
+    assert_eq!(name(96), named("no_size"));
+    assert_eq!(name(112), named("no_size"));
     assert_eq!(name(128), Err(NoSymbolReason::Gap));
     assert_eq!(
         symbols.find(start - 1),
@@ -98,7 +98,7 @@ fn names_are_chosen_well() {
 }
 
 #[test]
-fn a_file_without_symbols_says_so() {
+fn a_file_without_symbols_has_that_reason() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("a.s");
     std::fs::write(&source, SOURCE).unwrap();

@@ -1,5 +1,4 @@
-//! Files of which symbols and debugging information were taken off, in all ways that
-//! distributions do it.
+//! Files without symbols and debugging information, stripped in all ways that distributions use.
 
 use std::{
     fs::{self, File},
@@ -17,18 +16,17 @@ use xtask::tools;
 
 use crate::{addresses, compile_cpp, frames, run, symbols};
 
-/// How many addresses of a file.
+/// Number of addresses per file.
 const COUNT: usize = 300;
 
-/// What is known of a program.
-struct Whole {
+/// A program with its symbols and debugging information, and the lookups in it.
+struct CompleteProgram {
     program: PathBuf,
     addresses: Vec<u64>,
     found: Vec<SymbolLookup>,
 }
 
-impl Whole {
-    /// A program with all that belongs to it.
+impl CompleteProgram {
     fn new(directory: &Path) -> Self {
         let program = compile_cpp(directory, &["-g", "-Wl,--build-id=sha1"]);
         let addresses = addresses(&program, COUNT);
@@ -46,7 +44,7 @@ impl Whole {
         self.program.to_str().unwrap()
     }
 
-    /// Takes everything off, into a file of its own.
+    /// Moves symbols and debugging information to a separate file.
     fn strip(&self, debug: &Path) {
         let debug = debug.to_str().unwrap();
         run(
@@ -56,44 +54,44 @@ impl Whole {
         run(&tools::OBJCOPY.path(), &["--strip-all", self.path()]);
     }
 
-    /// Only the names of the functions that have a symbol.
+    /// The names of the functions that have a symbol.
     fn names(&self) -> Vec<&str> {
         let names = self.found.iter().filter_map(|found| frames(found).last());
         names.map(|frame| frame.name.as_str()).collect()
     }
 }
 
-/// Those of the functions that have a symbol.
+/// The names of the functions that have a symbol.
 fn names(found: &[SymbolLookup]) -> Vec<&str> {
     let names = found.iter().filter_map(|found| frames(found).last());
     names.map(|frame| frame.name.as_str()).collect()
 }
 
 #[test]
-fn a_file_beside_it_has_the_rest() {
+fn a_separate_file_has_the_rest() {
     let directory = tempfile::tempdir().unwrap();
-    let whole = Whole::new(directory.path());
+    let complete = CompleteProgram::new(directory.path());
     let debug = directory.path().join("program.debug");
-    whole.strip(&debug);
-    let mut stripped = symbols(&whole.program, &SymbolLimits::default());
+    complete.strip(&debug);
+    let mut stripped = symbols(&complete.program, &SymbolLimits::default());
     assert_eq!(stripped.debug_info(), DebugInfoStatus::Absent);
-    assert!(names(&stripped.find_all(&whole.addresses)).len() < whole.addresses.len() / 10);
+    assert!(names(&stripped.find_all(&complete.addresses)).len() < complete.addresses.len() / 10);
 
     let link = format!("--add-gnu-debuglink={}", debug.display());
-    run(&tools::OBJCOPY.path(), &[&link, whole.path()]);
-    let mut linked = symbols(&whole.program, &SymbolLimits::default());
+    run(&tools::OBJCOPY.path(), &[&link, complete.path()]);
+    let mut linked = symbols(&complete.program, &SymbolLimits::default());
     assert_eq!(linked.debug_info(), DebugInfoStatus::Used);
-    assert_eq!(linked.find_all(&whole.addresses), whole.found);
+    assert_eq!(linked.find_all(&complete.addresses), complete.found);
 
-    // Only the symbols of it.
+    // With the symbols of the separate file only.
     let limits = SymbolLimits {
         inlines: false,
         ..SymbolLimits::default()
     };
-    let mut plain = symbols(&whole.program, &limits);
+    let mut plain = symbols(&complete.program, &limits);
     assert_eq!(plain.debug_info(), DebugInfoStatus::NotWanted);
-    let found = plain.find_all(&whole.addresses);
-    assert_eq!(names(&found), whole.names());
+    let found = plain.find_all(&complete.addresses);
+    assert_eq!(names(&found), complete.names());
     assert!(found.iter().all(|found| frames(found).len() == 1));
     assert!(found.iter().all(|found| frames(found)[0].line.is_none()));
 }
@@ -101,24 +99,24 @@ fn a_file_beside_it_has_the_rest() {
 #[test]
 fn symbols_inside_the_file_are_found() {
     let directory = tempfile::tempdir().unwrap();
-    let whole = Whole::new(directory.path());
+    let complete = CompleteProgram::new(directory.path());
     let mini = directory.path().join("mini");
     let mini_path = mini.to_str().unwrap();
     run(
         &tools::OBJCOPY.path(),
-        &["--strip-debug", whole.path(), mini_path],
+        &["--strip-debug", complete.path(), mini_path],
     );
     run(&tools::XZ.path(), &["--keep", mini_path]);
-    run(&tools::OBJCOPY.path(), &["--strip-all", whole.path()]);
+    run(&tools::OBJCOPY.path(), &["--strip-all", complete.path()]);
     let section = format!("--add-section=.gnu_debugdata={mini_path}.xz");
-    run(&tools::OBJCOPY.path(), &[&section, whole.path()]);
-    let mut symbols = symbols(&whole.program, &SymbolLimits::default());
-    let found = symbols.find_all(&whole.addresses);
-    assert_eq!(names(&found), whole.names());
+    run(&tools::OBJCOPY.path(), &[&section, complete.path()]);
+    let mut symbols = symbols(&complete.program, &SymbolLimits::default());
+    let found = symbols.find_all(&complete.addresses);
+    assert_eq!(names(&found), complete.names());
     assert!(symbols.bytes() as u64 > fs::metadata(&mini).unwrap().len());
 }
 
-/// A process that sees `root` as its root.
+/// A process with the root directory `root`.
 struct Confined(Child);
 
 impl Confined {
@@ -150,12 +148,12 @@ impl Drop for Confined {
 }
 
 #[test]
-fn a_container_has_its_own_folder() {
+fn a_container_has_its_own_folder_of_debug_files() {
     let directory = tempfile::tempdir().unwrap();
-    let whole = Whole::new(directory.path());
+    let complete = CompleteProgram::new(directory.path());
     let debug = directory.path().join("else.debug");
-    whole.strip(&debug);
-    let elf = Elf::read(File::open(&whole.program).unwrap()).unwrap();
+    complete.strip(&debug);
+    let elf = Elf::read(File::open(&complete.program).unwrap()).unwrap();
     let build_id = elf.build_id().unwrap().unwrap();
     let (first, rest) = build_id.split_at(2);
     let root = directory.path().join("root");
@@ -164,17 +162,17 @@ fn a_container_has_its_own_folder() {
     let confined = Confined::new(&root);
     let process = confined.process();
     let find = || {
-        let elf = Elf::read(File::open(&whole.program).unwrap()).unwrap();
+        let elf = Elf::read(File::open(&complete.program).unwrap()).unwrap();
         let files = DebugFiles::of(&process, Path::new("/program"));
-        ElfSymbols::load(elf, Some(files), &SymbolLimits::default()).find_all(&whole.addresses)
+        ElfSymbols::load(elf, Some(files), &SymbolLimits::default()).find_all(&complete.addresses)
     };
-    assert_ne!(find(), whole.found);
+    assert_ne!(find(), complete.found);
     fs::rename(&debug, folder.join(format!("{rest}.debug"))).unwrap();
-    assert_eq!(find(), whole.found);
+    assert_eq!(find(), complete.found);
 }
 
 #[test]
-fn a_library_without_section_headers_tells_what_it_exports() {
+fn a_library_without_section_headers_has_its_exports() {
     let directory = tempfile::tempdir().unwrap();
     for hash in ["gnu", "sysv"] {
         let library = directory.path().join("library.so");
@@ -211,33 +209,33 @@ fn a_library_without_section_headers_tells_what_it_exports() {
 }
 
 #[test]
-fn debugging_information_that_is_too_large_leaves_symbols() {
+fn symbols_are_used_if_debugging_information_is_too_large() {
     let directory = tempfile::tempdir().unwrap();
-    let whole = Whole::new(directory.path());
+    let complete = CompleteProgram::new(directory.path());
     run(
         &tools::OBJCOPY.path(),
-        &["--compress-debug-sections=zlib", whole.path()],
+        &["--compress-debug-sections=zlib", complete.path()],
     );
     let limits = SymbolLimits {
         debug_bytes_at_once: 64 << 10,
         ..SymbolLimits::default()
     };
-    let mut symbols = symbols(&whole.program, &limits);
-    let found = symbols.find_all(&whole.addresses);
+    let mut symbols = symbols(&complete.program, &limits);
+    let found = symbols.find_all(&complete.addresses);
     assert_eq!(symbols.debug_info(), DebugInfoStatus::TooLarge);
-    assert_eq!(names(&found), whole.names());
+    assert_eq!(names(&found), complete.names());
 }
 
 #[test]
-fn little_memory_changes_nothing() {
+fn a_small_cache_does_not_change_results() {
     let directory = tempfile::tempdir().unwrap();
-    let whole = Whole::new(directory.path());
+    let complete = CompleteProgram::new(directory.path());
     let limits = SymbolLimits {
         debug_bytes_kept: 0,
         ..SymbolLimits::default()
     };
-    let mut symbols = symbols(&whole.program, &limits);
-    for (address, expected) in whole.addresses.iter().zip(&whole.found).rev() {
+    let mut symbols = symbols(&complete.program, &limits);
+    for (address, expected) in complete.addresses.iter().zip(&complete.found).rev() {
         assert_eq!(symbols.find(*address), *expected);
         symbols.shrink();
     }

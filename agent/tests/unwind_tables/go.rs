@@ -27,8 +27,8 @@ const SOURCE: &str = concat!(
 const STACK_POINTER: u8 = 7;
 const FRAME_POINTER: u8 = 6;
 
-/// Functions of which the debugging information does not say what they do to the stack, or where
-/// their callers are.
+/// Functions whose debugging information does not describe their changes to the stack, or the
+/// location of their callers.
 const SPECIAL: [&str; 17] = [
     "_rt0_amd64",
     "_rt0_amd64_linux",
@@ -49,7 +49,7 @@ const SPECIAL: [&str; 17] = [
     "time.now",
 ];
 
-/// The same that are not in both versions: in 1.19, and in 1.26, which marks all that set the stack
+/// Further ones of one version: 1.19, and 1.26, which marks all functions that set the stack
 /// pointer.
 const SPECIAL_IN_1_19: [&str; 1] = [SIGNAL_RETURNS[0]];
 const SPECIAL_IN_1_26: [&str; 4] = [
@@ -59,7 +59,7 @@ const SPECIAL_IN_1_26: [&str; 4] = [
     "syscall.rawVforkSyscall",
 ];
 
-/// What signal handlers return to, in the oldest and in the newest version.
+/// Functions that signal handlers return to, in the oldest and in the newest version.
 const SIGNAL_RETURNS: [&str; 2] = ["runtime.sigreturn", "runtime.sigreturn__sigaction"];
 
 /// Functions at which stacks end.
@@ -70,7 +70,7 @@ const ENDS: [&str; 4] = [
     "runtime.mstart",
 ];
 
-/// Where Go programs are built, and by which Go.
+/// A folder in which Go programs are built, and the version of Go.
 struct Room {
     folder: TempDir,
     go: Go,
@@ -85,9 +85,9 @@ impl Room {
         })
     }
 
-    /// Builds the program; gives it with its debugging information and without.
+    /// Builds the program, with and without its debugging information.
     fn build(&self, architecture: &str, options: &[&str]) -> (PathBuf, PathBuf) {
-        let [whole, stripped] = ["whole", "stripped"].map(|name| self.folder.path().join(name));
+        let [complete, stripped] = ["whole", "stripped"].map(|name| self.folder.path().join(name));
         let build = |program: &Path, flags: &str| {
             let mut compiler = self.go.command();
             compiler
@@ -98,9 +98,9 @@ impl Room {
             compiler.env("GOARCH", architecture);
             assert!(compiler.status().unwrap().success());
         };
-        build(&whole, "");
+        build(&complete, "");
         build(&stripped, "-s -w");
-        (whole, stripped)
+        (complete, stripped)
     }
 }
 
@@ -132,7 +132,7 @@ fn code(elf: &Elf<File>, function: &GoFunction<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn rows_of_go_are_as_its_debugging_information_says() {
+fn rows_of_go_equal_its_debugging_information() {
     for room in Room::all() {
         for options in [&["-buildmode=exe"], &["-buildmode=pie"]] {
             println!("go {} {options:?}", room.go.version());
@@ -142,30 +142,30 @@ fn rows_of_go_are_as_its_debugging_information_says() {
 }
 
 fn check_rows(room: &Room, options: &[&str]) {
-    let (whole, stripped) = room.build("amd64", options);
+    let (complete, stripped) = room.build("amd64", options);
     assert!(open(&stripped).section(".debug_frame").is_none());
     let rows = compiled(&stripped);
     let table = go_table(&stripped);
-    let special = compare(&whole, &table, &rows);
+    let special = compare(&complete, &table, &rows);
     let of_version = if room.go.minor() == 19 {
         &SPECIAL_IN_1_19[..]
     } else {
         &SPECIAL_IN_1_26
     };
-    let known = SPECIAL.iter().chain(of_version);
-    let known: BTreeSet<_> = known.map(ToString::to_string).collect();
-    assert_eq!(special, known);
+    let expected = SPECIAL.iter().chain(of_version);
+    let expected: BTreeSet<_> = expected.map(ToString::to_string).collect();
+    assert_eq!(special, expected);
     check_ends(&table, &rows);
     check_frame_pointers(&open(&stripped), &table, &rows);
 }
 
-/// Compares the rules of all addresses; gives the functions whose rules are not counted from the
+/// Compares the rules of all addresses; returns the functions whose rules are not relative to the
 /// stack pointer.
-fn compare(whole: &Path, table: &GoTable, rows: &Compiled) -> BTreeSet<String> {
+fn compare(complete: &Path, table: &GoTable, rows: &Compiled) -> BTreeSet<String> {
     let mut special = BTreeSet::new();
     let mut compared = 0;
     let functions: Vec<_> = table.functions().collect();
-    for function in readelf::functions(&File::open(whole).unwrap()) {
+    for function in readelf::functions(&File::open(complete).unwrap()) {
         let start = function.range.start;
         let index = functions.binary_search_by_key(&start, |it| it.start);
         let found = functions[index.unwrap()];
@@ -178,8 +178,8 @@ fn compare(whole: &Path, table: &GoTable, rows: &Compiled) -> BTreeSet<String> {
                     special.insert(name(&found));
                     continue;
                 }
-                let said = row.cell("CFA").strip_prefix("rsp+").unwrap();
-                let expected = (said.parse().unwrap(), Saved::at(-1));
+                let offset = row.cell("CFA").strip_prefix("rsp+").unwrap();
+                let expected = (offset.parse().unwrap(), Saved::at(-1));
                 let at = format!("{} {address:#x}", name(&found));
                 assert_eq!((rule.offset, rule.return_address), expected, "{at}");
                 compared += 1;
@@ -204,7 +204,7 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
     for address in [trampoline - 1, trampoline] {
         assert_eq!(rows.find(address).cfa, CfaRule::SIGNAL);
     }
-    // It goes to another stack, and its frame pointer stays where it was.
+    // It switches to another stack, and its frame pointer does not change.
     let function = named(table, "runtime.nanotime1");
     let framed = function.stack_sizes().find(|size| size.bytes > 0).unwrap();
     let expected = Rule {
@@ -227,11 +227,11 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
     {
         let framed = function.stack_sizes().find(|size| size.bytes > 0);
         match framed {
-            // What the compiler makes to call it with other registers has a frame of its own.
+            // The wrapper for the other calling convention has its own frame.
             Some(_) if function.is_assembly() == Some(false) => {
                 assert_eq!(starts_by(&function), STACK_POINTER);
             }
-            // As all that switch have since 1.21.
+            // Like all functions that switch stacks since 1.21.
             Some(framed) => {
                 assert_eq!(starts_by(&function), STACK_POINTER);
                 assert_eq!(rows.find(framed.range.start), expected);
@@ -243,7 +243,7 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
     assert_eq!(switches, 1);
 }
 
-/// Checks that the frame pointer counts as saved once an instruction has done so.
+/// Checks that the frame pointer is marked as saved after the instruction that saves it.
 fn check_frame_pointers(elf: &Elf<File>, table: &GoTable, rows: &Compiled) {
     let mut checked = 0;
     for function in table.functions() {
@@ -262,7 +262,7 @@ fn check_frame_pointers(elf: &Elf<File>, table: &GoTable, rows: &Compiled) {
                 assert_eq!(next.frame_pointer, Saved::at(-2), "{at}");
                 checked += 1;
             }
-            // A frame of one word may be taken for one that was pushed.
+            // A frame of one word is not distinguishable from a pushed one.
             if !is_saved && rule.offset != 16 {
                 assert_eq!(rule.frame_pointer, Saved::UNCHANGED, "{at}");
             }
@@ -288,7 +288,7 @@ fn saves_frame_pointer(instruction: &Instruction, offset: i32) -> bool {
 }
 
 #[test]
-fn the_table_of_go_is_found_without_its_section_and_without_its_base() {
+fn the_go_table_is_found_without_its_section_or_base() {
     for room in Room::all() {
         println!("go {}", room.go.version());
         check_search(&room);
@@ -313,15 +313,15 @@ fn check_search(room: &Room) {
     assert_eq!(compiled(&merged).find(work).register, STACK_POINTER);
 
     let (_, stripped) = room.build("amd64", &[]);
-    let whole = compiled(&stripped);
+    let complete = compiled(&stripped);
     let section = open(&stripped).section(".gopclntab").unwrap();
     let head = usize::try_from(section.file_offset.unwrap()).unwrap();
     let mut bytes = fs::read(&stripped).unwrap();
-    // As newer linkers have it, that leave it to the description of the module.
+    // Newer linkers store the base only in the module data.
     bytes[head + 24..head + 32].fill(0);
     let is_same = |bytes: &[u8]| {
         let elf = Elf::read(bytes).unwrap();
-        let is_same = compile(&elf, &[]).unwrap().rows().eq(whole.rows());
+        let is_same = compile(&elf, &[]).unwrap().rows().eq(complete.rows());
         (elf.has_sections(), is_same)
     };
     assert_eq!(is_same(&bytes), (true, true));
@@ -332,7 +332,7 @@ fn check_search(room: &Room) {
 }
 
 #[test]
-fn frame_pointers_are_followed_in_go_for_aarch64() {
+fn frame_pointers_are_used_in_go_for_aarch64() {
     for room in Room::all() {
         println!("go {}", room.go.version());
         check_aarch64(&room);

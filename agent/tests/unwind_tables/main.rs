@@ -28,14 +28,13 @@ mod readelf;
 
 use readelf::Row;
 
-/// DWARF's numbers of registers are their places here.
+/// Registers by their DWARF number.
 const X86_64: [&str; 16] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
     "r14", "r15",
 ];
 
-/// Libraries that are compared where the machine has them, for the sake of code that is written
-/// by hand or realigns its stack.
+/// Libraries with handwritten code or code that realigns its stack, compared if installed.
 const LIBRARIES: [&str; 4] = [
     "libcrypto.so.3",
     "libgcc_s.so.1",
@@ -46,11 +45,11 @@ const LIBRARIES: [&str; 4] = [
 /// Most rows of a file that may be unknown: those where code switches stacks.
 const MOST_UNKNOWN: usize = 16;
 
-/// Differences that are shown of each file.
+/// Most differences printed per file.
 const MOST_SHOWN: usize = 10;
 
 #[test]
-fn every_row_is_as_readelf_says() {
+fn every_row_equals_that_of_readelf() {
     let mut compared = HashSet::new();
     let mut different = 0;
     let mut check = |name: &str, file: &File| {
@@ -79,7 +78,7 @@ fn every_row_is_as_readelf_says() {
     assert_eq!(different, 0);
 }
 
-/// Where [`LIBRARIES`] are: beside the C library.
+/// The paths of [`LIBRARIES`], in the folder of the C library.
 fn libraries() -> Vec<PathBuf> {
     let mappings = maps::parse(&fs::read("/proc/self/maps").unwrap());
     let library = mappings
@@ -127,7 +126,7 @@ impl Comparison {
         let expressions = readelf::expressions(file);
         let mut functions = readelf::functions(file);
         functions.retain(|function| !function.range.is_empty());
-        // Of those with the same start the first counts.
+        // The first of those with the same start is used.
         functions.sort_by_key(|function| function.range.start);
         functions.dedup_by_key(|function| function.range.start);
 
@@ -136,9 +135,9 @@ impl Comparison {
             words: table.words.len(),
             ..Self::default()
         };
-        let mut differs = |address, rule: Rule, said: &dyn fmt::Debug| {
+        let mut differs = |address, rule: Rule, expected: &dyn fmt::Debug| {
             if result.different < MOST_SHOWN {
-                println!("{address:#x}: {rule:?} for {said:?}");
+                println!("{address:#x}: {rule:?} for {expected:?}");
             }
             result.different += 1;
         };
@@ -163,7 +162,7 @@ impl Comparison {
                     .next_back()
                     .map(|(_, expression)| expression.as_str());
                 let is_right = rule == Rule::UNKNOWN
-                    || is_as_said(
+                    || is_equal(
                         elf.machine(),
                         &rule,
                         row,
@@ -180,7 +179,7 @@ impl Comparison {
 }
 
 /// Whether a rule equals a row.
-fn is_as_said(
+fn is_equal(
     machine: u16,
     rule: &Rule,
     row: &Row,
@@ -209,7 +208,7 @@ fn is_as_said(
         && is_saved(rule.base, row.cell(base))
 }
 
-/// Whether a rule's CFA is that in a cell, which says nothing of expressions.
+/// Whether the CFA of a rule equals that in a cell, which does not contain the expression.
 fn is_cfa(rule: &Rule, cell: &str, expression: Option<&str>) -> bool {
     if cell == "exp" {
         return expression.is_some_and(|expression| is_expression(rule, expression));
@@ -219,7 +218,7 @@ fn is_cfa(rule: &Rule, cell: &str, expression: Option<&str>) -> bool {
         && i64::from(rule.offset) == offset.parse::<i64>().unwrap()
 }
 
-/// Whether a rule's CFA is what an expression says, such as `DW_OP_breg7 (rsp): 24; DW_OP_deref;
+/// Whether the CFA of a rule equals an expression, such as `DW_OP_breg7 (rsp): 24; DW_OP_deref;
 /// DW_OP_plus_uconst: 8`.
 fn is_expression(rule: &Rule, expression: &str) -> bool {
     let operations: Vec<&str> = expression.split("; ").collect();
@@ -274,7 +273,7 @@ fn is_expression(rule: &Rule, expression: &str) -> bool {
     }
 }
 
-/// Whether a register is saved where a cell says.
+/// Whether a register is saved at the location in a cell.
 fn is_saved(saved: Saved, cell: &str) -> bool {
     match cell.strip_prefix('c') {
         Some(offset) => saved.bytes() == offset.parse::<i64>().unwrap(),
@@ -283,7 +282,7 @@ fn is_saved(saved: Saved, cell: &str) -> bool {
     }
 }
 
-/// DWARF's number of a register.
+/// DWARF number of a register.
 fn register(name: &str) -> usize {
     match (name, name.strip_prefix('x')) {
         ("sp", _) => 31,

@@ -1,4 +1,4 @@
-//! Call-frame information as `readelf` of GNU binutils reads it.
+//! Call-frame information as printed by `readelf` of GNU binutils.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,7 @@ use xtask::tools;
 pub(crate) struct Function {
     /// Its addresses.
     pub(crate) range: Range<u64>,
-    /// Whether it is what a signal handler returns to.
+    /// Whether it is a signal trampoline.
     pub(crate) is_signal_trampoline: bool,
     /// Its rows, the first at its start.
     pub(crate) rows: Vec<Row>,
@@ -22,22 +22,22 @@ pub(crate) struct Function {
 /// A row of a function: the cells by the names of registers, and of `CFA`.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// From where on it holds.
+    /// Its first address.
     pub(crate) address: u64,
     /// `rsp+8`, `c-8`, `exp`, `u`, …
     pub(crate) cells: HashMap<String, String>,
 }
 
 impl Row {
-    /// What is in a column; `u` where there is none.
+    /// The cell of a column; `u` if there is none.
     pub(crate) fn cell(&self, name: &str) -> &str {
         self.cells.get(name).map_or("u", String::as_str)
     }
 }
 
-/// The functions in `.eh_frame`, in the order of that.
+/// The functions in `.eh_frame`, in its order.
 pub(crate) fn functions(file: &File) -> Vec<Function> {
-    /// What functions have in common.
+    /// A common information entry.
     #[derive(Default)]
     struct Common {
         is_signal_trampoline: bool,
@@ -50,7 +50,7 @@ pub(crate) fn functions(file: &File) -> Vec<Function> {
     for line in lines(file, "frames-interp") {
         let words: Vec<&str> = line
             .split_whitespace()
-            // What is behind the number of a register is its name.
+            // The name of a register follows its number.
             .filter(|word| !word.starts_with('('))
             .collect();
         match &words[..] {
@@ -76,7 +76,7 @@ pub(crate) fn functions(file: &File) -> Vec<Function> {
                 functions.push(Function {
                     range: start..number(end),
                     is_signal_trampoline: common_to.is_signal_trampoline,
-                    // It has no row of its own if all is as it is for all.
+                    // It has no row of its own if all rules are those of the common entry.
                     rows: first
                         .map(|row| Row {
                             address: start,
@@ -113,7 +113,7 @@ pub(crate) fn functions(file: &File) -> Vec<Function> {
     functions
 }
 
-/// The expressions for the CFA by the address from which on they hold.
+/// The expressions for the CFA, by their first address.
 pub(crate) fn expressions(file: &File) -> BTreeMap<u64, String> {
     let mut expressions = BTreeMap::new();
     let mut address = 0;
@@ -136,7 +136,7 @@ fn lines(file: &File, what: &str) -> Vec<String> {
         .stdin(file.try_clone().unwrap())
         .output()
         .unwrap();
-    // It does not succeed where a file of debugging information is missing, which is not needed.
+    // It fails if a file of debugging information is missing, which is not needed.
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(ToOwned::to_owned).collect()
 }

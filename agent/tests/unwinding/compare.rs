@@ -1,4 +1,4 @@
-//! Comparison of walks with gdb's stacks.
+//! Comparison of walks with the stacks of gdb.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ use test_support::{
     unwinder::Unwinder,
 };
 
-/// One of how many stacks may be one that gdb can only guess at, and one that it gets lost in.
+/// At most one in this many stacks may be guessed by gdb, and at most one in this many lost by it.
 const MOST_EXCEPTIONS: usize = 20;
 
 /// Most differences that are printed.
@@ -24,7 +24,7 @@ pub(super) struct Comparison {
     stacks: HashSet<Vec<(u32, u64)>>,
     compared: usize,
     frames: usize,
-    /// One for each place that was not left in the same way.
+    /// One difference for each location whose caller differs.
     differences: BTreeMap<String, String>,
     different: usize,
     guessed: usize,
@@ -32,10 +32,10 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Compares the stacks of all threads of a program that stands still.
+    /// Compares the stacks of all threads of a stopped program.
     pub(super) fn compare(&mut self, name: &str, stop: &Stop) {
         let process = Process::open(stop.pid).unwrap();
-        let mappings = self.unwinder.look(&process);
+        let mappings = self.unwinder.read_mappings(&process);
         let runs = PythonRuns::new();
         for thread in &stop.threads {
             let python = PythonFrames {
@@ -49,10 +49,10 @@ impl Comparison {
                 .walk(&process, &mappings, pc, registers, python);
             self.compared += 1;
             self.frames += thread.frames.len();
-            let places = unwound.frames.iter().map(|frame| &frame.place);
+            let locations = unwound.frames.iter().map(|frame| &frame.place);
             self.stacks.insert(
-                places
-                    .map(|place| (place.file_or_pid, place.address))
+                locations
+                    .map(|location| (location.file_or_pid, location.address))
                     .collect(),
             );
             match Agreement::of(&self.unwinder, &mappings, thread, &unwound) {
@@ -69,11 +69,11 @@ impl Comparison {
             }
             self.different += 1;
             let parting = common(thread, &unwound).checked_sub(1);
-            let place = parting.map(|last| &unwound.frames[last].place);
-            let place = place.map_or(String::new(), |place| self.unwinder.show(place));
+            let location = parting.map(|last| &unwound.frames[last].place);
+            let location = location.map_or(String::new(), |location| self.unwinder.show(location));
             let shown = show(&self.unwinder, thread, &unwound);
             self.differences
-                .entry(place)
+                .entry(location)
                 .or_insert_with(|| format!("{name}: {shown}"));
         }
     }
@@ -89,8 +89,8 @@ impl Comparison {
             self.lost,
             self.different
         );
-        for (place, difference) in self.differences.iter().take(MOST_PRINTED) {
-            println!("{place}: {difference}");
+        for (location, difference) in self.differences.iter().take(MOST_PRINTED) {
+            println!("{location}: {difference}");
         }
         assert_eq!(self.different, 0);
         let most = self.compared / MOST_EXCEPTIONS;

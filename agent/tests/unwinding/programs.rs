@@ -25,7 +25,7 @@ struct Program {
 }
 
 impl Program {
-    /// Makes it.
+    /// Compiles a variant.
     fn compile(&self, options: &str, directory: &Path) -> PathBuf {
         let program = directory.join("program");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/native");
@@ -42,8 +42,8 @@ impl Program {
         program
     }
 
-    /// Compares at stops of the program, made with these further options, and each of the times that
-    /// `follow` is run then, until it ends or has stopped `most` times.
+    /// Compares at stops of the program, compiled with these further options, and each of the times
+    /// that `follow` is run then, until it ends or has stopped `most` times.
     fn compare(
         &self,
         comparison: &mut Comparison,

@@ -18,7 +18,7 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     (status, body.to_owned())
 }
 
-/// A listener whose questions are answered as an agent would.
+/// A listener with a mock agent that handles its requests.
 async fn listener() -> SocketAddr {
     let mut listener = Listener::start(Some(([127, 0, 0, 1], 0).into()))
         .await
@@ -29,10 +29,13 @@ async fn listener() -> SocketAddr {
             match listener.next().await {
                 Request::Metrics(reply) => drop(reply.send("agent_a 1\n".to_owned())),
                 Request::Health(reply) => drop(reply.send(())),
-                Request::Profile(asked) if asked.pid == Some(13) => drop(asked.reply),
-                Request::Profile(asked) => {
-                    let text = format!("{:?} {:?} {:?}", asked.duration, asked.pid, asked.labels);
-                    drop(asked.reply.send(text.into_bytes()));
+                Request::Profile(request) if request.pid == Some(13) => drop(request.reply),
+                Request::Profile(request) => {
+                    let text = format!(
+                        "{:?} {:?} {:?}",
+                        request.duration, request.pid, request.labels
+                    );
+                    drop(request.reply.send(text.into_bytes()));
                 }
             }
         }
@@ -41,7 +44,7 @@ async fn listener() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_is_answered() {
+async fn every_endpoint_responds() {
     let address = listener().await;
     assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
     assert_eq!(get(address, "/readyz").await, (200, "ok\n".to_owned()));
@@ -58,7 +61,7 @@ async fn what_is_asked_for_is_answered() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn invalid_requests_are_rejected() {
     let address = listener().await;
     for query in [
         "seconds=0",
@@ -75,19 +78,19 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_does_not_answer_is_not_healthy() {
+async fn an_agent_that_does_not_respond_is_unhealthy() {
     let listener = Listener::start(Some(([127, 0, 0, 1], 0).into()))
         .await
         .unwrap();
-    let asked = get(listener.address().unwrap(), "/healthz");
-    let (status, _) = tokio::time::timeout(Duration::from_secs(60), asked)
+    let request = get(listener.address().unwrap(), "/healthz");
+    let (status, _) = tokio::time::timeout(Duration::from_secs(60), request)
         .await
         .unwrap();
     assert_eq!(status, 503);
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_told() {
+async fn an_address_in_use_is_an_error() {
     let first = Listener::start(Some(([127, 0, 0, 1], 0).into()))
         .await
         .unwrap();
@@ -97,6 +100,6 @@ async fn an_address_that_is_taken_is_told() {
         "{error}"
     );
     let mut none = Listener::start(None).await.unwrap();
-    let asked = tokio::time::timeout(Duration::from_millis(1), none.next());
-    assert!(asked.await.is_err());
+    let request = tokio::time::timeout(Duration::from_millis(1), none.next());
+    assert!(request.await.is_err());
 }

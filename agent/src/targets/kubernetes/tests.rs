@@ -1,4 +1,5 @@
-//! Those who are asked, as strict as they are, or stricter.
+//! Clients of the API server, the kubelet and container runtimes, with mock servers that are as
+//! strict as the real ones, or stricter.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -31,7 +32,7 @@ const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 
-/// What a page is continued with; it must not be taken apart where it stands in an address.
+/// The continuation token of a page, with characters that must be escaped in a URL.
 const CONTINUE: &str = "a+b/c=&d";
 
 /// A pod with a container of this id.
@@ -45,19 +46,19 @@ fn pod(name: &str, id: &str) -> Value {
     })
 }
 
-/// A list of pods, with what it is continued with.
+/// A list of pods, with its continuation token.
 fn list(pods: &[Value], next: &str) -> Reply {
     let list = json!({"kind": "PodList", "items": pods, "metadata": {"continue": next}});
     status(200, &list.to_string())
 }
 
-/// A refusal, as the API server words it.
+/// An error response of the API server.
 fn refusal(code: u16, message: &str) -> Reply {
     let refusal = json!({"kind": "Status", "code": code, "message": message});
     status(code, &refusal.to_string())
 }
 
-/// The parameters of an address, decoded.
+/// The parameters of a URL, decoded.
 fn parameters(query: &str) -> BTreeMap<String, String> {
     let decode = |text: &str| {
         let mut bytes = Vec::new();
@@ -79,7 +80,7 @@ fn parameters(query: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Whether somebody may ask: nobody without a token, and only one who has the right.
+/// The error response to a request without a valid token or without the permission.
 fn refused(received: &Received) -> Option<Reply> {
     match received.header("authorization") {
         "Bearer good" => None,
@@ -119,14 +120,14 @@ fn strict_kubelet(received: &Received) -> Reply {
     refused(received).unwrap_or_else(|| list(&[pod("one", ID)], ""))
 }
 
-/// Somebody who lists pods, behind TLS, and those who ask for them.
-struct Asked {
+/// A server with lists of pods, behind TLS, and its client.
+struct TestClient {
     server: Server,
     names: PodMetadata,
     folder: TempDir,
 }
 
-impl Asked {
+impl TestClient {
     async fn start(by: By, check: fn(&Received) -> Reply, token: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let authority = authority();
@@ -152,14 +153,14 @@ impl Asked {
         Self::start(By::ApiServer { node }, strict_api_server, token).await
     }
 
-    async fn ask(&mut self) -> PodLists {
-        ask(&mut self.names, ID).await
+    async fn request(&mut self) -> PodLists {
+        request(&mut self.names, ID).await
     }
 
-    /// Asks until there is a list: somebody who has just failed is left alone for a while.
-    async fn ask_until_listed(&mut self) -> PodList {
+    /// Repeats the request until there is a list: after a failure a source is not used for a while.
+    async fn request_until_listed(&mut self) -> PodList {
         for _ in 0..1_000 {
-            if let Some(list) = self.ask().await.listed {
+            if let Some(list) = self.request().await.listed {
                 return list;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -167,110 +168,110 @@ impl Asked {
         panic!("it never came: {:?}", self.names.status());
     }
 
-    /// How often it failed, by the kind of failure.
+    /// Number of failures by kind.
     fn failures(&self) -> BTreeMap<&'static str, u64> {
         self.names.status()[0].failures.clone()
     }
 }
 
-async fn ask(names: &mut PodMetadata, id: &str) -> PodLists {
+async fn request(names: &mut PodMetadata, id: &str) -> PodLists {
     names.request(UnknownContainers::from([id.to_owned()]));
     names.next().await
 }
 
 #[tokio::test]
-async fn the_api_server_gives_the_pods_of_the_node_page_by_page() {
-    let mut asked = Asked::api_server("good\n").await;
-    let list = asked.ask().await.listed.unwrap();
+async fn the_api_server_returns_the_pods_of_the_node_in_pages() {
+    let mut client = TestClient::api_server("good\n").await;
+    let list = client.request().await.listed.unwrap();
     assert_eq!(list.count(), 2);
     for (id, name) in [(ID, "one"), (OTHER, "two")] {
         let place = list.container(id).unwrap();
         assert_eq!(place.pod.unwrap().name, name);
     }
     // One connection for both pages.
-    assert_eq!(asked.server.connections(), 1);
-    let status = &asked.names.status()[0];
+    assert_eq!(client.server.connections(), 1);
+    let status = &client.names.status()[0];
     assert_eq!((status.source, status.requests), ("api_server", 1));
     assert_eq!(status.pods, 2);
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_continued_is_begun_again() {
-    let mut asked = Asked::api_server("good").await;
+async fn a_list_with_an_expired_token_is_restarted() {
+    let mut client = TestClient::api_server("good").await;
     let first = list(&[pod("gone", OTHER)], CONTINUE);
-    asked.server.enqueue_reply(first);
-    asked
+    client.server.enqueue_reply(first);
+    client
         .server
         .enqueue_reply(refusal(410, "The provided continue parameter is too old"));
-    let list = asked.ask().await.listed.unwrap();
+    let list = client.request().await.listed.unwrap();
     assert_eq!(list.container(OTHER).unwrap().pod.unwrap().name, "two");
-    assert!(asked.failures().is_empty());
+    assert!(client.failures().is_empty());
 }
 
 #[tokio::test]
-async fn a_server_that_always_goes_on_is_left() {
+async fn an_endless_list_is_abandoned() {
     fn endless(_: &Received) -> Reply {
         list(&[pod("one", ID)], CONTINUE)
     }
     let node = "node-1".to_owned();
-    let mut asked = Asked::start(By::ApiServer { node }, endless, "good").await;
-    assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("too_large", 1)].into());
+    let mut client = TestClient::start(By::ApiServer { node }, endless, "good").await;
+    assert!(client.request().await.listed.is_none());
+    assert_eq!(client.failures(), [("too_large", 1)].into());
 }
 
 #[tokio::test]
-async fn a_token_that_is_replaced_counts_at_once() {
-    let mut asked = Asked::api_server("old").await;
-    assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("unauthorized", 1)].into());
-    fs::write(asked.folder.path().join("token"), "good").unwrap();
-    assert_eq!(asked.ask_until_listed().await.count(), 2);
+async fn a_replaced_token_is_used_at_once() {
+    let mut client = TestClient::api_server("old").await;
+    assert!(client.request().await.listed.is_none());
+    assert_eq!(client.failures(), [("unauthorized", 1)].into());
+    fs::write(client.folder.path().join("token"), "good").unwrap();
+    assert_eq!(client.request_until_listed().await.count(), 2);
 }
 
 #[tokio::test]
-async fn who_may_not_ask_is_told_what_to_do() {
-    let mut asked = Asked::api_server("weak").await;
-    assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("forbidden", 1)].into());
-    // Without a token nobody is even asked.
-    let mut asked = Asked::api_server("").await;
-    assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("credentials", 1)].into());
-    assert_eq!(asked.server.connections(), 0);
+async fn missing_permissions_are_failures() {
+    let mut client = TestClient::api_server("weak").await;
+    assert!(client.request().await.listed.is_none());
+    assert_eq!(client.failures(), [("forbidden", 1)].into());
+    // Without a token there is no request.
+    let mut client = TestClient::api_server("").await;
+    assert!(client.request().await.listed.is_none());
+    assert_eq!(client.failures(), [("credentials", 1)].into());
+    assert_eq!(client.server.connections(), 0);
 }
 
 #[tokio::test]
-async fn who_asks_for_time_gets_it() {
-    let mut asked = Asked::api_server("good").await;
-    asked
+async fn retry_after_is_respected() {
+    let mut client = TestClient::api_server("good").await;
+    client
         .server
         .enqueue_reply(with_header(429, "retry-after", "3600"));
     for _ in 0..3 {
-        assert!(asked.ask().await.listed.is_none());
+        assert!(client.request().await.listed.is_none());
     }
-    assert_eq!(asked.failures(), [("throttled", 1)].into());
-    assert!(asked.server.received().is_empty());
+    assert_eq!(client.failures(), [("throttled", 1)].into());
+    assert!(client.server.received().is_empty());
 }
 
 #[tokio::test]
-async fn the_kubelet_gives_its_pods() {
-    let mut asked = Asked::start(By::Kubelet, strict_kubelet, "good").await;
-    assert_eq!(asked.ask().await.listed.unwrap().count(), 1);
-    let mut asked = Asked::start(By::Kubelet, strict_kubelet, "weak").await;
-    assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("forbidden", 1)].into());
+async fn the_kubelet_returns_its_pods() {
+    let mut client = TestClient::start(By::Kubelet, strict_kubelet, "good").await;
+    assert_eq!(client.request().await.listed.unwrap().count(), 1);
+    let mut client = TestClient::start(By::Kubelet, strict_kubelet, "weak").await;
+    assert!(client.request().await.listed.is_none());
+    assert_eq!(client.failures(), [("forbidden", 1)].into());
 }
 
 #[tokio::test]
-async fn what_is_no_list_costs_its_names() {
-    let mut asked = Asked::api_server("good").await;
-    asked.server.enqueue_reply(status(200, "<html>"));
-    assert!(asked.ask().await.listed.is_none());
-    assert_eq!(asked.failures(), [("connection_closed", 1)].into());
-    assert_eq!(asked.ask_until_listed().await.count(), 2);
+async fn an_invalid_list_is_a_failure() {
+    let mut client = TestClient::api_server("good").await;
+    client.server.enqueue_reply(status(200, "<html>"));
+    assert!(client.request().await.listed.is_none());
+    assert_eq!(client.failures(), [("connection_closed", 1)].into());
+    assert_eq!(client.request_until_listed().await.count(), 2);
 }
 
-/// A message of gRPC whose fields are those of [`runtime.v1`], of which we only know some.
+/// A message of gRPC whose fields are those of [`runtime.v1`], of which only some are defined here.
 fn sandbox(id: &str) -> PodSandbox {
     PodSandbox {
         id: id.to_owned(),
@@ -302,7 +303,7 @@ fn containers() -> Vec<u8> {
     };
     let containers = [container(ID, "web", OTHER), container("c", "c", "gone")];
     let mut containers = containers.map(|it| it.encode_to_vec().into()).to_vec();
-    // One that is damaged.
+    // A malformed one.
     containers.push(Bytes::from_static(b"\x0a\xff"));
     ListContainersResponse { containers }.encode_to_vec()
 }
@@ -311,7 +312,7 @@ fn containers() -> Vec<u8> {
 fn strict_runtime(received: &Received) -> Reply {
     let is_grpc = received.header("te") == "trailers"
         && received.header("content-type") == "application/grpc";
-    // A message without a field, not compressed.
+    // A message without fields, not compressed.
     if !is_grpc || *received.body != [0; 5] || !received.header("authorization").is_empty() {
         return grpc_status(3, "not what is asked here");
     }
@@ -331,26 +332,26 @@ fn runtimes(sockets: &[&Path]) -> PodMetadata {
 }
 
 #[tokio::test]
-async fn the_runtime_knows_its_containers() {
+async fn the_runtime_lists_its_containers() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("runtime.sock");
     let server = Server::start_at_path(&socket, strict_runtime);
     let mut names = runtimes(&[&folder.path().join("not there"), &socket]);
-    let list = ask(&mut names, ID).await.running.unwrap();
+    let list = request(&mut names, ID).await.running.unwrap();
     let place = list.container(ID).unwrap();
     assert_eq!(place.container.as_deref(), Some("web"));
     let pod = place.pod.unwrap();
     assert_eq!((&*pod.namespace, &*pod.name), ("prod", "shop"));
     assert_eq!(pod.labels, [("app".to_owned(), "shop".to_owned())].into());
     assert_eq!(list.pod(UID), Some(pod));
-    // The container that only holds the pod's namespaces has no name.
+    // The sandbox container of the pod has no name.
     assert_eq!(list.container(OTHER).unwrap().container, None);
     assert_eq!(list.container("c"), None);
     assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
-async fn who_is_no_runtime_of_kubernetes_is_passed_over() {
+async fn a_runtime_without_the_kubernetes_api_is_skipped() {
     fn docker(_: &Received) -> Reply {
         grpc_status(12, "unknown service runtime.v1.RuntimeService")
     }
@@ -359,41 +360,41 @@ async fn who_is_no_runtime_of_kubernetes_is_passed_over() {
     let _docker = Server::start_at_path(&docker_at, docker);
     let _cri = Server::start_at_path(&cri_at, strict_runtime);
     let mut names = runtimes(&[&docker_at, &cri_at]);
-    assert_eq!(ask(&mut names, ID).await.running.unwrap().count(), 1);
+    assert_eq!(request(&mut names, ID).await.running.unwrap().count(), 1);
     let mut names = runtimes(&[&docker_at]);
-    assert!(ask(&mut names, ID).await.running.is_none());
+    assert!(request(&mut names, ID).await.running.is_none());
     assert_eq!(names.status()[0].failures, [("unsupported", 1)].into());
 }
 
 #[tokio::test]
-async fn the_runtime_is_asked_for_what_kubernetes_does_not_know() {
-    let mut asked = Asked::api_server("good").await;
-    let socket = asked.folder.path().join("runtime.sock");
+async fn the_runtime_is_queried_for_containers_that_kubernetes_lacks() {
+    let mut client = TestClient::api_server("good").await;
+    let socket = client.folder.path().join("runtime.sock");
     let runtime = Server::start_at_path(&socket, strict_runtime);
-    let answer = asked.ask().await;
+    let answer = client.request().await;
     assert!(answer.listed.is_some() && answer.running.is_none());
     assert_eq!(runtime.connections(), 0);
-    let answer = ask(&mut asked.names, "unknown").await;
+    let answer = request(&mut client.names, "unknown").await;
     assert!(answer.listed.is_some() && answer.running.is_some());
-    // And when Kubernetes does not answer.
-    asked.server.enqueue_reply(Reply::Reset);
-    asked.server.disconnect();
-    let answer = asked.ask().await;
+    // And if Kubernetes does not respond.
+    client.server.enqueue_reply(Reply::Reset);
+    client.server.disconnect();
+    let answer = client.request().await;
     assert!(answer.running.is_some(), "{answer:?}");
 }
 
 #[tokio::test]
-async fn nobody_there_is_no_failure() {
+async fn a_missing_socket_is_no_failure() {
     let mut names = runtimes(&[Path::new("/nonexistent/runtime.sock")]);
-    let answer = ask(&mut names, ID).await;
+    let answer = request(&mut names, ID).await;
     assert!(answer.listed.is_none() && answer.running.is_none());
     let status = &names.status()[0];
     assert_eq!((status.requests, status.failures.len()), (0, 0));
 }
 
-/// Bytes, many of them nearly messages.
+/// Arbitrary bytes and malformed messages.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
-    let cut = (0_usize..400, any::<u8>(), any::<bool>()).prop_map(|(at, byte, is_first)| {
+    let truncated = (0_usize..400, any::<u8>(), any::<bool>()).prop_map(|(at, byte, is_first)| {
         let mut bytes = if is_first { sandboxes() } else { containers() };
         if let Some(place) = bytes.get_mut(at) {
             *place = byte;
@@ -401,12 +402,12 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
         bytes.truncate(at + 100);
         bytes
     });
-    proptest::prop_oneof![prop::collection::vec(any::<u8>(), 0..200), cut]
+    proptest::prop_oneof![prop::collection::vec(any::<u8>(), 0..200), truncated]
 }
 
 proptest! {
     #[test]
-    fn no_messages_make_it_panic(sandboxes in messages(), containers in messages()) {
+    fn arbitrary_messages_do_not_panic(sandboxes in messages(), containers in messages()) {
         let _ = read(&sandboxes.into(), &containers.into());
     }
 }

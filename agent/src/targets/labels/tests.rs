@@ -75,7 +75,7 @@ fn labels(
 }
 
 #[test]
-fn a_process_of_a_pod_has_its_names() {
+fn a_process_of_a_pod_has_its_metadata() {
     let (metadata, container_info) = in_pod();
     let mut labeller = Labeller {
         host: host(),
@@ -130,7 +130,7 @@ fn a_process_of_a_service_has_its_unit() {
 }
 
 #[test]
-fn rules_see_all_that_is_known() {
+fn rules_read_all_metadata() {
     let (metadata, mut container_info) = in_pod();
     container_info
         .labels
@@ -176,7 +176,7 @@ fn rules_may_drop_a_process() {
 }
 
 #[test]
-fn this_process_is_labelled() {
+fn this_process_has_labels() {
     let process = process::Process::open(id()).unwrap();
     let metadata = ProcessMetadata::read(&process, MetadataOptions::default()).unwrap();
     assert_eq!(metadata.pid, id());
@@ -202,7 +202,7 @@ fn this_process_is_labelled() {
 }
 
 #[test]
-fn a_label_is_no_longer_than_it_may_be() {
+fn a_long_label_is_truncated() {
     let metadata = ProcessMetadata {
         attributes: Attributes::new(Some(&"é".repeat(5000)), None),
         ..ProcessMetadata::default()
@@ -218,7 +218,7 @@ fn a_label_is_no_longer_than_it_may_be() {
 }
 
 #[test]
-fn open_telemetry_has_its_own_names() {
+fn opentelemetry_attributes_have_their_own_names() {
     assert_eq!(attribute_name("pod"), "k8s.pod.name");
     assert_eq!(attribute_name("service_name"), "service.name");
     assert_eq!(attribute_name("team"), "team");

@@ -12,7 +12,7 @@ const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445
 const OTHER: &str = "77aabbccddeeff00112233445566778899aabbccddeeff001122334455667788";
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
 
-/// What a kubelet says of two pods, the second of which is a static one.
+/// The list of a kubelet with two pods, the second of which is a static one.
 fn document() -> Value {
     json!({
         "kind": "PodList", "apiVersion": "v1", "metadata": {},
@@ -44,7 +44,7 @@ fn parse(document: &Value) -> PodList {
     PodList::parse(document.to_string().as_bytes()).unwrap()
 }
 
-/// The namespace, the pod, its UID and the container, `-` for what is not known.
+/// The namespace, the pod, its UID and the container, `-` for missing ones.
 fn words(container_info: Option<&ContainerInfo>) -> String {
     let pod = container_info.and_then(|container_info| container_info.pod.as_deref());
     let words = [
@@ -58,7 +58,7 @@ fn words(container_info: Option<&ContainerInfo>) -> String {
 }
 
 #[test]
-fn a_list_names_containers_and_pods() {
+fn a_list_has_containers_and_pods() {
     let list = parse(&document());
     let container_info = list.container(ID).unwrap();
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_list_names_containers_and_pods() {
 }
 
 #[test]
-fn what_is_no_list_is_refused() {
+fn an_invalid_list_is_rejected() {
     for document in [
         "",
         "[]",
@@ -102,7 +102,7 @@ fn write(root: &Path, path: &str, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// What the files below `root` say of a container.
+/// The metadata of a container in the files below `root`.
 fn found(root: &Path, id: &str, runtime: Option<ContainerRuntime>) -> String {
     let id = id.to_owned();
     let container_info = HostFiles::new(root).container(&Container { id, runtime });
@@ -110,7 +110,7 @@ fn found(root: &Path, id: &str, runtime: Option<ContainerRuntime>) -> String {
 }
 
 #[test]
-fn log_files_name_containers_and_pods() {
+fn log_files_have_names_of_containers_and_pods() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     write(
@@ -132,7 +132,7 @@ fn log_files_name_containers_and_pods() {
     }
     let host = HostFiles::new(root);
     assert_eq!(words(host.pod(UID).as_ref()), full);
-    // Which of two containers is meant is not known.
+    // Two containers are ambiguous.
     write(
         root,
         &format!("var/log/pods/prod_shop-7d9f_{UID}/init/0.log"),
@@ -146,7 +146,7 @@ fn log_files_name_containers_and_pods() {
 }
 
 #[test]
-fn containerd_names_its_containers() {
+fn names_are_read_from_files_of_containerd() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     let bundle = |annotations: Value| json!({"ociVersion": "1.1.0", "annotations": annotations});
@@ -185,7 +185,7 @@ fn containerd_names_its_containers() {
 }
 
 #[test]
-fn docker_names_its_containers() {
+fn names_are_read_from_files_of_docker() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     let file = format!("var/lib/docker/containers/{ID}/config.v2.json");
@@ -211,7 +211,7 @@ fn docker_names_its_containers() {
 }
 
 #[test]
-fn podman_and_crio_have_a_list() {
+fn names_are_read_from_lists_of_podman_and_crio() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     let folder = "var/lib/containers/storage/overlay-containers";
@@ -246,7 +246,7 @@ fn nested() -> Cgroup {
     Cgroup::parse(format!("0::/kubepods/pod{UID}/{ID}/docker/{OTHER}").as_bytes())
 }
 
-/// What is found of a container in a container of a pod.
+/// The resolution of a container in a container of a pod.
 fn found_nested(pods: &mut Pods) -> (String, bool) {
     let Resolution {
         container_info,
@@ -255,7 +255,7 @@ fn found_nested(pods: &mut Pods) -> (String, bool) {
     (words(container_info.as_ref()), is_complete)
 }
 
-/// An answer of Kubernetes alone.
+/// A response of Kubernetes only.
 fn listed(document: &Value) -> PodLists {
     PodLists {
         listed: Some(parse(document)),
@@ -263,7 +263,7 @@ fn listed(document: &Value) -> PodLists {
     }
 }
 
-/// An answer of the runtime alone, which knows this container of the pod.
+/// A response of the runtime only, with this container of the pod.
 fn running(id: &str, name: Option<&str>) -> PodLists {
     let pod = Arc::new(super::Pod {
         uid: UID.to_owned(),
@@ -285,7 +285,7 @@ fn nothing_on_the_host(has_lists: bool) -> Pods {
 }
 
 #[test]
-fn what_is_unknown_is_asked_for() {
+fn unknown_containers_are_requested() {
     let mut pods = nothing_on_the_host(true);
     let now = Instant::now();
     assert_eq!(pods.next_request(now), None);
@@ -294,13 +294,13 @@ fn what_is_unknown_is_asked_for() {
         pods.next_request(now),
         Some(UnknownContainers::from([OTHER.to_owned()]))
     );
-    // Not so soon again, whether somebody answers or not.
+    // Not repeated immediately, with or without a response.
     assert_eq!(pods.next_request(now), None);
     pods.update(PodLists::default(), now);
     assert_eq!(pods.next_request(now), None);
     assert!(pods.next_request(now + REFRESH).is_some());
 
-    // The outer container is the one that Kubernetes knows.
+    // Only the outer container is in the list of Kubernetes.
     pods.update(listed(&document()), now);
     let full = format!("prod shop-7d9f {UID} web");
     assert_eq!(found_nested(&mut pods), (full, true));
@@ -313,13 +313,13 @@ fn what_is_unknown_is_asked_for() {
     );
     assert!(found.is_complete);
 
-    // No answer leaves the old one.
+    // Without a response the old list remains.
     pods.update(PodLists::default(), now);
     assert!(pods.find(&nested()).is_complete);
 }
 
 #[test]
-fn what_nobody_knows_is_asked_for_less_and_less_often() {
+fn requests_for_unlisted_containers_back_off() {
     let mut pods = nothing_on_the_host(true);
     let mut now = Instant::now();
     let mut waits = Vec::new();
@@ -333,18 +333,18 @@ fn what_nobody_knows_is_asked_for_less_and_less_often() {
         pods.update(listed(&json!({"items": []})), now);
     }
     assert_eq!(waits, [0, 5, 10, 20, 40, 80, 160, 300, 300]);
-    // Another one does not wait for it.
+    // The request for another container is not delayed.
     now += REFRESH;
     let another = format!("0::/kubepods/pod{UID}/{}", OTHER.replace('7', "0"));
     pods.find(&Cgroup::parse(another.as_bytes()));
     assert!(
         pods.next_request(now)
-            .is_some_and(|question| question.len() == 1)
+            .is_some_and(|request| request.len() == 1)
     );
 }
 
 #[test]
-fn what_is_in_no_pod_or_cannot_be_asked_for_is_not() {
+fn without_a_pod_or_a_list_there_is_no_request() {
     let now = Instant::now();
     let mut pods = nothing_on_the_host(true);
     pods.find(&Cgroup::parse(format!("0::/docker/{ID}").as_bytes()));
@@ -355,10 +355,10 @@ fn what_is_in_no_pod_or_cannot_be_asked_for_is_not() {
 }
 
 #[test]
-fn the_runtime_knows_what_kubernetes_does_not_know_yet() {
+fn the_runtime_has_containers_that_kubernetes_lacks() {
     let mut pods = nothing_on_the_host(true);
     let now = Instant::now();
-    // The pod, but not yet that its container runs.
+    // The pod is listed, its running container not yet.
     let mut document = document();
     document["items"][0]["status"] = json!({"phase": "Pending"});
     pods.update(listed(&document), now);
@@ -367,11 +367,12 @@ fn the_runtime_knows_what_kubernetes_does_not_know_yet() {
     pods.update(running(ID, Some("web")), now);
     let full = format!("prod shop-7d9f {UID} web");
     assert_eq!(found_nested(&mut pods), (full.clone(), true));
-    // Labels are still those of Kubernetes.
+    // The labels remain those of Kubernetes.
     let pod = pods.find(&nested()).container_info.unwrap().pod.unwrap();
     assert_eq!(pod.labels["app"], "shop");
 
-    // By itself, and of the container that only holds the namespaces of its pod.
+    // Without Kubernetes, and for the sandbox container, which only holds the namespaces of its
+    // pod.
     let mut pods = nothing_on_the_host(true);
     pods.update(running(ID, Some("web")), now);
     assert_eq!(found_nested(&mut pods), (full, true));
@@ -380,13 +381,13 @@ fn the_runtime_knows_what_kubernetes_does_not_know_yet() {
 }
 
 #[test]
-fn lists_come_before_files_of_the_host() {
+fn lists_have_priority_over_host_files() {
     let root = tempfile::tempdir().unwrap();
     let name = format!("var/log/pods/prod_shop-7d9f_{UID}/old/0.log");
     write(root.path(), &name, "");
     let mut pods = Pods::new(HostFiles::new(root.path()), true);
     let by_files = format!("prod shop-7d9f {UID} old");
-    // A list may still say more.
+    // A list may still have more metadata.
     assert_eq!(found_nested(&mut pods), (by_files.clone(), false));
     pods.update(listed(&document()), Instant::now());
     let by_list = format!("prod shop-7d9f {UID} web");
@@ -396,7 +397,7 @@ fn lists_come_before_files_of_the_host() {
 }
 
 #[test]
-fn a_list_of_too_many_is_read_to_its_end() {
+fn a_list_over_the_limit_is_read_to_its_end() {
     let pods: Vec<_> = (0..20_000)
         .map(|number| json!({"metadata": {"name": "a", "namespace": "b", "uid": number.to_string()}}))
         .collect();
@@ -409,15 +410,15 @@ fn a_list_of_too_many_is_read_to_its_end() {
 }
 
 #[test]
-fn pages_are_put_together() {
-    let mut whole = document();
-    let mut items = whole["items"].as_array().unwrap().clone();
+fn pages_are_merged() {
+    let mut first = document();
+    let mut items = first["items"].as_array().unwrap().clone();
     let rest = items.split_off(1);
-    whole["items"] = items.into();
-    whole["metadata"] = json!({"continue": "abc"});
+    first["items"] = items.into();
+    first["metadata"] = json!({"continue": "abc"});
     let mut list = PodList::default();
     let read = |list: &mut PodList, page: &Value| list.read_page(page.to_string().as_bytes());
-    assert_eq!(read(&mut list, &whole).unwrap().as_deref(), Some("abc"));
+    assert_eq!(read(&mut list, &first).unwrap().as_deref(), Some("abc"));
     let second = json!({"metadata": {"continue": ""}, "items": rest});
     assert_eq!(read(&mut list, &second).unwrap(), None);
     assert_eq!(list.count(), 2);
@@ -425,7 +426,7 @@ fn pages_are_put_together() {
 }
 
 #[test]
-fn host_files_are_asked_once() {
+fn host_files_are_read_once() {
     let root = tempfile::tempdir().unwrap();
     let mut pods = Pods::new(HostFiles::new(root.path()), false);
     let name = format!("var/log/pods/prod_shop-7d9f_{UID}/web/0.log");
@@ -437,7 +438,7 @@ fn host_files_are_asked_once() {
 }
 
 #[test]
-fn names_of_kubernetes_are_taken_apart() {
+fn container_names_of_kubernetes_are_parsed() {
     let container_info = kubernetes_name(&format!("k8s_web_shop-7d9f_prod_{UID}_0"));
     assert_eq!(
         words(container_info.as_ref()),
@@ -450,12 +451,12 @@ fn names_of_kubernetes_are_taken_apart() {
 
 proptest! {
     #[test]
-    fn no_document_makes_it_panic(document in any::<Vec<u8>>()) {
+    fn arbitrary_documents_do_not_panic(document in any::<Vec<u8>>()) {
         let _ = PodList::parse(&document);
     }
 
     #[test]
-    fn no_cut_document_makes_it_panic(at in 0_usize..1200, byte in any::<u8>()) {
+    fn truncated_documents_do_not_panic(at in 0_usize..1200, byte in any::<u8>()) {
         let mut text = document().to_string().into_bytes();
         text.truncate(at);
         let _ = PodList::parse(&text);
@@ -467,7 +468,7 @@ proptest! {
     }
 
     #[test]
-    fn no_name_makes_it_panic(name in "(k8s_)?[a-z_]{0,20}") {
+    fn arbitrary_names_do_not_panic(name in "(k8s_)?[a-z_]{0,20}") {
         let _ = kubernetes_name(&name);
     }
 }

@@ -1,4 +1,4 @@
-//! What Prometheus documents of each action.
+//! Each action, as documented by Prometheus.
 
 use super::Rules;
 use crate::targets::labels::{names::is_label_name, set::MAX_VALUE};
@@ -28,12 +28,12 @@ fn check(written: &Value, expected: Option<&[(&str, &str)]>) {
 const UNCHANGED: Option<&[(&str, &str)]> = Some(&[("a", "foo"), ("b", "bar"), ("c", "baz")]);
 
 #[test]
-fn without_rules_only_hidden_labels_go() {
+fn without_rules_only_hidden_labels_are_removed() {
     check(&json!([]), UNCHANGED);
 }
 
 #[test]
-fn replace_matches_all_of_the_joined_values() {
+fn replace_matches_the_full_joined_value() {
     let rule = json!([{"source_labels": ["a", "b"], "regex": "f(.*);(.*)r", "target_label": "a",
         "replacement": "b${1}${2}m"}]);
     check(&rule, Some(&[("a", "boobam"), ("b", "bar"), ("c", "baz")]));
@@ -56,7 +56,7 @@ fn replace_matches_all_of_the_joined_values() {
         &rule,
         Some(&[("a", "foo"), ("b", "bar"), ("c", "baz"), ("d", "b-$-b")]),
     );
-    // A label that is not there is empty, and still matches.
+    // A missing label is empty, and still matches.
     let rule = json!([{"source_labels": ["none"], "target_label": "d", "replacement": "x"}]);
     check(
         &rule,
@@ -70,7 +70,7 @@ fn replace_matches_all_of_the_joined_values() {
 }
 
 #[test]
-fn replace_with_nothing_deletes() {
+fn replace_with_an_empty_value_deletes() {
     let rule = json!([{"target_label": "a", "replacement": ""}]);
     check(&rule, Some(&[("b", "bar"), ("c", "baz")]));
     let rule = json!([{"source_labels": ["none"], "target_label": "a"}]);
@@ -81,28 +81,28 @@ fn replace_with_nothing_deletes() {
 }
 
 #[test]
-fn replace_may_compute_the_target() {
+fn replace_expands_groups_in_the_target() {
     let rule = json!([{"source_labels": ["a"], "regex": "(f).*", "target_label": "x_${1}_$1",
         "replacement": "y"}]);
     check(
         &rule,
         Some(&[("a", "foo"), ("b", "bar"), ("c", "baz"), ("x_f_f", "y")]),
     );
-    // What is no name then is left alone.
+    // An invalid name leaves the labels unchanged.
     let rule = json!([{"source_labels": ["a", "b"], "regex": "(.*)", "target_label": "${1}",
         "replacement": "y"}]);
     check(&rule, UNCHANGED);
 }
 
 #[test]
-fn a_point_also_matches_a_newline() {
+fn a_dot_matches_a_newline() {
     let labels = set(&[("a", "x\ny")]);
     let rule = rules(&json!([{"source_labels": ["a"], "regex": "x.y", "action": "drop"}]));
     assert_eq!(rule.apply(labels), None);
 }
 
 #[test]
-fn keep_and_drop_decide() {
+fn keep_and_drop_filter() {
     check(
         &json!([{"source_labels": ["a"], "regex": "foo", "action": "keep"}]),
         UNCHANGED,
@@ -130,7 +130,7 @@ fn keep_and_drop_decide() {
 }
 
 #[test]
-fn equality_is_of_the_whole_value() {
+fn equality_is_of_the_full_value() {
     let labels = || set(&[("a", "1"), ("b", "1"), ("c", "2")]);
     let apply = |action: &str, target: &str| {
         rules(&json!([{"source_labels": ["a"], "target_label": target, "action": action}]))
@@ -145,8 +145,8 @@ fn equality_is_of_the_whole_value() {
 }
 
 #[test]
-fn hashmod_gives_what_prometheus_gives() {
-    // Known from Prometheus's own documentation and tests of this action.
+fn hashmod_equals_that_of_prometheus() {
+    // From the documentation and tests of Prometheus.
     let rule = json!([{"source_labels": ["c"], "target_label": "d", "action": "hashmod",
         "modulus": 1000}]);
     check(
@@ -177,7 +177,7 @@ fn labelmap_copies() {
         ("c", "baz"),
     ];
     check(&rule, Some(&expected));
-    // Copies are not copied again, and what is no name is left out.
+    // Copies are not copied again, and invalid names are left out.
     let rule = json!([{"regex": "(.*)", "replacement": "${1}${1}", "action": "labelmap"},
         {"regex": "(a)(.*)", "replacement": "$2", "action": "labelmap"}]);
     let expected = [
@@ -192,7 +192,7 @@ fn labelmap_copies() {
 }
 
 #[test]
-fn labeldrop_and_labelkeep_look_at_names() {
+fn labeldrop_and_labelkeep_match_names() {
     check(
         &json!([{"regex": "(a|b).*", "action": "labeldrop"}]),
         Some(&[("c", "baz")]),
@@ -205,7 +205,7 @@ fn labeldrop_and_labelkeep_look_at_names() {
 }
 
 #[test]
-fn letters_change_their_case() {
+fn lowercase_and_uppercase_change_the_case() {
     let labels = || set(&[("a", "Straße ΟΔΟΣ İ")]);
     let apply = |action: &str| {
         let rule = json!([{"source_labels": ["a"], "target_label": "b", "action": action}]);
@@ -216,7 +216,7 @@ fn letters_change_their_case() {
 }
 
 #[test]
-fn a_rule_sees_what_the_ones_before_it_have_done() {
+fn a_rule_reads_the_result_of_the_previous_ones() {
     let rule = json!([
         {"source_labels": ["__meta_x"], "target_label": "__tmp"},
         {"source_labels": ["__tmp", "a"], "target_label": "d"},
@@ -227,7 +227,7 @@ fn a_rule_sees_what_the_ones_before_it_have_done() {
 }
 
 #[test]
-fn rules_that_make_no_sense_are_refused() {
+fn invalid_rules_are_rejected() {
     for rule in [
         json!({"action": "explode"}),
         json!({"action": "replace"}),
@@ -259,7 +259,7 @@ fn rules_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_value_cannot_grow_without_bound() {
+fn the_length_of_a_value_is_limited() {
     let double = json!({"source_labels": ["a"], "target_label": "a", "replacement": "$1é$1"});
     let rules = rules(&Value::from(vec![double; 64]));
     let found = rules.apply(set(&[("a", "xy")])).unwrap();
@@ -268,7 +268,7 @@ fn a_value_cannot_grow_without_bound() {
 
 proptest! {
     #[test]
-    fn no_values_make_it_panic(a in any::<String>(), b in any::<String>()) {
+    fn arbitrary_values_do_not_panic(a in any::<String>(), b in any::<String>()) {
         let rules = rules(&json!([
             {"source_labels": ["a", "b"], "regex": "(.*?)(.);(.*)", "target_label": "$1", "replacement": "$3$2"},
             {"source_labels": ["a"], "target_label": "c", "action": "hashmod", "modulus": 7},
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn no_rule_makes_it_panic(regex in any::<String>(), target in r"[a$\{\}_1é]{0,8}") {
+    fn arbitrary_rules_do_not_panic(regex in any::<String>(), target in r"[a$\{\}_1é]{0,8}") {
         let rule = json!([{"source_labels": ["a"], "regex": regex, "target_label": target}]);
         if let Ok(rules) = serde_json::from_value::<Rules>(rule) {
             let _ = rules.apply(set(&[("a", "x")]));

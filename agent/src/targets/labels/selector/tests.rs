@@ -52,7 +52,7 @@ fn selects(written: &Value, container_info: Option<&ContainerInfo>) -> bool {
 }
 
 #[test]
-fn each_fact_is_matched() {
+fn each_field_is_matched() {
     let container_info = container_info();
     for (fact, fits, fits_not) in [
         ("pid", json!([6, 7]), json!(8)),
@@ -86,7 +86,7 @@ fn each_fact_is_matched() {
 }
 
 #[test]
-fn a_condition_is_met_by_all_its_facts_and_a_list_by_one_condition() {
+fn a_condition_requires_all_fields_and_a_list_one_condition() {
     assert!(selects(&json!({}), None));
     assert!(!selects(&json!({"include": [{"pid": 7, "user": 0}]}), None));
     assert!(selects(
@@ -102,16 +102,16 @@ fn a_condition_is_met_by_all_its_facts_and_a_list_by_one_condition() {
 }
 
 #[test]
-fn what_is_not_known_fits_nothing() {
+fn missing_metadata_matches_nothing() {
     assert!(!selects(&json!({"include": [{"namespace": "*"}]}), None));
     assert!(selects(&json!({"exclude": [{"namespace": "*"}]}), None));
-    // The group says the UID and the id, whoever knows the names.
+    // The UID and the id are from the control group, without any source of names.
     assert!(selects(&json!({"include": [{"pod": UID}]}), None));
     assert!(selects(&json!({"include": [{"container": ID}]}), None));
 }
 
 #[test]
-fn selectors_that_make_no_sense_are_refused() {
+fn invalid_selectors_are_rejected() {
     for written in [
         json!({"include": [{}]}),
         json!({"exclude": [{"pid": []}]}),
