@@ -100,7 +100,7 @@ fn with_no_native_there_are_only_python_frames() {
 #[test]
 fn a_program_without_python_and_frame_pointers_has_complete_stacks() {
     let _machine = machine::alone();
-    let folder = TempDir::new().unwrap();
+    let directory = TempDir::new().unwrap();
     for flags in [
         "-O2 -fomit-frame-pointer",
         "-O0",
@@ -108,7 +108,7 @@ fn a_program_without_python_and_frame_pointers_has_complete_stacks() {
         "-O2 -static-pie",
         "-O2 -s",
     ] {
-        let program = compile(&folder, "chain", flags);
+        let program = compile(&directory, "chain", flags);
         let target = Target::from_command(mortal(&program));
         let folded = capture_all_frames(target.pid());
         assert_complete(&folded);
@@ -137,8 +137,12 @@ fn a_program_without_python_and_frame_pointers_has_complete_stacks() {
 #[test]
 fn a_library_loaded_during_sampling_is_unwound() {
     let _machine = machine::alone();
-    let folder = TempDir::new().unwrap();
-    let library = compile(&folder, "chain", "-O2 -fomit-frame-pointer -shared -fPIC");
+    let directory = TempDir::new().unwrap();
+    let library = compile(
+        &directory,
+        "chain",
+        "-O2 -fomit-frame-pointer -shared -fPIC",
+    );
     let library = [library.to_str().unwrap().to_owned()];
     machine::for_each_kind(|interpreter| {
         let mut target = Target::start_with(interpreter, "loaded_later", &library);
@@ -222,12 +226,12 @@ fn assert_few(folded: &Folded, predicate: impl Fn(&[Frame]) -> bool) {
 }
 
 /// Compiles a program or a library.
-fn compile(folder: &TempDir, name: &str, flags: &str) -> PathBuf {
+fn compile(directory: &TempDir, name: &str, flags: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/end_to_end/workloads")
         .join(name)
         .with_extension("c");
-    let output = folder
+    let output = directory
         .path()
         .join(format!("{name}{}", flags.replace([' ', '='], "")));
     let mut compiler = tools::GCC.command();

@@ -60,9 +60,9 @@ fn of_javascript_and_its_compiler() {
 fn of_go_with_and_without_symbols() {
     let _machine = machine::alone();
     for go in go::all().unwrap() {
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         for flags in GO_FLAGS {
-            let program = build_go(&go, &folder, "mixed.go", flags);
+            let program = build_go(&go, &directory, "mixed.go", flags);
             assert_rate(
                 &format!("go {} {flags}", go.version()),
                 &Target::from_command(mortal(&program)),
@@ -75,9 +75,9 @@ fn of_go_with_and_without_symbols() {
 fn of_go_on_the_stacks_of_its_scheduler() {
     let _machine = machine::alone();
     for go in go::all().unwrap() {
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         for flags in GO_FLAGS {
-            let program = build_go(&go, &folder, "other_stacks.go", flags);
+            let program = build_go(&go, &directory, "other_stacks.go", flags);
             let folded = assert_rate(
                 &format!("go {} on other stacks {flags}", go.version()),
                 &Target::from_command(mortal(&program)),
@@ -120,8 +120,8 @@ fn assert_goroutines(go: &Go, flags: &str, folded: &Folded) {
 #[test]
 fn of_rust_without_frame_pointers() {
     let _machine = machine::alone();
-    let folder = TempDir::new().unwrap();
-    let program = folder.path().join("mixed");
+    let directory = TempDir::new().unwrap();
+    let program = directory.path().join("mixed");
     let mut compiler = Command::new(tools::rustc().unwrap());
     compiler
         .args(["--edition=2021", "-O", "-Cforce-frame-pointers=no", "-o"])
@@ -132,8 +132,8 @@ fn of_rust_without_frame_pointers() {
 }
 
 /// A Go program, linked with these flags.
-fn build_go(go: &Go, folder: &TempDir, name: &str, flags: &str) -> PathBuf {
-    let program = folder.path().join(format!("program{}", flags.len()));
+fn build_go(go: &Go, directory: &TempDir, name: &str, flags: &str) -> PathBuf {
+    let program = directory.path().join(format!("program{}", flags.len()));
     let mut compiler = go.command();
     compiler
         .args(["build", "-ldflags", flags, "-o"])
