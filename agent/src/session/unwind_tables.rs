@@ -1,6 +1,6 @@
 //! Mappings and unwind tables of the targets' executables, loaded into the BPF maps.
 
-use std::{collections::HashSet, iter};
+use std::iter;
 
 use agent_common::{
     maps::{Mapping, TableState},
@@ -23,8 +23,6 @@ pub(super) struct UnwindTables {
     tables: TableSet,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
-    /// Processes whose mappings found no room in the map.
-    left_out: HashSet<u32>,
 }
 
 /// The result of a background job.
@@ -38,7 +36,6 @@ impl Default for UnwindTables {
         Self {
             tables: TableSet::new(evaluation_loop::ranges),
             jobs: JoinSet::new(),
-            left_out: HashSet::new(),
         }
     }
 }
@@ -52,9 +49,8 @@ impl UnwindTables {
         pid: u32,
         mappings: &[Mapping],
     ) -> Result<()> {
-        if !bpf.set_mappings(pid, mappings)? {
-            self.left_out.insert(pid);
-        }
+        // Where they find no room the process has no native frames.
+        bpf.set_mappings(pid, mappings)?;
         for executable in executables.of_process(pid) {
             if let Some(job) = self.tables.request_if_small(executable) {
                 self.jobs
