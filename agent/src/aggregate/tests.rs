@@ -6,7 +6,7 @@ use agent_common::record::{
     RecordKind, Sample,
 };
 
-use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
+use super::{Filter, ProfileTiming, ThreadFilter, fixtures::Aggregator};
 use crate::{
     profile::{FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason},
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},

@@ -190,13 +190,13 @@ impl Host {
 
     /// Evicts what is no longer needed.
     fn evict(&mut self) {
-        let ended = self.session.stages.aggregator.remove_ended();
+        let ended = self.session.stages.catalog.remove_ended();
         self.session.stages.native.remove_processes(&ended);
         self.targets.remove_exited();
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
         let entries =
-            self.session.stages.aggregator.cached_stacks() + self.session.stages.python.len();
+            self.session.stages.catalog.cached_stacks() + self.session.stages.python.len();
         if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
             self.begin_generation();
         }
@@ -208,7 +208,7 @@ impl Host {
         self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
-                self.session.stages.aggregator.rotate();
+                self.session.stages.catalog.rotate();
                 self.session.stages.python.rotate();
             }
             Err(error) => warn!("caches are not rotated: {error}"),

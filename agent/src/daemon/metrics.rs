@@ -62,7 +62,7 @@ impl State<'_> {
         metrics.amount(name, help, &[("state", "profiled")], profiled);
         metrics.amount(name, help, &[("state", "excluded")], excluded);
         for (cache, entries) in [
-            ("stacks", self.stages.aggregator.cached_stacks()),
+            ("stacks", self.stages.catalog.cached_stacks()),
             ("code_objects", self.stages.python.len()),
         ] {
             metrics.amount(

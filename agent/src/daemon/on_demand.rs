@@ -39,7 +39,7 @@ impl OnDemandProfiles {
         if self.0.len() < MAX_PULLS {
             self.0.push(OnDemandProfile {
                 asked,
-                window: stages.aggregator.open_window(),
+                window: stages.windows.open(),
                 began: Began::now(),
             });
         }
@@ -55,7 +55,7 @@ impl OnDemandProfiles {
                 window,
                 began,
             } = self.0.swap_remove(index);
-            let Some(window) = stages.aggregator.close_window(window) else {
+            let Some(window) = stages.windows.close(window) else {
                 continue;
             };
             let window = matching(window, &asked, targets);

@@ -86,7 +86,7 @@ pub(crate) fn take_series(
     targets: &TargetTable,
     totals: &mut Totals,
 ) -> BTreeMap<Arc<Labels>, Window> {
-    let window = stages.aggregator.take_window();
+    let window = stages.windows.take();
     totals.windows += 1;
     totals.lost_samples += window.lost_samples();
     window.split(|pid| targets.labels(pid))

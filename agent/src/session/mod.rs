@@ -196,7 +196,7 @@ impl Session {
             if let Some(wake) = wake {
                 self.load_tables(wake)?;
             }
-            observer.on_progress(began.at.elapsed(), self.stages.aggregator.samples());
+            observer.on_progress(began.at.elapsed(), self.stages.windows.samples());
             if let Some(reason) = reason {
                 return Ok(reason);
             }

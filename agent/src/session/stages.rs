@@ -17,7 +17,7 @@ use super::observer::Observer;
 #[cfg(feature = "recorder")]
 use super::recorder;
 use crate::{
-    aggregate::{Aggregator, Filter, NoSuchThread, ProfileTiming, Window},
+    aggregate::{Catalog, Filter, NoSuchThread, ProfileTiming, Window, Windows},
     binaries::executables::Executables,
     bpf::Counters,
     process::Process,
@@ -31,7 +31,9 @@ pub const KERNEL_THREADS_NAME: &str = "[kernel]";
 /// The stages of a session that need no kernel.
 pub struct Stages {
     /// Samples that were not reported yet.
-    pub aggregator: Aggregator,
+    pub windows: Windows,
+    /// What samples refer to.
+    pub catalog: Catalog,
     /// Code objects that were received.
     pub python: PythonSymbolizer,
     /// Symbols of files, the kernel and JITs.
@@ -68,7 +70,8 @@ impl Stages {
     /// process is sampled, `symbol_bytes` limits the symbols of files.
     pub fn new(has_native: bool, is_host: bool, symbol_bytes: usize) -> Self {
         Self {
-            aggregator: Aggregator::default(),
+            windows: Windows::default(),
+            catalog: Catalog::default(),
             python: PythonSymbolizer::default(),
             native: NativeSymbolizer::new(symbol_bytes),
             executables: Executables::default(),
@@ -83,26 +86,27 @@ impl Stages {
         #[cfg(feature = "recorder")]
         recorder::record(bytes);
         let Self {
-            aggregator,
+            windows,
+            catalog,
             python,
             pending,
             ..
         } = self;
         match decode(bytes) {
-            Ok(Record::Sample(sample)) => aggregator.add_sample(&sample),
-            Ok(Record::Stack(stack)) => aggregator.add_stack(stack),
+            Ok(Record::Sample(sample)) => windows.add_sample(&sample),
+            Ok(Record::Stack(stack)) => catalog.add_stack(stack),
             Ok(Record::CodeObject(code)) => python.add(&code),
             Ok(Record::LineTablePiece(piece)) => python.add_piece(&piece),
-            Ok(Record::ThreadName(thread)) => aggregator.add_thread(
+            Ok(Record::ThreadName(thread)) => catalog.add_thread(
                 thread.head.tgid,
                 thread.head.tid,
                 python.thread_name(&thread),
             ),
             Ok(Record::ProcessEvent(event)) => pending.events.push(event),
             Ok(Record::AbsentPage(page)) => pending.absent_pages.push(page),
-            Ok(Record::NativeStack(stack)) => aggregator.add_native_stack(stack),
+            Ok(Record::NativeStack(stack)) => catalog.add_native_stack(stack),
             Ok(Record::WantedTable(wanted)) => pending.wanted_tables.push(wanted),
-            Err(_) => aggregator.add_malformed(),
+            Err(_) => windows.add_malformed(),
         }
     }
 
@@ -125,7 +129,7 @@ impl Stages {
         #[cfg(feature = "recorder")]
         recorder::process(&process, opened, &self.executables);
         let exclude = observer.on_process(&process, opened);
-        self.aggregator.add_process(process);
+        self.catalog.add_process(process);
         Added { mappings, exclude }
     }
 
@@ -152,7 +156,7 @@ impl Stages {
         }
         if event.kind == ProcessEventKind::EXITED && self.is_host {
             observer.on_exit(event.tgid);
-            self.aggregator.end_process(event.tgid);
+            self.catalog.end_process(event.tgid);
         }
     }
 
@@ -167,10 +171,11 @@ impl Stages {
         filter: &Filter,
         counters: &Counters,
     ) -> Result<Profile, NoSuchThread> {
-        self.aggregator.check_filter(filter)?;
+        let window = self.windows.take();
+        self.catalog.check_filter(&window, filter)?;
         let native = (&mut self.native, &self.executables);
         let mut frames = FrameSymbolizer::new(&mut self.python, self.has_native.then_some(native));
-        let mut profile = self.aggregator.profile(about, filter, &mut frames);
+        let mut profile = self.catalog.profile(&window, about, filter, &mut frames);
         let losses = &mut profile.losses;
         losses.lost_samples += counters.get(Counter::LOST_SAMPLES);
         losses.untracked_processes = counters.get(Counter::UNTRACKED_PROCESSES);
@@ -183,7 +188,7 @@ impl Stages {
     pub fn profile_of(&mut self, window: &Window, about: &ProfileTiming) -> Profile {
         let native = (&mut self.native, &self.executables);
         let mut frames = FrameSymbolizer::new(&mut self.python, self.has_native.then_some(native));
-        self.aggregator
-            .profile_of(window, about, &Filter::default(), &mut frames)
+        self.catalog
+            .profile(window, about, &Filter::default(), &mut frames)
     }
 }

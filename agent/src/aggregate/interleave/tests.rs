@@ -8,7 +8,7 @@ use agent_common::record::{
 use proptest::prelude::*;
 
 use crate::{
-    aggregate::{Aggregator, Filter, ProfileTiming},
+    aggregate::{Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
         FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
         UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,

@@ -1,9 +1,8 @@
-//! Collects samples, stacks, processes and threads, and builds profiles of them.
+//! The stacks, processes and threads that samples refer to; builds profiles of windows.
 
-use std::{collections::HashMap, mem};
+use std::collections::HashMap;
 
 use agent_common::decoded::{NativeStack, Stack};
-use agent_common::record::Sample;
 
 use super::{
     builder::{ProfileBuilder, ProfileTiming},
@@ -18,14 +17,9 @@ use crate::{
     symbolize::SymbolizeFrames,
 };
 
-/// Samples of the open windows, and the stacks, processes and threads that they refer to.
+/// The stacks, processes and threads that samples refer to.
 #[derive(Debug, Default)]
-pub struct Aggregator {
-    window: Window,
-    /// Windows with a start of their own, each with its number.
-    others: Vec<(u64, Window)>,
-    /// How many of these have been opened.
-    opened: u64,
+pub struct Catalog {
     stacks: GenerationalCache<u64, Stack>,
     native_stacks: GenerationalCache<u64, NativeStack>,
     processes: HashMap<u32, ProcessEntry>,
@@ -45,40 +39,7 @@ struct ProcessEntry {
     process: Process,
 }
 
-impl Aggregator {
-    /// Counts a sample.
-    pub fn add_sample(&mut self, sample: &Sample) {
-        let key = SampleKey {
-            thread: ThreadKey {
-                tgid: sample.tgid,
-                tid: sample.tid,
-            },
-            stack: sample.stack,
-            end: sample.python_status,
-            native_stack: sample.native_stack,
-            native_end: sample.native_status,
-            holds_gil: sample.holds_gil != 0,
-        };
-        let weight = u64::from(sample.weight);
-        for (_, window) in &mut self.others {
-            window.add(key, weight);
-        }
-        self.window.add(key, weight);
-    }
-
-    /// Opens a window in addition to the one that is always open, and returns its number.
-    pub fn open_window(&mut self) -> u64 {
-        self.opened += 1;
-        self.others.push((self.opened, Window::default()));
-        self.opened
-    }
-
-    /// Closes a window; [`None`] if no open window has this number.
-    pub fn close_window(&mut self, number: u64) -> Option<Window> {
-        let index = self.others.iter().position(|(open, _)| *open == number)?;
-        Some(self.others.swap_remove(index).1)
-    }
-
+impl Catalog {
     /// Adds a Python stack that samples refer to.
     pub fn add_stack(&mut self, stack: Stack) {
         self.stacks.insert(stack.hash, stack);
@@ -140,27 +101,10 @@ impl Aggregator {
         self.threads.insert(thread, name);
     }
 
-    /// Counts a record that could not be decoded.
-    pub fn add_malformed(&mut self) {
-        self.window.malformed_records += 1;
-    }
-
-    /// Closes the window that is always open and starts the next.
-    pub fn take_window(&mut self) -> Window {
-        mem::take(&mut self.window)
-    }
-
-    /// Sampling periods of the window so far, before any filter.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.window.samples
-    }
-
-    /// The threads that were sampled, the one with the most samples first.
-    #[must_use]
-    pub fn sampled_threads(&self) -> Vec<SampledThread> {
+    /// The threads of the samples of a window, the one with the most samples first.
+    fn sampled_threads(&self, window: &Window) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::new();
-        for (key, count) in &self.window.counts {
+        for (key, count) in &window.counts {
             *samples.entry(key.thread).or_default() += count;
         }
         let mut seen: Vec<_> = samples
@@ -176,16 +120,16 @@ impl Aggregator {
         seen
     }
 
-    /// Checks that the filter includes one of the threads that were sampled.
+    /// Checks that the filter includes one of the threads of the samples of a window.
     ///
     /// # Errors
     ///
     /// When there are samples, and none is of a thread that the filter includes.
-    pub fn check_filter(&self, filter: &Filter) -> Result<(), NoSuchThread> {
+    pub fn check_filter(&self, window: &Window, filter: &Filter) -> Result<(), NoSuchThread> {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };
-        let seen = self.sampled_threads();
+        let seen = self.sampled_threads(window);
         let is_wanted = |thread: &SampledThread| wanted.matches(thread.tid, &thread.name);
         if seen.is_empty() || seen.iter().any(is_wanted) {
             return Ok(());
@@ -196,20 +140,10 @@ impl Aggregator {
         })
     }
 
-    /// Builds the profile of the samples of the window so far that `filter` includes.
+    /// Builds the profile of the samples of a window, or of a part of one, that `filter` includes.
     ///
     /// What the BPF programs count as lost is not included.
     pub fn profile(
-        &self,
-        about: &ProfileTiming,
-        filter: &Filter,
-        symbolizer: &mut impl SymbolizeFrames,
-    ) -> Profile {
-        self.profile_of(&self.window, about, filter, symbolizer)
-    }
-
-    /// Builds the profile of a closed window, or of a part of one.
-    pub fn profile_of(
         &self,
         window: &Window,
         about: &ProfileTiming,
