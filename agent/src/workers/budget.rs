@@ -62,10 +62,14 @@ impl Budget {
 ///
 /// When the job has exceeded its budget, or was abandoned.
 pub fn charge(bytes: usize) -> io::Result<()> {
-    PRESENT.with_borrow_mut(|present| match present {
-        Some(budget) if !budget.charge(bytes as u64) => {
+    PRESENT.with_borrow_mut(|present| {
+        let may_read = present
+            .as_mut()
+            .is_none_or(|budget| budget.charge(bytes as u64));
+        if may_read {
+            Ok(())
+        } else {
             Err(io::Error::other("the budget of this work is exceeded"))
         }
-        _ => Ok(()),
     })
 }

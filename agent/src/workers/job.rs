@@ -72,8 +72,8 @@ impl<T> Pending<T> {
     /// # Errors
     ///
     /// When there is none.
+    #[cfg(test)]
     pub fn wait(self) -> Result<T, Failure> {
         self.0.blocking_recv().unwrap_or(Err(Failure::Overloaded))
     }
 }
-

@@ -7,11 +7,16 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
-use super::{budget::Budget, failure::Failure, job::Job, quarantine::Subject};
+use super::{
+    budget::Budget,
+    failure::Failure,
+    job::Job,
+    pace::{Pace, thread_cpu_time},
+    quarantine::Subject,
+};
 
 /// Most jobs that wait in a lane.
 const MAX_WAITING: usize = 64 << 10;
@@ -33,8 +38,7 @@ pub enum Lane {
 }
 
 impl Lane {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Processes, Self::Memory, Self::Tables, Self::Symbols];
+    pub(super) const ALL: [Self; 4] = [Self::Processes, Self::Memory, Self::Tables, Self::Symbols];
 
     /// Its name: of its threads, and in metrics.
     #[must_use]
@@ -47,18 +51,23 @@ impl Lane {
         }
     }
 
+    /// Whether its jobs can wait for processor time to be earned: processes may end meanwhile.
+    fn is_paced(self) -> bool {
+        matches!(self, Self::Tables | Self::Symbols)
+    }
+
     /// How many threads it has.
     fn width(self) -> usize {
         match self {
-            Self::Processes => 2,
-            Self::Memory | Self::Tables | Self::Symbols => 1,
+            Self::Processes | Self::Tables => 2,
+            Self::Memory | Self::Symbols => 1,
         }
     }
 }
 
 /// What the threads of a lane are doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkersStatus {
+pub struct LaneStatus {
     /// The kind of work.
     pub lane: Lane,
     /// Jobs that wait.
@@ -108,37 +117,174 @@ struct Running {
 }
 
 impl Queue {
-    pub(super) fn new(lane: Lane) -> Arc<Self> {
-        Arc::new(Self {
+    pub(super) fn new(lane: Lane) -> Self {
+        Self {
             lane,
             state: Mutex::default(),
             changed: Condvar::new(),
-        })
+        }
     }
 
-    /// Adds a job. `overran` is called on the job's thread when it has exceeded its budget.
-    pub(super) fn push(self: &Arc<Self>, job: Job, overran: fn(&Subject)) {
+    /// Adds a job; `start` starts another thread of the lane.
+    pub(super) fn push(&self, job: Job, start: impl FnOnce() -> bool) {
         let mut state = self.state();
-        if state.waiting.len() >= MAX_WAITING || state.is_closed {
+        if state.waiting.len() >= MAX_WAITING {
+            drop(state);
             (job.fail)(Failure::Overloaded);
             return;
         }
         state.waiting.push_back(job);
-        if state.idle == 0 && state.threads < self.lane.width() {
-            self.start_thread(&mut state, overran);
+        self.staff(&mut state, start);
+        self.changed.notify_one();
+    }
+
+    /// Starts a thread if one is missing; without threads no job is left waiting.
+    fn staff(&self, state: &mut State, start: impl FnOnce() -> bool) {
+        let is_wanted = state.waiting.len() > state.idle && state.threads < self.lane.width();
+        let may_start = state.abandoned < MAX_ABANDONED;
+        if is_wanted && may_start && start() {
+            state.threads += 1;
         }
         if state.threads == 0 {
-            // Nobody will do them.
             for job in state.waiting.drain(..) {
                 (job.fail)(Failure::Overloaded);
             }
         }
-        self.changed.notify_one();
     }
 
-    pub(super) fn status(&self) -> WorkersStatus {
+    /// Does jobs until the lane is closed or the job of this thread is abandoned. Jobs about subjects
+    /// that `is_quarantined` are not done; `overran` gets those of jobs that exceeded their budgets.
+    pub(super) fn serve(
+        &self,
+        pace: &Pace,
+        is_quarantined: impl Fn(&Subject) -> bool,
+        overran: impl Fn(&Subject),
+    ) {
+        while let Some((number, job)) = self.next() {
+            let Job {
+                subject,
+                limit,
+                is_abandoned,
+                run,
+                fail,
+            } = job;
+            let name = || subject.name().to_owned();
+            let before = thread_cpu_time();
+            if is_quarantined(&subject) {
+                fail(Failure::Quarantined { subject: name() });
+            } else {
+                Budget::new(limit, is_abandoned).begin();
+                let result = catch_unwind(AssertUnwindSafe(run));
+                if Budget::end() {
+                    overran(&subject);
+                }
+                if result.is_err() {
+                    fail(Failure::Panicked { subject: name() });
+                }
+            }
+            let mut state = self.state();
+            state.done += 1;
+            if state.running.remove(&number).is_none() {
+                // Given up meanwhile: another thread is in its place.
+                state.abandoned -= 1;
+                return;
+            }
+            drop(state);
+            let spent = thread_cpu_time().saturating_sub(before);
+            let pause = pace.spend(spent, Instant::now());
+            if self.lane.is_paced() && !pause.is_zero() {
+                self.pause(pause);
+            }
+        }
+    }
+
+    /// Waits for a time, or until the lane is closed.
+    fn pause(&self, time: Duration) {
+        let ends = Instant::now() + time;
+        let mut state = self.state();
+        while !state.is_closed {
+            let left = ends.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Waits for a job; [`None`] when the lane is closed.
+    fn next(&self) -> Option<(u64, Job)> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.waiting.pop_front() {
+                state.started += 1;
+                let number = state.started;
+                let running = Running {
+                    subject: job.subject.clone(),
+                    limit: job.limit,
+                    since: Instant::now(),
+                    is_abandoned: Arc::clone(&job.is_abandoned),
+                    fail: Arc::clone(&job.fail),
+                };
+                state.running.insert(number, running);
+                return Some((number, job));
+            }
+            if state.is_closed {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    /// Abandons the jobs whose time is over by more than `grace`, and returns their subjects.
+    pub(super) fn abandon_overdue(
+        &self,
+        grace: Duration,
+        mut start: impl FnMut() -> bool,
+    ) -> Vec<Subject> {
+        let mut state = self.state();
+        let overdue: Vec<_> = state
+            .running
+            .extract_if(|_, job| job.since.elapsed() > job.limit + grace)
+            .map(|(_, job)| job)
+            .collect();
+        for job in &overdue {
+            state.threads -= 1;
+            state.abandoned += 1;
+            state.timed_out += 1;
+            job.is_abandoned.store(true, Ordering::Relaxed);
+            self.staff(&mut state, &mut start);
+        }
+        drop(state);
+        overdue
+            .into_iter()
+            .map(|job| {
+                (job.fail)(Failure::TimedOut {
+                    subject: job.subject.name().to_owned(),
+                    limit: job.limit,
+                });
+                job.subject
+            })
+            .collect()
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
         let state = self.state();
-        WorkersStatus {
+        !(state.running.is_empty() && state.waiting.is_empty())
+    }
+
+    pub(super) fn status(&self) -> LaneStatus {
+        let state = self.state();
+        LaneStatus {
             lane: self.lane,
             waiting: state.waiting.len(),
             running: state.running.len(),
@@ -148,10 +294,16 @@ impl Queue {
         }
     }
 
-    /// Ends the threads that wait for a job, and the others after theirs.
+    /// Drops the jobs that wait, and ends the threads after their present ones.
     pub(super) fn close(&self) {
-        self.state().is_closed = true;
+        let mut state = self.state();
+        state.is_closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
         self.changed.notify_all();
+        for job in waiting {
+            (job.fail)(Failure::Overloaded);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

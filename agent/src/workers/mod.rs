@@ -1,10 +1,11 @@
 //! Threads for work on bytes that others control: files, memory and names of processes.
 //!
 //! ```text
-//! Workers ─┬─ lane     a queue and its threads, one lane per kind of work
-//!          ├─ budget   bytes and time that one job may take
-//!          ├─ quarantine   subjects whose jobs took more
-//!          └─ supervisor   abandons jobs that do not end
+//! pool ─┬─ lane         a queue and its threads, one lane per kind of work
+//!       ├─ job          work, and its result when it has ended
+//!       ├─ budget       bytes and time that one job may take
+//!       ├─ pace         processor time that all jobs take in the long run
+//!       └─ quarantine   subjects whose jobs took more
 //! ```
 //!
 //! A job is about a [`Subject`], for instance a file. One that exceeds its budget fails and puts its
@@ -18,8 +19,9 @@ mod budget;
 mod failure;
 mod job;
 mod lane;
+mod pace;
+mod pool;
 mod quarantine;
-mod supervisor;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +29,8 @@ pub use self::{
     budget::charge,
     failure::Failure,
     job::Pending,
-    lane::{Lane, WorkersStatus},
-    quarantine::{Quarantined, Subject},
-    supervisor::Workers,
+    lane::Lane,
+    pace::thread_cpu_time,
+    pool::{Workers, WorkersStatus},
+    quarantine::Subject,
 };

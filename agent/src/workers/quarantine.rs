@@ -40,10 +40,6 @@ impl Subject {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
-
-    pub(super) fn key(&self) -> u64 {
-        self.key
-    }
 }
 
 /// A subject in quarantine.
