@@ -35,6 +35,8 @@ struct ProcessEntry {
     order: usize,
     /// Whether it has ended.
     has_ended: bool,
+    /// Whether it had ended at the last call of [`Catalog::remove_ended`].
+    had_ended: bool,
     /// As it was added last.
     process: Process,
 }
@@ -62,24 +64,31 @@ impl Catalog {
             ProcessEntry {
                 order,
                 has_ended: false,
+                had_ended: false,
                 process: Process::default(),
             }
         });
         entry.has_ended = false;
+        entry.had_ended = false;
         entry.process = process;
     }
 
-    /// Marks a process as ended; it is kept until [`Self::remove_ended`].
+    /// Marks a process as ended; it is kept until the second [`Self::remove_ended`].
     pub fn end_process(&mut self, pid: u32) {
         if let Some(entry) = self.processes.get_mut(&pid) {
             entry.has_ended = true;
         }
     }
 
-    /// Removes the processes that have ended, and returns their ids.
+    /// Removes the processes that had ended at the last call, and returns their ids: samples of those
+    /// that have ended since may be in the window that is open now.
     pub fn remove_ended(&mut self) -> Vec<u32> {
-        let ended = self.processes.extract_if(|_, entry| entry.has_ended);
-        ended.map(|(pid, _)| pid).collect()
+        let ended = self.processes.extract_if(|_, entry| entry.had_ended);
+        let removed = ended.map(|(pid, _)| pid).collect();
+        for entry in self.processes.values_mut() {
+            entry.had_ended = entry.has_ended;
+        }
+        removed
     }
 
     /// Evicts stacks and names of threads that were not sent again, see [`GenerationalCache`].
