@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     cache::GenerationalCache,
-    profile::{FilteredOut, Process, Profile},
+    profile::{Amount, FilteredOut, Kind, Process, Profile},
     symbolize::SymbolizeFrames,
 };
 
@@ -46,9 +46,14 @@ struct ProcessEntry {
 }
 
 impl Aggregator {
-    /// Counts a sample.
+    /// Counts a sample; one of an unknown kind is malformed.
     pub fn add_sample(&mut self, sample: &Sample) {
+        if Kind::from_number(sample.kind).is_none() {
+            self.add_malformed();
+            return;
+        }
         let key = SampleKey {
+            kind: sample.kind,
             thread: ThreadKey {
                 tgid: sample.tgid,
                 tid: sample.tid,
@@ -59,11 +64,14 @@ impl Aggregator {
             native_end: sample.native_status,
             holds_gil: sample.holds_gil != 0,
         };
-        let weight = u64::from(sample.weight);
+        let amount = Amount {
+            count: sample.count.into(),
+            value: sample.value,
+        };
         for (_, window) in &mut self.others {
-            window.add(key, weight);
+            window.add(key, amount);
         }
-        self.window.add(key, weight);
+        self.window.add(key, amount);
     }
 
     /// Opens a window in addition to the one that is always open, and returns its number.
@@ -150,7 +158,7 @@ impl Aggregator {
         mem::take(&mut self.window)
     }
 
-    /// Sampling periods of the window so far, before any filter.
+    /// Samples of the window so far, before any filter.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.window.samples
@@ -160,8 +168,8 @@ impl Aggregator {
     #[must_use]
     pub fn sampled_threads(&self) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::new();
-        for (key, count) in &self.window.counts {
-            *samples.entry(key.thread).or_default() += count;
+        for (key, amount) in &self.window.counts {
+            *samples.entry(key.thread).or_default() += amount.count;
         }
         let mut seen: Vec<_> = samples
             .into_iter()
@@ -181,7 +189,7 @@ impl Aggregator {
     /// # Errors
     ///
     /// When there are samples, and none is of a thread that the filter includes.
-    pub fn check_filter(&self, filter: &Filter) -> Result<(), NoSuchThread> {
+    pub fn check_filter(&self, filter: &Filter, kind: &'static Kind) -> Result<(), NoSuchThread> {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };
@@ -191,12 +199,14 @@ impl Aggregator {
             return Ok(());
         }
         Err(NoSuchThread {
+            kind,
             wanted: wanted.clone(),
             seen,
         })
     }
 
-    /// Builds the profile of the samples of the window so far that `filter` includes.
+    /// Builds the profile of the samples of the window so far that are of its kind and that `filter`
+    /// includes.
     ///
     /// What the BPF programs count as lost is not included.
     pub fn profile(
@@ -218,10 +228,11 @@ impl Aggregator {
     ) -> Profile {
         let mut builder = ProfileBuilder::default();
         let mut filtered_out = FilteredOut::default();
-        let mut keys: Vec<(&SampleKey, u64)> = window
+        let mut keys: Vec<(&SampleKey, Amount)> = window
             .counts
             .iter()
-            .map(|(key, count)| (key, *count))
+            .filter(|(key, _)| key.kind == about.kind.number)
+            .map(|(key, amount)| (key, *amount))
             .collect();
         keys.sort_unstable_by_key(|(key, _)| {
             let order = self.order(key.thread.tgid);
@@ -229,12 +240,12 @@ impl Aggregator {
             let stacks = (key.stack, key.native_stack);
             (order, key.thread, stacks, ends, key.holds_gil)
         });
-        for (key, count) in keys {
+        for (key, amount) in keys {
             let name = self.thread_name(key.thread);
             if !filter.includes_thread(key.thread.tid, name) {
-                filtered_out.other_threads += count;
+                filtered_out.other_threads += amount.count;
             } else if filter.gil_only && !key.holds_gil {
-                filtered_out.without_gil += count;
+                filtered_out.without_gil += amount.count;
             } else {
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
@@ -244,10 +255,10 @@ impl Aggregator {
                     native: self.native_stacks.get(&key.native_stack),
                     process,
                     is_python: self.is_python(key.thread.tgid),
-                    count,
+                    count: amount.count,
                 };
                 let stack = sampled.stack(&mut builder, symbolizer);
-                builder.count(stack, thread, count);
+                builder.count(stack, thread, amount);
             }
         }
         if builder.is_empty()

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     config::Config,
     export::Exporters,
+    profile::Kind,
     session::{Began, Scope, Session, Settings, Signals, memory, until, warn_on_error},
     symbolize::NativeSymbolizer,
     targets::{discovery::Discovery, kubernetes, labels::pods::PodLists},
@@ -298,7 +299,12 @@ impl Host {
     fn report(&mut self) {
         let about = self.began.about(self.period);
         let stages = &mut self.session.stages;
-        for (labels, part) in window::take_series(stages, &self.targets, &mut self.totals) {
+        let parts = window::take_series(stages, &self.targets, &mut self.totals);
+        for ((labels, kind), part) in parts {
+            let Some(kind) = Kind::from_number(kind) else {
+                continue;
+            };
+            let about = about.of_kind(kind);
             let stages = &mut self.session.stages;
             let thread_labels = self.config.thread_labels;
             match window::batch(

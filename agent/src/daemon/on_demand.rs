@@ -59,7 +59,8 @@ impl OnDemandProfiles {
                 continue;
             };
             let window = matching(window, &asked, targets);
-            let profile = stages.profile_of(&window, &began.about(period));
+            let about = began.about(period).of_kind(asked.kind);
+            let profile = stages.profile_of(&window, &about);
             let mut pprof = Vec::new();
             let options = formats::EncodeOptions::default();
             if encode(&profile, Format::Pprof, options, &mut pprof).is_ok() {
@@ -78,5 +79,6 @@ fn matching(window: Window, asked: &ProfileRequest, targets: &TargetTable) -> Wi
         let is_process = asked.pid.is_none_or(|asked| asked == pid);
         (is_process && asked.labels.iter().all(has_label)).then_some(())
     };
-    window.split(is_asked_for).remove(&()).unwrap_or_default()
+    let mut parts = window.split(is_asked_for);
+    parts.remove(&((), asked.kind.number)).unwrap_or_default()
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use agent_common::record::ProfileKind;
+
 use super::target_table::TargetTable;
 use crate::{
     aggregate::{ProfileTiming, Window},
@@ -80,12 +82,12 @@ impl Totals {
     }
 }
 
-/// Ends the window and splits it into its series.
+/// Ends the window and splits it into its series and kinds.
 pub(crate) fn take_series(
     stages: &mut Stages,
     targets: &TargetTable,
     totals: &mut Totals,
-) -> BTreeMap<Arc<Labels>, Window> {
+) -> BTreeMap<(Arc<Labels>, ProfileKind), Window> {
     let window = stages.aggregator.take_window();
     totals.windows += 1;
     totals.lost_samples += window.lost_samples();

@@ -167,7 +167,7 @@ impl Stages {
         filter: &Filter,
         counters: &Counters,
     ) -> Result<Profile, NoSuchThread> {
-        self.aggregator.check_filter(filter)?;
+        self.aggregator.check_filter(filter, about.kind)?;
         let native = (&mut self.native, &self.executables);
         let mut frames = FrameSymbolizer::new(&mut self.python, self.has_native.then_some(native));
         let mut profile = self.aggregator.profile(about, filter, &mut frames);

@@ -31,7 +31,7 @@ use crate::{
     },
     export::{ExporterStatus, ProfileBatch},
     process::{Process, machine::enter_machine},
-    profile::Profile,
+    profile::{CPU, Kind, Profile},
     session::{
         Observer, Stages,
         recording::{Entry, RecordedEvent, RecordedFinding},
@@ -104,7 +104,8 @@ impl HostReplay {
         let stages = &mut replay.stages;
         let about = about(config.rate);
         let series = window::take_series(stages, targets, totals);
-        let batches = series.iter().map(|(labels, part)| {
+        let batches = series.iter().map(|((labels, kind), part)| {
+            let about = about.of_kind(Kind::from_number(*kind).expect("a known kind"));
             window::batch(stages, labels, part, &about, config.thread_labels, totals)
         });
         batches
@@ -251,6 +252,7 @@ fn process_event(event: RecordedEvent) -> ProcessEvent {
 
 fn about(rate: u32) -> ProfileTiming {
     ProfileTiming {
+        kind: &CPU,
         start: SystemTime::UNIX_EPOCH + START,
         duration: DURATION,
         period: Duration::from_secs(1) / rate,

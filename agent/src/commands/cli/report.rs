@@ -94,6 +94,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
             folder: flags.folder,
             selection: Selection {
                 service: flags.service,
+                kind: None,
                 labels: flags.labels,
                 from: flags.from,
                 to: flags.to,
@@ -153,6 +154,7 @@ mod tests {
             folder: Some("/srv".into()),
             selection: Selection {
                 service: Some("web".to_owned()),
+                kind: None,
                 labels: vec![pair("pod", "a=b"), pair("node", "")],
                 from: at(1_795_219_200),
                 to: at(1_795_274_419),

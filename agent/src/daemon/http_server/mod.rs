@@ -34,7 +34,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::daemon::telemetry::classic;
+use crate::{
+    daemon::telemetry::classic,
+    profile::{CPU, Kind},
+};
 
 /// Time in which the main loop must respond to be healthy.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,6 +65,8 @@ pub enum Request {
 pub struct ProfileRequest {
     /// Its duration from now on.
     pub duration: Duration,
+    /// What to measure.
+    pub kind: &'static Kind,
     /// Only this process.
     pub pid: Option<u32>,
     /// Only processes with these labels.
@@ -195,6 +200,7 @@ async fn profile(
     let ask_for = |reply| {
         Request::Profile(ProfileRequest {
             duration,
+            kind: &CPU,
             pid,
             labels: query.into_iter().collect(),
             reply,
