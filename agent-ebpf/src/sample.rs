@@ -8,7 +8,7 @@ use agent_common::{
     maps::{Control, KERNEL_THREADS},
     native::{NativeOutcome, UnwindNative},
     python::{FindState, MAX_ATTRIBUTES, PythonOutcome, UnwindPython},
-    record::{NativeUnwindStatus, ProcessEventKind, PythonUnwindStatus},
+    record::{NativeUnwindStatus, ProcessEventKind, ProfileKind, PythonUnwindStatus},
 };
 use aya_ebpf::{
     EbpfContext,
@@ -16,6 +16,7 @@ use aya_ebpf::{
         bpf_get_current_pid_tgid,
         generated::{bpf_get_stack, bpf_ktime_get_ns},
     },
+    programs::PerfEventContext,
 };
 
 use crate::{
@@ -84,6 +85,18 @@ pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
     sampler.walk.clear();
     sampler.last_fault.clear();
     Some((sampler, control))
+}
+
+/// Takes a sample of the current thread for the event of a counter, if its process is profiled: it
+/// stands for all events since the sample before.
+#[inline(always)]
+pub(crate) fn take_event(context: &PerfEventContext, kind: ProfileKind) {
+    if let Some((sampler, _)) = begin() {
+        // SAFETY: the kernel translates reads of this field of the context.
+        let events = unsafe { (*context.ctx).sample_period };
+        sampler.measures(kind, 1, events);
+        take(context);
+    }
 }
 
 /// Takes the sample that a trigger has prepared with [`begin`].

@@ -65,6 +65,7 @@ impl Host {
         let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
         let period = Duration::from_secs(1) / config.rate;
         let settings = Settings {
+            kinds: config.kinds.clone(),
             period,
             native: config.native,
             gil: false,
@@ -248,8 +249,11 @@ impl Host {
     /// Applies another configuration.
     pub(super) async fn reconfigure(&mut self, config: Config) -> Result<()> {
         self.end_window();
-        if config.native != self.config.native || config.listen != self.config.listen {
-            warn!("changes of `native` and `listen` need a restart of the agent");
+        if config.kinds != self.config.kinds
+            || config.native != self.config.native
+            || config.listen != self.config.listen
+        {
+            warn!("changes of `events`, `native` and `listen` need a restart of the agent");
         }
         if config.exporters != self.config.exporters {
             // Old and new exporters may share spools, which have one user at a time.

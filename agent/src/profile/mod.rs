@@ -7,7 +7,7 @@ mod executable;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 mod indices;
-mod kinds;
+pub mod kinds;
 mod labels;
 mod location;
 mod losses;

@@ -46,7 +46,7 @@ use crate::{
     aggregate::Filter,
     bpf::{self, Bpf, Counters, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
-    profile::Profile,
+    profile::{CPU, Kind, Profile},
     targets::{
         discovery::{Discovery, Finding},
         launch::Program,
@@ -57,9 +57,11 @@ use crate::{
 const DRAIN_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How to sample.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
-    /// Time between two samples of a CPU.
+    /// What to sample; profiles of [`Session::finish`] are of the first.
+    pub kinds: Vec<&'static Kind>,
+    /// Time between two samples of the clock of a CPU.
     pub period: Duration,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
@@ -98,6 +100,8 @@ pub struct Session {
     /// [`None`] when only Python frames are wanted.
     unwind_tables: Option<UnwindTables>,
     gil: bool,
+    /// What [`Self::finish`] makes a profile of.
+    kind: &'static Kind,
     ticks: Interval,
 }
 
@@ -115,6 +119,7 @@ impl Session {
     ) -> Result<Self> {
         let is_host = matches!(scope, Scope::Host);
         let bpf = Bpf::load(&LoadOptions {
+            kinds: settings.kinds.clone(),
             period: settings.period,
             hash_seed: random_seed(),
             with_native: settings.native,
@@ -128,6 +133,7 @@ impl Session {
             discovery,
             unwind_tables: settings.native.then(UnwindTables::default),
             gil: settings.gil,
+            kind: settings.kinds.first().copied().unwrap_or(&CPU),
             ticks,
         };
         match scope {
@@ -210,7 +216,7 @@ impl Session {
     /// When the BPF programs or their maps fail, or the filter's thread was never seen.
     pub fn finish(&mut self, began: &Began, period: Duration, filter: &Filter) -> Result<Profile> {
         self.bpf.stop()?;
-        let about = began.about(period);
+        let about = began.about(period).of_kind(self.kind);
         self.drain(&mut ())?;
         let counters = self.counters()?;
         Ok(self.stages.profile(&about, filter, &counters)?)

@@ -29,7 +29,7 @@ use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
     process::{self, Process},
-    profile::Profile,
+    profile::{CPU, Profile},
     python::{
         self, Detector, Interpreter, Version,
         remote::{self, ThreadStack},
@@ -222,6 +222,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
     let (finding, _) = discovery.add(pid)?;
     let signals = Signals::to_end()?;
     let settings = Settings {
+        kinds: vec![&CPU],
         period: Duration::from_secs(1) / RATE,
         native: true,
         gil: false,

@@ -6,7 +6,7 @@ use super::{Kind, Period, SampleType, Unit, Words};
 use crate::profile::amount::ValueSource;
 
 /// CPU time. Its names are those of Go's CPU profiles, which all collectors recognize.
-pub static CPU: Kind = Kind {
+pub static KIND: Kind = Kind {
     number: ProfileKind::CPU,
     name: "cpu",
     unit: Unit::Nanoseconds,

@@ -3,9 +3,9 @@
 //! Invariant: nothing else compares kinds; aggregation, formats, exporters and the summary take from a
 //! [`Kind`] what differs.
 
-mod cpu;
+pub mod cpu;
 
-pub use self::cpu::CPU;
+pub use self::cpu::KIND as CPU;
 
 use agent_common::record::ProfileKind;
 
@@ -80,7 +80,7 @@ pub struct Words {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: &[&'static Self] = &[&CPU];
+    pub const ALL: &[&'static Self] = &[&cpu::KIND];
 
     /// The kind with a number.
     #[must_use]

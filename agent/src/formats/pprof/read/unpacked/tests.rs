@@ -159,13 +159,14 @@ fn other_files_are_rejected() {
 fn numbers_out_of_range_are_rejected() {
     let profile = example_profile("");
     let with = |count, value| {
-        let sample = Sample {
+        let samples = profile.samples.iter().take(2);
+        let samples = samples.map(|sample| Sample {
             count,
             value,
-            ..profile.samples[0]
-        };
+            ..*sample
+        });
         Profile {
-            samples: vec![sample, sample],
+            samples: samples.collect(),
             ..profile.clone()
         }
     };
