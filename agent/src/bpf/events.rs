@@ -15,8 +15,12 @@ pub(super) struct Event {
     pub(super) source: SoftwareEvent,
 }
 
-/// Every event.
-static EVENTS: &[Event] = &[event(&kinds::cpu::KIND, "on_cpu", SoftwareEvent::CpuClock)];
+/// Every event, one line for each.
+#[rustfmt::skip]
+static EVENTS: &[Event] = &[
+    event(&kinds::cpu::KIND, "on_cpu", SoftwareEvent::CpuClock),
+    event(&kinds::page_faults::KIND, "on_page_fault", SoftwareEvent::PageFaults),
+];
 
 const fn event(kind: &'static Kind, program: &'static str, source: SoftwareEvent) -> Event {
     Event {

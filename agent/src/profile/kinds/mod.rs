@@ -4,6 +4,7 @@
 //! [`Kind`] what differs.
 
 pub mod cpu;
+pub mod page_faults;
 
 pub use self::cpu::KIND as CPU;
 
@@ -80,7 +81,7 @@ pub struct Words {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: &[&'static Self] = &[&cpu::KIND];
+    pub const ALL: &[&'static Self] = &[&cpu::KIND, &page_faults::KIND];
 
     /// The kind with a number.
     #[must_use]
