@@ -298,6 +298,25 @@ impl Bpf {
         self.sampling_events.unload(&mut self.object)
     }
 
+    /// Tries the events of some kinds, which are not sampled: those that the kernel refuses, with the
+    /// error.
+    pub fn refused_events(
+        &mut self,
+        kinds: impl IntoIterator<Item = &'static Kind>,
+    ) -> Vec<(&'static Kind, Error)> {
+        let mut refused = Vec::new();
+        for kind in kinds {
+            let tried = SamplingEvents::load(&mut self.object, &[kind]).and_then(|mut events| {
+                let attached = events.attach(&mut self.object, self.control.period_ns, 0);
+                attached.and(events.unload(&mut self.object))
+            });
+            if let Err(error) = tried {
+                refused.push((kind, error));
+            }
+        }
+        refused
+    }
+
     /// Waits until the BPF programs wake the reader of the ring buffer, because much is waiting.
     ///
     /// # Errors

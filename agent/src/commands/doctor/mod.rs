@@ -29,7 +29,7 @@ use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
     process::{self, Process},
-    profile::{CPU, Profile},
+    profile::{CPU, Kind},
     python::{
         self, Detector, Interpreter, Version,
         remote::{self, ThreadStack},
@@ -184,8 +184,7 @@ impl Report {
     /// Must be called within a tokio runtime.
     pub async fn measure(&mut self) {
         if self.is_profilable() {
-            let sampled = sample(self.pid, SAMPLED).await;
-            let measured = sampled.map(|profile| Measured::of(&profile));
+            let measured = sample(self.pid, SAMPLED).await;
             self.measured = Some(measured.map_err(|error| format!("{error:#}")));
         }
     }
@@ -216,7 +215,7 @@ impl Report {
 }
 
 /// Samples a process as a capture would, and writes nothing.
-async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
+async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     bpf::check_requirements()?;
     let mut discovery = Discovery::default();
     let (finding, _) = discovery.add(pid)?;
@@ -237,7 +236,15 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
     let mut end = End::new(pid, Some(duration), signals)?;
     let began = session.start()?;
     session.run(&began, &mut end, None, &mut ()).await?;
-    session.finish(&began, settings.period, &Filter::default())
+    let profile = session.finish(&began, settings.period, &Filter::default())?;
+    let others = Kind::ALL.iter().copied().filter(|kind| !kind.is_cpu());
+    let refused = session.bpf.refused_events(others).into_iter();
+    Ok(Measured {
+        refused_events: refused
+            .map(|(kind, error)| (kind.name, error.to_string()))
+            .collect(),
+        ..Measured::of(&profile)
+    })
 }
 
 #[cfg(test)]
