@@ -186,14 +186,16 @@ fn a_host_has_profiles_of_cpu_time_and_of_page_faults_at_once() {
     }
 }
 
-/// The profiles of a folder with a service and a kind in their names.
+/// The profiles of a folder with a service and a kind in their names, also those that were made before
+/// the process had been examined, which have other labels and a number.
 fn profiles(folder: &Path, stem: &str) -> Vec<schema::Profile> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     let is_wanted = |path: &&PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap();
         let (_, name) = name.split_once("Z_").unwrap();
-        name.strip_suffix(".pb.gz") == Some(stem)
+        let name = name.strip_suffix(".pb.gz").unwrap();
+        name == stem || name.strip_suffix("_2") == Some(stem)
     };
     let files = paths.iter().filter(is_wanted);
     files
