@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     cache::GenerationalCache,
-    profile::{FilteredOut, Process, Profile},
+    profile::{Amount, FilteredOut, Kind, Process, Profile},
     symbolize::SymbolizeFrames,
 };
 
@@ -113,8 +113,8 @@ impl Catalog {
     /// The threads of the samples of a window, the one with the most samples first.
     fn sampled_threads(&self, window: &Window) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::new();
-        for (key, count) in &window.counts {
-            *samples.entry(key.thread).or_default() += count;
+        for (key, amount) in &window.counts {
+            *samples.entry(key.thread).or_default() += amount.count;
         }
         let mut seen: Vec<_> = samples
             .into_iter()
@@ -134,7 +134,12 @@ impl Catalog {
     /// # Errors
     ///
     /// When there are samples, and none is of a thread that the filter includes.
-    pub fn check_filter(&self, window: &Window, filter: &Filter) -> Result<(), NoSuchThread> {
+    pub fn check_filter(
+        &self,
+        window: &Window,
+        filter: &Filter,
+        kind: &'static Kind,
+    ) -> Result<(), NoSuchThread> {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };
@@ -144,12 +149,14 @@ impl Catalog {
             return Ok(());
         }
         Err(NoSuchThread {
+            kind,
             wanted: wanted.clone(),
             seen,
         })
     }
 
-    /// Builds the profile of the samples of a window, or of a part of one, that `filter` includes.
+    /// Builds the profile of the samples of a window, or of a part of one, that are of its kind and
+    /// that `filter` includes.
     ///
     /// What the BPF programs count as lost is not included.
     pub fn profile(
@@ -161,10 +168,11 @@ impl Catalog {
     ) -> Profile {
         let mut builder = ProfileBuilder::default();
         let mut filtered_out = FilteredOut::default();
-        let mut keys: Vec<(&SampleKey, u64)> = window
+        let mut keys: Vec<(&SampleKey, Amount)> = window
             .counts
             .iter()
-            .map(|(key, count)| (key, *count))
+            .filter(|(key, _)| key.kind == about.kind.number)
+            .map(|(key, amount)| (key, *amount))
             .collect();
         keys.sort_unstable_by_key(|(key, _)| {
             let order = self.order(key.thread.tgid);
@@ -172,12 +180,12 @@ impl Catalog {
             let stacks = (key.stack, key.native_stack);
             (order, key.thread, stacks, ends, key.holds_gil)
         });
-        for (key, count) in keys {
+        for (key, amount) in keys {
             let name = self.thread_name(key.thread);
             if !filter.includes_thread(key.thread.tid, name) {
-                filtered_out.other_threads += count;
+                filtered_out.other_threads += amount.count;
             } else if filter.gil_only && !key.holds_gil {
-                filtered_out.without_gil += count;
+                filtered_out.without_gil += amount.count;
             } else {
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
@@ -187,10 +195,10 @@ impl Catalog {
                     native: self.native_stacks.get(&key.native_stack),
                     process,
                     is_python: self.is_python(key.thread.tgid),
-                    count,
+                    count: amount.count,
                 };
                 let stack = sampled.stack(&mut builder, symbolizer);
-                builder.count(stack, thread, count);
+                builder.count(stack, thread, amount);
             }
         }
         if builder.is_empty()

@@ -7,7 +7,7 @@ use agent_common::{
 
 use super::{Catalog, Filter, NoSuchThread, ProfileTiming, Windows};
 use crate::{
-    profile::{Process, Profile},
+    profile::{Kind, Process, Profile},
     symbolize::SymbolizeFrames,
 };
 
@@ -43,8 +43,13 @@ impl Aggregator {
         self.windows.samples()
     }
 
-    pub(super) fn check_filter(&self, filter: &Filter) -> Result<(), NoSuchThread> {
-        self.catalog.check_filter(self.windows.current(), filter)
+    pub(super) fn check_filter(
+        &self,
+        filter: &Filter,
+        kind: &'static Kind,
+    ) -> Result<(), NoSuchThread> {
+        let window = self.windows.current();
+        self.catalog.check_filter(window, filter, kind)
     }
 
     pub(super) fn profile(

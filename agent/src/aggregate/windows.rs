@@ -11,6 +11,7 @@ use super::{
     key::{SampleKey, ThreadKey},
     window::Window,
 };
+use crate::profile::{Amount, Kind};
 
 /// The open windows.
 #[derive(Debug, Default)]
@@ -23,9 +24,14 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Counts a sample.
+    /// Counts a sample; one of an unknown kind is malformed.
     pub fn add_sample(&mut self, sample: &Sample) {
+        if Kind::from_number(sample.kind).is_none() {
+            self.add_malformed();
+            return;
+        }
         let key = SampleKey {
+            kind: sample.kind,
             thread: ThreadKey {
                 tgid: sample.tgid,
                 tid: sample.tid,
@@ -36,11 +42,14 @@ impl Windows {
             native_end: sample.native_status,
             holds_gil: sample.holds_gil != 0,
         };
-        let weight = u64::from(sample.weight);
+        let amount = Amount {
+            count: sample.count.into(),
+            value: sample.value,
+        };
         for (_, window) in &mut self.others {
-            window.add(key, weight);
+            window.add(key, amount);
         }
-        self.window.add(key, weight);
+        self.window.add(key, amount);
     }
 
     /// Counts a record that could not be decoded.
@@ -48,7 +57,7 @@ impl Windows {
         self.window.malformed_records += 1;
     }
 
-    /// Sampling periods of the window that is always open, before any filter.
+    /// Samples of the window that is always open, before any filter.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.window.samples

@@ -57,6 +57,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     let output = Output::prepare(&options.destination, options.format, pid)?;
 
     let settings = Settings {
+        kinds: vec![options.kind],
         period: Duration::from_secs(1) / options.rate,
         native: options.native,
         gil: options.filter.gil_only,

@@ -26,6 +26,7 @@ use crate::{
     config::Config,
     export::ProfileBatch,
     formats,
+    profile::Kind,
     session::{
         Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
         warn_on_error,
@@ -80,6 +81,7 @@ impl Host {
         let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
         let period = Duration::from_secs(1) / config.rate;
         let settings = Settings {
+            kinds: config.kinds.clone(),
             period,
             native: config.native,
             gil: false,
@@ -284,8 +286,11 @@ impl Host {
     /// Applies another configuration.
     pub(super) async fn reconfigure(&mut self, config: Config) {
         self.end_window().await;
-        if config.native != self.config.native || config.listen != self.config.listen {
-            warn!("changes of `native` and `listen` need a restart of the agent");
+        if config.kinds != self.config.kinds
+            || config.native != self.config.native
+            || config.listen != self.config.listen
+        {
+            warn!("changes of `events`, `native` and `listen` need a restart of the agent");
         }
         if config.exporters != self.config.exporters {
             self.exporters
@@ -352,7 +357,11 @@ impl Host {
         let thread_labels = self.config.thread_labels;
         let built = self.built.0.clone();
         self.session.profiles.run(move |profiles| {
-            for (labels, part) in series {
+            for ((labels, kind), part) in series {
+                let Some(kind) = Kind::from_number(kind) else {
+                    continue;
+                };
+                let about = about.of_kind(kind);
                 let batch = window::batch(profiles, &labels, &part, &about, thread_labels);
                 // The agent may be about to end.
                 if built.blocking_send(batch).is_err() {

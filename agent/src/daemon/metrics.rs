@@ -199,6 +199,14 @@ fn add_totals(metrics: &mut Metrics, totals: &Totals) {
         &[],
         totals.samples,
     );
+    for (event, samples) in &totals.event_samples {
+        metrics.counter(
+            "profiling_agent_event_samples",
+            "Samples in the profiles, by event",
+            &[("event", event)],
+            *samples,
+        );
+    }
     metrics.counter(
         "profiling_agent_window_lost_samples",
         "Samples dropped because a window was full",

@@ -45,7 +45,7 @@ pub async fn run(
     bpf::check_requirements()?;
     let mut signals = Signals::to_end_or_reload()?;
     let exporters = Destinations::start(config.exporters.clone())?;
-    let mut listener = Listener::start(config.listen).await?;
+    let mut listener = Listener::start(config.listen, config.kinds.clone()).await?;
     if let Some(address) = listener.address() {
         info!(%address, "listening");
     }

@@ -90,7 +90,7 @@ fn send(
     period: Duration,
 ) {
     let window = matching(window, &asked, targets);
-    let about = began.about(period);
+    let about = began.about(period).of_kind(asked.kind);
     session.profiles.run(move |profiles| {
         let profile = profiles.profile_of(&window, &about);
         let mut pprof = Vec::new();
@@ -110,5 +110,6 @@ fn matching(window: Window, asked: &ProfileRequest, targets: &TargetTable) -> Wi
         let is_process = asked.pid.is_none_or(|asked| asked == pid);
         (is_process && asked.labels.iter().all(has_label)).then_some(())
     };
-    window.split(is_asked_for).remove(&()).unwrap_or_default()
+    let mut parts = window.split(is_asked_for);
+    parts.remove(&((), asked.kind.number)).unwrap_or_default()
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use agent_common::record::ProfileKind;
+
 use super::target_table::TargetTable;
 use crate::{
     aggregate::{ProfileTiming, Window},
@@ -26,6 +28,8 @@ pub(crate) struct Totals {
     pub(crate) pprof_bytes: u64,
     /// Samples in them.
     pub(crate) samples: u64,
+    /// Samples in them, by the name of what was sampled.
+    pub(crate) event_samples: BTreeMap<&'static str, u64>,
     /// Times that CPUs went online or offline.
     pub(crate) cpu_changes: u64,
     /// Windows at whose end memory use was above the limit.
@@ -50,6 +54,8 @@ impl Totals {
     fn add(&mut self, profile: &Profile) {
         self.profiles += 1;
         self.samples += profile.total();
+        let of_event = self.event_samples.entry(profile.kind.name);
+        *of_event.or_default() += profile.total();
         self.add_losses(&profile.losses);
         for unwinding in &profile.unwind_stats {
             self.complete_stacks += unwinding.complete;
@@ -86,12 +92,12 @@ impl Totals {
     }
 }
 
-/// Splits a window that has ended into its series.
+/// Splits a window that has ended into its series and kinds.
 pub(crate) fn split_series(
     window: Window,
     targets: &TargetTable,
     totals: &mut Totals,
-) -> BTreeMap<Arc<Labels>, Window> {
+) -> BTreeMap<(Arc<Labels>, ProfileKind), Window> {
     totals.windows += 1;
     totals.lost_samples += window.lost_samples();
     window.split(|pid| targets.labels(pid))

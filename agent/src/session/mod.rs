@@ -72,7 +72,7 @@ use crate::{
     aggregate::{Filter, Window},
     bpf::{self, Bpf, Counters, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
-    profile::{self, Profile},
+    profile::{self, CPU, Kind, Profile},
     symbolize::NativeSymbolizer,
     targets::{
         discovery::{Discovery, Step, Validity},
@@ -98,9 +98,11 @@ const PAGE_LIMIT: Duration = Duration::from_secs(2);
 const FINISH_LIMIT: Duration = Duration::from_millis(1500);
 
 /// How to sample.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
-    /// Time between two samples of a CPU.
+    /// What to sample; profiles of [`Session::finish`] are of the first.
+    pub kinds: Vec<&'static Kind>,
+    /// Time between two samples of the clock of a CPU.
     pub period: Duration,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
@@ -156,6 +158,8 @@ pub struct Session {
     unwind_tables: Option<UnwindTables>,
     is_host: bool,
     gil: bool,
+    /// What [`Self::finish`] makes a profile of.
+    kind: &'static Kind,
     ticks: Interval,
 }
 
@@ -173,6 +177,7 @@ impl Session {
     ) -> Result<Self> {
         let is_host = matches!(scope, Scope::Host { .. });
         let mut bpf = Bpf::load(&LoadOptions {
+            kinds: settings.kinds.clone(),
             period: settings.period,
             hash_seed: random_seed(),
             with_native: settings.native,
@@ -203,6 +208,7 @@ impl Session {
             examinations,
             is_host,
             gil: settings.gil,
+            kind: settings.kinds.first().copied().unwrap_or(&CPU),
             ticks,
         };
         match scope {
@@ -284,7 +290,7 @@ impl Session {
         program: Option<&Program>,
     ) -> Result<Profile> {
         self.bpf.stop()?;
-        let about = began.about(period);
+        let about = began.about(period).of_kind(self.kind);
         let window = self.take_window(&mut ()).await?;
         let counters = self.counters()?;
         let filter = filter.clone();

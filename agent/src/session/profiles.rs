@@ -95,7 +95,7 @@ impl Profiles {
         filter: &Filter,
         counters: &Counters,
     ) -> Result<Profile, NoSuchThread> {
-        self.catalog.check_filter(window, filter)?;
+        self.catalog.check_filter(window, filter, about.kind)?;
         let mut profile = self.build(window, about, filter);
         let losses = &mut profile.losses;
         losses.lost_samples += counters.get(Counter::LOST_SAMPLES);

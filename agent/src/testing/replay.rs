@@ -32,7 +32,7 @@ use crate::{
     },
     export::{ExporterStatus, ProfileBatch},
     process::{Process, machine::enter_machine},
-    profile::Profile,
+    profile::{CPU, Kind, Profile},
     session::{
         Counting, Observer, Origin, Profiles, Received,
         recording::{Entry, RecordedEvent, RecordedFinding},
@@ -110,8 +110,9 @@ impl HostReplay {
         let about = about(config.rate);
         let window = replay.counting.windows.take();
         let series = window::split_series(window, targets, totals);
-        let batches = series.iter().map(|(labels, part)| {
+        let batches = series.iter().map(|((labels, kind), part)| {
             let profiles = &mut replay.profiles;
+            let about = about.of_kind(Kind::from_number(*kind).expect("a known kind"));
             let batch = window::batch(profiles, labels, part, &about, config.thread_labels);
             batch.inspect(|batch| totals.add_batch(batch))
         });
@@ -290,6 +291,7 @@ fn with_own_user(status: &str) -> String {
 
 fn about(rate: u32) -> ProfileTiming {
     ProfileTiming {
+        kind: &CPU,
         start: SystemTime::UNIX_EPOCH + START,
         duration: DURATION,
         period: Duration::from_secs(1) / rate,

@@ -29,7 +29,7 @@ use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
     process::{self, Process},
-    profile::Profile,
+    profile::{CPU, Kind},
     python::{
         self, Detector, Interpreter, Version,
         remote::{self, ThreadStack},
@@ -183,8 +183,7 @@ impl Report {
     /// Must be called within a tokio runtime.
     pub async fn measure(&mut self) {
         if self.is_profilable() {
-            let sampled = sample(self.pid, SAMPLED).await;
-            let measured = sampled.map(|profile| Measured::of(&profile));
+            let measured = sample(self.pid, SAMPLED).await;
             self.measured = Some(measured.map_err(|error| format!("{error:#}")));
         }
     }
@@ -215,12 +214,13 @@ impl Report {
 }
 
 /// Samples a process as a capture would, and writes nothing.
-async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
+async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     bpf::check_requirements()?;
     let examinations = Examinations::new(true);
     let finding = examinations.examine(pid).await?;
     let signals = Signals::to_end()?;
     let settings = Settings {
+        kinds: vec![&CPU],
         period: Duration::from_secs(1) / RATE,
         native: true,
         gil: false,
@@ -236,9 +236,17 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
     let began = session.start()?;
     let reason = session.run(&began, &mut end, None, &mut ()).await?;
     let filter = Filter::default();
-    session
+    let profile = session
         .finish(&began, settings.period, &filter, reason, &mut end, None)
-        .await
+        .await?;
+    let others = Kind::ALL.iter().copied().filter(|kind| !kind.is_cpu());
+    let refused = session.bpf.refused_events(others).into_iter();
+    Ok(Measured {
+        refused_events: refused
+            .map(|(kind, error)| (kind.name, error.to_string()))
+            .collect(),
+        ..Measured::of(&profile)
+    })
 }
 
 #[cfg(test)]
