@@ -23,7 +23,7 @@ use crate::{
     config::Config,
     export::Exporters,
     session::{Began, Scope, Session, Settings, Signals, memory, until, warn_on_error},
-    symbolize::NativeSymbolizer,
+    symbolize::CpuShare,
     targets::{discovery::Discovery, kubernetes, labels::pods::PodLists},
 };
 
@@ -35,6 +35,12 @@ const GENERATION: Duration = Duration::from_secs(10 * 60);
 
 /// Limit of the cache of native symbols, in bytes.
 const MAX_SYMBOL_BYTES: usize = 32 << 20;
+
+/// CPU time for looking up inlined functions, files and lines in debugging information.
+const SYMBOL_CPU: CpuShare = CpuShare {
+    burst: Duration::from_millis(2000),
+    per_second: Duration::from_millis(3),
+};
 
 /// Entries of the caches at which a generation ends early.
 const MAX_CACHE_ENTRIES: usize = 200_000;
@@ -72,6 +78,7 @@ impl Host {
         let mut targets = TargetTable::new(&config);
         let discovery = Discovery::delayed(EXAMINE_AFTER);
         let mut session = Session::open(&settings, discovery, Scope::Host, &mut targets).await?;
+        session.stages.native.limit_cpu(SYMBOL_CPU);
         let began = session.start()?;
         let now = Instant::now();
         info!(
@@ -227,7 +234,7 @@ impl Host {
             );
         }
         self.totals.memory_limit_reached += 1;
-        self.session.stages.native = NativeSymbolizer::new(MAX_SYMBOL_BYTES);
+        self.session.stages.native.release_memory();
         self.begin_generation();
         memory::trim();
     }

@@ -7,7 +7,7 @@ use super::{
     telemetry::{Metrics, Usage},
     window::Totals,
 };
-use crate::{bpf::Counters, export, session::Stages, targets::kubernetes};
+use crate::{bpf::Counters, export, session::Stages, symbolize::LookupTotals, targets::kubernetes};
 
 /// What the metrics describe.
 pub(crate) struct State<'a> {
@@ -72,6 +72,7 @@ impl State<'_> {
                 entries,
             );
         }
+        add_lookups(&mut metrics, &self.stages.native.totals());
         add_totals(&mut metrics, self.totals);
         for status in &self.pods {
             metrics.pods(status);
@@ -81,6 +82,24 @@ impl State<'_> {
         }
         metrics.text()
     }
+}
+
+/// Adds the look-ups of addresses of native code.
+fn add_lookups(metrics: &mut Metrics, totals: &LookupTotals) {
+    let complete = totals.addresses.saturating_sub(totals.incomplete);
+    for (result, count) in [("complete", complete), ("name", totals.incomplete)] {
+        metrics.counter(
+            "profiling_agent_symbol_lookups",
+            "Addresses that were looked up in files: completely, or only the name for want of CPU time",
+            &[("result", result)],
+            count,
+        );
+    }
+    metrics.cpu_time(
+        "profiling_agent_symbol_lookup_seconds",
+        "CPU time of looking up addresses in files",
+        totals.cpu,
+    );
 }
 
 /// Adds the counts over all windows.
