@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use agent_common::decoded::{NativeStack, Stack};
+use agent_common::record::{NativeFrame, NativeKind};
 
 use super::{
     builder::{ProfileBuilder, ProfileTiming},
@@ -174,6 +175,7 @@ impl Catalog {
             .filter(|(key, _)| key.kind == about.kind.number)
             .map(|(key, amount)| (key, *amount))
             .collect();
+        symbolizer.prepare(&self.native_frames(window, filter));
         keys.sort_unstable_by_key(|(key, _)| {
             let order = self.order(key.thread.tgid);
             let ends = (key.end.0, key.native_end.0);
@@ -211,6 +213,36 @@ impl Catalog {
         profile.losses.lost_samples = window.lost_samples;
         profile.filtered_out = filtered_out;
         profile
+    }
+
+    /// The native and kernel frames of the samples of a window that `filter` includes, each once and
+    /// with the id of a process that has it.
+    #[must_use]
+    pub fn native_frames(&self, window: &Window, filter: &Filter) -> Vec<(u32, NativeFrame)> {
+        let mut stacks = HashMap::<u64, u32>::new();
+        for key in window.counts.keys() {
+            let thread = key.thread;
+            if filter.includes_thread(thread.tid, self.thread_name(thread))
+                && (key.holds_gil || !filter.gil_only)
+            {
+                let tgid = stacks.entry(key.native_stack).or_insert(thread.tgid);
+                *tgid = thread.tgid.min(*tgid);
+            }
+        }
+        let mut frames = HashMap::<NativeFrame, u32>::new();
+        for (hash, tgid) in stacks {
+            let stack = self.native_stacks.get(&hash);
+            for frame in stack.iter().flat_map(|stack| &stack.frames) {
+                if frame.kind != NativeKind::PYTHON {
+                    let known = frames.entry(*frame).or_insert(tgid);
+                    *known = tgid.min(*known);
+                }
+            }
+        }
+        frames
+            .into_iter()
+            .map(|(frame, tgid)| (tgid, frame))
+            .collect()
     }
 
     /// The last name of a thread; empty if it is not known.

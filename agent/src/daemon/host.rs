@@ -1,12 +1,15 @@
 //! The main loop of the agent of a host, and the end of a window.
 
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use rustix::process::Signal;
 use tokio::{
     sync::mpsc,
-    time::{interval, sleep_until, timeout_at},
+    time::{interval, sleep, sleep_until, timeout_at},
 };
 use tracing::{info, warn};
 
@@ -31,7 +34,7 @@ use crate::{
         Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
         warn_on_error,
     },
-    symbolize::NativeSymbolizer,
+    symbolize::CpuShare,
     targets::{kubernetes, labels::pods::PodLists},
 };
 
@@ -46,6 +49,12 @@ const MAX_SYMBOL_BYTES: usize = 32 << 20;
 
 /// Profiles that are built ahead of being passed to the exporters.
 const BUILT_AHEAD: usize = 16;
+
+/// CPU time for looking up inlined functions, files and lines in debugging information.
+const SYMBOL_CPU: CpuShare = CpuShare {
+    burst: Duration::from_millis(2000),
+    per_second: Duration::from_millis(3),
+};
 
 /// Entries of the caches at which a generation ends early.
 const MAX_CACHE_ENTRIES: usize = 200_000;
@@ -95,6 +104,11 @@ impl Host {
             examine_after: EXAMINE_AFTER,
         };
         let mut session = Session::open(&settings, examinations, scope, &mut targets).await?;
+        session.profiles.run(|profiles| {
+            if let Some(native) = &mut profiles.native {
+                native.limit_cpu(SYMBOL_CPU);
+            }
+        });
         let began = session.start()?;
         let now = Instant::now();
         info!(
@@ -264,7 +278,7 @@ impl Host {
         self.totals.memory_limit_reached += 1;
         self.session.profiles.run(|profiles| {
             if let Some(native) = &mut profiles.native {
-                *native = NativeSymbolizer::new(MAX_SYMBOL_BYTES);
+                native.release_memory();
             }
         });
         self.begin_generation();
@@ -328,6 +342,9 @@ impl Host {
         let window = self.session.take_window(&mut self.targets).await?;
         self.report(window);
         let mut all_built = self.session.profiles.run(|_| ());
+        // The other half is for sending them.
+        let mut patience = pin!(sleep(self.config.shutdown_timeout / 2));
+        let haste = self.session.haste();
         let all = async {
             loop {
                 tokio::select! {
@@ -335,6 +352,7 @@ impl Host {
                         push(&mut self.exporters, &mut self.totals, built);
                     }
                     _ = &mut all_built => break,
+                    () = &mut patience, if !patience.is_elapsed() => haste.begin(),
                 }
             }
         };

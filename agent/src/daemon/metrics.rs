@@ -7,7 +7,10 @@ use super::{
     telemetry::{Metrics, Usage},
     window::Totals,
 };
-use crate::{bpf::Counters, export, session::Session, targets::kubernetes, workers::WorkersStatus};
+use crate::{
+    bpf::Counters, export, session::Session, symbolize::LookupTotals, targets::kubernetes,
+    workers::WorkersStatus,
+};
 
 /// What the metrics describe.
 pub(crate) struct State<'a> {
@@ -91,6 +94,7 @@ pub(crate) struct Threads {
     pub(crate) longest_drain_delay: Duration,
     /// Records and events that were read and dropped because too much was waiting.
     pub(crate) dropped: (u64, u64),
+    pub(crate) lookups: LookupTotals,
     pub(crate) workers: WorkersStatus,
 }
 
@@ -106,11 +110,13 @@ impl Threads {
                 builder.lost_records.load(Ordering::Relaxed),
                 drain.lost_events.load(Ordering::Relaxed),
             ),
+            lookups: builder.lookups(),
             workers: session.workers_status(),
         }
     }
 
     fn add(&self, metrics: &mut Metrics) {
+        add_lookups(metrics, &self.lookups);
         metrics.gauge(
             "profiling_agent_longest_drain_delay_seconds",
             "Longest time that a sample was in the ring buffer",
@@ -165,6 +171,24 @@ impl Threads {
             self.workers.quarantined.len(),
         );
     }
+}
+
+/// Adds the look-ups of addresses of native code.
+fn add_lookups(metrics: &mut Metrics, totals: &LookupTotals) {
+    let complete = totals.addresses.saturating_sub(totals.incomplete);
+    for (result, count) in [("complete", complete), ("name", totals.incomplete)] {
+        metrics.counter(
+            "profiling_agent_symbol_lookups",
+            "Addresses that were looked up in files: completely, or only the name for want of CPU time",
+            &[("result", result)],
+            count,
+        );
+    }
+    metrics.cpu_time(
+        "profiling_agent_symbol_lookup_seconds",
+        "CPU time of looking up addresses in files",
+        totals.cpu,
+    );
 }
 
 /// Adds the counts over all windows.

@@ -73,7 +73,7 @@ use crate::{
     bpf::{self, Bpf, Counters, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
     profile::{self, CPU, Kind, Profile},
-    symbolize::NativeSymbolizer,
+    symbolize::{Haste, NativeSymbolizer},
     targets::{
         discovery::{Discovery, Step, Validity},
         examiner::Finding,
@@ -156,6 +156,8 @@ pub struct Session {
     earlier: HashSet<u32>,
     /// [`None`] when only Python frames are wanted.
     unwind_tables: Option<UnwindTables>,
+    /// Begins when a profile is wanted at once.
+    haste: Haste,
     is_host: bool,
     gil: bool,
     /// What [`Self::finish`] makes a profile of.
@@ -186,7 +188,8 @@ impl Session {
         let ring = bpf.take_ring().context("there is no ring buffer")?;
         let native = settings
             .native
-            .then(|| NativeSymbolizer::new(settings.symbol_bytes));
+            .then(|| NativeSymbolizer::new(settings.symbol_bytes, examinations.workers.clone()));
+        let haste = native.as_ref().map(NativeSymbolizer::haste);
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
         let drain = Drain::start(ring, profiles.references())?;
@@ -206,6 +209,7 @@ impl Session {
                 .native
                 .then(|| UnwindTables::new(examinations.workers.clone())),
             examinations,
+            haste: haste.unwrap_or_default(),
             is_host,
             gil: settings.gil,
             kind: settings.kinds.first().copied().unwrap_or(&CPU),
@@ -301,6 +305,7 @@ impl Session {
         let built = tokio::select! {
             built = &mut profile => built,
             () = end.interrupted(reason, program) => {
+                self.haste.begin();
                 let limit = Instant::now() + FINISH_LIMIT;
                 timeout_at(limit.into(), profile)
                     .await
@@ -322,7 +327,13 @@ impl Session {
         Ok(counters)
     }
 
-    /// Sampling periods in the present window so far.
+    /// Has profiles built at once, with what can be looked up in a moment.
+    #[must_use]
+    pub fn haste(&self) -> Haste {
+        self.haste.clone()
+    }
+
+    /// Samples in the present window so far.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.drain.status().samples.load(Ordering::Relaxed)

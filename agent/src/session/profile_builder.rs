@@ -6,7 +6,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result};
 use tokio::sync::oneshot;
 
 use super::{profiles::Profiles, records::Records};
+use crate::symbolize::LookupTotals;
 
 /// Most bytes of records that wait.
 const MAX_WAITING_BYTES: usize = 64 << 20;
@@ -28,6 +29,8 @@ pub struct BuilderStatus {
     stacks: AtomicUsize,
     /// Cached code objects.
     code_objects: AtomicUsize,
+    /// Counts of look-ups in files.
+    lookups: Mutex<LookupTotals>,
     /// Records dropped because too much was waiting.
     pub lost_records: AtomicU64,
     /// Things done.
@@ -40,6 +43,12 @@ pub struct BuilderStatus {
 }
 
 impl BuilderStatus {
+    /// Counts of look-ups in files.
+    #[must_use]
+    pub fn lookups(&self) -> LookupTotals {
+        *self.lookups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Cached stacks and cached code objects.
     #[must_use]
     pub fn cached(&self) -> (usize, usize) {
@@ -90,6 +99,10 @@ impl ProfileBuilder {
                     shared.stacks.store(stacks, Ordering::Relaxed);
                     let code_objects = profiles.python.len();
                     shared.code_objects.store(code_objects, Ordering::Relaxed);
+                    if let Some(native) = &profiles.native {
+                        let lookups = shared.lookups.lock();
+                        *lookups.unwrap_or_else(PoisonError::into_inner) = native.totals();
+                    }
                     shared.done.fetch_add(1, Ordering::Relaxed);
                     shared.is_busy.store(false, Ordering::Relaxed);
                 }

@@ -124,6 +124,7 @@ impl HostReplay {
     /// The metrics, with the recorded counters.
     #[must_use]
     pub fn metrics(&self, usage: Usage, exporters: Vec<ExporterStatus>) -> String {
+        let native = self.replay.profiles.native.as_ref();
         let state = State {
             usage,
             counters: Some(self.replay.counters.clone()),
@@ -136,6 +137,7 @@ impl HostReplay {
                 ),
                 longest_drain_delay: Duration::from_micros(201_234),
                 dropped: (0, 0),
+                lookups: native.map(NativeSymbolizer::totals).unwrap_or_default(),
                 workers: Workers::default().status(),
             },
             targets: &self.targets,
@@ -174,7 +176,7 @@ impl Replay {
             _ => None,
         });
         let executables = Executables::default();
-        let native = NativeSymbolizer::new(SYMBOL_BYTES);
+        let native = NativeSymbolizer::new(SYMBOL_BYTES, Workers::default());
         let mut replay = Self {
             counting: Counting::default(),
             profiles: Profiles::new(Some(native), executables.clone()),

@@ -1,13 +1,20 @@
 //! A job and its result.
 
 use std::{
+    future::Future as _,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
     time::Duration,
 };
 
 use tokio::sync::oneshot;
 
 use super::{failure::Failure, quarantine::Subject};
+
+/// How often whoever waits for a result is asked whether it is still wanted.
+const WANTED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A job that waits or runs.
 pub(super) struct Job {
@@ -74,6 +81,32 @@ impl<T> Pending<T> {
     /// When there is none.
     #[cfg(test)]
     pub fn wait(self) -> Result<T, Failure> {
-        self.0.blocking_recv().unwrap_or(Err(Failure::Overloaded))
+        self.wait_while(|| true)
+    }
+
+    /// Waits for the result outside of a runtime, while `is_wanted`.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it is no longer wanted.
+    pub fn wait_while(mut self, is_wanted: impl Fn() -> bool) -> Result<T, Failure> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self.0).poll(&mut context) {
+                Poll::Ready(result) => return result.unwrap_or(Err(Failure::Overloaded)),
+                Poll::Pending if is_wanted() => thread::park_timeout(WANTED_INTERVAL),
+                Poll::Pending => return Err(Failure::NotWanted),
+            }
+        }
+    }
+}
+
+/// Wakes a thread that waits for a result.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }

@@ -53,14 +53,14 @@ impl Lane {
 
     /// Whether its jobs can wait for processor time to be earned: processes may end meanwhile.
     fn is_paced(self) -> bool {
-        matches!(self, Self::Tables | Self::Symbols)
+        matches!(self, Self::Tables)
     }
 
     /// How many threads it has.
     fn width(self) -> usize {
         match self {
-            Self::Processes | Self::Tables => 2,
-            Self::Memory | Self::Symbols => 1,
+            Self::Processes | Self::Tables | Self::Symbols => 2,
+            Self::Memory => 1,
         }
     }
 }

@@ -54,8 +54,8 @@ impl SymbolizeFrames for FakeSymbolizer {
             31 => vec![name(21), name(31)],
             address => vec![name(address)],
         };
-        let function = |name| NativeFunction {
-            name,
+        let function = |name: String| NativeFunction {
+            name: name.into(),
             file: None,
             line: None,
         };
