@@ -14,8 +14,8 @@ mod agent;
 mod bpf;
 mod budget;
 mod child;
+mod daemon;
 mod figure;
-mod host;
 mod json;
 mod kernel_cost;
 mod machine;
@@ -24,6 +24,7 @@ mod proc;
 mod profiler;
 mod py_spy;
 mod python;
+mod scenes;
 mod session;
 mod slowdown;
 mod stats;
@@ -61,7 +62,7 @@ pub(crate) struct Options {
     workloads: Vec<Kind>,
     /// Measure only `agent run`, with many processes and with many that start
     #[arg(long, conflicts_with = "workloads")]
-    host: bool,
+    scenes: bool,
     /// Number of windows with each profiler
     #[arg(
         long,
@@ -142,7 +143,7 @@ fn plan(options: &Options) -> Plan {
     } else {
         Plan::whole(options.rounds)
     };
-    plan.only_host = options.host;
+    plan.only_scenes = options.scenes;
     if !options.workloads.is_empty() {
         plan.workloads.clone_from(&options.workloads);
     }
@@ -159,7 +160,7 @@ fn pythons(options: &Options, agent: &Path) -> Result<Vec<Interpreter>> {
             .collect();
     }
     let mut pythons = vec![python::newest(agent)?];
-    if !options.quick && !options.host {
+    if !options.quick && !options.scenes {
         pythons.extend(python::old().filter(|old| old.minor != pythons[0].minor));
     }
     Ok(pythons)
