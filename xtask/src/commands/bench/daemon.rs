@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::agent::Probe;
 use super::child::Running;
 use super::workload::directory;
 
@@ -37,7 +38,7 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// Starts it with these options besides, and waits until it is ready.
-    pub(super) fn start(agent: &Path, options: &[&str]) -> Result<Self> {
+    pub(super) fn start(agent: &Path, options: &[String]) -> Result<Self> {
         let folder = directory()?.join("host");
         // Missing at the first start.
         drop(fs::remove_dir_all(&folder));
@@ -65,6 +66,11 @@ impl Daemon {
 
     pub(super) fn pid(&self) -> u32 {
         self.running.pid()
+    }
+
+    /// Where its BPF programs count, once its clock has ticked.
+    pub(super) fn probe(&mut self) -> Result<Probe> {
+        Probe::wait_for(&mut self.running)
     }
 
     /// Where its profiles are.
