@@ -91,12 +91,17 @@ impl SampledCode {
             let Some(path) = paths.iter().find(|path| path.exists()) else {
                 continue;
             };
-            let found = if let Some(go) = &process.go {
+            let mut found = if let Some(go) = process.go_of(&file.path) {
                 reference::go(go, path, &addresses)?
             } else {
                 let with_debug = reference::debug_file(&file.build_id, root);
                 reference::binutils(with_debug.as_ref().unwrap_or(path), &addresses)?
             };
+            let others: Vec<_> = addresses
+                .into_iter()
+                .filter(|address| !found.contains_key(address))
+                .collect();
+            found.extend(reference::stubs(path, &others)?);
             for (address, seen) in seen {
                 if let Some(difference) = counts.add(seen, found.get(address)) {
                     let service = process.service;

@@ -4,7 +4,7 @@
 //! all end when [`Processes`] is dropped.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -41,7 +41,7 @@ pub(super) struct Process {
     pub(super) service: &'static str,
     pub(super) what: &'static str,
     /// The toolchain that it was compiled with.
-    pub(super) go: Option<Go>,
+    go: Option<Go>,
     pub(super) cpu: Timeline,
     running: Running,
 }
@@ -90,6 +90,12 @@ impl Processes {
 }
 
 impl Process {
+    /// The toolchain that a file was compiled with: libraries are none of Go's.
+    pub(super) fn go_of(&self, file: &str) -> Option<&Go> {
+        let program = fs::read_link(format!("/proc/{}/exe", self.running.pid())).ok()?;
+        self.go.as_ref().filter(|_| program == Path::new(file))
+    }
+
     /// A file as the process sees it.
     pub(super) fn path_of(&self, file: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{file}", self.running.pid()))

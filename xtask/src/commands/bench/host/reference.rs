@@ -1,5 +1,6 @@
 //! What other tools find at addresses of a file: `addr2line` with `nm`; for Go, whose debug information
-//! `addr2line` reads in part, `go tool addr2line` and gdb, which has the inlined functions.
+//! `addr2line` reads in part, `go tool addr2line` and gdb, which has the inlined functions; and gdb for
+//! stubs of the procedure linkage table, which have no symbols.
 //!
 //! `addr2line` takes the symbol before an address even where that has ended. A name without a line
 //! therefore counts only where a symbol covers the address.
@@ -42,19 +43,30 @@ pub(super) fn go(go: &Go, file: &Path, addresses: &[u64]) -> Result<Found> {
     let mut command = go.command();
     command.args(["tool", "addr2line"]).arg(file);
     let text = lookup(command, addresses)?;
-    let functions = gdb(file, addresses)?;
+    let functions = gdb(file, addresses, "functions.py", &[])?;
     Ok(merge(functions, parse_go(&text, addresses)))
 }
 
-fn gdb(file: &Path, addresses: &[u64]) -> Result<Found> {
+/// The names of the stubs of the procedure linkage table at addresses, as gdb has them.
+pub(super) fn stubs(file: &Path, addresses: &[u64]) -> Result<Found> {
+    if addresses.is_empty() {
+        return Ok(Found::new());
+    }
+    // Their names come from symbols and relocations.
+    gdb(file, addresses, "stubs.py", &["-readnever"])
+}
+
+/// Runs a script of gdb's that prints as `addr2line` does.
+fn gdb(file: &Path, addresses: &[u64], script: &str, options: &[&str]) -> Result<Found> {
     let list = directory()?.join("addresses");
     fs::write(&list, lines(addresses))
         .with_context(|| format!("cannot write {}", list.display()))?;
-    let script = paths::workspace().join("xtask/bench/large/functions.py");
     let mut command = GDB.command();
     command
-        .args(["-batch", "-nx", "-iex", "set auto-load off", "-x"])
-        .arg(script)
+        .args(["-batch", "-nx", "-iex", "set auto-load off"])
+        .args(options)
+        .arg("-x")
+        .arg(paths::workspace().join("xtask/bench/large").join(script))
         .arg(file)
         .env("ADDRESSES", list);
     Ok(parse_binutils(&capture(&mut command)?))

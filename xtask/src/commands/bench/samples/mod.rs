@@ -30,6 +30,9 @@ use cost::Cost;
 const LONG_TIMES: u32 = 3;
 const LONG_ROUNDS: u32 = 3;
 
+/// What the neighbour walks through on each processor.
+const NEIGHBOUR_MB: u32 = 48;
+
 /// How long the neighbour runs at most.
 const LONGEST_SECONDS: u32 = 3600;
 
@@ -48,6 +51,18 @@ pub(crate) struct Options {
     /// Run the targets with this interpreter instead of the newest
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
+    /// Repeat each measurement, with another agent in alternation [default: 1, --long: 3]
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<u32>,
+    /// Memory that the neighbour walks through on each processor, in megabytes; 0 for no neighbour
+    #[arg(long, value_name = "MB", default_value_t = NEIGHBOUR_MB)]
+    neighbour: u32,
+    /// Measure only targets whose names contain this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    target: String,
+    /// Measure only at this rate
+    #[arg(long, value_name = "HZ")]
+    rate: Option<u32>,
     /// Measure only what the start of the agent costs
     #[arg(long)]
     only_start: bool,
@@ -68,6 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(path) => Interpreter::at(path)?,
         None => python::newest(&agent)?,
     };
+    let _accounting = Accounting::enable()?;
     let mut machine = Machine::before()?;
 
     let workload = Workload::start(&python, case::W1.workload, case::W1.argument)?;
@@ -81,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let costs = if options.only_start {
         Vec::new()
     } else {
-        costs(options.long, &agent, other, &python)?
+        costs(options, &agent, other, &python)?
     };
     machine.after()?;
     println!("{machine}");
@@ -99,20 +115,28 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Measures all cases.
 fn costs(
-    is_long: bool,
+    options: &Options,
     agent: &Path,
     other: Option<&Path>,
     python: &Interpreter,
 ) -> Result<Vec<(case::Case, Cost, Option<Cost>)>> {
-    let _accounting = Accounting::enable()?;
-    let _neighbour = neighbour()?;
-    let (times, rounds) = if is_long {
+    let _neighbour = match options.neighbour {
+        0 => None,
+        megabytes => Some(neighbour(megabytes)?),
+    };
+    let (times, rounds) = if options.long {
         (LONG_TIMES, LONG_ROUNDS)
     } else {
         (1, 1)
     };
+    let rounds = options.rounds.unwrap_or(rounds);
     let mut costs = Vec::new();
-    for (target, cases) in case::all() {
+    for (target, mut cases) in case::all() {
+        let rate = options.rate;
+        cases.retain(|case| rate.is_none_or(|rate_hz| case.rate_hz == rate_hz));
+        if cases.is_empty() || !target.what.contains(&options.target) {
+            continue;
+        }
         let workload = Workload::start(python, target.workload, target.argument)?;
         for case in cases {
             eprintln!(
@@ -137,7 +161,7 @@ fn costs(
 }
 
 /// Starts the program that evicts the caches of all processors.
-fn neighbour() -> Result<Running> {
+fn neighbour(megabytes: u32) -> Result<Running> {
     let source = paths::workspace().join("xtask/bench/cache_filler.c");
     let program = directory()?.join("cache_filler");
     process::run(
@@ -148,5 +172,6 @@ fn neighbour() -> Result<Running> {
             .arg(&program),
     )
     .context("the neighbour cannot be compiled")?;
-    Running::start(Command::new(program).arg(LONGEST_SECONDS.to_string()))
+    let arguments = [LONGEST_SECONDS, megabytes].map(|number| number.to_string());
+    Running::start(Command::new(program).args(arguments))
 }
