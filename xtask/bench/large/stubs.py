@@ -8,7 +8,8 @@ import gdb
 
 with open(os.environ["ADDRESSES"]) as addresses:
     for text in addresses:
-        # For example `malloc@plt + 4 in section .plt`.
+        # For example `malloc@plt + 4 in section .plt`; `*ABS*+0xaa0c0@plt` where the function has no
+        # name, because the library chooses one as it is loaded.
         found = gdb.execute("info symbol " + text, to_string=True).split(" ")[0]
-        if found.endswith("@plt"):
+        if found.endswith("@plt") and not found.startswith("*"):
             print("%s\n%s\n??:0" % (text.strip(), found))

@@ -34,7 +34,7 @@ const LONG_ROUNDS: u32 = 3;
 const NEIGHBOUR_MB: u32 = 48;
 
 /// How long the neighbour runs at most.
-const LONGEST_SECONDS: u32 = 3600;
+const LONGEST_SECONDS: u32 = 7200;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
