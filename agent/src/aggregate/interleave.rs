@@ -47,7 +47,7 @@ pub(super) struct SampledStack<'a> {
     pub(super) process: ProcessIndex,
     /// Whether the process runs Python.
     pub(super) is_python: bool,
-    /// Number of samples, in sampling periods.
+    /// Number of samples.
     pub(super) count: u64,
 }
 

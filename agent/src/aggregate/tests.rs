@@ -2,34 +2,37 @@ use std::time::{Duration, SystemTime};
 
 use agent_common::decoded::{Gap, Stack};
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeFrame, NativeUnwindStatus, PythonUnwindStatus,
-    RecordKind, Sample,
+    Frame, FrameKind as WireKind, Header, NativeFrame, NativeUnwindStatus, ProfileKind,
+    PythonUnwindStatus, RecordKind, Sample,
 };
 
-use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
+use super::{Filter, ProfileTiming, ThreadFilter, fixtures::Aggregator};
 use crate::{
-    profile::{FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason},
+    profile::{
+        CPU, FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason,
+    },
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };
 
-fn sample(stack: u64, tid: u32, weight: u32, end: PythonUnwindStatus) -> Sample {
+fn sample(stack: u64, tid: u32, count: u32, end: PythonUnwindStatus) -> Sample {
     Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 56,
+            bytes: 64,
         },
         time_ns: 0,
         stack,
         native_stack: 0,
         tgid: 1,
         tid,
-        cpu: 0,
-        weight,
+        value: u64::from(count) * 10_000_000,
+        count,
+        kind: ProfileKind::CPU,
         python_status: end,
         holds_gil: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
-        reserved: 0,
+        reserved: [0; 2],
     }
 }
 
@@ -74,6 +77,7 @@ fn profile(aggregator: &Aggregator) -> Profile {
 
 fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
     let about = ProfileTiming {
+        kind: &CPU,
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
@@ -89,14 +93,14 @@ fn process(pid: u32, name: &str) -> Process {
     }
 }
 
-/// Samples without frames: `(tgid, tid, holds_gil, weight)`.
+/// Samples without frames: `(tgid, tid, holds_gil, count)`.
 fn sampled(samples: &[(u32, u32, bool, u32)]) -> Aggregator {
     let mut aggregator = Aggregator::default();
-    for &(tgid, tid, holds_gil, weight) in samples {
+    for &(tgid, tid, holds_gil, count) in samples {
         aggregator.add_sample(&Sample {
             tgid,
             holds_gil: holds_gil.into(),
-            ..sample(0, tid, weight, PythonUnwindStatus::NO_THREAD_STATE)
+            ..sample(0, tid, count, PythonUnwindStatus::NO_THREAD_STATE)
         });
     }
     aggregator
@@ -141,12 +145,37 @@ fn samples_are_counted_by_stack_and_thread() {
     let mut aggregator = Aggregator::default();
     aggregator.add_stack(stack(1, &[5, 6], None));
     aggregator.add_thread(1, 8, "worker".to_owned());
-    for (tid, weight) in [(7, 1), (8, 1), (7, 3)] {
-        aggregator.add_sample(&sample(1, tid, weight, PythonUnwindStatus::COMPLETE));
+    for (tid, count) in [(7, 1), (8, 1), (7, 3)] {
+        aggregator.add_sample(&sample(1, tid, count, PythonUnwindStatus::COMPLETE));
     }
     let profile = profile(&aggregator);
     assert_eq!(lines(&profile), ["f5<f6 7  4", "f5<f6 8 worker 1"]);
     assert_eq!(profile.total(), aggregator.samples());
+}
+
+#[test]
+fn values_are_those_of_the_samples_whatever_the_period() {
+    let mut aggregator = Aggregator::default();
+    let sample = sample(0, 7, 1, PythonUnwindStatus::NO_THREAD_STATE);
+    for value in [10_000_000, 10_000_000, 50_000_000] {
+        aggregator.add_sample(&Sample { value, ..sample });
+    }
+    let profile = profile(&aggregator);
+    assert_eq!((profile.total(), profile.total_value()), (3, 70_000_000));
+    assert_eq!(profile.period, 10_000_000);
+    assert_eq!(profile.periods().collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn a_sample_of_an_unknown_kind_is_malformed() {
+    let mut aggregator = Aggregator::default();
+    aggregator.add_sample(&Sample {
+        kind: ProfileKind(0),
+        ..sample(0, 7, 1, PythonUnwindStatus::NO_THREAD_STATE)
+    });
+    let profile = profile(&aggregator);
+    assert_eq!(profile.samples, []);
+    assert_eq!(profile.losses.malformed_records, 1);
 }
 
 #[test]
@@ -310,10 +339,11 @@ fn a_filter_matches_threads_by_id_or_last_name() {
 #[test]
 fn a_filter_that_matches_no_thread_lists_the_sampled_ones() {
     let check = |aggregator: &Aggregator, thread: &str| {
-        aggregator.check_filter(&Filter {
+        let filter = Filter {
             gil_only: true,
             thread: Some(thread.parse().unwrap()),
-        })
+        };
+        aggregator.check_filter(&filter, &CPU)
     };
     assert_eq!(check(&Aggregator::default(), "worker"), Ok(()));
 

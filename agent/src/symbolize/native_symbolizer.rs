@@ -54,7 +54,9 @@ impl NativeSymbolizer {
     ) -> Option<SymbolizedNativeFrame> {
         match frame.kind {
             NativeKind::KERNEL => Some(self.kernel(frame.address)),
-            NativeKind::FILE => Some(self.file(executables.get(frame.id_or_count)?, frame.address)),
+            NativeKind::FILE => {
+                Some(self.file(&*executables.get(frame.id_or_count)?, frame.address))
+            }
             NativeKind::ANONYMOUS => Some(self.anonymous(frame.id_or_count, frame.address)),
             _ => None,
         }
