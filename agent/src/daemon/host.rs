@@ -27,7 +27,7 @@ use super::{
 use crate::{
     aggregate::Window,
     config::Config,
-    export::ProfileBatch,
+    export::{ExporterConfig, ProfileBatch},
     formats,
     profile::Kind,
     session::{
@@ -82,8 +82,13 @@ pub(super) struct Host {
     generation: Instant,
 }
 
-/// A profile for the exporters.
-type Built = Result<ProfileBatch, formats::EncodeError>;
+/// What the exporters are to do next, in the order of the windows.
+enum Built {
+    /// Deliver a profile.
+    Profile(Result<ProfileBatch, formats::EncodeError>),
+    /// Make room for exporters with this configuration, within this time.
+    Exporters(Vec<ExporterConfig>, Duration),
+}
 
 impl Host {
     pub(super) async fn start(config: Config, exporters: Destinations) -> Result<Self> {
@@ -307,8 +312,12 @@ impl Host {
             warn!("changes of `events`, `native` and `listen` need a restart of the agent");
         }
         if config.exporters != self.config.exporters {
-            self.exporters
-                .replace(config.exporters.clone(), config.shutdown_timeout);
+            // The profiles of the window that has just ended are for the old ones.
+            let next = Built::Exporters(config.exporters.clone(), config.shutdown_timeout);
+            let built = self.built.0.clone();
+            self.session
+                .profiles
+                .run(move |_| built.blocking_send(next).is_ok());
         }
         if config.kubernetes != self.config.kubernetes {
             match kubernetes::PodMetadata::start(&config.kubernetes) {
@@ -382,7 +391,7 @@ impl Host {
                 let about = about.of_kind(kind);
                 let batch = window::batch(profiles, &labels, &part, &about, thread_labels);
                 // The agent may be about to end.
-                if built.blocking_send(batch).is_err() {
+                if built.blocking_send(Built::Profile(batch)).is_err() {
                     break;
                 }
             }
@@ -422,11 +431,12 @@ impl Host {
 
 fn push(exporters: &mut Destinations, totals: &mut Totals, built: Built) {
     match built {
-        Ok(batch) => {
+        Built::Profile(Ok(batch)) => {
             totals.add_batch(&batch);
             exporters.push(batch);
         }
         // Memory does not refuse to be written to.
-        Err(error) => warn!("{error}"),
+        Built::Profile(Err(error)) => warn!("{error}"),
+        Built::Exporters(config, limit) => exporters.replace(config, limit),
     }
 }

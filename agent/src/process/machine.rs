@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 #[cfg(feature = "testing")]
-pub use recorded::{RECORDED_VDSO, enter_machine, recorded_vdso};
+pub use recorded::{RECORDED_VDSO, enter_machine, present_machine, recorded_vdso};
 
 /// A path of the host: itself, or below the root of the recorded machine.
 pub fn on_machine(path: impl Into<PathBuf>) -> PathBuf {
@@ -33,6 +33,11 @@ mod recorded {
     /// Makes this thread read the files of the host below `root` from now on.
     pub fn enter_machine(root: &Path) {
         ROOT.with_borrow_mut(|current| *current = Some(root.to_owned()));
+    }
+
+    /// The root of the recorded machine of this thread, for threads that work for it.
+    pub fn present_machine() -> Option<PathBuf> {
+        root()
     }
 
     /// The root of the recorded machine.

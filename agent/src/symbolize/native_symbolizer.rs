@@ -24,6 +24,8 @@ use super::{
     perf_map::{PerfMap, PerfMapMiss},
     symbolized::{NativeFunction, SymbolizedNativeFrame},
 };
+#[cfg(feature = "testing")]
+use crate::process::machine::{enter_machine, present_machine};
 use crate::{
     binaries::executables::{Executable, Executables},
     process::Process,
@@ -160,7 +162,7 @@ impl NativeSymbolizer {
     fn submit(&self, job: LookupJob, allowance: Allowance) -> (u32, Pending<LookupResults>) {
         let file = job.executable();
         let subject = Subject::new(("symbols", file), job.name());
-        let run = move || job.run(allowance);
+        let run = on_this_machine(move || job.run(allowance));
         (
             file,
             self.workers.submit(Lane::Symbols, subject, JOB_LIMIT, run),
@@ -314,9 +316,12 @@ impl NativeSymbolizer {
             }
             map
         };
-        let pending = self
-            .workers
-            .submit(Lane::Symbols, subject, PERF_MAP_LIMIT, refresh);
+        let pending = self.workers.submit(
+            Lane::Symbols,
+            subject,
+            PERF_MAP_LIMIT,
+            on_this_machine(refresh),
+        );
         if let Ok(map) = pending.wait_while(|| !self.haste.is_over()) {
             self.perf_maps.insert(pid, map);
         } else {
@@ -351,6 +356,19 @@ impl NativeSymbolizer {
                     PerfMapMiss::NotInMap | PerfMapMiss::TooLarge => UnsymbolizedReason::NotInMap,
                 }),
         }
+    }
+}
+
+/// Work for another thread, which in golden tests reads the files of the same recorded machine.
+fn on_this_machine<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    #[cfg(feature = "testing")]
+    let machine = present_machine();
+    move || {
+        #[cfg(feature = "testing")]
+        if let Some(machine) = &machine {
+            enter_machine(machine);
+        }
+        work()
     }
 }
 

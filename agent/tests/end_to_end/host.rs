@@ -217,17 +217,21 @@ fn count(profile: &Profile, functions: &[&str]) -> u64 {
         .sum()
 }
 
+/// CPU time that a process has used, in hundredths of a second.
+pub(super) fn cpu_ticks(target: &Target) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", target.pid())).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let mut fields = fields.split(' ').skip(12);
+    let mut field = || fields.next().unwrap().parse::<u64>().unwrap();
+    field() + field()
+}
+
 /// Waits until a process has used this much more CPU time, whatever the load of the machine.
 pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
-    let ticks = || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", target.pid())).unwrap();
-        let (_, fields) = stat.rsplit_once(')').unwrap();
-        let mut fields = fields.split(' ').skip(12);
-        let mut field = || fields.next().unwrap().parse::<u64>().unwrap();
-        field() + field()
-    };
-    let enough = ticks() + u64::try_from(time.as_millis()).unwrap() / 10;
-    child::wait_until("the process has used that time", || ticks() >= enough);
+    let enough = cpu_ticks(target) + u64::try_from(time.as_millis()).unwrap() / 10;
+    child::wait_until("the process has used that time", || {
+        cpu_ticks(target) >= enough
+    });
 }
 
 /// Asserts that a profile is of the workload `busy`, which used at least a second of CPU time.

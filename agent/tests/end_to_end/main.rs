@@ -11,6 +11,7 @@
 )]
 
 mod abilities;
+mod bursts;
 mod call_tree;
 mod capture;
 mod container;

@@ -1,0 +1,48 @@
+//! Bursts of work for the agent that have nothing to do with the sampling rate.
+
+use std::{fs, process::Command};
+
+use tempfile::TempDir;
+
+use super::{
+    host::{Host, RATE, SECOND, cpu_ticks, profiles_in, service, wait_for_cpu},
+    machine,
+};
+
+/// Executables that are new to the agent.
+const EXECUTABLES: u32 = 500;
+
+/// Ticks of CPU time per second.
+const TICKS: u64 = 100;
+
+#[test]
+fn new_executables_leave_the_rate_and_the_samples_of_others_as_they_are() {
+    let _machine = machine::alone();
+    let busy = service("busy", "busy");
+    let host = Host::start("");
+    let before = cpu_ticks(&busy);
+    let folder = TempDir::new().unwrap();
+    for number in 0..EXECUTABLES {
+        // A file of its own, with an identity of its own.
+        let program = folder.path().join(format!("program-{number}"));
+        fs::copy("/usr/bin/sha256sum", &program).unwrap();
+        let status = Command::new(&program).arg("/usr/bin/sha256sum").output();
+        assert!(status.unwrap().status.success());
+    }
+    wait_for_cpu(&busy, SECOND);
+    let used = cpu_ticks(&busy) - before;
+    let metrics = host.metrics();
+    let rate = metrics["profiling_agent_sampling_rate_hertz"];
+    assert!(
+        (rate - f64::from(u32::try_from(RATE).unwrap())).abs() < 1.0,
+        "{rate}"
+    );
+    assert!(metrics["profiling_agent_samples_lost_total"].abs() < f64::EPSILON);
+    let (folder, _) = host.stop_with_warnings();
+    let samples = profiles_in(&folder)["busy"].total();
+    let due = used * RATE / TICKS;
+    assert!(
+        samples * 100 >= due * 97,
+        "{samples} samples where {due} were due"
+    );
+}
