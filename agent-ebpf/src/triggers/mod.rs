@@ -5,5 +5,6 @@
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;
+pub(crate) mod major_faults;
 pub(crate) mod page_faults;
 pub(crate) mod processes;

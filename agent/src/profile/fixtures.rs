@@ -70,12 +70,6 @@ pub fn example_profile(source: &str) -> Profile {
         tid,
         name: name.to_owned(),
     };
-    let sample = |stack, thread, count| Sample {
-        stack: StackId(stack),
-        thread: ThreadIndex(thread),
-        count,
-        value: count * PERIOD_NS,
-    };
     let mut profile = Profile {
         start: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045),
         duration: Duration::from_millis(10_012),
@@ -254,16 +248,19 @@ pub fn example_processes(source: &str) -> Profile {
         thread(1, 4243, "worker"),
         thread(2, 4301, "sh"),
     ]);
-    let sample = |stack, thread, count| Sample {
-        stack: StackId(stack),
-        thread: ThreadIndex(thread),
-        count,
-        value: count * PERIOD_NS,
-    };
     profile
         .samples
         .extend([sample(2, 4, 70), sample(2, 5, 40), sample(8, 6, 7)]);
     profile
+}
+
+fn sample(stack: u32, thread: u32, count: u64) -> Sample {
+    Sample {
+        stack: StackId(stack),
+        thread: ThreadIndex(thread),
+        count,
+        value: count * PERIOD_NS,
+    }
 }
 
 fn images() -> Vec<Image> {

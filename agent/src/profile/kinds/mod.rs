@@ -4,6 +4,7 @@
 //! [`Kind`] what differs.
 
 pub mod cpu;
+pub mod major_faults;
 pub mod page_faults;
 
 pub use self::cpu::KIND as CPU;
@@ -81,7 +82,7 @@ pub struct Words {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: &[&'static Self] = &[&cpu::KIND, &page_faults::KIND];
+    pub const ALL: &[&'static Self] = &[&cpu::KIND, &page_faults::KIND, &major_faults::KIND];
 
     /// The kind with a number.
     #[must_use]
