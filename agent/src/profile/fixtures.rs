@@ -12,6 +12,8 @@ use super::{
     FunctionId, Image, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample,
     StackId, Thread, ThreadIndex, UnsymbolizedLosses,
 };
+#[cfg(test)]
+use super::{Kind, Period};
 
 /// Sampling period of the profiles.
 pub const PERIOD_NS: u64 = 10_000_000;
@@ -252,6 +254,25 @@ pub fn example_processes(source: &str) -> Profile {
         .samples
         .extend([sample(2, 4, 70), sample(2, 5, 40), sample(8, 6, 7)]);
     profile
+}
+
+/// A profile with as many samples of another kind.
+#[cfg(test)]
+pub(crate) fn of_kind(profile: Profile, kind: &'static Kind) -> Profile {
+    let period = match kind.period {
+        Period::Rate => PERIOD_NS,
+        Period::Events(events) => events,
+    };
+    let samples = profile.samples.iter().map(|sample| Sample {
+        value: sample.count * period,
+        ..*sample
+    });
+    Profile {
+        samples: samples.collect(),
+        kind,
+        period,
+        ..profile
+    }
 }
 
 fn sample(stack: u32, thread: u32, count: u64) -> Sample {
