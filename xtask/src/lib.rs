@@ -7,6 +7,7 @@
 //! | [`tools`] | the compilers, debuggers and runtimes that tests run |
 //! | [`cross`] | the compiler for the architecture that this machine does not have |
 //! | [`vm`] | other kernels, in virtual machines |
+//! | [`workloads`] | large programs that the bench profiles |
 //! | [`packaging`] | the Debian package and the container image |
 //! | [`debian`], [`packages`], [`pip`] | where programs come from: packages that are unpacked in the cache, packages that are installed, the Python Package Index |
 //! | [`paths`], [`process`], [`libraries`] | helpers |
@@ -36,3 +37,4 @@ pub mod process;
 pub mod reference_tools;
 pub mod tools;
 pub mod vm;
+pub mod workloads;

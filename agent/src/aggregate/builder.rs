@@ -210,10 +210,11 @@ impl ProfileBuilder {
         } else {
             FrameKind::Native
         };
-        let lines = functions.into_iter().flatten().map(|function| Line {
+        let functions = functions.as_deref().unwrap_or_default();
+        let lines = functions.iter().map(|function| Line {
             function: FunctionId(self.functions.index(Function {
-                name: function.name,
-                file: function.file.unwrap_or_default(),
+                name: function.name.to_string(),
+                file: function.file.as_deref().unwrap_or_default().to_owned(),
                 first_line: None,
                 kind,
             })),

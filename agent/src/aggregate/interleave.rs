@@ -212,7 +212,8 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
         let tgid = self.sampled.key.thread.tgid;
         let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
         // The last function is the outermost; the others are inlined into it.
-        let function = entry.frame.functions.iter().flatten().last();
+        let functions = entry.frame.functions.as_deref().unwrap_or_default();
+        let function = functions.last();
         function.is_some_and(|function| function.name.starts_with(TAIL_CALL))
     }
 

@@ -1,12 +1,12 @@
 use std::time::{Duration, SystemTime};
 
-use agent_common::decoded::{Gap, Stack};
+use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeFrame, NativeUnwindStatus, ProfileKind,
+    Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
     PythonUnwindStatus, RecordKind, Sample,
 };
 
-use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
+use super::{Filter, ProfileTiming, ThreadFilter, fixtures::Aggregator};
 use crate::{
     profile::{
         CPU, FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason,
@@ -373,4 +373,71 @@ fn a_filter_that_matches_no_thread_lists_the_sampled_ones() {
         error.to_string().ends_with(", 19, 20 and 5 more"),
         "{error}"
     );
+}
+
+/// Records the frames that it is prepared for.
+#[derive(Default)]
+struct Preparing(Vec<Vec<(u32, u64)>>);
+
+impl SymbolizeFrames for Preparing {
+    fn prepare(&mut self, frames: &[(u32, NativeFrame)]) {
+        let frames = frames.iter().map(|(tgid, frame)| (*tgid, frame.address));
+        let mut frames: Vec<_> = frames.collect();
+        frames.sort_unstable();
+        self.0.push(frames);
+    }
+
+    fn python(&mut self, _frame: &Frame) -> Option<SymbolizedPythonFrame> {
+        None
+    }
+
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
+        assert_eq!(self.0.len(), 1);
+        unsymbolized(frame, UnsymbolizedReason::NoSymbols)
+    }
+}
+
+#[test]
+fn the_symbolizer_is_prepared_once_for_all_included_frames() {
+    let mut aggregator = Aggregator::default();
+    let native = |hash, frames: &[(NativeKind, u64)]| NativeStack {
+        hash,
+        frames: frames
+            .iter()
+            .map(|(kind, address)| NativeFrame {
+                address: *address,
+                id_or_count: 1,
+                kind: *kind,
+            })
+            .collect(),
+    };
+    let (file, python) = (NativeKind::FILE, NativeKind::PYTHON);
+    aggregator.add_native_stack(native(5, &[(file, 10), (python, 11), (file, 12)]));
+    aggregator.add_native_stack(native(6, &[(file, 10), (NativeKind::KERNEL, 13)]));
+    aggregator.add_native_stack(native(7, &[(file, 14)]));
+    for (tgid, tid, native_stack) in [(3, 3, 5), (2, 2, 5), (3, 3, 6), (3, 4, 7)] {
+        aggregator.add_sample(&Sample {
+            tgid,
+            native_stack,
+            native_status: NativeUnwindStatus::COMPLETE,
+            ..sample(0, tid, 1, PythonUnwindStatus::NO_PYTHON)
+        });
+    }
+    let about = ProfileTiming {
+        kind: &CPU,
+        start: SystemTime::UNIX_EPOCH,
+        duration: Duration::from_secs(1),
+        period: Duration::from_millis(10),
+    };
+    let mut symbolizer = Preparing::default();
+    aggregator.profile(&about, &Filter::default(), &mut symbolizer);
+    assert_eq!(symbolizer.0, [[(2, 10), (2, 12), (3, 13), (3, 14)]]);
+
+    let filter = Filter {
+        thread: Some(ThreadFilter::Tid(4)),
+        ..Filter::default()
+    };
+    let mut symbolizer = Preparing::default();
+    aggregator.profile(&about, &filter, &mut symbolizer);
+    assert_eq!(symbolizer.0, [[(3, 14)]]);
 }

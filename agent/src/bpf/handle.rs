@@ -71,7 +71,8 @@ pub struct LoadOptions {
 pub struct Bpf {
     object: Ebpf,
     logger: EbpfLogger<&'static dyn Log>,
-    ring: Ring,
+    /// [`None`] once it was taken.
+    ring: Option<Ring>,
     control_map: Array<MapData, Control>,
     control: Control,
     processes: ProcessMap,
@@ -112,7 +113,7 @@ impl Bpf {
             attach(&mut object, program, tracepoint)?;
         }
         let mut bpf = Self {
-            ring: Ring::take(&mut object)?,
+            ring: Some(Ring::take(&mut object)?),
             control_map: maps::take(&mut object, CONTROL)?,
             control: Control::default(),
             processes: ProcessMap::take(&mut object)?,
@@ -317,19 +318,15 @@ impl Bpf {
         refused
     }
 
-    /// Waits until the BPF programs wake the reader of the ring buffer, because much is waiting.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when the ring buffer cannot be polled.
-    pub async fn readable(&self) -> Result<(), Error> {
-        self.ring.readable().await
+    /// Takes the reader's end of the ring buffer, which is for another thread; [`None`] the second
+    /// time.
+    pub fn take_ring(&mut self) -> Option<Ring> {
+        self.ring.take()
     }
 
-    /// Passes each waiting record to `take`, and writes the programs' log to the agent's.
-    pub fn drain(&mut self, take: impl FnMut(&[u8])) {
+    /// Writes the log of the BPF programs to the agent's.
+    pub fn flush_log(&mut self) {
         self.logger.flush();
-        self.ring.drain(take);
     }
 
     /// The counters of the BPF programs.

@@ -34,4 +34,5 @@ pub use process_map::InterpreterLocation;
 #[cfg(test)]
 pub use requirements::Unmet;
 pub use requirements::{Requirement, check as check_requirements, requirements};
+pub use ring::Ring;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};

@@ -169,6 +169,11 @@ impl Running {
         });
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.agent.id()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.agent), signal).unwrap();

@@ -95,6 +95,11 @@ impl Host {
             .collect()
     }
 
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.agent.pid()
+    }
+
     /// The address of its HTTP server.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
@@ -168,6 +173,11 @@ fn with_exporters(folder: &Path, exporters: &[String], others: &str) -> String {
 pub(super) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
+}
+
+/// The profiles in the folder of an agent, by service.
+pub(super) fn profiles_in(folder: &TempDir) -> BTreeMap<String, Profile> {
+    profiles(&folder.path().join(PROFILES))
 }
 
 /// The profiles of a folder, by service; all windows of a service are merged.

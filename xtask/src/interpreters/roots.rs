@@ -8,6 +8,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
@@ -33,6 +34,15 @@ pub fn of(path: &Path) -> Option<PathBuf> {
 #[must_use]
 pub fn contains(path: &Path) -> bool {
     of(path).is_some()
+}
+
+/// A command that runs another program of the root file system in which the program at `path` runs,
+/// as that does; nothing if that is this machine's.
+#[must_use]
+pub fn command(path: &Path, program: &str) -> Option<Command> {
+    let mut command = Command::new("sh");
+    command.args(["-c", &script(&of(path)?, program), "sh"]);
+    Some(command)
 }
 
 /// The path of a program on this machine that runs `program` of a Debian release in that release's
@@ -90,8 +100,6 @@ exec chroot "$ROOT" /usr/bin/env -u ROOT -C "$PWD" {program} "$@"' sh "$@"
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     #[test]

@@ -8,7 +8,7 @@ use agent_common::record::{
 use proptest::prelude::*;
 
 use crate::{
-    aggregate::{Aggregator, Filter, ProfileTiming},
+    aggregate::{Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
         CPU, FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
         UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,
@@ -54,8 +54,8 @@ impl SymbolizeFrames for FakeSymbolizer {
             31 => vec![name(21), name(31)],
             address => vec![name(address)],
         };
-        let function = |name| NativeFunction {
-            name,
+        let function = |name: String| NativeFunction {
+            name: name.into(),
             file: None,
             line: None,
         };

@@ -25,12 +25,48 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Capture {
     running: Running,
-    program: PathBuf,
-    counters: PerCpuNumbers,
+    probe: Probe,
     duration: Duration,
     first_sample_after: Duration,
     target_cpu: Duration,
     map_bytes: u64,
+}
+
+/// Where the costs and counts of an agent's BPF programs are.
+#[derive(Debug)]
+pub(super) struct Probe {
+    program: PathBuf,
+    counters: PerCpuNumbers,
+}
+
+impl Probe {
+    /// Waits until the clock of an agent has ticked for the first time.
+    pub(super) fn wait_for(agent: &mut Running) -> Result<Self> {
+        let pid = agent.pid();
+        let program = agent.wait_until("first sample", START_LIMIT, || {
+            // The loader tries out the kernel with other programs first, which never run.
+            let has_run =
+                |program: &PathBuf| proc::program_runs(program).is_some_and(|runs| runs.count != 0);
+            proc::programs(pid).into_iter().find(has_run)
+        })?;
+        let maps: Vec<_> = proc::maps(pid)?.into_keys().collect();
+        Ok(Self {
+            program,
+            counters: PerCpuNumbers::find(&maps, "COUNTERS")?,
+        })
+    }
+
+    /// What the BPF programs have done so far; nothing when the sampling is over.
+    pub(super) fn reading(&mut self) -> Result<Option<Reading>> {
+        let Some(runs) = proc::program_runs(&self.program) else {
+            return Ok(None);
+        };
+        Ok(Some(Reading {
+            runs,
+            samples: self.counters.sum(Counter::SAMPLES.0)?,
+            lost: self.counters.sum(Counter::LOST_SAMPLES.0)?,
+        }))
+    }
 }
 
 /// What the BPF programs have done so far.
@@ -61,11 +97,16 @@ pub(super) enum Stacks {
 }
 
 impl Stacks {
-    fn flag(self) -> &'static str {
+    pub(super) fn flag(self) -> &'static str {
         match self {
             Self::Python => "--no-native",
             Self::Whole => "--native",
         }
+    }
+
+    /// The same for `agent run`, where native frames are the default.
+    pub(super) fn host_flag(self) -> Option<&'static str> {
+        (self == Self::Python).then_some(self.flag())
     }
 }
 
@@ -89,20 +130,13 @@ impl Capture {
             .arg("--output")
             .arg(output);
         let mut running = Running::start(&mut command)?;
-        let agent_pid = running.pid();
-        let program = running.wait_until("first sample", START_LIMIT, || {
-            // The loader tries out the kernel with other programs first, which never run.
-            let has_run =
-                |program: &PathBuf| proc::program_runs(program).is_some_and(|runs| runs.count != 0);
-            proc::programs(agent_pid).into_iter().find(has_run)
-        })?;
+        let probe = Probe::wait_for(&mut running)?;
         let first_sample_after = running.started().elapsed();
         let target_cpu = proc::cpu_time(pid)?;
-        let (maps, map_bytes) = proc::maps(agent_pid)?;
+        let map_bytes = proc::maps(running.pid())?.values().sum();
         Ok(Self {
             running,
-            program,
-            counters: PerCpuNumbers::find(&maps, "COUNTERS")?,
+            probe,
             duration,
             first_sample_after,
             target_cpu,
@@ -135,20 +169,13 @@ impl Capture {
 
     /// What the BPF programs have done so far; nothing when the sampling is over.
     pub(super) fn reading(&mut self) -> Result<Option<Reading>> {
-        let Some(runs) = proc::program_runs(&self.program) else {
-            return Ok(None);
-        };
-        Ok(Some(Reading {
-            runs,
-            samples: self.counters.sum(Counter::SAMPLES.0)?,
-            lost: self.counters.sum(Counter::LOST_SAMPLES.0)?,
-        }))
+        self.probe.reading()
     }
 
     /// Waits for the end of the sampling; `observe` is called often until then, at last just
     /// before it.
     pub(super) fn wait_for_stop(&self, mut observe: impl FnMut() -> Result<()>) -> Result<()> {
-        while proc::program_runs(&self.program).is_some() {
+        while proc::program_runs(&self.probe.program).is_some() {
             observe()?;
             thread::sleep(Duration::from_millis(1));
         }

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result};
 /// `enum bpf_cmd`.
 mod command {
     pub(super) const MAP_LOOKUP_ELEM: u32 = 1;
+    pub(super) const PROG_GET_FD_BY_ID: u32 = 13;
     pub(super) const MAP_GET_FD_BY_ID: u32 = 14;
     pub(super) const OBJ_GET_INFO_BY_FD: u32 = 15;
     pub(super) const ENABLE_STATS: u32 = 32;
@@ -49,9 +50,8 @@ impl PerCpuNumbers {
     /// The map of this name among those with the given ids.
     pub(super) fn find(ids: &[u32], name: &str) -> Result<Self> {
         for &id in ids {
-            let map = descriptor(command::MAP_GET_FD_BY_ID, &mut [id, 0, 0])
-                .with_context(|| format!("map {id} cannot be opened"))?;
-            if map_name(&map)? == name {
+            let map = map(id)?;
+            if object_name(&map, NAME_OF_MAP)? == name {
                 return Ok(Self {
                     map,
                     values: vec![0; possible_cpus()?],
@@ -87,31 +87,56 @@ impl PerCpuNumbers {
     }
 }
 
-fn map_name(map: &OwnedFd) -> Result<String> {
-    /// The beginning of `struct bpf_map_info`.
-    #[derive(Default)]
-    #[repr(C)]
-    struct Info {
-        numbers: [u32; 6],
-        name: [u8; 16],
-    }
+/// The name of a map, of which the kernel keeps 15 bytes.
+pub(super) fn map_name(id: u32) -> Result<String> {
+    let map = map(id)?;
+    object_name(&map, NAME_OF_MAP)
+}
+
+/// The name of a program, of which the kernel keeps 15 bytes.
+pub(super) fn program_name(id: u32) -> Result<String> {
+    let program = descriptor(command::PROG_GET_FD_BY_ID, &mut [id, 0, 0])
+        .with_context(|| format!("program {id} cannot be opened"))?;
+    object_name(&program, NAME_OF_PROGRAM)
+}
+
+fn map(id: u32) -> Result<OwnedFd> {
+    descriptor(command::MAP_GET_FD_BY_ID, &mut [id, 0, 0])
+        .with_context(|| format!("map {id} cannot be opened"))
+}
+
+/// Where the name is in `struct bpf_map_info`.
+const NAME_OF_MAP: usize = 24;
+
+/// Where the name is in `struct bpf_prog_info`.
+const NAME_OF_PROGRAM: usize = 64;
+
+/// Bytes of a name.
+const NAME_BYTES: usize = 16;
+
+fn object_name(object: &OwnedFd, offset: usize) -> Result<String> {
+    /// The beginning of either structure.
+    #[repr(C, align(8))]
+    struct Info([u8; NAME_OF_PROGRAM + NAME_BYTES]);
     /// The part of `union bpf_attr` that requests it.
     #[repr(C)]
     struct Request {
-        map: RawFd,
+        object: RawFd,
         bytes: u32,
         info: *mut Info,
     }
-    let mut info = Info::default();
+    let mut info = Info([0; NAME_OF_PROGRAM + NAME_BYTES]);
     let mut request = Request {
-        map: map.as_raw_fd(),
+        object: object.as_raw_fd(),
         bytes: u32::try_from(size_of::<Info>())?,
         info: &raw mut info,
     };
-    // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has as many.
+    // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has as many; the lengths in it
+    // are zero, so that it writes to no other place.
     unsafe { call(command::OBJ_GET_INFO_BY_FD, &mut request) }
-        .context("the name of a map cannot be read")?;
-    let name = info.name.split(|&byte| byte == 0).next().unwrap_or(&[]);
+        .context("the name of a BPF object cannot be read")?;
+    let name = &info.0[offset..offset + NAME_BYTES];
+    let name = name.split(|&byte| byte == 0).next().unwrap_or(&[]);
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 

@@ -41,3 +41,34 @@ pub(super) const SPLIT: f64 = 1.0;
 
 /// Error of the CPU time in all, in percent of the scheduler's account.
 pub(super) const CPU_SECONDS: f64 = 2.0;
+
+/// The agent's own CPU in the first two minutes beside programs with large debug information.
+pub(super) const START_CPU_SECONDS: f64 = 3.0;
+
+/// Its own CPU after them, in percent of a processor.
+pub(super) const BUSY_HOST_CPU: f64 = 0.5;
+
+/// The peak of its memory, in megabytes.
+pub(super) const BUSY_HOST_MEMORY_MB: f64 = 80.0;
+
+/// Kernel time of a recorded sample beside a neighbour that fills the caches, in microseconds: of about
+/// 30 Python frames, with native frames or without.
+pub(super) fn recorded_sample_us(rate_hz: u32, has_native: bool) -> f64 {
+    match (rate_hz, has_native) {
+        // So often that the caches are warm.
+        (500.., true) => 2.0,
+        (500.., false) => 1.0,
+        (50..500, _) => 6.0,
+        (..50, _) => 12.0,
+    }
+}
+
+/// Wall time of a capture less its duration, in seconds.
+pub(super) const CAPTURE_SECONDS: f64 = 0.10;
+
+/// Memory of a capture, and of the agent of a host before the first process, in megabytes.
+pub(super) const START_MEMORY_MB: f64 = 20.0;
+
+/// Memory of the BPF maps of a capture, and of the agent of a host, in megabytes.
+pub(super) const CAPTURE_MAPS_MB: f64 = 8.0;
+pub(super) const HOST_MAPS_MB: f64 = 24.0;

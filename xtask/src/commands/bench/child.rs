@@ -2,6 +2,7 @@
 //!
 //! Invariant: it ends when its value is dropped and when this process dies.
 
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -33,6 +34,15 @@ pub(super) struct Usage {
 
 impl Running {
     pub(super) fn start(command: &mut Command) -> Result<Self> {
+        Self::spawn(command, Stdio::piped())
+    }
+
+    /// The same with its messages in a file, which has room for those of a long run.
+    pub(super) fn start_logging(command: &mut Command, log: File) -> Result<Self> {
+        Self::spawn(command, log.into())
+    }
+
+    fn spawn(command: &mut Command, messages: Stdio) -> Result<Self> {
         let line = line(command);
         // SAFETY: between fork and exec there is only one system call, which takes numbers.
         unsafe { command.pre_exec(end_with_us) };
@@ -40,7 +50,7 @@ impl Running {
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stderr(messages)
             .spawn()
             .with_context(|| format!("cannot run `{line}`"))?;
         Ok(Self {
@@ -106,6 +116,17 @@ impl Running {
             cpu: time(usage.ru_utime)? + time(usage.ru_stime)?,
             peak_memory_bytes: u64::try_from(usage.ru_maxrss)? * 1024,
         })
+    }
+
+    /// Requests its end with SIGTERM and waits for it, for so long.
+    pub(super) fn terminate(self, limit: Duration) -> Result<()> {
+        let pid = libc::pid_t::try_from(self.pid())?;
+        // SAFETY: the call takes numbers only; the process is our child and was not waited for.
+        if unsafe { libc::kill(pid, libc::SIGTERM) } != 0 {
+            return Err(io::Error::last_os_error()).context("a child cannot be ended");
+        }
+        let limit = self.started.elapsed() + limit;
+        self.finish(limit).map(drop)
     }
 
     /// Takes the status and the usage of the process, which the standard library does not give.

@@ -1,19 +1,23 @@
 //! The benchmark: overhead and accuracy of the agent, beside py-spy and against the budgets of
 //! [`budget`].
 //!
-//! Invariants: figures are printed, never asserted, because they depend on the machine and its
-//! load; only a failed measurement is an error. The agent is an ordinary release build that is
-//! observed from outside.
+//! Invariants: figures are printed, not asserted, because they depend on the machine and its load;
+//! only a failed measurement is an error, and with `bench host --gate` an exceeded budget. The agent
+//! is an ordinary release build that is observed from outside.
 //!
 //! ```text
 //! workload ◄─ profiler (agent │ py_spy) ─► kernel_cost │ slowdown │ accuracy ─► figure ─► table │ json
 //! ```
+//!
+//! Two benches are commands of their own: [`host`], the agent beside programs whose symbols are
+//! expensive, and [`samples`], what a recorded sample costs where the caches are cold.
 
 mod accuracy;
 mod agent;
 mod bpf;
 mod budget;
 mod child;
+mod daemon;
 mod figure;
 mod host;
 mod json;
@@ -24,6 +28,8 @@ mod proc;
 mod profiler;
 mod py_spy;
 mod python;
+mod samples;
+mod scenes;
 mod session;
 mod slowdown;
 mod stats;
@@ -49,7 +55,10 @@ pub(crate) use workload::Kind;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Measure only the most important figures, in about one minute instead of ten
     #[arg(long)]
     quick: bool,
@@ -61,7 +70,7 @@ pub(crate) struct Options {
     workloads: Vec<Kind>,
     /// Measure only `agent run`, with many processes and with many that start
     #[arg(long, conflicts_with = "workloads")]
-    host: bool,
+    scenes: bool,
     /// Number of windows with each profiler
     #[arg(
         long,
@@ -78,12 +87,30 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
+/// A bench of its own.
+#[derive(Debug, clap::Subcommand)]
+enum Part {
+    /// Measure `agent run` beside large programs of Go, C++ and CPython, minute by minute
+    Host(host::Options),
+    /// Measure the kernel time of each recorded sample beside a neighbour that fills the caches, and
+    /// what the start of the agent costs
+    Samples(samples::Options),
+}
+
 /// Measures, and prints the figures.
 ///
 /// # Errors
 ///
 /// When something could not be measured; the rest is printed first.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    match &options.part {
+        Some(Part::Host(options)) => host::run(options),
+        Some(Part::Samples(options)) => samples::run(options),
+        None => overhead(options),
+    }
+}
+
+fn overhead(options: &Options) -> Result<()> {
     if !is_root() {
         bail!("measuring needs root: run it as root");
     }
@@ -142,7 +169,7 @@ fn plan(options: &Options) -> Plan {
     } else {
         Plan::whole(options.rounds)
     };
-    plan.only_host = options.host;
+    plan.only_scenes = options.scenes;
     if !options.workloads.is_empty() {
         plan.workloads.clone_from(&options.workloads);
     }
@@ -159,7 +186,7 @@ fn pythons(options: &Options, agent: &Path) -> Result<Vec<Interpreter>> {
             .collect();
     }
     let mut pythons = vec![python::newest(agent)?];
-    if !options.quick && !options.host {
+    if !options.quick && !options.scenes {
         pythons.extend(python::old().filter(|old| old.minor != pythons[0].minor));
     }
     Ok(pythons)

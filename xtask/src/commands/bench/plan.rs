@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::host::Scene;
+use super::scenes::Scene;
 use super::slowdown::Windows;
 use super::workload::Kind;
 
@@ -30,7 +30,7 @@ pub(super) struct Plan {
     pub(super) scenes: Vec<Scene>,
     pub(super) scene: Duration,
     /// Whether nothing else is measured.
-    pub(super) only_host: bool,
+    pub(super) only_scenes: bool,
 }
 
 /// The rate of the measurements by depth.
@@ -79,7 +79,7 @@ impl Plan {
             many_threads: 1000,
             scenes: SCENES.to_vec(),
             scene: Duration::from_secs(60),
-            only_host: false,
+            only_scenes: false,
         }
     }
 
@@ -111,7 +111,7 @@ impl Plan {
             many_threads: 0,
             scenes: SCENES.to_vec(),
             scene: Duration::from_secs(15),
-            only_host: false,
+            only_scenes: false,
         }
     }
 }

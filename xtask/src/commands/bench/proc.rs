@@ -2,6 +2,7 @@
 //!
 //! Invariant: a process that is gone is [`None`] or an error, never zero.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,11 +59,20 @@ pub(super) fn run_queue_wait(pid: u32) -> Result<Duration> {
 
 /// Most memory that a process has had in RAM so far, in bytes.
 pub(super) fn peak_memory_bytes(pid: u32) -> Result<u64> {
+    status_bytes(pid, "VmHWM:")
+}
+
+/// Memory that a process has in RAM, in bytes.
+pub(super) fn memory_bytes(pid: u32) -> Result<u64> {
+    status_bytes(pid, "VmRSS:")
+}
+
+fn status_bytes(pid: u32, name: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<u64>().ok());
-    let kilobytes = kilobytes.with_context(|| format!("no peak of the memory in {path}"))?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name));
+    let kilobytes = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
+    let kilobytes = kilobytes.with_context(|| format!("no {name} in {path}"))?;
     Ok(kilobytes * 1024)
 }
 
@@ -105,22 +115,36 @@ pub(super) fn programs(pid: u32) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The ids of the kernel's maps that a process has open, and the memory of all of them.
-pub(super) fn maps(pid: u32) -> Result<(Vec<u32>, u64)> {
+/// The memory of the BPF maps that a process has open, by the kernel's ids of the maps.
+pub(super) fn maps(pid: u32) -> Result<BTreeMap<u32, u64>> {
+    objects(pid, |text| {
+        Some((field(text, "map_id")?, field(text, "memlock")?))
+    })
+}
+
+/// The instructions that the verifier has processed for each BPF program that a process has open, by
+/// the kernel's ids of the programs.
+pub(super) fn verified_instructions(pid: u32) -> Result<BTreeMap<u32, u64>> {
+    objects(pid, |text| {
+        Some((field(text, "prog_id")?, field(text, "verified_insns")?))
+    })
+}
+
+/// What `read` finds in the description of each open file: an id and a number. Several files may be
+/// the same object.
+fn objects(pid: u32, read: impl Fn(&str) -> Option<(u64, u64)>) -> Result<BTreeMap<u32, u64>> {
     let path = format!("/proc/{pid}/fdinfo");
-    let mut ids = Vec::new();
-    let mut bytes = 0;
+    let mut objects = BTreeMap::new();
     for entry in fs::read_dir(&path).with_context(|| format!("cannot read {path}"))? {
         // A descriptor may be closed meanwhile.
         let Ok(text) = entry.and_then(|entry| fs::read_to_string(entry.path())) else {
             continue;
         };
-        if let (Some(id), Some(memory)) = (field(&text, "map_id"), field(&text, "memlock")) {
-            ids.extend(u32::try_from(id));
-            bytes += memory;
+        if let Some((id, number)) = read(&text) {
+            objects.insert(u32::try_from(id)?, number);
         }
     }
-    Ok((ids, bytes))
+    Ok(objects)
 }
 
 /// `BPF_PROG_TYPE_PERF_EVENT`: a program that a clock runs.
@@ -183,7 +207,8 @@ mod tests {
         assert!(run_queue_wait(pid).is_ok());
         assert!(!has_ended(pid));
         assert!(programs(pid).is_empty());
-        assert_eq!(maps(pid).unwrap(), (Vec::new(), 0));
+        assert!(maps(pid).unwrap().is_empty());
+        assert!(verified_instructions(pid).unwrap().is_empty());
     }
 
     #[test]

@@ -13,10 +13,10 @@ use super::accuracy;
 use super::agent::{Capture, Stacks};
 use super::budget;
 use super::figure::{Figures, Topic};
-use super::host;
 use super::kernel_cost;
 use super::plan::{ACCURACY_RATE_HZ, DEPTH_RATE_HZ, PEER_RATE_HZ, PROFILE_RATE_HZ, Plan};
 use super::profiler::Profiler;
+use super::scenes;
 use super::slowdown::{self, Contender};
 use super::stats::float;
 use super::windows;
@@ -41,10 +41,10 @@ impl Session<'_> {
         for &scene in &plan.scenes {
             self.attempt(&scene.name(), |session| {
                 let (agent, python) = (session.agent, session.python);
-                host::measure(agent, python, scene, plan.scene, &mut session.figures)
+                scenes::measure(agent, python, scene, plan.scene, &mut session.figures)
             });
         }
-        if plan.only_host {
+        if plan.only_scenes {
             return;
         }
         for &kind in &plan.workloads {

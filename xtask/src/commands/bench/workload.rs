@@ -17,7 +17,7 @@ use super::stats::float;
 const SLOTS: usize = 64;
 
 /// When a workload ends by itself.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Time limit of the first unit of a workload.
 const START_LIMIT: Duration = Duration::from_secs(30);

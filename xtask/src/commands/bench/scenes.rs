@@ -3,38 +3,24 @@
 //! Figures come from the agent's own metrics and from `/proc`. They do not include the start of the
 //! agent: it has inspected all processes before the measured time begins.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use xtask::interpreters::Interpreter;
 use xtask::paths;
 
 use super::child::Running;
+use super::daemon::Daemon;
 use super::figure::{Figures, Topic};
 use super::stats::float;
-use super::workload::directory;
 use super::{budget, proc};
-
-/// Time limit of the agent's start.
-const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long the agent runs before anything is measured: by then it has read what the processes run,
 /// and the first window is over.
 const WARM_UP: Duration = Duration::from_secs(16);
-
-/// What the agent must never lose, by the names of its metrics.
-const LOSSES: [&str; 5] = [
-    "profiling_agent_samples_lost_total",
-    "profiling_agent_window_lost_samples_total",
-    "profiling_agent_unknown_process_samples_total",
-    "profiling_agent_process_events_lost_total",
-    "profiling_agent_untracked_processes_total",
-];
 
 /// What happens on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,59 +39,6 @@ impl Scene {
             }
             Self::Starts { per_second } => format!("{per_second} starts per second"),
         }
-    }
-}
-
-/// The agent of a host.
-struct Host {
-    running: Running,
-    address: SocketAddr,
-}
-
-impl Host {
-    fn start(agent: &Path) -> Result<Self> {
-        let folder = directory()?.join("host");
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let exporters = format!("{{local: {{type: file, folder: '{}'}}}}", folder.display());
-        let mut command = Command::new(agent);
-        command
-            .args(["run", "--exporters", &exporters])
-            .args(["--listen", &address.to_string()]);
-        let mut running = Running::start(&mut command)?;
-        running.wait_until("response", START_LIMIT, || get(address, "/readyz").ok())?;
-        Ok(Self { running, address })
-    }
-
-    /// Its metrics.
-    fn metrics(&self) -> Result<Metrics> {
-        get(self.address, "/metrics").map(Metrics)
-    }
-}
-
-/// The response of the agent to a request of `path`.
-fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    if !answer.starts_with("HTTP/1.1 200 ") {
-        bail!("unexpected response to {path}: {answer:?}");
-    }
-    Ok(answer)
-}
-
-/// The text of metrics.
-struct Metrics(String);
-
-impl Metrics {
-    /// The value of a metric that has no labels; of one that is not there 0.
-    fn value(&self, name: &str) -> f64 {
-        let mut lines = self.0.lines();
-        let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        found.and_then(|value| value.parse().ok()).unwrap_or(0.0)
     }
 }
 
@@ -157,10 +90,10 @@ pub(super) fn measure(
     figures: &mut Figures,
 ) -> Result<()> {
     let processes = Processes::start(scene, python)?;
-    let host = Host::start(agent)?;
+    let daemon = Daemon::start(agent, &[])?;
     thread::sleep(WARM_UP);
-    let pid = host.running.pid();
-    let reading = || -> Result<_> { Ok((Instant::now(), proc::cpu_time(pid)?, host.metrics()?)) };
+    let pid = daemon.pid();
+    let reading = || -> Result<_> { Ok((Instant::now(), proc::cpu_time(pid)?, daemon.metrics()?)) };
     let (starts_before, (began, cpu_before, before)) = (proc::forks()?, reading()?);
     thread::sleep(duration);
     let (starts_after, (ended, cpu_after, after)) = (proc::forks()?, reading()?);
@@ -178,7 +111,7 @@ pub(super) fn measure(
     peak.agent = Some(float(memory) / 1e6);
     peak.budget = Some(budget::HOST_MEMORY_MB);
     let lost = figures.of(Topic::Lost, case);
-    lost.agent = Some(LOSSES.iter().map(|name| after.value(name)).sum());
+    lost.agent = Some(after.lost());
     lost.budget = Some(budget::LOST);
     figures.of(Topic::Starts, case).agent = Some(float(starts_after - starts_before) / wall);
     figures.of(Topic::HostProfileSize, case).agent =

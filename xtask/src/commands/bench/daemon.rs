@@ -1,0 +1,142 @@
+//! `agent run` as a child process, and its metrics.
+//!
+//! Invariant: its profiles and its log are below the bench's directory, those of the last start only.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::agent::Probe;
+use super::child::Running;
+use super::workload::directory;
+
+/// Time limit of the agent's start.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the agent must never lose, by the names of its metrics.
+pub(super) const LOSSES: [&str; 5] = [
+    "profiling_agent_samples_lost_total",
+    "profiling_agent_window_lost_samples_total",
+    "profiling_agent_unknown_process_samples_total",
+    "profiling_agent_process_events_lost_total",
+    "profiling_agent_untracked_processes_total",
+];
+
+/// The agent of a host; it ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    running: Running,
+    address: SocketAddr,
+    folder: PathBuf,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it with these options besides, and waits until it is ready.
+    pub(super) fn start(agent: &Path, options: &[String]) -> Result<Self> {
+        let folder = directory()?.join("host");
+        // Missing at the first start.
+        drop(fs::remove_dir_all(&folder));
+        let log = directory()?.join("host.log");
+        let messages =
+            File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let exporters = format!("{{local: {{type: file, folder: '{}'}}}}", folder.display());
+        let mut command = Command::new(agent);
+        command
+            .args(["run", "--exporters", &exporters])
+            .args(["--listen", &address.to_string()])
+            .args(options);
+        let mut running = Running::start_logging(&mut command, messages)?;
+        running
+            .wait_until("response", START_LIMIT, || get(address, "/readyz").ok())
+            .with_context(|| format!("see {}", log.display()))?;
+        Ok(Self {
+            running,
+            address,
+            folder,
+            log,
+        })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+
+    /// Where its BPF programs count, once its clock has ticked.
+    pub(super) fn probe(&mut self) -> Result<Probe> {
+        Probe::wait_for(&mut self.running)
+    }
+
+    /// Where its profiles are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its log.
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Its metrics.
+    pub(super) fn metrics(&self) -> Result<Metrics> {
+        get(self.address, "/metrics").map(Metrics)
+    }
+
+    /// Ends it as a service manager does, so that it writes its last profiles.
+    pub(super) fn stop(self, limit: Duration) -> Result<()> {
+        self.running.terminate(limit)
+    }
+}
+
+/// The response of the agent to a request of `path`.
+fn get(address: SocketAddr, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    if !answer.starts_with("HTTP/1.1 200 ") {
+        bail!("unexpected response to {path}: {answer:?}");
+    }
+    Ok(answer)
+}
+
+/// The text of metrics.
+#[derive(Debug)]
+pub(super) struct Metrics(String);
+
+impl Metrics {
+    /// The value of a metric that has no labels; of one that is not there 0.
+    pub(super) fn value(&self, name: &str) -> f64 {
+        let mut lines = self.0.lines();
+        let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        found.and_then(|value| value.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// The sum of [`LOSSES`].
+    pub(super) fn lost(&self) -> f64 {
+        LOSSES.iter().map(|name| self.value(name)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_found_by_its_whole_name() {
+        let metrics = Metrics("a_total 3\na_total_b 4\n# HELP c d\nc 0.5\n".to_owned());
+        assert!((metrics.value("a_total") - 3.0).abs() < 1e-9);
+        assert!((metrics.value("c") - 0.5).abs() < 1e-9);
+        assert!(metrics.value("missing").abs() < 1e-9);
+        assert!(metrics.lost().abs() < 1e-9);
+    }
+}
