@@ -21,4 +21,5 @@ macro_rules! profile_kinds {
 profile_kinds! {
     CPU = 1, "CPU time, in nanoseconds.";
     PAGE_FAULTS = 2, "Page faults, as events.";
+    MAJOR_FAULTS = 3, "Major page faults, as events.";
 }

@@ -1,9 +1,12 @@
 //! The triggers of the programs, one file each.
 //!
 //! Invariant: no trigger that takes samples interrupts another one on the same processor, so that
-//! they share one [`Sampler`](crate::values::Sampler).
+//! they share one [`Sampler`](crate::values::Sampler). The kernel runs no program of a perf event
+//! while it runs another one on the processor; a tick of the clock that comes in the middle of a page
+//! fault's sample is one that the [`SampleClock`](agent_common::sample_clock::SampleClock) misses.
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;
+pub(crate) mod major_faults;
 pub(crate) mod page_faults;
 pub(crate) mod processes;

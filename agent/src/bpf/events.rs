@@ -20,6 +20,7 @@ pub(super) struct Event {
 static EVENTS: &[Event] = &[
     event(&kinds::cpu::KIND, "on_cpu", SoftwareEvent::CpuClock),
     event(&kinds::page_faults::KIND, "on_page_fault", SoftwareEvent::PageFaults),
+    event(&kinds::major_faults::KIND, "on_major_fault", SoftwareEvent::PageFaultsMaj),
 ];
 
 const fn event(kind: &'static Kind, program: &'static str, source: SoftwareEvent) -> Event {

@@ -69,6 +69,7 @@ fn flags_override_variables_and_variables_the_file() {
 #[test]
 fn every_key_is_a_flag_and_a_variable() {
     for (key, value) in [
+        ("events", "[page-faults, cpu]"),
         ("rate", "97"),
         ("max_cpu", "2.5"),
         ("max_memory", "100MiB"),

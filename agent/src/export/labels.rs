@@ -73,8 +73,13 @@ fn value(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::export::support::batch;
+    use crate::{
+        export::support::batch,
+        profile::{Kind, fixtures::of_kind},
+    };
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         let mut batch = batch("", &[]);
@@ -102,6 +107,15 @@ mod tests {
             assert_eq!(labels["__name__"], "process_cpu");
             assert_eq!(labels["service_name"], "unknown_service");
             assert_eq!(labels.len(), 2);
+        }
+    }
+
+    #[test]
+    fn the_name_is_that_of_the_kind() {
+        for &kind in Kind::ALL {
+            let mut batch = batch("web", &[]);
+            batch.profile = Arc::new(of_kind((*batch.profile).clone(), kind));
+            assert_eq!(of_batch(&batch)["__name__"], kind.series_name);
         }
     }
 

@@ -99,7 +99,8 @@ mod tests {
         formats::golden::assert_golden,
         profile::{
             Sample,
-            fixtures::{example_processes, example_profile},
+            fixtures::{example_processes, example_profile, of_kind},
+            kinds::page_faults,
         },
     };
 
@@ -159,6 +160,13 @@ mod tests {
         let loads = text.lines().filter(|line| line.contains("loads"));
         assert_eq!(loads.count(), 1);
         assert!(text.contains("__init__.py:346) 150\n"), "{text}");
+    }
+
+    #[test]
+    fn events_are_counted_as_the_samples_stand_for_them() {
+        let profile = of_kind(example_profile("/srv/app/main.py"), &page_faults::KIND);
+        let text = folded(&profile, false);
+        assert!(text.contains("__init__.py:346) 15150\n"), "{text}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use super::{
     FunctionId, Image, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample,
     StackId, Thread, ThreadIndex, UnsymbolizedLosses,
 };
+#[cfg(test)]
+use super::{Kind, Period};
 
 /// Sampling period of the profiles.
 pub const PERIOD_NS: u64 = 10_000_000;
@@ -69,12 +71,6 @@ pub fn example_profile(source: &str) -> Profile {
         process: ProcessIndex(0),
         tid,
         name: name.to_owned(),
-    };
-    let sample = |stack, thread, count| Sample {
-        stack: StackId(stack),
-        thread: ThreadIndex(thread),
-        count,
-        value: count * PERIOD_NS,
     };
     let mut profile = Profile {
         start: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045),
@@ -254,16 +250,38 @@ pub fn example_processes(source: &str) -> Profile {
         thread(1, 4243, "worker"),
         thread(2, 4301, "sh"),
     ]);
-    let sample = |stack, thread, count| Sample {
-        stack: StackId(stack),
-        thread: ThreadIndex(thread),
-        count,
-        value: count * PERIOD_NS,
-    };
     profile
         .samples
         .extend([sample(2, 4, 70), sample(2, 5, 40), sample(8, 6, 7)]);
     profile
+}
+
+/// A profile with as many samples of another kind.
+#[cfg(test)]
+pub(crate) fn of_kind(profile: Profile, kind: &'static Kind) -> Profile {
+    let period = match kind.period {
+        Period::Rate => PERIOD_NS,
+        Period::Events(events) => events,
+    };
+    let samples = profile.samples.iter().map(|sample| Sample {
+        value: sample.count * period,
+        ..*sample
+    });
+    Profile {
+        samples: samples.collect(),
+        kind,
+        period,
+        ..profile
+    }
+}
+
+fn sample(stack: u32, thread: u32, count: u64) -> Sample {
+    Sample {
+        stack: StackId(stack),
+        thread: ThreadIndex(thread),
+        count,
+        value: count * PERIOD_NS,
+    }
 }
 
 fn images() -> Vec<Image> {

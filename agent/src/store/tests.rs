@@ -9,8 +9,11 @@ use tempfile::TempDir;
 use super::{error::StoreError, name::SUFFIX, read::MAX_FILE_BYTES, *};
 use crate::{
     formats::{EncodeOptions, Format, encode},
-    profile::Profile,
-    profile::fixtures::example_profile,
+    profile::{
+        CPU, Profile,
+        fixtures::{example_profile, of_kind},
+        kinds::page_faults,
+    },
 };
 
 const START: u64 = 1_795_274_400;
@@ -128,6 +131,51 @@ fn all_samples_are_merged() {
         example_profile("").duration + Duration::from_secs(10)
     );
     assert_eq!(merged.skipped.count, 0);
+}
+
+#[test]
+fn kinds_are_listed_and_merged_on_their_own() {
+    let folder = folder(&[("web", 0, "1"), ("web", 10, "1")]);
+    let error = |selection: &Selection| {
+        let store = Store::open(folder.path()).unwrap();
+        store.merge(selection).unwrap_err().to_string()
+    };
+    let faults = Selection {
+        kind: Some(&page_faults::KIND),
+        ..of("web")
+    };
+    assert_eq!(
+        error(&faults),
+        "no profile is of the event page-faults: choose one of those that were sampled with \
+         --event: cpu"
+    );
+    let mut profile = of_kind(example_profile("main.py"), &page_faults::KIND);
+    profile.start = SystemTime::UNIX_EPOCH + Duration::from_secs(START);
+    profile.labels = [("service_name", "web"), ("pod", "1"), ("zone", "a")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    let stem = name::of_window(profile.start, "web", profile.kind);
+    assert!(stem.ends_with("_web+page-faults"), "{stem}");
+    fs::write(folder.path().join(format!("{stem}{SUFFIX}")), pprof(&profile)).unwrap();
+
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(
+        store.list(&Selection::default()).unwrap().to_string(),
+        "\
+service  event         windows     samples         value  first window          last window           labels
+web      cpu                 2         800        8.00 s  2026-11-21T15:20:00Z  2026-11-21T15:20:10Z
+web      page-faults         1         400         40400  2026-11-21T15:20:00Z  2026-11-21T15:20:00Z
+
+All have pod=1 zone=a
+"
+    );
+    let merged = store.merge(&of("web")).unwrap();
+    assert_eq!((merged.files, merged.profile.kind), (2, &CPU));
+    let merged = store.merge(&faults).unwrap();
+    assert_eq!(merged.files, 1);
+    assert_eq!(merged.profile.kind, profile.kind);
+    assert_eq!(merged.profile.total(), profile.total());
+    assert_eq!(merged.profile.total_value(), profile.total_value());
 }
 
 #[test]

@@ -134,6 +134,35 @@ fn a_capture_has_the_page_faults_of_each_function() {
     });
 }
 
+/// Each of them is a sample.
+#[test]
+fn a_capture_has_every_major_page_fault() {
+    let _machine = machine::alone();
+    // In a folder that is on a disk.
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [file, cold] = ["profile.pb.gz", "cold"].map(|name| folder.path().join(name));
+    let cold = cold.to_str().unwrap();
+    let program = Program::of(machine::one_interpreter(), "cold_pages", &[cold]);
+    let mut arguments = vec!["--event", "major-faults", "--output"];
+    arguments.extend([file.to_str().unwrap(), "--"]);
+    arguments.extend(program.0.iter().map(String::as_str));
+    let capture = Running::start(&arguments).finish();
+    capture.assert_success();
+    let text = String::from_utf8(capture.output).unwrap();
+    let expected: i64 = text.trim().parse().unwrap();
+    assert!(expected > 100, "{expected}");
+    let profile = pprof::decode(&fs::read(&file).unwrap());
+    let mut cold = 0;
+    for sample in &profile.sample {
+        assert_eq!(sample.value[0], sample.value[1]);
+        if names(&profile, sample).any(|name| name == "read_cold") {
+            cold += sample.value[1];
+        }
+    }
+    assert_eq!(profile.period, 1);
+    assert_eq!(cold, expected);
+}
+
 #[test]
 fn a_host_has_profiles_of_cpu_time_and_of_page_faults_at_once() {
     let _machine = machine::alone();

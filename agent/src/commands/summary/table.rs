@@ -280,7 +280,8 @@ fn percent(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::{
-        profile::fixtures::{PERIOD_NS, example_processes, example_profile},
+        profile::fixtures::{PERIOD_NS, example_processes, example_profile, of_kind},
+        profile::kinds::page_faults,
         profile::{FilteredOut, Losses, Sample, StackId, Thread, ThreadIndex},
     };
 
@@ -337,6 +338,27 @@ kernel hides its addresses (1). For names of the kernel's functions, run agent a
 CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
 "
         );
+    }
+
+    #[test]
+    fn events_are_counted() {
+        let profile = of_kind(example_profile("/srv/app/main.py"), &page_faults::KIND);
+        let text = summary(&profile, 100);
+        assert!(
+            text.starts_with(
+                "\
+python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 40400 page faults
+
+          self            total   function
+ 37.5%   15150    37.5%   15150   fib  /srv/app/main.py:7
+"
+            ),
+            "{text}"
+        );
+        let mut none = profile;
+        none.samples.clear();
+        none.losses = Losses::default();
+        assert!(summary(&none, 80).ends_with("the process had no page fault in these 10.0 s.\n"));
     }
 
     #[test]

@@ -147,7 +147,10 @@ mod tests {
     use super::*;
     use crate::{
         formats::golden::assert_golden,
-        profile::fixtures::{example_processes, example_profile},
+        profile::{
+            fixtures::{example_processes, example_profile, of_kind},
+            kinds::page_faults,
+        },
     };
 
     fn svg(profile: &Profile, threads: bool) -> String {
@@ -193,6 +196,13 @@ mod tests {
         assert!(text.contains(">python3.12 (pid 4242)<"));
         assert!(text.contains(">CPython 3.12.1 · 400 samples in 10.0 s<"));
         assert!(text.contains("<title>all (400 samples, 100%)</title>"));
+    }
+
+    #[test]
+    fn events_are_named() {
+        let profile = of_kind(example_profile("/srv/app/main.py"), &page_faults::KIND);
+        let text = svg(&profile, false);
+        assert!(text.contains(">CPython 3.12.1 · 40400 page faults in 10.0 s<"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! [`Kind`] what differs.
 
 pub mod cpu;
+pub mod major_faults;
 pub mod page_faults;
 
 pub use self::cpu::KIND as CPU;
@@ -81,7 +82,7 @@ pub struct Words {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: &[&'static Self] = &[&cpu::KIND, &page_faults::KIND];
+    pub const ALL: &[&'static Self] = &[&cpu::KIND, &page_faults::KIND, &major_faults::KIND];
 
     /// The kind with a number.
     #[must_use]
@@ -127,17 +128,21 @@ mod tests {
 
     use super::*;
 
+    /// By these the reader of pprof recognizes a kind.
+    fn types(kind: &Kind) -> Vec<(&'static str, &'static str)> {
+        let types = kind.sample_types.iter();
+        types.map(|of| (of.name, of.unit)).collect()
+    }
+
     #[test]
     fn kinds_differ_in_what_identifies_them() {
         let all = Kind::ALL.iter();
         let numbers: BTreeSet<_> = all.clone().map(|kind| kind.number).collect();
         let names: BTreeSet<_> = all.clone().map(|kind| kind.name).collect();
         let series: BTreeSet<_> = all.map(|kind| kind.series_name).collect();
-        let count = Kind::ALL.len();
-        assert_eq!(
-            (numbers.len(), names.len(), series.len()),
-            (count, count, count)
-        );
+        let types: BTreeSet<Vec<_>> = Kind::ALL.iter().map(|kind| types(kind)).collect();
+        let all = [numbers.len(), names.len(), series.len(), types.len()];
+        assert_eq!(all, [Kind::ALL.len(); 4]);
     }
 
     #[test]

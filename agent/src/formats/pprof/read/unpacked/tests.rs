@@ -8,7 +8,7 @@ use crate::{
     formats::{EncodeOptions, Format, encode},
     profile::{
         Process, Sample,
-        fixtures::{PERIOD_NS, example_processes, example_profile},
+        fixtures::{PERIOD_NS, of_kind, example_processes, example_profile},
     },
 };
 
@@ -123,6 +123,20 @@ fn without_labels_all_processes_are_merged() {
     assert_eq!(again.total(), profile.total());
     assert_eq!(again.threads.len(), 1);
     assert!(folded(&again, false).contains("main.py"));
+}
+
+#[test]
+fn profiles_of_all_kinds_are_read() {
+    for &kind in Kind::ALL {
+        let profile = of_kind(example_profile("main.py"), kind);
+        let bytes = encoded(&profile, plain());
+        let head = PprofFile::new(&bytes).unwrap().head().unwrap();
+        assert_eq!((head.kind, head.total.value), (kind, profile.total_value()));
+        let again = read(&profile, EncodeOptions::default());
+        assert_eq!((again.kind, again.period), (kind, profile.period));
+        assert_eq!(again.total_value(), profile.total_value());
+        assert_eq!(folded(&again, true), folded(&profile, true));
+    }
 }
 
 #[test]
