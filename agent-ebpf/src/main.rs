@@ -35,6 +35,7 @@ mod registers;
 mod sample;
 mod steps;
 mod task;
+mod threads;
 mod triggers;
 mod values;
 

@@ -10,7 +10,7 @@ use agent_common::{
 };
 use aya_ebpf::{EbpfContext, helpers::generated::bpf_get_stack};
 
-use crate::{current, emit, log, maps::WITH_NATIVE, steps, task::Task};
+use crate::{current, emit, log, maps::WITH_NATIVE, registers, steps, task::Task};
 
 /// Takes the sample that a trigger has prepared in [`current::sampler`].
 #[inline(always)]
@@ -20,8 +20,13 @@ pub(crate) fn take(context: &impl EbpfContext) {
     let mut native_status = NativeUnwindStatus::NOT_WALKED;
     let mut native_stack = 0;
     if WITH_NATIVE.load() != 0 {
-        let kernel_bytes = copy_kernel_stack(context);
-        native_status = NativeUnwindStatus(read_native_stack(kernel_bytes) as u16);
+        let registers = copy_registers(context);
+        let kernel_bytes = if registers == 0 {
+            copy_kernel_stack(context)
+        } else {
+            0
+        };
+        native_status = NativeUnwindStatus(read_native_stack(kernel_bytes, registers) as u16);
         native_stack = steps::send_native();
     }
     emit::absent_page();
@@ -37,8 +42,17 @@ pub(crate) fn take(context: &impl EbpfContext) {
     emit::sample(stack, status, native_stack, native_status);
 }
 
-/// Copies the addresses of the kernel's frames, if the thread is in the kernel; returns their
-/// bytes.
+/// Copies the registers of a thread that was interrupted in its own code; 0 when it was in the
+/// kernel.
+#[inline(always)]
+fn copy_registers(context: &impl EbpfContext) -> u32 {
+    let is_copied = current::native().is_some_and(|native| {
+        registers::copy_interrupted(context.as_ptr().cast(), &mut native.registers)
+    });
+    u32::from(is_copied)
+}
+
+/// Copies the addresses of the kernel's frames; returns their bytes.
 #[inline(always)]
 fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
     const MAX_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
@@ -54,7 +68,7 @@ fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
             0,
         )
     };
-    // Negative where the thread is in its own code.
+    // Negative where there are none.
     u32::try_from(bytes).unwrap_or(0)
 }
 
@@ -107,6 +121,8 @@ impl UnwindPython for Steps {
 /// The steps of the native frames, below `kernel_bytes` bytes of addresses of the kernel's frames.
 struct NativeSteps {
     kernel_bytes: u32,
+    /// 1 when the sample has the registers already.
+    has_registers: u32,
 }
 
 impl UnwindNative for NativeSteps {
@@ -114,7 +130,7 @@ impl UnwindNative for NativeSteps {
 
     #[inline(always)]
     fn begin(&mut self) -> NativeOutcome {
-        NativeOutcome(steps::begin_native(self.kernel_bytes))
+        NativeOutcome(steps::begin_native(self.kernel_bytes, self.has_registers))
     }
 
     #[inline(always)]
@@ -146,8 +162,12 @@ extern "C" fn find_state() -> u32 {
 /// Unwinds the thread's native frames; returns the [`NativeUnwindStatus`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn read_native_stack(kernel_bytes: u32) -> u32 {
-    u32::from(NativeSteps { kernel_bytes }.unwind().0)
+extern "C" fn read_native_stack(kernel_bytes: u32, has_registers: u32) -> u32 {
+    let mut steps = NativeSteps {
+        kernel_bytes,
+        has_registers,
+    };
+    u32::from(steps.unwind().0)
 }
 
 /// Sends the Python stack and the code objects that are new; returns the hash of the stack, 0 for
@@ -162,35 +182,12 @@ extern "C" fn emit_stack() -> u64 {
     if frames == 0 {
         return 0;
     }
-    if walk.stack.has_unresolved() {
-        emit_code_objects(frames);
+    let mut nth = 0;
+    while nth < MAX_FRAMES as u32 && nth < frames {
+        steps::settle_frames(nth);
+        nth += steps::FRAMES_PER_SETTLE;
     }
-    hash_all_frames(frames);
     steps::send_stack()
-}
-
-/// Sends those of the code objects of the frames that are new.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn emit_code_objects(frames: u32) -> u32 {
-    let mut nth = 0;
-    while nth < MAX_FRAMES as u32 && nth < frames {
-        steps::emit_code_object(nth);
-        nth += 1;
-    }
-    nth
-}
-
-/// Hashes the frames, and sets the symbols of those whose code objects were read.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn hash_all_frames(frames: u32) -> u32 {
-    let mut nth = 0;
-    while nth < MAX_FRAMES as u32 && nth < frames {
-        steps::hash_frames(nth);
-        nth += steps::FRAMES_PER_HASH;
-    }
-    nth
 }
 
 /// Sends the thread's name when a check is due and it has changed; `status` is that of the Python
