@@ -72,11 +72,16 @@ fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
     u32::try_from(bytes).unwrap_or(0)
 }
 
+/// Calls of a step by one function. The verifier follows every call of a loop, but a function only
+/// once: two loops of which one is in a function of its own cost it the sum of their lengths, not
+/// the product.
+const CALLS: u32 = 64;
+
 /// The steps of the sampled thread: each is a global function.
 struct Steps;
 
 impl FindState for Steps {
-    const STATES_PER_STEP: u32 = steps::STATES_PER_STEP;
+    const STATES_PER_STEP: u32 = CALLS * steps::STATES_PER_STEP;
 
     #[inline(always)]
     fn load_cached_state(&mut self) -> PythonOutcome {
@@ -90,12 +95,12 @@ impl FindState for Steps {
 
     #[inline(always)]
     fn search(&mut self) -> PythonOutcome {
-        PythonOutcome(steps::search_states())
+        PythonOutcome(search_more_states())
     }
 }
 
 impl UnwindPython for Steps {
-    const FRAMES_PER_STEP: u32 = steps::FRAMES_PER_STEP;
+    const FRAMES_PER_STEP: u32 = CALLS * steps::FRAMES_PER_STEP;
 
     #[inline(always)]
     fn load_state(&mut self) -> PythonOutcome {
@@ -109,7 +114,7 @@ impl UnwindPython for Steps {
 
     #[inline(always)]
     fn walk_frames(&mut self) -> PythonOutcome {
-        PythonOutcome(steps::walk_frames())
+        PythonOutcome(walk_more_frames())
     }
 
     #[inline(always)]
@@ -150,6 +155,32 @@ extern "C" fn read_stack() -> u32 {
         PythonUnwindStatus::NO_PYTHON
     };
     u32::from(status.0)
+}
+
+/// Visits as many frames as one step may.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_more_frames() -> u32 {
+    repeat(steps::walk_frames)
+}
+
+/// Visits as many thread states as one step may.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn search_more_states() -> u32 {
+    repeat(steps::search_states)
+}
+
+/// Repeats a step until its outcome is another one than that there is more.
+#[inline(always)]
+fn repeat(step: extern "C" fn() -> u32) -> u32 {
+    let mut outcome = PythonOutcome::NEXT.0;
+    let mut calls = 0;
+    while outcome == PythonOutcome::NEXT.0 && calls < CALLS {
+        outcome = step();
+        calls += 1;
+    }
+    outcome
 }
 
 /// Loads the thread's state into the slot.

@@ -5,7 +5,9 @@ use agent_common::{
     limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
     maps::CachedCode,
     memory::{Fault, UserAddr},
-    python::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, read_identity},
+    python::{
+        CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity,
+    },
     volatile::masked,
 };
 
@@ -103,7 +105,31 @@ fn try_read(code: UserAddr) -> Option<Result<(), Fault>> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn finish_code_object() -> u64 {
-    current::code_object_record().map_or(0, |record| record.finish_record(HASH_SEED.load()))
+    try_finish().unwrap_or(0)
+}
+
+#[inline(always)]
+fn try_finish() -> Option<u64> {
+    let hash = current::code_object_record()?.begin_hash(HASH_SEED.load());
+    current::sampler()?.code_hash.set(hash);
+    let mut step = 0;
+    while step < HASH_STEPS && hash_code_object(step * HASHED_WORDS) != 0 {
+        step += 1;
+    }
+    let hash = current::sampler()?.code_hash.get();
+    Some(current::code_object_record()?.set_symbol(hash))
+}
+
+/// Hashes a part of the record, from the word `first` on; 0 when that is its end.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn hash_code_object(first: u32) -> u32 {
+    let (Some(sampler), Some(record)) = (current::sampler(), current::code_object_record()) else {
+        return 0;
+    };
+    let hash = record.hash_words(sampler.code_hash.get(), first);
+    sampler.code_hash.set(hash);
+    u32::from(first.wrapping_add(HASHED_WORDS) < record.payload_words())
 }
 
 /// Sends the record unless it was sent before, and caches the symbol of the code object.

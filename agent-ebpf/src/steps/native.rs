@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Frames that one call of [`walk_native_frames`] visits.
-pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 4;
+pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 2;
 
 /// Starts a walk, below `kernel_bytes` bytes of addresses of kernel frames, at the registers that
 /// the sample has if `has_registers` is not 0.

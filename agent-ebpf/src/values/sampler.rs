@@ -52,6 +52,8 @@ pub(crate) struct Sampler {
     pub(crate) reserved: u32,
     /// The clock of this processor.
     pub(crate) clock: SampleClock,
+    /// Hash of the record of the code object that is being read, as far as it is hashed.
+    pub(crate) code_hash: Volatile<Hash>,
     /// The code object that is being read.
     pub(crate) code: u64,
     /// Its identity.
