@@ -2,13 +2,16 @@
 //!
 //! Invariant: no reference is held across a call of a step, which creates its own.
 
-use agent_common::{layout::Layout, python::CodeObjectRecord};
+use agent_common::{
+    layout::Layout,
+    limits::{HOST_THREAD_CACHES, PROGRAM_THREAD_CACHES},
+    python::CodeObjectRecord,
+};
 
 use crate::{
     maps::{
-        ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, HOST_THREAD_CACHES, LAYOUTS,
-        NATIVE_SAMPLER, PROGRAM_THREAD_CACHES, SAMPLER, THREAD_CACHES, THREAD_NAME, WAKES,
-        WHOLE_HOST,
+        ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, LAYOUTS, NATIVE_SAMPLER, SAMPLER,
+        THREAD_CACHES, THREAD_NAME, WAKES, WHOLE_HOST,
     },
     values::{
         AddressSearch, CodeCache, NativeSampler, Sampler, ThreadCache, ThreadNameRecord, Wakes,

@@ -1,12 +1,12 @@
 //! The maps and the settings.
 //!
-//! Each map states who writes it, who reads it and what happens when it is full. Sizes are those of
-//! a one-off capture; the agent may change them before loading.
+//! Each map states who writes it, who reads it and what happens when it is full. The agent sets the
+//! sizes of the larger ones before it loads them, by what it profiles.
 
 use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout},
-    limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
+    limits::{HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
     maps::{CachedCode, CodeKey, Control, Mapping, TableLocation, TrackedProcess, TrackedThread},
     python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
@@ -23,12 +23,7 @@ use crate::values::{
 };
 
 /// Entries of [`LOCATIONS`]; a power of two.
-pub(crate) const CACHED_LOCATIONS: u32 = 1024;
-
-/// Entries of [`THREAD_CACHES`] where all processes of the host are sampled, and where only one and
-/// its children are.
-pub(crate) const HOST_THREAD_CACHES: u32 = 1024;
-pub(crate) const PROGRAM_THREAD_CACHES: u32 = 256;
+pub(crate) const CACHED_LOCATIONS: u32 = 512;
 
 /// Records for the agent. When it is full the record is dropped and counted.
 #[map]

@@ -5,9 +5,7 @@ use agent_common::{
     limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
     maps::CachedCode,
     memory::{Fault, UserAddr},
-    python::{
-        CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity,
-    },
+    python::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity},
     volatile::masked,
 };
 
