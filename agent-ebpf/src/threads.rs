@@ -1,6 +1,8 @@
 //! The tracked thread of the current sample: the map `THREADS`, and a copy with what else the
 //! samples of the thread have in common.
 
+use agent_common::maps::TrackedThread;
+
 use crate::{
     current,
     maps::THREADS,
@@ -10,7 +12,7 @@ use crate::{
 /// Loads the current thread into [`Sampler::thread`]; [`false`] when it is not tracked.
 #[inline(always)]
 pub(crate) fn load(sampler: &mut Sampler) -> bool {
-    let (tgid, thread_id) = (sampler.tgid.get(), sampler.thread_id.get());
+    let (process, thread_id) = (sampler.tgid.get(), sampler.thread_id.get());
     let tid = sampler.tid.get();
     // Until it is loaded.
     sampler.thread.tid = 0;
@@ -18,7 +20,7 @@ pub(crate) fn load(sampler: &mut Sampler) -> bool {
         return false;
     };
     let (cached, is_whole) = cache.thread.get();
-    if cached.tid == u64::from(tid) && cached.thread.is_of(tgid, thread_id) && is_whole {
+    if cached.tid == u64::from(tid) && cached.thread.is_of(process, thread_id) && is_whole {
         copy(cached, &mut sampler.thread);
         return true;
     }
@@ -27,7 +29,7 @@ pub(crate) fn load(sampler: &mut Sampler) -> bool {
     };
     // SAFETY: values of the map stay readable while the program runs.
     let tracked = unsafe { &*tracked };
-    if !tracked.is_of(tgid, thread_id) {
+    if !tracked.is_of(process, thread_id) {
         return false;
     }
     sampler.thread.thread = *tracked;
@@ -45,7 +47,8 @@ pub(crate) fn store(sampler: &mut Sampler) {
     sampler.thread.tid = tid.into();
     sampler.thread.thread.thread_id = sampler.thread_id.get();
     sampler.thread.thread.tgid = sampler.tgid.get();
-    let _ = THREADS.insert(tid, &sampler.thread.thread, 0);
+    let thread: &TrackedThread = &sampler.thread.thread;
+    let _ = THREADS.insert(tid, thread, 0);
     if let Some(cache) = current::thread_cache(tid) {
         cache.thread.set(&sampler.thread);
     }

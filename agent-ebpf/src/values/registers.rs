@@ -37,7 +37,9 @@ impl Registers {
     #[cfg(bpf_target_arch = "aarch64")]
     #[inline(always)]
     pub(crate) fn is_user_mode(state: u64) -> bool {
-        state & 0xf == 0
+        /// `PSR_MODE_MASK`; 0 is that of programs.
+        const MODE: u64 = 0xf;
+        state & MODE == 0
     }
 
     #[cfg(not(bpf_target_arch = "aarch64"))]

@@ -120,6 +120,8 @@ impl Session {
             with_native: settings.native,
             whole_host: is_host,
         })?;
+        // The loader has parsed the kernel's types, several MB.
+        memory::trim();
         let mut ticks = interval(DRAIN_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut session = Self {
