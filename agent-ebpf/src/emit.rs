@@ -3,13 +3,13 @@
 use agent_common::{
     counter::Counter,
     record::{
-        AbsentPage, Header, NativeUnwindStatus, ProcessEvent, ProcessEventKind, PythonUnwindStatus,
-        RecordKind, Sample, WantedTable,
+        AbsentPage, Header, NativeUnwindStatus, ProcessEvent, ProcessEventKind, ProfileKind,
+        PythonUnwindStatus, RecordKind, Sample, WantedTable,
     },
 };
 use aya_ebpf::{
     bindings::{BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
-    helpers::{bpf_get_smp_processor_id, generated::bpf_ktime_get_ns},
+    helpers::generated::bpf_ktime_get_ns,
 };
 
 use crate::{
@@ -67,13 +67,13 @@ pub(crate) fn sample(
         native_stack,
         tgid: sampler.tgid.get(),
         tid: sampler.tid.get(),
-        // SAFETY: the helper takes no arguments.
-        cpu: unsafe { bpf_get_smp_processor_id() },
-        weight: sampler.weight.get(),
+        value: sampler.value.get(),
+        count: sampler.count.get(),
+        kind: ProfileKind(sampler.kind.get() as u16),
         python_status: end,
         holds_gil: u16::from(sampler.position.holds_gil()),
         native_status,
-        reserved: 0,
+        reserved: [0; 2],
     };
     sent(size_of::<Sample>() as u32);
     if RECORDS.output::<Sample>(sample, wake_flag()).is_err() {

@@ -3,16 +3,103 @@
 //! Invariant: a sample ends with exactly one record.
 
 use agent_common::{
+    counter::Counter,
     limits::{MAX_FRAMES, MAX_KERNEL_FRAMES},
+    maps::{Control, KERNEL_THREADS},
     native::{NativeOutcome, UnwindNative},
     python::{FindState, MAX_ATTRIBUTES, PythonOutcome, UnwindPython},
-    record::{NativeUnwindStatus, PythonUnwindStatus},
+    record::{NativeUnwindStatus, ProcessEventKind, ProfileKind, PythonUnwindStatus},
 };
-use aya_ebpf::{EbpfContext, helpers::generated::bpf_get_stack};
+use aya_ebpf::{
+    EbpfContext,
+    helpers::{
+        bpf_get_current_pid_tgid,
+        generated::{bpf_get_stack, bpf_ktime_get_ns},
+    },
+    programs::PerfEventContext,
+};
 
-use crate::{current, emit, log, maps::WITH_NATIVE, registers, steps, task::Task};
+use crate::{
+    current, emit, log,
+    maps::{CONTROL, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
+    registers, steps,
+    task::Task,
+    values::Sampler,
+};
 
-/// Takes the sample that a trigger has prepared in [`current::sampler`].
+/// Prepares a sample of the current thread in [`current::sampler`], if its process is profiled.
+///
+/// The trigger then sets what the sample [measures](Sampler::measures), and [takes](take) it.
+#[inline(always)]
+pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let pid_tgid = bpf_get_current_pid_tgid();
+    let task = Task::current();
+    let mut tgid = (pid_tgid >> 32) as u32;
+    let mut process = PROCESSES.get_ptr_mut(tgid);
+    // An idle processor runs process 0.
+    if process.is_none() && tgid != 0 && WHOLE_HOST.load() != 0 {
+        if task.is_kernel_thread() {
+            tgid = KERNEL_THREADS;
+            process = PROCESSES.get_ptr_mut(tgid);
+        } else if task.has_memory() {
+            count(Counter::UNTRACKED_SAMPLES);
+        }
+    }
+    let process = process?;
+    // SAFETY: values of the map stay readable while the program runs.
+    if unsafe { (*process).is_excluded } != 0 {
+        return None;
+    }
+    let sampler = current::sampler()?;
+    count(Counter::SAMPLES);
+    sampler.time_ns.set(now_ns);
+    let control = CONTROL.get(0)?;
+    sampler.resend_before_ns.set(control.resend_before_ns);
+    sampler.tgid.set(tgid);
+    sampler.tid.set(pid_tgid as u32);
+    // SAFETY: values of the map stay readable and writable while the program runs; another
+    // processor may write the same number of pages, or an older one.
+    unsafe {
+        sampler.layout.set((*process).layout);
+        sampler.interpreters_head.set((*process).interpreters_head);
+        sampler.gil_holder.set((*process).gil_holder);
+        sampler.new_code_ns.set((*process).new_code_ns);
+        let distance = (*process).thread_pointer_distance;
+        sampler
+            .thread_id
+            .set(task.thread_pointer().wrapping_sub(distance));
+        sampler.mappings_epoch.set((*process).mappings_epoch);
+        sampler.first_mapping.set((*process).first_mapping);
+        sampler.mapping_count.set((*process).mapping_count);
+        if (*process).interpreters_head == 0 || WITH_NATIVE.load() != 0 {
+            let pages = task.executable_pages();
+            if pages != (*process).executable_pages {
+                (*process).executable_pages = pages;
+                emit::process_event(ProcessEventKind::MAPPED, tgid, 0);
+            }
+        }
+    }
+    sampler.position.clear();
+    sampler.walk.clear();
+    sampler.last_fault.clear();
+    Some((sampler, control))
+}
+
+/// Takes a sample of the current thread for the event of a counter, if its process is profiled: it
+/// stands for all events since the sample before.
+#[inline(always)]
+pub(crate) fn take_event(context: &PerfEventContext, kind: ProfileKind) {
+    if let Some((sampler, _)) = begin() {
+        // SAFETY: the kernel translates reads of this field of the context.
+        let events = unsafe { (*context.ctx).sample_period };
+        sampler.measures(kind, 1, events);
+        take(context);
+    }
+}
+
+/// Takes the sample that a trigger has prepared with [`begin`].
 #[inline(always)]
 pub(crate) fn take(context: &impl EbpfContext) {
     let mut status = PythonUnwindStatus(read_stack() as u16);

@@ -19,6 +19,7 @@
 //! binaries      ELF files: symbols, unwind tables
 //! process       one process from outside
 //! profile       the model
+//! workers       threads for work on bytes that others control
 //! http_client, text, cache   what anyone may use
 //! ```
 //!
@@ -52,5 +53,6 @@ mod targets;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
+mod workers;
 
 pub use commands::main;

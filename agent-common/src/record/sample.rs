@@ -2,6 +2,7 @@
 
 use super::{
     header::Header,
+    profile_kind::ProfileKind,
     unwind_status::{NativeUnwindStatus, PythonUnwindStatus},
 };
 
@@ -25,10 +26,12 @@ pub struct Sample {
     pub tgid: u32,
     /// Thread, in the initial PID namespace.
     pub tid: u32,
-    /// Logical processor.
-    pub cpu: u32,
-    /// Sampling periods that this sample stands for, at least 1.
-    pub weight: u32,
+    /// What it measures: nanoseconds, bytes or events, as [`Self::kind`] says.
+    pub value: u64,
+    /// Samples that it stands for, at least 1: more where the clock missed some.
+    pub count: u32,
+    /// What [`Self::value`] is.
+    pub kind: ProfileKind,
     /// How unwinding of Python frames ended.
     pub python_status: PythonUnwindStatus,
     /// 1 when the thread held the GIL or, without one, was attached to the interpreter.
@@ -36,7 +39,7 @@ pub struct Sample {
     /// How unwinding of native frames ended.
     pub native_status: NativeUnwindStatus,
     /// Zero.
-    pub reserved: u16,
+    pub reserved: [u16; 2],
 }
 
-const _: () = assert!(size_of::<Sample>() == 56);
+const _: () = assert!(size_of::<Sample>() == 64);

@@ -5,4 +5,5 @@
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;
+pub(crate) mod page_faults;
 pub(crate) mod processes;

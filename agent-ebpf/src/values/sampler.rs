@@ -6,6 +6,7 @@ use agent_common::{
     maps::CodeIdentity,
     native::{MappingSearch, NativeWalk},
     python::{CodeSymbol, PythonWalk, ThreadStateSearch, WalkPosition},
+    record::ProfileKind,
     sample_clock::SampleClock,
     scratch::Scratch,
     unwind,
@@ -45,11 +46,14 @@ pub(crate) struct Sampler {
     pub(crate) tid: Volatile<u32>,
     /// Index of the process's layout.
     pub(crate) layout: Volatile<u32>,
-    /// Sampling periods that the sample stands for.
-    pub(crate) weight: Volatile<u32>,
+    /// See `Sample::count`.
+    pub(crate) count: Volatile<u32>,
+    /// See `Sample::value`.
+    pub(crate) value: Volatile<u64>,
+    /// The number of `Sample::kind`.
+    pub(crate) kind: Volatile<u32>,
     /// Which of the chains of frames is walked.
     pub(crate) position: WalkPosition,
-    pub(crate) reserved: u32,
     /// The clock of this processor.
     pub(crate) clock: SampleClock,
     /// Hash of the record of the code object that is being read, as far as it is hashed.
@@ -68,6 +72,16 @@ pub(crate) struct Sampler {
     pub(crate) walk: PythonWalk,
     /// Copies of structures of the process.
     pub(crate) scratch: Scratch,
+}
+
+impl Sampler {
+    /// Sets what the sample measures, and how much.
+    #[inline(always)]
+    pub(crate) fn measures(&mut self, kind: ProfileKind, count: u32, value: u64) {
+        self.kind.set(kind.0.into());
+        self.count.set(count);
+        self.value.set(value);
+    }
 }
 
 /// The native part of the sample.

@@ -13,22 +13,40 @@ use super::{
 };
 use crate::{
     profile::{
-        CodeAddress, Executable, ExecutableId, FilteredOut, FrameKind, Function, FunctionId, Line,
-        Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
-        Thread, ThreadIndex,
+        Amount, CodeAddress, Executable, ExecutableId, FilteredOut, FrameKind, Function,
+        FunctionId, Kind, Line, Location, LocationId, Losses, Period, Process, ProcessIndex,
+        Profile, Sample, Stack, StackId, Thread, ThreadIndex,
     },
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };
 
-/// Start, duration and sampling period of a profile.
+/// Kind, start, duration and sampling period of a profile.
 #[derive(Clone, Copy, Debug)]
 pub struct ProfileTiming {
+    /// What it measures.
+    pub kind: &'static Kind,
     /// When sampling began.
     pub start: SystemTime,
     /// For how long samples were taken.
     pub duration: Duration,
-    /// CPU time that one sample represents.
+    /// Time between two samples of the clock.
     pub period: Duration,
+}
+
+impl ProfileTiming {
+    /// The same for another kind.
+    #[must_use]
+    pub fn of_kind(self, kind: &'static Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Distance of two samples, in the unit of the kind.
+    fn kind_period(&self) -> u64 {
+        match self.kind.period {
+            Period::Rate => u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX),
+            Period::Events(events) => events,
+        }
+    }
 }
 
 /// A profile being built.
@@ -42,7 +60,7 @@ pub(super) struct ProfileBuilder {
     process_indices: HashMap<u32, ProcessIndex>,
     threads: Vec<Thread>,
     thread_indices: HashMap<(ProcessIndex, u32), ThreadIndex>,
-    counts: BTreeMap<(ThreadIndex, StackId), u64>,
+    counts: BTreeMap<(ThreadIndex, StackId), Amount>,
     python_locations: HashMap<Frame, Option<LocationId>>,
     native_frames: HashMap<NativeFrame, NativeFrameEntry>,
     /// Statistics of native unwinding so far.
@@ -96,9 +114,9 @@ impl ProfileBuilder {
         StackId(self.stacks.index(locations.into()))
     }
 
-    /// Counts `count` samples.
-    pub(super) fn count(&mut self, stack: StackId, thread: ThreadIndex, count: u64) {
-        *self.counts.entry((thread, stack)).or_default() += count;
+    /// Counts samples.
+    pub(super) fn count(&mut self, stack: StackId, thread: ThreadIndex, amount: Amount) {
+        *self.counts.entry((thread, stack)).or_default() += amount;
     }
 
     /// Finishes the profile.
@@ -107,7 +125,8 @@ impl ProfileBuilder {
         Profile {
             start: about.start,
             duration: about.duration,
-            period: about.period,
+            kind: about.kind,
+            period: about.kind_period(),
             labels: BTreeMap::new(),
             processes: self.processes,
             executables: self.executables.into_items(),
@@ -116,10 +135,11 @@ impl ProfileBuilder {
             stacks: self.stacks.into_items(),
             threads: self.threads,
             samples: samples
-                .map(|((thread, stack), count)| Sample {
+                .map(|((thread, stack), amount)| Sample {
                     stack,
                     thread,
-                    count,
+                    count: amount.count,
+                    value: amount.value,
                 })
                 .collect(),
             unwind_stats: self.walks.finish(),
@@ -190,10 +210,11 @@ impl ProfileBuilder {
         } else {
             FrameKind::Native
         };
-        let lines = functions.into_iter().flatten().map(|function| Line {
+        let functions = functions.as_deref().unwrap_or_default();
+        let lines = functions.iter().map(|function| Line {
             function: FunctionId(self.functions.index(Function {
-                name: function.name,
-                file: function.file.unwrap_or_default(),
+                name: function.name.to_string(),
+                file: function.file.as_deref().unwrap_or_default().to_owned(),
                 first_line: None,
                 kind,
             })),

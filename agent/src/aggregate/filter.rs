@@ -2,6 +2,8 @@
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
+use crate::profile::Kind;
+
 /// Threads that an error lists.
 const MOST_LISTED: usize = 20;
 
@@ -73,7 +75,7 @@ pub struct SampledThread {
     pub tid: u32,
     /// Its last name, empty if it is not known.
     pub name: String,
-    /// Its samples, in sampling periods.
+    /// Its samples.
     pub samples: u64,
 }
 
@@ -88,8 +90,10 @@ impl fmt::Display for SampledThread {
 
 /// No sample is of a thread that the filter includes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no thread {wanted} used any CPU; choose one of those that did: {}", Listed(.seen))]
+#[error("no thread {wanted} {}; choose one of those that did: {}", .kind.words.any, Listed(.seen))]
 pub struct NoSuchThread {
+    /// What was sampled.
+    pub kind: &'static Kind,
     /// The filter.
     pub wanted: ThreadFilter,
     /// The threads that were sampled, the one with the most samples first.

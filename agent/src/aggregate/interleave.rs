@@ -47,7 +47,7 @@ pub(super) struct SampledStack<'a> {
     pub(super) process: ProcessIndex,
     /// Whether the process runs Python.
     pub(super) is_python: bool,
-    /// Number of samples, in sampling periods.
+    /// Number of samples.
     pub(super) count: u64,
 }
 
@@ -212,7 +212,8 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
         let tgid = self.sampled.key.thread.tgid;
         let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
         // The last function is the outermost; the others are inlined into it.
-        let function = entry.frame.functions.iter().flatten().last();
+        let functions = entry.frame.functions.as_deref().unwrap_or_default();
+        let function = functions.last();
         function.is_some_and(|function| function.name.starts_with(TAIL_CALL))
     }
 

@@ -1,10 +1,11 @@
 //! Keys of the counts of samples.
 
-use agent_common::record::{NativeUnwindStatus, PythonUnwindStatus};
+use agent_common::record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus};
 
 /// Key of the counts of a window: samples with equal keys are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SampleKey {
+    pub(super) kind: ProfileKind,
     pub(super) thread: ThreadKey,
     pub(super) stack: u64,
     pub(super) end: PythonUnwindStatus,

@@ -9,9 +9,11 @@
 //! ended may be reused by another process; every sample that was counted is in the profile or in
 //! [`Profile::filtered_out`](crate::profile::Profile::filtered_out).
 
-mod aggregator;
 mod builder;
+mod catalog;
 mod filter;
+#[cfg(test)]
+mod fixtures;
 mod interleave;
 mod interner;
 mod key;
@@ -20,11 +22,13 @@ mod python_frames;
 mod tests;
 mod unwind_tally;
 mod window;
+mod windows;
 
 pub use self::{
-    aggregator::Aggregator,
     builder::ProfileTiming,
+    catalog::Catalog,
     filter::{Filter, NoSuchThread, ThreadFilter},
     interner::{Interner, index},
     window::Window,
+    windows::Windows,
 };

@@ -1,35 +1,38 @@
 use std::time::{Duration, SystemTime};
 
-use agent_common::decoded::{Gap, Stack};
+use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeFrame, NativeUnwindStatus, PythonUnwindStatus,
-    RecordKind, Sample,
+    Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
+    PythonUnwindStatus, RecordKind, Sample,
 };
 
-use super::{Aggregator, Filter, ProfileTiming, ThreadFilter};
+use super::{Filter, ProfileTiming, ThreadFilter, fixtures::Aggregator};
 use crate::{
-    profile::{FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason},
+    profile::{
+        CPU, FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason,
+    },
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };
 
-fn sample(stack: u64, tid: u32, weight: u32, end: PythonUnwindStatus) -> Sample {
+fn sample(stack: u64, tid: u32, count: u32, end: PythonUnwindStatus) -> Sample {
     Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 56,
+            bytes: 64,
         },
         time_ns: 0,
         stack,
         native_stack: 0,
         tgid: 1,
         tid,
-        cpu: 0,
-        weight,
+        value: u64::from(count) * 10_000_000,
+        count,
+        kind: ProfileKind::CPU,
         python_status: end,
         holds_gil: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
-        reserved: 0,
+        reserved: [0; 2],
     }
 }
 
@@ -74,6 +77,7 @@ fn profile(aggregator: &Aggregator) -> Profile {
 
 fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
     let about = ProfileTiming {
+        kind: &CPU,
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),
@@ -89,14 +93,14 @@ fn process(pid: u32, name: &str) -> Process {
     }
 }
 
-/// Samples without frames: `(tgid, tid, holds_gil, weight)`.
+/// Samples without frames: `(tgid, tid, holds_gil, count)`.
 fn sampled(samples: &[(u32, u32, bool, u32)]) -> Aggregator {
     let mut aggregator = Aggregator::default();
-    for &(tgid, tid, holds_gil, weight) in samples {
+    for &(tgid, tid, holds_gil, count) in samples {
         aggregator.add_sample(&Sample {
             tgid,
             holds_gil: holds_gil.into(),
-            ..sample(0, tid, weight, PythonUnwindStatus::NO_THREAD_STATE)
+            ..sample(0, tid, count, PythonUnwindStatus::NO_THREAD_STATE)
         });
     }
     aggregator
@@ -141,12 +145,37 @@ fn samples_are_counted_by_stack_and_thread() {
     let mut aggregator = Aggregator::default();
     aggregator.add_stack(stack(1, &[5, 6], None));
     aggregator.add_thread(1, 8, "worker".to_owned());
-    for (tid, weight) in [(7, 1), (8, 1), (7, 3)] {
-        aggregator.add_sample(&sample(1, tid, weight, PythonUnwindStatus::COMPLETE));
+    for (tid, count) in [(7, 1), (8, 1), (7, 3)] {
+        aggregator.add_sample(&sample(1, tid, count, PythonUnwindStatus::COMPLETE));
     }
     let profile = profile(&aggregator);
     assert_eq!(lines(&profile), ["f5<f6 7  4", "f5<f6 8 worker 1"]);
     assert_eq!(profile.total(), aggregator.samples());
+}
+
+#[test]
+fn values_are_those_of_the_samples_whatever_the_period() {
+    let mut aggregator = Aggregator::default();
+    let sample = sample(0, 7, 1, PythonUnwindStatus::NO_THREAD_STATE);
+    for value in [10_000_000, 10_000_000, 50_000_000] {
+        aggregator.add_sample(&Sample { value, ..sample });
+    }
+    let profile = profile(&aggregator);
+    assert_eq!((profile.total(), profile.total_value()), (3, 70_000_000));
+    assert_eq!(profile.period, 10_000_000);
+    assert_eq!(profile.periods().collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn a_sample_of_an_unknown_kind_is_malformed() {
+    let mut aggregator = Aggregator::default();
+    aggregator.add_sample(&Sample {
+        kind: ProfileKind(0),
+        ..sample(0, 7, 1, PythonUnwindStatus::NO_THREAD_STATE)
+    });
+    let profile = profile(&aggregator);
+    assert_eq!(profile.samples, []);
+    assert_eq!(profile.losses.malformed_records, 1);
 }
 
 #[test]
@@ -310,10 +339,11 @@ fn a_filter_matches_threads_by_id_or_last_name() {
 #[test]
 fn a_filter_that_matches_no_thread_lists_the_sampled_ones() {
     let check = |aggregator: &Aggregator, thread: &str| {
-        aggregator.check_filter(&Filter {
+        let filter = Filter {
             gil_only: true,
             thread: Some(thread.parse().unwrap()),
-        })
+        };
+        aggregator.check_filter(&filter, &CPU)
     };
     assert_eq!(check(&Aggregator::default(), "worker"), Ok(()));
 
@@ -343,4 +373,71 @@ fn a_filter_that_matches_no_thread_lists_the_sampled_ones() {
         error.to_string().ends_with(", 19, 20 and 5 more"),
         "{error}"
     );
+}
+
+/// Records the frames that it is prepared for.
+#[derive(Default)]
+struct Preparing(Vec<Vec<(u32, u64)>>);
+
+impl SymbolizeFrames for Preparing {
+    fn prepare(&mut self, frames: &[(u32, NativeFrame)]) {
+        let frames = frames.iter().map(|(tgid, frame)| (*tgid, frame.address));
+        let mut frames: Vec<_> = frames.collect();
+        frames.sort_unstable();
+        self.0.push(frames);
+    }
+
+    fn python(&mut self, _frame: &Frame) -> Option<SymbolizedPythonFrame> {
+        None
+    }
+
+    fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
+        assert_eq!(self.0.len(), 1);
+        unsymbolized(frame, UnsymbolizedReason::NoSymbols)
+    }
+}
+
+#[test]
+fn the_symbolizer_is_prepared_once_for_all_included_frames() {
+    let mut aggregator = Aggregator::default();
+    let native = |hash, frames: &[(NativeKind, u64)]| NativeStack {
+        hash,
+        frames: frames
+            .iter()
+            .map(|(kind, address)| NativeFrame {
+                address: *address,
+                id_or_count: 1,
+                kind: *kind,
+            })
+            .collect(),
+    };
+    let (file, python) = (NativeKind::FILE, NativeKind::PYTHON);
+    aggregator.add_native_stack(native(5, &[(file, 10), (python, 11), (file, 12)]));
+    aggregator.add_native_stack(native(6, &[(file, 10), (NativeKind::KERNEL, 13)]));
+    aggregator.add_native_stack(native(7, &[(file, 14)]));
+    for (tgid, tid, native_stack) in [(3, 3, 5), (2, 2, 5), (3, 3, 6), (3, 4, 7)] {
+        aggregator.add_sample(&Sample {
+            tgid,
+            native_stack,
+            native_status: NativeUnwindStatus::COMPLETE,
+            ..sample(0, tid, 1, PythonUnwindStatus::NO_PYTHON)
+        });
+    }
+    let about = ProfileTiming {
+        kind: &CPU,
+        start: SystemTime::UNIX_EPOCH,
+        duration: Duration::from_secs(1),
+        period: Duration::from_millis(10),
+    };
+    let mut symbolizer = Preparing::default();
+    aggregator.profile(&about, &Filter::default(), &mut symbolizer);
+    assert_eq!(symbolizer.0, [[(2, 10), (2, 12), (3, 13), (3, 14)]]);
+
+    let filter = Filter {
+        thread: Some(ThreadFilter::Tid(4)),
+        ..Filter::default()
+    };
+    let mut symbolizer = Preparing::default();
+    aggregator.profile(&about, &filter, &mut symbolizer);
+    assert_eq!(symbolizer.0, [[(3, 14)]]);
 }

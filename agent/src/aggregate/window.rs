@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::key::SampleKey;
+use agent_common::record::ProfileKind;
 
-/// Most entries of a window; each takes about 70 bytes.
+use super::key::SampleKey;
+use crate::profile::Amount;
+
+/// Most entries of a window; each takes about 80 bytes.
 const MAX_KEYS: usize = 1 << 18;
 
 /// The samples of a window of time, counted by [`SampleKey`].
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    pub(super) counts: HashMap<SampleKey, u64>,
+    pub(super) counts: HashMap<SampleKey, Amount>,
     pub(super) samples: u64,
     pub(super) malformed_records: u64,
     /// Samples dropped because the window had [`MAX_KEYS`] entries.
@@ -18,29 +21,32 @@ pub struct Window {
 }
 
 impl Window {
-    pub(super) fn add(&mut self, key: SampleKey, weight: u64) {
-        self.samples += weight;
+    pub(super) fn add(&mut self, key: SampleKey, amount: Amount) {
+        self.samples += amount.count;
         if self.counts.len() < MAX_KEYS || self.counts.contains_key(&key) {
-            *self.counts.entry(key).or_default() += weight;
+            *self.counts.entry(key).or_default() += amount;
         } else {
-            self.lost_samples += weight;
+            self.lost_samples += amount.count;
         }
     }
 
-    /// Sampling periods dropped because the window had too many different samples; no part has them.
+    /// Samples dropped because the window had too many different samples; no part has them.
     #[must_use]
     pub fn lost_samples(&self) -> u64 {
         self.lost_samples
     }
 
-    /// Splits the window by process: `part_of` returns the part of a process id. Samples of processes
-    /// without a part are dropped, and so are the counts of losses.
+    /// Splits the window by process and kind: `part_of` returns the part of a process id. Samples of
+    /// processes without a part are dropped, and so are the counts of losses.
     #[must_use]
-    pub fn split<P: Ord>(self, mut part_of: impl FnMut(u32) -> Option<P>) -> BTreeMap<P, Self> {
-        let mut parts = BTreeMap::<P, Self>::new();
-        for (key, count) in self.counts {
+    pub fn split<P: Ord>(
+        self,
+        mut part_of: impl FnMut(u32) -> Option<P>,
+    ) -> BTreeMap<(P, ProfileKind), Self> {
+        let mut parts = BTreeMap::<(P, ProfileKind), Self>::new();
+        for (key, amount) in self.counts {
             if let Some(part) = part_of(key.thread.tgid) {
-                parts.entry(part).or_default().add(key, count);
+                parts.entry((part, key.kind)).or_default().add(key, amount);
             }
         }
         parts

@@ -34,11 +34,13 @@ pub enum Error {
     },
     /// The sampling event of a CPU could not be opened or attached.
     #[error(
-        "the sampling event of CPU {cpu} cannot be attached ({}){}",
+        "the event {event} of CPU {cpu} cannot be attached ({}){}",
         chain(error),
         paranoid_hint()
     )]
     SamplingEvent {
+        /// What it samples.
+        event: &'static str,
         /// The CPU.
         cpu: u32,
         /// The error of the call.

@@ -10,7 +10,7 @@ use agent_common::{
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, MapData},
-    programs::{PerfEvent, ProgramType, RawTracePoint},
+    programs::{ProgramType, RawTracePoint},
     sys::{BpfHelper, is_helper_supported},
 };
 use aya_log::EbpfLogger;
@@ -26,10 +26,11 @@ use super::{
     maps,
     process_map::{InterpreterLocation, ProcessMap},
     ring::Ring,
-    sampling_events::{ON_CPU, SamplingEvents},
+    sampling_events::SamplingEvents,
     table_loader::{LoadedTables, TableLoader},
     unwind_tables::UnwindTableMaps,
 };
+use crate::profile::Kind;
 
 /// The programs on raw tracepoints, each with its tracepoint.
 const TRACEPOINTS: [(&str, &str); 5] = [
@@ -53,9 +54,11 @@ const REGISTERS_IN_STACK: u32 = (16 << 10)
     };
 
 /// What the BPF programs are loaded with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Time between two samples of a CPU.
+    /// What is sampled.
+    pub kinds: Vec<&'static Kind>,
+    /// Time between two samples of the clock of a CPU.
     pub period: Duration,
     /// Start value of the hashes of stacks and code objects.
     pub hash_seed: u64,
@@ -69,7 +72,8 @@ pub struct LoadOptions {
 pub struct Bpf {
     object: Ebpf,
     logger: EbpfLogger<&'static dyn Log>,
-    ring: Ring,
+    /// [`None`] once it was taken.
+    ring: Option<Ring>,
     control_map: Array<MapData, Control>,
     control: Control,
     processes: ProcessMap,
@@ -109,21 +113,19 @@ impl Bpf {
                 env!("OUT_DIR"),
                 "/agent.bpf.o"
             )))?;
-        on_cpu(&mut object)?
-            .load()
-            .map_err(program_error("load", ON_CPU))?;
+        let sampling_events = SamplingEvents::load(&mut object, &options.kinds)?;
         for (program, tracepoint) in TRACEPOINTS {
             attach(&mut object, program, tracepoint)?;
         }
         let mut bpf = Self {
-            ring: Ring::take(&mut object)?,
+            ring: Some(Ring::take(&mut object)?),
             control_map: maps::take(&mut object, CONTROL)?,
             control: Control::default(),
             processes: ProcessMap::take(&mut object)?,
             mappings: MappingMap::take(&mut object)?,
             unwind_tables: UnwindTableMaps::take(&mut object)?,
             counters: CounterMap::take(&mut object)?,
-            sampling_events: SamplingEvents::default(),
+            sampling_events,
             logger: EbpfLogger::init(&mut object)?,
             object,
         };
@@ -254,19 +256,18 @@ impl Bpf {
     pub fn start(&mut self) -> Result<(), Error> {
         self.sampling_events.enable();
         let hotplug_events = self.hotplug_events()?;
-        let program = on_cpu(&mut self.object)?;
         let period_ns = self.control.period_ns;
         self.sampling_events
-            .attach(program, period_ns, hotplug_events)
+            .attach(&mut self.object, period_ns, hotplug_events)
     }
 
-    /// Changes the period of a session that was started.
+    /// Changes the period of the clock of a session that was started.
     ///
     /// # Errors
     ///
     /// [`Error::SamplingEvent`] when the event of a CPU is refused.
     pub fn set_period(&mut self, period: Duration) -> Result<(), Error> {
-        self.sampling_events.detach(on_cpu(&mut self.object)?)?;
+        self.sampling_events.detach_clock(&mut self.object)?;
         self.control(|control| control.period_ns = nanoseconds(period))?;
         self.start()
     }
@@ -283,7 +284,7 @@ impl Bpf {
         {
             return Ok(false);
         }
-        self.sampling_events.detach(on_cpu(&mut self.object)?)?;
+        self.sampling_events.detach(&mut self.object)?;
         self.start()?;
         Ok(true)
     }
@@ -291,7 +292,7 @@ impl Bpf {
     /// How many CPUs are sampled.
     #[must_use]
     pub fn sampled_cpus(&self) -> usize {
-        self.sampling_events.len()
+        self.sampling_events.cpus()
     }
 
     /// Stops sampling. Records that are waiting can still be read.
@@ -300,25 +301,37 @@ impl Bpf {
     ///
     /// [`Error::Program`] when the program cannot be unloaded.
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.sampling_events = SamplingEvents::default();
-        on_cpu(&mut self.object)?
-            .unload()
-            .map_err(program_error("unload", ON_CPU))
+        self.sampling_events.unload(&mut self.object)
     }
 
-    /// Waits until the BPF programs wake the reader of the ring buffer, because much is waiting.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when the ring buffer cannot be polled.
-    pub async fn readable(&self) -> Result<(), Error> {
-        self.ring.readable().await
+    /// Tries the events of some kinds, which are not sampled: those that the kernel refuses, with the
+    /// error.
+    pub fn refused_events(
+        &mut self,
+        kinds: impl IntoIterator<Item = &'static Kind>,
+    ) -> Vec<(&'static Kind, Error)> {
+        let mut refused = Vec::new();
+        for kind in kinds {
+            let tried = SamplingEvents::load(&mut self.object, &[kind]).and_then(|mut events| {
+                let attached = events.attach(&mut self.object, self.control.period_ns, 0);
+                attached.and(events.unload(&mut self.object))
+            });
+            if let Err(error) = tried {
+                refused.push((kind, error));
+            }
+        }
+        refused
     }
 
-    /// Passes each waiting record to `take`, and writes the programs' log to the agent's.
-    pub fn drain(&mut self, take: impl FnMut(&[u8])) {
+    /// Takes the reader's end of the ring buffer, which is for another thread; [`None`] the second
+    /// time.
+    pub fn take_ring(&mut self) -> Option<Ring> {
+        self.ring.take()
+    }
+
+    /// Writes the log of the BPF programs to the agent's.
+    pub fn flush_log(&mut self) {
         self.logger.flush();
-        self.ring.drain(take);
     }
 
     /// The counters of the BPF programs.
@@ -330,14 +343,11 @@ impl Bpf {
         self.counters.read_all()
     }
 
-    /// Runs of the sampling program and their time in nanoseconds, as the kernel counts them;
+    /// Runs of the sampling programs and their time in nanoseconds, as the kernel counts them;
     /// [`None`] where it does not (`kernel.bpf_stats_enabled`).
     #[must_use]
     pub fn run_stats(&self) -> Option<(u64, u64)> {
-        let info = self.object.program(ON_CPU)?.info().ok()?;
-        let runs = info.run_count();
-        let nanoseconds = u64::try_from(info.run_time().as_nanos()).ok()?;
-        (runs != 0).then_some((runs, nanoseconds))
+        self.sampling_events.run_stats(&self.object)
     }
 
     /// CPU hotplug events so far.
@@ -364,15 +374,6 @@ fn attach(object: &mut Ebpf, name: &'static str, tracepoint: &'static str) -> Re
         .attach(tracepoint)
         .map_err(program_error("attach", name))?;
     Ok(())
-}
-
-/// The program that sampling events run.
-fn on_cpu(object: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
-    object
-        .program_mut(ON_CPU)
-        .ok_or(Error::Incomplete(ON_CPU))?
-        .try_into()
-        .map_err(program_error("load", ON_CPU))
 }
 
 /// Whether the kernel has the helper `bpf_task_pt_regs`.

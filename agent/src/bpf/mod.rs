@@ -1,7 +1,7 @@
 //! The BPF programs: loading, attaching, their maps and their records.
 //!
 //! ```text
-//! handle ─┬─ sampling_events   perf events on the online CPUs
+//! handle ─┬─ sampling_events   perf events (events) on the online CPUs
 //!         ├─ process_map       tracked processes and the layouts of their interpreters
 //!         ├─ mappings          executable mappings of processes
 //!         ├─ unwind_tables     rules and tables of the native walk
@@ -16,6 +16,7 @@
 mod btf;
 mod counters;
 mod error;
+mod events;
 mod handle;
 mod map_sizes;
 mod mappings;
@@ -35,4 +36,5 @@ pub use process_map::InterpreterLocation;
 #[cfg(test)]
 pub use requirements::Unmet;
 pub use requirements::{Requirement, check as check_requirements, requirements};
+pub use ring::Ring;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};

@@ -1,46 +1,67 @@
-//! The sampling events: one perf event (software `cpu-clock`) for each online CPU, also while CPUs
-//! come and go.
+//! The sampling events: one perf event of each kind for each online CPU, also while CPUs come and go.
 //!
 //! Invariant: a BPF program counts CPU hotplug events; attached events are those of the CPUs that
 //! were online at the count that is stored, or later.
 
 use aya::{
+    Ebpf,
     programs::{
         PerfEvent, ProgramError,
-        perf_event::{
-            PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
-        },
+        perf_event::{PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy},
     },
     sys::SyscallError,
     util::online_cpus,
 };
 
-use super::error::{Error, program_error};
-
-/// The program that sampling events run.
-pub(super) const ON_CPU: &str = "on_cpu";
+use super::{
+    error::{Error, program_error},
+    events::Event,
+};
+use crate::profile::{Kind, Period};
 
 /// The sampling events of all online CPUs.
 #[derive(Default)]
 pub(super) struct SamplingEvents {
-    attached: Vec<PerfEventLinkId>,
+    events: Vec<AttachedEvent>,
     /// Whether there are to be any.
     are_enabled: bool,
     /// CPU hotplug events that were counted before all of them were attached.
     hotplug_events: Option<u64>,
 }
 
+/// An event on the CPUs to which it is attached.
+struct AttachedEvent {
+    event: &'static Event,
+    links: Vec<PerfEventLinkId>,
+}
+
 impl SamplingEvents {
+    /// Loads the programs for some kinds.
+    pub(super) fn load(object: &mut Ebpf, kinds: &[&'static Kind]) -> Result<Self, Error> {
+        let mut sampling_events = Self::default();
+        for kind in kinds {
+            let event = Event::of(kind).ok_or(Error::Incomplete(kind.name))?;
+            program(object, event)?
+                .load()
+                .map_err(program_error("load", event.program))?;
+            sampling_events.events.push(AttachedEvent {
+                event,
+                links: Vec::new(),
+            });
+        }
+        Ok(sampling_events)
+    }
+
     /// From now on there are to be events: [`Self::attach`] that fails is tried again.
     pub(super) fn enable(&mut self) {
         self.are_enabled = true;
     }
 
-    /// Attaches an event on each online CPU. `hotplug_events` must have been read before: what
-    /// changes from then on is seen later.
+    /// Attaches the events that are not attached, on each online CPU. `hotplug_events` must have been
+    /// read before: what changes from then on is seen later.
     pub(super) fn attach(
         &mut self,
-        program: &mut PerfEvent,
+        object: &mut Ebpf,
         period_ns: u64,
         hotplug_events: u64,
     ) -> Result<(), Error> {
@@ -48,29 +69,13 @@ impl SamplingEvents {
             call: "read the list of online CPUs",
             source,
         })?;
-        let mut offline = None;
-        for cpu in cpus {
-            let link = program.attach(
-                PerfEventConfig::Software(SoftwareEvent::CpuClock),
-                PerfEventScope::AllProcessesOneCpu { cpu },
-                SamplePolicy::Period(period_ns),
-                false,
-            );
-            match link {
-                Ok(link) => self.attached.push(link),
-                Err(error) if is_offline(&error) => {
-                    offline = Some(Error::SamplingEvent { cpu, error });
-                }
-                Err(error) => return Err(Error::SamplingEvent { cpu, error }),
+        for AttachedEvent { event, links } in &mut self.events {
+            if links.is_empty() {
+                attach(object, event, &cpus, period_ns, links)?;
             }
         }
-        match offline {
-            Some(error) if self.attached.is_empty() => Err(error),
-            _ => {
-                self.hotplug_events = Some(hotplug_events);
-                Ok(())
-            }
-        }
+        self.hotplug_events = Some(hotplug_events);
+        Ok(())
     }
 
     /// Whether there are to be events.
@@ -84,20 +89,111 @@ impl SamplingEvents {
     }
 
     /// Detaches all events, to attach others.
-    pub(super) fn detach(&mut self, program: &mut PerfEvent) -> Result<(), Error> {
+    pub(super) fn detach(&mut self, object: &mut Ebpf) -> Result<(), Error> {
+        self.detach_those(object, |_| true)
+    }
+
+    /// Detaches the events of the clock, to attach others; those that count go on.
+    pub(super) fn detach_clock(&mut self, object: &mut Ebpf) -> Result<(), Error> {
+        self.detach_those(object, |kind| kind.period == Period::Rate)
+    }
+
+    fn detach_those(
+        &mut self,
+        object: &mut Ebpf,
+        is_wanted: impl Fn(&Kind) -> bool,
+    ) -> Result<(), Error> {
         self.hotplug_events = None;
-        for link in std::mem::take(&mut self.attached) {
-            program
-                .detach(link)
-                .map_err(program_error("detach", ON_CPU))?;
+        for AttachedEvent { event, links } in &mut self.events {
+            if !is_wanted(event.kind) {
+                continue;
+            }
+            let program = program(object, event)?;
+            for link in std::mem::take(links) {
+                program
+                    .detach(link)
+                    .map_err(program_error("detach", event.program))?;
+            }
         }
         Ok(())
     }
 
-    /// How many events are attached.
-    pub(super) fn len(&self) -> usize {
-        self.attached.len()
+    /// Unloads the programs.
+    pub(super) fn unload(&mut self, object: &mut Ebpf) -> Result<(), Error> {
+        self.are_enabled = false;
+        self.hotplug_events = None;
+        for AttachedEvent { event, .. } in std::mem::take(&mut self.events) {
+            program(object, event)?
+                .unload()
+                .map_err(program_error("unload", event.program))?;
+        }
+        Ok(())
     }
+
+    /// How many CPUs are sampled.
+    pub(super) fn cpus(&self) -> usize {
+        let cpus = self.events.iter().map(|attached| attached.links.len());
+        cpus.max().unwrap_or(0)
+    }
+
+    /// Runs of all programs and their time in nanoseconds; [`None`] where the kernel does not count
+    /// them.
+    pub(super) fn run_stats(&self, object: &Ebpf) -> Option<(u64, u64)> {
+        let (mut runs, mut nanoseconds) = (0, 0);
+        for AttachedEvent { event, .. } in &self.events {
+            let info = object.program(event.program)?.info().ok()?;
+            runs += info.run_count();
+            nanoseconds += u64::try_from(info.run_time().as_nanos()).ok()?;
+        }
+        (runs != 0).then_some((runs, nanoseconds))
+    }
+}
+
+/// Attaches an event on each CPU.
+fn attach(
+    object: &mut Ebpf,
+    event: &'static Event,
+    cpus: &[u32],
+    period_ns: u64,
+    links: &mut Vec<PerfEventLinkId>,
+) -> Result<(), Error> {
+    let program = program(object, event)?;
+    let period = match event.kind.period {
+        Period::Rate => period_ns,
+        Period::Events(events) => events,
+    };
+    let mut offline = None;
+    for &cpu in cpus {
+        let link = program.attach(
+            PerfEventConfig::Software(event.source),
+            PerfEventScope::AllProcessesOneCpu { cpu },
+            SamplePolicy::Period(period),
+            false,
+        );
+        let failed = |error| Error::SamplingEvent {
+            event: event.kind.name,
+            cpu,
+            error,
+        };
+        match link {
+            Ok(link) => links.push(link),
+            Err(error) if is_offline(&error) => offline = Some(failed(error)),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    match offline {
+        Some(error) if links.is_empty() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The program of an event.
+fn program<'a>(object: &'a mut Ebpf, event: &Event) -> Result<&'a mut PerfEvent, Error> {
+    object
+        .program_mut(event.program)
+        .ok_or(Error::Incomplete(event.program))?
+        .try_into()
+        .map_err(program_error("load", event.program))
 }
 
 /// Whether the CPU has gone offline since the list was read.

@@ -49,6 +49,15 @@ impl<K: Eq + Hash, V> GenerationalCache<K, V> {
             .or_else(|| self.previous.get_mut(key))
     }
 
+    /// Moves an entry of the previous generation to the current one; returns whether it was there.
+    pub fn renew(&mut self, key: &K) -> bool {
+        let Some((key, value)) = self.previous.remove_entry(key) else {
+            return false;
+        };
+        self.current.insert(key, value);
+        true
+    }
+
     /// Starts a new generation and evicts the entries last inserted in the previous one.
     pub fn rotate(&mut self) {
         self.previous = mem::take(&mut self.current);
@@ -76,6 +85,9 @@ mod tests {
         assert_eq!((cache.get("b"), cache.len()), (Some(&2), 2));
         cache.rotate();
         assert_eq!(cache.get("a"), None);
+        assert_eq!(cache.get("b"), Some(&2));
+        assert!(cache.renew(&"b") && !cache.renew(&"b"));
+        cache.rotate();
         assert_eq!(cache.get("b"), Some(&2));
         cache.rotate();
         assert_eq!(cache.len(), 0);

@@ -19,11 +19,8 @@ use crate::{
     formats::encode,
     profile::Profile,
     python,
-    session::{End, EndReason, Observer, Scope, Session, Settings, Signals, memory},
-    targets::{
-        discovery::{Discovery, Finding},
-        launch::PausedChild,
-    },
+    session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
+    targets::{examiner::Finding, launch::PausedChild},
 };
 
 /// Most bytes that the symbols of files take.
@@ -40,7 +37,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     memory::limit_arenas();
     // First: without these even the process id could be misunderstood.
     bpf::check_requirements()?;
-    let mut discovery = Discovery::default();
+    let examinations = Examinations::new(options.native);
     let (pid, waiting) = match &options.target {
         Target::Process(pid) => (*pid, None),
         Target::Program { program, arguments } => {
@@ -48,11 +45,9 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
             (waiting.pid(), Some(waiting))
         }
     };
-    let finding = if waiting.is_some() {
-        discovery.add_unstarted(pid);
-        None
-    } else {
-        Some(examine(&mut discovery, pid, options)?)
+    let finding = match waiting {
+        Some(_) => None,
+        None => Some(examine(&examinations, pid, options).await?),
     };
     // From here on a signal ends the capture in order, and nothing half-done is left behind.
     let signals = match waiting {
@@ -62,6 +57,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     let output = Output::prepare(&options.destination, options.format, pid)?;
 
     let settings = Settings {
+        kinds: vec![options.kind],
         period: Duration::from_secs(1) / options.rate,
         native: options.native,
         gil: options.filter.gil_only,
@@ -72,7 +68,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         finding: finding.map(Box::new),
         children: options.children,
     };
-    let mut session = Session::open(&settings, discovery, scope, &mut ()).await?;
+    let mut session = Session::open(&settings, examinations, scope, &mut ()).await?;
     let mut end = End::new(pid, options.duration, signals)?;
     let began = session.start()?;
     let mut program = waiting.map(PausedChild::release).transpose()?;
@@ -81,7 +77,16 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         .run(&began, &mut end, program.as_ref(), &mut progress)
         .await?;
     progress.finish();
-    let profile = session.finish(&began, settings.period, &options.filter);
+    let profile = session
+        .finish(
+            &began,
+            settings.period,
+            &options.filter,
+            reason,
+            &mut end,
+            program.as_ref(),
+        )
+        .await;
     drop(session);
     let result = profile.and_then(|profile| write_profile(&profile, options, output, reason));
     match &mut program {
@@ -94,16 +99,20 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
 }
 
 /// Examines the process that a capture is of.
-fn examine(discovery: &mut Discovery, pid: u32, options: &RecordOptions) -> Result<Finding> {
-    let (finding, obstacle) = discovery.add(pid)?;
-    match obstacle {
+async fn examine(
+    examinations: &Examinations,
+    pid: u32,
+    options: &RecordOptions,
+) -> Result<Finding> {
+    let finding = examinations.examine(pid).await?;
+    match finding.interpreter {
         // It has native frames, or may start others that are Python.
-        Some(python::Error::NotPython { .. }) if options.native || options.children => {}
-        Some(error) if options.native || options.children => {
+        Err(python::Error::NotPython { .. }) if options.native || options.children => {}
+        Err(ref error) if options.native || options.children => {
             let _ = writeln!(io::stderr(), "There are no Python frames: {error}");
         }
-        Some(error) => return Err(error.into()),
-        None => {}
+        Err(error) => return Err(error.into()),
+        Ok(_) => {}
     }
     Ok(finding)
 }

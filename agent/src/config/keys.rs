@@ -89,6 +89,8 @@ macro_rules! keys {
 
 keys! {
     "Sampling": {
+        /// What to sample: a list of events, which are those of `agent --event` [default: cpu]
+        events: Vec<String> = KeyKind::Value("LIST"),
         /// Samples per second of CPU time on each CPU [default: 19]
         rate: u32 = KeyKind::Value("HZ"),
         /// Time that one profile covers [default: 15s]

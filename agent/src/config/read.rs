@@ -19,7 +19,10 @@ use super::{
     log::Log,
     settings::{Config, Labels},
 };
-use crate::targets::labels::Selector;
+use crate::{
+    profile::{CPU, Kind},
+    targets::labels::Selector,
+};
 
 /// Most bytes of a file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -191,7 +194,30 @@ fn one(key: &str, value: &str, origin: &str) -> Result<Written, Error> {
     })
 }
 
+/// The events, in the order of [`Kind::ALL`].
+fn kinds(written: Option<Vec<String>>) -> Result<Vec<&'static Kind>, Error> {
+    let Some(names) = written else {
+        return Ok(vec![&CPU]);
+    };
+    let known = || Kind::ALL.iter().map(|kind| kind.name);
+    if let Some(name) = names
+        .iter()
+        .find(|name| !known().any(|known| known == **name))
+    {
+        let known = known().collect::<Vec<_>>().join(", ");
+        let message = format!("has `{name}`: the events are {known}");
+        return Err(key("events", message));
+    }
+    if names.is_empty() {
+        return Err(key("events", "is empty".to_owned()));
+    }
+    let kinds = Kind::ALL.iter().copied();
+    let is_wanted = |kind: &&Kind| names.iter().any(|name| name == kind.name);
+    Ok(kinds.filter(is_wanted).collect())
+}
+
 fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
+    let kinds = kinds(written.events)?;
     let rate = written.rate.unwrap_or(RATE);
     if !(1..=MAX_RATE).contains(&rate) {
         return Err(key(
@@ -245,6 +271,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         .checked(&cluster, &labels.host_root)
         .map_err(|message| key("kubernetes", message))?;
     Ok(Config {
+        kinds,
         rate,
         max_cpu: max_cpu / 100.0,
         max_memory: written.max_memory.map_or(MAX_MEMORY, |size| size.0),

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use super::log::Log;
 use crate::{
     export,
+    profile::Kind,
     targets::{
         kubernetes::Config as Kubernetes,
         labels::{Selector, relabel::Rules},
@@ -14,6 +15,8 @@ use crate::{
 /// A validated configuration of the agent of a host.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// What to sample; not empty, each once.
+    pub kinds: Vec<&'static Kind>,
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
     /// CPU time that the agent may use, as a part of one CPU.

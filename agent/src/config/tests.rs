@@ -105,7 +105,7 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 20);
+    assert_eq!(KEYS.len(), 21);
 }
 
 /// In a pod with the name of its node.
@@ -181,6 +181,8 @@ fn an_unknown_key_is_an_error_with_a_suggestion() {
 #[test]
 fn invalid_values_are_rejected() {
     for (text, part) in [
+        ("events: [cpu, wall]", "`events` has `wall`: the events are"),
+        ("events: []", "`events` is empty"),
         ("rate: 0", "`rate` is 0: it must be from 1 to 1000"),
         ("rate: many", "expected u32"),
         ("max_cpu: 0", "it must be a percentage up to 100"),
@@ -300,6 +302,7 @@ fn the_example_has_every_key_with_its_default() {
         assert_eq!(text.matches(&line).count(), 1, "{}", key.name);
     }
     let Config {
+        kinds,
         rate,
         max_cpu,
         max_memory,
@@ -315,7 +318,7 @@ fn the_example_has_every_key_with_its_default() {
         shutdown_timeout,
     } = read(&text).unwrap();
     let default = read("").unwrap();
-    assert_eq!(rate, default.rate);
+    assert_eq!((kinds, rate), (default.kinds, default.rate));
     assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
     assert_eq!((window, max_memory), (default.window, default.max_memory));
     assert_eq!(

@@ -1,11 +1,11 @@
-//! Keeps the agent's own use of the processors below a limit, by sampling more seldom.
+//! Keeps what sampling costs below a limit, by sampling more seldom.
 //!
-//! Not all of its CPU time is for samples: where a lower rate has not helped, it is not lowered
-//! further.
+//! Only what grows with the rate counts: the runs of the sampling program where the kernel measures
+//! them, and the thread that drains the ring buffer. Other work has a
+//! [pace](crate::workers::Workers::limit_cpu) of its own. Where a lower rate has not helped, it is
+//! not lowered further.
 
 use std::time::{Duration, Instant};
-
-use crate::daemon::telemetry::Usage;
 
 /// Lowest rate, in hertz.
 const LOWEST_RATE: u32 = 1;
@@ -16,7 +16,7 @@ const LEAST_SAVING: f64 = 0.1;
 /// Share of the limit below which the rate is raised again.
 const COMFORTABLE: f64 = 0.4;
 
-/// Keeps the agent's own use of the processors below a limit.
+/// Keeps what sampling costs below a limit.
 pub(crate) struct CpuLimit {
     /// CPU time per time, as a part of one CPU.
     most: f64,
@@ -27,18 +27,24 @@ pub(crate) struct CpuLimit {
 }
 
 impl CpuLimit {
-    pub(crate) fn new(most: f64) -> Self {
+    /// `used` is the CPU time that sampling has used so far.
+    pub(crate) fn new(most: f64, used: Duration) -> Self {
         Self {
             most,
-            before: (Usage::now().cpu, Instant::now()),
+            before: (used, Instant::now()),
             lowered_at: None,
         }
     }
 
     /// The new period if it changes: doubled when the use since the last check is above the limit,
     /// halved when it is well below, down to that of `rate`.
-    pub(crate) fn adjust(&mut self, rate: u32, period: Duration) -> Option<Duration> {
-        let now = (Usage::now().cpu, Instant::now());
+    pub(crate) fn adjust(
+        &mut self,
+        cpu_time: Duration,
+        rate: u32,
+        period: Duration,
+    ) -> Option<Adjustment> {
+        let now = (cpu_time, Instant::now());
         let used = now.0.saturating_sub(self.before.0).as_secs_f64();
         let passed = now.1.duration_since(self.before.1).as_secs_f64();
         self.before = now;
@@ -53,8 +59,20 @@ impl CpuLimit {
         } else if adjusted < period {
             self.lowered_at = None;
         }
-        (adjusted != period).then_some(adjusted)
+        (adjusted != period).then_some(Adjustment {
+            period: adjusted,
+            used,
+        })
     }
+}
+
+/// Another sampling period, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Adjustment {
+    /// The new period.
+    pub(crate) period: Duration,
+    /// What sampling has used since the last check, as a part of one CPU.
+    pub(crate) used: f64,
 }
 
 fn next_period(used: f64, most: f64, rate: u32, period: Duration) -> Duration {

@@ -7,24 +7,35 @@ use std::{
 
 use anyhow::Result;
 use rustix::process::Signal;
-use tokio::time::{interval, sleep_until};
+use tokio::{
+    sync::mpsc,
+    time::{interval, sleep, sleep_until, timeout_at},
+};
 use tracing::{info, warn};
 
 use super::{
     cpu_limit::CpuLimit,
+    destinations::Destinations,
     http_server::{Listener, Request},
     metrics,
     on_demand::OnDemandProfiles,
     target_table::{Relabel, TargetTable},
     telemetry::{self, Usage},
+    vitals::Vitals,
     window::{self, Totals},
 };
 use crate::{
+    aggregate::Window,
     config::Config,
-    export::Exporters,
-    session::{Began, Scope, Session, Settings, Signals, memory, until, warn_on_error},
-    symbolize::NativeSymbolizer,
-    targets::{discovery::Discovery, kubernetes, labels::pods::PodLists},
+    export::ProfileBatch,
+    formats,
+    profile::Kind,
+    session::{
+        Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
+        warn_on_error,
+    },
+    symbolize::CpuShare,
+    targets::{kubernetes, labels::pods::PodLists},
 };
 
 /// Time after exec until a program is examined if it is not sampled before.
@@ -36,6 +47,15 @@ const GENERATION: Duration = Duration::from_secs(10 * 60);
 /// Limit of the cache of native symbols, in bytes.
 const MAX_SYMBOL_BYTES: usize = 32 << 20;
 
+/// Profiles that are built ahead of being passed to the exporters.
+const BUILT_AHEAD: usize = 16;
+
+/// CPU time for looking up inlined functions, files and lines in debugging information.
+const SYMBOL_CPU: CpuShare = CpuShare {
+    burst: Duration::from_millis(2000),
+    per_second: Duration::from_millis(3),
+};
+
 /// Entries of the caches at which a generation ends early.
 const MAX_CACHE_ENTRIES: usize = 200_000;
 
@@ -45,7 +65,10 @@ pub(super) struct Host {
     session: Session,
     targets: TargetTable,
     pods: kubernetes::PodMetadata,
-    exporters: Exporters,
+    exporters: Destinations,
+    /// Profiles that were built.
+    built: (mpsc::Sender<Built>, mpsc::Receiver<Built>),
+    vitals: Vitals,
     on_demand: OnDemandProfiles,
     totals: Totals,
     limit: CpuLimit,
@@ -59,19 +82,33 @@ pub(super) struct Host {
     generation: Instant,
 }
 
+/// A profile for the exporters.
+type Built = Result<ProfileBatch, formats::EncodeError>;
+
 impl Host {
-    pub(super) async fn start(config: Config, exporters: Exporters) -> Result<Self> {
+    pub(super) async fn start(config: Config, exporters: Destinations) -> Result<Self> {
         let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
         let period = Duration::from_secs(1) / config.rate;
         let settings = Settings {
+            kinds: config.kinds.clone(),
             period,
             native: config.native,
             gil: false,
             symbol_bytes: MAX_SYMBOL_BYTES,
         };
         let mut targets = TargetTable::new(&config);
-        let discovery = Discovery::delayed(EXAMINE_AFTER);
-        let mut session = Session::open(&settings, discovery, Scope::Host, &mut targets).await?;
+        let examinations = Examinations::new(config.native);
+        examinations.set_metadata(targets.metadata_options());
+        examinations.workers.limit_cpu(config.max_cpu);
+        let scope = Scope::Host {
+            examine_after: EXAMINE_AFTER,
+        };
+        let mut session = Session::open(&settings, examinations, scope, &mut targets).await?;
+        session.profiles.run(|profiles| {
+            if let Some(native) = &mut profiles.native {
+                native.limit_cpu(SYMBOL_CPU);
+            }
+        });
         let began = session.start()?;
         let now = Instant::now();
         info!(
@@ -85,9 +122,11 @@ impl Host {
             targets,
             pods,
             exporters,
+            built: mpsc::channel(BUILT_AHEAD),
+            vitals: Vitals::default(),
             on_demand: OnDemandProfiles::default(),
             totals: Totals::default(),
-            limit: CpuLimit::new(config.max_cpu),
+            limit: CpuLimit::new(config.max_cpu, Duration::ZERO),
             period,
             began,
             // Agents that start together must not push together.
@@ -105,39 +144,34 @@ impl Host {
     ) -> Result<Signal> {
         let mut watchdog = interval(telemetry::watchdog_period());
         loop {
-            let mut wake = None;
-            let mut request = None;
-            let mut signal = None;
-            let mut pod_lists = None;
             self.request_pods();
             tokio::select! {
-                next = signals.next() => signal = Some(next),
-                woken = self.session.wait() => wake = Some(woken?),
+                signal = signals.next() => return Ok(signal),
+                wake = self.session.wait() => {
+                    warn_on_error(self.session.act(wake, &mut self.targets));
+                    self.sync_online_cpus();
+                }
+                Some(built) = self.built.1.recv() => self.push(built),
+                () = self.exporters.replaced() => {}
                 () = until(self.on_demand.next_due()) => {}
                 () = sleep_until(self.ends.into()) => {}
-                next = listener.next() => request = Some(next),
-                lists = self.pods.next() => pod_lists = Some(lists),
-                _ = watchdog.tick() => telemetry::feed_watchdog(),
-            }
-            self.drain();
-            self.sync_online_cpus();
-            if let Some(wake) = wake {
-                warn_on_error(self.session.load_tables(wake));
-            }
-            if let Some(lists) = pod_lists {
-                self.update_pods(lists);
-            }
-            if let Some(request) = request {
-                self.answer(request);
+                request = listener.next() => self.answer(request).await,
+                lists = self.pods.next() => self.update_pods(lists),
+                _ = watchdog.tick() => self.feed_watchdog(),
             }
             self.on_demand
-                .answer(&mut self.session.stages, &self.targets, self.period);
-            if let Some(signal) = signal {
-                return Ok(signal);
-            }
+                .answer(&mut self.session, &mut self.targets, self.period)
+                .await;
             if Instant::now() >= self.ends {
-                self.end_window();
+                self.end_window().await;
             }
+        }
+    }
+
+    /// Feeds the watchdog while the threads make progress.
+    fn feed_watchdog(&mut self) {
+        if self.vitals.are_good(&self.session) {
+            telemetry::feed_watchdog();
         }
     }
 
@@ -154,11 +188,6 @@ impl Host {
         self.exclude(changed);
     }
 
-    /// Drains the ring buffer and acts on its records.
-    fn drain(&mut self) {
-        warn_on_error(self.session.drain(&mut self.targets));
-    }
-
     /// Opens and closes sampling events as CPUs go online and offline.
     fn sync_online_cpus(&mut self) {
         match self.session.bpf.sync_online_cpus() {
@@ -173,33 +202,54 @@ impl Host {
     }
 
     /// Reports the window and begins the next one.
-    fn end_window(&mut self) {
-        self.report();
-        self.evict();
-        memory::trim();
-        self.keep_memory_within_limit();
-        if let Some(period) = self.limit.adjust(self.config.rate, self.period) {
-            match self.session.bpf.set_period(period) {
-                Ok(()) => self.period = period,
-                Err(error) => warn!("the sampling rate is unchanged: {error}"),
-            }
+    async fn end_window(&mut self) {
+        match self.session.take_window(&mut self.targets).await {
+            Ok(window) => self.report(window),
+            Err(error) => warn!("{error:#}"),
         }
+        self.evict();
+        self.keep_memory_within_limit();
+        self.limit_rate();
         self.began = Began::now();
         self.ends = self.began.at + self.config.window;
     }
 
+    /// Lowers the sampling rate when sampling costs too much, and raises it again.
+    fn limit_rate(&mut self) {
+        let used = self.session.cpu_time();
+        let Some(adjusted) = self.limit.adjust(used, self.config.rate, self.period) else {
+            return;
+        };
+        match self.session.bpf.set_period(adjusted.period) {
+            Ok(()) => {
+                info!(
+                    rate = 1.0 / adjusted.period.as_secs_f64(),
+                    before = 1.0 / self.period.as_secs_f64(),
+                    used = adjusted.used,
+                    max_cpu = self.config.max_cpu,
+                    "the sampling rate changes with the CPU time that sampling uses"
+                );
+                self.period = adjusted.period;
+            }
+            Err(error) => warn!("the sampling rate is unchanged: {error}"),
+        }
+    }
+
     /// Evicts what is no longer needed.
     fn evict(&mut self) {
-        let ended = self.session.stages.aggregator.remove_ended();
-        self.session.stages.native.remove_processes(&ended);
-        self.targets.remove_exited();
+        // A profile on demand may span many windows.
+        if self.on_demand.is_empty() {
+            self.targets.remove_exited();
+            self.session.profiles.run(Profiles::remove_ended);
+        }
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
-        let entries =
-            self.session.stages.aggregator.cached_stacks() + self.session.stages.python.len();
+        let (stacks, code_objects) = self.session.profiles.status().cached();
+        let entries = stacks + code_objects;
         if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
             self.begin_generation();
         }
+        self.session.profiles.run(|_| memory::trim());
     }
 
     /// Rotates the caches: the BPF programs resend what is still needed, and what they did not send
@@ -208,8 +258,7 @@ impl Host {
         self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
-                self.session.stages.aggregator.rotate();
-                self.session.stages.python.rotate();
+                self.session.profiles.run(Profiles::rotate);
             }
             Err(error) => warn!("caches are not rotated: {error}"),
         }
@@ -227,9 +276,13 @@ impl Host {
             );
         }
         self.totals.memory_limit_reached += 1;
-        self.session.stages.native = NativeSymbolizer::new(MAX_SYMBOL_BYTES);
+        self.session.profiles.run(|profiles| {
+            if let Some(native) = &mut profiles.native {
+                native.release_memory();
+            }
+        });
         self.begin_generation();
-        memory::trim();
+        self.session.profiles.run(|_| memory::trim());
     }
 
     /// Includes and excludes processes.
@@ -245,23 +298,17 @@ impl Host {
     }
 
     /// Applies another configuration.
-    pub(super) async fn reconfigure(&mut self, config: Config) -> Result<()> {
-        self.end_window();
-        if config.native != self.config.native || config.listen != self.config.listen {
-            warn!("changes of `native` and `listen` need a restart of the agent");
+    pub(super) async fn reconfigure(&mut self, config: Config) {
+        self.end_window().await;
+        if config.kinds != self.config.kinds
+            || config.native != self.config.native
+            || config.listen != self.config.listen
+        {
+            warn!("changes of `events`, `native` and `listen` need a restart of the agent");
         }
         if config.exporters != self.config.exporters {
-            // Old and new exporters may share spools, which have one user at a time.
-            let none = Exporters::start(Vec::new())?;
-            let old = std::mem::replace(&mut self.exporters, none);
-            shut_down(old, self.config.shutdown_timeout).await;
-            match Exporters::start(config.exporters.clone()) {
-                Ok(exporters) => self.exporters = exporters,
-                Err(error) => {
-                    warn!("the exporters are unchanged: {error}");
-                    self.exporters = Exporters::start(self.config.exporters.clone())?;
-                }
-            }
+            self.exporters
+                .replace(config.exporters.clone(), config.shutdown_timeout);
         }
         if config.kubernetes != self.config.kubernetes {
             match kubernetes::PodMetadata::start(&config.kubernetes) {
@@ -269,57 +316,86 @@ impl Host {
                 Err(error) => warn!("`kubernetes` is unchanged: {error}"),
             }
         }
-        let period = Duration::from_secs(1) / config.rate;
         if config.rate != self.config.rate {
-            self.session.bpf.set_period(period)?;
-            self.period = period;
+            let period = Duration::from_secs(1) / config.rate;
+            match self.session.bpf.set_period(period) {
+                Ok(()) => self.period = period,
+                Err(error) => warn!("the sampling rate is unchanged: {error}"),
+            }
         }
-        self.limit = CpuLimit::new(config.max_cpu);
+        self.limit = CpuLimit::new(config.max_cpu, self.session.cpu_time());
         self.targets.reconfigure(&config);
+        let examinations = self.session.examinations();
+        examinations.set_metadata(self.targets.metadata_options());
+        examinations.workers.limit_cpu(config.max_cpu);
         let changed = self.targets.relabel(Relabel::All);
         self.exclude(changed);
         self.ends = self.began.at + config.window;
         self.config = config;
         info!("configuration reloaded");
-        Ok(())
     }
 
     /// Stops sampling and sends what is queued.
     pub(super) async fn end(mut self) -> Result<()> {
+        let ends = Instant::now() + self.config.shutdown_timeout;
         self.session.bpf.stop()?;
-        self.drain();
-        self.report();
-        shut_down(self.exporters, self.config.shutdown_timeout).await;
+        let window = self.session.take_window(&mut self.targets).await?;
+        self.report(window);
+        let mut all_built = self.session.profiles.run(|_| ());
+        // The other half is for sending them.
+        let mut patience = pin!(sleep(self.config.shutdown_timeout / 2));
+        let haste = self.session.haste();
+        let all = async {
+            loop {
+                tokio::select! {
+                    Some(built) = self.built.1.recv() => {
+                        push(&mut self.exporters, &mut self.totals, built);
+                    }
+                    _ = &mut all_built => break,
+                    () = &mut patience, if !patience.is_elapsed() => haste.begin(),
+                }
+            }
+        };
+        if timeout_at(ends.into(), all).await.is_err() {
+            warn!("not all profiles of the last window could be built in time");
+        }
+        while let Ok(built) = self.built.1.try_recv() {
+            self.push(built);
+        }
+        let left = ends.saturating_duration_since(Instant::now());
+        self.exporters.end(left).await;
         info!("ended");
         Ok(())
     }
 
-    /// Reports the window to the exporters.
-    fn report(&mut self) {
+    /// Reports a window to the exporters.
+    fn report(&mut self, window: Window) {
         let about = self.began.about(self.period);
-        let stages = &mut self.session.stages;
-        for (labels, part) in window::take_series(stages, &self.targets, &mut self.totals) {
-            let stages = &mut self.session.stages;
-            let thread_labels = self.config.thread_labels;
-            match window::batch(
-                stages,
-                &labels,
-                &part,
-                &about,
-                thread_labels,
-                &mut self.totals,
-            ) {
-                Ok(batch) => self.exporters.push(&batch),
-                // Memory does not refuse to be written to.
-                Err(error) => warn!("{error}"),
+        let series = window::split_series(window, &self.targets, &mut self.totals);
+        let thread_labels = self.config.thread_labels;
+        let built = self.built.0.clone();
+        self.session.profiles.run(move |profiles| {
+            for ((labels, kind), part) in series {
+                let Some(kind) = Kind::from_number(kind) else {
+                    continue;
+                };
+                let about = about.of_kind(kind);
+                let batch = window::batch(profiles, &labels, &part, &about, thread_labels);
+                // The agent may be about to end.
+                if built.blocking_send(batch).is_err() {
+                    break;
+                }
             }
-            // Symbolizing may take long the first time.
-            self.drain();
-        }
+        });
+    }
+
+    /// Passes a profile to the exporters.
+    fn push(&mut self, built: Built) {
+        push(&mut self.exporters, &mut self.totals, built);
     }
 
     /// Answers a request.
-    fn answer(&mut self, request: Request) {
+    async fn answer(&mut self, request: Request) {
         match request {
             Request::Metrics(reply) => {
                 let state = metrics::State {
@@ -327,7 +403,7 @@ impl Host {
                     counters: self.session.counters().ok(),
                     cost: self.session.bpf.run_stats(),
                     cpus: self.session.bpf.sampled_cpus(),
-                    stages: &self.session.stages,
+                    threads: metrics::Threads::of(&self.session),
                     targets: &self.targets,
                     totals: &self.totals,
                     period: self.period,
@@ -339,25 +415,18 @@ impl Host {
             Request::Health(reply) => {
                 let _ = reply.send(());
             }
-            Request::Profile(asked) => self.on_demand.begin(asked, &mut self.session.stages),
+            Request::Profile(asked) => self.on_demand.begin(asked, &self.session).await,
         }
     }
 }
 
-/// Sends what is queued while it keeps the watchdog fed.
-async fn shut_down(exporters: Exporters, limit: Duration) {
-    let mut end = pin!(exporters.shut_down(limit));
-    let mut watchdog = interval(telemetry::watchdog_period());
-    let statuses = loop {
-        tokio::select! {
-            statuses = &mut end => break statuses,
-            _ = watchdog.tick() => telemetry::feed_watchdog(),
+fn push(exporters: &mut Destinations, totals: &mut Totals, built: Built) {
+    match built {
+        Ok(batch) => {
+            totals.add_batch(&batch);
+            exporters.push(batch);
         }
-    };
-    for status in statuses {
-        let dropped = status.counts.dropped.total();
-        if dropped > 0 {
-            warn!(exporter = status.name, dropped, "profiles dropped");
-        }
+        // Memory does not refuse to be written to.
+        Err(error) => warn!("{error}"),
     }
 }

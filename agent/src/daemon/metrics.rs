@@ -1,13 +1,16 @@
 //! The metrics of the agent of a host.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{
     target_table::TargetTable,
     telemetry::{Metrics, Usage},
     window::Totals,
 };
-use crate::{bpf::Counters, export, session::Stages, targets::kubernetes};
+use crate::{
+    bpf::Counters, export, session::Session, symbolize::LookupTotals, targets::kubernetes,
+    workers::WorkersStatus,
+};
 
 /// What the metrics describe.
 pub(crate) struct State<'a> {
@@ -18,7 +21,8 @@ pub(crate) struct State<'a> {
     pub(crate) cost: Option<(u64, u64)>,
     /// CPUs that are sampled.
     pub(crate) cpus: usize,
-    pub(crate) stages: &'a Stages,
+    /// What the threads of the session are doing.
+    pub(crate) threads: Threads,
     pub(crate) targets: &'a TargetTable,
     pub(crate) totals: &'a Totals,
     /// Time between two samples at present.
@@ -61,10 +65,8 @@ impl State<'_> {
         let name = "profiling_agent_processes";
         metrics.amount(name, help, &[("state", "profiled")], profiled);
         metrics.amount(name, help, &[("state", "excluded")], excluded);
-        for (cache, entries) in [
-            ("stacks", self.stages.aggregator.cached_stacks()),
-            ("code_objects", self.stages.python.len()),
-        ] {
+        let (stacks, code_objects) = self.threads.cached;
+        for (cache, entries) in [("stacks", stacks), ("code_objects", code_objects)] {
             metrics.amount(
                 "profiling_agent_cache_entries",
                 "Entries of the caches of what the BPF programs have sent",
@@ -72,6 +74,7 @@ impl State<'_> {
                 entries,
             );
         }
+        self.threads.add(&mut metrics);
         add_totals(&mut metrics, self.totals);
         for status in &self.pods {
             metrics.pods(status);
@@ -81,6 +84,111 @@ impl State<'_> {
         }
         metrics.text()
     }
+}
+
+/// What the threads of the session are doing.
+pub(crate) struct Threads {
+    /// Cached stacks and cached code objects.
+    pub(crate) cached: (usize, usize),
+    /// The longest time that a sample was in the ring buffer.
+    pub(crate) longest_drain_delay: Duration,
+    /// Records and events that were read and dropped because too much was waiting.
+    pub(crate) dropped: (u64, u64),
+    pub(crate) lookups: LookupTotals,
+    pub(crate) workers: WorkersStatus,
+}
+
+impl Threads {
+    pub(crate) fn of(session: &Session) -> Self {
+        let drain = session.drain_status();
+        let builder = session.profiles.status();
+        let delay = drain.longest_delay_ns.load(Ordering::Relaxed);
+        Self {
+            cached: builder.cached(),
+            longest_drain_delay: Duration::from_nanos(delay),
+            dropped: (
+                builder.lost_records.load(Ordering::Relaxed),
+                drain.lost_events.load(Ordering::Relaxed),
+            ),
+            lookups: builder.lookups(),
+            workers: session.workers_status(),
+        }
+    }
+
+    fn add(&self, metrics: &mut Metrics) {
+        add_lookups(metrics, &self.lookups);
+        metrics.gauge(
+            "profiling_agent_longest_drain_delay_seconds",
+            "Longest time that a sample was in the ring buffer",
+            &[],
+            self.longest_drain_delay.as_secs_f64(),
+        );
+        for (kind, count) in [("record", self.dropped.0), ("event", self.dropped.1)] {
+            metrics.counter(
+                "profiling_agent_dropped_records",
+                "What was read from the ring buffer and dropped because too much was waiting",
+                &[("kind", kind)],
+                count,
+            );
+        }
+        for lane in &self.workers.lanes {
+            let label = [("lane", lane.lane.name())];
+            metrics.counter(
+                "profiling_agent_jobs",
+                "Jobs of the worker threads that have ended",
+                &label,
+                lane.done,
+            );
+            metrics.counter(
+                "profiling_agent_jobs_timed_out",
+                "Jobs that did not end in their time and were given up",
+                &label,
+                lane.timed_out,
+            );
+            metrics.amount(
+                "profiling_agent_jobs_waiting",
+                "Jobs that wait for a worker thread",
+                &label,
+                lane.waiting + lane.running,
+            );
+            metrics.amount(
+                "profiling_agent_threads_given_up",
+                "Worker threads whose job does not end",
+                &label,
+                lane.abandoned,
+            );
+        }
+        metrics.counter(
+            "profiling_agent_quarantines",
+            "Files and processes that were left out because they took too long to read",
+            &[],
+            self.workers.quarantines,
+        );
+        metrics.amount(
+            "profiling_agent_quarantined",
+            "Files and processes that are left out now",
+            &[],
+            self.workers.quarantined.len(),
+        );
+    }
+}
+
+/// Adds the look-ups of addresses of native code.
+fn add_lookups(metrics: &mut Metrics, totals: &LookupTotals) {
+    let complete = totals.addresses.saturating_sub(totals.incomplete);
+    for (result, count) in [("complete", complete), ("name", totals.incomplete)] {
+        metrics.counter(
+            "profiling_agent_symbol_lookups",
+            "Addresses that were looked up in files: completely, or only the name for want of CPU time",
+            &[("result", result)],
+            count,
+        );
+    }
+    metrics.cpu_time(
+        "profiling_agent_symbol_lookup_seconds",
+        "CPU time of looking up addresses in files",
+        totals.cpu,
+    );
 }
 
 /// Adds the counts over all windows.
@@ -115,6 +223,14 @@ fn add_totals(metrics: &mut Metrics, totals: &Totals) {
         &[],
         totals.samples,
     );
+    for (event, samples) in &totals.event_samples {
+        metrics.counter(
+            "profiling_agent_event_samples",
+            "Samples in the profiles, by event",
+            &[("event", event)],
+            *samples,
+        );
+    }
     metrics.counter(
         "profiling_agent_window_lost_samples",
         "Samples dropped because a window was full",

@@ -6,12 +6,14 @@
 //! configuration.
 
 mod cpu_limit;
+mod destinations;
 mod host;
 mod http_server;
 pub(crate) mod metrics;
 mod on_demand;
 pub(crate) mod target_table;
 pub(crate) mod telemetry;
+mod vitals;
 pub(crate) mod window;
 
 use std::process::ExitCode;
@@ -20,11 +22,10 @@ use anyhow::Result;
 use rustix::process::Signal;
 use tracing::{info, warn};
 
-use self::{host::Host, http_server::Listener};
+use self::{destinations::Destinations, host::Host, http_server::Listener};
 use crate::{
     bpf,
     config::{self, Config},
-    export::Exporters,
     session::{Signals, memory::limit_arenas},
 };
 
@@ -43,8 +44,8 @@ pub async fn run(
     limit_arenas();
     bpf::check_requirements()?;
     let mut signals = Signals::to_end_or_reload()?;
-    let exporters = Exporters::start(config.exporters.clone())?;
-    let mut listener = Listener::start(config.listen).await?;
+    let exporters = Destinations::start(config.exporters.clone())?;
+    let mut listener = Listener::start(config.listen, config.kinds.clone()).await?;
     if let Some(address) = listener.address() {
         info!(%address, "listening");
     }
@@ -52,7 +53,7 @@ pub async fn run(
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while host.run(&mut signals, &mut listener).await? == Signal::HUP {
         match read_config() {
-            Ok(config) => host.reconfigure(config).await?,
+            Ok(config) => host.reconfigure(config).await,
             Err(error) => warn!("the configuration is unchanged: {error}"),
         }
     }

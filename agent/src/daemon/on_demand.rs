@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use tracing::warn;
+
 use super::{http_server::ProfileRequest, target_table::TargetTable};
 use crate::{
     aggregate::Window,
     formats::{self, Format, encode},
-    session::{Began, Stages},
+    session::{Began, Session},
 };
 
 /// Most profiles that are made for requests at the same time.
@@ -34,19 +36,33 @@ impl OnDemandProfiles {
         self.0.iter().map(OnDemandProfile::ends).min()
     }
 
+    /// Whether none is being made.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Begins a profile; one too many is dropped, which is an answer too.
-    pub(super) fn begin(&mut self, asked: ProfileRequest, stages: &mut Stages) {
-        if self.0.len() < MAX_PULLS {
-            self.0.push(OnDemandProfile {
+    pub(super) async fn begin(&mut self, asked: ProfileRequest, session: &Session) {
+        if self.0.len() >= MAX_PULLS {
+            return;
+        }
+        match session.open_window().await {
+            Ok(window) => self.0.push(OnDemandProfile {
                 asked,
-                window: stages.aggregator.open_window(),
+                window,
                 began: Began::now(),
-            });
+            }),
+            Err(error) => warn!("{error:#}"),
         }
     }
 
     /// Sends the profiles that are complete, and drops those whose client is gone.
-    pub(super) fn answer(&mut self, stages: &mut Stages, targets: &TargetTable, period: Duration) {
+    pub(super) async fn answer(
+        &mut self,
+        session: &mut Session,
+        targets: &mut TargetTable,
+        period: Duration,
+    ) {
         let now = Instant::now();
         let is_over = |pull: &OnDemandProfile| pull.ends() <= now || pull.asked.reply.is_closed();
         while let Some(index) = self.0.iter().position(is_over) {
@@ -55,19 +71,35 @@ impl OnDemandProfiles {
                 window,
                 began,
             } = self.0.swap_remove(index);
-            let Some(window) = stages.aggregator.close_window(window) else {
-                continue;
-            };
-            let window = matching(window, &asked, targets);
-            let profile = stages.profile_of(&window, &began.about(period));
-            let mut pprof = Vec::new();
-            let options = formats::EncodeOptions::default();
-            if encode(&profile, Format::Pprof, options, &mut pprof).is_ok() {
-                // The client may be gone.
-                let _ = asked.reply.send(pprof);
+            match session.close_window(window, targets).await {
+                Ok(Some(window)) => send(window, asked, began, session, targets, period),
+                Ok(None) => {}
+                Err(error) => warn!("{error:#}"),
             }
         }
     }
+}
+
+/// Builds and sends a profile, on another thread.
+fn send(
+    window: Window,
+    asked: ProfileRequest,
+    began: Began,
+    session: &Session,
+    targets: &TargetTable,
+    period: Duration,
+) {
+    let window = matching(window, &asked, targets);
+    let about = began.about(period).of_kind(asked.kind);
+    session.profiles.run(move |profiles| {
+        let profile = profiles.profile_of(&window, &about);
+        let mut pprof = Vec::new();
+        let options = formats::EncodeOptions::default();
+        if encode(&profile, Format::Pprof, options, &mut pprof).is_ok() {
+            // The client may be gone.
+            let _ = asked.reply.send(pprof);
+        }
+    });
 }
 
 /// The part of a window that was requested.
@@ -78,5 +110,6 @@ fn matching(window: Window, asked: &ProfileRequest, targets: &TargetTable) -> Wi
         let is_process = asked.pid.is_none_or(|asked| asked == pid);
         (is_process && asked.labels.iter().all(has_label)).then_some(())
     };
-    window.split(is_asked_for).remove(&()).unwrap_or_default()
+    let mut parts = window.split(is_asked_for);
+    parts.remove(&((), asked.kind.number)).unwrap_or_default()
 }

@@ -9,10 +9,8 @@ use std::{
 use agent_common::maps::KERNEL_THREADS;
 
 use crate::{
-    config,
-    process::Process,
-    profile,
-    session::{KERNEL_THREADS_NAME, Observer},
+    config, profile,
+    session::{KERNEL_THREADS_NAME, Observer, Origin},
     targets::MAX_PROCESSES,
     targets::labels::{
         Labeller, Labels, Selector, Subject,
@@ -61,16 +59,19 @@ struct Target {
     /// [`None`] when it is not profiled.
     labels: Option<Arc<Labels>>,
     has_exited: bool,
+    /// Whether it had exited at the last call of [`TargetTable::remove_exited`].
+    had_exited: bool,
 }
 
 impl Observer for TargetTable {
-    fn on_process(&mut self, process: &profile::Process, opened: Option<&Process>) -> Option<bool> {
+    fn on_process(&mut self, process: &profile::Process, origin: Origin) -> Option<bool> {
         if process.pid == KERNEL_THREADS {
             return (!self.add_kernel_threads()).then_some(true);
         }
-        let is_profiled = self.update(process, opened);
+        let is_profiled = self.update(process, origin);
         // The BPF programs include a process at exec, and at fork copy the parent's inclusion.
-        let is_decided = !is_profiled || (opened.is_none() && self.ids_matter);
+        let is_forked = matches!(origin, Origin::Forked);
+        let is_decided = !is_profiled || (is_forked && self.ids_matter);
         is_decided.then_some(!is_profiled)
     }
 
@@ -123,13 +124,13 @@ impl TargetTable {
 
     /// Adds or updates a process; returns whether it is profiled.
     ///
-    /// One that was not opened was just forked: it has its parent's metadata but for its id.
-    fn update(&mut self, process: &profile::Process, opened: Option<&Process>) -> bool {
-        let target = match opened {
-            Some(opened) => self
-                .metadata(process, opened)
+    /// One that was just forked has its parent's metadata but for its id.
+    fn update(&mut self, process: &profile::Process, origin: Origin) -> bool {
+        let target = match origin {
+            Origin::Examined(metadata) => metadata
+                .map(|metadata| with_runtime(metadata.clone(), process))
                 .map(|metadata| self.target(metadata.into())),
-            None => self.copied(process),
+            Origin::Forked => self.copied(process),
         };
         target.is_none_or(|target| self.insert(process.pid, target))
     }
@@ -153,16 +154,25 @@ impl TargetTable {
         is_profiled
     }
 
-    /// Marks a process as exited; it stays until [`Self::remove_exited`].
+    /// What the metadata of processes has.
+    pub(crate) fn metadata_options(&self) -> MetadataOptions {
+        self.wanted
+    }
+
+    /// Marks a process as exited; it stays until the second [`Self::remove_exited`].
     fn exit(&mut self, pid: u32) {
         if let Some(target) = self.targets.get_mut(&pid) {
             target.has_exited = true;
         }
     }
 
-    /// Removes the processes that have exited.
+    /// Removes the processes that had exited at the last call: samples of those that have exited since
+    /// may be in the window that is open now.
     pub(crate) fn remove_exited(&mut self) {
-        self.targets.retain(|_, target| !target.has_exited);
+        self.targets.retain(|_, target| !target.had_exited);
+        for target in self.targets.values_mut() {
+            target.had_exited = target.has_exited;
+        }
     }
 
     /// The labels of the series of a process; [`None`] if it is not profiled.
@@ -214,6 +224,7 @@ impl TargetTable {
         for (pid, before) in selected {
             let target = Target {
                 has_exited: before.has_exited,
+                had_exited: before.had_exited,
                 ..self.target(before.metadata)
             };
             let is_profiled = target.labels.is_some();
@@ -231,6 +242,7 @@ impl TargetTable {
         if !self.ids_matter {
             return Some(Target {
                 has_exited: false,
+                had_exited: false,
                 ..original.clone()
             });
         }
@@ -240,19 +252,6 @@ impl TargetTable {
             ..ProcessMetadata::clone(&original.metadata)
         };
         Some(self.target(metadata.into()))
-    }
-
-    /// Reads the metadata of a process; [`None`] if it has exited.
-    fn metadata(&self, process: &profile::Process, opened: &Process) -> Option<ProcessMetadata> {
-        let mut metadata = ProcessMetadata::read(opened, self.wanted).ok()?;
-        metadata.runtime = process
-            .runtime
-            .strip_prefix("CPython ")
-            .map(|version| Runtime {
-                name: "cpython",
-                version: version.to_owned(),
-            });
-        Some(metadata)
     }
 
     fn target(&mut self, metadata: Arc<ProcessMetadata>) -> Target {
@@ -277,7 +276,19 @@ impl TargetTable {
             is_complete: found.is_complete || !is_contained,
             labels,
             has_exited: false,
+            had_exited: false,
             metadata,
         }
     }
+}
+
+fn with_runtime(mut metadata: ProcessMetadata, process: &profile::Process) -> ProcessMetadata {
+    metadata.runtime = process
+        .runtime
+        .strip_prefix("CPython ")
+        .map(|version| Runtime {
+            name: "cpython",
+            version: version.to_owned(),
+        });
+    metadata
 }

@@ -2,13 +2,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use agent_common::record::ProfileKind;
+
 use super::target_table::TargetTable;
 use crate::{
     aggregate::{ProfileTiming, Window},
     export::ProfileBatch,
     formats::{self, Format, encode},
     profile::{LastFrame, Losses, Profile},
-    session::Stages,
+    session::Profiles,
     targets::labels::Labels,
 };
 
@@ -26,6 +28,8 @@ pub(crate) struct Totals {
     pub(crate) pprof_bytes: u64,
     /// Samples in them.
     pub(crate) samples: u64,
+    /// Samples in them, by the name of what was sampled.
+    pub(crate) event_samples: BTreeMap<&'static str, u64>,
     /// Times that CPUs went online or offline.
     pub(crate) cpu_changes: u64,
     /// Windows at whose end memory use was above the limit.
@@ -41,9 +45,17 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// Counts a batch that was built.
+    pub(crate) fn add_batch(&mut self, batch: &ProfileBatch) {
+        self.pprof_bytes += batch.pprof.len() as u64;
+        self.add(&batch.profile);
+    }
+
     fn add(&mut self, profile: &Profile) {
         self.profiles += 1;
         self.samples += profile.total();
+        let of_event = self.event_samples.entry(profile.kind.name);
+        *of_event.or_default() += profile.total();
         self.add_losses(&profile.losses);
         for unwinding in &profile.unwind_stats {
             self.complete_stacks += unwinding.complete;
@@ -80,13 +92,12 @@ impl Totals {
     }
 }
 
-/// Ends the window and splits it into its series.
-pub(crate) fn take_series(
-    stages: &mut Stages,
+/// Splits a window that has ended into its series and kinds.
+pub(crate) fn split_series(
+    window: Window,
     targets: &TargetTable,
     totals: &mut Totals,
-) -> BTreeMap<Arc<Labels>, Window> {
-    let window = stages.aggregator.take_window();
+) -> BTreeMap<(Arc<Labels>, ProfileKind), Window> {
     totals.windows += 1;
     totals.lost_samples += window.lost_samples();
     window.split(|pid| targets.labels(pid))
@@ -98,23 +109,20 @@ pub(crate) fn take_series(
 ///
 /// When it cannot be encoded.
 pub(crate) fn batch(
-    stages: &mut Stages,
+    profiles: &mut Profiles,
     labels: &Labels,
     part: &Window,
     about: &ProfileTiming,
     thread_labels: bool,
-    totals: &mut Totals,
 ) -> Result<ProfileBatch, formats::EncodeError> {
-    let mut profile = stages.profile_of(part, about);
+    let mut profile = profiles.profile_of(part, about);
     profile.labels = labels.clone().into_map();
-    totals.add(&profile);
     let options = formats::EncodeOptions {
         threads: false,
         without_labels: !thread_labels,
     };
     let mut pprof = Vec::new();
     encode(&profile, Format::Pprof, options, &mut pprof)?;
-    totals.pprof_bytes += pprof.len() as u64;
     Ok(ProfileBatch {
         labels: Arc::new(profile.labels.clone()),
         pprof: pprof.into(),

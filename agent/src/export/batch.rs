@@ -42,7 +42,7 @@ impl ProfileBatch {
 
     /// Name of its payload.
     pub(super) fn name(&self) -> String {
-        name::of_window(self.start(), self.service())
+        name::of_window(self.start(), self.service(), self.profile.kind)
     }
 
     /// Approximate size in memory, in bytes.

@@ -12,9 +12,6 @@ use crate::profile::SERVICE_NAME_LABEL;
 /// Label of the profile type.
 const NAME: &str = "__name__";
 
-/// Profile type: CPU time.
-const PROCESS_CPU: &str = "process_cpu";
-
 /// Most labels of a series, [`NAME`] included.
 const MAX_LABELS: usize = 30;
 
@@ -27,7 +24,7 @@ const MAX_VALUE_BYTES: usize = 2_048;
 /// Labels of a batch, by name.
 pub(super) fn of_batch(batch: &ProfileBatch) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
-        (NAME.to_owned(), PROCESS_CPU.to_owned()),
+        (NAME.to_owned(), batch.profile.kind.series_name.to_owned()),
         (SERVICE_NAME_LABEL.to_owned(), value(batch.service())),
     ]);
     for (name, text) in &*batch.labels {

@@ -71,7 +71,7 @@ impl FrameTexts {
             if leaf_first.is_empty() {
                 stack.push(NO_FRAMES);
             }
-            *counts.entry(stack).or_default() += sample.count;
+            *counts.entry(stack).or_default() += sample.amount().get(profile.kind.plotted);
         }
         counts
             .into_iter()

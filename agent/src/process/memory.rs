@@ -18,6 +18,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::workers::charge;
+
 /// The memory of a running program.
 #[derive(Debug)]
 pub struct Memory(File);
@@ -49,6 +51,7 @@ impl Memory {
         if i64::try_from(address.saturating_add(into.len() as u64)).is_err() {
             return Err(MemoryReadError::Unmapped);
         }
+        charge(into.len()).map_err(|_| MemoryReadError::Unmapped)?;
         self.0
             .read_exact_at(into, address)
             .map_err(|error| match error.kind() {

@@ -8,10 +8,13 @@ use std::{
 };
 
 use super::{
-    CodeAddress, Executable, ExecutableId, ExecutableKind, FilteredOut, FrameKind, Function,
+    CPU, CodeAddress, Executable, ExecutableId, ExecutableKind, FilteredOut, FrameKind, Function,
     FunctionId, Image, Line, Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample,
     StackId, Thread, ThreadIndex, UnsymbolizedLosses,
 };
+
+/// Sampling period of the profiles.
+pub const PERIOD_NS: u64 = 10_000_000;
 
 /// A profile with the hard cases: threads with equal names, recursion, markers, names that look like
 /// C++, names that are not ASCII or contain the separators of a format, locations without a line;
@@ -71,11 +74,13 @@ pub fn example_profile(source: &str) -> Profile {
         stack: StackId(stack),
         thread: ThreadIndex(thread),
         count,
+        value: count * PERIOD_NS,
     };
     let mut profile = Profile {
         start: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045),
         duration: Duration::from_millis(10_012),
-        period: Duration::from_millis(10),
+        kind: &CPU,
+        period: PERIOD_NS,
         labels: BTreeMap::new(),
         processes: vec![Process {
             pid: 4242,
@@ -197,6 +202,7 @@ fn add_native_frames(profile: &mut Profile) {
             stack: StackId(last(&profile.stacks)),
             thread: ThreadIndex(thread),
             count,
+            value: count * PERIOD_NS,
         });
     }
     profile.executables = made.executables;
@@ -252,6 +258,7 @@ pub fn example_processes(source: &str) -> Profile {
         stack: StackId(stack),
         thread: ThreadIndex(thread),
         count,
+        value: count * PERIOD_NS,
     };
     profile
         .samples

@@ -2,10 +2,12 @@
 //!
 //! Invariants: every index is one of its table; a location has lines or code, or both.
 
+mod amount;
 mod executable;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 mod indices;
+pub mod kinds;
 mod labels;
 mod location;
 mod losses;
@@ -14,8 +16,10 @@ mod process;
 mod unwind_stats;
 
 pub use self::{
+    amount::{Amount, ValueSource},
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
+    kinds::{CPU, Kind, Period, SampleType, Unit},
     labels::SERVICE_NAME_LABEL,
     location::{CodeAddress, FrameKind, Function, Line, Location},
     losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},

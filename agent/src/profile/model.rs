@@ -6,8 +6,10 @@ use std::{
 };
 
 use super::{
+    amount::Amount,
     executable::Executable,
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
+    kinds::Kind,
     location::{Function, Location},
     losses::{FilteredOut, Losses},
     process::Process,
@@ -21,8 +23,10 @@ pub struct Profile {
     pub start: SystemTime,
     /// For how long samples were taken.
     pub duration: Duration,
-    /// CPU time that one sample represents.
-    pub period: Duration,
+    /// What it measures.
+    pub kind: &'static Kind,
+    /// Distance of two samples, in the unit of the kind; the last one if it changed meanwhile.
+    pub period: u64,
     /// Labels of the series that the profile belongs to, see [`labels`](crate::targets::labels);
     /// empty for a capture.
     pub labels: BTreeMap<String, String>,
@@ -71,8 +75,21 @@ pub struct Sample {
     pub stack: StackId,
     /// The thread that was sampled.
     pub thread: ThreadIndex,
-    /// Sampling periods.
+    /// Number of samples.
     pub count: u64,
+    /// What they measured, in the unit of the profile's kind.
+    pub value: u64,
+}
+
+impl Sample {
+    /// Number and value.
+    #[must_use]
+    pub fn amount(&self) -> Amount {
+        Amount {
+            count: self.count,
+            value: self.value,
+        }
+    }
 }
 
 impl Profile {
@@ -116,9 +133,29 @@ impl Profile {
         &self.executables[id.0 as usize]
     }
 
-    /// Sum of the sampling periods of all samples.
+    /// Number of all samples.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.samples.iter().map(|sample| sample.count).sum()
+    }
+
+    /// Sum of the values of all samples.
+    #[must_use]
+    pub fn total_value(&self) -> u64 {
+        let values = self.samples.iter().map(|sample| sample.value);
+        values.fold(0, u64::saturating_add)
+    }
+
+    /// Values divided by the period, in the order of the samples: what the samples would count if the
+    /// period had been the same all the time. The remainder of each is carried to the next one, so
+    /// that less than one period is lost in all.
+    pub fn periods(&self) -> impl Iterator<Item = u64> {
+        let period = self.period.max(1);
+        let mut remainder = 0;
+        self.samples.iter().map(move |sample| {
+            let value = sample.value.saturating_add(remainder);
+            remainder = value % period;
+            value / period
+        })
     }
 }

@@ -1,9 +1,11 @@
 //! Detects the CPython interpreter of a process: version, layout and addresses.
 
+#[cfg(feature = "testing")]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use agent_common::layout::Layout;
@@ -76,9 +78,10 @@ pub struct OtherInterpreter {
 #[derive(Debug, Default)]
 pub struct Detector {
     sources: LayoutSources,
-    files: FileCache,
+    /// Locked for look-ups only, not while a file is read.
+    files: Mutex<FileCache>,
     #[cfg(feature = "testing")]
-    files_read: u64,
+    files_read: AtomicU64,
 }
 
 impl Detector {
@@ -96,7 +99,7 @@ impl Detector {
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn files_read(&self) -> u64 {
-        self.files_read
+        self.files_read.load(Ordering::Relaxed)
     }
 
     /// Detects the interpreter of a process.
@@ -110,7 +113,7 @@ impl Detector {
     ///
     /// When there is no supported interpreter, when this could not be determined, or when the
     /// process has started another program meanwhile.
-    pub fn detect(&mut self, process: &Process) -> Result<Interpreter, Error> {
+    pub fn detect(&self, process: &Process) -> Result<Interpreter, Error> {
         let mappings = process.mappings()?;
         let mut search = Search {
             process,
@@ -151,9 +154,13 @@ impl Detector {
         found
     }
 
+    fn files(&self) -> MutexGuard<'_, FileCache> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Inspects a file, or takes the result from the cache.
     fn inspect(
-        &mut self,
+        &self,
         process: &Process,
         file: &ExecutableFile,
     ) -> Result<Arc<InspectedFile>, OpenError> {
@@ -163,7 +170,7 @@ impl Detector {
             Rank::Executable | Rank::PythonLibrary => SymbolScope::All,
         };
         let identity = process.identify_mapped(mapping)?;
-        if let Some(inspected) = self.files.get(identity, scope) {
+        if let Some(inspected) = self.files().get(identity, scope) {
             return Ok(inspected);
         }
         let opened = process.open_mapped(mapping)?;
@@ -174,11 +181,11 @@ impl Detector {
         })?;
         #[cfg(feature = "testing")]
         {
-            self.files_read += 1;
+            self.files_read.fetch_add(1, Ordering::Relaxed);
         }
         let debug_files = DebugFiles::of(process, file.path);
         let inspected = InspectedFile::read(opened, file.path, scope, self.sources, debug_files)?;
-        Ok(self.files.insert(identity, scope, inspected))
+        Ok(self.files().insert(identity, scope, inspected))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::aggregate::ProfileTiming;
+use crate::{aggregate::ProfileTiming, profile::CPU};
 
 /// The start of sampling, on the monotonic clock for durations and on the wall clock for dates.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,10 @@ impl Began {
         }
     }
 
-    /// The header of a profile from the start until now, with one sample per `period`.
+    /// The header of a CPU profile from the start until now, with one sample per `period`.
     pub fn about(&self, period: Duration) -> ProfileTiming {
         ProfileTiming {
+            kind: &CPU,
             start: self.date,
             duration: self.at.elapsed(),
             period,

@@ -66,6 +66,18 @@ impl End {
         }
     }
 
+    /// Waits until a signal says that the capture is to end at once: not at all if that is why it
+    /// has ended.
+    pub async fn interrupted(&mut self, reason: EndReason, program: Option<&Program>) {
+        if reason == EndReason::Interrupted {
+            return;
+        }
+        let signal = self.signals.next().await;
+        if let Some(program) = program {
+            program.pass_on(signal);
+        }
+    }
+
     /// Waits until the program has exited, and returns its status.
     pub async fn outlast(&mut self, program: &mut Program) -> Result<ExitCode> {
         self.deadline = None;

@@ -1,65 +1,108 @@
-//! One sampling session: loads the BPF programs, drains their records into the aggregator and the
-//! symbolizers, and keeps the maps that the programs read up to date.
+//! One sampling session: loads the BPF programs, turns their records into profiles, and keeps the
+//! maps that the programs read up to date.
+//!
+//! ```text
+//! thread drain      ring buffer ─► counts of samples
+//!                      │    └────► events ─► session (this thread) ─► examinations, unwind tables
+//!                      ▼                                                   │ on worker threads
+//! thread profiles   stacks, code objects; windows ─► profiles             ▼
+//!                                                                      BPF maps
+//! ```
 //!
 //! A capture, the agent of a host and `doctor` all start here, with [`Session::open`] and then
 //! [`Session::start`].
 //!
 //! Invariants: this room alone connects the stages; what it finds out about processes goes to an
-//! [`Observer`], so that it depends on none of its owners.
+//! [`Observer`], so that it depends on none of its owners; the thread that drains the ring buffer
+//! waits for no other; what belongs to others is read by [workers](crate::workers) alone.
 
 mod clock;
+mod counting;
+mod drain;
 mod end;
+mod examinations;
 pub mod memory;
 mod observer;
+mod profile_builder;
+mod profiles;
 #[cfg(feature = "recorder")]
 pub mod recorder;
 #[cfg(feature = "testing")]
 pub mod recording;
+mod records;
 mod seed;
 mod signals;
-mod stages;
 mod unwind_tables;
 
+#[cfg(feature = "testing")]
+pub use self::counting::{Counting, Received};
 pub use self::{
     clock::Began,
+    counting::Events,
+    drain::DrainStatus,
     end::{End, EndReason},
-    observer::Observer,
+    examinations::Examinations,
+    observer::{Observer, Origin},
+    profile_builder::ProfileBuilder,
+    profiles::{KERNEL_THREADS_NAME, Profiles},
     signals::Signals,
-    stages::{KERNEL_THREADS_NAME, Stages},
 };
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use agent_common::{
     maps::KERNEL_THREADS,
     record::{ProcessEvent, ProcessEventKind},
 };
-use anyhow::Result;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
-use tracing::warn;
+use anyhow::{Context as _, Result};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until, timeout_at};
+use tracing::{debug, warn};
 
 use self::{
+    drain::Drain,
+    examinations::{Examined, Running},
     seed::random_seed,
     unwind_tables::{TableJob, UnwindTables},
 };
 use crate::{
-    aggregate::Filter,
+    aggregate::{Filter, Window},
     bpf::{self, Bpf, Counters, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
-    profile::Profile,
+    profile::{self, CPU, Kind, Profile},
+    symbolize::{Haste, NativeSymbolizer},
     targets::{
-        discovery::{Discovery, Finding},
+        discovery::{Discovery, Step, Validity},
+        examiner::Finding,
         launch::Program,
     },
+    workers::{Lane, Subject, WorkersStatus},
 };
 
-/// How often the ring buffer is read when no wake-up comes.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(200);
+/// How often the session looks after what no event announces.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Most time until the processes that run already have been examined when sampling starts.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// Most time that a window waits for examinations of its processes when it has ended.
+const SETTLE_LIMIT: Duration = Duration::from_millis(500);
+
+/// Time for the faulting in of pages.
+const PAGE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Time for building a profile after a signal has ended the capture.
+const FINISH_LIMIT: Duration = Duration::from_millis(1500);
 
 /// How to sample.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
-    /// Time between two samples of a CPU.
+    /// What to sample; profiles of [`Session::finish`] are of the first.
+    pub kinds: Vec<&'static Kind>,
+    /// Time between two samples of the clock of a CPU.
     pub period: Duration,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
@@ -82,22 +125,43 @@ pub enum Scope {
         children: bool,
     },
     /// Every process of the host, and the kernel's threads.
-    Host,
+    Host {
+        /// Time after exec until a program is examined if it is not sampled before.
+        examine_after: Duration,
+    },
 }
 
 /// Why [`Session::wait`] returned.
-pub struct Wake(Vec<TableJob>);
+pub struct Wake(Cause);
+
+enum Cause {
+    Events(Events),
+    Examined(Box<Examined>),
+    Tables(Vec<TableJob>),
+    Due,
+    Tick,
+}
 
 /// A sampling session.
 pub struct Session {
     /// The BPF programs and their maps.
     pub bpf: Bpf,
-    /// The stages that need no kernel.
-    pub stages: Stages,
+    /// The thread that builds profiles.
+    pub profiles: ProfileBuilder,
+    drain: Drain,
+    examinations: Examinations,
+    running: Running,
     discovery: Discovery,
+    /// Processes that ran before the session and are not in the BPF maps yet.
+    earlier: HashSet<u32>,
     /// [`None`] when only Python frames are wanted.
     unwind_tables: Option<UnwindTables>,
+    /// Begins when a profile is wanted at once.
+    haste: Haste,
+    is_host: bool,
     gil: bool,
+    /// What [`Self::finish`] makes a profile of.
+    kind: &'static Kind,
     ticks: Interval,
 }
 
@@ -109,12 +173,13 @@ impl Session {
     /// One sentence that says what to do.
     pub async fn open<O: Observer>(
         settings: &Settings,
-        discovery: Discovery,
+        examinations: Examinations,
         scope: Scope,
         observer: &mut O,
     ) -> Result<Self> {
-        let is_host = matches!(scope, Scope::Host);
-        let bpf = Bpf::load(&LoadOptions {
+        let is_host = matches!(scope, Scope::Host { .. });
+        let mut bpf = Bpf::load(&LoadOptions {
+            kinds: settings.kinds.clone(),
             period: settings.period,
             hash_seed: random_seed(),
             with_native: settings.native,
@@ -122,14 +187,34 @@ impl Session {
         })?;
         // The loader has parsed the kernel's types, several MB.
         memory::trim();
-        let mut ticks = interval(DRAIN_INTERVAL);
+        let ring = bpf.take_ring().context("there is no ring buffer")?;
+        let native = settings
+            .native
+            .then(|| NativeSymbolizer::new(settings.symbol_bytes, examinations.workers.clone()));
+        let haste = native.as_ref().map(NativeSymbolizer::haste);
+        let profiles = Profiles::new(native, examinations.executables.clone());
+        let profiles = ProfileBuilder::start(profiles)?;
+        let drain = Drain::start(ring, profiles.references())?;
+        let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut session = Self {
             bpf,
-            stages: Stages::new(settings.native, is_host, settings.symbol_bytes),
-            discovery,
-            unwind_tables: settings.native.then(UnwindTables::default),
+            profiles,
+            drain,
+            running: Running::default(),
+            discovery: match scope {
+                Scope::Process { .. } => Discovery::default(),
+                Scope::Host { examine_after } => Discovery::delayed(examine_after),
+            },
+            earlier: HashSet::new(),
+            unwind_tables: settings
+                .native
+                .then(|| UnwindTables::new(examinations.workers.clone())),
+            examinations,
+            haste: haste.unwrap_or_default(),
+            is_host,
             gil: settings.gil,
+            kind: settings.kinds.first().copied().unwrap_or(&CPU),
             ticks,
         };
         match scope {
@@ -137,30 +222,25 @@ impl Session {
                 pid,
                 finding,
                 children,
-            } => {
-                session.bpf.add_process(pid, None, children)?;
-                if let Some(finding) = finding {
-                    session.apply(*finding, observer)?;
-                }
-                if children {
-                    // The BPF programs add those that start from now on.
-                    for descendant in process::descendants(pid) {
-                        session.add_descendant(descendant, observer)?;
-                    }
-                }
-            }
-            Scope::Host => {
+            } => session.add_target(pid, finding, children, observer)?,
+            Scope::Host { .. } => {
                 for descendant in process::descendants(0) {
-                    warn_on_error(session.add_descendant(descendant, observer));
+                    session.add_descendant(descendant);
                 }
                 if settings.native {
                     warn_on_error(session.add_kernel_threads(observer));
                 }
             }
         }
+        let deadline = Instant::now() + START_LIMIT;
+        session.finish_examinations(deadline, observer).await?;
         if let Some(tables) = &mut session.unwind_tables {
-            let executables = &session.stages.executables;
-            tables.prepare(&mut session.bpf, executables).await?;
+            let executables = &session.examinations.executables;
+            let prepared = tables.prepare(&mut session.bpf, executables);
+            // Later tables are put to use as they come.
+            if let Ok(prepared) = timeout_at(deadline.into(), prepared).await {
+                prepared?;
+            }
         }
         Ok(session)
     }
@@ -189,33 +269,52 @@ impl Session {
         observer: &mut O,
     ) -> Result<EndReason> {
         loop {
-            let (reason, wake) = tokio::select! {
-                reason = end.wait(program) => (Some(reason), None),
-                wake = self.wait() => (None, Some(wake?)),
-            };
-            self.drain(observer)?;
+            tokio::select! {
+                reason = end.wait(program) => return Ok(reason),
+                wake = self.wait() => self.act(wake, observer)?,
+            }
             self.bpf.sync_online_cpus()?;
-            if let Some(wake) = wake {
-                self.load_tables(wake)?;
-            }
-            observer.on_progress(began.at.elapsed(), self.stages.aggregator.samples());
-            if let Some(reason) = reason {
-                return Ok(reason);
-            }
+            observer.on_progress(began.at.elapsed(), self.samples());
         }
     }
 
     /// Stops sampling and returns the profile of the whole session.
     ///
+    /// When a signal has ended the session, or `end` gets one meanwhile, what takes longer than a
+    /// moment is left out.
+    ///
     /// # Errors
     ///
     /// When the BPF programs or their maps fail, or the filter's thread was never seen.
-    pub fn finish(&mut self, began: &Began, period: Duration, filter: &Filter) -> Result<Profile> {
+    pub async fn finish(
+        &mut self,
+        began: &Began,
+        period: Duration,
+        filter: &Filter,
+        reason: EndReason,
+        end: &mut End,
+        program: Option<&Program>,
+    ) -> Result<Profile> {
         self.bpf.stop()?;
-        let about = began.about(period);
-        self.drain(&mut ())?;
+        let about = began.about(period).of_kind(self.kind);
+        let window = self.take_window(&mut ()).await?;
         let counters = self.counters()?;
-        Ok(self.stages.profile(&about, filter, &counters)?)
+        let filter = filter.clone();
+        let profile = self
+            .profiles
+            .run(move |profiles| profiles.profile(&window, &about, &filter, &counters));
+        let mut profile = std::pin::pin!(profile);
+        let built = tokio::select! {
+            built = &mut profile => built,
+            () = end.interrupted(reason, program) => {
+                self.haste.begin();
+                let limit = Instant::now() + FINISH_LIMIT;
+                timeout_at(limit.into(), profile)
+                    .await
+                    .context("the profile could not be built in time")?
+            }
+        };
+        Ok(built.context("the thread that builds profiles has ended")??)
     }
 
     /// What the BPF programs have counted so far.
@@ -230,97 +329,287 @@ impl Session {
         Ok(counters)
     }
 
-    /// Waits until there may be something to drain or to load.
-    ///
-    /// Cancel safe: it may be dropped at any time and called again.
-    ///
-    /// # Errors
-    ///
-    /// When the ring buffer cannot be polled.
-    pub async fn wait(&mut self) -> Result<Wake> {
-        tokio::select! {
-            done = table_jobs(self.unwind_tables.as_mut()) => return Ok(Wake(done)),
-            readable = self.bpf.readable() => readable?,
-            () = until(self.discovery.next_due()) => {}
-            _ = self.ticks.tick() => {}
-        }
-        Ok(Wake(Vec::new()))
+    /// Has profiles built at once, with what can be looked up in a moment.
+    #[must_use]
+    pub fn haste(&self) -> Haste {
+        self.haste.clone()
     }
 
-    /// Reads all waiting records and acts on them; returns the first error after all of it.
+    /// Samples in the present window so far.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.drain.status().samples.load(Ordering::Relaxed)
+    }
+
+    /// What the thread that drains the ring buffer is doing.
+    #[must_use]
+    pub fn drain_status(&self) -> &Arc<DrainStatus> {
+        self.drain.status()
+    }
+
+    /// CPU time that grows with the sampling rate: that of the thread that drains the ring buffer,
+    /// and of the sampling program where the kernel measures it.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        let drain = self.drain.status().cpu_ns.load(Ordering::Relaxed);
+        let program = self
+            .bpf
+            .run_stats()
+            .map_or(0, |(_, nanoseconds)| nanoseconds);
+        Duration::from_nanos(drain.saturating_add(program))
+    }
+
+    /// What the worker threads are doing.
+    #[must_use]
+    pub fn workers_status(&self) -> WorkersStatus {
+        self.examinations.workers.status()
+    }
+
+    /// The examinations of processes.
+    #[must_use]
+    pub fn examinations(&self) -> &Examinations {
+        &self.examinations
+    }
+
+    /// Closes the window and starts the next; returns it when its processes are known, as far as they
+    /// are within a moment.
     ///
     /// # Errors
     ///
-    /// When a map cannot be written.
-    pub fn drain<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
-        let Self { bpf, stages, .. } = self;
-        bpf.drain(|bytes| stages.receive(bytes));
-        let pending = stages.take_pending();
-        if let Some(tables) = &mut self.unwind_tables {
-            for wanted in &pending.wanted_tables {
-                tables.request(&stages.executables, wanted);
-            }
+    /// When a map cannot be written, or the ring buffer is no longer read.
+    pub async fn take_window<O: Observer>(&mut self, observer: &mut O) -> Result<Window> {
+        let window = self.drain.take_window().await?;
+        self.settle(observer).await?;
+        Ok(window)
+    }
+
+    /// Opens a window in addition to the one that is always open, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// When the ring buffer is no longer read.
+    pub async fn open_window(&self) -> Result<u64> {
+        self.drain.open_window().await
+    }
+
+    /// Closes such a window; [`None`] if there is none with this number.
+    ///
+    /// # Errors
+    ///
+    /// When the ring buffer is no longer read.
+    pub async fn close_window<O: Observer>(
+        &mut self,
+        number: u64,
+        observer: &mut O,
+    ) -> Result<Option<Window>> {
+        let window = self.drain.close_window(number).await?;
+        self.settle(observer).await?;
+        Ok(window)
+    }
+
+    /// Acts on the events that have arrived, and waits for the examinations that they lead to.
+    async fn settle<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
+        while let Some(events) = self.drain.waiting_events() {
+            self.act_on(&events, observer)?;
         }
+        self.finish_examinations(Instant::now() + SETTLE_LIMIT, observer)
+            .await
+    }
+
+    async fn finish_examinations<O: Observer>(
+        &mut self,
+        deadline: Instant,
+        observer: &mut O,
+    ) -> Result<()> {
         let mut result = Ok(());
-        for event in &pending.events {
-            result = result.and(self.on_event(event, observer));
-        }
-        while let Some(finding) = self.discovery.examine_due(Instant::now()) {
-            result = result.and(self.apply(finding, observer));
-        }
-        for page in pending.absent_pages {
-            process::fault_in(page.tgid, page.address, page.bytes);
+        while !self.running.is_empty() {
+            match timeout_at(deadline.into(), self.running.next()).await {
+                Ok(examined) => {
+                    let accepted = self.accept(examined, observer);
+                    if self.is_host {
+                        warn_on_error(accepted);
+                    } else {
+                        result = result.and(accepted);
+                    }
+                }
+                Err(_) => break,
+            }
         }
         result
     }
 
-    /// Continues with unwind tables that were compiled or loaded.
+    /// Waits until there is something to act on.
+    ///
+    /// Cancel safe: it may be dropped at any time and called again.
+    pub async fn wait(&mut self) -> Wake {
+        Wake(tokio::select! {
+            events = self.drain.events() => Cause::Events(events),
+            examined = self.running.next() => Cause::Examined(Box::new(examined)),
+            done = table_jobs(self.unwind_tables.as_mut()) => Cause::Tables(done),
+            () = until(self.discovery.next_due()) => Cause::Due,
+            _ = self.ticks.tick() => Cause::Tick,
+        })
+    }
+
+    /// Acts on what [`Self::wait`] has returned; returns the first error after all of it.
     ///
     /// # Errors
     ///
     /// When a map cannot be written.
-    pub fn load_tables(&mut self, wake: Wake) -> Result<()> {
-        match &mut self.unwind_tables {
-            Some(tables) if !wake.0.is_empty() => {
-                tables.advance(&mut self.bpf, &self.stages.executables, wake.0)
+    pub fn act<O: Observer>(&mut self, wake: Wake, observer: &mut O) -> Result<()> {
+        match wake.0 {
+            Cause::Events(events) => self.act_on(&events, observer),
+            Cause::Examined(examined) => self.accept(*examined, observer),
+            Cause::Tables(done) => match &mut self.unwind_tables {
+                Some(tables) => tables.advance(&mut self.bpf, &self.examinations.executables, done),
+                None => Ok(()),
+            },
+            Cause::Due => {
+                while let Some(examination) = self.discovery.begin_due(Instant::now()) {
+                    self.running.begin(&self.examinations, examination);
+                }
+                Ok(())
             }
-            _ => Ok(()),
+            Cause::Tick => {
+                self.bpf.flush_log();
+                if self.profiles.take_lost() {
+                    warn!("stacks were dropped because too much was waiting: they are sent again");
+                    self.bpf.resend()?;
+                }
+                Ok(())
+            }
         }
+    }
+
+    fn act_on<O: Observer>(&mut self, events: &Events, observer: &mut O) -> Result<()> {
+        let Self {
+            unwind_tables,
+            examinations,
+            ..
+        } = self;
+        if let Some(tables) = unwind_tables {
+            for wanted in &events.wanted_tables {
+                tables.request(&examinations.executables, wanted);
+            }
+        }
+        let mut result = Ok(());
+        for event in &events.processes {
+            result = result.and(self.on_event(event, observer));
+        }
+        for page in &events.absent_pages {
+            let (pid, address, bytes) = (page.tgid, page.address, page.bytes);
+            let fault_in = move || process::fault_in(pid, address, bytes);
+            let workers = &self.examinations.workers;
+            // Nobody waits for it: the next sample finds the page.
+            drop(workers.submit(Lane::Memory, memory_of(pid), PAGE_LIMIT, fault_in));
+        }
+        result
     }
 
     /// Acts on a process event.
     fn on_event<O: Observer>(&mut self, event: &ProcessEvent, observer: &mut O) -> Result<()> {
-        let is_fork = event.kind == ProcessEventKind::FORKED;
-        if is_fork && !self.bpf.is_copy(event.tgid, event.parent)? {
-            // Forked before the maps had the present state of its parent.
-            let finding = self.discovery.add_descendant(Descendant {
-                pid: event.tgid,
-                parent: event.parent,
-            });
-            if let Some(finding) = finding {
-                return self.apply(finding, observer);
-            }
-        }
-        self.stages.on_event(event, observer);
-        if self.unwind_tables.is_some() {
-            match event.kind {
-                ProcessEventKind::FORKED => self.bpf.share_mappings(event.tgid, event.parent),
-                ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
-                    self.bpf.remove_mappings(event.tgid);
+        #[cfg(feature = "recorder")]
+        recorder::event(event);
+        let pid = event.tgid;
+        let executables = &self.examinations.executables;
+        match event.kind {
+            ProcessEventKind::FORKED => {
+                if !self.bpf.is_copy(pid, event.parent)? {
+                    // Forked before the maps had the present state of its parent.
+                    self.begin(pid, Some(event.parent));
+                    return Ok(());
                 }
-                _ => {}
+                executables.add_forked(pid, event.parent);
+                if self.unwind_tables.is_some() {
+                    self.bpf.share_mappings(pid, event.parent);
+                }
             }
+            ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
+                self.earlier.remove(&pid);
+                executables.remove_process(pid);
+                if self.unwind_tables.is_some() {
+                    self.bpf.remove_mappings(pid);
+                }
+                for subject in [Subject::process(pid), memory_of(pid)] {
+                    self.examinations.workers.release(&subject);
+                }
+            }
+            _ => {}
+        }
+        if event.kind == ProcessEventKind::EXITED {
+            self.end_process(pid, observer);
         }
         match self.discovery.on_event(event) {
-            Some(finding) => self.apply(finding, observer),
+            Some(Step::Examine(examination)) => {
+                self.running.begin(&self.examinations, examination);
+                Ok(())
+            }
+            Some(Step::Copy(process)) => self.add_process(process, Origin::Forked, observer),
             None => Ok(()),
+        }
+    }
+
+    /// Marks a process as ended. The targets of a capture stay until its end.
+    fn end_process<O: Observer>(&mut self, pid: u32, observer: &mut O) {
+        if self.is_host {
+            observer.on_exit(pid);
+            self.profiles
+                .run(move |profiles| profiles.catalog.end_process(pid));
+        }
+    }
+
+    /// Begins to examine a process.
+    fn begin(&mut self, pid: u32, parent: Option<u32>) {
+        if let Some(examination) = self.discovery.begin(pid, parent) {
+            self.running.begin(&self.examinations, examination);
+        }
+    }
+
+    /// Distributes the result of an examination.
+    fn accept<O: Observer>(&mut self, examined: Examined, observer: &mut O) -> Result<()> {
+        let Examined {
+            examination,
+            result,
+        } = examined;
+        let pid = examination.pid;
+        let result = match result {
+            Ok(result) => result,
+            Err(failure) => {
+                debug!("process {pid} is not examined: {failure}");
+                self.discovery.forget(&examination);
+                return Ok(());
+            }
+        };
+        let validity = self.discovery.end(&examination, &result);
+        let is_earlier = self.earlier.remove(&pid);
+        // A process that has exited keeps its name.
+        let Ok(finding) = result else {
+            return Ok(());
+        };
+        match validity {
+            Validity::Present => {
+                if is_earlier {
+                    self.bpf.add_process(pid, None, true)?;
+                }
+                self.apply(finding, observer)
+            }
+            Validity::Past => {
+                let origin = Origin::Examined(finding.metadata.as_ref());
+                observer.on_process(&finding.process, origin);
+                let process = finding.process;
+                self.profiles
+                    .run(move |profiles| profiles.catalog.add_process(process));
+                self.end_process(pid, observer);
+                Ok(())
+            }
+            Validity::Void => Ok(()),
         }
     }
 
     /// Distributes what was found out about a process.
     fn apply<O: Observer>(&mut self, finding: Finding, observer: &mut O) -> Result<()> {
         let pid = finding.process.pid;
-        if let Some(interpreter) = finding.interpreter {
+        if let Ok(interpreter) = &finding.interpreter {
             let python = InterpreterLocation {
                 interpreters_head: interpreter.interpreters_head,
                 gil_holder: interpreter.gil_holder.filter(|_| self.gil),
@@ -329,13 +618,61 @@ impl Session {
             };
             self.bpf.update_process(pid, &python)?;
         }
-        let opened = finding.opened.as_ref();
-        let added = self.stages.add_process(finding.process, opened, observer);
-        if let (Some(tables), Some(mappings)) = (&mut self.unwind_tables, added.mappings) {
-            tables.add_process(&mut self.bpf, &self.stages.executables, pid, &mappings)?;
+        let executables = &self.examinations.executables;
+        if let Some(mapped) = &finding.mapped {
+            executables.set_process(pid, mapped);
         }
-        if let Some(exclude) = added.exclude {
+        #[cfg(feature = "recorder")]
+        recorder::process(&finding.process, Some(&finding.opened), executables);
+        if let (Some(tables), Some(mapped)) = (&mut self.unwind_tables, &finding.mapped) {
+            tables.add_process(&mut self.bpf, executables, pid, mapped)?;
+        }
+        let origin = Origin::Examined(finding.metadata.as_ref());
+        self.add_process(finding.process, origin, observer)
+    }
+
+    /// Adds a process to profiles, and excludes it from sampling if its observer says so.
+    fn add_process<O: Observer>(
+        &mut self,
+        process: profile::Process,
+        origin: Origin,
+        observer: &mut O,
+    ) -> Result<()> {
+        let pid = process.pid;
+        #[cfg(feature = "recorder")]
+        if matches!(origin, Origin::Forked) {
+            recorder::process(&process, None, &self.examinations.executables);
+        }
+        let exclude = observer.on_process(&process, origin);
+        self.profiles
+            .run(move |profiles| profiles.catalog.add_process(process));
+        if let Some(exclude) = exclude {
             self.bpf.set_excluded(pid, exclude)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the process that a capture is of.
+    fn add_target<O: Observer>(
+        &mut self,
+        pid: u32,
+        finding: Option<Box<Finding>>,
+        children: bool,
+        observer: &mut O,
+    ) -> Result<()> {
+        self.bpf.add_process(pid, None, children)?;
+        match finding {
+            Some(finding) => {
+                self.discovery.add(&finding);
+                self.apply(*finding, observer)?;
+            }
+            None => self.discovery.add_unstarted(pid),
+        }
+        if children {
+            // The BPF programs add those that start from now on.
+            for descendant in process::descendants(pid) {
+                self.add_descendant(descendant);
+            }
         }
         Ok(())
     }
@@ -343,24 +680,20 @@ impl Session {
     /// Adds the process that stands for the threads of the kernel.
     fn add_kernel_threads<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
         self.bpf.add_process(KERNEL_THREADS, None, false)?;
-        if let Some(exclude) = self.stages.add_kernel_threads(observer).exclude {
-            self.bpf.set_excluded(KERNEL_THREADS, exclude)?;
-        }
-        Ok(())
+        let process = Profiles::kernel_threads();
+        self.add_process(process, Origin::Examined(None), observer)
     }
 
     /// Adds a process that was started before the session.
-    fn add_descendant<O: Observer>(
-        &mut self,
-        descendant: Descendant,
-        observer: &mut O,
-    ) -> Result<()> {
-        let Some(finding) = self.discovery.add_descendant(descendant) else {
-            return Ok(());
-        };
-        self.bpf.add_process(descendant.pid, None, true)?;
-        self.apply(finding, observer)
+    fn add_descendant(&mut self, descendant: Descendant) {
+        self.earlier.insert(descendant.pid);
+        self.begin(descendant.pid, Some(descendant.parent));
     }
+}
+
+/// The memory of a process, for the worker threads.
+fn memory_of(pid: u32) -> Subject {
+    Subject::new(("memory", pid), format!("the memory of process {pid}"))
 }
 
 /// Logs an error that must not end the agent of a host.

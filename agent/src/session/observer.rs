@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use crate::{process::Process, profile};
+use crate::{profile, targets::labels::metadata::ProcessMetadata};
 
 /// Implemented by whoever owns a session: the table of targets of a host, the progress of a capture.
 pub trait Observer {
-    /// A process was examined, or was forked from one that was: then `opened` is [`None`].
+    /// A process was found.
     ///
     /// Returns whether to exclude it from sampling, or [`None`] to leave that as it is.
-    fn on_process(
-        &mut self,
-        _process: &profile::Process,
-        _opened: Option<&Process>,
-    ) -> Option<bool> {
+    fn on_process(&mut self, _process: &profile::Process, _origin: Origin) -> Option<bool> {
         None
     }
 
@@ -22,6 +18,15 @@ pub trait Observer {
 
     /// Sampling has gone on for `elapsed` and taken so many samples.
     fn on_progress(&mut self, _elapsed: Duration, _samples: u64) {}
+}
+
+/// How a process was found.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'a> {
+    /// It was forked, and is a copy of its parent.
+    Forked,
+    /// It was examined; what labels are made of is absent if it was not wanted or could not be read.
+    Examined(Option<&'a ProcessMetadata>),
 }
 
 /// Ignores everything.

@@ -1,26 +1,33 @@
 //! Mappings and unwind tables of the targets' executables, loaded into the BPF maps.
 
-use std::iter;
+use std::{iter, time::Duration};
 
-use agent_common::{
-    maps::{Mapping, TableState},
-    record::WantedTable,
-};
+use agent_common::{maps::TableState, record::WantedTable};
 use anyhow::Result;
 use tokio::task::JoinSet;
 
 use crate::{
     binaries::{
-        executables::{Compilation, Executables, TableSet},
+        executables::{
+            Compilation, CompileJob, Executables, MappedExecutables, TableSet, TableUpdate,
+        },
         unwind::PackedTable,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
     python::evaluation_loop,
+    workers::{Failure, Lane, Subject, Workers},
 };
+
+/// Time for the compilation of a table.
+const COMPILATION_LIMIT: Duration = Duration::from_secs(20);
+
+/// Time for loading tables, which waits for the kernel alone.
+const LOAD_LIMIT: Duration = Duration::from_secs(600);
 
 /// Unwind tables of the targets' executables.
 pub(super) struct UnwindTables {
     tables: TableSet,
+    workers: Workers,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
 }
@@ -28,33 +35,31 @@ pub(super) struct UnwindTables {
 /// The result of a background job.
 pub(super) enum TableJob {
     Compiled(Compilation),
-    Loaded(Result<LoadedTables, bpf::Error>),
-}
-
-impl Default for UnwindTables {
-    fn default() -> Self {
-        Self {
-            tables: TableSet::new(evaluation_loop::ranges),
-            jobs: JoinSet::new(),
-        }
-    }
+    Loaded(Result<Result<LoadedTables, bpf::Error>, Failure>),
 }
 
 impl UnwindTables {
+    pub(super) fn new(workers: Workers) -> Self {
+        Self {
+            tables: TableSet::new(evaluation_loop::ranges),
+            workers,
+            jobs: JoinSet::new(),
+        }
+    }
+
     /// Loads the mappings of a process and starts to compile the smaller ones of its new tables.
     pub(super) fn add_process(
         &mut self,
         bpf: &mut Bpf,
         executables: &Executables,
         pid: u32,
-        mappings: &[Mapping],
+        mapped: &MappedExecutables,
     ) -> Result<()> {
         // Where they find no room the process has no native frames.
-        bpf.set_mappings(pid, mappings)?;
+        bpf.set_mappings(pid, &mapped.mappings)?;
         for executable in executables.of_process(pid) {
-            if let Some(job) = self.tables.request_if_small(executable) {
-                self.jobs
-                    .spawn_blocking(move || TableJob::Compiled(job.run()));
+            if let Some(job) = self.tables.request_if_small(&executable) {
+                self.compile(job);
             }
         }
         Ok(())
@@ -76,10 +81,9 @@ impl UnwindTables {
     pub(super) fn request(&mut self, executables: &Executables, wanted: &WantedTable) {
         let job = executables
             .get(wanted.executable)
-            .and_then(|executable| self.tables.request(executable));
+            .and_then(|executable| self.tables.request(&executable));
         if let Some(job) = job {
-            self.jobs
-                .spawn_blocking(move || TableJob::Compiled(job.run()));
+            self.compile(job);
         }
     }
 
@@ -105,37 +109,63 @@ impl UnwindTables {
         for done in done {
             match done {
                 TableJob::Compiled(compilation) => compiled.push(compilation),
-                TableJob::Loaded(loaded) => bpf.use_tables(&loaded?)?,
+                TableJob::Loaded(loaded) => bpf.use_tables(&loaded??)?,
             }
         }
-        let loading = self.tables.accept(executables, compiled);
-        bpf.add_rules(loading.first_rule, &loading.rules)?;
-        if !loading.unloaded.is_empty() {
-            bpf.set_table_states(&loading.unloaded, TableState::ABSENT)?;
+        let TableUpdate {
+            first_rule,
+            rules,
+            tables,
+            without_table,
+            unloaded,
+            jobs,
+        } = self.tables.accept(executables, compiled);
+        bpf.add_rules(first_rule, &rules)?;
+        if !unloaded.is_empty() {
+            bpf.set_table_states(&unloaded, TableState::ABSENT)?;
         }
-        if !loading.without_table.is_empty() {
-            bpf.set_table_states(&loading.without_table, TableState::NONE)?;
+        if !without_table.is_empty() {
+            bpf.set_table_states(&without_table, TableState::NONE)?;
         }
-        if !loading.tables.is_empty() {
-            let loader = bpf.table_loader();
-            let tables = loading.tables;
-            self.jobs
-                .spawn_blocking(move || TableJob::Loaded(load(&loader, &tables)));
+        for job in jobs {
+            self.compile(job);
+        }
+        if !tables.is_empty() {
+            self.load(bpf.table_loader(), tables);
         }
         Ok(())
     }
-}
 
-/// Loads tables into maps of their own.
-fn load(loader: &TableLoader, tables: &[(u32, PackedTable)]) -> Result<LoadedTables, bpf::Error> {
-    let tables: Vec<_> = tables
-        .iter()
-        .map(|(index, table)| NewTable {
-            index: *index,
-            base: table.base,
-            pages: table.pages,
-            words: &table.words,
-        })
-        .collect();
-    loader.load(&tables)
+    fn compile(&mut self, job: CompileJob) {
+        let subject = job.subject().clone();
+        let without_result = job.without_result();
+        let run = move || job.run();
+        let pending = self
+            .workers
+            .submit(Lane::Tables, subject, COMPILATION_LIMIT, run);
+        self.jobs.spawn(async move {
+            let compilation = pending.result().await;
+            TableJob::Compiled(compilation.unwrap_or(without_result))
+        });
+    }
+
+    /// Loads tables into maps of their own, which waits for readers of the maps.
+    fn load(&mut self, loader: TableLoader, tables: Vec<(u32, PackedTable)>) {
+        let subject = Subject::new("unwind tables", "the loading of unwind tables");
+        let load = move || {
+            let tables: Vec<_> = tables
+                .iter()
+                .map(|(index, table)| NewTable {
+                    index: *index,
+                    base: table.base,
+                    pages: table.pages,
+                    words: &table.words,
+                })
+                .collect();
+            loader.load(&tables)
+        };
+        let pending = self.workers.submit(Lane::Tables, subject, LOAD_LIMIT, load);
+        self.jobs
+            .spawn(async move { TableJob::Loaded(pending.result().await) });
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::skipped::SkipReason;
-use crate::text::printable;
+use crate::{profile::Kind, text::printable};
 
 /// Most entries of a list in a message.
 pub(super) const MAX_LISTED: usize = 20;
@@ -62,6 +62,18 @@ pub enum StoreError {
     NoWindow {
         /// Start of the first and of the last window.
         times: (SystemTime, SystemTime),
+    },
+    /// No profile is of the kind.
+    #[error(
+        "no profile is of the event {}: choose one of those that were sampled with --event: {}",
+        kind.name,
+        listed(known)
+    )]
+    NoKind {
+        /// The kind.
+        kind: &'static Kind,
+        /// The kinds of the selected profiles.
+        known: Vec<String>,
     },
     /// No profile has the labels.
     #[error("no profile has {}: {}", pairs(wanted), values(known))]

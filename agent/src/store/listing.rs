@@ -28,17 +28,42 @@ impl fmt::Display for Listing {
         let rows: Vec<_> = self.series.iter().map(|it| row(it, &common)).collect();
         let names = rows.iter().map(|row| row.service.width());
         let width = names.max().unwrap_or(0).max("service".len());
+        // Where all is CPU time, there is no need to say what a value is.
+        let is_cpu = self.series.iter().all(|series| series.kind.is_cpu());
+        let kinds = self.series.iter().map(|series| series.kind.name.len());
+        let kind_width = kinds.max().unwrap_or(0).max("event".len());
+        let kind = |name: &str| {
+            if is_cpu {
+                String::new()
+            } else {
+                format!("{name:<kind_width$}  ")
+            }
+        };
+        let value = if is_cpu { "CPU" } else { "value" };
         writeln!(
             formatter,
-            "{:<width$}  {:>8}  {:>10}  {:>12}  {:<20}  {:<20}  labels",
-            "service", "windows", "samples", "CPU", "first window", "last window"
+            "{:<width$}  {}{:>8}  {:>10}  {value:>12}  {:<20}  {:<20}  labels",
+            "service",
+            kind("event"),
+            "windows",
+            "samples",
+            "first window",
+            "last window"
         )?;
         for row in rows {
             // A formatter counts characters, not columns.
             let pad = width - row.service.width();
             let line = format!(
-                "{}{:pad$}  {:>8}  {:>10}  {:>10.2} s  {:<20}  {:<20}  {}",
-                row.service, "", row.windows, row.samples, row.cpu, row.first, row.last, row.labels
+                "{}{:pad$}  {}{:>8}  {:>10}  {:>12}  {:<20}  {:<20}  {}",
+                row.service,
+                "",
+                kind(row.kind),
+                row.windows,
+                row.samples,
+                row.value,
+                row.first,
+                row.last,
+                row.labels
             );
             writeln!(formatter, "{}", line.trim_end())?;
         }
@@ -76,9 +101,10 @@ impl Listing {
 /// A row of the table.
 struct Row {
     service: String,
+    kind: &'static str,
     windows: u64,
     samples: u64,
-    cpu: f64,
+    value: String,
     first: String,
     last: String,
     labels: String,
@@ -89,9 +115,10 @@ fn row(series: &Series, common: &[(&str, &str)]) -> Row {
     let labels = labels.map(|(name, value)| (&**name, &**value));
     Row {
         service: printable(&series.service).into_owned(),
+        kind: series.kind.name,
         windows: series.windows,
-        samples: series.samples,
-        cpu: series.cpu.as_secs_f64(),
+        samples: series.total.count,
+        value: series.kind.unit.text(series.total.value),
         first: moment(series.first),
         last: moment(series.last),
         labels: shown(

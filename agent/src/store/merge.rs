@@ -1,9 +1,10 @@
 //! Merges profiles: samples of equal stacks of a thread are added up.
 //!
-//! The agent may lower its rate, so periods may differ: CPU time is added up, not samples. The period
-//! of the merged profile is the shortest one. The CPU time of a stack is divided by it, and the
-//! remainder is carried to the next stack, so that less than one period is lost in all. If all periods
+//! The agent may lower its rate, so periods may differ: values are added up, not samples. The period
+//! of the merged profile is the shortest one, and its counts are values in such periods. If all periods
 //! are equal, as is usual, counts are exact sums.
+//!
+//! All profiles are of the same kind.
 //!
 //! The duration is the time covered by the windows: overlapping windows count once, gaps do not count.
 //!
@@ -19,16 +20,16 @@ use std::{
 use crate::{
     aggregate::{Interner, index},
     profile::{
-        CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Line, Location,
-        LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId, Thread,
-        ThreadIndex,
+        CodeAddress, Executable, ExecutableId, FilteredOut, Function, FunctionId, Kind, Line,
+        Location, LocationId, Losses, Process, ProcessIndex, Profile, Sample, Stack, StackId,
+        Thread, ThreadIndex,
     },
 };
 
 /// Limit of the approximate memory of a merged profile, in bytes.
 const MAX_BYTES: usize = 512 << 20;
 
-/// Approximate memory of the CPU time of a stack in a thread, in bytes.
+/// Approximate memory of the value of a stack in a thread, in bytes.
 const COUNT_BYTES: usize = 48;
 
 /// A profile would exceed the limit of the merged one.
@@ -47,9 +48,9 @@ pub(super) struct Merger {
     processes: Vec<Process>,
     /// The process of each service.
     services: HashMap<String, ProcessIndex>,
-    cpu_ns: HashMap<(ThreadIndex, StackId), u64>,
-    total_ns: u64,
-    period: Option<Duration>,
+    values: HashMap<(ThreadIndex, StackId), u64>,
+    total: u64,
+    kind_and_period: Option<(&'static Kind, u64)>,
     windows: Vec<(SystemTime, Duration)>,
     labels: BTreeMap<String, String>,
     losses: Losses,
@@ -69,22 +70,14 @@ impl Merger {
         service: &str,
         profile: &Profile,
     ) -> Result<(), MergeLimitExceeded> {
-        let period_ns = u64::try_from(profile.period.as_nanos()).map_err(|_| MergeLimitExceeded)?;
-        let added_ns = profile
-            .total()
-            .checked_mul(period_ns)
-            .ok_or(MergeLimitExceeded)?;
-        let total_ns = self
-            .total_ns
-            .checked_add(added_ns)
-            .ok_or(MergeLimitExceeded)?;
-        if total_ns > i64::MAX.unsigned_abs() || self.bytes + size_bytes(profile) > MAX_BYTES {
+        let total = self.total.saturating_add(profile.total_value());
+        if total > i64::MAX.unsigned_abs() || self.bytes + size_bytes(profile) > MAX_BYTES {
             return Err(MergeLimitExceeded);
         }
-        self.total_ns = total_ns;
+        self.total = total;
         self.add_labels(profile);
         let process = self.process(service, profile);
-        let (threads, counts) = (self.threads.len(), self.cpu_ns.len());
+        let (threads, counts) = (self.threads.len(), self.values.len());
         let mut stacks = vec![None; profile.stacks.len()];
         let mut locations = vec![None; profile.locations.len()];
         for sample in &profile.samples {
@@ -96,18 +89,19 @@ impl Merger {
             let at = sample.stack.0 as usize;
             let stack = *stacks[at]
                 .get_or_insert_with(|| self.stack(profile, &profile.stacks[at], &mut locations));
-            let cpu_ns = self.cpu_ns.entry((thread, stack)).or_default();
+            let value = self.values.entry((thread, stack)).or_default();
             // Not more than the total, which was checked.
-            *cpu_ns += sample.count * period_ns;
+            *value += sample.value;
         }
         if self.threads.len() != threads {
             self.bytes += threads_bytes(profile);
         }
-        self.bytes += (self.cpu_ns.len() - counts) * COUNT_BYTES;
-        self.period = Some(match self.period {
-            Some(period) => period.min(profile.period),
+        self.bytes += (self.values.len() - counts) * COUNT_BYTES;
+        let period = match self.kind_and_period {
+            Some((_, period)) => period.min(profile.period),
             None => profile.period,
-        });
+        };
+        self.kind_and_period = Some((profile.kind, period));
         self.windows.push((profile.start, profile.duration));
         self.losses.merge(&profile.losses);
         self.filtered_out.merge(&profile.filtered_out);
@@ -117,13 +111,13 @@ impl Merger {
     /// The profile, with the start of the first window and the end of the last one; [`None`] if no
     /// profile was added.
     pub(super) fn finish(mut self) -> Option<(Profile, (SystemTime, SystemTime))> {
-        let period = self.period?;
+        let (kind, period) = self.kind_and_period?;
         self.windows.sort_unstable();
         let (duration, times) = covered(&self.windows)?;
-        let samples = samples(self.cpu_ns, period);
-        let profile = Profile {
+        let mut profile = Profile {
             start: times.0,
             duration,
+            kind,
             period,
             labels: self.labels,
             processes: self.processes,
@@ -132,11 +126,15 @@ impl Merger {
             locations: self.locations.into_items(),
             stacks: self.stacks.into_items(),
             threads: self.threads.into_items(),
-            samples,
+            samples: samples(self.values),
             unwind_stats: Vec::new(),
             losses: self.losses,
             filtered_out: self.filtered_out,
         };
+        let counts: Vec<_> = profile.periods().collect();
+        for (sample, count) in profile.samples.iter_mut().zip(counts) {
+            sample.count = count;
+        }
         Some((profile, times))
     }
 
@@ -262,22 +260,19 @@ fn merged_process(service: &str, profile: &Profile) -> Process {
     }
 }
 
-/// Converts CPU time to samples of one period.
-fn samples(cpu_ns: HashMap<(ThreadIndex, StackId), u64>, period: Duration) -> Vec<Sample> {
-    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
-    let mut cpu_ns: Vec<_> = cpu_ns.into_iter().collect();
-    cpu_ns.sort_unstable();
-    let mut remainder = 0;
-    let sample = |((thread, stack), cpu_ns): (_, u64)| {
-        let all = cpu_ns + remainder;
-        remainder = all % period_ns;
-        Sample {
+/// Samples without counts.
+fn samples(values: HashMap<(ThreadIndex, StackId), u64>) -> Vec<Sample> {
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_unstable();
+    let samples = values.into_iter();
+    samples
+        .map(|((thread, stack), value)| Sample {
             stack,
             thread,
-            count: all / period_ns,
-        }
-    };
-    cpu_ns.into_iter().map(sample).collect()
+            count: 0,
+            value,
+        })
+        .collect()
 }
 
 /// The time covered by sorted windows, the start of the first and the end of the last one.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::profile::Kind;
+
 /// Suffix of the file of a profile.
 pub(crate) const SUFFIX: &str = ".pb.gz";
 
@@ -20,9 +22,18 @@ const TIME_BYTES: usize = "20261121T152019.123Z".len();
 /// Latest time whose year has four digits, since the epoch.
 const LATEST: Duration = Duration::from_secs(253_402_300_799);
 
-/// Name of the profile of a window, such as `20261121T152019.123Z_web`.
-pub(crate) fn of_window(start: SystemTime, service_name: &str) -> String {
-    format!("{}_{}", time(start), service(service_name))
+/// Precedes the kind of a profile in its name; no service has it in a name.
+const KIND_SEPARATOR: char = '+';
+
+/// Name of the profile of a window, such as `20261121T152019.123Z_web`; of a profile that is not of
+/// CPU time with its kind, such as `20261121T152019.123Z_web+page-faults`.
+pub(crate) fn of_window(start: SystemTime, service_name: &str, kind: &Kind) -> String {
+    let name = format!("{}_{}", time(start), service(service_name));
+    if kind.is_cpu() {
+        name
+    } else {
+        format!("{name}{KIND_SEPARATOR}{}", kind.name)
+    }
 }
 
 /// Name of the file of a profile until it is complete.
@@ -62,10 +73,11 @@ pub(crate) fn moment(name: &str) -> Option<SystemTime> {
     (rest.starts_with('_') && self::time(moment) == time).then_some(moment)
 }
 
-/// The service in a name, as [`service`] returns it; profiles of the same service and time have a
-/// number appended.
+/// The service in a name, as [`service`] returns it; profiles of the same service, time and kind have
+/// a number appended.
 pub(crate) fn service_in(name: &str) -> Option<&str> {
-    name.get(TIME_BYTES..)?.strip_prefix('_')
+    let service = name.get(TIME_BYTES..)?.strip_prefix('_')?;
+    Some(service.split(KIND_SEPARATOR).next().unwrap_or(service))
 }
 
 /// The service without a number that may have been appended.
@@ -129,6 +141,8 @@ mod tests {
     fn services_are_parsed() {
         assert_eq!(service_in("20261121T152019.123Z_web_2"), Some("web_2"));
         assert_eq!(service_in("20261121T152019.123Z"), None);
+        let other = "20261121T152019.123Z_web+page-faults_2";
+        assert_eq!(service_in(other), Some("web"));
         assert_eq!(without_number("web_2"), "web");
         assert_eq!(without_number("my_web"), "my_web");
         assert_eq!(without_number("web_"), "web_");

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     formats::{PprofFile, PprofHeader},
-    profile::{Profile, SERVICE_NAME_LABEL},
+    profile::{CPU, Profile, SERVICE_NAME_LABEL},
 };
 
 /// Largest file that is read, in bytes.
@@ -121,12 +121,16 @@ impl Store {
         })
     }
 
-    /// Merges the selected profiles.
+    /// Merges the selected profiles: those of CPU time unless another kind is selected.
     ///
     /// # Errors
     ///
     /// When nothing is selected.
     pub fn merge(&self, selection: &Selection) -> Result<Merged, StoreError> {
+        let selection = &Selection {
+            kind: selection.kind.or(Some(&CPU)),
+            ..selection.clone()
+        };
         let mut merger = Merger::default();
         let skipped = self.visit(selection, |file, unpacked, head| {
             let service = service(file, &head.labels);
@@ -164,6 +168,7 @@ impl Store {
                 };
                 let head = unpacked.head()?;
                 let is_selected = selection.has_service(&service(file, &head.labels))
+                    && selection.has_kind(head.kind)
                     && selection.has_labels(&head.labels);
                 if is_selected {
                     visit(file, &unpacked, head)?;
@@ -221,12 +226,15 @@ impl Store {
 
     fn no_label(&self, selection: &Selection) -> StoreError {
         let mut values = BTreeMap::<String, BTreeSet<String>>::new();
+        let mut kinds = BTreeSet::new();
         let all = Selection {
+            kind: None,
             labels: Vec::new(),
             ..selection.clone()
         };
         // The values of the labels in the rest of the selection.
         let visited = self.visit(&all, |_, _, head| {
+            kinds.insert(head.kind.name);
             for (name, _) in &selection.labels {
                 let value = head.labels.get(name).cloned();
                 let values = values.entry(name.clone()).or_default();
@@ -236,6 +244,11 @@ impl Store {
             }
             Ok(())
         });
+        let missing = selection.kind.filter(|kind| !kinds.contains(kind.name));
+        if let (Ok(_), Some(kind), false) = (&visited, missing, kinds.is_empty()) {
+            let known = kinds.into_iter().map(str::to_owned).collect();
+            return StoreError::NoKind { kind, known };
+        }
         match visited {
             Err(error) => error,
             Ok(_) if selection.labels.is_empty() => StoreError::NoService {

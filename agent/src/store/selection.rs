@@ -3,13 +3,15 @@
 use std::{collections::BTreeMap, time::SystemTime};
 
 use super::name;
-use crate::text::printable;
+use crate::{profile::Kind, text::printable};
 
 /// A selection of profiles; the default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The service, as in its label or in the names of files.
     pub service: Option<String>,
+    /// What a profile must measure.
+    pub kind: Option<&'static Kind>,
     /// Labels that a profile must have.
     pub labels: Vec<(String, String)>,
     /// Earliest start of a window.
@@ -35,6 +37,11 @@ impl Selection {
     pub(super) fn has_service(&self, service: &str) -> bool {
         let wanted = self.service.as_deref();
         wanted.is_none_or(|wanted| wanted == service || wanted == name::service(service))
+    }
+
+    /// Whether a profile matches, by its kind.
+    pub(super) fn has_kind(&self, kind: &Kind) -> bool {
+        self.kind.is_none_or(|wanted| wanted == kind)
     }
 
     pub(super) fn has_labels(&self, labels: &BTreeMap<String, String>) -> bool {

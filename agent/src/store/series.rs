@@ -1,11 +1,13 @@
 //! Series of profiles, with totals.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, time::SystemTime};
 
-use crate::formats::PprofHeader;
+use agent_common::record::ProfileKind;
+
+use crate::{
+    formats::PprofHeader,
+    profile::{Amount, Kind},
+};
 
 /// Most series; windows of further ones are only counted.
 const MAX_SERIES: usize = 10_000;
@@ -13,19 +15,19 @@ const MAX_SERIES: usize = 10_000;
 /// Most bytes of all their labels.
 const MAX_LABEL_BYTES: usize = 64 << 20;
 
-/// Profiles with the same labels.
+/// Profiles of the same kind with the same labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     /// The service.
     pub service: String,
+    /// What they measure.
+    pub kind: &'static Kind,
     /// All labels.
     pub labels: BTreeMap<String, String>,
     /// Number of profiles.
     pub windows: u64,
-    /// Number of samples.
-    pub samples: u64,
-    /// CPU time of the samples.
-    pub cpu: Duration,
+    /// What all samples measured.
+    pub total: Amount,
     /// Start of the first window.
     pub first: SystemTime,
     /// Start of the last window.
@@ -35,7 +37,7 @@ pub struct Series {
 /// Series, collected from profiles.
 #[derive(Default)]
 pub(super) struct SeriesTable {
-    series: BTreeMap<(String, BTreeMap<String, String>), Series>,
+    series: BTreeMap<(String, BTreeMap<String, String>, ProfileKind), Series>,
     label_bytes: usize,
     others: u64,
 }
@@ -43,14 +45,12 @@ pub(super) struct SeriesTable {
 impl SeriesTable {
     /// Adds a profile.
     pub(super) fn add(&mut self, service: String, head: PprofHeader) {
-        let cpu = Duration::from_nanos(head.cpu_ns());
-        let key = (service, head.labels);
+        let key = (service, head.labels, head.kind.number);
         let labels = key.1.iter();
         let label_bytes: usize = labels.map(|(name, value)| name.len() + value.len()).sum();
         if let Some(series) = self.series.get_mut(&key) {
             series.windows += 1;
-            series.samples = series.samples.saturating_add(head.samples);
-            series.cpu = series.cpu.saturating_add(cpu);
+            series.total += head.total;
             series.first = series.first.min(head.start);
             series.last = series.last.max(head.start);
         } else if self.series.len() < MAX_SERIES
@@ -59,10 +59,10 @@ impl SeriesTable {
             self.label_bytes += label_bytes;
             let series = Series {
                 service: key.0.clone(),
+                kind: head.kind,
                 labels: key.1.clone(),
                 windows: 1,
-                samples: head.samples,
-                cpu,
+                total: head.total,
                 first: head.start,
                 last: head.start,
             };
@@ -72,7 +72,7 @@ impl SeriesTable {
         }
     }
 
-    /// The series by service and labels, and the number of windows of series beyond the limit.
+    /// The series by service, labels and kind, and the number of windows of series beyond the limit.
     pub(super) fn finish(self) -> (Vec<Series>, u64) {
         (self.series.into_values().collect(), self.others)
     }
@@ -80,7 +80,10 @@ impl SeriesTable {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::profile::CPU;
 
     #[test]
     fn there_are_not_too_many_series() {
@@ -88,8 +91,11 @@ mod tests {
             labels: [("pod".to_owned(), pod)].into(),
             start: SystemTime::UNIX_EPOCH,
             duration: Duration::ZERO,
-            period: Duration::from_millis(10),
-            samples: 3,
+            kind: &CPU,
+            total: Amount {
+                count: 3,
+                value: 30_000_000,
+            },
         };
         let mut all = SeriesTable::default();
         for number in 0..MAX_SERIES + 5 {
@@ -98,7 +104,7 @@ mod tests {
         all.add("web".to_owned(), head("0".to_owned()));
         let (series, others) = all.finish();
         assert_eq!((series.len(), others), (MAX_SERIES, 5));
-        assert_eq!((series[0].windows, series[0].samples), (2, 6));
+        assert_eq!((series[0].windows, series[0].total.count), (2, 6));
 
         let mut all = SeriesTable::default();
         let long = "x".repeat(MAX_LABEL_BYTES / 2);

@@ -31,6 +31,12 @@ impl<'a> FrameSymbolizer<'a> {
 }
 
 impl SymbolizeFrames for FrameSymbolizer<'_> {
+    fn prepare(&mut self, frames: &[(u32, NativeFrame)]) {
+        if let (Some(native), Some(executables)) = (&mut self.native, self.executables) {
+            native.prepare(executables, frames);
+        }
+    }
+
     fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame> {
         self.python.symbolize(frame)
     }

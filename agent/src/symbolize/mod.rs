@@ -7,10 +7,14 @@
 //!
 //! Invariant: a frame that is not symbolized is data, with the reason, so that it can be counted.
 
+mod budget;
 mod demangle;
 pub mod elf_symbols;
 mod frame_symbolizer;
+mod haste;
 pub mod kernel;
+mod lookup_job;
+mod native_results;
 mod native_symbolizer;
 pub mod perf_map;
 mod python;
@@ -20,8 +24,10 @@ mod symbolized;
 #[cfg(test)]
 pub use self::symbolized::{NativeFunction, unsymbolized};
 pub use self::{
+    budget::CpuShare,
     frame_symbolizer::FrameSymbolizer,
-    native_symbolizer::NativeSymbolizer,
+    haste::Haste,
+    native_symbolizer::{LookupTotals, NativeSymbolizer},
     python::PythonSymbolizer,
     symbolized::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };

@@ -1,6 +1,6 @@
 //! Symbolized frames, and the trait of what symbolizes them.
 
-use std::{num::NonZeroU32, path::PathBuf};
+use std::{num::NonZeroU32, path::PathBuf, sync::Arc};
 
 use agent_common::record::{Frame, NativeFrame, NativeKind};
 
@@ -8,6 +8,13 @@ use crate::profile::{Executable, ExecutableKind, Function, UnsymbolizedReason};
 
 /// Symbolizes frames. Equal frames are symbolized once per profile, in whichever process they are.
 pub trait SymbolizeFrames {
+    /// Called once for each profile, before all other calls, with the native and kernel frames that
+    /// it has, each once and with the id of a process that has it: addresses of a file are looked
+    /// up faster together.
+    fn prepare(&mut self, frames: &[(u32, NativeFrame)]) {
+        let _ = frames;
+    }
+
     /// Symbolizes a Python frame; [`None`] if its code object is not known.
     fn python(&mut self, frame: &Frame) -> Option<SymbolizedPythonFrame>;
 
@@ -34,16 +41,16 @@ pub struct SymbolizedNativeFrame {
     pub address: u64,
     /// The functions, inlined ones first and the innermost of them at the start; or why there are
     /// none.
-    pub functions: Result<Vec<NativeFunction>, UnsymbolizedReason>,
+    pub functions: Result<Arc<[NativeFunction]>, UnsymbolizedReason>,
 }
 
 /// A function of native or kernel code, and a line of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeFunction {
     /// Demangled name.
-    pub name: String,
+    pub name: Arc<str>,
     /// Source file as the compiler recorded it, where it is known.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// Line in that file, where it is known.
     pub line: Option<NonZeroU32>,
 }

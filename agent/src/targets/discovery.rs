@@ -1,25 +1,22 @@
-//! Examines the targets: which program, which interpreter.
+//! Which processes to examine, and when.
 //!
-//! Process events come in, findings go out. Nothing is polled: a process is examined when it is new,
-//! after exec, and when its executable mappings change. The last may happen often (JITs map code all
-//! the time), so the pauses between examinations of one process double until it was quiet for a
-//! while. On a host most programs exit within milliseconds: there a program is examined when it is
-//! sampled, or some time after exec.
+//! Process events come in, examinations to make come out. Nothing is polled: a process is examined
+//! when it is new, after exec, and when its executable mappings change. The last may happen often
+//! (JITs map code all the time), so the pauses between examinations of one process double until it
+//! was quiet for a while. On a host most programs exit within milliseconds: there a program is
+//! examined when it is sampled, or some time after exec.
+//!
+//! Invariants: nothing is read here; a process has at most one examination at a time.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use agent_common::record::{ProcessEvent, ProcessEventKind};
 
-use crate::{
-    process::{self, Descendant, Process},
-    profile,
-    python::{self, Detector, Interpreter},
-    targets::MAX_PROCESSES,
-};
+use super::examiner::Finding;
+use crate::{process, profile, targets::MAX_PROCESSES};
 
 /// Pause after the first examination of a process.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -30,29 +27,49 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Time without examinations after which the next pause is the first one again.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// What was found out about a process.
+/// What an event leads to.
 #[derive(Debug)]
-pub struct Finding {
-    /// The process.
-    pub process: profile::Process,
-    /// Its interpreter, if it runs Python.
-    pub interpreter: Option<Box<Interpreter>>,
-    /// The examined process; [`None`] if it was just forked and is a copy of its parent.
-    pub opened: Option<Process>,
+pub enum Step {
+    /// A process must be examined.
+    Examine(Examination),
+    /// A forked process is a copy of its parent.
+    Copy(profile::Process),
 }
 
-/// The examined processes.
+/// An examination to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Examination {
+    /// The process.
+    pub pid: u32,
+    /// Its parent, where that is a target.
+    pub parent: Option<u32>,
+    number: u64,
+}
+
+/// What the result of an examination is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// It holds.
+    Present,
+    /// The process has exited since: it holds for what was sampled.
+    Past,
+    /// The process id stands for another process now.
+    Void,
+}
+
+/// The known processes.
 #[derive(Debug, Default)]
 pub struct Discovery {
     known: HashMap<u32, Known>,
     /// Processes to examine without another event, by time; see [`Known::due`].
     due: BTreeSet<(Instant, u32)>,
-    detector: Detector,
     /// Time after exec until a program is examined if it is not sampled before.
     delay: Duration,
+    /// How many examinations have been begun.
+    begun: u64,
 }
 
-/// An examined process.
+/// A known process.
 #[derive(Debug)]
 struct Known {
     process: profile::Process,
@@ -64,9 +81,25 @@ struct Known {
     due: Option<Instant>,
     /// Whether its program was not examined yet.
     is_new: bool,
+    /// The examination that is being made.
+    present: Option<u64>,
+    /// Whether another is due after that.
+    is_outdated: bool,
 }
 
 impl Known {
+    fn new(process: profile::Process) -> Self {
+        Self {
+            process,
+            examinations: 0,
+            examined: Instant::now(),
+            due: None,
+            is_new: false,
+            present: None,
+            is_outdated: false,
+        }
+    }
+
     /// The pause after the last examination.
     fn pause(&self) -> Duration {
         FIRST_PAUSE
@@ -85,32 +118,100 @@ impl Discovery {
         }
     }
 
-    /// Adds a process; also returns why it has no Python frames, if it has none.
-    ///
-    /// # Errors
-    ///
-    /// When it has exited or cannot be opened.
-    pub fn add(&mut self, pid: u32) -> Result<(Finding, Option<python::Error>), process::Error> {
-        let process = Process::open(pid)?;
-        Ok(self.examine(process, None))
-    }
-
     /// Adds a process that has not executed its program yet.
     pub fn add_unstarted(&mut self, pid: u32) {
-        let process = profile::Process {
+        self.insert(profile::Process {
             pid,
             ..profile::Process::default()
-        };
-        self.insert(&process);
+        });
     }
 
-    /// Adds a process that was started by a target.
-    pub fn add_descendant(&mut self, descendant: Descendant) -> Option<Finding> {
-        self.open_and_examine(descendant.pid, Some(descendant.parent))
+    /// Begins to examine a process; [`None`] if it is being examined: then it is once more.
+    pub fn begin(&mut self, pid: u32, parent: Option<u32>) -> Option<Examination> {
+        self.set_due(pid, None);
+        if !self.known.contains_key(&pid) {
+            self.insert(profile::Process {
+                pid,
+                parent,
+                ..profile::Process::default()
+            });
+        }
+        self.begun += 1;
+        if let Some(known) = self.known.get_mut(&pid) {
+            if known.present.is_some() {
+                known.is_outdated = true;
+                return None;
+            }
+            known.present = Some(self.begun);
+            known.is_new = false;
+        }
+        Some(Examination {
+            pid,
+            parent,
+            number: self.begun,
+        })
+    }
+
+    /// Ends an examination.
+    pub fn end(
+        &mut self,
+        examination: &Examination,
+        result: &Result<Finding, process::Error>,
+    ) -> Validity {
+        let pid = examination.pid;
+        let is_tracked = self.known.len() < MAX_PROCESSES;
+        let Some(known) = self.known.get_mut(&pid) else {
+            // Without room for another process it is not known whether it has exited.
+            return if is_tracked {
+                Validity::Past
+            } else {
+                Validity::Present
+            };
+        };
+        if known.present != Some(examination.number) {
+            return Validity::Void;
+        }
+        known.present = None;
+        let now = Instant::now();
+        if now.duration_since(known.examined) < QUIET {
+            known.examinations += 1;
+        } else {
+            known.examinations = 0;
+        }
+        known.examined = now;
+        let mut is_due = known.is_outdated;
+        known.is_outdated = false;
+        if let Ok(finding) = result {
+            known.process = finding.process.clone();
+            is_due |= finding.is_early();
+        }
+        let due = is_due.then(|| now + known.pause());
+        if due.is_some() {
+            self.set_due(pid, due);
+        }
+        Validity::Present
+    }
+
+    /// Adds a process that was examined.
+    pub fn add(&mut self, finding: &Finding) {
+        self.insert(finding.process.clone());
+        if finding.is_early() {
+            let due = Instant::now() + FIRST_PAUSE;
+            self.set_due(finding.process.pid, Some(due));
+        }
+    }
+
+    /// Ends an examination without a result.
+    pub fn forget(&mut self, examination: &Examination) {
+        let known = self.known.get_mut(&examination.pid);
+        if let Some(known) = known.filter(|known| known.present == Some(examination.number)) {
+            known.present = None;
+            known.is_outdated = false;
+        }
     }
 
     /// Acts on a process event.
-    pub fn on_event(&mut self, event: &ProcessEvent) -> Option<Finding> {
+    pub fn on_event(&mut self, event: &ProcessEvent) -> Option<Step> {
         match event.kind {
             ProcessEventKind::FORKED => self.on_fork(event.tgid, event.parent),
             ProcessEventKind::EXECUTED => self.on_execution(event.tgid),
@@ -130,55 +231,56 @@ impl Discovery {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Examines a process whose time has come, if there is one.
-    pub fn examine_due(&mut self, now: Instant) -> Option<Finding> {
+    /// Begins an examination whose time has come, if there is one.
+    pub fn begin_due(&mut self, now: Instant) -> Option<Examination> {
         loop {
             let (_, pid) = *self.due.first().filter(|(due, _)| *due <= now)?;
-            self.set_due(pid, None);
-            // One that has exited is skipped.
-            if let Some(finding) = self.reexamine(pid) {
-                return Some(finding);
+            let begun = self.begin_again(pid);
+            if begun.is_some() {
+                return begun;
             }
         }
     }
 
     /// A forked process is a copy of its parent, in the BPF maps too.
-    fn on_fork(&mut self, pid: u32, parent: u32) -> Option<Finding> {
+    fn on_fork(&mut self, pid: u32, parent: u32) -> Option<Step> {
         let Some(original) = self.known.get(&parent) else {
-            return self.reexamine(pid);
+            return self.begin_again(pid).map(Step::Examine);
         };
-        let finding = Finding {
-            process: profile::Process {
-                pid,
-                parent: Some(parent),
-                ..original.process.clone()
-            },
-            interpreter: None,
-            opened: None,
+        let process = profile::Process {
+            pid,
+            parent: Some(parent),
+            ..original.process.clone()
         };
-        let due = original.due;
+        // What its parent is being examined for it may have to be examined for too.
+        let due = match original.present {
+            Some(_) => Some(Instant::now() + LONGEST_PAUSE),
+            None => original.due,
+        };
         let is_new = original.is_new;
-        self.insert(&finding.process);
+        self.insert(process.clone());
         if let Some(known) = self.known.get_mut(&pid) {
             known.is_new = is_new;
         }
         self.set_due(pid, due);
-        Some(finding)
+        Some(Step::Copy(process))
     }
 
     /// After exec.
-    fn on_execution(&mut self, pid: u32) -> Option<Finding> {
+    fn on_execution(&mut self, pid: u32) -> Option<Step> {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.examinations = 0;
+            // What is being found out is about the program before.
+            known.present = None;
+            known.is_outdated = false;
+        }
         if self.delay.is_zero() {
-            if let Some(known) = self.known.get_mut(&pid) {
-                known.examinations = 0;
-            }
-            return self.reexamine(pid);
+            return self.begin_again(pid).map(Step::Examine);
         }
         if !self.known.contains_key(&pid) {
             self.add_unstarted(pid);
         }
         if let Some(known) = self.known.get_mut(&pid) {
-            known.examinations = 0;
             known.is_new = true;
             self.set_due(pid, Some(Instant::now() + self.delay));
         }
@@ -186,16 +288,15 @@ impl Discovery {
     }
 
     /// After a change of its executable mappings.
-    fn on_mapping(&mut self, pid: u32) -> Option<Finding> {
-        let Some(known) = self.known.get_mut(&pid) else {
-            return self.reexamine(pid);
-        };
-        let due = known.examined + known.pause();
-        if due > Instant::now() && !known.is_new {
-            self.set_due(pid, Some(due));
-            return None;
+    fn on_mapping(&mut self, pid: u32) -> Option<Step> {
+        if let Some(known) = self.known.get(&pid) {
+            let due = known.examined + known.pause();
+            if due > Instant::now() && !known.is_new {
+                self.set_due(pid, Some(due));
+                return None;
+            }
         }
-        self.reexamine(pid)
+        self.begin_again(pid).map(Step::Examine)
     }
 
     /// Schedules the next examination of a process, or none.
@@ -209,89 +310,26 @@ impl Discovery {
         }
     }
 
-    fn reexamine(&mut self, pid: u32) -> Option<Finding> {
+    fn begin_again(&mut self, pid: u32) -> Option<Examination> {
         let parent = self.known.get(&pid).and_then(|known| known.process.parent);
-        self.open_and_examine(pid, parent)
+        self.begin(pid, parent)
     }
 
-    fn open_and_examine(&mut self, pid: u32, parent: Option<u32>) -> Option<Finding> {
-        // A process that has exited keeps its name.
-        let process = Process::open(pid).ok()?;
-        Some(self.examine(process, parent).0)
-    }
-
-    /// Detects the interpreter of a process; also returns why there is none.
-    fn examine(
-        &mut self,
-        opened: Process,
-        parent: Option<u32>,
-    ) -> (Finding, Option<python::Error>) {
-        let mut process = profile::Process {
-            pid: opened.pid(),
-            parent,
-            name: opened.comm().to_owned(),
-            executable: opened.executable().to_owned(),
-            ..profile::Process::default()
-        };
-        let (interpreter, obstacle) = match self.detector.detect(&opened) {
-            Ok(interpreter) => {
-                process.is_python = true;
-                process.runtime = format!("CPython {}", interpreter.version);
-                process.images = Arc::clone(&interpreter.images);
-                (Some(Box::new(interpreter)), None)
-            }
-            Err(error) => (None, Some(error)),
-        };
-        self.insert(&process);
-        if obstacle.as_ref().is_some_and(is_early)
-            && let Some(known) = self.known.get(&process.pid)
-        {
-            let due = known.examined + known.pause();
-            self.set_due(process.pid, Some(due));
-        }
-        let finding = Finding {
-            process,
-            interpreter,
-            opened: Some(opened),
-        };
-        (finding, obstacle)
-    }
-
-    fn insert(&mut self, process: &profile::Process) {
+    fn insert(&mut self, process: profile::Process) {
         let pid = process.pid;
-        let now = Instant::now();
-        let examinations = match self.known.get(&pid) {
-            Some(known) if now.duration_since(known.examined) < QUIET => known.examinations + 1,
-            _ => 0,
-        };
         // Processes beyond are sampled without a name.
         if self.known.len() >= MAX_PROCESSES && !self.known.contains_key(&pid) {
             return;
         }
         self.set_due(pid, None);
-        let known = Known {
-            process: process.clone(),
-            examinations,
-            examined: now,
-            due: None,
-            is_new: false,
-        };
-        self.known.insert(pid, known);
+        self.known.insert(pid, Known::new(process));
     }
-}
-
-/// Whether a process may be about to map its interpreter.
-fn is_early(error: &python::Error) -> bool {
-    matches!(
-        error,
-        python::Error::NotLoaded { .. } | python::Error::Unreadable { .. }
-    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Discovery, LONGEST_PAUSE};
-    use crate::profile;
+    use super::{Discovery, Examination, LONGEST_PAUSE, Step, Validity};
+    use crate::{profile, targets::examiner::Examiner};
     use agent_common::record::{Header, ProcessEvent, ProcessEventKind, RecordKind};
     use std::{
         process::id,
@@ -313,29 +351,50 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_copy_is_what_its_parent_is() {
-        let mut discovery = Discovery::default();
-        let (_, obstacle) = discovery.add(id()).unwrap();
-        assert!(obstacle.is_some(), "this is not Python");
-        let forked = event(ProcessEventKind::FORKED, u32::MAX, id());
-        let finding = discovery.on_event(&forked).unwrap();
-        assert_eq!(finding.process.pid, u32::MAX);
-        assert_eq!(finding.process.parent, Some(id()));
-        let name = std::fs::read_to_string("/proc/self/comm").unwrap();
-        assert_eq!(finding.process.name, name.trim_end());
+    fn examination(step: Option<Step>) -> Option<Examination> {
+        match step {
+            Some(Step::Examine(examination)) => Some(examination),
+            _ => None,
+        }
+    }
+
+    /// Examines a process, as another thread would.
+    fn examine(discovery: &mut Discovery, examination: &Examination) -> Validity {
+        let examiner = Examiner::default();
+        let result = examiner.examine(examination.pid, examination.parent);
+        discovery.end(examination, &result)
+    }
+
+    fn add(discovery: &mut Discovery, pid: u32) {
+        let examination = discovery.begin(pid, None).unwrap();
+        assert_eq!(examine(discovery, &examination), Validity::Present);
     }
 
     #[test]
-    fn what_maps_code_again_and_again_is_looked_at_ever_more_seldom() {
+    fn a_copy_is_what_its_parent_is() {
         let mut discovery = Discovery::default();
-        discovery.add(id()).unwrap();
+        add(&mut discovery, id());
+        let forked = event(ProcessEventKind::FORKED, u32::MAX, id());
+        let Some(Step::Copy(process)) = discovery.on_event(&forked) else {
+            panic!("no copy");
+        };
+        assert_eq!(process.pid, u32::MAX);
+        assert_eq!(process.parent, Some(id()));
+        let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+        assert_eq!(process.name, name.trim_end());
+    }
+
+    #[test]
+    fn what_maps_code_again_and_again_is_examined_ever_more_seldom() {
+        let mut discovery = Discovery::default();
+        add(&mut discovery, id());
         let mapped = event(ProcessEventKind::MAPPED, id(), 0);
         for _ in 0..12 {
-            if discovery.on_event(&mapped).is_none() {
+            let begun = examination(discovery.on_event(&mapped)).or_else(|| {
                 let due = discovery.next_due().unwrap();
-                assert!(discovery.examine_due(due).is_some());
-            }
+                discovery.begin_due(due)
+            });
+            examine(&mut discovery, &begun.unwrap());
         }
         assert!(discovery.on_event(&mapped).is_none());
         let due = discovery.next_due().unwrap();
@@ -343,14 +402,15 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_is_not_waited_for() {
+    fn a_process_that_is_gone_is_not_examined_again() {
         let mut discovery = Discovery::default();
-        discovery.insert(&profile::Process {
+        discovery.insert(profile::Process {
             pid: u32::MAX,
             ..profile::Process::default()
         });
         discovery.set_due(u32::MAX, Some(Instant::now()));
-        assert!(discovery.examine_due(Instant::now()).is_none());
+        let begun = discovery.begin_due(Instant::now()).unwrap();
+        examine(&mut discovery, &begun);
         assert_eq!(discovery.next_due(), None);
         let exited = event(ProcessEventKind::EXITED, u32::MAX, 0);
         assert!(discovery.on_event(&exited).is_none());
@@ -358,16 +418,41 @@ mod tests {
     }
 
     #[test]
-    fn with_delay_a_program_is_looked_at_when_it_is_sampled_or_has_run_for_a_while() {
+    fn with_delay_a_program_is_examined_when_it_is_sampled_or_has_run_for_a_while() {
         let mut discovery = Discovery::delayed(Duration::from_secs(60));
         let executed = event(ProcessEventKind::EXECUTED, id(), 0);
         assert!(discovery.on_event(&executed).is_none());
-        assert!(discovery.examine_due(Instant::now()).is_none());
+        assert!(discovery.begin_due(Instant::now()).is_none());
         let due = discovery.next_due().unwrap();
-        assert!(discovery.examine_due(due).is_some());
+        let begun = discovery.begin_due(due).unwrap();
+        examine(&mut discovery, &begun);
         assert!(discovery.on_event(&executed).is_none());
         let mapped = event(ProcessEventKind::MAPPED, id(), 0);
-        assert!(discovery.on_event(&mapped).is_some());
+        assert!(examination(discovery.on_event(&mapped)).is_some());
         assert_eq!(discovery.next_due(), None);
+    }
+
+    #[test]
+    fn a_process_has_one_examination_at_a_time() {
+        let mut discovery = Discovery::default();
+        let first = discovery.begin(id(), None).unwrap();
+        assert_eq!(discovery.begin(id(), None), None);
+        assert_eq!(examine(&mut discovery, &first), Validity::Present);
+        let due = discovery.next_due().unwrap();
+        let second = discovery.begin_due(due).unwrap();
+        assert_eq!(examine(&mut discovery, &second), Validity::Present);
+        assert_eq!(discovery.next_due(), None);
+    }
+
+    #[test]
+    fn a_finding_of_the_program_before_is_void_and_of_an_exited_process_past() {
+        let mut discovery = Discovery::default();
+        let before = discovery.begin(id(), None).unwrap();
+        let executed = event(ProcessEventKind::EXECUTED, id(), 0);
+        let after = examination(discovery.on_event(&executed)).unwrap();
+        assert_eq!(examine(&mut discovery, &before), Validity::Void);
+        let exited = event(ProcessEventKind::EXITED, id(), 0);
+        assert!(discovery.on_event(&exited).is_none());
+        assert_eq!(examine(&mut discovery, &after), Validity::Past);
     }
 }

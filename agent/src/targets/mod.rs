@@ -1,6 +1,7 @@
 //! Which processes are profiled, and what they are called.
 
 pub mod discovery;
+pub mod examiner;
 pub mod kubernetes;
 pub mod labels;
 pub mod launch;

@@ -1,5 +1,5 @@
-//! Replays a recorded session without a kernel: the stages receive its records, processes and events
-//! in the recorded order.
+//! Replays a recorded session without a kernel: its records, processes and events come in the recorded
+//! order.
 
 #![expect(
     clippy::expect_used,
@@ -15,27 +15,31 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use agent_common::record::{Header, ProcessEvent, ProcessEventKind, RecordKind};
+use agent_common::record::ProcessEventKind;
 use flate2::read::GzDecoder;
 use tempfile::TempDir;
 
 use crate::{
     aggregate::{Filter, ProfileTiming},
+    binaries::executables::Executables,
     bpf::Counters,
     config::Config,
     daemon::{
-        metrics::State,
+        metrics::{State, Threads},
         target_table::TargetTable,
         telemetry::Usage,
         window::{self, Totals},
     },
     export::{ExporterStatus, ProfileBatch},
     process::{Process, machine::enter_machine},
-    profile::Profile,
+    profile::{CPU, Kind, Profile},
     session::{
-        Observer, Stages,
+        Counting, Observer, Origin, Profiles, Received,
         recording::{Entry, RecordedEvent, RecordedFinding},
     },
+    symbolize::NativeSymbolizer,
+    targets::labels::metadata::{MetadataOptions, ProcessMetadata},
+    workers::Workers,
 };
 
 /// Extension of recorded files, all of which are compressed.
@@ -58,9 +62,11 @@ const SYMBOL_BYTES: usize = 64 << 20;
 #[must_use]
 pub fn replay_capture(folder: &Path, name: &str, rate: u32) -> Profile {
     let mut replay = Replay::run(folder, name, false, &mut ());
+    let window = replay.counting.windows.take();
+    let about = about(rate);
     let profile = replay
-        .stages
-        .profile(&about(rate), &Filter::default(), &replay.counters);
+        .profiles
+        .profile(&window, &about, &Filter::default(), &replay.counters);
     profile.expect("an empty filter")
 }
 
@@ -101,11 +107,14 @@ impl HostReplay {
             config,
             totals,
         } = self;
-        let stages = &mut replay.stages;
         let about = about(config.rate);
-        let series = window::take_series(stages, targets, totals);
-        let batches = series.iter().map(|(labels, part)| {
-            window::batch(stages, labels, part, &about, config.thread_labels, totals)
+        let window = replay.counting.windows.take();
+        let series = window::split_series(window, targets, totals);
+        let batches = series.iter().map(|((labels, kind), part)| {
+            let profiles = &mut replay.profiles;
+            let about = about.of_kind(Kind::from_number(*kind).expect("a known kind"));
+            let batch = window::batch(profiles, labels, part, &about, config.thread_labels);
+            batch.inspect(|batch| totals.add_batch(batch))
         });
         batches
             .collect::<Result<_, _>>()
@@ -115,12 +124,22 @@ impl HostReplay {
     /// The metrics, with the recorded counters.
     #[must_use]
     pub fn metrics(&self, usage: Usage, exporters: Vec<ExporterStatus>) -> String {
+        let native = self.replay.profiles.native.as_ref();
         let state = State {
             usage,
             counters: Some(self.replay.counters.clone()),
             cost: Some((12_345, 6_789_000_000)),
             cpus: 2,
-            stages: &self.replay.stages,
+            threads: Threads {
+                cached: (
+                    self.replay.profiles.catalog.cached_stacks(),
+                    self.replay.profiles.python.len(),
+                ),
+                longest_drain_delay: Duration::from_micros(201_234),
+                dropped: (0, 0),
+                lookups: native.map(NativeSymbolizer::totals).unwrap_or_default(),
+                workers: Workers::default().status(),
+            },
             targets: &self.targets,
             totals: &self.totals,
             period: Duration::from_secs(1) / self.config.rate,
@@ -131,9 +150,11 @@ impl HostReplay {
     }
 }
 
-/// The stages after a recording was replayed.
+/// What a session has after a recording was replayed.
 struct Replay {
-    stages: Stages,
+    counting: Counting,
+    profiles: Profiles,
+    executables: Executables,
     counters: Counters,
     /// Recorded numbers of executables that no process has mapped yet, by path.
     numbers: BTreeMap<PathBuf, u32>,
@@ -154,21 +175,27 @@ impl Replay {
             Entry::Executable(executable) => Some((executable.path.clone(), executable.number)),
             _ => None,
         });
+        let executables = Executables::default();
+        let native = NativeSymbolizer::new(SYMBOL_BYTES, Workers::default());
         let mut replay = Self {
-            stages: Stages::new(true, is_host, SYMBOL_BYTES),
+            counting: Counting::default(),
+            profiles: Profiles::new(Some(native), executables.clone()),
+            executables,
             counters: Counters::default(),
             numbers: numbers.collect(),
             machine,
         };
         if is_host {
-            replay.stages.add_kernel_threads(observer);
+            let kernel = Profiles::kernel_threads();
+            observer.on_process(&kernel, Origin::Examined(None));
+            replay.profiles.catalog.add_process(kernel);
         }
         for entry in &entries {
             match entry {
                 // Without a kernel no pages are fetched and no tables are loaded; process events are
                 // entries of their own.
-                Entry::Record(bytes) => replay.stages.receive(bytes),
-                Entry::Event(event) => replay.stages.on_event(&process_event(*event), observer),
+                Entry::Record(bytes) => replay.receive(bytes),
+                Entry::Event(event) => replay.on_event(*event, is_host, observer),
                 Entry::Finding(finding) => replay.add_process(finding, observer),
                 Entry::Counters(counters) => replay.counters.0.copy_from_slice(counters),
                 Entry::Executable(_) => {}
@@ -180,11 +207,42 @@ impl Replay {
     fn add_process<O: Observer>(&mut self, finding: &RecordedFinding, observer: &mut O) {
         let files = finding.files.as_ref();
         let opened = files.map(|files| self.open(finding.pid, files));
+        let process = finding.process();
+        let mut metadata = None;
         if let Some(opened) = &opened {
             self.number_executables(opened);
+            if let Ok(mapped) = self.executables.read_mappings(opened) {
+                self.executables.set_process(process.pid, &mapped);
+            }
+            metadata = ProcessMetadata::read(opened, MetadataOptions::default()).ok();
         }
-        self.stages
-            .add_process(finding.process(), opened.as_ref(), observer);
+        let origin = match opened {
+            Some(_) => Origin::Examined(metadata.as_ref()),
+            None => Origin::Forked,
+        };
+        observer.on_process(&process, origin);
+        self.profiles.catalog.add_process(process);
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        let mut received = Received::default();
+        self.counting.receive(bytes, &mut received);
+        self.profiles.receive(&received.references);
+    }
+
+    fn on_event<O: Observer>(&mut self, event: RecordedEvent, is_host: bool, observer: &mut O) {
+        match ProcessEventKind(event.kind) {
+            ProcessEventKind::FORKED => self.executables.add_forked(event.pid, event.parent),
+            ProcessEventKind::EXECUTED => self.executables.remove_process(event.pid),
+            ProcessEventKind::EXITED => {
+                self.executables.remove_process(event.pid);
+                if is_host {
+                    observer.on_exit(event.pid);
+                    self.profiles.catalog.end_process(event.pid);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Gives the files that a process maps the numbers that they have in records.
@@ -198,8 +256,7 @@ impl Replay {
             if mapping.permissions.execute
                 && let Some(number) = self.numbers.remove(path)
             {
-                self.stages
-                    .executables
+                self.executables
                     .number_as_recorded(number, process, &mapping);
             }
         }
@@ -234,23 +291,9 @@ fn with_own_user(status: &str) -> String {
     lines.collect()
 }
 
-fn process_event(event: RecordedEvent) -> ProcessEvent {
-    ProcessEvent {
-        header: Header {
-            kind: RecordKind::PROCESS_EVENT,
-            reserved: 0,
-            bytes: 0,
-        },
-        time_ns: 0,
-        tgid: event.pid,
-        parent: event.parent,
-        kind: ProcessEventKind(event.kind),
-        reserved: 0,
-    }
-}
-
 fn about(rate: u32) -> ProfileTiming {
     ProfileTiming {
+        kind: &CPU,
         start: SystemTime::UNIX_EPOCH + START,
         duration: DURATION,
         period: Duration::from_secs(1) / rate,

@@ -6,7 +6,7 @@ use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
 use agent::testing::{
     binaries::{
         elf::Elf,
-        executables::{self, Bytes, Executable},
+        executables::{self, Bytes},
         unwind::{self, Rules, compile, pack},
     },
     process::{Memory, Process},
@@ -60,7 +60,8 @@ pub struct Frame {
 impl Unwinder {
     /// Reads the mappings of a process.
     pub fn read_mappings(&mut self, process: &Process) -> Vec<Mapping> {
-        let mappings = self.code.read_mappings(process).unwrap();
+        let mapped = self.code.read_mappings(process).unwrap();
+        self.code.set_process(process.pid(), &mapped);
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
                 let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
@@ -69,13 +70,15 @@ impl Unwinder {
                 (table.pages != 0).then_some(table)
             });
         }
-        mappings
+        mapped.mappings
     }
 
     /// The file of a location and the address in it.
     pub fn show(&self, location: &CodeLocation) -> String {
         let executable = self.code.get(location.file_or_pid);
-        let path = executable.map_or(Path::new("?"), Executable::path);
+        let path = executable
+            .as_ref()
+            .map_or(Path::new("?"), |executable| executable.path());
         format!("{}+{:x}", path.display(), location.address)
     }
 
@@ -117,8 +120,8 @@ impl Unwinder {
     }
 
     fn elf(&self, location: &CodeLocation) -> Option<Elf<Arc<Bytes>>> {
-        let bytes = self.code.get(location.file_or_pid)?.bytes()?;
-        Elf::read(Arc::clone(bytes)).ok()
+        let executable = self.code.get(location.file_or_pid)?;
+        Elf::read(Arc::clone(executable.bytes()?)).ok()
     }
 
     /// Walks the frames of a thread with these registers, by DWARF's numbers.

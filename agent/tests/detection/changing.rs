@@ -67,7 +67,7 @@ fn a_process_that_executes_another_version_is_detected() {
     let mut ready = [0];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
     let before = Process::open(child.id()).unwrap();
-    let mut detector = Detector::default();
+    let detector = Detector::default();
     let old = detector.detect(&before).unwrap();
     assert!(before.is_same_program());
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
@@ -98,7 +98,7 @@ fn files_are_inspected_once() {
             let (child, _) = start(Command::new(&interpreter.path), program, "main");
             child
         });
-        let mut detector = Detector::default();
+        let detector = Detector::default();
         let [cold, warm] = children.map(|child| {
             let process = Process::open(child.id()).unwrap();
             let began = std::time::Instant::now();

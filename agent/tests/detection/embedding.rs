@@ -189,7 +189,7 @@ fn a_library_loaded_later_is_detected_before_initialisation() {
         kit.link(&engine, &["engine.c"], &["-shared"], &kit.shared);
         let mut child = start_host(&kit, &host, &[&kit.shared, &engine]);
         let process = Process::open(child.id()).unwrap();
-        let mut detector = Detector::default();
+        let detector = Detector::default();
         let before = detector.detect(&process).unwrap();
         assert_eq!(before.is_initialised, Some(false));
         let answer = resume(&mut child);

@@ -100,7 +100,13 @@ impl Capture {
     /// Its standard output as a pprof profile.
     pub(crate) fn into_pprof(self) -> Profile {
         self.assert_success();
-        pprof::read(&self.output)
+        let profile = pprof::read(&self.output);
+        for sample in &profile.samples {
+            // The period of a capture does not change.
+            let count = u32::try_from(sample.count).unwrap();
+            assert_eq!(profile.period * count, sample.cpu);
+        }
+        profile
     }
 
     /// Fails unless the agent succeeded without lost samples.

@@ -86,11 +86,7 @@ fn ratio(target: &Target, seconds: &str, name: &str) -> f64 {
     let profile = capture.finish().into_pprof();
     let end = profile.start + profile.duration;
     let used = statistics.at(end) - statistics.at(profile.start);
-    let found: Duration = profile
-        .samples
-        .iter()
-        .map(|sample| profile.period * u32::try_from(sample.count).unwrap())
-        .sum();
+    let found: Duration = profile.samples.iter().map(|sample| sample.cpu).sum();
     let ratio = found.as_secs_f64() / used;
     println!("{name}: {found:.3?} instead of {used:.3} s, {ratio:.4}");
     ratio

@@ -385,6 +385,51 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
 }
 
 #[test]
+fn a_profile_across_a_change_of_the_rate_has_the_cpu_time_that_was_used() {
+    let _machine = machine::alone();
+    let busy = service("busy", "busy");
+    let folder = TempDir::new().unwrap();
+    let address = free_address();
+    let file = folder.path().join("agent.yaml");
+    let configure = |rate: u32| {
+        let others = format!("rate: {rate}\nlisten: '{address}'");
+        fs::write(&file, in_folder(&folder.path().join(PROFILES), &others)).unwrap();
+    };
+    configure(997);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
+    command.args(["run", "--config", file.to_str().unwrap()]);
+    let mut agent = Running::from_command(command);
+    agent.wait_until_sampling();
+    let used = || {
+        let path = format!("/proc/{}/schedstat", busy.pid());
+        let schedstat = fs::read_to_string(path).unwrap();
+        schedstat.split(' ').next().unwrap().parse::<i64>().unwrap()
+    };
+    let before = used();
+    let profile = thread::scope(|scope| {
+        let path = format!("/debug/pprof/profile?seconds=6&pid={}", busy.pid());
+        let request = scope.spawn(move || get(address, &path));
+        wait_for_cpu(&busy, SECOND);
+        configure(19);
+        agent.signal(Signal::HUP);
+        pprof::decode(&request.join().unwrap())
+    });
+    let used = used() - before;
+    let samples = profile.sample.iter();
+    let (count, cpu_ns) = samples.fold((0, 0), |(count, cpu_ns), sample| {
+        (count + sample.value[0], cpu_ns + sample.value[1])
+    });
+    assert_eq!(profile.period, 1_000_000_000 / 19);
+    // Most of the samples stand for a 997th of a second.
+    assert!(count * profile.period > 2 * used, "{count}");
+    // The process runs a little longer than it is sampled.
+    let share = cpu_ns * 100 / used;
+    assert!((80..=102).contains(&share), "{cpu_ns} of {used}");
+    agent.signal(Signal::TERM);
+    assert!(agent.finish().status.success());
+}
+
+#[test]
 fn without_arguments_the_host_is_sampled_into_a_folder() {
     let _machine = machine::alone();
     let state = TempDir::new().unwrap();

@@ -37,6 +37,7 @@ mod machine;
 mod many_threads;
 mod native;
 mod opentelemetry;
+mod page_faults;
 mod pages;
 mod pods;
 mod pprof;

@@ -32,6 +32,8 @@ pub(crate) struct Sample {
     pub(crate) thread: ThreadStack,
     /// The number of samples.
     pub(crate) count: u64,
+    /// Their CPU time.
+    pub(crate) cpu: Duration,
 }
 
 impl Profile {
@@ -90,7 +92,6 @@ fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
     let [count, cpu_ns] = sample.value[..] else {
         panic!("a sample has {} values", sample.value.len());
     };
-    assert_eq!(count * profile.period, cpu_ns);
     let label = |key| {
         let mut labels = sample.label.iter();
         labels.find(|label| text(profile, label.key) == key)
@@ -109,6 +110,7 @@ fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
                 .collect(),
         },
         count: count.try_into().unwrap(),
+        cpu: nanoseconds(cpu_ns),
     }
 }
 

@@ -34,6 +34,7 @@ const AGENT: &[&str] = &[
     "binaries",
     "process",
     "profile",
+    "workers",
     "http_client",
     "text",
     "cache",

@@ -2,15 +2,15 @@ use std::time::{Duration, SystemTime};
 
 use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus,
+    Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
     PythonUnwindStatus, RecordKind, Sample,
 };
 use proptest::prelude::*;
 
 use crate::{
-    aggregate::{Aggregator, Filter, ProfileTiming},
+    aggregate::{Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
-        FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
+        CPU, FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
         UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,
     },
     symbolize::{
@@ -54,8 +54,8 @@ impl SymbolizeFrames for FakeSymbolizer {
             31 => vec![name(21), name(31)],
             address => vec![name(address)],
         };
-        let function = |name| NativeFunction {
-            name,
+        let function = |name: String| NativeFunction {
+            name: name.into(),
             file: None,
             line: None,
         };
@@ -139,19 +139,20 @@ fn profile(
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
-            bytes: 56,
+            bytes: 64,
         },
         time_ns: 0,
         stack: python.as_ref().map_or(0, |stack| stack.hash),
         native_stack: native.as_ref().map_or(0, |stack| stack.hash),
         tgid: 1,
         tid: 1,
-        cpu: 0,
-        weight: 2,
+        value: 20_000_000,
+        count: 2,
+        kind: ProfileKind::CPU,
         python_status: end,
         holds_gil: 0,
         native_status: native_end,
-        reserved: 0,
+        reserved: [0; 2],
     });
     // Any other hash stands for a stack that is lost.
     if let Some(stack) = python.filter(|stack| stack.hash == 1) {
@@ -161,6 +162,7 @@ fn profile(
         aggregator.add_native_stack(stack);
     }
     let about = ProfileTiming {
+        kind: &CPU,
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
         period: Duration::from_millis(10),

@@ -2,6 +2,8 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt as _, sync::Arc};
 
+use crate::workers::charge;
+
 /// Something that can be read at any offset.
 pub trait Source {
     /// Number of bytes.
@@ -38,6 +40,7 @@ impl Source for File {
     }
 
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        charge(into.len())?;
         // Not a mapping: reads of a mapped file that is truncated raise SIGBUS.
         self.read_exact_at(into, offset)
     }

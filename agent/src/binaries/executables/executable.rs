@@ -1,11 +1,12 @@
 //! One executable.
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc};
 
 use super::{bytes::Bytes, vdso};
 use crate::{
     binaries::elf::{Elf, Placement, Segments},
     process::{FileIdentity, Process, maps::Mapping},
+    workers::Subject,
 };
 
 /// Prefixes of the paths of shared memory, which is no file on a disk.
@@ -42,10 +43,6 @@ pub struct Executable {
     bytes: Option<Arc<Bytes>>,
     /// [`None`] if it is no ELF file or could not be read.
     elf: Option<ElfFacts>,
-    /// Processes that have it mapped.
-    users: u32,
-    /// Since when no process has it mapped.
-    unused_since: Option<Instant>,
 }
 
 /// Facts of an ELF file, kept after it was parsed.
@@ -59,8 +56,6 @@ impl Executable {
     /// Opens the file of a mapping if `may_open`. A file that cannot be opened or read has only a
     /// path.
     pub(super) fn open(
-        number: u32,
-        table: u32,
         identity: Identity,
         process: &Process,
         mapping: &Mapping,
@@ -84,16 +79,33 @@ impl Executable {
             None => PathBuf::from("[vdso]"),
         };
         Self {
-            number,
-            table,
+            number: 0,
+            table: 0,
             identity,
             first_user: process.pid(),
             path,
             bytes,
             elf,
-            users: 0,
-            unused_since: None,
         }
+    }
+
+    /// Gives it its number and the index of its unwind table.
+    pub(super) fn with_number(self, number: u32, table: u32) -> Self {
+        Self {
+            number,
+            table,
+            ..self
+        }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// It, for [`Workers`](crate::workers::Workers).
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        Subject::new(("executable", self.number), self.path.to_string_lossy())
     }
 
     /// Its number, which is not reused.
@@ -162,22 +174,5 @@ impl Executable {
         segments
             .and_then(|segments| segments.load_bias(placement))
             .unwrap_or(mapping.start.wrapping_sub(mapping.file_offset))
-    }
-
-    pub(super) fn add_user(&mut self) {
-        self.users += 1;
-        self.unused_since = None;
-    }
-
-    pub(super) fn remove_user(&mut self, now: Instant) {
-        self.users = self.users.saturating_sub(1);
-        if self.users == 0 {
-            self.unused_since = Some(now);
-        }
-    }
-
-    /// Since when no process has it mapped.
-    pub(super) fn unused_since(&self) -> Option<Instant> {
-        self.unused_since
     }
 }

@@ -15,5 +15,5 @@ mod vdso;
 
 pub use bytes::Bytes;
 pub use executable::Executable;
-pub use registry::Executables;
-pub use tables::{Compilation, TableSet};
+pub use registry::{Executables, MappedExecutables};
+pub use tables::{Compilation, CompileJob, TableSet, TableUpdate};

@@ -9,6 +9,7 @@ use crate::binaries::{
     elf::{self, Elf},
     unwind::{self, Compiled, PackedTable, Rules, compile, pack},
 };
+use crate::workers::Subject;
 
 /// Most bytes of kernel memory for unwind tables.
 const MAX_TABLE_BYTES: usize = 40 << 20;
@@ -35,7 +36,12 @@ pub struct TableSet {
 /// The state of an executable's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Compiling,
+    Compiling {
+        /// Whether a sample needs it.
+        is_wanted: bool,
+    },
+    /// It is large and was not needed yet.
+    Left,
     /// It takes this many bytes in the kernel; 0 where there is no table or no room for it.
     Done(usize),
 }
@@ -47,6 +53,10 @@ pub struct CompileJob {
     table: u32,
     bytes: Arc<Bytes>,
     evaluation_loops: EvaluationLoops,
+    /// Whether a large table is left for when a sample needs it.
+    only_small: bool,
+    /// The file, for the worker threads.
+    subject: Subject,
 }
 
 /// The result of a [`CompileJob`].
@@ -54,7 +64,16 @@ pub struct CompileJob {
 pub struct Compilation {
     number: u32,
     table: u32,
-    result: Result<Compiled, unwind::Error>,
+    result: CompilationResult,
+}
+
+#[derive(Debug)]
+enum CompilationResult {
+    Compiled(Compiled),
+    /// It is large, and no sample needed it when the job began.
+    Left,
+    /// There is none, or it takes too long to read.
+    None,
 }
 
 /// Changes that are to be made in the BPF maps.
@@ -70,16 +89,35 @@ pub struct TableUpdate {
     pub without_table: Vec<u32>,
     /// Indices of tables that were evicted.
     pub unloaded: Vec<u32>,
+    /// Tables that are to be compiled after all.
+    pub jobs: Vec<CompileJob>,
 }
 
 impl CompileJob {
+    /// The file, for the worker threads.
+    #[must_use]
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// What takes its place when it does not end.
+    #[must_use]
+    pub fn without_result(&self) -> Compilation {
+        Compilation {
+            number: self.number,
+            table: self.table,
+            result: CompilationResult::None,
+        }
+    }
+
     /// Compiles the table, which takes up to a second for the largest files.
     #[must_use]
     pub fn run(self) -> Compilation {
         Compilation {
             number: self.number,
             table: self.table,
-            result: compile_file(self.bytes, self.evaluation_loops),
+            result: compile_file(self.bytes, self.evaluation_loops, self.only_small)
+                .unwrap_or(CompilationResult::None),
         }
     }
 }
@@ -87,10 +125,17 @@ impl CompileJob {
 fn compile_file(
     bytes: Arc<Bytes>,
     evaluation_loops: EvaluationLoops,
-) -> Result<Compiled, unwind::Error> {
+    only_small: bool,
+) -> Result<CompilationResult, unwind::Error> {
     let elf = Elf::read(bytes)?;
+    if only_small {
+        let bytes = elf.section(".eh_frame").map_or(0, |section| section.bytes);
+        if bytes.max(elf.go_table_bytes()) > MAX_SMALL {
+            return Ok(CompilationResult::Left);
+        }
+    }
     let loops = evaluation_loops(&elf)?;
-    compile(&elf, &loops)
+    compile(&elf, &loops).map(CompilationResult::Compiled)
 }
 
 impl TableSet {
@@ -105,31 +150,40 @@ impl TableSet {
         }
     }
 
-    /// A job that compiles the table of an executable; [`None`] where it was requested before or
-    /// cannot be read.
+    /// A job that compiles the table of an executable, which a sample needs; [`None`] where it was
+    /// requested before or cannot be read.
     pub fn request(&mut self, executable: &Executable) -> Option<CompileJob> {
-        let number = executable.number();
-        if self.states.contains_key(&number) {
-            return None;
+        let state = self.states.get_mut(&executable.number());
+        match state {
+            Some(State::Compiling { is_wanted }) => *is_wanted = true,
+            Some(State::Done(_)) => {}
+            Some(State::Left) | None => return self.begin(executable, false),
         }
+        None
+    }
+
+    /// As [`Self::request`], only for an executable whose table is compiled in milliseconds.
+    pub fn request_if_small(&mut self, executable: &Executable) -> Option<CompileJob> {
+        let is_new = !self.states.contains_key(&executable.number());
+        is_new.then(|| self.begin(executable, true))?
+    }
+
+    fn begin(&mut self, executable: &Executable, only_small: bool) -> Option<CompileJob> {
+        let number = executable.number();
         let Some(bytes) = executable.bytes() else {
             self.states.insert(number, State::Done(0));
             return None;
         };
-        self.states.insert(number, State::Compiling);
+        let is_wanted = !only_small;
+        self.states.insert(number, State::Compiling { is_wanted });
         Some(CompileJob {
             number,
             table: executable.table(),
             bytes: Arc::clone(bytes),
             evaluation_loops: self.evaluation_loops,
+            only_small,
+            subject: executable.subject(),
         })
-    }
-
-    /// As [`Self::request`], only for an executable whose table is compiled in milliseconds.
-    pub fn request_if_small(&mut self, executable: &Executable) -> Option<CompileJob> {
-        let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
-        let bytes = elf.section(".eh_frame").map_or(0, |section| section.bytes);
-        (bytes.max(elf.go_table_bytes()) <= MAX_SMALL).then(|| self.request(executable))?
     }
 
     /// Packs compiled tables; returns the changes to be made in the BPF maps. Where there is no room
@@ -142,12 +196,22 @@ impl TableSet {
         let mut update = TableUpdate::default();
         for compilation in compilations {
             // A table that is no longer requested is dropped.
-            if self.states.get(&compilation.number) != Some(&State::Compiling) {
+            let Some(State::Compiling { is_wanted }) = self.states.get(&compilation.number) else {
                 continue;
-            }
-            let table = compilation
-                .result
-                .ok()
+            };
+            let compiled = match compilation.result {
+                CompilationResult::Compiled(compiled) => Some(compiled),
+                CompilationResult::None => None,
+                CompilationResult::Left => {
+                    let is_wanted = *is_wanted;
+                    self.states.insert(compilation.number, State::Left);
+                    if is_wanted && let Some(executable) = executables.get(compilation.number) {
+                        update.jobs.extend(self.request(&executable));
+                    }
+                    continue;
+                }
+            };
+            let table = compiled
                 .map(|compiled| pack(&compiled, &mut self.rules))
                 .filter(|table| table.pages != 0);
             let bytes = table.as_ref().map_or(0, |table| table.words.len() * 4);
@@ -185,7 +249,9 @@ impl TableSet {
             .iter()
             .filter(|(_, state)| matches!(state, State::Done(1..)))
             .filter_map(|(number, _)| executables.get(*number))
-            .filter_map(|executable| Some((executable.unused_since()?, executable)))
+            .filter_map(|executable| {
+                Some((executables.unused_since(executable.number())?, executable))
+            })
             .collect();
         unused.sort_unstable_by_key(|(since, executable)| (*since, executable.number()));
         let mut unloaded = Vec::new();

@@ -156,6 +156,7 @@ mod tests {
         },
         config::KEYS,
         formats::Format,
+        profile::CPU,
     };
 
     fn options(arguments: &str) -> Result<RecordOptions, String> {
@@ -177,6 +178,7 @@ mod tests {
                 target: Target::Process(42),
                 children: false,
                 duration: Some(Duration::from_secs(10)),
+                kind: &CPU,
                 rate: 99,
                 filter: Filter::default(),
                 native: true,
@@ -195,6 +197,7 @@ mod tests {
                 target: Target::Process(42),
                 children: true,
                 duration: Some(Duration::from_secs(90)),
+                kind: &CPU,
                 rate: 499,
                 filter: Filter {
                     gil_only: true,

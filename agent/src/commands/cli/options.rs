@@ -6,6 +6,7 @@ use crate::{
     aggregate::Filter,
     commands::output::Destination,
     formats::{self, Format},
+    profile::Kind,
     store::Selection,
 };
 
@@ -39,12 +40,14 @@ pub struct RunOptions {
 /// Options of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordOptions {
-    /// What to sample.
+    /// Which process to sample.
     pub target: Target,
     /// Whether to sample its descendants too.
     pub children: bool,
     /// For how long; [`None`] until the target exits.
     pub duration: Option<Duration>,
+    /// What to sample.
+    pub kind: &'static Kind,
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
     /// Which samples to keep.

@@ -12,6 +12,7 @@ use crate::{
     aggregate::{Filter, ThreadFilter},
     commands::output::Destination,
     formats::Format,
+    profile::{CPU, Kind},
 };
 
 /// How long a process is sampled by default.
@@ -55,6 +56,17 @@ pub(super) struct RecordFlags {
         value_parser = values::duration
     )]
     duration: Option<Duration>,
+
+    /// What to sample
+    #[arg(
+        short,
+        long,
+        value_name = "EVENT",
+        default_value = CPU.name,
+        help_heading = "Sampling",
+        value_parser = values::event()
+    )]
+    event: &'static Kind,
 
     /// Samples per second of CPU time
     #[arg(
@@ -127,6 +139,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
             target,
             children: flags.children,
             duration: flags.duration.or(default_duration),
+            kind: flags.event,
             rate: flags.rate,
             filter: Filter {
                 gil_only: flags.gil,

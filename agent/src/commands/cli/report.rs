@@ -8,7 +8,7 @@ use super::{
     options::{ReportOptions, ReportOutput, UsageError},
     values,
 };
-use crate::{commands::output::Destination, formats::Format, store::Selection};
+use crate::{commands::output::Destination, formats::Format, profile::Kind, store::Selection};
 
 /// The flags.
 #[derive(Clone, Debug, Args)]
@@ -16,6 +16,16 @@ pub(super) struct ReportFlags {
     /// Only profiles of this service
     #[arg(short, long, value_name = "NAME", help_heading = "Selection")]
     service: Option<String>,
+
+    /// Only profiles of this event [default: a list has all, a merged profile cpu]
+    #[arg(
+        short,
+        long,
+        value_name = "EVENT",
+        help_heading = "Selection",
+        value_parser = values::event()
+    )]
+    event: Option<&'static Kind>,
 
     /// Only windows that begin at this time or later: '2 hours ago', -2h, 2026-11-21,
     /// 2026-11-21T15:20:00Z (UTC)
@@ -94,6 +104,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
             folder: flags.folder,
             selection: Selection {
                 service: flags.service,
+                kind: flags.event,
                 labels: flags.labels,
                 from: flags.from,
                 to: flags.to,
@@ -153,6 +164,7 @@ mod tests {
             folder: Some("/srv".into()),
             selection: Selection {
                 service: Some("web".to_owned()),
+                kind: None,
                 labels: vec![pair("pod", "a=b"), pair("node", "")],
                 from: at(1_795_219_200),
                 to: at(1_795_274_419),

@@ -8,7 +8,11 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::options::UsageError;
-use crate::{commands::output::Destination, formats::Format};
+use crate::{
+    commands::output::Destination,
+    formats::Format,
+    profile::{CPU, Kind},
+};
 
 /// The longest time that one profile may cover.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -20,6 +24,12 @@ pub(super) const MAX_PID: i64 = 1 << 22;
 pub(super) fn format() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(Format::ALL.map(Format::name))
         .map(|name| Format::from_name(&name).unwrap_or(Format::Pprof))
+}
+
+/// The names of the events.
+pub(super) fn event() -> impl TypedValueParser<Value = &'static Kind> {
+    PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name))
+        .map(|name| Kind::from_name(&name).unwrap_or(&CPU))
 }
 
 /// The format of an output: the given one, else that of its extension.

@@ -20,6 +20,8 @@ pub struct Measured {
     pub ends: Vec<(String, u64)>,
     /// Other losses, in sentences.
     pub losses: Vec<String>,
+    /// Events that cannot be sampled, by name, with the reason.
+    pub refused_events: Vec<(&'static str, String)>,
 }
 
 impl Measured {
@@ -40,6 +42,7 @@ impl Measured {
                 .map(|&(reached, count)| (name(reached).into_owned(), count))
                 .collect(),
             losses: losses::sentences(&profile.filtered_out, &profile.losses),
+            refused_events: Vec::new(),
         }
     }
 }

@@ -29,13 +29,12 @@ use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
     process::{self, Process},
-    profile::Profile,
+    profile::{CPU, Kind},
     python::{
         self, Detector, Interpreter, Version,
         remote::{self, ThreadStack},
     },
-    session::{End, Scope, Session, Settings, Signals},
-    targets::discovery::Discovery,
+    session::{End, Examinations, Scope, Session, Settings, Signals},
 };
 
 /// Examines a process and prints the report; the status is 1 when it cannot be profiled.
@@ -130,10 +129,10 @@ impl Threads {
 #[must_use]
 pub fn examine(pid: u32) -> Report {
     let found = Process::open(pid);
-    let mut detector = Detector::default();
+    let detector = Detector::default();
     let python = found.as_ref().ok().map(|process| detector.detect(process));
     let descendants = match &python {
-        Some(Err(python::Error::NotPython { .. })) => python_descendants(pid, &mut detector),
+        Some(Err(python::Error::NotPython { .. })) => python_descendants(pid, &detector),
         _ => Vec::new(),
     };
     let threads = match (&found, &python) {
@@ -155,7 +154,7 @@ pub fn examine(pid: u32) -> Report {
     }
 }
 
-fn python_descendants(pid: u32, detector: &mut Detector) -> Vec<(u32, Version)> {
+fn python_descendants(pid: u32, detector: &Detector) -> Vec<(u32, Version)> {
     process::descendants(pid)
         .into_iter()
         .take(MAX_DESCENDANTS)
@@ -184,8 +183,7 @@ impl Report {
     /// Must be called within a tokio runtime.
     pub async fn measure(&mut self) {
         if self.is_profilable() {
-            let sampled = sample(self.pid, SAMPLED).await;
-            let measured = sampled.map(|profile| Measured::of(&profile));
+            let measured = sample(self.pid, SAMPLED).await;
             self.measured = Some(measured.map_err(|error| format!("{error:#}")));
         }
     }
@@ -216,12 +214,13 @@ impl Report {
 }
 
 /// Samples a process as a capture would, and writes nothing.
-async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
+async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     bpf::check_requirements()?;
-    let mut discovery = Discovery::default();
-    let (finding, _) = discovery.add(pid)?;
+    let examinations = Examinations::new(true);
+    let finding = examinations.examine(pid).await?;
     let signals = Signals::to_end()?;
     let settings = Settings {
+        kinds: vec![&CPU],
         period: Duration::from_secs(1) / RATE,
         native: true,
         gil: false,
@@ -232,11 +231,22 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Profile> {
         finding: Some(Box::new(finding)),
         children: false,
     };
-    let mut session = Session::open(&settings, discovery, scope, &mut ()).await?;
+    let mut session = Session::open(&settings, examinations, scope, &mut ()).await?;
     let mut end = End::new(pid, Some(duration), signals)?;
     let began = session.start()?;
-    session.run(&began, &mut end, None, &mut ()).await?;
-    session.finish(&began, settings.period, &Filter::default())
+    let reason = session.run(&began, &mut end, None, &mut ()).await?;
+    let filter = Filter::default();
+    let profile = session
+        .finish(&began, settings.period, &filter, reason, &mut end, None)
+        .await?;
+    let others = Kind::ALL.iter().copied().filter(|kind| !kind.is_cpu());
+    let refused = session.bpf.refused_events(others).into_iter();
+    Ok(Measured {
+        refused_events: refused
+            .map(|(kind, error)| (kind.name, error.to_string()))
+            .collect(),
+        ..Measured::of(&profile)
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Native code of a process: which files have unwind tables, and which have symbols.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     fs::File,
     path::{Path, PathBuf},
     sync::Arc,
@@ -78,11 +78,12 @@ impl NativeCode {
     ///
     /// When the process has exited or may not be read.
     pub(crate) fn of(process: &Process) -> Result<Self, process::Error> {
-        let mut code = Executables::default();
-        let mappings = code.read_mappings(process)?;
+        let code = Executables::default();
+        let mapped = code.read_mappings(process)?;
+        let mappings = &mapped.mappings;
         let is_file = |mapping: &&Mapping| mapping.executable != Mapping::ANONYMOUS;
         // Several parts of a file may be mapped.
-        let files: HashSet<u32> = mappings
+        let files: BTreeSet<u32> = mappings
             .iter()
             .filter(is_file)
             .map(|mapping| mapping.executable)
@@ -90,10 +91,10 @@ impl NativeCode {
         let is_run_time = |mapping: &Mapping| !is_file(&mapping) && mapping.start < KERNEL;
         let has_run_time = mappings.iter().any(is_run_time);
         Ok(Self {
-            files: code
-                .of_process(process.pid())
-                .filter(|executable| files.contains(&executable.number()))
-                .map(|executable| NativeFile::of(process, executable))
+            files: files
+                .into_iter()
+                .filter_map(|number| code.get(number))
+                .map(|executable| NativeFile::of(process, &executable))
                 .collect(),
             run_time: has_run_time.then(|| RunTime {
                 map: PerfMap::path(process),

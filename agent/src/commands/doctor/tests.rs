@@ -173,6 +173,7 @@ fn what_native_frames_lack_is_listed() {
         walked: 9,
         complete: 1,
         ends: vec![("libc.so".to_owned(), 7), ("[jit]".to_owned(), 1)],
+        refused_events: Vec::new(),
         losses: vec![
             "8 stacks lack native frames: there was no rule to unwind the code (7), the stack \
              led back to itself (1)."
@@ -214,6 +215,22 @@ fn a_process_that_used_no_cpu_is_told_so() {
         "{text}"
     );
     assert!(text.ends_with("It can be profiled: agent --pid 1234\n"));
+}
+
+#[test]
+fn events_that_are_not_available_are_named() {
+    let measured = Measured {
+        refused_events: vec![("page-faults", "the kernel refused".to_owned())],
+        ..Measured::default()
+    };
+    let text = native_part(Vec::new(), None, measured);
+    assert!(
+        text.ends_with(
+            "It can be profiled: agent --pid 1234\n\
+             But the event page-faults is not available: the kernel refused\n"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

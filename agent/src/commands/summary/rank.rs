@@ -1,4 +1,4 @@
-//! The rows of the tables: functions and processes with the most samples.
+//! The rows of the tables: functions and processes with the highest values.
 
 use std::{
     cmp::Reverse,
@@ -10,13 +10,13 @@ use crate::profile::{FrameKind, Line, Location, ProcessIndex, Profile};
 /// Stands for all functions of an executable without symbols.
 const UNNAMED: &str = "[no symbol]";
 
-/// Samples of a function.
+/// Values of a function.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FunctionRow {
     pub(crate) function: Named,
-    /// Samples with the function as the leaf.
+    /// Of samples with the function as the leaf.
     pub(crate) own: u64,
-    /// Samples with the function anywhere on the stack, each counted once.
+    /// Of samples with the function anywhere on the stack, each counted once.
     pub(crate) total: u64,
 }
 
@@ -67,7 +67,7 @@ impl Named {
     }
 }
 
-/// All functions, most samples first.
+/// All functions, the highest value first.
 pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
     let mut rows = Vec::new();
     let mut indices = HashMap::new();
@@ -96,10 +96,10 @@ pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
         for (depth, &index) in functions.enumerate() {
             let row = &mut rows[index];
             if depth == 0 {
-                row.own += sample.count;
+                row.own += sample.value;
             }
             if seen.insert(index) {
-                row.total += sample.count;
+                row.total += sample.value;
             }
         }
     }
@@ -109,31 +109,36 @@ pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
     rows
 }
 
-/// All sampled processes with their samples, most first.
+/// All sampled processes with their values, the highest first.
 pub(crate) fn busiest_processes(profile: &Profile) -> Vec<(ProcessIndex, u64)> {
     let ids = 0..u32::try_from(profile.processes.len()).unwrap_or(u32::MAX);
     let mut rows: Vec<_> = ids.map(|id| (ProcessIndex(id), 0)).collect();
     for sample in &profile.samples {
-        rows[profile.process_of(sample).0 as usize].1 += sample.count;
+        rows[profile.process_of(sample).0 as usize].1 += sample.value;
     }
-    rows.retain(|&(_, samples)| samples != 0);
-    rows.sort_by_key(|&(process, samples)| (Reverse(samples), process));
+    rows.retain(|&(_, value)| value != 0);
+    rows.sort_by_key(|&(process, value)| (Reverse(value), process));
     rows
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::fixtures::{example_processes, example_profile};
+    use crate::profile::fixtures::{PERIOD_NS, example_processes, example_profile};
+
+    /// The values of a function in sampling periods.
+    fn counts(row: &FunctionRow) -> (u64, u64) {
+        (row.own / PERIOD_NS, row.total / PERIOD_NS)
+    }
 
     #[test]
     fn recursion_counts_once_in_a_stack() {
         let profile = example_profile("");
         let rows = hottest_functions(&profile);
-        assert_eq!((rows[0].own, rows[0].total), (150, 150));
-        assert!(rows.iter().all(|row| row.total <= profile.total()));
+        assert_eq!(counts(&rows[0]), (150, 150));
+        assert!(rows.iter().all(|row| row.total <= profile.total_value()));
         let own: u64 = rows.iter().map(|row| row.own).sum();
-        assert_eq!(own, profile.total());
+        assert_eq!(own, profile.total_value());
     }
 
     #[test]
@@ -145,7 +150,7 @@ mod tests {
                 .filter(|row| row.function.name == name && row.function.place == place);
             let row = found.next().unwrap();
             assert_eq!(found.next(), None);
-            (row.own, row.total)
+            counts(row)
         };
         // At two addresses, and inlined.
         assert_eq!(row("list_sort_impl", "python3.12"), (0, 20));
@@ -160,7 +165,8 @@ mod tests {
     #[test]
     fn processes_have_the_samples_of_their_threads() {
         let mut profile = example_processes("");
-        let rows = [(0, 400), (1, 110), (2, 7)].map(|(id, count)| (ProcessIndex(id), count));
+        let rows =
+            [(0, 400), (1, 110), (2, 7)].map(|(id, count)| (ProcessIndex(id), count * PERIOD_NS));
         assert_eq!(busiest_processes(&profile), rows);
         profile.samples.retain(|sample| sample.thread.0 > 3);
         assert_eq!(busiest_processes(&profile), rows[1..]);

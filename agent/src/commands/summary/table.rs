@@ -1,6 +1,6 @@
 //! The summary of a profile.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use console::Term;
 use unicode_width::UnicodeWidthStr as _;
@@ -9,7 +9,7 @@ use super::rank::{Named, busiest_processes, hottest_functions};
 use crate::text::{plural, shortened, shortened_path};
 use crate::{
     formats::losses,
-    profile::{Process, ProcessIndex, Profile},
+    profile::{Process, ProcessIndex, Profile, Unit},
     text::printable,
 };
 
@@ -51,6 +51,7 @@ impl<'a> Summary<'a> {
     }
 
     fn write_head(&self, formatter: &mut fmt::Formatter<'_>, total: u64) -> fmt::Result {
+        let kind = self.profile.kind;
         let duration = self.profile.duration.as_secs_f64();
         let subject = match &*self.profile.processes {
             [] => "all processes".to_owned(),
@@ -69,9 +70,10 @@ impl<'a> Summary<'a> {
         if total != 0 {
             writeln!(
                 formatter,
-                "{subject}: {total} {} in {duration:.1} s, {:.2} s of CPU",
+                "{subject}: {total} {} in {duration:.1} s, {} {}",
                 plural(total, "sample", "samples"),
-                seconds(total, self.profile.period),
+                kind.unit.text(self.profile.total_value()),
+                kind.words.total,
             )
         } else if self.profile.filtered_out.total() != 0 {
             writeln!(
@@ -85,8 +87,8 @@ impl<'a> Summary<'a> {
             )
         } else {
             let nobody = match &*self.profile.processes {
-                [] => "no process used any CPU",
-                _ => "the process used no CPU",
+                [] => format!("no process {}", kind.words.any),
+                _ => format!("the process {}", kind.words.none),
             };
             writeln!(
                 formatter,
@@ -119,12 +121,12 @@ impl<'a> Summary<'a> {
             "\n{:>1$}   {2:>pid_width$}   process",
             "total", columns.width, "pid"
         )?;
-        for &(index, samples) in shown {
+        for &(index, value) in shown {
             let process = process(index);
             writeln!(
                 formatter,
                 "{}   {:>pid_width$}   {}",
-                columns.cell(samples),
+                columns.cell(value),
                 pid_text(process),
                 shortened(&process_text(process), width)
             )?;
@@ -132,11 +134,11 @@ impl<'a> Summary<'a> {
         if rest.is_empty() {
             return Ok(());
         }
-        let samples = rest.iter().map(|&(_, samples)| samples).sum();
+        let value = rest.iter().map(|&(_, value)| value).sum();
         writeln!(
             formatter,
             "{}   {:>pid_width$}   … and {} more {}",
-            columns.cell(samples),
+            columns.cell(value),
             "",
             rest.len(),
             plural(rest.len() as u64, "process", "processes")
@@ -185,7 +187,7 @@ impl fmt::Display for Summary<'_> {
         let total = self.profile.total();
         self.write_head(formatter, total)?;
         if total != 0 {
-            let columns = Columns::new(total, self.profile.period);
+            let columns = Columns::new(self.profile.total_value(), self.profile.kind.unit);
             if self.profile.processes.len() > 1 {
                 self.write_processes(formatter, &columns)?;
             }
@@ -235,33 +237,33 @@ fn process_text(process: &Process) -> String {
     }
 }
 
-/// How numbers of samples are shown: as a share of all and as time.
+/// How values are shown: as a share of all, and with their unit.
 struct Columns {
     total: u64,
-    period: Duration,
-    time_width: usize,
+    unit: Unit,
+    value_width: usize,
     width: usize,
 }
 
 impl Columns {
-    /// Columns as wide as the largest number, which is that of all samples.
-    fn new(total: u64, period: Duration) -> Self {
-        let time_width = format!("{:.2}", seconds(total, period)).len().max(4);
+    /// Columns as wide as the largest value, which is that of all samples.
+    fn new(total: u64, unit: Unit) -> Self {
+        let value_width = unit.text(total).len().max("0.00 s".len());
         Self {
             total,
-            period,
-            time_width,
-            width: "100.0%".len() + 2 + time_width + 2,
+            unit,
+            value_width,
+            width: "100.0%".len() + 2 + value_width,
         }
     }
 
     /// For example ` 42.9%  1.50 s`.
-    fn cell(&self, samples: u64) -> String {
+    fn cell(&self, value: u64) -> String {
         format!(
-            "{:>5.1}%  {:>2$.2} s",
-            percent(samples, self.total),
-            seconds(samples, self.period),
-            self.time_width
+            "{:>5.1}%  {:>2$}",
+            percent(value, self.total),
+            self.unit.text(value),
+            self.value_width
         )
     }
 }
@@ -274,19 +276,11 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole as f64
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "what is shown has two decimals, and so many samples nobody takes"
-)]
-fn seconds(samples: u64, period: Duration) -> f64 {
-    samples as f64 * period.as_secs_f64()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        profile::fixtures::{example_processes, example_profile},
+        profile::fixtures::{PERIOD_NS, example_processes, example_profile},
         profile::{FilteredOut, Losses, Sample, StackId, Thread, ThreadIndex},
     };
 
@@ -380,6 +374,7 @@ CAP_SYSLOG, and set the sysctl kernel.kptr_restrict to 0 or 1.
                 stack: StackId(8),
                 thread: ThreadIndex(7 + tid),
                 count: 1 + u64::from(tid == 39),
+                value: (1 + u64::from(tid == 39)) * PERIOD_NS,
             });
         }
         let text = summary(&profile, 60);

@@ -5,7 +5,7 @@
 //! | `/metrics` | metrics in the text format of Prometheus, or of `OpenMetrics` if the client accepts it |
 //! | `/healthz` | whether the main loop responds |
 //! | `/readyz` | whether it samples |
-//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `pid=` or any label, as in `service_name=web`, selects processes |
+//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; `pid=` or any label, as in `service_name=web`, selects processes |
 //!
 //! Invariants: clients wait for the main loop, which never waits for them; requests are bounded.
 //! Responses have names of functions, files and processes: the default address is loopback.
@@ -17,6 +17,7 @@ use std::{
     collections::BTreeMap,
     io,
     net::SocketAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -34,7 +35,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::daemon::telemetry::classic;
+use crate::{
+    daemon::telemetry::classic,
+    profile::{CPU, Kind},
+};
 
 /// Time in which the main loop must respond to be healthy.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,6 +66,8 @@ pub enum Request {
 pub struct ProfileRequest {
     /// Its duration from now on.
     pub duration: Duration,
+    /// What to measure.
+    pub kind: &'static Kind,
     /// Only this process.
     pub pid: Option<u32>,
     /// Only processes with these labels.
@@ -91,12 +97,15 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts the server, if an address is given.
+    /// Starts the server, if an address is given; `kinds` are sampled.
     ///
     /// # Errors
     ///
     /// When the address cannot be bound.
-    pub async fn start(address: Option<SocketAddr>) -> Result<Self, Error> {
+    pub async fn start(
+        address: Option<SocketAddr>,
+        kinds: Vec<&'static Kind>,
+    ) -> Result<Self, Error> {
         let (sender, requests) = mpsc::channel(QUEUE_LENGTH);
         let mut listener = Self {
             requests,
@@ -108,7 +117,7 @@ impl Listener {
             let failed = |source| Error { address, source };
             let socket = TcpListener::bind(address).await.map_err(failed)?;
             listener.address = Some(socket.local_addr().map_err(failed)?);
-            let serve = axum::serve(socket, router(sender)).into_future();
+            let serve = axum::serve(socket, router(sender, kinds.into())).into_future();
             listener.server = Some(tokio::spawn(async {
                 // It serves until the task is dropped.
                 let _ = serve.await;
@@ -140,19 +149,27 @@ impl Drop for Listener {
     }
 }
 
-type Requests = State<mpsc::Sender<Request>>;
+/// What handlers have.
+#[derive(Clone)]
+struct Sender {
+    requests: mpsc::Sender<Request>,
+    /// What is sampled.
+    kinds: Arc<[&'static Kind]>,
+}
 
-fn router(requests: mpsc::Sender<Request>) -> Router {
+type Requests = State<Sender>;
+
+fn router(requests: mpsc::Sender<Request>, kinds: Arc<[&'static Kind]>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(health))
         .route("/debug/pprof/profile", get(profile))
-        .with_state(requests)
+        .with_state(Sender { requests, kinds })
 }
 
-async fn metrics(State(requests): Requests, headers: HeaderMap) -> Response {
-    let Some(text) = ask(&requests, Request::Metrics, RESPONSE_TIMEOUT).await else {
+async fn metrics(State(sender): Requests, headers: HeaderMap) -> Response {
+    let Some(text) = ask(&sender.requests, Request::Metrics, RESPONSE_TIMEOUT).await else {
         return busy();
     };
     let (kind, text) = if takes_openmetrics(&headers) {
@@ -172,21 +189,27 @@ fn takes_openmetrics(headers: &HeaderMap) -> bool {
         .any(|value| value.contains("application/openmetrics-text"))
 }
 
-async fn health(State(requests): Requests) -> Response {
-    match ask(&requests, Request::Health, RESPONSE_TIMEOUT).await {
+async fn health(State(sender): Requests) -> Response {
+    match ask(&sender.requests, Request::Health, RESPONSE_TIMEOUT).await {
         Some(()) => "ok\n".into_response(),
         None => busy(),
     }
 }
 
 async fn profile(
-    State(requests): Requests,
+    State(sender): Requests,
     Query(mut query): Query<BTreeMap<String, String>>,
 ) -> Response {
     let seconds = match query.remove("seconds").map(|text| text.parse()) {
         None => SECONDS,
         Some(Ok(seconds)) if seconds > 0.0 && seconds <= MAX_SECONDS => seconds,
         Some(_) => return refused("seconds must be a number up to 300"),
+    };
+    let event = query.remove("event");
+    let event = event.as_deref().unwrap_or(CPU.name);
+    let Some(&kind) = sender.kinds.iter().find(|kind| kind.name == event) else {
+        let known: Vec<_> = sender.kinds.iter().map(|kind| kind.name).collect();
+        return refused(&format!("event must be one of {}", known.join(", ")));
     };
     let Ok(pid) = query.remove("pid").map(|text| text.parse()).transpose() else {
         return refused("pid must be the id of a process");
@@ -195,13 +218,14 @@ async fn profile(
     let ask_for = |reply| {
         Request::Profile(ProfileRequest {
             duration,
+            kind,
             pid,
             labels: query.into_iter().collect(),
             reply,
         })
     };
     let began = Instant::now();
-    match ask(&requests, ask_for, duration + RESPONSE_TIMEOUT).await {
+    match ask(&sender.requests, ask_for, duration + RESPONSE_TIMEOUT).await {
         Some(pprof) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/octet-stream"),

@@ -6,6 +6,7 @@ use tokio::{
 };
 
 use super::{Listener, Request};
+use crate::profile::CPU;
 
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -20,7 +21,7 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 
 /// A listener with a mock agent that handles its requests.
 async fn listener() -> SocketAddr {
-    let mut listener = Listener::start(Some(([127, 0, 0, 1], 0).into()))
+    let mut listener = Listener::start(Some(([127, 0, 0, 1], 0).into()), vec![&CPU])
         .await
         .unwrap();
     let address = listener.address().unwrap();
@@ -32,8 +33,8 @@ async fn listener() -> SocketAddr {
                 Request::Profile(request) if request.pid == Some(13) => drop(request.reply),
                 Request::Profile(request) => {
                     let text = format!(
-                        "{:?} {:?} {:?}",
-                        request.duration, request.pid, request.labels
+                        "{} {:?} {:?} {:?}",
+                        request.kind.name, request.duration, request.pid, request.labels
                     );
                     drop(request.reply.send(text.into_bytes()));
                 }
@@ -54,10 +55,12 @@ async fn every_endpoint_responds() {
     let (status, body) = get(address, path).await;
     assert_eq!(
         (status, &*body),
-        (200, r#"500ms Some(7) [("service_name", "a b")]"#)
+        (200, r#"cpu 500ms Some(7) [("service_name", "a b")]"#)
     );
     let (_, body) = get(address, "/debug/pprof/profile").await;
-    assert_eq!(body, "30s None []");
+    assert_eq!(body, "cpu 30s None []");
+    let (_, body) = get(address, "/debug/pprof/profile?event=cpu").await;
+    assert_eq!(body, "cpu 30s None []");
 }
 
 #[tokio::test]
@@ -69,6 +72,7 @@ async fn invalid_requests_are_rejected() {
         "seconds=301",
         "seconds=NaN",
         "seconds=1&pid=x",
+        "event=wall",
     ] {
         let (status, _) = get(address, &format!("/debug/pprof/profile?{query}")).await;
         assert_eq!(status, 400, "{query}");
@@ -79,7 +83,7 @@ async fn invalid_requests_are_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_does_not_respond_is_unhealthy() {
-    let listener = Listener::start(Some(([127, 0, 0, 1], 0).into()))
+    let listener = Listener::start(Some(([127, 0, 0, 1], 0).into()), vec![&CPU])
         .await
         .unwrap();
     let request = get(listener.address().unwrap(), "/healthz");
@@ -91,15 +95,17 @@ async fn an_agent_that_does_not_respond_is_unhealthy() {
 
 #[tokio::test]
 async fn an_address_in_use_is_an_error() {
-    let first = Listener::start(Some(([127, 0, 0, 1], 0).into()))
+    let first = Listener::start(Some(([127, 0, 0, 1], 0).into()), vec![&CPU])
         .await
         .unwrap();
-    let error = Listener::start(first.address()).await.unwrap_err();
+    let error = Listener::start(first.address(), vec![&CPU])
+        .await
+        .unwrap_err();
     assert!(
         error.to_string().contains("choose another address"),
         "{error}"
     );
-    let mut none = Listener::start(None).await.unwrap();
+    let mut none = Listener::start(None, vec![&CPU]).await.unwrap();
     let request = tokio::time::timeout(Duration::from_millis(1), none.next());
     assert!(request.await.is_err());
 }

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt,
+    time::Duration,
 };
 
 use agent_common::counter::Counter;
@@ -189,6 +190,11 @@ impl Metrics {
         for (counter, name, help) in COUNTERS {
             self.counter(name, help, &[], counters.get(counter));
         }
+    }
+
+    /// Adds a counter of CPU time.
+    pub fn cpu_time(&mut self, name: &'static str, help: &'static str, used: Duration) {
+        self.add(name, help, &[], Value::Seconds(used.as_secs_f64()));
     }
 
     /// Adds what the sampling program has cost, as the kernel accounts for it.

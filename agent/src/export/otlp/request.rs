@@ -14,17 +14,17 @@ use super::{
     },
 };
 use crate::{
-    profile::{self, ProcessIndex},
+    profile::{self, ProcessIndex, ValueSource},
     targets::labels::attribute_name,
     text::printable,
 };
 
 pub(super) fn of_batch(batch: &ProfileBatch) -> Result<ExportRequest, Unencodable> {
     let profile = &*batch.profile;
-    let mut samples = BTreeMap::<ProcessIndex, Vec<&profile::Sample>>::new();
-    for sample in &profile.samples {
+    let mut samples = BTreeMap::<ProcessIndex, Vec<(&profile::Sample, u64)>>::new();
+    for (sample, periods) in profile.samples.iter().zip(profile.periods()) {
         let of_process = samples.entry(profile.process_of(sample)).or_default();
-        of_process.push(sample);
+        of_process.push((sample, periods));
     }
     let mut dictionary = DictionaryBuilder::new(profile);
     let resource_profiles = samples
@@ -51,25 +51,32 @@ pub(super) fn of_batch(batch: &ProfileBatch) -> Result<ExportRequest, Unencodabl
 fn profile_of(
     profile: &profile::Profile,
     process: ProcessIndex,
-    samples: &[&profile::Sample],
+    samples: &[(&profile::Sample, u64)],
     dictionary: &mut DictionaryBuilder<'_>,
 ) -> Result<Profile, Unencodable> {
     let since = profile.start.duration_since(SystemTime::UNIX_EPOCH);
-    let samples = samples.iter().map(|sample| {
+    let kind = profile.kind;
+    let sample_type = kind.sample_types.get(kind.otlp_type).ok_or(Unencodable)?;
+    let samples = samples.iter().map(|(sample, periods)| {
+        // There is one period for all samples, which the agent may have changed meanwhile.
+        let value = match sample_type.source {
+            ValueSource::Count => *periods,
+            ValueSource::Value => sample.value,
+        };
         Ok(Sample {
             stack: dictionary.stack(sample.stack, process)?,
             attributes: dictionary.thread(sample.thread)?,
-            values: vec![i64::try_from(sample.count).unwrap_or(i64::MAX)],
+            values: vec![i64::try_from(value).unwrap_or(i64::MAX)],
         })
     });
     let samples = samples.collect::<Result<_, Unencodable>>()?;
     Ok(Profile {
         samples,
-        sample_type: Some(dictionary.value_type("samples", "count")?),
+        sample_type: Some(dictionary.value_type(sample_type.name, sample_type.unit)?),
         time_unix_nano: nanoseconds(since.unwrap_or_default()),
         duration_nano: nanoseconds(profile.duration),
-        period_type: Some(dictionary.value_type("cpu", "nanoseconds")?),
-        period: i64::try_from(profile.period.as_nanos()).unwrap_or(i64::MAX),
+        period_type: Some(dictionary.value_type(kind.period_type.0, kind.period_type.1)?),
+        period: i64::try_from(profile.period).unwrap_or(i64::MAX),
     })
 }
 

@@ -300,10 +300,7 @@ async fn a_resource_is_a_process() {
         u128::from(profile.duration_nano),
         batch.profile.duration.as_nanos()
     );
-    assert_eq!(
-        profile.period,
-        i64::try_from(batch.profile.period.as_nanos()).unwrap()
-    );
+    assert_eq!(profile.period, i64::try_from(batch.profile.period).unwrap());
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     formats::{losses, options::EncodeOptions},
-    profile::{LocationId, Process, ProcessIndex, Profile},
+    profile::{Amount, LocationId, Process, ProcessIndex, Profile},
     text::printable,
 };
 
@@ -36,18 +36,19 @@ pub fn write(profile: &Profile, options: EncodeOptions, out: &mut dyn Write) -> 
 
 fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
     let mut strings = StringTable::new();
-    let samples = schema::ValueType {
-        r#type: strings.index("samples"),
-        unit: strings.index("count"),
-    };
-    let cpu = schema::ValueType {
-        r#type: strings.index("cpu"),
-        unit: strings.index("nanoseconds"),
-    };
+    let kind = profile.kind;
+    let sample_types = kind.sample_types.iter();
+    let sample_types: Vec<_> = sample_types
+        .map(|of| value_type(of.name, of.unit, &mut strings))
+        .collect();
+    let (period_name, period_unit) = kind.period_type;
+    let period_type = value_type(period_name, period_unit, &mut strings);
+    let default_type = sample_types.get(kind.default_type);
+    let default_sample_type = default_type.map_or(0, |of| of.r#type);
     let mappings = Mappings::new(profile, &mut strings);
     let location_ids = LocationIds::new(profile, &mappings);
     schema::Profile {
-        sample_type: vec![samples, cpu],
+        sample_type: sample_types,
         sample: if options.without_labels {
             plain_sample_messages(profile, &mappings, &location_ids)
         } else {
@@ -63,14 +64,21 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
                 .unwrap_or_default(),
         ),
         duration_nanos: nanoseconds(profile.duration),
-        period_type: Some(cpu),
-        period: nanoseconds(profile.period),
+        period_type: Some(period_type),
+        period: saturating(profile.period),
         comment: comments(profile)
             .iter()
             .map(|comment| strings.index(comment))
             .collect(),
-        default_sample_type: cpu.r#type,
+        default_sample_type,
         string_table: strings.into_table(),
+    }
+}
+
+fn value_type(name: &str, unit: &str, strings: &mut StringTable) -> schema::ValueType {
+    schema::ValueType {
+        r#type: strings.index(name),
+        unit: strings.index(unit),
     }
 }
 
@@ -142,7 +150,7 @@ fn plain_sample_messages(
     mappings: &Mappings,
     location_ids: &LocationIds,
 ) -> Vec<schema::Sample> {
-    let mut counts = BTreeMap::<Vec<u64>, u64>::new();
+    let mut counts = BTreeMap::<Vec<u64>, Amount>::new();
     for sample in &profile.samples {
         let process = profile.process_of(sample);
         let place = |&id: &LocationId| {
@@ -152,20 +160,20 @@ fn plain_sample_messages(
         let stack = &profile.stacks[sample.stack.0 as usize];
         // Sorted by callers, as below.
         let stack = stack.iter().rev().map(place).collect();
-        *counts.entry(stack).or_default() += sample.count;
+        *counts.entry(stack).or_default() += sample.amount();
     }
-    let message = |(stack, count): (Vec<u64>, u64)| schema::Sample {
+    let message = |(stack, amount): (Vec<u64>, Amount)| schema::Sample {
         location_id: stack.into_iter().rev().collect(),
-        value: values(profile, count),
+        value: values(profile, amount),
         label: Vec::new(),
     };
     counts.into_iter().map(message).collect()
 }
 
-/// The values of a sample: count, and CPU time in nanoseconds.
-fn values(profile: &Profile, count: u64) -> Vec<i64> {
-    let cpu_ns = u128::from(count).saturating_mul(profile.period.as_nanos());
-    vec![saturating(count), saturating(cpu_ns)]
+/// The values of a sample, one for each sample type.
+fn values(profile: &Profile, amount: Amount) -> Vec<i64> {
+    let types = profile.kind.sample_types.iter();
+    types.map(|of| saturating(amount.get(of.source))).collect()
 }
 
 fn sample_messages(
@@ -174,17 +182,17 @@ fn sample_messages(
     location_ids: &LocationIds,
     strings: &mut StringTable,
 ) -> Vec<schema::Sample> {
-    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), u64>::new();
+    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), Amount>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
         // Sorted by callers: neighbours share a prefix, which compresses well.
         let stack = stack.iter().rev().copied().collect();
         let thread = &profile.threads[sample.thread.0 as usize];
         let key = (thread.process, stack, thread.tid, &*thread.name);
-        *counts.entry(key).or_default() += sample.count;
+        *counts.entry(key).or_default() += sample.amount();
     }
     let mut messages = Vec::with_capacity(counts.len());
-    for ((process, stack, tid, thread_name), count) in counts {
+    for ((process, stack, tid, thread_name), amount) in counts {
         let place = |&id: &LocationId| {
             let mapping = mappings.of(profile.location(id), process);
             location_ids.id(mapping, id)
@@ -199,7 +207,7 @@ fn sample_messages(
         }
         messages.push(schema::Sample {
             location_id: stack.iter().rev().map(place).collect(),
-            value: values(profile, count),
+            value: values(profile, amount),
             label,
         });
     }

@@ -21,7 +21,7 @@ use super::{
     folded::{FrameTexts, NO_FRAMES},
     options::EncodeOptions,
 };
-use crate::profile::Profile;
+use crate::profile::{Profile, ValueSource};
 use crate::text::printable;
 
 /// Colour of threads and of the root frame.
@@ -92,7 +92,7 @@ fn title(profile: &Profile) -> String {
     }
 }
 
-/// The runtime, if all processes have the same, the number of samples and the duration.
+/// The runtime, if all processes have the same, the total and the duration.
 fn subtitle(profile: &Profile) -> String {
     let mut runtimes = profile.processes.iter().map(|process| &*process.runtime);
     let first = runtimes.next().unwrap_or_default();
@@ -101,11 +101,15 @@ fn subtitle(profile: &Profile) -> String {
     } else {
         format!("{} · ", printable(first))
     };
-    format!(
-        "{runtime}{} samples in {:.1} s",
-        profile.total(),
-        profile.duration.as_secs_f64()
-    )
+    let plotted = match profile.kind.plotted {
+        ValueSource::Count => format!("{} samples", profile.total()),
+        ValueSource::Value => {
+            let value = profile.kind.unit.text(profile.total_value());
+            format!("{value} {}", profile.kind.words.total)
+        }
+    };
+    let duration = profile.duration.as_secs_f64();
+    format!("{runtime}{plotted} in {duration:.1} s")
 }
 
 /// Colours of all frames, and the origins that occur.

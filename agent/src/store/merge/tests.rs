@@ -97,11 +97,15 @@ fn different_periods_are_added_by_time() {
     let often = later(Duration::ZERO, 1);
     let mut seldom = later(10 * SECOND, 1);
     seldom.period = often.period * 7 / 3;
+    for sample in &mut seldom.samples {
+        sample.value = sample.count * seldom.period;
+    }
     let both = merged(&[("web", &seldom), ("web", &often)]);
     assert_eq!(both.period, often.period);
-    let cpu = |profile: &Profile| profile.period.as_nanos() * u128::from(profile.total());
-    let lacking = cpu(&often) + cpu(&seldom) - cpu(&both);
-    assert!(lacking < both.period.as_nanos(), "{lacking}");
+    let values = often.total_value() + seldom.total_value();
+    assert_eq!(both.total_value(), values);
+    let lacking = values - both.total() * both.period;
+    assert!(lacking < both.period, "{lacking}");
     let (of_often, of_both) = (folded(&often), folded(&both));
     assert_eq!(of_both.len(), of_often.len());
     for (stack, count) in of_often {
@@ -155,7 +159,7 @@ fn nothing_is_no_profile() {
 fn more_than_there_is_room_for_is_refused() {
     let mut merger = Merger::default();
     let mut profile = example_profile("main.py");
-    profile.samples[0].count = i64::MAX.unsigned_abs() / 20_000_000;
+    profile.samples[0].value = i64::MAX.unsigned_abs() / 2;
     merger.add("web", &profile).unwrap();
     merger.add("web", &profile).unwrap_err();
     let before = merger.files();

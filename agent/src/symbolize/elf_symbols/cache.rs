@@ -1,21 +1,21 @@
-//! Cache of the symbols of files, in bounded memory. Results of look-ups are not cached.
+//! Cache of the symbols of files, in bounded memory. Results of look-ups are not cached here.
 
 use std::collections::HashMap;
 
-use super::{lookup::SymbolLookup, symbols::ElfSymbols};
+use super::symbols::ElfSymbols;
 
 /// Symbols of the most recently used files.
 #[derive(Debug)]
 pub struct SymbolCache {
     max_bytes: usize,
     files: HashMap<u32, Entry>,
-    /// Counts look-ups.
+    /// Counts insertions.
     clock: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
-    symbols: ElfSymbols,
+    symbols: Box<ElfSymbols>,
     bytes: usize,
     last_used: u64,
 }
@@ -31,25 +31,26 @@ impl SymbolCache {
         }
     }
 
-    /// Looks up `addresses` of the file with the number `executable`; `load` reads its symbols if they
-    /// are not cached.
-    pub fn find_all(
-        &mut self,
-        executable: u32,
-        addresses: &[u64],
-        load: impl FnOnce() -> ElfSymbols,
-    ) -> Vec<SymbolLookup> {
+    /// Takes the symbols of the file with the number `executable` out, to use them.
+    pub fn take(&mut self, executable: u32) -> Option<Box<ElfSymbols>> {
+        self.files.remove(&executable).map(|entry| entry.symbols)
+    }
+
+    /// Inserts the symbols of a file, and evicts others if there are too many.
+    pub fn insert(&mut self, executable: u32, symbols: Box<ElfSymbols>) {
         self.clock += 1;
-        let entry = self.files.entry(executable).or_insert_with(|| Entry {
-            symbols: load(),
-            bytes: 0,
-            last_used: 0,
-        });
-        let found = entry.symbols.find_all(addresses);
-        entry.bytes = entry.symbols.bytes();
-        entry.last_used = self.clock;
+        let entry = Entry {
+            bytes: symbols.bytes(),
+            symbols,
+            last_used: self.clock,
+        };
+        self.files.insert(executable, entry);
         self.evict(executable);
-        found
+    }
+
+    /// Removes all files.
+    pub fn clear(&mut self) {
+        self.files.clear();
     }
 
     /// Approximate size in bytes.
@@ -58,26 +59,42 @@ impl SymbolCache {
         self.files.values().map(|entry| entry.bytes).sum()
     }
 
-    /// Evicts open sections of debugging information first, then the least recently used files, but not
-    /// `kept`.
+    /// Frees what is cheapest to read again first: open sections, then cached units, then the tables
+    /// of the files that were not used for the longest time, except `kept`.
     fn evict(&mut self, kept: u32) {
-        if self.bytes() <= self.max_bytes {
-            return;
+        self.shrink_each(ElfSymbols::close_sections);
+        self.shrink_each(ElfSymbols::shrink);
+        for executable in self.least_recently_used() {
+            if self.bytes() <= self.max_bytes {
+                break;
+            }
+            if executable != kept {
+                self.files.remove(&executable);
+            }
         }
-        for (executable, entry) in &mut self.files {
-            if *executable != kept {
-                entry.symbols.shrink();
+    }
+
+    /// Shrinks files until there is room, the least recently used first.
+    fn shrink_each(&mut self, shrink: impl Fn(&mut ElfSymbols)) {
+        for executable in self.least_recently_used() {
+            if self.bytes() <= self.max_bytes {
+                break;
+            }
+            if let Some(entry) = self.files.get_mut(&executable) {
+                shrink(&mut entry.symbols);
                 entry.bytes = entry.symbols.bytes();
             }
         }
-        while self.bytes() > self.max_bytes {
-            let others = self.files.iter().filter(|(file, _)| **file != kept);
-            let oldest = others.min_by_key(|(_, entry)| entry.last_used);
-            let Some(oldest) = oldest.map(|(file, _)| *file) else {
-                break;
-            };
-            self.files.remove(&oldest);
-        }
+    }
+
+    /// The numbers of the files, the least recently used first.
+    fn least_recently_used(&self) -> Vec<u32> {
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.sort_unstable_by_key(|(_, entry)| entry.last_used);
+        files
+            .into_iter()
+            .map(|(executable, _)| *executable)
+            .collect()
     }
 }
 
@@ -86,38 +103,52 @@ mod tests {
     use super::SymbolCache;
     use crate::{
         binaries::elf::Elf,
-        symbolize::elf_symbols::{ElfSymbols, SymbolLimits, SymbolLookup},
+        symbolize::elf_symbols::{ElfSymbols, SymbolLimits},
     };
-    use std::{cell::Cell, fs::File};
+    use std::fs::File;
+
+    fn load(has_inlines: bool) -> Box<ElfSymbols> {
+        let file = File::open("/proc/self/exe").unwrap();
+        let limits = SymbolLimits {
+            inlines: has_inlines,
+            ..SymbolLimits::default()
+        };
+        Box::new(ElfSymbols::load(Elf::read(file).unwrap(), None, &limits))
+    }
+
+    fn address() -> u64 {
+        let elf = Elf::read(File::open("/proc/self/exe").unwrap()).unwrap();
+        elf.symbol("main").unwrap().unwrap().address
+    }
 
     #[test]
     fn the_least_recently_used_file_is_evicted() {
-        let loads = Cell::new(0);
-        let load = || {
-            loads.set(loads.get() + 1);
-            let file = File::open("/proc/self/exe").unwrap();
-            let limits = SymbolLimits {
-                inlines: false,
-                ..SymbolLimits::default()
-            };
-            ElfSymbols::load(Elf::read(file).unwrap(), None, &limits)
-        };
-        let bytes = load().bytes();
-        let address = Elf::read(File::open("/proc/self/exe").unwrap())
-            .unwrap()
-            .symbol("main")
-            .unwrap()
-            .unwrap()
-            .address;
+        let bytes = load(false).bytes();
         // Room for two.
         let mut cache = SymbolCache::new(bytes * 5 / 2);
+        let mut loads = Vec::new();
         for executable in [1, 2, 1, 3, 1, 2] {
-            let found = cache.find_all(executable, &[address, 0], load);
-            assert!(matches!(&found[0], SymbolLookup::Known(frames) if frames[0].name == "main"));
-            assert!(matches!(found[1], SymbolLookup::Unknown(_)));
+            let symbols = cache.take(executable).unwrap_or_else(|| {
+                loads.push(executable);
+                load(false)
+            });
+            cache.insert(executable, symbols);
             assert!(cache.bytes() <= bytes * 5 / 2);
         }
-        // Once for the size, then 1, 2, 3 and again 2.
-        assert_eq!(loads.get(), 5);
+        assert_eq!(loads, [1, 2, 3, 2]);
+    }
+
+    #[test]
+    fn tables_are_not_evicted_for_open_sections() {
+        let bytes = load(true).bytes();
+        let mut cache = SymbolCache::new(bytes * 5 / 2);
+        for executable in [1, 2, 1] {
+            let mut symbols = cache.take(executable).unwrap_or_else(|| load(true));
+            symbols.find(address());
+            assert!(symbols.bytes() > bytes * 5 / 4);
+            cache.insert(executable, symbols);
+            assert!(cache.bytes() <= bytes * 5 / 2);
+        }
+        assert!(cache.take(1).is_some() && cache.take(2).is_some());
     }
 }

@@ -13,6 +13,15 @@ pub enum SymbolLookup {
     Unknown(NoSymbolReason),
 }
 
+/// The result of looking up an address with a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressLookup {
+    /// The functions.
+    pub symbols: SymbolLookup,
+    /// Whether nothing was left out: inlined functions, files and lines.
+    pub is_complete: bool,
+}
+
 /// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolFrame {

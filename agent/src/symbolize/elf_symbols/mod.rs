@@ -10,10 +10,10 @@ mod lookup;
 mod symbols;
 mod table;
 
+#[cfg(feature = "testing")]
+pub use self::symbols::DebugInfoStatus;
 pub use self::{
     cache::SymbolCache,
-    lookup::{NoSymbolReason, SymbolLookup},
+    lookup::{AddressLookup, NoSymbolReason, SymbolFrame, SymbolLookup},
     symbols::{ElfSymbols, SymbolLimits},
 };
-#[cfg(feature = "testing")]
-pub use self::{lookup::SymbolFrame, symbols::DebugInfoStatus};

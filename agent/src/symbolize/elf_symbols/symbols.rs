@@ -4,13 +4,15 @@ use std::{fmt, num::NonZeroU32, ops::Range};
 
 use super::{
     dwarf,
-    lookup::{NoSymbolReason, SymbolFrame, SymbolLookup},
+    lookup::{AddressLookup, NoSymbolReason, SymbolFrame, SymbolLookup},
     table::FunctionTable,
 };
+#[cfg(any(test, feature = "testing"))]
+use crate::symbolize::budget::Allowance;
 use crate::{
     binaries::elf::{self, DebugFiles, Elf, Shared, Source, Which},
     python::text,
-    symbolize::demangle,
+    symbolize::{budget::Budget, demangle},
 };
 
 /// Limits of what is read of a file.
@@ -203,37 +205,49 @@ impl ElfSymbols {
 
     /// Looks up `address`, an address in the file's own address space, before the load bias is added.
     /// It is one in the instruction itself: for a caller's frame, before the return address.
+    #[cfg(any(test, feature = "testing"))]
     pub fn find(&mut self, address: u64) -> SymbolLookup {
-        let symbol = self.symbol(address);
-        let mut frames = self.inlines(address);
-        match (symbol, frames.last_mut()) {
-            // A function has the same name with and without debugging information.
-            (Ok(symbol), Some(outermost)) => outermost.name = symbol,
-            (Ok(symbol), None) => frames.push(SymbolFrame {
-                name: symbol,
-                file: None,
-                line: None,
-                first_line: None,
-            }),
-            (Err(reason), None) => return SymbolLookup::Unknown(reason),
-            // Only the line is known.
-            (Err(reason), Some(outermost)) if outermost.name.is_empty() => {
-                return SymbolLookup::Unknown(reason);
-            }
-            (Err(_), Some(_)) => {}
-        }
-        SymbolLookup::Known(frames)
+        self.find_all(&[address]).remove(0)
     }
 
-    /// Looks up several addresses, sorted: faster than one after the other in any order.
+    /// Looks up several addresses, in any order.
+    #[cfg(any(test, feature = "testing"))]
     pub fn find_all(&mut self, addresses: &[u64]) -> Vec<SymbolLookup> {
         let mut order: Vec<usize> = (0..addresses.len()).collect();
         order.sort_unstable_by_key(|index| addresses[*index]);
+        let sorted: Vec<u64> = order.iter().map(|index| addresses[*index]).collect();
+        let results = self.find_within(&sorted, &Allowance::Unlimited.start());
         let mut found = vec![SymbolLookup::Unknown(self.reason); addresses.len()];
-        for index in order {
-            found[index] = self.find(addresses[index]);
+        for (index, result) in order.into_iter().zip(results) {
+            found[index] = result.symbols;
         }
         found
+    }
+
+    /// Looks up sorted addresses in the file's own address space, before the load bias is added. Each
+    /// is one in the instruction itself: for a caller's frame, before the return address. All of them have their names, and as many as the budget
+    /// allows their inlined functions, files and lines.
+    pub fn find_within(&mut self, addresses: &[u64], budget: &Budget) -> Vec<AddressLookup> {
+        let names = addresses.iter().map(|address| self.symbol(*address));
+        let names: Vec<_> = names.collect();
+        let found = addresses.iter().zip(names).map(|(address, symbol)| {
+            let is_complete = !self.has_debug_info() || budget.take_look_up();
+            let inlines = if is_complete {
+                self.inlines(*address)
+            } else {
+                Vec::new()
+            };
+            AddressLookup {
+                symbols: lookup(symbol, inlines),
+                is_complete,
+            }
+        });
+        found.collect()
+    }
+
+    /// Whether there is debugging information that can be used.
+    fn has_debug_info(&self) -> bool {
+        matches!(&self.info, Ok((_, info)) if info.failed().is_none())
     }
 
     /// The name of the function that contains `address`, from the tables.
@@ -298,6 +312,13 @@ impl ElfSymbols {
         size_of::<Self>() + tables.sum::<usize>() + info + embedded
     }
 
+    /// Closes the sections of debugging information; what was read of them stays.
+    pub fn close_sections(&mut self) {
+        if let Ok((_, info)) = &mut self.info {
+            info.close();
+        }
+    }
+
     /// Drops what can be read again: open sections and cached units.
     pub fn shrink(&mut self) {
         if let Ok((_, info)) = &mut self.info {
@@ -313,6 +334,27 @@ impl fmt::Debug for ElfSymbols {
         shown.field("debug_info", &self.debug_info());
         shown.finish_non_exhaustive()
     }
+}
+
+/// Combines the name from the tables with the functions from debugging information.
+fn lookup(symbol: Result<String, NoSymbolReason>, mut frames: Vec<SymbolFrame>) -> SymbolLookup {
+    match (symbol, frames.last_mut()) {
+        // A function has the same name with and without debugging information.
+        (Ok(symbol), Some(outermost)) => outermost.name = symbol,
+        (Ok(symbol), None) => frames.push(SymbolFrame {
+            name: symbol,
+            file: None,
+            line: None,
+            first_line: None,
+        }),
+        (Err(reason), None) => return SymbolLookup::Unknown(reason),
+        // Only the line is known.
+        (Err(reason), Some(outermost)) if outermost.name.is_empty() => {
+            return SymbolLookup::Unknown(reason);
+        }
+        (Err(_), Some(_)) => {}
+    }
+    SymbolLookup::Known(frames)
 }
 
 fn frame(level: &dwarf::InlineLevel) -> SymbolFrame {

@@ -74,6 +74,14 @@ impl Report {
         let obstacles = self.obstacles();
         if obstacles.is_empty() {
             writeln!(formatter, "It can be profiled: agent --pid {}", self.pid)?;
+            if let Some(Ok(measured)) = &self.measured {
+                for (event, reason) in &measured.refused_events {
+                    let text = format!("But the event {event} is not available: {reason}");
+                    for row in wrapped(&printable(&text), WIDTH) {
+                        writeln!(formatter, "{row}")?;
+                    }
+                }
+            }
             let is_idle =
                 matches!(&self.python, Some(Ok(python)) if python.is_initialised == Some(false));
             if is_idle {

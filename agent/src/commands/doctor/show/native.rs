@@ -62,6 +62,7 @@ pub(crate) fn write_measured(
         complete,
         ends,
         losses,
+        refused_events: _,
     } = measured;
     let seconds = duration.as_secs_f64();
     if *walked == 0 && losses.is_empty() {

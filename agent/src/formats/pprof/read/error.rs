@@ -17,7 +17,7 @@ pub enum PprofReadError {
         limit: u64,
     },
     /// It is not a profile, or not one that the agent wrote.
-    #[error("it is not a CPU profile written by agent")]
+    #[error("it is not a profile written by agent")]
     Foreign,
     /// A part of the file is malformed.
     #[error("its {what} are malformed")]

@@ -4,8 +4,8 @@
 //! address, all others are Python frames or markers; the kernel, its modules and JIT code have mappings
 //! with special names; labels, processes and losses are comments.
 //!
-//! Invariants: the bytes are untrusted; memory is bounded, and so are numbers: the CPU time of all
-//! samples of a file fits into 63 bits of nanoseconds.
+//! Invariants: the bytes are untrusted; memory is bounded, and so are numbers: the sums of all samples
+//! of a file fit into 63 bits.
 
 mod comments;
 mod error;

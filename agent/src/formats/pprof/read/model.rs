@@ -11,7 +11,7 @@ use prost::Message;
 use super::{
     comments::Comments,
     error::{PprofReadError, malformed},
-    outline::{Outline, check_total, tag},
+    outline::{Outline, amount, check_total, tag},
 };
 use crate::{
     aggregate::{Interner, index},
@@ -21,9 +21,9 @@ use crate::{
         wire::Fields,
     },
     profile::{
-        CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId,
-        Image, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample, Stack, StackId,
-        Thread, ThreadIndex,
+        Amount, CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Function,
+        FunctionId, Image, Line, Location, LocationId, Process, ProcessIndex, Profile, Sample,
+        Stack, StackId, Thread, ThreadIndex,
     },
 };
 
@@ -66,6 +66,7 @@ pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
     let profile = Profile {
         start: outline.start,
         duration: outline.duration,
+        kind: outline.kind,
         period: outline.period,
         labels: comments.labels,
         processes: processes.known,
@@ -77,10 +78,11 @@ pub(super) fn read(message: &[u8]) -> Result<Profile, PprofReadError> {
         samples: tables
             .counts
             .into_iter()
-            .map(|((thread, stack), count)| Sample {
+            .map(|((thread, stack), amount)| Sample {
                 stack,
                 thread,
-                count,
+                count: amount.count,
+                value: amount.value,
             })
             .collect(),
         unwind_stats: Vec::new(),
@@ -117,8 +119,8 @@ struct ModelTables {
     locations: Interner<Location>,
     stacks: Interner<Stack>,
     threads: Interner<Thread>,
-    counts: BTreeMap<(ThreadIndex, StackId), u64>,
-    total: u64,
+    counts: BTreeMap<(ThreadIndex, StackId), Amount>,
+    total: Amount,
 }
 
 /// A location that was read.
@@ -246,13 +248,10 @@ impl ModelReader<'_> {
         locations: &HashMap<u64, ReadLocation>,
         processes: &mut ProcessTable,
     ) -> Result<(), PprofReadError> {
-        let count = sample.value.first().copied().map(u64::try_from);
-        let Some(Ok(count)) = count else {
-            return Err(malformed("values"));
-        };
-        self.tables.total = self.tables.total.saturating_add(count);
-        check_total(self.tables.total, self.outline.period)?;
-        if count == 0 {
+        let measured = amount(&sample.value, self.outline.kind)?;
+        self.tables.total += measured;
+        check_total(self.tables.total)?;
+        if measured == Amount::default() {
             return Ok(());
         }
         let mut labels = SampleLabels::default();
@@ -281,7 +280,7 @@ impl ModelReader<'_> {
         }));
         let stack = StackId(self.tables.stacks.index(stack.into()));
         // The sum of all counts was checked.
-        *self.tables.counts.entry((thread, stack)).or_default() += count;
+        *self.tables.counts.entry((thread, stack)).or_default() += measured;
         Ok(())
     }
 }

@@ -6,17 +6,16 @@ use super::{
     comments::Comments,
     error::{PprofReadError, malformed},
 };
-use crate::formats::pprof::wire::{FieldValue, Fields, MalformedMessage, number};
+use crate::{
+    formats::pprof::wire::{FieldValue, Fields, MalformedMessage, number},
+    profile::{Amount, CPU, Kind, Period, SampleType, ValueSource},
+};
 
 /// Most entries of a table: strings, functions, locations, samples.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// Valid sampling periods.
-const PERIODS: std::ops::RangeInclusive<Duration> =
-    Duration::from_micros(1)..=Duration::from_secs(3_600);
-
-/// Types and units of the values of samples.
-const TYPES: [(&str, &str); 2] = [("samples", "count"), ("cpu", "nanoseconds")];
+/// Valid sampling periods in nanoseconds: 1 µs to an hour.
+const PERIODS_NS: std::ops::RangeInclusive<u64> = 1_000..=3_600_000_000_000;
 
 /// Field numbers of a profile.
 pub(super) mod tag {
@@ -38,7 +37,8 @@ pub(super) struct Outline<'a> {
     comments: Vec<u64>,
     pub(super) start: SystemTime,
     pub(super) duration: Duration,
-    pub(super) period: Duration,
+    pub(super) period: u64,
+    pub(super) kind: &'static Kind,
 }
 
 impl<'a> Outline<'a> {
@@ -48,7 +48,8 @@ impl<'a> Outline<'a> {
             comments: Vec::new(),
             start: SystemTime::UNIX_EPOCH,
             duration: Duration::ZERO,
-            period: Duration::ZERO,
+            period: 0,
+            kind: &CPU,
         };
         let mut types = Vec::new();
         // Number of entries, by field number.
@@ -78,32 +79,41 @@ impl<'a> Outline<'a> {
                     outline.start = SystemTime::UNIX_EPOCH + nanoseconds(time)?;
                 }
                 (tag::DURATION, FieldValue::Number(time)) => outline.duration = nanoseconds(time)?,
-                (tag::PERIOD, FieldValue::Number(time)) => outline.period = nanoseconds(time)?,
+                (tag::PERIOD, FieldValue::Number(time)) => outline.period = time,
                 _ => {}
             }
         }
-        outline.check_types(&types)?;
-        if !PERIODS.contains(&outline.period) {
+        outline.kind = outline.kind_of(&types)?;
+        let is_valid = match outline.kind.period {
+            Period::Rate => PERIODS_NS.contains(&outline.period),
+            Period::Events(_) => i64::try_from(outline.period).is_ok_and(|period| period > 0),
+        };
+        if !is_valid {
             return Err(malformed("times"));
         }
         Ok(outline)
     }
 
-    fn check_types(&self, types: &[&[u8]]) -> Result<(), PprofReadError> {
+    /// The kind whose samples have values of these types.
+    fn kind_of(&self, types: &[&[u8]]) -> Result<&'static Kind, PprofReadError> {
         let text = |index| self.text(index).unwrap_or_default();
-        let is_expected = |(kind, expected): (&&[u8], (&str, &str))| {
+        let is_of = |of: &SampleType, message: &[u8]| {
             let [mut name, mut unit] = [0, 0];
-            for field in Fields::of(kind) {
+            for field in Fields::of(message) {
                 match field {
                     Ok((1, FieldValue::Number(index))) => name = index,
                     Ok((2, FieldValue::Number(index))) => unit = index,
                     _ => return false,
                 }
             }
-            (text(name), text(unit)) == expected
+            (text(name), text(unit)) == (of.name, of.unit)
         };
-        let is_ours = types.len() == TYPES.len() && types.iter().zip(TYPES).all(is_expected);
-        is_ours.then_some(()).ok_or(PprofReadError::Foreign)
+        let mut kinds = Kind::ALL.iter().copied();
+        let found = kinds.find(|kind| {
+            let mut pairs = kind.sample_types.iter().zip(types);
+            kind.sample_types.len() == types.len() && pairs.all(|(of, message)| is_of(of, message))
+        });
+        found.ok_or(PprofReadError::Foreign)
     }
 
     /// A string of the table.
@@ -129,19 +139,41 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// The first value of a sample: its count.
-pub(super) fn count_of(sample: &[u8]) -> Result<u64, PprofReadError> {
+/// What a sample measured, without decoding the rest of it.
+pub(super) fn amount_of(sample: &[u8], kind: &Kind) -> Result<Amount, PprofReadError> {
+    let mut values = Vec::new();
     for field in Fields::of(sample) {
-        let count = match field? {
-            (2, FieldValue::Number(count)) => count,
-            (2, FieldValue::Bytes(mut packed)) => number(&mut packed).ok_or(MalformedMessage)?,
-            _ => continue,
-        };
-        return i64::try_from(count)
-            .map(i64::unsigned_abs)
-            .map_err(|_| malformed("values"));
+        match field? {
+            (2, FieldValue::Number(value)) => values.push(value.cast_signed()),
+            (2, FieldValue::Bytes(mut packed)) => {
+                while !packed.is_empty() && values.len() <= kind.sample_types.len() {
+                    let value = number(&mut packed).ok_or(MalformedMessage)?;
+                    values.push(value.cast_signed());
+                }
+            }
+            _ => {}
+        }
+        if values.len() > kind.sample_types.len() {
+            break;
+        }
     }
-    Err(malformed("values"))
+    amount(&values, kind)
+}
+
+/// What the values of a sample of a kind are together.
+pub(super) fn amount(values: &[i64], kind: &Kind) -> Result<Amount, PprofReadError> {
+    if values.len() != kind.sample_types.len() {
+        return Err(malformed("values"));
+    }
+    let mut amount = Amount::default();
+    for (of, value) in kind.sample_types.iter().zip(values) {
+        let value = u64::try_from(*value).map_err(|_| malformed("values"))?;
+        match of.source {
+            ValueSource::Count => amount.count = value,
+            ValueSource::Value => amount.value = value,
+        }
+    }
+    Ok(amount)
 }
 
 fn nanoseconds(number: u64) -> Result<Duration, PprofReadError> {
@@ -149,14 +181,9 @@ fn nanoseconds(number: u64) -> Result<Duration, PprofReadError> {
     Ok(Duration::from_nanos(number.unsigned_abs()))
 }
 
-/// CPU time of a number of samples, in nanoseconds; [`None`] if it exceeds 63 bits.
-pub(super) fn cpu_ns(samples: u64, period: Duration) -> Option<u64> {
-    let cpu_ns = u128::from(samples).checked_mul(period.as_nanos())?;
-    i64::try_from(cpu_ns).ok().map(i64::unsigned_abs)
-}
-
-pub(super) fn check_total(samples: u64, period: Duration) -> Result<(), PprofReadError> {
-    cpu_ns(samples, period)
-        .map(|_| ())
-        .ok_or_else(|| malformed("values"))
+/// Checks that sums of all samples fit into 63 bits.
+pub(super) fn check_total(total: Amount) -> Result<(), PprofReadError> {
+    let fits = |sum: u64| i64::try_from(sum).is_ok();
+    let is_valid = fits(total.count) && fits(total.value);
+    is_valid.then_some(()).ok_or_else(|| malformed("values"))
 }

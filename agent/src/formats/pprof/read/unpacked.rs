@@ -11,9 +11,12 @@ use flate2::read::GzDecoder;
 use super::{
     error::PprofReadError,
     model,
-    outline::{Outline, check_total, count_of, cpu_ns, tag},
+    outline::{Outline, amount_of, check_total, tag},
 };
-use crate::{formats::pprof::wire::Fields, profile::Profile};
+use crate::{
+    formats::pprof::wire::Fields,
+    profile::{Amount, Kind, Profile},
+};
 
 /// Most bytes of a decompressed file; one with a hundred thousand deep stacks has half of that.
 const MAX_BYTES: u64 = 32 << 20;
@@ -31,18 +34,10 @@ pub struct PprofHeader {
     pub start: SystemTime,
     /// For how long samples were taken.
     pub duration: Duration,
-    /// CPU time that one sample represents.
-    pub period: Duration,
-    /// Sampling periods in all samples.
-    pub samples: u64,
-}
-
-impl PprofHeader {
-    /// CPU time of all samples, in nanoseconds.
-    #[must_use]
-    pub fn cpu_ns(&self) -> u64 {
-        cpu_ns(self.samples, self.period).unwrap_or(u64::MAX)
-    }
+    /// What it measures.
+    pub kind: &'static Kind,
+    /// All samples.
+    pub total: Amount,
 }
 
 impl PprofFile {
@@ -70,17 +65,17 @@ impl PprofFile {
     /// When it is not a profile that the agent wrote.
     pub fn head(&self) -> Result<PprofHeader, PprofReadError> {
         let outline = Outline::of(&self.0)?;
-        let mut samples = 0_u64;
+        let mut total = Amount::default();
         for sample in Fields::of(&self.0).all(tag::SAMPLE) {
-            samples = samples.saturating_add(count_of(sample)?);
+            total += amount_of(sample, outline.kind)?;
         }
-        check_total(samples, outline.period)?;
+        check_total(total)?;
         Ok(PprofHeader {
             labels: outline.comments()?.labels,
             start: outline.start,
             duration: outline.duration,
-            period: outline.period,
-            samples,
+            kind: outline.kind,
+            total,
         })
     }
 

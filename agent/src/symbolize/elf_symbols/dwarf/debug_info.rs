@@ -135,9 +135,14 @@ impl DwarfInfo {
         index + self.unit_cache.bytes() + self.reader.as_ref().map_or(0, DwarfReader::bytes)
     }
 
+    /// Closes the sections; what was read of them stays.
+    pub fn close(&mut self) {
+        self.reader = None;
+    }
+
     /// Drops what can be read again: open sections and cached units.
     pub fn shrink(&mut self) {
-        self.reader = None;
+        self.close();
         self.unit_cache.shrink_to(0);
     }
 }

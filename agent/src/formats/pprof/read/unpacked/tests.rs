@@ -8,7 +8,7 @@ use crate::{
     formats::{EncodeOptions, Format, encode},
     profile::{
         Process, Sample,
-        fixtures::{example_processes, example_profile},
+        fixtures::{PERIOD_NS, example_processes, example_profile},
     },
 };
 
@@ -132,11 +132,11 @@ fn a_header_agrees_with_the_profile() {
     let bytes = encoded(&profile, plain());
     let head = PprofFile::new(&bytes).unwrap().head().unwrap();
     assert_eq!(head.labels, profile.labels);
-    assert_eq!(head.samples, profile.total());
+    assert_eq!(head.kind, profile.kind);
+    assert_eq!(head.total.count, profile.total());
+    assert_eq!(head.total.value, profile.total_value());
     assert_eq!(head.start, profile.start);
     assert_eq!(head.duration, profile.duration);
-    let period_ns = u64::try_from(profile.period.as_nanos()).unwrap();
-    assert_eq!(head.cpu_ns(), profile.total() * period_ns);
 }
 
 #[test]
@@ -158,24 +158,29 @@ fn other_files_are_rejected() {
 #[test]
 fn numbers_out_of_range_are_rejected() {
     let profile = example_profile("");
-    let with_count = |count| Profile {
-        samples: vec![Sample {
+    let with = |count, value| {
+        let samples = profile.samples.iter().take(2);
+        let samples = samples.map(|sample| Sample {
             count,
-            ..profile.samples[0]
-        }],
-        ..profile.clone()
+            value,
+            ..*sample
+        });
+        Profile {
+            samples: samples.collect(),
+            ..profile.clone()
+        }
     };
     let error = |profile: &Profile| {
         let unpacked = PprofFile::new(&encoded(profile, plain())).unwrap();
         assert!(unpacked.head().is_err());
         unpacked.profile().unwrap_err().to_string()
     };
-    assert_eq!(
-        error(&with_count(i64::MAX.unsigned_abs())),
-        "its values are malformed"
-    );
+    let most = i64::MAX.unsigned_abs();
+    for profile in [with(most, 1), with(1, most)] {
+        assert_eq!(error(&profile), "its values are malformed");
+    }
     let timeless = Profile {
-        period: Duration::ZERO,
+        period: 0,
         ..profile.clone()
     };
     assert_eq!(error(&timeless), "its times are malformed");
@@ -246,7 +251,7 @@ proptest! {
         if let Ok(profile) = unpacked.profile() {
             prop_assert!(is_valid(&profile));
             let total = profile.total();
-            prop_assert_eq!(head.unwrap().samples, total);
+            prop_assert_eq!(head.unwrap().total.count, total);
             // It can be written and read again.
             let again = read(&profile, EncodeOptions::default());
             prop_assert_eq!(again.total(), total);
@@ -264,6 +269,7 @@ proptest! {
                 stack: crate::profile::StackId(stack),
                 thread: crate::profile::ThreadIndex(thread),
                 count,
+                value: count * PERIOD_NS,
             })
             .collect();
         let once = read(&profile, EncodeOptions::default());

@@ -8,7 +8,8 @@ use std::{
 use super::super::{EncodeOptions, write};
 use crate::profile::{
     CodeAddress, Executable, ExecutableId, ExecutableKind, FrameKind, Function, FunctionId, Line,
-    Location, LocationId, Profile, Sample, StackId, ThreadIndex, fixtures::example_profile,
+    Location, LocationId, Profile, Sample, StackId, ThreadIndex,
+    fixtures::{PERIOD_NS, example_profile},
 };
 
 /// Deterministic random numbers.
@@ -104,6 +105,7 @@ fn samples(counts: BTreeMap<(StackId, ThreadIndex), u64>) -> Vec<Sample> {
         stack,
         thread,
         count,
+        value: count * PERIOD_NS,
     };
     counts.into_iter().map(sample).collect()
 }

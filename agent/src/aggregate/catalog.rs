@@ -1,9 +1,9 @@
-//! Collects samples, stacks, processes and threads, and builds profiles of them.
+//! The stacks, processes and threads that samples refer to; builds profiles of windows.
 
-use std::{collections::HashMap, mem};
+use std::collections::HashMap;
 
 use agent_common::decoded::{NativeStack, Stack};
-use agent_common::record::Sample;
+use agent_common::record::{NativeFrame, NativeKind};
 
 use super::{
     builder::{ProfileBuilder, ProfileTiming},
@@ -14,18 +14,13 @@ use super::{
 };
 use crate::{
     cache::GenerationalCache,
-    profile::{FilteredOut, Process, Profile},
+    profile::{Amount, FilteredOut, Kind, Process, Profile},
     symbolize::SymbolizeFrames,
 };
 
-/// Samples of the open windows, and the stacks, processes and threads that they refer to.
+/// The stacks, processes and threads that samples refer to.
 #[derive(Debug, Default)]
-pub struct Aggregator {
-    window: Window,
-    /// Windows with a start of their own, each with its number.
-    others: Vec<(u64, Window)>,
-    /// How many of these have been opened.
-    opened: u64,
+pub struct Catalog {
     stacks: GenerationalCache<u64, Stack>,
     native_stacks: GenerationalCache<u64, NativeStack>,
     processes: HashMap<u32, ProcessEntry>,
@@ -41,44 +36,13 @@ struct ProcessEntry {
     order: usize,
     /// Whether it has ended.
     has_ended: bool,
+    /// Whether it had ended at the last call of [`Catalog::remove_ended`].
+    had_ended: bool,
     /// As it was added last.
     process: Process,
 }
 
-impl Aggregator {
-    /// Counts a sample.
-    pub fn add_sample(&mut self, sample: &Sample) {
-        let key = SampleKey {
-            thread: ThreadKey {
-                tgid: sample.tgid,
-                tid: sample.tid,
-            },
-            stack: sample.stack,
-            end: sample.python_status,
-            native_stack: sample.native_stack,
-            native_end: sample.native_status,
-            holds_gil: sample.holds_gil != 0,
-        };
-        let weight = u64::from(sample.weight);
-        for (_, window) in &mut self.others {
-            window.add(key, weight);
-        }
-        self.window.add(key, weight);
-    }
-
-    /// Opens a window in addition to the one that is always open, and returns its number.
-    pub fn open_window(&mut self) -> u64 {
-        self.opened += 1;
-        self.others.push((self.opened, Window::default()));
-        self.opened
-    }
-
-    /// Closes a window; [`None`] if no open window has this number.
-    pub fn close_window(&mut self, number: u64) -> Option<Window> {
-        let index = self.others.iter().position(|(open, _)| *open == number)?;
-        Some(self.others.swap_remove(index).1)
-    }
-
+impl Catalog {
     /// Adds a Python stack that samples refer to.
     pub fn add_stack(&mut self, stack: Stack) {
         self.stacks.insert(stack.hash, stack);
@@ -101,24 +65,31 @@ impl Aggregator {
             ProcessEntry {
                 order,
                 has_ended: false,
+                had_ended: false,
                 process: Process::default(),
             }
         });
         entry.has_ended = false;
+        entry.had_ended = false;
         entry.process = process;
     }
 
-    /// Marks a process as ended; it is kept until [`Self::remove_ended`].
+    /// Marks a process as ended; it is kept until the second [`Self::remove_ended`].
     pub fn end_process(&mut self, pid: u32) {
         if let Some(entry) = self.processes.get_mut(&pid) {
             entry.has_ended = true;
         }
     }
 
-    /// Removes the processes that have ended, and returns their ids.
+    /// Removes the processes that had ended at the last call, and returns their ids: samples of those
+    /// that have ended since may be in the window that is open now.
     pub fn remove_ended(&mut self) -> Vec<u32> {
-        let ended = self.processes.extract_if(|_, entry| entry.has_ended);
-        ended.map(|(pid, _)| pid).collect()
+        let ended = self.processes.extract_if(|_, entry| entry.had_ended);
+        let removed = ended.map(|(pid, _)| pid).collect();
+        for entry in self.processes.values_mut() {
+            entry.had_ended = entry.has_ended;
+        }
+        removed
     }
 
     /// Evicts stacks and names of threads that were not sent again, see [`GenerationalCache`].
@@ -140,28 +111,11 @@ impl Aggregator {
         self.threads.insert(thread, name);
     }
 
-    /// Counts a record that could not be decoded.
-    pub fn add_malformed(&mut self) {
-        self.window.malformed_records += 1;
-    }
-
-    /// Closes the window that is always open and starts the next.
-    pub fn take_window(&mut self) -> Window {
-        mem::take(&mut self.window)
-    }
-
-    /// Sampling periods of the window so far, before any filter.
-    #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.window.samples
-    }
-
-    /// The threads that were sampled, the one with the most samples first.
-    #[must_use]
-    pub fn sampled_threads(&self) -> Vec<SampledThread> {
+    /// The threads of the samples of a window, the one with the most samples first.
+    fn sampled_threads(&self, window: &Window) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::new();
-        for (key, count) in &self.window.counts {
-            *samples.entry(key.thread).or_default() += count;
+        for (key, amount) in &window.counts {
+            *samples.entry(key.thread).or_default() += amount.count;
         }
         let mut seen: Vec<_> = samples
             .into_iter()
@@ -176,40 +130,37 @@ impl Aggregator {
         seen
     }
 
-    /// Checks that the filter includes one of the threads that were sampled.
+    /// Checks that the filter includes one of the threads of the samples of a window.
     ///
     /// # Errors
     ///
     /// When there are samples, and none is of a thread that the filter includes.
-    pub fn check_filter(&self, filter: &Filter) -> Result<(), NoSuchThread> {
+    pub fn check_filter(
+        &self,
+        window: &Window,
+        filter: &Filter,
+        kind: &'static Kind,
+    ) -> Result<(), NoSuchThread> {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };
-        let seen = self.sampled_threads();
+        let seen = self.sampled_threads(window);
         let is_wanted = |thread: &SampledThread| wanted.matches(thread.tid, &thread.name);
         if seen.is_empty() || seen.iter().any(is_wanted) {
             return Ok(());
         }
         Err(NoSuchThread {
+            kind,
             wanted: wanted.clone(),
             seen,
         })
     }
 
-    /// Builds the profile of the samples of the window so far that `filter` includes.
+    /// Builds the profile of the samples of a window, or of a part of one, that are of its kind and
+    /// that `filter` includes.
     ///
     /// What the BPF programs count as lost is not included.
     pub fn profile(
-        &self,
-        about: &ProfileTiming,
-        filter: &Filter,
-        symbolizer: &mut impl SymbolizeFrames,
-    ) -> Profile {
-        self.profile_of(&self.window, about, filter, symbolizer)
-    }
-
-    /// Builds the profile of a closed window, or of a part of one.
-    pub fn profile_of(
         &self,
         window: &Window,
         about: &ProfileTiming,
@@ -218,23 +169,25 @@ impl Aggregator {
     ) -> Profile {
         let mut builder = ProfileBuilder::default();
         let mut filtered_out = FilteredOut::default();
-        let mut keys: Vec<(&SampleKey, u64)> = window
+        let mut keys: Vec<(&SampleKey, Amount)> = window
             .counts
             .iter()
-            .map(|(key, count)| (key, *count))
+            .filter(|(key, _)| key.kind == about.kind.number)
+            .map(|(key, amount)| (key, *amount))
             .collect();
+        symbolizer.prepare(&self.native_frames(window, filter));
         keys.sort_unstable_by_key(|(key, _)| {
             let order = self.order(key.thread.tgid);
             let ends = (key.end.0, key.native_end.0);
             let stacks = (key.stack, key.native_stack);
             (order, key.thread, stacks, ends, key.holds_gil)
         });
-        for (key, count) in keys {
+        for (key, amount) in keys {
             let name = self.thread_name(key.thread);
             if !filter.includes_thread(key.thread.tid, name) {
-                filtered_out.other_threads += count;
+                filtered_out.other_threads += amount.count;
             } else if filter.gil_only && !key.holds_gil {
-                filtered_out.without_gil += count;
+                filtered_out.without_gil += amount.count;
             } else {
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
@@ -244,10 +197,10 @@ impl Aggregator {
                     native: self.native_stacks.get(&key.native_stack),
                     process,
                     is_python: self.is_python(key.thread.tgid),
-                    count,
+                    count: amount.count,
                 };
                 let stack = sampled.stack(&mut builder, symbolizer);
-                builder.count(stack, thread, count);
+                builder.count(stack, thread, amount);
             }
         }
         if builder.is_empty()
@@ -260,6 +213,36 @@ impl Aggregator {
         profile.losses.lost_samples = window.lost_samples;
         profile.filtered_out = filtered_out;
         profile
+    }
+
+    /// The native and kernel frames of the samples of a window that `filter` includes, each once and
+    /// with the id of a process that has it.
+    #[must_use]
+    pub fn native_frames(&self, window: &Window, filter: &Filter) -> Vec<(u32, NativeFrame)> {
+        let mut stacks = HashMap::<u64, u32>::new();
+        for key in window.counts.keys() {
+            let thread = key.thread;
+            if filter.includes_thread(thread.tid, self.thread_name(thread))
+                && (key.holds_gil || !filter.gil_only)
+            {
+                let tgid = stacks.entry(key.native_stack).or_insert(thread.tgid);
+                *tgid = thread.tgid.min(*tgid);
+            }
+        }
+        let mut frames = HashMap::<NativeFrame, u32>::new();
+        for (hash, tgid) in stacks {
+            let stack = self.native_stacks.get(&hash);
+            for frame in stack.iter().flat_map(|stack| &stack.frames) {
+                if frame.kind != NativeKind::PYTHON {
+                    let known = frames.entry(*frame).or_insert(tgid);
+                    *known = tgid.min(*known);
+                }
+            }
+        }
+        frames
+            .into_iter()
+            .map(|(frame, tgid)| (tgid, frame))
+            .collect()
     }
 
     /// The last name of a thread; empty if it is not known.

@@ -1,0 +1,24 @@
+//! What a sample measures.
+
+/// What a sample measures, and with it the unit of [`Sample::value`](super::Sample::value).
+#[repr(transparent)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProfileKind(pub u16);
+
+/// Declares the constants, one line for each.
+macro_rules! profile_kinds {
+    ($($name:ident = $number:literal, $measures:literal;)*) => {
+        impl ProfileKind {
+            $(#[doc = $measures] pub const $name: Self = Self($number);)*
+        }
+    };
+}
+
+profile_kinds! {
+    CPU = 1, "CPU time, in nanoseconds.";
+    PAGE_FAULTS = 2, "Page faults, as events.";
+}

@@ -1,0 +1,64 @@
+//! Windows and what their samples refer to, in one value, for tests.
+
+use agent_common::{
+    decoded::{NativeStack, Stack},
+    record::Sample,
+};
+
+use super::{Catalog, Filter, NoSuchThread, ProfileTiming, Windows};
+use crate::{
+    profile::{Kind, Process, Profile},
+    symbolize::SymbolizeFrames,
+};
+
+/// Samples of one window, and what they refer to.
+#[derive(Debug, Default)]
+pub(super) struct Aggregator {
+    windows: Windows,
+    catalog: Catalog,
+}
+
+impl Aggregator {
+    pub(super) fn add_sample(&mut self, sample: &Sample) {
+        self.windows.add_sample(sample);
+    }
+
+    pub(super) fn add_stack(&mut self, stack: Stack) {
+        self.catalog.add_stack(stack);
+    }
+
+    pub(super) fn add_native_stack(&mut self, stack: NativeStack) {
+        self.catalog.add_native_stack(stack);
+    }
+
+    pub(super) fn add_process(&mut self, process: Process) {
+        self.catalog.add_process(process);
+    }
+
+    pub(super) fn add_thread(&mut self, process: u32, tid: u32, name: String) {
+        self.catalog.add_thread(process, tid, name);
+    }
+
+    pub(super) fn samples(&self) -> u64 {
+        self.windows.samples()
+    }
+
+    pub(super) fn check_filter(
+        &self,
+        filter: &Filter,
+        kind: &'static Kind,
+    ) -> Result<(), NoSuchThread> {
+        let window = self.windows.current();
+        self.catalog.check_filter(window, filter, kind)
+    }
+
+    pub(super) fn profile(
+        &self,
+        about: &ProfileTiming,
+        filter: &Filter,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> Profile {
+        let window = self.windows.current();
+        self.catalog.profile(window, about, filter, symbolizer)
+    }
+}

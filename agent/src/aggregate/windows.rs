@@ -1,0 +1,89 @@
+//! Counts samples in the windows that are open.
+//!
+//! Invariant: nothing here waits, and what it takes is bounded: this runs on the thread that drains
+//! the ring buffer.
+
+use std::mem;
+
+use agent_common::record::Sample;
+
+use super::{
+    key::{SampleKey, ThreadKey},
+    window::Window,
+};
+use crate::profile::{Amount, Kind};
+
+/// The open windows.
+#[derive(Debug, Default)]
+pub struct Windows {
+    window: Window,
+    /// Windows with a start of their own, each with its number.
+    others: Vec<(u64, Window)>,
+    /// How many of these have been opened.
+    opened: u64,
+}
+
+impl Windows {
+    /// Counts a sample; one of an unknown kind is malformed.
+    pub fn add_sample(&mut self, sample: &Sample) {
+        if Kind::from_number(sample.kind).is_none() {
+            self.add_malformed();
+            return;
+        }
+        let key = SampleKey {
+            kind: sample.kind,
+            thread: ThreadKey {
+                tgid: sample.tgid,
+                tid: sample.tid,
+            },
+            stack: sample.stack,
+            end: sample.python_status,
+            native_stack: sample.native_stack,
+            native_end: sample.native_status,
+            holds_gil: sample.holds_gil != 0,
+        };
+        let amount = Amount {
+            count: sample.count.into(),
+            value: sample.value,
+        };
+        for (_, window) in &mut self.others {
+            window.add(key, amount);
+        }
+        self.window.add(key, amount);
+    }
+
+    /// Counts a record that could not be decoded.
+    pub fn add_malformed(&mut self) {
+        self.window.malformed_records += 1;
+    }
+
+    /// Samples of the window that is always open, before any filter.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.window.samples
+    }
+
+    /// The window that is always open.
+    #[cfg(test)]
+    pub(super) fn current(&self) -> &Window {
+        &self.window
+    }
+
+    /// Closes the window that is always open and starts the next.
+    pub fn take(&mut self) -> Window {
+        mem::take(&mut self.window)
+    }
+
+    /// Opens a window in addition to the one that is always open, and returns its number.
+    pub fn open(&mut self) -> u64 {
+        self.opened += 1;
+        self.others.push((self.opened, Window::default()));
+        self.opened
+    }
+
+    /// Closes a window; [`None`] if no open window has this number.
+    pub fn close(&mut self, number: u64) -> Option<Window> {
+        let index = self.others.iter().position(|(open, _)| *open == number)?;
+        Some(self.others.swap_remove(index).1)
+    }
+}

@@ -1,0 +1,91 @@
+//! What the thread that drains the ring buffer does with a record: samples are counted, all else is
+//! for other threads.
+//!
+//! Invariants: no file, process or map is read; memory is allocated only where a count is new.
+
+use agent_common::{
+    decode::decode,
+    decoded::Record,
+    record::{AbsentPage, ProcessEvent, RecordKind, WantedTable},
+};
+use zerocopy::FromBytes as _;
+
+#[cfg(feature = "recorder")]
+use super::recorder;
+use super::records::Records;
+use crate::aggregate::Windows;
+
+/// Counts samples.
+#[derive(Debug, Default)]
+pub struct Counting {
+    /// The samples that were not reported yet.
+    pub windows: Windows,
+}
+
+/// Records that are for other threads.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// Stacks, code objects and names of threads.
+    pub references: Records,
+    /// What the session acts on.
+    pub events: Events,
+    /// When the first sample was taken, in nanoseconds of the monotonic clock.
+    pub first_sample_ns: Option<u64>,
+    /// How many records were read.
+    pub records: usize,
+}
+
+/// What the session acts on.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// What happened to processes.
+    pub processes: Vec<ProcessEvent>,
+    /// Pages that samples missed.
+    pub absent_pages: Vec<AbsentPage>,
+    /// Unwind tables that samples missed.
+    pub wanted_tables: Vec<WantedTable>,
+}
+
+impl Events {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.processes.len() + self.absent_pages.len() + self.wanted_tables.len()
+    }
+}
+
+impl Counting {
+    /// Counts a sample, or adds another record to `received`.
+    pub fn receive(&mut self, bytes: &[u8], received: &mut Received) {
+        #[cfg(feature = "recorder")]
+        recorder::record(bytes);
+        received.records += 1;
+        if is_reference(bytes) {
+            received.references.push(bytes);
+            return;
+        }
+        match decode(bytes) {
+            Ok(Record::Sample(sample)) => {
+                received.first_sample_ns.get_or_insert(sample.time_ns);
+                self.windows.add_sample(&sample);
+            }
+            Ok(Record::ProcessEvent(event)) => received.events.processes.push(event),
+            Ok(Record::AbsentPage(page)) => received.events.absent_pages.push(page),
+            Ok(Record::WantedTable(wanted)) => received.events.wanted_tables.push(wanted),
+            Ok(_) | Err(_) => self.windows.add_malformed(),
+        }
+    }
+}
+
+/// Whether a record is one that samples refer to.
+fn is_reference(bytes: &[u8]) -> bool {
+    let kind = agent_common::record::Header::read_from_prefix(bytes).map(|(header, _)| header.kind);
+    matches!(
+        kind,
+        Ok(RecordKind::STACK
+            | RecordKind::NATIVE_STACK
+            | RecordKind::CODE_OBJECT
+            | RecordKind::LINE_TABLE_PIECE
+            | RecordKind::THREAD_NAME)
+    )
+}

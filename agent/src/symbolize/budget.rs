@@ -1,0 +1,143 @@
+//! How much work look-ups may do.
+//!
+//! CPU time is measured, not work estimated: what an address costs depends on the file by a factor of
+//! a million. It is the time of the calling thread, so that a slow disk or a busy machine does not
+//! leave frames without lines.
+
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The work that one run of look-ups may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowance {
+    /// All that there is to do.
+    Unlimited,
+    /// CPU time, after which only names are looked up.
+    Cpu(Duration),
+    /// Look-ups, for tests.
+    #[cfg(test)]
+    LookUps(u64),
+}
+
+/// An [`Allowance`] in use, on one thread.
+#[derive(Debug)]
+pub struct Budget {
+    allowance: Allowance,
+    start: Duration,
+    look_ups: Cell<u64>,
+}
+
+impl Allowance {
+    /// Starts to measure the calling thread.
+    #[must_use]
+    pub fn start(self) -> Budget {
+        Budget {
+            allowance: self,
+            start: thread_cpu(),
+            look_ups: Cell::new(0),
+        }
+    }
+}
+
+impl Budget {
+    /// Counts a look-up if it may be done.
+    pub(super) fn take_look_up(&self) -> bool {
+        let may = match self.allowance {
+            Allowance::Unlimited => true,
+            Allowance::Cpu(most) => self.used() < most,
+            #[cfg(test)]
+            Allowance::LookUps(most) => self.look_ups.get() < most,
+        };
+        self.look_ups.set(self.look_ups.get() + u64::from(may));
+        may
+    }
+
+    /// CPU time since the start.
+    #[must_use]
+    pub fn used(&self) -> Duration {
+        thread_cpu().saturating_sub(self.start)
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}
+
+/// A share of a CPU that look-ups may use over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuShare {
+    /// CPU time that may be used at once: at the start, and after a time without look-ups.
+    pub burst: Duration,
+    /// CPU time that is added per second, up to the burst.
+    pub per_second: Duration,
+}
+
+/// What is left of a [`CpuShare`]; it may be overdrawn, since a look-up that has begun is finished.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CpuAccount {
+    share: CpuShare,
+    /// In seconds.
+    left: f64,
+    at: Instant,
+}
+
+impl CpuAccount {
+    pub(super) fn new(share: CpuShare, now: Instant) -> Self {
+        Self {
+            share,
+            left: share.burst.as_secs_f64(),
+            at: now,
+        }
+    }
+
+    /// What may be used at `now`.
+    pub(super) fn left(&mut self, now: Instant) -> Duration {
+        let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
+        let added = elapsed * self.share.per_second.as_secs_f64();
+        self.at = now;
+        self.left = (self.left + added).min(self.share.burst.as_secs_f64());
+        Duration::try_from_secs_f64(self.left).unwrap_or_default()
+    }
+
+    /// Subtracts what was used; the debt is at most the burst.
+    pub(super) fn spend(&mut self, used: Duration) {
+        let lowest = -self.share.burst.as_secs_f64();
+        self.left = (self.left - used.as_secs_f64()).max(lowest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuAccount, CpuShare};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn an_account_is_overdrawn_and_filled_again() {
+        let (now, milliseconds) = (Instant::now(), Duration::from_millis);
+        let share = CpuShare {
+            burst: milliseconds(100),
+            per_second: milliseconds(10),
+        };
+        let mut account = CpuAccount::new(share, now);
+        assert_eq!(account.left(now), milliseconds(100));
+        account.spend(milliseconds(150));
+        assert_eq!(account.left(now), Duration::ZERO);
+        assert_eq!(account.left(now + milliseconds(4000)), Duration::ZERO);
+        let left = account.left(now + milliseconds(6000));
+        assert!((9..=10).contains(&left.as_millis()), "{left:?}");
+        // Not more than the burst, in either direction.
+        account.spend(milliseconds(100_000));
+        let left = account.left(now + milliseconds(16_500));
+        assert!((4..=5).contains(&left.as_millis()), "{left:?}");
+        assert_eq!(account.left(now + milliseconds(1 << 20)), milliseconds(100));
+    }
+}

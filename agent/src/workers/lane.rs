@@ -1,0 +1,312 @@
+//! A queue of jobs and the threads that do them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use super::{
+    budget::Budget,
+    failure::Failure,
+    job::Job,
+    pace::{Pace, thread_cpu_time},
+    quarantine::Subject,
+};
+
+/// Most jobs that wait in a lane.
+const MAX_WAITING: usize = 64 << 10;
+
+/// Most threads of a lane that are given up at the same time.
+const MAX_ABANDONED: usize = 8;
+
+/// A kind of work, with threads of its own: a kind that is slow does not hold up the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Opens processes and examines them, while they live.
+    Processes,
+    /// Reads memory of processes that is not resident.
+    Memory,
+    /// Compiles unwind tables, and loads them into the kernel.
+    Tables,
+    /// Reads symbols of files.
+    Symbols,
+}
+
+impl Lane {
+    pub(super) const ALL: [Self; 4] = [Self::Processes, Self::Memory, Self::Tables, Self::Symbols];
+
+    /// Its name: of its threads, and in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Memory => "memory",
+            Self::Tables => "tables",
+            Self::Symbols => "symbols",
+        }
+    }
+
+    /// Whether its jobs can wait for processor time to be earned: processes may end meanwhile.
+    fn is_paced(self) -> bool {
+        matches!(self, Self::Tables)
+    }
+
+    /// How many threads it has.
+    fn width(self) -> usize {
+        match self {
+            Self::Processes | Self::Tables | Self::Symbols => 2,
+            Self::Memory => 1,
+        }
+    }
+}
+
+/// What the threads of a lane are doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneStatus {
+    /// The kind of work.
+    pub lane: Lane,
+    /// Jobs that wait.
+    pub waiting: usize,
+    /// Jobs that run.
+    pub running: usize,
+    /// Threads that were given up and have not ended since.
+    pub abandoned: usize,
+    /// Jobs that have ended.
+    pub done: u64,
+    /// Jobs that were given up so far.
+    pub timed_out: u64,
+}
+
+/// The state of a lane, shared by its threads.
+pub(super) struct Queue {
+    lane: Lane,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Job>,
+    running: HashMap<u64, Running>,
+    /// How many jobs have been started.
+    started: u64,
+    /// Threads that take jobs.
+    threads: usize,
+    /// Those of them that wait for one.
+    idle: usize,
+    /// Threads that were given up.
+    abandoned: usize,
+    done: u64,
+    timed_out: u64,
+    /// Whether the threads are to end.
+    is_closed: bool,
+}
+
+/// A job that runs.
+struct Running {
+    subject: Subject,
+    limit: Duration,
+    since: Instant,
+    is_abandoned: Arc<AtomicBool>,
+    fail: Arc<dyn Fn(Failure) + Send + Sync>,
+}
+
+impl Queue {
+    pub(super) fn new(lane: Lane) -> Self {
+        Self {
+            lane,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Adds a job; `start` starts another thread of the lane.
+    pub(super) fn push(&self, job: Job, start: impl FnOnce() -> bool) {
+        let mut state = self.state();
+        if state.waiting.len() >= MAX_WAITING {
+            drop(state);
+            (job.fail)(Failure::Overloaded);
+            return;
+        }
+        state.waiting.push_back(job);
+        self.staff(&mut state, start);
+        self.changed.notify_one();
+    }
+
+    /// Starts a thread if one is missing; without threads no job is left waiting.
+    fn staff(&self, state: &mut State, start: impl FnOnce() -> bool) {
+        let is_wanted = state.waiting.len() > state.idle && state.threads < self.lane.width();
+        let may_start = state.abandoned < MAX_ABANDONED;
+        if is_wanted && may_start && start() {
+            state.threads += 1;
+        }
+        if state.threads == 0 {
+            for job in state.waiting.drain(..) {
+                (job.fail)(Failure::Overloaded);
+            }
+        }
+    }
+
+    /// Does jobs until the lane is closed or the job of this thread is abandoned. Jobs about subjects
+    /// that `is_quarantined` are not done; `overran` gets those of jobs that exceeded their budgets.
+    pub(super) fn serve(
+        &self,
+        pace: &Pace,
+        is_quarantined: impl Fn(&Subject) -> bool,
+        overran: impl Fn(&Subject),
+    ) {
+        while let Some((number, job)) = self.next() {
+            let Job {
+                subject,
+                limit,
+                is_abandoned,
+                run,
+                fail,
+            } = job;
+            let name = || subject.name().to_owned();
+            let before = thread_cpu_time();
+            if is_quarantined(&subject) {
+                fail(Failure::Quarantined { subject: name() });
+            } else {
+                Budget::new(limit, is_abandoned).begin();
+                let result = catch_unwind(AssertUnwindSafe(run));
+                if Budget::end() {
+                    overran(&subject);
+                }
+                if result.is_err() {
+                    fail(Failure::Panicked { subject: name() });
+                }
+            }
+            let mut state = self.state();
+            state.done += 1;
+            if state.running.remove(&number).is_none() {
+                // Given up meanwhile: another thread is in its place.
+                state.abandoned -= 1;
+                return;
+            }
+            drop(state);
+            let spent = thread_cpu_time().saturating_sub(before);
+            let pause = pace.spend(spent, Instant::now());
+            if self.lane.is_paced() && !pause.is_zero() {
+                self.pause(pause);
+            }
+        }
+    }
+
+    /// Waits for a time, or until the lane is closed.
+    fn pause(&self, time: Duration) {
+        let ends = Instant::now() + time;
+        let mut state = self.state();
+        while !state.is_closed {
+            let left = ends.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Waits for a job; [`None`] when the lane is closed.
+    fn next(&self) -> Option<(u64, Job)> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.waiting.pop_front() {
+                state.started += 1;
+                let number = state.started;
+                let running = Running {
+                    subject: job.subject.clone(),
+                    limit: job.limit,
+                    since: Instant::now(),
+                    is_abandoned: Arc::clone(&job.is_abandoned),
+                    fail: Arc::clone(&job.fail),
+                };
+                state.running.insert(number, running);
+                return Some((number, job));
+            }
+            if state.is_closed {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    /// Abandons the jobs whose time is over by more than `grace`, and returns their subjects.
+    pub(super) fn abandon_overdue(
+        &self,
+        grace: Duration,
+        mut start: impl FnMut() -> bool,
+    ) -> Vec<Subject> {
+        let mut state = self.state();
+        let overdue: Vec<_> = state
+            .running
+            .extract_if(|_, job| job.since.elapsed() > job.limit + grace)
+            .map(|(_, job)| job)
+            .collect();
+        for job in &overdue {
+            state.threads -= 1;
+            state.abandoned += 1;
+            state.timed_out += 1;
+            job.is_abandoned.store(true, Ordering::Relaxed);
+            self.staff(&mut state, &mut start);
+        }
+        drop(state);
+        overdue
+            .into_iter()
+            .map(|job| {
+                (job.fail)(Failure::TimedOut {
+                    subject: job.subject.name().to_owned(),
+                    limit: job.limit,
+                });
+                job.subject
+            })
+            .collect()
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        let state = self.state();
+        !(state.running.is_empty() && state.waiting.is_empty())
+    }
+
+    pub(super) fn status(&self) -> LaneStatus {
+        let state = self.state();
+        LaneStatus {
+            lane: self.lane,
+            waiting: state.waiting.len(),
+            running: state.running.len(),
+            abandoned: state.abandoned,
+            done: state.done,
+            timed_out: state.timed_out,
+        }
+    }
+
+    /// Drops the jobs that wait, and ends the threads after their present ones.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        self.changed.notify_all();
+        for job in waiting {
+            (job.fail)(Failure::Overloaded);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
