@@ -52,6 +52,15 @@ pub const USER_ADDRESS_END: u64 = 1 << 56;
 /// Layouts in use at the same time.
 pub const MAX_LAYOUTS: u32 = 64;
 
+/// Threads of a host whose last samples are remembered at the same time; a power of two.
+pub const HOST_THREAD_CACHES: u32 = 512;
+
+/// The same where only one program and its children are profiled.
+pub const PROGRAM_THREAD_CACHES: u32 = 128;
+
+const _: () = assert!(HOST_THREAD_CACHES.is_power_of_two());
+const _: () = assert!(PROGRAM_THREAD_CACHES.is_power_of_two());
+
 /// Native frames of a stack that are kept: of a deeper one the leaf-most. Runs of Python frames
 /// between them do not count.
 pub const MAX_NATIVE_FRAMES: usize = 128;

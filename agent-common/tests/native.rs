@@ -112,7 +112,7 @@ impl Known {
 }
 
 impl CodeLookup for Known {
-    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
+    fn find(&mut self, address: u64, _stack_pointer: u64) -> Option<&CodeLocation> {
         let (_, (kind, rule)) = self.rules.range(..=address).next_back()?;
         self.found = CodeLocation {
             address,

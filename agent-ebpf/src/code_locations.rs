@@ -15,13 +15,16 @@ use agent_common::{
 
 use crate::{
     current, emit,
-    maps::{CACHED_LOCATIONS, LOCATIONS, MAPPINGS, RULES, TABLE_MAPS, TABLES, count},
+    maps::{
+        CACHED_LOCATIONS, LOCATIONS, MAPPINGS, RULES, Rows, SAMPLER, TABLE_MAPS, TABLES, count,
+    },
     values::Sampler,
 };
 
 /// The code of the process that is sampled.
 pub(crate) struct CurrentCode {
     epoch: u64,
+    tid: u32,
 }
 
 impl CurrentCode {
@@ -30,20 +33,31 @@ impl CurrentCode {
     pub(crate) fn of(sampler: &Sampler) -> Self {
         Self {
             epoch: sampler.mappings_epoch.get(),
+            tid: sampler.tid.get(),
         }
     }
 }
 
 impl CodeLookup for CurrentCode {
     #[inline(always)]
-    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
-        let cached = LOCATIONS.get_ptr(cache_index(address))?;
+    fn find(&mut self, address: u64, stack_pointer: u64) -> Option<&CodeLocation> {
+        let entry = current::thread_cache(self.tid)?.location(stack_pointer);
+        let (cached, is_whole) = entry.get();
+        if cached.address == address && cached.epoch == self.epoch && is_whole {
+            return Some(&cached.location);
+        }
+        let found = LOCATIONS.get_ptr(cache_index(address))?;
         // SAFETY: a value of this processor, which nothing else writes to meanwhile.
-        let cached = unsafe { &*cached };
-        if cached.address != address || cached.epoch != self.epoch {
+        let is_known = unsafe { (*found).address == address && (*found).epoch == self.epoch };
+        if !is_known {
             look_up(address);
         }
-        Some(&cached.location)
+        // SAFETY: as above, and the look-up is over.
+        let found = unsafe { &*found };
+        current::thread_cache(self.tid)?
+            .location(stack_pointer)
+            .set(found);
+        Some(&found.location)
     }
 }
 
@@ -65,14 +79,22 @@ pub(crate) extern "C" fn look_up(address: u64) -> u32 {
 fn try_look_up(address: u64) -> Option<()> {
     count(Counter::CODE_LOOKUPS);
     let index = find_mapping(address);
-    let sampler = current::sampler()?;
+    let sampler = SAMPLER.get_ptr(0)?;
+    // SAFETY: the walk that needs the address refers to other parts of the sample.
+    let (epoch, tgid, mappings) = unsafe {
+        (
+            (*sampler).mappings_epoch.get(),
+            (*sampler).tgid.get(),
+            (*sampler).mapping_count.get(),
+        )
+    };
     let cached = LOCATIONS.get_ptr_mut(cache_index(address))?;
     // SAFETY: a value of this processor, which nothing else refers to meanwhile.
     let cached = unsafe { &mut *cached };
     cached.address = address;
-    cached.epoch = sampler.mappings_epoch.get();
+    cached.epoch = epoch;
     cached.location = CodeLocation::NOWHERE;
-    if sampler.mapping_count.get() == 0 {
+    if mappings == 0 {
         return None;
     }
     let mapping = MAPPINGS.get(index)?;
@@ -82,7 +104,7 @@ fn try_look_up(address: u64) -> Option<()> {
     if mapping.executable == Mapping::ANONYMOUS {
         cached.location.kind = NativeKind::ANONYMOUS;
         cached.location.address = address;
-        cached.location.file_or_pid = sampler.tgid.get();
+        cached.location.file_or_pid = tgid;
         return Some(());
     }
     cached.location.kind = NativeKind::FILE;
@@ -101,7 +123,7 @@ fn try_look_up(address: u64) -> Option<()> {
         cached.epoch = u64::MAX;
         if table.state == TableState::ABSENT {
             table.state = TableState::WANTED;
-            emit::wanted_table(mapping.executable, sampler.tgid.get());
+            emit::wanted_table(mapping.executable, tgid);
         }
     }
     Some(())
@@ -111,26 +133,32 @@ fn try_look_up(address: u64) -> Option<()> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_mapping(address: u64) -> u32 {
-    let (Some(sampler), Some(native)) = (current::sampler(), current::native()) else {
+    let (Some(sampler), Some(search)) = (SAMPLER.get_ptr(0), current::address_search()) else {
         return 0;
     };
-    let first = sampler.first_mapping.get();
-    let count = sampler.mapping_count.get();
-    native
-        .mapping_search
-        .find(&MappingArray, first, count, address)
+    // SAFETY: the walk that needs the address refers to other parts of the sample.
+    let (first, count) = unsafe {
+        (
+            (*sampler).first_mapping.get(),
+            (*sampler).mapping_count.get(),
+        )
+    };
+    search.mapping.find(&MappingArray, first, count, address)
 }
 
 /// The index of the rule that the table with this index has for an address of its file.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_rule(table: u32, address: u64) -> u32 {
-    let (Some(table), Some(native)) = (TABLES.get(table), current::native()) else {
+    let (Some(table), Some(search)) = (TABLES.get(table), current::address_search()) else {
         return 0;
     };
     let distance = address.wrapping_sub(table.base);
-    let words = LoadedTable { table };
-    u32::from(native.rule_search.find(&words, table.pages, distance))
+    let Some(rows) = TABLE_MAPS.get(table.map) else {
+        return 0;
+    };
+    let words = LoadedTable { table, rows };
+    u32::from(search.rule.find(&words, table.pages, distance))
 }
 
 /// The map of mappings.
@@ -149,6 +177,7 @@ impl Mappings for MappingArray {
 /// A loaded unwind table.
 struct LoadedTable<'a> {
     table: &'a TableLocation,
+    rows: &'a Rows,
 }
 
 impl TableWords for LoadedTable<'_> {
@@ -158,7 +187,7 @@ impl TableWords for LoadedTable<'_> {
             .table
             .first_block
             .wrapping_add(index / BLOCK_WORDS as u32);
-        match TABLE_MAPS.get_value(self.table.map, &block) {
+        match self.rows.get(block) {
             Some(block) => block[masked(index, BLOCK_WORDS as u32 - 1) as usize],
             None => 0,
         }

@@ -1,5 +1,5 @@
-//! The symbols of the code objects of the sampled process: a table per processor in front of the
-//! map `CODE_OBJECTS`.
+//! The symbols of the code objects of the sampled process: the map `CODE_OBJECTS`, and what may be
+//! used without it.
 
 use agent_common::{
     cache_age::CacheAge,
@@ -13,7 +13,7 @@ use agent_common::{
 
 use crate::{
     maps::{CODE_OBJECTS, count},
-    values::{CodeCache, CodeCacheEntry, Sampler},
+    values::{CodeCacheEntry, Sampler},
 };
 
 /// The code objects of one process at one time.
@@ -63,17 +63,34 @@ impl ProcessCode {
         unsafe { (*cached).age.since_ns >= self.resend_before_ns }
     }
 
-    /// The cached symbol of `code`, not revalidated.
+    /// The symbol of `code` in an entry that may be used without a revalidation.
     #[inline(always)]
-    pub(crate) fn cached(self, code: UserAddr) -> Option<CodeSymbol> {
-        let cached = CODE_OBJECTS.get_ptr(self.key(code))?;
-        // SAFETY: values of the map stay readable while the program runs.
-        Some(unsafe { (*cached).code_symbol() })
+    pub(crate) fn fresh(self, code: UserAddr, entry: &CodeCacheEntry) -> Option<CodeSymbol> {
+        let is_fresh = !self.is_strict
+            && entry.code == code.0
+            && entry.tgid == self.tgid
+            && self.now_ns <= entry.due_ns;
+        is_fresh.then_some(CodeSymbol {
+            hash: entry.symbol,
+            first_traceable_bytes: entry.first_traceable_bytes,
+        })
+    }
+
+    /// The entry of a symbol.
+    #[inline(always)]
+    pub(crate) fn entry(self, code: UserAddr, symbol: CodeSymbol, age: CacheAge) -> CodeCacheEntry {
+        CodeCacheEntry {
+            code: code.0,
+            symbol: symbol.hash,
+            due_ns: age.due_ns(),
+            tgid: self.tgid,
+            first_traceable_bytes: symbol.first_traceable_bytes,
+        }
     }
 
     /// The cached symbol of `code`, revalidated if that is due.
     #[inline(always)]
-    fn revalidated<M: UserMemory>(
+    pub(crate) fn revalidated<M: UserMemory>(
         self,
         memory: &M,
         scratch: &mut Scratch,
@@ -102,43 +119,18 @@ impl ProcessCode {
     }
 }
 
-/// The code objects of one process, with the table of this processor.
-pub(crate) struct CachedSymbols<'a> {
-    /// The code objects.
-    pub(crate) process: ProcessCode,
-    /// The table.
-    pub(crate) code_cache: &'a mut CodeCache,
-}
+/// Finds no symbol: the frames are resolved together, after the walk.
+pub(crate) struct ResolvedLater;
 
-impl SymbolLookup for CachedSymbols<'_> {
+impl SymbolLookup for ResolvedLater {
     #[inline(always)]
     fn symbol<M: UserMemory>(
         &mut self,
-        memory: &M,
-        scratch: &mut Scratch,
-        layout: &Layout,
-        code: UserAddr,
+        _memory: &M,
+        _scratch: &mut Scratch,
+        _layout: &Layout,
+        _code: UserAddr,
     ) -> Option<CodeSymbol> {
-        let process = self.process;
-        let entry = self.code_cache.entry(code);
-        if !process.is_strict
-            && entry.code == code.0
-            && entry.tgid == process.tgid
-            && process.now_ns <= entry.due_ns
-        {
-            return Some(CodeSymbol {
-                hash: entry.symbol,
-                first_traceable_bytes: entry.first_traceable_bytes,
-            });
-        }
-        let (symbol, age) = process.revalidated(memory, scratch, layout, code)?;
-        *entry = CodeCacheEntry {
-            code: code.0,
-            symbol: symbol.hash,
-            due_ns: age.due_ns(),
-            tgid: process.tgid,
-            first_traceable_bytes: symbol.first_traceable_bytes,
-        };
-        Some(symbol)
+        None
     }
 }

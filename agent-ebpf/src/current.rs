@@ -2,11 +2,20 @@
 //!
 //! Invariant: no reference is held across a call of a step, which creates its own.
 
-use agent_common::{layout::Layout, python::CodeObjectRecord};
+use agent_common::{
+    layout::Layout,
+    limits::{HOST_THREAD_CACHES, PROGRAM_THREAD_CACHES},
+    python::CodeObjectRecord,
+};
 
 use crate::{
-    maps::{CODE_CACHE, CODE_OBJECT_RECORD, LAYOUTS, NATIVE_SAMPLER, SAMPLER, THREAD_NAME},
-    values::{CodeCache, NativeSampler, Sampler, ThreadNameRecord},
+    maps::{
+        ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, LAYOUTS, NATIVE_SAMPLER, SAMPLER,
+        THREAD_CACHES, THREAD_NAME, WAKES, WHOLE_HOST,
+    },
+    values::{
+        AddressSearch, CodeCache, NativeSampler, Sampler, ThreadCache, ThreadNameRecord, Wakes,
+    },
 };
 
 /// The current sample.
@@ -24,6 +33,36 @@ pub(crate) fn native() -> Option<&'static mut NativeSampler> {
     let native = NATIVE_SAMPLER.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *native })
+}
+
+/// The searches for a code address.
+#[inline(always)]
+pub(crate) fn address_search() -> Option<&'static mut AddressSearch> {
+    let search = ADDRESS_SEARCH.get_ptr_mut(0)?;
+    // SAFETY: as for `sampler`.
+    Some(unsafe { &mut *search })
+}
+
+/// What the samples of the thread `tid` have in common.
+#[inline(always)]
+pub(crate) fn thread_cache(tid: u32) -> Option<&'static mut ThreadCache> {
+    let caches = if WHOLE_HOST.load() != 0 {
+        HOST_THREAD_CACHES
+    } else {
+        PROGRAM_THREAD_CACHES
+    };
+    let cache = THREAD_CACHES.get_ptr_mut(tid & (caches - 1))?;
+    // SAFETY: the value lives as long as the map. Another processor may write it at the same time;
+    // what is read is used only if its check sum is right.
+    Some(unsafe { &mut *cache })
+}
+
+/// When this processor wakes the agent.
+#[inline(always)]
+pub(crate) fn wakes() -> Option<&'static mut Wakes> {
+    let wakes = WAKES.get_ptr_mut(0)?;
+    // SAFETY: as for `sampler`.
+    Some(unsafe { &mut *wakes })
 }
 
 /// The table in front of `CODE_OBJECTS`.

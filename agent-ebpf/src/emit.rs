@@ -17,9 +17,15 @@ use crate::{
     maps::{RECORDS, WHOLE_HOST, count},
 };
 
-/// Unread bytes at which the agent is woken; below it polls, above it has been woken already. A
-/// range that one record cannot skip: a wake-up costs more than a sample.
-const WAKE_BYTES: core::ops::Range<u64> = (256 << 10)..(272 << 10);
+/// Unread bytes from which on the agent is woken; below it polls.
+const WAKE_BYTES: u64 = 256 << 10;
+
+/// Bytes that a processor sends before it checks again how many are unread: the positions in the
+/// ring buffer are what all processors write to.
+const CHECK_BYTES: u32 = 4 << 10;
+
+/// Least time between two wake-ups by one processor: each costs more than a sample.
+const WAKE_NS: u64 = 10_000_000;
 
 /// `BPF_RB_AVAIL_DATA`.
 const UNREAD_BYTES: u64 = 0;
@@ -31,6 +37,7 @@ const UNREAD_BYTES: u64 = 0;
 /// `record` must be readable for `bytes` bytes, which the verifier must see.
 #[inline(always)]
 pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
+    sent(bytes as u32);
     // SAFETY: the caller's.
     let record = unsafe { core::slice::from_raw_parts(record, bytes) };
     RECORDS
@@ -68,6 +75,7 @@ pub(crate) fn sample(
         native_status,
         reserved: [0; 2],
     };
+    sent(size_of::<Sample>() as u32);
     if RECORDS.output::<Sample>(sample, wake_flag()).is_err() {
         count(Counter::LOST_SAMPLES);
     }
@@ -119,15 +127,44 @@ pub(crate) fn wanted_table(executable: u32, tgid: u32) {
     }
 }
 
+/// Counts bytes that this processor sends.
+#[inline(always)]
+fn sent(bytes: u32) {
+    if let Some(wakes) = current::wakes() {
+        wakes.unchecked_bytes = wakes.unchecked_bytes.wrapping_add(bytes);
+    }
+}
+
 /// The flag that wakes the agent if much is unread.
 #[inline(always)]
 fn wake_flag() -> u64 {
-    let wake = if WAKE_BYTES.contains(&RECORDS.query(UNREAD_BYTES)) {
+    let wake = if is_wake_due() {
         BPF_RB_FORCE_WAKEUP
     } else {
         BPF_RB_NO_WAKEUP
     };
     u64::from(wake)
+}
+
+#[inline(always)]
+fn is_wake_due() -> bool {
+    let Some(wakes) = current::wakes() else {
+        return true;
+    };
+    if wakes.unchecked_bytes < CHECK_BYTES {
+        return false;
+    }
+    wakes.unchecked_bytes = 0;
+    if RECORDS.query(UNREAD_BYTES) < WAKE_BYTES {
+        return false;
+    }
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let is_due = now_ns.wrapping_sub(wakes.woken_ns) >= WAKE_NS;
+    if is_due {
+        wakes.woken_ns = now_ns;
+    }
+    is_due
 }
 
 /// Sends an event of a process. It wakes the agent, which has to inspect the process before its
@@ -147,6 +184,7 @@ pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
         kind,
         reserved: 0,
     };
+    sent(size_of::<ProcessEvent>() as u32);
     let wake = if WHOLE_HOST.load() != 0 && kind != ProcessEventKind::MAPPED {
         wake_flag()
     } else {

@@ -4,7 +4,7 @@
 //! other:
 //!
 //! ```text
-//! trigger ─► find_state ─► walk_frames ─► read_code_object ─► hash_frames ─► name ─► sample
+//! trigger ─► find_state ─► walk_frames ─► settle_frames ─► walk_native_frames ─► name ─► sample
 //! ```
 //!
 //! Each step is a *global* function, which the verifier checks once, however often a program calls
@@ -35,6 +35,7 @@ mod registers;
 mod sample;
 mod steps;
 mod task;
+mod threads;
 mod triggers;
 mod values;
 

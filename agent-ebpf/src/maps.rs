@@ -1,12 +1,12 @@
 //! The maps and the settings.
 //!
-//! Each map states who writes it, who reads it and what happens when it is full. Sizes are those of
-//! a one-off capture; the agent may change them before loading.
+//! Each map states who writes it, who reads it and what happens when it is full. The agent sets the
+//! sizes of the larger ones before it loads them, by what it profiles.
 
 use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout},
-    limits::{MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
+    limits::{HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
     maps::{CachedCode, CodeKey, Control, Mapping, TableLocation, TrackedProcess, TrackedThread},
     python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
@@ -17,10 +17,13 @@ use aya_ebpf::{
     maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 
-use crate::values::{CachedLocation, CodeCache, NativeSampler, Sampler, ThreadNameRecord};
+use crate::values::{
+    AddressSearch, CachedLocation, CodeCache, NativeSampler, Sampler, ThreadCache,
+    ThreadNameRecord, Wakes,
+};
 
 /// Entries of [`LOCATIONS`]; a power of two.
-pub(crate) const CACHED_LOCATIONS: u32 = 1024;
+pub(crate) const CACHED_LOCATIONS: u32 = 512;
 
 /// Records for the agent. When it is full the record is dropped and counted.
 #[map]
@@ -99,10 +102,11 @@ const MAX_TABLE_MAPS: usize = 4096;
 /// A value is a `Block`, but declared as an array: Linux 5.15 to 6.2 treat a map whose BTF declares
 /// a structure as its value and a map without BTF as different types of map.
 #[btf_map]
-pub(crate) static TABLE_MAPS: btf_maps::ArrayOfMaps<
-    btf_maps::Array<[u32; BLOCK_WORDS], 1, INNER_MAP>,
-    MAX_TABLE_MAPS,
-> = btf_maps::ArrayOfMaps::new();
+pub(crate) static TABLE_MAPS: btf_maps::ArrayOfMaps<Rows, MAX_TABLE_MAPS> =
+    btf_maps::ArrayOfMaps::new();
+
+/// One of the maps with unwind tables.
+pub(crate) type Rows = btf_maps::Array<[u32; BLOCK_WORDS], 1, INNER_MAP>;
 
 /// The rules of all unwind tables. Written by the agent, read for code addresses that are not in
 /// `LOCATIONS`.
@@ -114,6 +118,20 @@ pub(crate) static RULES: Array<Rule> = Array::with_max_entries(MAX_RULES, 0);
 #[map]
 pub(crate) static LOCATIONS: PerCpuArray<CachedLocation> =
     PerCpuArray::with_max_entries(CACHED_LOCATIONS, 0);
+
+/// What the samples of a thread have in common, by the low bits of its id. Written and read by the
+/// BPF programs; threads with the same bits replace each other's entries.
+#[map]
+pub(crate) static THREAD_CACHES: Array<ThreadCache> =
+    Array::with_max_entries(HOST_THREAD_CACHES, 0);
+
+/// When each processor wakes the agent. Written and read by the BPF programs.
+#[map]
+pub(crate) static WAKES: PerCpuArray<Wakes> = PerCpuArray::with_max_entries(1, 0);
+
+/// The searches for a code address; shared as `SAMPLER` is.
+#[map]
+pub(crate) static ADDRESS_SEARCH: PerCpuArray<AddressSearch> = PerCpuArray::with_max_entries(1, 0);
 
 /// The native part of the current sample; shared as `SAMPLER` is.
 #[map]

@@ -22,7 +22,7 @@ use aya_ebpf::{
 use crate::{
     current, emit, log,
     maps::{CONTROL, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
-    steps,
+    registers, steps,
     task::Task,
     values::Sampler,
 };
@@ -107,8 +107,13 @@ pub(crate) fn take(context: &impl EbpfContext) {
     let mut native_status = NativeUnwindStatus::NOT_WALKED;
     let mut native_stack = 0;
     if WITH_NATIVE.load() != 0 {
-        let kernel_bytes = copy_kernel_stack(context);
-        native_status = NativeUnwindStatus(read_native_stack(kernel_bytes) as u16);
+        let registers = copy_registers(context);
+        let kernel_bytes = if registers == 0 {
+            copy_kernel_stack(context)
+        } else {
+            0
+        };
+        native_status = NativeUnwindStatus(read_native_stack(kernel_bytes, registers) as u16);
         native_stack = steps::send_native();
     }
     emit::absent_page();
@@ -124,8 +129,17 @@ pub(crate) fn take(context: &impl EbpfContext) {
     emit::sample(stack, status, native_stack, native_status);
 }
 
-/// Copies the addresses of the kernel's frames, if the thread is in the kernel; returns their
-/// bytes.
+/// Copies the registers of a thread that was interrupted in its own code; 0 when it was in the
+/// kernel.
+#[inline(always)]
+fn copy_registers(context: &impl EbpfContext) -> u32 {
+    let is_copied = current::native().is_some_and(|native| {
+        registers::copy_interrupted(context.as_ptr().cast(), &mut native.registers)
+    });
+    u32::from(is_copied)
+}
+
+/// Copies the addresses of the kernel's frames; returns their bytes.
 #[inline(always)]
 fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
     const MAX_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
@@ -141,15 +155,20 @@ fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
             0,
         )
     };
-    // Negative where the thread is in its own code.
+    // Negative where there are none.
     u32::try_from(bytes).unwrap_or(0)
 }
+
+/// Calls of a step by one function. The verifier follows every call of a loop, but a function only
+/// once: two loops of which one is in a function of its own cost it the sum of their lengths, not
+/// the product.
+const CALLS: u32 = 64;
 
 /// The steps of the sampled thread: each is a global function.
 struct Steps;
 
 impl FindState for Steps {
-    const STATES_PER_STEP: u32 = steps::STATES_PER_STEP;
+    const STATES_PER_STEP: u32 = CALLS * steps::STATES_PER_STEP;
 
     #[inline(always)]
     fn load_cached_state(&mut self) -> PythonOutcome {
@@ -163,12 +182,12 @@ impl FindState for Steps {
 
     #[inline(always)]
     fn search(&mut self) -> PythonOutcome {
-        PythonOutcome(steps::search_states())
+        PythonOutcome(search_more_states())
     }
 }
 
 impl UnwindPython for Steps {
-    const FRAMES_PER_STEP: u32 = steps::FRAMES_PER_STEP;
+    const FRAMES_PER_STEP: u32 = CALLS * steps::FRAMES_PER_STEP;
 
     #[inline(always)]
     fn load_state(&mut self) -> PythonOutcome {
@@ -182,7 +201,7 @@ impl UnwindPython for Steps {
 
     #[inline(always)]
     fn walk_frames(&mut self) -> PythonOutcome {
-        PythonOutcome(steps::walk_frames())
+        PythonOutcome(walk_more_frames())
     }
 
     #[inline(always)]
@@ -194,6 +213,8 @@ impl UnwindPython for Steps {
 /// The steps of the native frames, below `kernel_bytes` bytes of addresses of the kernel's frames.
 struct NativeSteps {
     kernel_bytes: u32,
+    /// 1 when the sample has the registers already.
+    has_registers: u32,
 }
 
 impl UnwindNative for NativeSteps {
@@ -201,7 +222,7 @@ impl UnwindNative for NativeSteps {
 
     #[inline(always)]
     fn begin(&mut self) -> NativeOutcome {
-        NativeOutcome(steps::begin_native(self.kernel_bytes))
+        NativeOutcome(steps::begin_native(self.kernel_bytes, self.has_registers))
     }
 
     #[inline(always)]
@@ -223,6 +244,32 @@ extern "C" fn read_stack() -> u32 {
     u32::from(status.0)
 }
 
+/// Visits as many frames as one step may.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_more_frames() -> u32 {
+    repeat(steps::walk_frames)
+}
+
+/// Visits as many thread states as one step may.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn search_more_states() -> u32 {
+    repeat(steps::search_states)
+}
+
+/// Repeats a step until its outcome is another one than that there is more.
+#[inline(always)]
+fn repeat(step: extern "C" fn() -> u32) -> u32 {
+    let mut outcome = PythonOutcome::NEXT.0;
+    let mut calls = 0;
+    while outcome == PythonOutcome::NEXT.0 && calls < CALLS {
+        outcome = step();
+        calls += 1;
+    }
+    outcome
+}
+
 /// Loads the thread's state into the slot.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -233,8 +280,12 @@ extern "C" fn find_state() -> u32 {
 /// Unwinds the thread's native frames; returns the [`NativeUnwindStatus`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn read_native_stack(kernel_bytes: u32) -> u32 {
-    u32::from(NativeSteps { kernel_bytes }.unwind().0)
+extern "C" fn read_native_stack(kernel_bytes: u32, has_registers: u32) -> u32 {
+    let mut steps = NativeSteps {
+        kernel_bytes,
+        has_registers,
+    };
+    u32::from(steps.unwind().0)
 }
 
 /// Sends the Python stack and the code objects that are new; returns the hash of the stack, 0 for
@@ -249,35 +300,12 @@ extern "C" fn emit_stack() -> u64 {
     if frames == 0 {
         return 0;
     }
-    if walk.stack.has_unresolved() {
-        emit_code_objects(frames);
+    let mut nth = 0;
+    while nth < MAX_FRAMES as u32 && nth < frames {
+        steps::settle_frames(nth);
+        nth += steps::FRAMES_PER_SETTLE;
     }
-    hash_all_frames(frames);
     steps::send_stack()
-}
-
-/// Sends those of the code objects of the frames that are new.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn emit_code_objects(frames: u32) -> u32 {
-    let mut nth = 0;
-    while nth < MAX_FRAMES as u32 && nth < frames {
-        steps::emit_code_object(nth);
-        nth += 1;
-    }
-    nth
-}
-
-/// Hashes the frames, and sets the symbols of those whose code objects were read.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn hash_all_frames(frames: u32) -> u32 {
-    let mut nth = 0;
-    while nth < MAX_FRAMES as u32 && nth < frames {
-        steps::hash_frames(nth);
-        nth += steps::FRAMES_PER_HASH;
-    }
-    nth
 }
 
 /// Sends the thread's name when a check is due and it has changed; `status` is that of the Python

@@ -1,5 +1,7 @@
 //! Fields of the kernel's `task_struct`.
 
+use core::mem::MaybeUninit;
+
 use agent_common::layout::KernelLayout;
 use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_probe_read_kernel};
 
@@ -38,8 +40,8 @@ impl Task {
     /// Its voluntary and involuntary context switches.
     #[inline(always)]
     pub(crate) fn switches(self) -> u64 {
-        let [own_will, taken]: [u64; 2] = read(self.field(|layout| layout.switches));
-        own_will.wrapping_add(taken)
+        let [voluntary, involuntary]: [u64; 2] = read(self.field(|layout| layout.switches));
+        voluntary.wrapping_add(involuntary)
     }
 
     /// Pages that its process has mapped executable.
@@ -98,17 +100,25 @@ impl Task {
     }
 }
 
+/// What any bytes are a value of.
+trait Number: Copy {}
+
+impl Number for u32 {}
+impl Number for u64 {}
+impl Number for [u64; 2] {}
+
 /// Reads the kernel's memory; zeros where there is none.
 #[inline(always)]
-fn read<T: Copy + Default>(address: u64) -> T {
-    let mut value = T::default();
+fn read<T: Number>(address: u64) -> T {
+    let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: `value` has room for what is read; the helper checks the address.
     unsafe {
         bpf_probe_read_kernel(
-            (&raw mut value).cast(),
+            value.as_mut_ptr().cast(),
             size_of::<T>() as u32,
             address as *const _,
         )
     };
-    value
+    // SAFETY: the helper writes all of it, zeros where it cannot read, and any bytes are a number.
+    unsafe { value.assume_init() }
 }

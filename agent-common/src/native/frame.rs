@@ -1,6 +1,7 @@
 //! A native frame, and the way to its caller: the registers, and the stack that rules read.
 
 use crate::{
+    limits::WINDOW_BYTES,
     maps::TableState,
     memory::{UserAddr, UserMemory},
     record::NativeUnwindStatus,
@@ -44,6 +45,8 @@ pub(super) struct NativeFrameState {
     /// Where the bytes of the stack that are in the window start, and how many there are.
     window: Volatile<u64>,
     window_bytes: Volatile<u64>,
+    /// Where the stack is expected to begin, 0 where that is not known.
+    stack_start: Volatile<u64>,
     /// 1 when the code was interrupted at `pc`, 0 when it called and will return to it.
     pub(super) is_interrupted: Volatile<u32>,
     /// 1 when something that had to be read could not be.
@@ -58,6 +61,7 @@ impl NativeFrameState {
             registers: [const { Volatile::new(0) }; REGISTER_COUNT],
             window: Volatile::new(0),
             window_bytes: Volatile::new(0),
+            stack_start: Volatile::new(0),
             is_interrupted: Volatile::new(0),
             is_fault: Volatile::new(0),
         }
@@ -69,6 +73,12 @@ impl NativeFrameState {
         self.window_bytes.set(0);
         self.is_fault.set(0);
         self.is_interrupted.set(1);
+    }
+
+    /// Sets where the stack is expected to begin, 0 where that is not known.
+    #[inline(always)]
+    pub(super) fn expect_stack_start(&mut self, address: u64) {
+        self.stack_start.set(address);
     }
 
     /// Sets a register, by DWARF's number.
@@ -214,7 +224,8 @@ impl NativeFrameState {
     }
 
     /// Loads the bytes of the stack from `from` to `to` into the window, if they are not there,
-    /// with as many of the next ones as one read can copy.
+    /// with the next ones: up to where the stack is expected to begin, or as many as one read can
+    /// copy.
     #[inline(always)]
     fn load_stack_window<M: UserMemory>(
         &mut self,
@@ -230,6 +241,17 @@ impl NativeFrameState {
             return;
         }
         let mut from = from & !7;
+        let expected = self.stack_start.get().wrapping_sub(from);
+        if expected >= to.wrapping_sub(from)
+            && expected <= WINDOW_BYTES as u64
+            && scratch
+                .try_load_window(memory, UserAddr(from), expected)
+                .is_ok()
+        {
+            self.window.set(from);
+            self.window_bytes.set(expected);
+            return;
+        }
         // Up to the end of the next page: the end of a stack is that of a page.
         let rest = PAGE - from % PAGE;
         let mut bytes = rest + PAGE;
@@ -267,6 +289,6 @@ impl NativeFrameState {
             self.is_fault.set(1);
             return 0;
         }
-        scratch.word(distance as usize & (crate::limits::WINDOW_BYTES - 1))
+        scratch.word(distance as usize & (WINDOW_BYTES - 1))
     }
 }

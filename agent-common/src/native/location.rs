@@ -34,6 +34,6 @@ impl CodeLocation {
 
 /// Lookup of code addresses.
 pub trait CodeLookup {
-    /// The location of an address.
-    fn find(&mut self, address: u64) -> Option<&CodeLocation>;
+    /// The location of an address in the code of the frame with this stack pointer.
+    fn find(&mut self, address: u64, stack_pointer: u64) -> Option<&CodeLocation>;
 }

@@ -80,6 +80,20 @@ impl NativeWalk {
         self.frame.pc.set(pc);
     }
 
+    /// Sets where the stack is expected to begin, 0 where that is not known: less of it is read at
+    /// once than could be.
+    #[inline(always)]
+    pub fn expect_stack_start(&mut self, address: u64) {
+        self.frame.expect_stack_start(address);
+    }
+
+    /// The stack pointer of the last frame: at the end of a whole walk, where the stack begins.
+    #[inline(always)]
+    #[must_use]
+    pub fn stack_pointer(&self) -> u64 {
+        self.frame.register(ARCH.stack_pointer)
+    }
+
     /// Sets a register, by DWARF's number.
     #[inline(always)]
     pub fn set_register(&mut self, number: u8, value: u64) {
@@ -123,7 +137,7 @@ impl NativeWalk {
         } else {
             pc.wrapping_sub(1)
         };
-        let Some(place) = code.find(address) else {
+        let Some(place) = code.find(address, self.frame.register(ARCH.stack_pointer)) else {
             return NativeStep::End(NativeUnwindStatus::UNMAPPED);
         };
         if place.kind != NativeKind::FILE && place.kind != NativeKind::ANONYMOUS {

@@ -50,6 +50,12 @@ const MOST_WORDS_BEFORE: usize = 511;
 /// Mask of the bytes of a piece of a line table, as the bound that the verifier needs.
 const PIECE_MASK: u32 = 2 * LINE_TABLE_PIECE_BYTES as u32 - 1;
 
+/// Words of a record that are hashed at once.
+pub const HASHED_WORDS: u32 = 64;
+
+/// Most calls of [`CodeObjectRecord::hash_words`] that a record takes.
+pub const HASH_STEPS: u32 = (PAYLOAD_WORDS as u32).div_ceil(HASHED_WORDS);
+
 /// Room for all that the masks allow.
 const PAYLOAD_WORDS: usize = MOST_WORDS_BEFORE + (PIECE_MASK as usize).div_ceil(8) + 1;
 
@@ -143,23 +149,66 @@ impl CodeObjectRecord {
     }
 
     /// Hashes what was read: that is the code object's symbol.
-    #[inline(always)]
     pub fn finish_record(&mut self, seed: u64) -> u64 {
+        let mut hash = self.begin_hash(seed);
+        let mut first = 0;
+        while first < PAYLOAD_WORDS {
+            hash = self.hash_words(hash, first as u32);
+            first += HASHED_WORDS as usize;
+        }
+        self.set_symbol(hash)
+    }
+
+    /// Starts the hash of what was read: that of the head.
+    #[inline(always)]
+    #[must_use]
+    pub fn begin_hash(&self, seed: u64) -> Hash {
         let head = &self.head;
-        let payload_bytes = head.header.bytes as usize - size_of::<CodeObjectHead>();
-        let payload_words = payload_bytes.div_ceil(8);
-        let mut hash = Hash::new(seed)
+        Hash::new(seed)
             .word(
                 (u64::from(head.first_line.cast_unsigned()) << 32)
                     | u64::from(head.line_table_bytes),
             )
             .word((u64::from(head.name.descriptor()) << 32) | u64::from(head.file.descriptor()))
-            .word(u64::from(head.line_table_format.0));
-        let mut index = 0;
-        while index < PAYLOAD_WORDS && index < payload_words {
+            .word(u64::from(head.line_table_format.0))
+    }
+
+    /// Continues the hash with [`HASHED_WORDS`] words of the payload, or as many as there are, from
+    /// the word `first` on.
+    #[inline(always)]
+    #[must_use]
+    pub fn hash_words(&self, hash: Hash, first: u32) -> Hash {
+        let words = self.payload_words();
+        let mut hash = hash;
+        let mut nth = 0;
+        while nth < HASHED_WORDS && first.wrapping_add(nth) < words {
+            // Hidden from the compiler, which would drop the check that the verifier needs.
+            let index = masked(first.wrapping_add(nth), u32::MAX) as usize;
+            if index >= PAYLOAD_WORDS {
+                break;
+            }
             hash = hash.word(self.payload[index]);
-            index += 1;
+            nth += 1;
         }
+        hash
+    }
+
+    /// Words of the payload.
+    #[inline(always)]
+    #[must_use]
+    pub fn payload_words(&self) -> u32 {
+        let bytes = self.head.header.bytes as usize - size_of::<CodeObjectHead>();
+        let words = bytes.div_ceil(8);
+        if words > PAYLOAD_WORDS {
+            PAYLOAD_WORDS as u32
+        } else {
+            words as u32
+        }
+    }
+
+    /// Sets the symbol to a finished hash, and returns it.
+    #[inline(always)]
+    pub fn set_symbol(&mut self, hash: Hash) -> u64 {
         let symbol = hash.finish();
         self.head.symbol = symbol;
         symbol

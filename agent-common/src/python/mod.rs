@@ -15,7 +15,9 @@ mod walk;
 
 pub use attribute::{AttributeName, Attributes, MAX_ATTRIBUTES};
 pub use code_cache::{Revalidation, is_strict};
-pub use code_object::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, read_identity};
+pub use code_object::{
+    CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity,
+};
 pub use driver::{FindState, PythonOutcome, UnwindPython};
 pub use runs::{PythonRun, PythonRuns};
 pub use stack::{PythonStack, StackShape};

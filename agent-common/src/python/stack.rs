@@ -144,6 +144,13 @@ impl PythonStack {
         }
     }
 
+    /// The code object of the `nth` frame from the leaf, if it has to be read.
+    #[inline(always)]
+    #[must_use]
+    pub fn unresolved_from_leaf(&self, nth: usize, shape: StackShape) -> Option<UserAddr> {
+        self.unresolved(Self::index(shape.depth(nth)) as u32)
+    }
+
     /// Hashes the `nth` frame from the leaf, after setting its symbol, if it is unresolved, to the
     /// one that `find` returns for its code object.
     ///
@@ -156,12 +163,7 @@ impl PythonStack {
         hash: Hash,
         find: impl FnOnce(UserAddr) -> Option<CodeSymbol>,
     ) -> (Hash, bool) {
-        let depth = if nth < LEAF_FRAMES {
-            nth
-        } else {
-            nth + shape.root_start as usize
-        };
-        let frame = &mut self.frames[Self::index(depth)];
+        let frame = &mut self.frames[Self::index(shape.depth(nth))];
         if frame.is_unresolved()
             && let Some(symbol) = find(UserAddr(frame.symbol))
         {
@@ -172,9 +174,6 @@ impl PythonStack {
                 ..*frame
             }
             .hidden_if(!is_generator, symbol);
-        }
-        if frame.kind == FrameKind::HIDDEN {
-            return (hash, false);
         }
         let hash = hash
             .word(frame.symbol)
@@ -230,6 +229,19 @@ pub struct StackShape {
     pub root_start: u16,
     /// Frames that were left out.
     pub left_out: u32,
+}
+
+impl StackShape {
+    /// How many frames are nearer the leaf than the `nth` one that was kept, modulo those that were
+    /// left out.
+    #[inline(always)]
+    fn depth(self, nth: usize) -> usize {
+        if nth < LEAF_FRAMES {
+            nth
+        } else {
+            nth + self.root_start as usize
+        }
+    }
 }
 
 impl Frame {

@@ -7,7 +7,7 @@
 use crate::{
     layout::{ABSENT, Layout},
     limits::MAX_STATES,
-    maps::{ThreadState, TrackedThread},
+    maps::{ThreadState, ThreadStates, TrackedThread},
     memory::{UserAddr, UserMemory},
     record::PythonUnwindStatus,
     scratch::Scratch,
@@ -96,6 +96,13 @@ pub struct ThreadWalk<'a, M> {
     pub position: &'a mut WalkPosition,
     /// The thread's `pthread_self()`.
     pub thread_id: u64,
+}
+
+impl StateList for ThreadStates {
+    #[inline(always)]
+    fn state(&self, nth: u32) -> ThreadState {
+        self.get(nth)
+    }
 }
 
 impl StateList for [ThreadState] {

@@ -5,7 +5,7 @@ use agent_common::{
     limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
     maps::CachedCode,
     memory::{Fault, UserAddr},
-    python::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, read_identity},
+    python::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity},
     volatile::masked,
 };
 
@@ -14,6 +14,7 @@ use crate::{
     current, emit,
     maps::{CODE_OBJECTS, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_sent},
     memory::CurrentMemory,
+    values::CACHED_FRAMES,
 };
 
 /// Mask of the bytes of a record, as the bound that the verifier needs.
@@ -22,22 +23,59 @@ const RECORD_MASK: u32 = 16_383;
 const _: () = assert!(CODE_OBJECT_RECORD_BYTES <= RECORD_MASK as usize);
 const _: () = assert!(size_of::<CodeObjectRecord>() > RECORD_MASK as usize);
 
-/// Reads and sends the code object of the `nth` frame in the stack, if it is unresolved.
+/// Finds the symbol of the code object at `code`, that of the frame with `from_root` others nearer
+/// the root; reads and sends the code object if that has to be. 0 when it has no symbol, else it is
+/// [`Sampler::resolved`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn emit_code_object(nth: u32) -> u32 {
-    if read_code_object(nth) == 0 {
+pub(crate) extern "C" fn resolve(code: u64, from_root: u32) -> u32 {
+    if find_symbol(code, from_root) != 0 {
+        return 1;
+    }
+    if read_code_object(code) == 0 {
         return 0;
     }
     let symbol = finish_code_object();
     send_code_object(symbol)
 }
 
-/// Reads the code object; 0 when it cannot be read or is cached.
+/// Finds the symbol of a code object that was sent; 0 when there is none.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn read_code_object(nth: u32) -> u32 {
-    match try_read(nth) {
+pub(crate) extern "C" fn find_symbol(code: u64, from_root: u32) -> u32 {
+    u32::from(try_find_symbol(UserAddr(code), from_root).is_some())
+}
+
+#[inline(always)]
+fn try_find_symbol(code: UserAddr, from_root: u32) -> Option<()> {
+    let sampler = current::sampler()?;
+    let process = ProcessCode::of(sampler);
+    let table = current::code_cache()?.entry(code);
+    let entry = if let Some(symbol) = process.fresh(code, table) {
+        sampler.resolved.set(symbol);
+        *table
+    } else {
+        let memory = CurrentMemory::of(sampler);
+        let layout = current::layout(sampler)?;
+        let scratch = &mut sampler.scratch;
+        let (symbol, age) = process.revalidated(&memory, scratch, layout, code)?;
+        sampler.resolved.set(symbol);
+        *table = process.entry(code, symbol, age);
+        *table
+    };
+    if from_root < CACHED_FRAMES as u32 {
+        current::thread_cache(sampler.tid.get())?
+            .code(from_root)
+            .set(&entry);
+    }
+    Some(())
+}
+
+/// Reads the code object; 0 when it cannot be read.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn read_code_object(code: u64) -> u32 {
+    match try_read(UserAddr(code)) {
         Some(Ok(())) => 1,
         Some(Err(Fault)) => {
             count(Counter::CODE_FAULTS);
@@ -48,23 +86,14 @@ pub(crate) extern "C" fn read_code_object(nth: u32) -> u32 {
 }
 
 #[inline(always)]
-fn try_read(nth: u32) -> Option<Result<(), Fault>> {
+fn try_read(code: UserAddr) -> Option<Result<(), Fault>> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let code = sampler.walk.stack.unresolved(nth)?;
-    let code_objects = ProcessCode::of(sampler);
     let scratch = &mut sampler.scratch;
     let Ok(identity) = read_identity(&memory, scratch, layout, code) else {
         return Some(Err(Fault));
     };
-    if let Some(cached) = CODE_OBJECTS.get_ptr(code_objects.key(code))
-        // SAFETY: values of the map stay readable while the program runs.
-        && unsafe { (*cached).identity == identity && code_objects.is_sent(cached) }
-    {
-        // It was read for another frame of the same stack.
-        return None;
-    }
     sampler.code = code.0;
     sampler.code_identity = identity;
     Some(current::code_object_record()?.read(&memory, scratch, layout, &identity))
@@ -74,7 +103,31 @@ fn try_read(nth: u32) -> Option<Result<(), Fault>> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn finish_code_object() -> u64 {
-    current::code_object_record().map_or(0, |record| record.finish_record(HASH_SEED.load()))
+    try_finish().unwrap_or(0)
+}
+
+#[inline(always)]
+fn try_finish() -> Option<u64> {
+    let hash = current::code_object_record()?.begin_hash(HASH_SEED.load());
+    current::sampler()?.code_hash.set(hash);
+    let mut step = 0;
+    while step < HASH_STEPS && hash_code_object(step * HASHED_WORDS) != 0 {
+        step += 1;
+    }
+    let hash = current::sampler()?.code_hash.get();
+    Some(current::code_object_record()?.set_symbol(hash))
+}
+
+/// Hashes a part of the record, from the word `first` on; 0 when that is its end.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn hash_code_object(first: u32) -> u32 {
+    let (Some(sampler), Some(record)) = (current::sampler(), current::code_object_record()) else {
+        return 0;
+    };
+    let hash = record.hash_words(sampler.code_hash.get(), first);
+    sampler.code_hash.set(hash);
+    u32::from(first.wrapping_add(HASHED_WORDS) < record.payload_words())
 }
 
 /// Sends the record unless it was sent before, and caches the symbol of the code object.
@@ -99,6 +152,7 @@ fn try_send(symbol: u64) -> Option<()> {
     let cached = CachedCode::new(symbol, sampler.code_identity, code_objects.now_ns);
     let key = code_objects.key(UserAddr(sampler.code));
     let _ = CODE_OBJECTS.insert(key, cached, 0);
+    sampler.resolved.set(cached.code_symbol());
     if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
         // SAFETY: values of the map stay writable while the program runs; two processors may
         // write at the same time, and either time is right.

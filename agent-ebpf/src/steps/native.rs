@@ -21,19 +21,20 @@ use crate::{
 };
 
 /// Frames that one call of [`walk_native_frames`] visits.
-pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 4;
+pub(crate) const NATIVE_FRAMES_PER_STEP: u32 = 2;
 
-/// Starts a walk, below `kernel_bytes` bytes of addresses of kernel frames.
+/// Starts a walk, below `kernel_bytes` bytes of addresses of kernel frames, at the registers that
+/// the sample has if `has_registers` is not 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn begin_native(kernel_bytes: u32) -> u32 {
-    try_begin_native(kernel_bytes)
+pub(crate) extern "C" fn begin_native(kernel_bytes: u32, has_registers: u32) -> u32 {
+    try_begin_native(kernel_bytes, has_registers != 0)
         .unwrap_or(NativeOutcome::ended(NativeUnwindStatus::NO_REGISTERS))
         .0
 }
 
 #[inline(always)]
-fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
+fn try_begin_native(kernel_bytes: u32, has_registers: bool) -> Option<NativeOutcome> {
     let native = current::native()?;
     native.walk.clear(HASH_SEED.load());
     let frames = kernel_bytes / 8;
@@ -43,12 +44,17 @@ fn try_begin_native(kernel_bytes: u32) -> Option<NativeOutcome> {
         native.walk.stack.push_kernel_frame(address);
         nth += 1;
     }
-    if current::sampler()?.tgid.get() == KERNEL_THREADS {
+    let sampler = current::sampler()?;
+    let tid = sampler.tid.get();
+    if sampler.tgid.get() == KERNEL_THREADS {
         return Some(NativeOutcome::ended(NativeUnwindStatus::KERNEL_ONLY));
     }
-    if !registers::read(&mut native.registers) {
+    let has_registers = has_registers || registers::read(&mut native.registers);
+    if !has_registers || !native.registers.are_of_64_bits() {
         return Some(NativeOutcome::ended(NativeUnwindStatus::NO_REGISTERS));
     }
+    let stack_start = current::thread_cache(tid)?.stack_start;
+    native.walk.expect_stack_start(stack_start);
     native.registers.begin(&mut native.walk);
     Some(NativeOutcome::NEXT)
 }
@@ -97,14 +103,27 @@ pub(crate) extern "C" fn send_native() -> u64 {
     };
     native.walk.stack.push_pending_run();
     let stack = native.walk.stack.hash();
+    let stack_start = native.walk.stack_pointer();
     let resend_before_ns = sampler.resend_before_ns.get();
-    if stack != 0 && !is_sent(&SENT_NATIVE_STACKS, stack, resend_before_ns) {
+    let Some(cache) = current::thread_cache(sampler.tid.get()) else {
+        return 0;
+    };
+    cache.stack_start = stack_start;
+    if stack == 0 || cache.native_stacks.has(stack, resend_before_ns) {
+        return stack;
+    }
+    let mut is_sent = is_sent(&SENT_NATIVE_STACKS, stack, resend_before_ns);
+    if !is_sent {
         if send(&mut native.walk.stack) {
             count(Counter::NATIVE_STACKS);
             let _ = SENT_NATIVE_STACKS.insert(stack, sampler.time_ns.get(), 0);
+            is_sent = true;
         } else {
             count(Counter::LOST_NATIVE_STACKS);
         }
+    }
+    if is_sent {
+        cache.native_stacks.add(stack, resend_before_ns);
     }
     stack
 }

@@ -14,44 +14,56 @@ use crate::{
     code_objects::ProcessCode,
     current, emit,
     maps::{HASH_SEED, SENT_STACKS, count, is_sent},
+    steps::code_object::resolve,
 };
 
-/// Frames that one call of [`hash_frames`] hashes.
-pub(crate) const FRAMES_PER_HASH: u32 = 8;
+/// Frames that one call of [`settle_frames`] settles.
+pub(crate) const FRAMES_PER_SETTLE: u32 = 8;
 
-/// Hashes frames from the `nth` on, and sets the symbols of those whose code objects were read.
-/// Called for all frames in order.
+/// Finds the symbols of frames, from the one with `first` others nearer the root on, and hashes the
+/// frames. Called for all frames, root first: those nearest the root are the least likely to have
+/// changed since the last sample of the thread.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn hash_frames(nth: u32) -> u32 {
-    u32::from(try_hash_frames(nth).is_some())
+pub(crate) extern "C" fn settle_frames(first: u32) -> u32 {
+    u32::from(try_settle_frames(first).is_some())
 }
 
 #[inline(always)]
-fn try_hash_frames(first: u32) -> Option<()> {
-    let sampler = current::sampler()?;
-    let code_objects = ProcessCode::of(sampler);
-    let shape = sampler.walk.stack.shape();
-    if first == 0 {
-        let seed = Hash::new(HASH_SEED.load());
-        sampler.hash.set(seed.word(u64::from(shape.left_out)));
-        if shape.left_out != 0 {
-            count(Counter::TRUNCATED);
-        }
-    }
+fn try_settle_frames(first: u32) -> Option<()> {
     let mut step = 0;
-    while step < FRAMES_PER_HASH {
-        let nth = first.wrapping_add(step);
-        if nth >= u32::from(shape.frame_count) {
+    while step < FRAMES_PER_SETTLE {
+        let from_root = first.wrapping_add(step);
+        let sampler = current::sampler()?;
+        let shape = sampler.walk.stack.shape();
+        if from_root == 0 {
+            let seed = Hash::new(HASH_SEED.load());
+            sampler.hash.set(seed.word(u64::from(shape.left_out)));
+            if shape.left_out != 0 {
+                count(Counter::TRUNCATED);
+            }
+        }
+        let frames = u32::from(shape.frame_count);
+        if from_root >= frames {
             break;
         }
-        let (hash, unresolved) =
-            sampler
-                .walk
-                .stack
-                .hash_frame(nth as usize, shape, sampler.hash.get(), |code| {
-                    code_objects.cached(code)
-                });
+        let nth = (frames - 1 - from_root) as usize;
+        let mut symbol = None;
+        if let Some(code) = sampler.walk.stack.unresolved_from_leaf(nth, shape) {
+            let (entry, is_whole) = current::thread_cache(sampler.tid.get())?
+                .code(from_root)
+                .get();
+            if is_whole {
+                symbol = ProcessCode::of(sampler).fresh(code, entry);
+            }
+            if symbol.is_none() && resolve(code.0, from_root) != 0 {
+                symbol = Some(current::sampler()?.resolved.get());
+            }
+        }
+        let sampler = current::sampler()?;
+        let hash = sampler.hash.get();
+        let stack = &mut sampler.walk.stack;
+        let (hash, unresolved) = stack.hash_frame(nth, shape, hash, |_| symbol);
         sampler.hash.set(hash);
         if unresolved {
             count(Counter::UNRESOLVED_FRAMES);
@@ -68,13 +80,25 @@ pub(crate) fn send_stack() -> u64 {
         return 0;
     };
     let stack = sampler.hash.get().finish();
-    if !is_sent(&SENT_STACKS, stack, sampler.resend_before_ns.get()) {
+    let resend_before_ns = sampler.resend_before_ns.get();
+    let Some(cache) = current::thread_cache(sampler.tid.get()) else {
+        return 0;
+    };
+    if cache.stacks.has(stack, resend_before_ns) {
+        return stack;
+    }
+    let mut is_sent = is_sent(&SENT_STACKS, stack, resend_before_ns);
+    if !is_sent {
         if send(&mut sampler.walk.stack, stack) {
             count(Counter::STACKS);
             let _ = SENT_STACKS.insert(stack, sampler.time_ns.get(), 0);
+            is_sent = true;
         } else {
             count(Counter::LOST_STACKS);
         }
+    }
+    if is_sent {
+        cache.stacks.add(stack, resend_before_ns);
     }
     stack
 }

@@ -3,19 +3,13 @@
 use agent_common::{
     cache_age::CacheAge,
     counter::Counter,
-    maps::TrackedThread,
     memory::{Fault, UserAddr},
     python::{ProcessPointers, PythonOutcome, SearchStep},
     record::PythonUnwindStatus,
 };
 
 use super::walk::thread_walk;
-use crate::{
-    current,
-    maps::{THREADS, count},
-    memory::CurrentMemory,
-    values::Sampler,
-};
+use crate::{current, maps::count, memory::CurrentMemory, threads, values::Sampler};
 
 /// Thread states that one call of [`search_states`] visits.
 pub(crate) const STATES_PER_STEP: u32 = 8;
@@ -32,10 +26,7 @@ fn try_load_cached_state() -> Option<PythonOutcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let tracked = THREADS.get_ptr(sampler.tid.get())?;
-    // SAFETY: values of the map stay readable while the program runs.
-    let tracked = unsafe { &*tracked };
-    if !tracked.is_of(sampler.tgid.get(), sampler.thread_id.get()) {
+    if !threads::load(sampler) {
         return None;
     }
     let pointers = ProcessPointers {
@@ -43,7 +34,8 @@ fn try_load_cached_state() -> Option<PythonOutcome> {
         gil_holder: UserAddr(sampler.gil_holder.get()),
     };
     let now_ns = sampler.time_ns.get();
-    Some(thread_walk(sampler, &memory, layout).load_cached_state(tracked, pointers, now_ns))
+    let (mut walk, thread) = thread_walk(sampler, &memory, layout);
+    Some(walk.load_cached_state(thread, pointers, now_ns))
 }
 
 /// Starts the search through the thread states of the process.
@@ -111,23 +103,18 @@ pub(crate) extern "C" fn track_thread() -> u32 {
 #[inline(always)]
 fn try_track_thread() -> Option<()> {
     let sampler = current::sampler()?;
-    if let Some(tracked) = THREADS.get_ptr(sampler.tid.get()) {
-        // SAFETY: values of the map stay readable while the program runs.
-        if unsafe { (*tracked).tgid } == sampler.tgid.get() {
-            return Some(());
-        }
+    if threads::load(sampler) {
+        return Some(());
     }
-    let thread = &mut sampler.thread;
+    let now_ns = sampler.time_ns.get();
+    let thread = &mut sampler.thread.thread;
     thread.states.clear();
     // Should Python be found later, a search is due.
     thread.searched = CacheAge::NEVER;
-    thread.named = CacheAge::new(sampler.time_ns.get());
+    thread.named = CacheAge::new(now_ns);
     thread.name = 0;
     thread.newest_interpreter = 0;
-    thread.thread_id = sampler.thread_id.get();
-    thread.tgid = sampler.tgid.get();
-    let thread: &TrackedThread = thread;
-    let _ = THREADS.insert(sampler.tid.get(), thread, 0);
+    threads::store(sampler);
     Some(())
 }
 
@@ -135,32 +122,23 @@ fn try_track_thread() -> Option<()> {
 #[inline(always)]
 fn store_states(sampler: &mut Sampler) {
     let now_ns = sampler.time_ns.get();
-    let thread_id = sampler.thread_id.get();
-    let tgid = sampler.tgid.get();
+    let is_tracked = threads::load(sampler);
     // In place: older verifiers reject a copy on the stack.
-    let thread = &mut sampler.thread;
-    thread.searched = CacheAge::new(now_ns);
-    thread.named = CacheAge::new(now_ns);
-    thread.name = 0;
-    if let Some(before) = THREADS.get_ptr(sampler.tid.get()) {
-        // SAFETY: values of the map stay readable while the program runs.
-        let before = unsafe { &*before };
-        if before.is_of(tgid, thread_id) {
-            let states = &sampler.search.states;
-            let is_same = before.states.first().address == states.first().address;
-            let was_searched = before.searched.since_ns != CacheAge::NEVER.since_ns;
-            if was_searched && is_same && before.states.count() == states.count() {
-                thread.searched.since_ns = before.searched.since_ns;
-            }
-            thread.named = before.named;
-            thread.name = before.name;
+    let thread = &mut sampler.thread.thread;
+    let states = &sampler.search.states;
+    if is_tracked {
+        let is_same = thread.states.first().address == states.first().address;
+        let was_searched = thread.searched.since_ns != CacheAge::NEVER.since_ns;
+        if !(was_searched && is_same && thread.states.count() == states.count()) {
+            thread.searched.since_ns = now_ns;
         }
+        thread.searched.revalidated_ns = now_ns;
+    } else {
+        thread.searched = CacheAge::new(now_ns);
+        thread.named = CacheAge::new(now_ns);
+        thread.name = 0;
     }
-    thread.states = sampler.search.states;
+    thread.states = *states;
     thread.newest_interpreter = sampler.search.newest_interpreter();
-    thread.thread_id = thread_id;
-    thread.tgid = tgid;
-    // The map evicts by itself; an update that fails means a search at the next sample.
-    let thread: &TrackedThread = thread;
-    let _ = THREADS.insert(sampler.tid.get(), thread, 0);
+    threads::store(sampler);
 }

@@ -8,7 +8,6 @@ use agent_common::{
     counter::Counter,
     hash::Hash,
     limits::TEXT_BYTES,
-    maps::TrackedThread,
     memory::{Fault, UserAddr, UserMemory as _},
     python::{AttributeName, PythonOutcome, locate_text},
     record::{Header, PythonUnwindStatus, RecordKind, Text, ThreadName},
@@ -18,21 +17,14 @@ use aya_ebpf::helpers::bpf_get_current_comm;
 
 use crate::{
     current, emit,
-    maps::{HASH_SEED, THREADS, count},
+    maps::{HASH_SEED, count},
     memory::CurrentMemory,
-    values::{Sampler, TEXT_MASK},
+    threads,
+    values::TEXT_MASK,
 };
 
 /// The attribute of a `threading.Thread` that is its name.
 const NAME: AttributeName = AttributeName::new("_name");
-
-#[inline(always)]
-fn thread(sampler: &Sampler) -> Option<&'static mut TrackedThread> {
-    let thread = THREADS.get_ptr_mut(sampler.tid.get())?;
-    // SAFETY: values of the map stay writable while the program runs; the thread runs here and
-    // nowhere else.
-    Some(unsafe { &mut *thread })
-}
 
 /// Decides whether the name has to be read; `end` is the status of the Python frames.
 ///
@@ -47,14 +39,19 @@ pub(crate) extern "C" fn begin_name(end: u32) -> u32 {
 #[inline(always)]
 fn try_begin_name(end: u32) -> Option<PythonOutcome> {
     let sampler = current::sampler()?;
-    let memory = CurrentMemory::of(sampler);
-    let layout = current::layout(sampler)?;
-    let thread = thread(sampler)?;
     let now_ns = sampler.time_ns.get();
+    let thread = &mut sampler.thread.thread;
+    if sampler.thread.tid != u64::from(sampler.tid.get()) {
+        // It has no thread state that could be read.
+        return None;
+    }
     if thread.name != 0 && !thread.named.is_due(now_ns) {
         return None;
     }
     thread.named.revalidated_ns = now_ns;
+    threads::store(sampler);
+    let layout = current::layout(sampler)?;
+    let memory = CurrentMemory::of(sampler);
     let thread_name = current::thread_name()?;
     thread_name.head = ThreadName {
         header: Header {
@@ -128,7 +125,7 @@ pub(crate) extern "C" fn send_name() -> u32 {
 #[inline(always)]
 fn try_send_name() -> Option<()> {
     let sampler = current::sampler()?;
-    let thread = thread(sampler)?;
+    let thread = &mut sampler.thread.thread;
     let thread_name = current::thread_name()?;
     let words = thread_name.head.python.words();
     let mut hash = Hash::new(HASH_SEED.load())
@@ -156,6 +153,7 @@ fn try_send_name() -> Option<()> {
     if unsafe { emit::send((&raw const *thread_name).cast(), bytes as usize) } {
         thread.name = hash;
         thread.named.since_ns = sampler.time_ns.get();
+        threads::store(sampler);
     } else {
         count(Counter::LOST_THREAD_NAMES);
     }

@@ -2,53 +2,32 @@
 
 use agent_common::{
     layout::Layout,
-    maps::ThreadState,
-    python::{PythonOutcome, StateList, ThreadWalk},
+    maps::TrackedThread,
+    python::{PythonOutcome, ThreadWalk},
     record::PythonUnwindStatus,
 };
 
-use crate::{
-    code_objects::{CachedSymbols, ProcessCode},
-    current,
-    maps::THREADS,
-    memory::CurrentMemory,
-    values::Sampler,
-};
+use crate::{code_objects::ResolvedLater, current, memory::CurrentMemory, values::Sampler};
 
 /// Frames that one call of [`walk_frames`] visits.
 pub(crate) const FRAMES_PER_STEP: u32 = 4;
 
-/// The states of a tracked thread.
-struct TrackedStates {
-    tid: u32,
-}
-
-impl StateList for TrackedStates {
-    #[inline(always)]
-    fn state(&self, nth: u32) -> ThreadState {
-        match THREADS.get_ptr(self.tid) {
-            // SAFETY: values of the map stay readable while the program runs.
-            Some(tracked) => unsafe { (*tracked).states.get(nth) },
-            None => ThreadState::NONE,
-        }
-    }
-}
-
-/// The walk of the sampled thread.
+/// The walk of the sampled thread, and that thread.
 #[inline(always)]
 pub(super) fn thread_walk<'a>(
     sampler: &'a mut Sampler,
     memory: &'a CurrentMemory,
     layout: &'a Layout,
-) -> ThreadWalk<'a, CurrentMemory> {
-    ThreadWalk {
+) -> (ThreadWalk<'a, CurrentMemory>, &'a TrackedThread) {
+    let walk = ThreadWalk {
         memory,
         scratch: &mut sampler.scratch,
         layout,
         walk: &mut sampler.walk,
         position: &mut sampler.position,
         thread_id: sampler.thread_id.get(),
-    }
+    };
+    (walk, &sampler.thread.thread)
 }
 
 /// Starts at the newest frame of the thread state that is in the slot.
@@ -63,7 +42,8 @@ fn try_begin_walk() -> Option<PythonOutcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    Some(thread_walk(sampler, &memory, layout).begin())
+    let (mut walk, _) = thread_walk(sampler, &memory, layout);
+    Some(walk.begin())
 }
 
 /// Visits [`FRAMES_PER_STEP`] frames.
@@ -78,11 +58,8 @@ fn try_walk_frames() -> Option<PythonOutcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let mut symbols = CachedSymbols {
-        process: ProcessCode::of(sampler),
-        code_cache: current::code_cache()?,
-    };
-    let outcome = thread_walk(sampler, &memory, layout).walk_frames(&mut symbols, FRAMES_PER_STEP);
+    let (mut walk, _) = thread_walk(sampler, &memory, layout);
+    let outcome = walk.walk_frames(&mut ResolvedLater, FRAMES_PER_STEP);
     if outcome == PythonOutcome::NEXT {
         return Some(outcome);
     }
@@ -106,8 +83,6 @@ fn try_continue_walk(status: PythonUnwindStatus) -> Option<PythonOutcome> {
     let sampler = current::sampler()?;
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
-    let tracked = TrackedStates {
-        tid: sampler.tid.get(),
-    };
-    Some(thread_walk(sampler, &memory, layout).continue_walk(&tracked, status))
+    let (mut walk, thread) = thread_walk(sampler, &memory, layout);
+    Some(walk.continue_walk(&thread.states, status))
 }

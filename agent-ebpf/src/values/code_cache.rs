@@ -3,7 +3,7 @@
 use agent_common::memory::UserAddr;
 
 /// Entries of a [`CodeCache`].
-const CODE_CACHE_ENTRIES: usize = 512;
+const CODE_CACHE_ENTRIES: usize = 256;
 
 /// The code objects that a processor has looked up. A lookup in the map costs as much as the rest
 /// of a frame. A code object has one possible entry.

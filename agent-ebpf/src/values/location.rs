@@ -4,6 +4,7 @@ use agent_common::native::CodeLocation;
 
 /// A code address and its location.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct CachedLocation {
     pub(crate) address: u64,
     /// `TrackedProcess::mappings_epoch` at the lookup.

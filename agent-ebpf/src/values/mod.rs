@@ -8,11 +8,15 @@ mod last_fault;
 mod location;
 mod registers;
 mod sampler;
+mod thread_cache;
 mod thread_name;
+mod wakes;
 
 pub(crate) use code_cache::{CodeCache, CodeCacheEntry};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;
 pub(crate) use registers::Registers;
-pub(crate) use sampler::{NativeSampler, Sampler};
+pub(crate) use sampler::{AddressSearch, NativeSampler, Sampler};
+pub(crate) use thread_cache::{CACHED_FRAMES, ThreadCache, copy};
 pub(crate) use thread_name::{TEXT_MASK, ThreadNameRecord};
+pub(crate) use wakes::Wakes;

@@ -21,12 +21,33 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
+    /// Index of the word that contains the mode of the processor.
+    #[cfg(not(bpf_target_arch = "aarch64"))]
+    pub(crate) const MODE: usize = 17;
+    #[cfg(bpf_target_arch = "aarch64")]
+    pub(crate) const MODE: usize = 33;
+
+    /// Whether the processor ran code of a program, not of the kernel.
+    #[cfg(not(bpf_target_arch = "aarch64"))]
+    #[inline(always)]
+    pub(crate) fn is_user_mode(code_segment: u64) -> bool {
+        code_segment & 3 == 3
+    }
+
+    #[cfg(bpf_target_arch = "aarch64")]
+    #[inline(always)]
+    pub(crate) fn is_user_mode(state: u64) -> bool {
+        /// `PSR_MODE_MASK`; 0 is that of programs.
+        const MODE: u64 = 0xf;
+        state & MODE == 0
+    }
+
     #[cfg(not(bpf_target_arch = "aarch64"))]
     #[inline(always)]
     pub(crate) fn are_of_64_bits(&self) -> bool {
         /// `__USER_CS`.
         const CODE_SEGMENT: u64 = 0x33;
-        self.words[17] == CODE_SEGMENT
+        self.words[Self::MODE] == CODE_SEGMENT
     }
 
     #[cfg(bpf_target_arch = "aarch64")]
@@ -34,7 +55,7 @@ impl Registers {
     pub(crate) fn are_of_64_bits(&self) -> bool {
         /// `PSR_MODE32_BIT` and the bits of the exception level.
         const MODE: u64 = 0x1f;
-        self.words[33] & MODE == 0
+        self.words[Self::MODE] & MODE == 0
     }
 
     /// Starts a walk at these registers.

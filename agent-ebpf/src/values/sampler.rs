@@ -3,9 +3,9 @@
 use agent_common::{
     hash::Hash,
     limits::MAX_KERNEL_FRAMES,
-    maps::{CodeIdentity, TrackedThread},
+    maps::CodeIdentity,
     native::{MappingSearch, NativeWalk},
-    python::{PythonWalk, ThreadStateSearch, WalkPosition},
+    python::{CodeSymbol, PythonWalk, ThreadStateSearch, WalkPosition},
     record::ProfileKind,
     sample_clock::SampleClock,
     scratch::Scratch,
@@ -13,7 +13,7 @@ use agent_common::{
     volatile::Volatile,
 };
 
-use super::{last_fault::LastFault, registers::Registers};
+use super::{last_fault::LastFault, registers::Registers, thread_cache::CachedThread};
 
 /// The Python part of the sample.
 #[repr(C)]
@@ -36,6 +36,8 @@ pub(crate) struct Sampler {
     pub(crate) first_mapping: Volatile<u32>,
     /// See `TrackedProcess::mapping_count`.
     pub(crate) mapping_count: Volatile<u32>,
+    /// The symbol of the code object that was resolved last.
+    pub(crate) resolved: Volatile<CodeSymbol>,
     /// Hash of the frames up to the last one that was hashed.
     pub(crate) hash: Volatile<Hash>,
     /// The process, in the initial PID namespace.
@@ -54,14 +56,16 @@ pub(crate) struct Sampler {
     pub(crate) position: WalkPosition,
     /// The clock of this processor.
     pub(crate) clock: SampleClock,
+    /// Hash of the record of the code object that is being read, as far as it is hashed.
+    pub(crate) code_hash: Volatile<Hash>,
     /// The code object that is being read.
     pub(crate) code: u64,
     /// Its identity.
     pub(crate) code_identity: CodeIdentity,
     /// The last read that failed.
     pub(crate) last_fault: LastFault,
-    /// The next value of the thread in `THREADS`.
-    pub(crate) thread: TrackedThread,
+    /// The thread, once it is known.
+    pub(crate) thread: CachedThread,
     /// The search for the thread's states.
     pub(crate) search: ThreadStateSearch,
     /// The walk of its frames.
@@ -87,10 +91,15 @@ pub(crate) struct NativeSampler {
     pub(crate) kernel: [u64; MAX_KERNEL_FRAMES + 1],
     /// The registers that the thread had in its own code.
     pub(crate) registers: Registers,
-    /// The search for the mapping of an address.
-    pub(crate) mapping_search: MappingSearch,
-    /// The search for the rule of an address.
-    pub(crate) rule_search: unwind::RuleSearch,
     /// The walk of the native frames.
     pub(crate) walk: NativeWalk,
+}
+
+/// The searches for a code address.
+#[repr(C)]
+pub(crate) struct AddressSearch {
+    /// That for its mapping.
+    pub(crate) mapping: MappingSearch,
+    /// That for its rule.
+    pub(crate) rule: unwind::RuleSearch,
 }

@@ -1,7 +1,7 @@
 //! Offsets of fields of the running kernel's structures, from its BTF.
 //!
-//! The type section is read once; only the offsets of the types in it are kept, until the fields
-//! are found. Every access is checked, although the bytes are the kernel's.
+//! The type section is read once, and the wanted structures are found on the way; only the offsets
+//! of the types in it are kept, until the fields are found. Every access is checked, although the bytes are the kernel's.
 //!
 //! Format: the kernel's Documentation/bpf/btf.rst.
 
@@ -36,6 +36,11 @@ pub enum Error {
     },
 }
 
+/// The structures with the wanted fields.
+const TASK: &str = "task_struct";
+const MEMORY: &str = "mm_struct";
+const SIGNAL: &str = "signal_struct";
+
 /// The offsets that the BPF programs need.
 ///
 /// # Errors
@@ -43,8 +48,8 @@ pub enum Error {
 /// [`Error`] when BTF cannot be read, or a structure or field has another name.
 pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
     let bytes = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
-    let btf = Btf::read(&bytes).ok_or(Error::Malformed)?;
-    let task = |path| btf.offset("task_struct", path);
+    let btf = Btf::read(&bytes, &[TASK, MEMORY, SIGNAL]).ok_or(Error::Malformed)?;
+    let task = |path| btf.offset(TASK, path);
     Ok(KernelLayout {
         thread_pointer: if cfg!(target_arch = "aarch64") {
             task(&["thread", "uw", "tp_value"])?
@@ -56,9 +61,9 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
         flags: task(&["flags"])?,
         switches: task(&["nvcsw"])?,
         memory: task(&["mm"])?,
-        executable_pages: btf.offset("mm_struct", &["exec_vm"])?,
+        executable_pages: btf.offset(MEMORY, &["exec_vm"])?,
         signal: task(&["signal"])?,
-        live_threads: btf.offset("signal_struct", &["live"])?,
+        live_threads: btf.offset(SIGNAL, &["live"])?,
         stack: task(&["stack"])?,
         registers: 0,
     })
@@ -69,37 +74,44 @@ struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
     /// Offset of each type in `types`; ids count from 1.
-    starts: Vec<usize>,
+    starts: Vec<u32>,
+    /// Offsets of the wanted structures.
+    structures: Vec<(&'static str, usize)>,
 }
 
 /// Most nested structures, and most aliases of a type, that are resolved.
 const MAX_DEPTH: usize = 8;
 
 impl<'a> Btf<'a> {
-    /// Finds the types; [`None`] when a type is malformed or of an unknown kind.
-    fn read(bytes: &'a [u8]) -> Option<Self> {
+    /// Finds the types, and those of the `wanted` structures; [`None`] when a type is malformed or
+    /// of an unknown kind.
+    fn read(bytes: &'a [u8], wanted: &[&'static str]) -> Option<Self> {
         let (types, strings) = sections(bytes)?;
-        let mut starts = Vec::new();
-        let mut at = 0;
-        while at < types.len() {
-            starts.push(at);
-            at += Type::read(types, at)?.bytes()?;
-        }
-        Some(Self {
+        let mut btf = Self {
             types,
             strings,
-            starts,
-        })
+            starts: Vec::new(),
+            structures: Vec::new(),
+        };
+        let mut at = 0;
+        while at < types.len() {
+            let kind = Type::read(types, at)?;
+            btf.starts.push(u32::try_from(at).ok()?);
+            if kind.is_structure()
+                && let Some(name) = wanted.iter().find(|name| btf.is_name(kind.name, name))
+            {
+                btf.structures.push((name, at));
+            }
+            at += kind.bytes()?;
+        }
+        Some(btf)
     }
 
     /// Offset in bytes of the field at the end of `path` in `structure`.
     fn offset(&self, structure: &'static str, path: &[&'static str]) -> Result<u32, Error> {
-        let is_wanted = |&&at: &&usize| {
-            Type::read(self.types, at).is_some_and(|kind| {
-                kind.is_structure() && self.name(kind.name) == Some(structure.as_bytes())
-            })
-        };
-        let mut at = self.starts.iter().find(is_wanted).copied();
+        let mut wanted = self.structures.iter();
+        let found = wanted.find(|(name, _)| *name == structure);
+        let mut at = found.map(|(_, at)| *at);
         let mut offset = 0;
         for &field in path {
             let missing = Error::Missing { structure, field };
@@ -146,7 +158,7 @@ impl<'a> Btf<'a> {
     fn resolve(&self, id: u32) -> Option<usize> {
         let mut id = id;
         for _ in 0..MAX_DEPTH {
-            let at = *self.starts.get((id as usize).checked_sub(1)?)?;
+            let at = *self.starts.get((id as usize).checked_sub(1)?)? as usize;
             let kind = Type::read(self.types, at)?;
             if !kind.is_alias() {
                 return Some(at);
@@ -154,6 +166,13 @@ impl<'a> Btf<'a> {
             id = kind.refers_to;
         }
         None
+    }
+
+    /// Whether the name at `at` is `name`.
+    fn is_name(&self, at: u32, name: &str) -> bool {
+        let strings = self.strings.get(at as usize..);
+        let rest = strings.and_then(|strings| strings.strip_prefix(name.as_bytes()));
+        rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 
     fn name(&self, at: u32) -> Option<&[u8]> {
@@ -300,7 +319,8 @@ mod tests {
     }
 
     fn offset(btf: &[u8], path: &[&'static str]) -> Result<u32, Error> {
-        Btf::read(btf).ok_or(Error::Malformed)?.offset("s", path)
+        let btf = Btf::read(btf, &["s"]).ok_or(Error::Malformed)?;
+        btf.offset("s", path)
     }
 
     #[test]

@@ -21,9 +21,10 @@ use super::{
     btf,
     counters::{CounterMap, Counters},
     error::{Error, map_error, program_error},
+    map_sizes,
     mappings::MappingMap,
     maps,
-    process_map::{self, InterpreterLocation, PROCESSES, ProcessMap},
+    process_map::{InterpreterLocation, ProcessMap},
     ring::Ring,
     sampling_events::SamplingEvents,
     table_loader::{LoadedTables, TableLoader},
@@ -97,8 +98,12 @@ impl Bpf {
         }
         let with_native = u32::from(options.with_native);
         let whole_host = u32::from(options.whole_host);
-        let mut object = EbpfLoader::new()
-            .map_max_entries(PROCESSES, process_map::max_processes(options.whole_host))
+        // This parses all of the kernel's BTF, which the programs do not need: aya 0.14 has no other
+        // way to make a loader. Without it at least nothing is relocated.
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
+        map_sizes::set(&mut loader, options.whole_host);
+        let mut object = loader
             .override_global("WHOLE_HOST", &whole_host, true)
             .override_global(aya_log::LEVEL, &log_level(), true)
             .override_global("HASH_SEED", &options.hash_seed, true)

@@ -3,10 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use agent_common::{
-    limits::MAX_MAPPINGS,
-    maps::{Mapping, TrackedProcess},
-};
+use agent_common::maps::{Mapping, TrackedProcess};
 use aya::{
     Ebpf,
     maps::{Array, MapData},
@@ -34,9 +31,10 @@ pub(super) struct MappingMap {
 
 impl MappingMap {
     pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+        let map: Array<MapData, Mapping> = maps::take(object, MAPPINGS)?;
         Ok(Self {
-            map: maps::take(object, MAPPINGS)?,
-            regions: Regions::new(MAX_MAPPINGS),
+            regions: Regions::new(map.len()),
+            map,
             of_processes: HashMap::new(),
             epoch: 0,
         })

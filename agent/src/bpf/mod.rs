@@ -5,6 +5,7 @@
 //!         ├─ process_map       tracked processes and the layouts of their interpreters
 //!         ├─ mappings          executable mappings of processes
 //!         ├─ unwind_tables     rules and tables of the native walk
+//!         ├─ map_sizes         entries of the maps, by what is profiled
 //!         ├─ ring              records
 //!         └─ counters
 //! ```
@@ -17,6 +18,7 @@ mod counters;
 mod error;
 mod events;
 mod handle;
+mod map_sizes;
 mod mappings;
 mod maps;
 mod process_map;

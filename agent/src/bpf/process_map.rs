@@ -24,7 +24,7 @@ pub(super) const PROCESSES: &str = "PROCESSES";
 const LAYOUTS: &str = "LAYOUTS";
 
 /// Most entries where only one program and its children are profiled.
-const MAX_PROCESSES_OF_PROGRAM: usize = 4096;
+const MAX_PROCESSES_OF_PROGRAM: usize = 2048;
 
 /// Flag of an update: the key must exist (`BPF_EXIST`).
 const MUST_EXIST: u64 = 2;

@@ -185,6 +185,8 @@ impl Session {
             with_native: settings.native,
             whole_host: is_host,
         })?;
+        // The loader has parsed the kernel's types, several MB.
+        memory::trim();
         let ring = bpf.take_ring().context("there is no ring buffer")?;
         let native = settings
             .native

@@ -220,7 +220,7 @@ struct Known<'a> {
 }
 
 impl CodeLookup for Known<'_> {
-    fn find(&mut self, address: u64) -> Option<&CodeLocation> {
+    fn find(&mut self, address: u64, _stack_pointer: u64) -> Option<&CodeLocation> {
         self.address = address;
         self.place = CodeLocation::NOWHERE;
         let count = u32::try_from(self.mappings.len()).unwrap();

@@ -1,0 +1,53 @@
+//! How many entries the maps have: those of a host's agent hold what all of its processes need,
+//! those of a capture what one program and its children do.
+//!
+//! Invariants: the maps of a capture take less than 8 MB, those of a host's agent less than 24 MB
+//! without unwind tables; the maps that are named here evict or count what finds them full.
+
+use agent_common::limits::{HOST_THREAD_CACHES, MAX_MAPPINGS, PROGRAM_THREAD_CACHES};
+use aya::EbpfLoader;
+
+use super::process_map::{self, PROCESSES};
+
+/// Entries of a map in a capture, and on a host.
+struct Size {
+    map: &'static str,
+    of_program: u32,
+    of_host: u32,
+}
+
+/// The maps whose size depends on what is profiled, apart from [`PROCESSES`].
+const SIZES: [Size; 8] = [
+    Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
+    Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
+    // In bytes.
+    Size::new("RECORDS", 2 << 20, 4 << 20),
+    Size::new("SENT_NATIVE_STACKS", 4 << 10, 12 << 10),
+    Size::new("SENT_STACKS", 4 << 10, 12 << 10),
+    Size::new("SENT_SYMBOLS", 4 << 10, 12 << 10),
+    Size::new("THREADS", 2 << 10, 8 << 10),
+    Size::new("THREAD_CACHES", PROGRAM_THREAD_CACHES, HOST_THREAD_CACHES),
+];
+
+impl Size {
+    const fn new(map: &'static str, of_program: u32, of_host: u32) -> Self {
+        Self {
+            map,
+            of_program,
+            of_host,
+        }
+    }
+}
+
+/// Sets the sizes of the maps.
+pub(super) fn set(loader: &mut EbpfLoader<'_>, whole_host: bool) {
+    loader.map_max_entries(PROCESSES, process_map::max_processes(whole_host));
+    for size in &SIZES {
+        let entries = if whole_host {
+            size.of_host
+        } else {
+            size.of_program
+        };
+        loader.map_max_entries(size.map, entries);
+    }
+}
