@@ -7,6 +7,7 @@ mod executable;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 mod indices;
+mod kind;
 pub mod kinds;
 mod labels;
 mod location;
@@ -19,7 +20,8 @@ pub use self::{
     amount::{Amount, ValueSource},
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    kinds::{CPU, Kind, Period, SampleType, Unit},
+    kind::{Kind, Period, SampleType, Unit},
+    kinds::CPU,
     labels::SERVICE_NAME_LABEL,
     location::{CodeAddress, FrameKind, Function, Line, Location},
     losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},

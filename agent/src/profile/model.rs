@@ -9,7 +9,7 @@ use super::{
     amount::Amount,
     executable::Executable,
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    kinds::Kind,
+    kind::Kind,
     location::{Function, Location},
     losses::{FilteredOut, Losses},
     process::Process,

@@ -2,8 +2,10 @@
 
 use agent_common::record::ProfileKind;
 
-use super::{Kind, Period, SampleType, Unit, Words};
-use crate::profile::amount::ValueSource;
+use crate::profile::{
+    amount::ValueSource,
+    kind::{Kind, Period, SampleType, Unit, Words},
+};
 
 /// CPU time. Its names are those of Go's CPU profiles, which all collectors recognize.
 pub static KIND: Kind = Kind {

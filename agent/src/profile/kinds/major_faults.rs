@@ -2,8 +2,10 @@
 
 use agent_common::record::ProfileKind;
 
-use super::{Kind, Period, SampleType, Unit, Words};
-use crate::profile::amount::ValueSource;
+use crate::profile::{
+    amount::ValueSource,
+    kind::{Kind, Period, SampleType, Unit, Words},
+};
 
 /// Major page faults. Each is a sample: the wait for the disk costs far more.
 pub static KIND: Kind = Kind {

@@ -2,8 +2,10 @@
 
 use agent_common::record::ProfileKind;
 
-use super::{Kind, Period, SampleType, Unit, Words};
-use crate::profile::amount::ValueSource;
+use crate::profile::{
+    amount::ValueSource,
+    kind::{Kind, Period, SampleType, Unit, Words},
+};
 
 /// Page faults, minor and major. The period is a prime, so that no loop faults in lockstep with it.
 pub static KIND: Kind = Kind {
