@@ -52,6 +52,5 @@ mod speedscope;
 mod strict;
 mod target;
 mod threads;
-mod unanswered;
 mod unwind_rate;
 mod whole;
