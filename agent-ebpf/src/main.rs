@@ -4,7 +4,7 @@
 //! other:
 //!
 //! ```text
-//! trigger ─► find_state ─► walk_frames ─► settle_frames ─► walk_native_frames ─► name ─► sample
+//! trigger ─► find_state ─► walk_frames ─► resolve_frames ─► walk_native_frames ─► name ─► sample
 //! ```
 //!
 //! Each step is a *global* function, which the verifier checks once, however often a program calls

@@ -302,8 +302,8 @@ extern "C" fn emit_stack() -> u64 {
     }
     let mut nth = 0;
     while nth < MAX_FRAMES as u32 && nth < frames {
-        steps::settle_frames(nth);
-        nth += steps::FRAMES_PER_SETTLE;
+        steps::resolve_frames(nth);
+        nth += steps::FRAMES_PER_RESOLVE;
     }
     steps::send_stack()
 }

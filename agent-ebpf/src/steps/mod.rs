@@ -9,7 +9,7 @@ mod thread_name;
 mod walk;
 
 pub(crate) use native::{NATIVE_FRAMES_PER_STEP, begin_native, send_native, walk_native_frames};
-pub(crate) use stack::{FRAMES_PER_SETTLE, send_stack, settle_frames};
+pub(crate) use stack::{FRAMES_PER_RESOLVE, resolve_frames, send_stack};
 pub(crate) use thread::{
     STATES_PER_STEP, begin_search, load_cached_state, search_states, track_thread,
 };

@@ -17,22 +17,22 @@ use crate::{
     steps::code_object::resolve,
 };
 
-/// Frames that one call of [`settle_frames`] settles.
-pub(crate) const FRAMES_PER_SETTLE: u32 = 8;
+/// Frames that one call of [`resolve_frames`] resolves.
+pub(crate) const FRAMES_PER_RESOLVE: u32 = 8;
 
 /// Finds the symbols of frames, from the one with `first` others nearer the root on, and hashes the
 /// frames. Called for all frames, root first: those nearest the root are the least likely to have
 /// changed since the last sample of the thread.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn settle_frames(first: u32) -> u32 {
-    u32::from(try_settle_frames(first).is_some())
+pub(crate) extern "C" fn resolve_frames(first: u32) -> u32 {
+    u32::from(try_resolve_frames(first).is_some())
 }
 
 #[inline(always)]
-fn try_settle_frames(first: u32) -> Option<()> {
+fn try_resolve_frames(first: u32) -> Option<()> {
     let mut step = 0;
-    while step < FRAMES_PER_SETTLE {
+    while step < FRAMES_PER_RESOLVE {
         let from_root = first.wrapping_add(step);
         let sampler = current::sampler()?;
         let shape = sampler.walk.stack.shape();

@@ -97,8 +97,8 @@ keys! {
         window: Time = KeyKind::Value("TIME"),
         /// Python frames only, no native and kernel frames
         native: bool = ON,
-        /// CPU time that the agent may use, in percent of one CPU; above it the sampling rate is
-        /// lowered [default: 5]
+        /// CPU time for sampling, and as much for other work, in percent of one CPU; above it the
+        /// sampling rate is lowered, and other work waits [default: 5]
         max_cpu: f64 = KeyKind::Value("PERCENT"),
         /// Memory that the agent may use; above it caches are evicted [default: 256MiB]
         max_memory: Size = KeyKind::Value("BYTES"),

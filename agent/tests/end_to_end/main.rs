@@ -29,7 +29,7 @@ mod folded;
 mod gil_released;
 mod go_pprof;
 mod greenlets;
-mod held_threads;
+
 mod host;
 mod impossible;
 mod inner_interpreters;
@@ -49,6 +49,7 @@ mod prometheus;
 mod pushed;
 mod source;
 mod speedscope;
+mod stopped_threads;
 mod strict;
 mod target;
 mod threads;

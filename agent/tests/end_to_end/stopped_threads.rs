@@ -7,16 +7,16 @@ use super::{
     machine,
 };
 
-/// For how long threads are held.
-const HELD: Duration = Duration::from_secs(10);
+/// For how long threads are stopped.
+const STOPPED: Duration = Duration::from_secs(10);
 
 /// Threads of the agent but that which drains the ring buffer, by their names.
 const THREADS: [&str; 5] = ["agent", "profiles", "processes", "tables", "symbols"];
 
-/// A thread that is held still, as a debugger does it; released when this is dropped.
-struct Held(libc::pid_t);
+/// A thread that is stopped, as a debugger does it; released when this is dropped.
+struct Stopped(libc::pid_t);
 
-impl Held {
+impl Stopped {
     fn new(tid: u32) -> Self {
         let tid = libc::pid_t::try_from(tid).unwrap();
         let none = std::ptr::null_mut::<libc::c_void>();
@@ -30,7 +30,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Stopped {
     fn drop(&mut self) {
         let none = std::ptr::null_mut::<libc::c_void>();
         // SAFETY: the request takes no memory of this process.
@@ -65,16 +65,16 @@ fn no_thread_that_stands_still_holds_up_the_ring_buffer() {
     thread::sleep(Duration::from_secs(3));
 
     // A thread is released by the thread that holds it.
-    let mut held = Vec::new();
+    let mut stopped = Vec::new();
     for (name, host) in &hosts {
         let threads = threads(host.pid(), name);
         assert!(!threads.is_empty() || name.is_empty(), "no thread {name}");
-        held.extend(threads.into_iter().map(Held::new));
+        stopped.extend(threads.into_iter().map(Stopped::new));
     }
-    thread::sleep(HELD);
-    drop(held);
+    thread::sleep(STOPPED);
+    drop(stopped);
     drop(busy);
-    // What was held up is done.
+    // What was stopped up is done.
     thread::sleep(Duration::from_secs(4));
 
     let mut delays = BTreeMap::new();
@@ -98,7 +98,7 @@ fn no_thread_that_stands_still_holds_up_the_ring_buffer() {
     for (name, (delay, count)) in &delays {
         // Both are a pause between two readings and what the load of the machine adds.
         assert!(
-            delay - undisturbed < HELD.as_secs_f64() / 10.0,
+            delay - undisturbed < STOPPED.as_secs_f64() / 10.0,
             "{name}: {delays:?}"
         );
         assert!(count.abs_diff(samples) * 20 < samples, "{name}: {delays:?}");
