@@ -316,7 +316,9 @@ impl ElfSymbols {
             Err(reason) => *reason,
             Ok((_, info)) => match info.failed() {
                 None => DebugInfoStatus::Used,
-                Some(dwarf::DwarfError::TooLarge) => DebugInfoStatus::TooLarge,
+                Some(dwarf::DwarfError::TooLarge | dwarf::DwarfError::NoRoom) => {
+                    DebugInfoStatus::TooLarge
+                }
                 Some(dwarf::DwarfError::Unreadable) => DebugInfoStatus::Unreadable,
                 Some(dwarf::DwarfError::Malformed) => DebugInfoStatus::Malformed,
             },
