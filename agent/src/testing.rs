@@ -12,7 +12,7 @@ pub use replay::{HostReplay, replay_capture};
 /// Files that processes map.
 pub mod binaries {
     pub use crate::binaries::{
-        elf::{self, DebugFiles, Elf, GoFunction, GoTable},
+        elf::{self, DebugFiles, Elf, GoFunction, GoTable, Shared},
         executables::{self, Bytes, Executable},
         unwind::{self, Compiled, Rules, compile, pack},
     };

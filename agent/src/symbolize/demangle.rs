@@ -53,6 +53,13 @@ pub(super) fn go_name(name: &[u8]) -> String {
     shorten(name[..boundary(&name, MAX_DEMANGLED_BYTES)].to_owned())
 }
 
+/// The name of a stub of the procedure linkage table, `FUNCTION@plt`.
+pub(super) fn stub_name(name: &[u8]) -> String {
+    const END: &str = "@plt";
+    let function = name.strip_suffix(END.as_bytes()).unwrap_or(name);
+    demangle(function) + END
+}
+
 /// A name without control characters.
 fn decoded(name: &[u8]) -> Cow<'_, str> {
     let plain = str::from_utf8(name).ok();

@@ -1,5 +1,7 @@
 //! Which of several names an address has, and where functions end.
 
+use std::path::Path;
+
 use agent::testing::symbolize::elf_symbols::{NoSymbolReason, SymbolLimits, SymbolLookup};
 use xtask::tools;
 
@@ -113,4 +115,96 @@ fn a_file_without_symbols_has_that_reason() {
         symbols.find(0x1000),
         SymbolLookup::Unknown(NoSymbolReason::NoSymbols)
     );
+}
+
+/// The first address and the name of each stub of a file, according to `objdump`.
+fn stubs(objdump: &Path, file: &Path) -> Vec<(u64, String)> {
+    let sections = ["-j", ".plt", "-j", ".plt.sec", "-j", ".plt.got"];
+    let mut command = std::process::Command::new(objdump);
+    let output = command.arg("-d").args(sections).arg(file).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names = text.lines().filter_map(|line| {
+        let (address, name) = line.strip_suffix(">:")?.split_once(" <")?;
+        let address = u64::from_str_radix(address, 16).ok()?;
+        name.ends_with("@plt").then(|| (address, name.to_owned()))
+    });
+    names.collect()
+}
+
+/// Compares the names of all stubs of a file with those of `objdump`; returns how many there are.
+fn compare_stubs(objdump: &Path, file: &Path) -> usize {
+    let stubs = stubs(objdump, file);
+    let addresses: Vec<u64> = stubs.iter().map(|(address, _)| address + 5).collect();
+    let found = symbols(file, &SymbolLimits::default()).find_all(&addresses);
+    for ((address, expected), found) in stubs.iter().zip(&found) {
+        let names: Vec<&str> = frames(found).iter().map(|it| it.name.as_str()).collect();
+        // Symbols of C++ are demangled.
+        assert!(
+            names == [expected.as_str()] || expected.starts_with("_Z"),
+            "{address:#x} {expected} {names:?}"
+        );
+    }
+    stubs.len()
+}
+
+const CALLS: &str = "#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    if (argc > 1) puts(argv[1]);
+    void *memory = malloc(argc);
+    printf(\"%p %p\\n\", memory, (void *)free);
+    free(memory);
+    return abs(rand());
+}
+";
+
+#[test]
+fn stubs_have_the_names_of_what_they_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("calls.c");
+    std::fs::write(&source, CALLS).unwrap();
+    for (options, has_second) in [
+        (
+            &[
+                "-pie",
+                "-fcf-protection=full",
+                "-Wl,-z,lazy",
+                "-Wl,-z,ibtplt",
+            ][..],
+            true,
+        ),
+        (&["-pie", "-fcf-protection=none", "-Wl,-z,lazy"], false),
+        (&["-pie", "-fcf-protection=none", "-Wl,-z,now"], false),
+        (&["-no-pie", "-fcf-protection=none"], false),
+    ] {
+        let program = directory.path().join("calls");
+        let paths = ["-o", program.to_str().unwrap(), source.to_str().unwrap()];
+        run(
+            &tools::GCC.path(),
+            &[&["-O1"], options, &paths[..]].concat(),
+        );
+        let elf = std::fs::File::open(&program).unwrap();
+        let elf = agent::testing::binaries::elf::Elf::read(elf).unwrap();
+        assert_eq!(elf.section(".plt.sec").is_some(), has_second);
+        let count = compare_stubs(&tools::OBJDUMP.path(), &program);
+        assert!(count >= 4, "{options:?} {count}");
+    }
+}
+
+#[test]
+fn stubs_of_shared_pythons_have_names() {
+    let mut compared = 0;
+    for interpreter in xtask::interpreters::all().unwrap() {
+        let program = "import sysconfig as s; v = s.get_config_var; \
+                       print(str(v('LIBDIR')) + '/' + str(v('INSTSONAME')))";
+        let mut command = std::process::Command::new(&interpreter.path);
+        let output = command.args(["-c", program]).output().unwrap();
+        let library = String::from_utf8(output.stdout).unwrap();
+        let library = Path::new(library.trim());
+        if library.is_file() && library.to_string_lossy().contains(".so") {
+            compared += compare_stubs(&tools::OBJDUMP.path(), library);
+        }
+    }
+    println!("{compared} stubs compared");
+    assert!(compared > 1000);
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use agent::testing::binaries::{
-    elf::{Elf, GoFunction, GoTable},
+    elf::{Elf, GoFunction, GoTable, Shared},
     unwind::{Compiled, compile},
 };
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, Saved};
@@ -112,20 +112,20 @@ fn compiled(path: &Path) -> Compiled {
     compile(&open(path), &[]).unwrap()
 }
 
-fn go_table(path: &Path) -> GoTable {
-    open(path).go_table().unwrap().unwrap()
+fn go_table(path: &Path) -> GoTable<Shared> {
+    open(path).share().go_lines().unwrap().unwrap()
 }
 
-fn name(function: &GoFunction<'_>) -> String {
+fn name(function: &GoFunction<'_, Shared>) -> String {
     String::from_utf8(function.name().to_vec()).unwrap()
 }
 
-fn named<'a>(table: &'a GoTable, wanted: &str) -> GoFunction<'a> {
+fn named<'a>(table: &'a GoTable<Shared>, wanted: &str) -> GoFunction<'a, Shared> {
     table.functions().find(|it| name(it) == wanted).unwrap()
 }
 
 /// The code of a function.
-fn code(elf: &Elf<File>, function: &GoFunction<'_>) -> Vec<u8> {
+fn code(elf: &Elf<File>, function: &GoFunction<'_, Shared>) -> Vec<u8> {
     let mut code = vec![0; usize::try_from(function.end - function.start).unwrap()];
     assert!(elf.initial_bytes(function.start, &mut code).unwrap());
     code
@@ -161,7 +161,7 @@ fn check_rows(room: &Room, options: &[&str]) {
 
 /// Compares the rules of all addresses; returns the functions whose rules are not relative to the
 /// stack pointer.
-fn compare(complete: &Path, table: &GoTable, rows: &Compiled) -> BTreeSet<String> {
+fn compare(complete: &Path, table: &GoTable<Shared>, rows: &Compiled) -> BTreeSet<String> {
     let mut special = BTreeSet::new();
     let mut compared = 0;
     let functions: Vec<_> = table.functions().collect();
@@ -191,7 +191,7 @@ fn compare(complete: &Path, table: &GoTable, rows: &Compiled) -> BTreeSet<String
     special
 }
 
-fn check_ends(table: &GoTable, rows: &Compiled) {
+fn check_ends(table: &GoTable<Shared>, rows: &Compiled) {
     for end in ENDS {
         assert_eq!(
             rows.find(named(table, end).start + 1).cfa,
@@ -199,7 +199,7 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
             "{end}"
         );
     }
-    let is_trampoline = |it: &GoFunction<'_>| SIGNAL_RETURNS.contains(&name(it).as_str());
+    let is_trampoline = |it: &GoFunction<'_, Shared>| SIGNAL_RETURNS.contains(&name(it).as_str());
     let trampoline = table.functions().find(is_trampoline).unwrap().start;
     for address in [trampoline - 1, trampoline] {
         assert_eq!(rows.find(address).cfa, CfaRule::SIGNAL);
@@ -220,7 +220,7 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
     assert_eq!(rows.find(framed.range.start), expected);
     assert_eq!(rows.find(function.start).register, STACK_POINTER);
     let mut switches = 0;
-    let starts_by = |it: &GoFunction<'_>| rows.find(it.start).register;
+    let starts_by = |it: &GoFunction<'_, Shared>| rows.find(it.start).register;
     for function in table
         .functions()
         .filter(|it| name(it) == "runtime.asmcgocall")
@@ -244,7 +244,7 @@ fn check_ends(table: &GoTable, rows: &Compiled) {
 }
 
 /// Checks that the frame pointer is marked as saved after the instruction that saves it.
-fn check_frame_pointers(elf: &Elf<File>, table: &GoTable, rows: &Compiled) {
+fn check_frame_pointers(elf: &Elf<File>, table: &GoTable<Shared>, rows: &Compiled) {
     let mut checked = 0;
     for function in table.functions() {
         let code = code(elf, &function);

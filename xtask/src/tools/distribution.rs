@@ -32,6 +32,8 @@ pub const GXX: Program = Program::of("g++", "g++");
 pub const NM: Program = Program::of("nm", "binutils");
 /// Strips and compresses what is profiled.
 pub const OBJCOPY: Program = Program::of("objcopy", "binutils");
+/// Disassembles.
+pub const OBJDUMP: Program = Program::of("objdump", "binutils");
 /// Boots other kernels.
 pub const QEMU: Program = Program::of("qemu-system-x86_64", "qemu-system-x86");
 /// A client of a cluster's API server.
@@ -48,8 +50,8 @@ pub(super) const UNZIP: Program = Program::of("unzip", "unzip");
 pub const XZ: Program = Program::of("xz", "xz-utils");
 
 /// Those that tests start themselves.
-const ALL: [Program; 13] = [
-    ADDR2LINE, BUSYBOX, CLANG, CPIO, GCC, GDB, GXX, NM, OBJCOPY, QEMU, READELF, STRIP, XZ,
+const ALL: [Program; 14] = [
+    ADDR2LINE, BUSYBOX, CLANG, CPIO, GCC, GDB, GXX, NM, OBJCOPY, OBJDUMP, QEMU, READELF, STRIP, XZ,
 ];
 
 /// A program of a package of the distribution.

@@ -5,7 +5,10 @@
 //! the library is.
 
 use goblin::elf::{
-    dynamic::{DT_GNU_HASH, DT_HASH, DT_NULL, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMTAB},
+    dynamic::{
+        DT_GNU_HASH, DT_HASH, DT_JMPREL, DT_NULL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, DT_SONAME,
+        DT_STRSZ, DT_STRTAB, DT_SYMTAB,
+    },
     program_header::PT_DYNAMIC,
 };
 
@@ -36,6 +39,10 @@ struct Dynamic {
     hash: Option<u64>,
     /// Offset in the names.
     soname: Option<u64>,
+    relocations: Option<u64>,
+    relocations_bytes: Option<u64>,
+    plt_relocations: Option<u64>,
+    plt_relocations_bytes: Option<u64>,
 }
 
 impl<S: Source> Elf<S> {
@@ -105,6 +112,30 @@ impl<S: Source> Elf<S> {
         }))
     }
 
+    /// Address and bytes of each table of relocations.
+    pub(super) fn relocation_tables(&self) -> Result<Vec<(u64, u64)>, Error> {
+        let dynamic = self.dynamic()?;
+        let tables = [
+            dynamic.relocations.zip(dynamic.relocations_bytes),
+            dynamic.plt_relocations.zip(dynamic.plt_relocations_bytes),
+        ];
+        Ok(tables.into_iter().flatten().collect())
+    }
+
+    /// The name of an exported or imported symbol, by its index; [`None`] where there is none.
+    pub(super) fn dynamic_symbol_name(&self, index: u32) -> Result<Option<Vec<u8>>, Error> {
+        let dynamic = self.dynamic()?;
+        let (Some(symbols), Some(names)) = (dynamic.symbols, dynamic.names) else {
+            return Ok(None);
+        };
+        let mut name = [0; 4];
+        let offset = u64::from(index) * SYMBOL_BYTES as u64;
+        if !self.initial_bytes(symbols.wrapping_add(offset), &mut name)? {
+            return Ok(None);
+        }
+        self.name_in_memory(names.wrapping_add(u32::from_le_bytes(name).into()))
+    }
+
     fn dynamic(&self) -> Result<Dynamic, Error> {
         let mut dynamic = Dynamic::default();
         let mut headers = self.headers.iter();
@@ -128,6 +159,10 @@ impl<S: Source> Elf<S> {
                 DT_GNU_HASH => dynamic.gnu_hash = value,
                 DT_HASH => dynamic.hash = value,
                 DT_SONAME => dynamic.soname = value,
+                DT_RELA => dynamic.relocations = value,
+                DT_RELASZ => dynamic.relocations_bytes = value,
+                DT_JMPREL => dynamic.plt_relocations = value,
+                DT_PLTRELSZ => dynamic.plt_relocations_bytes = value,
                 _ => {}
             }
         }

@@ -42,7 +42,7 @@ const MAX_SECTION_NAMES: u64 = 4 << 20;
 pub(super) const MAX_NAME: usize = 4096;
 
 /// A 64-bit little-endian ELF file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Elf<S> {
     pub(super) source: S,
     header: Header,

@@ -22,13 +22,11 @@ impl<S: Source> Elf<S> {
     ///
     /// When it cannot be read.
     pub fn loaded_from(&self, address: u64, limit: u64) -> Result<Vec<u8>, Error> {
-        let found = self.segments.iter().find_map(|segment| {
-            let into = address.checked_sub(segment.address)?;
-            let bytes = segment.file_bytes.checked_sub(into)?;
-            Some((segment.file_offset.checked_add(into)?, bytes.min(limit)))
-        });
-        match found {
-            Some((offset, bytes)) => self.bytes_at("segment", offset, bytes, bytes),
+        match self.segments.rest(address) {
+            Some((offset, bytes)) => {
+                let bytes = bytes.min(limit);
+                self.bytes_at("segment", offset, bytes, bytes)
+            }
             None => Ok(Vec::new()),
         }
     }

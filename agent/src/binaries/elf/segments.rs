@@ -108,6 +108,15 @@ impl Segments {
             .or(self.is_fixed.then_some(0))
     }
 
+    /// Offset in the file of `address`, and the bytes from there to the end of its segment.
+    pub(super) fn rest(&self, address: u64) -> Option<(u64, u64)> {
+        self.iter().find_map(|segment| {
+            let into = address.checked_sub(segment.address)?;
+            let bytes = segment.file_bytes.checked_sub(into)?;
+            Some((segment.file_offset.checked_add(into)?, bytes))
+        })
+    }
+
     /// Offset in the file of the `bytes` bytes at `address`.
     #[must_use]
     pub fn file_offset(&self, address: u64, bytes: u64) -> Option<u64> {

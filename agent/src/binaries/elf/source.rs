@@ -24,6 +24,16 @@ pub trait Source {
 /// A shared source of any type.
 pub type Shared = Arc<dyn Source + Send + Sync>;
 
+impl<S: Source + ?Sized> Source for &S {
+    fn bytes(&self) -> io::Result<u64> {
+        S::bytes(self)
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        S::fill(self, into, offset)
+    }
+}
+
 impl<S: Source + ?Sized> Source for Arc<S> {
     fn bytes(&self) -> io::Result<u64> {
         S::bytes(self)

@@ -46,12 +46,12 @@ enum Role {
 }
 
 impl Role {
-    fn of(function: &GoFunction<'_>) -> Self {
+    fn of<S: Source>(function: &GoFunction<'_, S>) -> Self {
         // A compiled wrapper, for another calling convention, has the same name.
         if function.is_assembly() == Some(false) {
             return Self::Usual;
         }
-        match function.name() {
+        match &*function.name() {
             // In the first two a goroutine switches to its scheduler's stack, where the scheduler
             // runs on its own behalf; older versions of Go do not mark the others.
             b"runtime.mcall" | b"runtime.morestack" | b"runtime.goexit" | b"runtime.mstart"
@@ -71,7 +71,7 @@ impl Role {
 /// The rows of all functions of a Go program.
 pub(super) struct GoFunctions<'a, S> {
     pub(super) elf: &'a Elf<S>,
-    pub(super) table: &'a GoTable,
+    pub(super) table: &'a GoTable<&'a S>,
     pub(super) arch: &'a Arch,
     pub(super) code: &'a CodeRanges,
 }
@@ -108,7 +108,7 @@ impl<S: Source> GoFunctions<'_, S> {
     /// Adds the rows of a function.
     fn add(
         &self,
-        function: &GoFunction<'_>,
+        function: &GoFunction<'_, &S>,
         role: Role,
         range: Range<u32>,
         output: &mut Output<'_>,
@@ -127,7 +127,7 @@ impl<S: Source> GoFunctions<'_, S> {
     /// Adds a row for each stack size of a function.
     fn add_sizes(
         &self,
-        function: &GoFunction<'_>,
+        function: &GoFunction<'_, &S>,
         role: Role,
         within: Range<u32>,
         output: &mut Output<'_>,
@@ -219,7 +219,7 @@ impl<S: Source> GoFunctions<'_, S> {
 
     /// The address from which on the caller's frame pointer is saved; [`None`] if it is not.
     /// `first` is the first stack size above zero.
-    fn saved_from(&self, function: &GoFunction<'_>, first: &StackSize) -> Option<u64> {
+    fn saved_from(&self, function: &GoFunction<'_, &S>, first: &StackSize) -> Option<u64> {
         let start = first.range.start;
         let displacement = first.bytes.checked_sub(WORD)?;
         let store_bytes = match displacement {

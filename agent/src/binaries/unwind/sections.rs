@@ -47,7 +47,10 @@ pub(super) fn debug_frame<S: Source>(elf: &Elf<S>, unknown: &mut UnknownCounts) 
 }
 
 /// The Go linker's table of functions; [`None`] where there is none or it cannot be read.
-pub(super) fn go_table<S: Source>(elf: &Elf<S>, unknown: &mut UnknownCounts) -> Option<GoTable> {
+pub(super) fn go_table<'a, S: Source>(
+    elf: &'a Elf<S>,
+    unknown: &mut UnknownCounts,
+) -> Option<GoTable<&'a S>> {
     elf.go_table().unwrap_or_else(|error| {
         unknown.count(reason(&error));
         None

@@ -6,6 +6,7 @@
 
 mod cache;
 mod dwarf;
+mod go;
 mod lookup;
 mod symbols;
 mod table;

@@ -4,13 +4,14 @@ use std::{fmt, num::NonZeroU32, ops::Range};
 
 use super::{
     dwarf,
+    go::GoFunctions,
     lookup::{AddressLookup, NoSymbolReason, SymbolFrame, SymbolLookup},
     table::FunctionTable,
 };
 #[cfg(any(test, feature = "testing"))]
 use crate::symbolize::budget::Allowance;
 use crate::{
-    binaries::elf::{self, DebugFiles, Elf, Shared, Source, Which},
+    binaries::elf::{self, DebugFiles, Elf, PltStub, Shared, Source, Which},
     python::text,
     symbolize::{budget::Budget, demangle},
 };
@@ -67,7 +68,12 @@ pub struct ElfSymbols {
     embedded: Option<Elf<Shared>>,
     /// Addresses of the file's code.
     code: Range<u64>,
+    /// Functions in Go have the same names, files and lines with and without symbols and debugging
+    /// information; functions in other languages are in those.
+    go: Option<GoFunctions>,
     tables: Vec<(SymbolFile, FunctionTable)>,
+    /// Stubs of the procedure linkage table, which have no symbols.
+    stubs: Vec<PltStub>,
     info: Result<(SymbolFile, dwarf::DwarfInfo), DebugInfoStatus>,
     /// Why there are no functions, where there are none.
     reason: NoSymbolReason,
@@ -118,7 +124,9 @@ impl ElfSymbols {
             debug: debug.map(Elf::share),
             shared: shared.map(Elf::share),
             embedded: None,
+            go: None,
             tables: Vec::new(),
+            stubs: Vec::new(),
             info: info.map(|origin| (origin, dwarf::DwarfInfo::new(code.clone(), bounds))),
             code,
             reason: NoSymbolReason::NoSymbols,
@@ -136,15 +144,19 @@ impl ElfSymbols {
             shared: None,
             embedded: None,
             code: 0..0,
+            go: None,
             tables: Vec::new(),
+            stubs: Vec::new(),
             info: Err(DebugInfoStatus::Absent),
             reason,
         }
     }
 
     fn read_tables(&mut self, limits: &SymbolLimits) {
-        self.read_go_table(limits);
-        let own = self.tables.len();
+        self.go = self.own.as_ref().and_then(GoFunctions::read);
+        let stubs = self.own.as_ref().map(Elf::plt_stubs);
+        // Malformed ones are ignored.
+        self.stubs = stubs.and_then(Result::ok).unwrap_or_default();
         for (origin, which) in [
             (SymbolFile::Own, Which::All),
             (SymbolFile::Debug, Which::All),
@@ -162,20 +174,9 @@ impl ElfSymbols {
                 Err(error) => self.reason = NoSymbolReason::of(&error),
             }
             // The other tables contain the exported symbols as well.
-            if !matches!(origin, SymbolFile::Embedded) && self.tables.len() > own {
+            if !matches!(origin, SymbolFile::Embedded) && !self.tables.is_empty() {
                 break;
             }
-        }
-    }
-
-    /// Reads the Go linker's table of functions (`.gopclntab`), so that Go functions have the same
-    /// names with and without symbols; functions of other languages are in the symbols.
-    fn read_go_table(&mut self, limits: &SymbolLimits) {
-        // A malformed one is ignored.
-        let table = self.own.as_ref().map(Elf::go_table);
-        if let Some(table) = table.and_then(Result::ok).flatten() {
-            let table = FunctionTable::of_go(&table, self.code.start, limits.functions);
-            self.tables.push((SymbolFile::Own, table));
         }
     }
 
@@ -231,7 +232,8 @@ impl ElfSymbols {
         let names = addresses.iter().map(|address| self.symbol(*address));
         let names: Vec<_> = names.collect();
         let found = addresses.iter().zip(names).map(|(address, symbol)| {
-            let is_complete = !self.has_debug_info() || budget.take_look_up();
+            let has_more = self.has_debug_info() || self.go.is_some();
+            let is_complete = !has_more || budget.take_look_up();
             let inlines = if is_complete {
                 self.inlines(*address)
             } else {
@@ -252,6 +254,12 @@ impl ElfSymbols {
 
     /// The name of the function that contains `address`, from the tables.
     fn symbol(&self, address: u64) -> Result<String, NoSymbolReason> {
+        if let Some(name) = self.go.as_ref().and_then(|go| go.name(address)) {
+            return Ok(name);
+        }
+        if let Some(name) = self.stub(address) {
+            return Ok(name);
+        }
         let mut best = Err(self.reason);
         for (origin, table) in &self.tables {
             let Some(elf) = self.elf(*origin) else {
@@ -267,8 +275,22 @@ impl ElfSymbols {
         best.map(|(_, symbol)| symbol)
     }
 
-    /// Functions at `address` from debugging information; only the name of the last may be empty.
+    /// The name of the stub that contains `address`.
+    fn stub(&self, address: u64) -> Option<String> {
+        let before = self.stubs.partition_point(|stub| stub.address <= address);
+        let stub = self.stubs.get(before.checked_sub(1)?)?;
+        let name = self.own.as_ref()?.plt_name(stub);
+        (address - stub.address < stub.bytes)
+            .then(|| name.ok().flatten())?
+            .map(|name| demangle::stub_name(&name))
+    }
+
+    /// Functions at `address` from Go's table, or else from debugging information; only the name of
+    /// the last may be empty.
     fn inlines(&mut self, address: u64) -> Vec<SymbolFrame> {
+        if let Some(lines) = self.go.as_ref().and_then(|go| go.lines(address)) {
+            return lines;
+        }
         let Ok((origin, info)) = &mut self.info else {
             return Vec::new();
         };
@@ -294,7 +316,9 @@ impl ElfSymbols {
             Err(reason) => *reason,
             Ok((_, info)) => match info.failed() {
                 None => DebugInfoStatus::Used,
-                Some(dwarf::DwarfError::TooLarge) => DebugInfoStatus::TooLarge,
+                Some(dwarf::DwarfError::TooLarge | dwarf::DwarfError::NoRoom) => {
+                    DebugInfoStatus::TooLarge
+                }
                 Some(dwarf::DwarfError::Unreadable) => DebugInfoStatus::Unreadable,
                 Some(dwarf::DwarfError::Malformed) => DebugInfoStatus::Malformed,
             },
@@ -309,11 +333,16 @@ impl ElfSymbols {
         let embedded = self.embedded.as_ref().map(|elf| elf.source().bytes());
         let embedded = embedded.and_then(Result::ok).unwrap_or(0);
         let embedded = usize::try_from(embedded).unwrap_or(usize::MAX);
-        size_of::<Self>() + tables.sum::<usize>() + info + embedded
+        let go = self.go.as_ref().map_or(0, GoFunctions::bytes);
+        let stubs = self.stubs.capacity() * size_of::<PltStub>();
+        size_of::<Self>() + go + stubs + tables.sum::<usize>() + info + embedded
     }
 
     /// Closes the sections of debugging information; what was read of them stays.
     pub fn close_sections(&mut self) {
+        if let Some(go) = &self.go {
+            go.free_pages();
+        }
         if let Ok((_, info)) = &mut self.info {
             info.close();
         }
@@ -321,6 +350,7 @@ impl ElfSymbols {
 
     /// Drops what can be read again: open sections and cached units.
     pub fn shrink(&mut self) {
+        self.close_sections();
         if let Ok((_, info)) = &mut self.info {
             info.shrink();
         }

@@ -6,7 +6,7 @@
 
 use super::lookup::NoSymbolReason;
 use crate::{
-    binaries::elf::{self, Binding, Elf, Function, GoTable, Source, SymbolTable},
+    binaries::elf::{self, Binding, Elf, Function, Source, SymbolTable},
     symbolize::demangle,
 };
 
@@ -25,8 +25,6 @@ pub(super) struct FunctionTable {
     /// By address; entries at the same address have the same rank.
     entries: Box<[Entry]>,
     symbols: SymbolTable,
-    /// Whether the names are Go's.
-    is_go: bool,
 }
 
 /// A function.
@@ -65,25 +63,12 @@ impl FunctionTable {
         Ok(Self::new(candidates, symbols, start))
     }
 
-    /// Reads up to `limit` functions of the Go linker's table.
-    pub(super) fn of_go(table: &GoTable, start: u64, limit: usize) -> Self {
-        let candidates = table
-            .functions()
-            .filter_map(|function| Candidate::new(&function.symbol(), start))
-            .take(limit);
-        Self {
-            is_go: true,
-            ..Self::new(candidates.collect(), table.names(), start)
-        }
-    }
-
     fn new(mut candidates: Vec<Candidate>, symbols: SymbolTable, start: u64) -> Self {
         candidates.sort_unstable();
         Self {
             start,
             entries: best(&candidates),
             symbols,
-            is_go: false,
         }
     }
 
@@ -117,12 +102,7 @@ impl FunctionTable {
             (underscores, name.len())
         });
         let start = aliases.first().map_or(0, |entry| entry.address);
-        let demangle = if self.is_go {
-            demangle::go_name
-        } else {
-            demangle::demangle
-        };
-        name.map(|name| (self.start + u64::from(start), demangle(&name)))
+        name.map(|name| (self.start + u64::from(start), demangle::demangle(&name)))
             .ok_or(NoSymbolReason::Malformed)
     }
 

@@ -193,7 +193,8 @@ fn older_formats_have_the_same_functions() {
     let of = |frames: &[u8]| {
         let frames = frames.to_vec();
         let file = Image { frames }.file();
-        let table = Elf::read(file.as_slice()).unwrap().go_table().unwrap()?;
+        let elf = Elf::read(file.as_slice()).unwrap();
+        let table = elf.go_table().unwrap()?;
         let found: Vec<_> = table
             .functions()
             .map(|it| {

@@ -8,6 +8,7 @@ use super::{
     error::DwarfError,
     files::DwarfFiles,
     index::{UnitIndex, UnitOffsets},
+    inflated::InflatedSections,
     sections::OpenSections,
     unit_cache::{CachedUnit, UnitCache},
 };
@@ -44,6 +45,7 @@ pub struct DwarfInfo {
     index: Option<UnitIndex>,
     unit_cache: UnitCache,
     reader: Option<DwarfReader>,
+    inflated: InflatedSections,
     limits: DwarfLimits,
     failed: Option<DwarfError>,
 }
@@ -55,6 +57,7 @@ impl DwarfInfo {
             index: None,
             unit_cache: UnitCache::default(),
             reader: None,
+            inflated: InflatedSections::default(),
             limits,
             failed: None,
         }
@@ -69,6 +72,7 @@ impl DwarfInfo {
             self.failed = Some(error);
             self.index = None;
             self.shrink();
+            self.inflated = InflatedSections::default();
             Vec::new()
         })
     }
@@ -86,7 +90,7 @@ impl DwarfInfo {
                     shared: None,
                     ..*files
                 };
-                let open = || OpenSections::open(&main, self.limits.at_once);
+                let open = || OpenSections::open(&main, &mut self.inflated, self.limits.at_once);
                 empty.insert(UnitIndex::read(open, &self.code, &mut work)?)
             }
         };
@@ -97,7 +101,13 @@ impl DwarfInfo {
                 reader => {
                     // Close the old one first: only one is in memory at a time.
                     *reader = None;
-                    reader.insert(DwarfReader::open(files, self.limits.at_once, &mut work)?)
+                    let opened = DwarfReader::open(
+                        files,
+                        &mut self.inflated,
+                        self.limits.at_once,
+                        &mut work,
+                    );
+                    reader.insert(opened?)
                 }
             };
             reader.begin();
@@ -132,7 +142,8 @@ impl DwarfInfo {
     /// Approximate size in bytes.
     pub fn bytes(&self) -> usize {
         let index = self.index.as_ref().map_or(0, UnitIndex::bytes);
-        index + self.unit_cache.bytes() + self.reader.as_ref().map_or(0, DwarfReader::bytes)
+        let reader = self.reader.as_ref().map_or(0, DwarfReader::bytes);
+        index + self.unit_cache.bytes() + self.inflated.bytes() + reader
     }
 
     /// Closes the sections; what was read of them stays.
@@ -143,6 +154,7 @@ impl DwarfInfo {
     /// Drops what can be read again: open sections and cached units.
     pub fn shrink(&mut self) {
         self.close();
+        self.inflated.shrink();
         self.unit_cache.shrink_to(0);
     }
 }

@@ -13,6 +13,7 @@ use super::{
     files::DwarfFiles,
     functions::Inlines,
     index::UnitOffsets,
+    inflated::InflatedSections,
     meter::Meter,
     scopes,
     section_reader::SectionReader,
@@ -77,10 +78,11 @@ impl EntryRef {
 impl DwarfReader {
     pub(super) fn open(
         files: &DwarfFiles<'_>,
+        inflated: &mut InflatedSections,
         max_resident: usize,
         work: &mut WorkBudget,
     ) -> Result<Self, DwarfError> {
-        let opened = OpenSections::open(files, max_resident)?;
+        let opened = OpenSections::open(files, inflated, max_resident)?;
         let with_units = |dwarf: Dwarf<SectionReader>| {
             let units = UnitOffsets::read(&dwarf, work)?;
             Ok::<_, DwarfError>((DwarfFile::new(dwarf), units))

@@ -9,6 +9,8 @@ pub enum DwarfError {
     Malformed,
     /// It exceeds a limit.
     TooLarge,
+    /// There is no room for its decompressed sections.
+    NoRoom,
 }
 
 impl From<gimli::Error> for DwarfError {

@@ -91,7 +91,7 @@ impl UnitIndex {
     /// Indexes the ranges of all units that are in `code`. `open` opens the sections; it is called
     /// again to free the pages read so far.
     pub(super) fn read(
-        open: impl Fn() -> Result<OpenSections, DwarfError>,
+        mut open: impl FnMut() -> Result<OpenSections, DwarfError>,
         code: &std::ops::Range<u64>,
         work: &mut WorkBudget,
     ) -> Result<Self, DwarfError> {

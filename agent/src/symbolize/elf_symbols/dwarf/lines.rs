@@ -11,6 +11,9 @@ use super::{
 /// Most bytes of the names of a unit's files.
 const MAX_FILES: usize = 1 << 20;
 
+/// Most rows of a unit, 12 MiB: the sequences from there on have no lines.
+const MAX_ROWS: usize = 1 << 20;
+
 /// Most bytes of a path.
 const MAX_PATH: usize = 4 << 10;
 
@@ -63,7 +66,9 @@ impl UnitLines {
         let mut first = 0;
         let mut begin = 0;
         // A malformed end does not invalidate the rows before it.
-        while let Ok(Some((_, row))) = program.next_row() {
+        while lines.rows.len() < MAX_ROWS
+            && let Ok(Some((_, row))) = program.next_row()
+        {
             work.spend(1)?;
             if row.end_sequence() {
                 lines.end_sequence(first, begin..row.address(), code);

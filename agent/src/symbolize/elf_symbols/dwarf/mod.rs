@@ -16,12 +16,14 @@ mod error;
 mod files;
 mod functions;
 mod index;
+mod inflated;
 mod lines;
 mod meter;
 mod paged_section;
 mod scopes;
 mod section_reader;
 mod sections;
+mod spool;
 mod unit;
 mod unit_cache;
 

@@ -23,7 +23,7 @@ pub(super) struct PagedSection {
 }
 
 enum Storage {
-    /// A decompressed section.
+    /// All of it.
     Memory(Vec<u8>),
     File {
         source: Shared,

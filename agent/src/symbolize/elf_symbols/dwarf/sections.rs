@@ -5,10 +5,10 @@ use std::sync::Arc;
 use gimli::{Dwarf, DwarfSections, SectionId};
 
 use super::{
-    budget::MAX_READ, error::DwarfError, files::DwarfFiles, meter::Meter,
-    paged_section::PagedSection, section_reader::SectionReader,
+    budget::MAX_READ, error::DwarfError, files::DwarfFiles, inflated::InflatedSections,
+    meter::Meter, paged_section::PagedSection, section_reader::SectionReader,
 };
-use crate::binaries::elf::{self, Elf, Shared};
+use crate::binaries::elf::{Elf, Shared};
 
 /// The sections that look-ups read.
 const NEEDED: [SectionId; 10] = [
@@ -35,13 +35,19 @@ pub(super) struct OpenSections {
 }
 
 impl OpenSections {
-    /// Opens the sections of files; compressed sections are decompressed as a whole. At most
-    /// `max_resident` bytes of all sections are in memory at once.
-    pub(super) fn open(files: &DwarfFiles<'_>, max_resident: usize) -> Result<Self, DwarfError> {
+    /// Opens the sections of files; compressed ones are decompressed once. At most `max_resident`
+    /// bytes of all sections are in memory at once.
+    pub(super) fn open(
+        files: &DwarfFiles<'_>,
+        inflated: &mut InflatedSections,
+        max_resident: usize,
+    ) -> Result<Self, DwarfError> {
         let meter = Arc::new(Meter::new(max_resident));
         meter.allow(MAX_READ);
-        let main = load(files.main, &meter)?;
-        let shared = files.shared.map(|file| load(file, &meter)).transpose()?;
+        let main = load(files.main, false, inflated, &meter)?;
+        let shared = files.shared;
+        let shared = shared.map(|file| load(file, true, inflated, &meter));
+        let shared = shared.transpose()?;
         Ok(Self {
             dwarf: main.borrow_with_sup(shared.as_ref(), Clone::clone),
             shared: shared.map(|sections| sections.borrow(Clone::clone)),
@@ -56,7 +62,12 @@ impl OpenSections {
     }
 }
 
-fn load(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<DwarfSections<SectionReader>, DwarfError> {
+fn load(
+    elf: &Elf<Shared>,
+    is_shared: bool,
+    inflated: &mut InflatedSections,
+    meter: &Arc<Meter>,
+) -> Result<DwarfSections<SectionReader>, DwarfError> {
     let mut next = 0;
     DwarfSections::load(|id| {
         next += 1;
@@ -71,14 +82,12 @@ fn load(elf: &Elf<Shared>, meter: &Arc<Meter>) -> Result<DwarfSections<SectionRe
             return empty(next, meter);
         };
         let section = if section.is_compressed {
-            let contents = elf
-                .contents(name, meter.room())
-                .map_err(|error| match error {
-                    elf::Error::TooLarge { .. } => DwarfError::TooLarge,
-                    elf::Error::Read { .. } => DwarfError::Unreadable,
-                    _ => DwarfError::Malformed,
-                })?;
-            PagedSection::in_memory(next, contents, Arc::clone(meter))?
+            let found = inflated.get(elf, (name, is_shared), meter.room())?;
+            if found.is_in_memory {
+                meter.keep(usize::try_from(found.bytes).unwrap_or(usize::MAX))?;
+            }
+            let place = (found.offset, found.bytes);
+            PagedSection::in_file(next, found.source, place, Arc::clone(meter))?
         } else {
             PagedSection::in_file(
                 next,
