@@ -168,7 +168,7 @@ fn compare(complete: &Path, table: &GoTable<Shared>, rows: &Compiled) -> BTreeSe
     for function in readelf::functions(&File::open(complete).unwrap()) {
         let start = function.range.start;
         let index = functions.binary_search_by_key(&start, |it| it.start);
-        let found = functions[index.unwrap()];
+        let found = &functions[index.unwrap()];
         assert!(function.range.end <= found.end);
         let ends = function.rows.iter().skip(1).map(|row| row.address);
         for (row, end) in function.rows.iter().zip(ends.chain([function.range.end])) {
