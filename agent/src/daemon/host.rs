@@ -52,7 +52,7 @@ const BUILT_AHEAD: usize = 16;
 
 /// CPU time for looking up inlined functions, files and lines in debugging information.
 const SYMBOL_CPU: CpuShare = CpuShare {
-    burst: Duration::from_millis(2000),
+    burst: Duration::from_secs(2),
     per_second: Duration::from_millis(3),
 };
 

@@ -58,9 +58,23 @@ struct Target {
     is_complete: bool,
     /// [`None`] when it is not profiled.
     labels: Option<Arc<Labels>>,
-    has_exited: bool,
-    /// Whether it had exited at the last call of [`TargetTable::remove_exited`].
-    had_exited: bool,
+    life: Life,
+}
+
+/// Whether a process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Lives,
+    /// It has exited since the last call of [`TargetTable::remove_exited`].
+    HasExited,
+    /// It had exited at that call.
+    HadExited,
+}
+
+impl Target {
+    fn has_exited(&self) -> bool {
+        self.life != Life::Lives
+    }
 }
 
 impl Observer for TargetTable {
@@ -162,16 +176,19 @@ impl TargetTable {
     /// Marks a process as exited; it stays until the second [`Self::remove_exited`].
     fn exit(&mut self, pid: u32) {
         if let Some(target) = self.targets.get_mut(&pid) {
-            target.has_exited = true;
+            target.life = Life::HasExited;
         }
     }
 
     /// Removes the processes that had exited at the last call: samples of those that have exited since
     /// may be in the window that is open now.
     pub(crate) fn remove_exited(&mut self) {
-        self.targets.retain(|_, target| !target.had_exited);
+        self.targets
+            .retain(|_, target| target.life != Life::HadExited);
         for target in self.targets.values_mut() {
-            target.had_exited = target.has_exited;
+            if target.has_exited() {
+                target.life = Life::HadExited;
+            }
         }
     }
 
@@ -185,7 +202,7 @@ impl TargetTable {
 
     /// How many running processes are profiled, and how many are excluded.
     pub(crate) fn count(&self) -> (usize, usize) {
-        let living = self.targets.values().filter(|target| !target.has_exited);
+        let living = self.targets.values().filter(|target| !target.has_exited());
         let (profiled, excluded): (Vec<_>, Vec<_>) =
             living.partition(|target| target.labels.is_some());
         (profiled.len(), excluded.len())
@@ -209,10 +226,10 @@ impl TargetTable {
     /// value.
     pub(crate) fn relabel(&mut self, which: Relabel) -> Vec<(u32, bool)> {
         let is_meant = |target: &Target| match which {
-            Relabel::All => !target.has_exited,
+            Relabel::All => !target.has_exited(),
             // Samples of those that have exited may still be unreported.
             Relabel::Incomplete => !target.is_complete,
-            Relabel::Unknown => !target.has_exited && !target.is_resolved,
+            Relabel::Unknown => !target.has_exited() && !target.is_resolved,
         };
         let selected: Vec<_> = self
             .targets
@@ -223,12 +240,11 @@ impl TargetTable {
         let mut changed = Vec::new();
         for (pid, before) in selected {
             let target = Target {
-                has_exited: before.has_exited,
-                had_exited: before.had_exited,
+                life: before.life,
                 ..self.target(before.metadata)
             };
             let is_profiled = target.labels.is_some();
-            if !before.has_exited && before.labels.is_some() != is_profiled {
+            if !before.has_exited() && before.labels.is_some() != is_profiled {
                 changed.push((pid, is_profiled));
             }
             self.targets.insert(pid, target);
@@ -241,8 +257,7 @@ impl TargetTable {
         let original = self.targets.get(&process.parent?)?;
         if !self.ids_matter {
             return Some(Target {
-                has_exited: false,
-                had_exited: false,
+                life: Life::Lives,
                 ..original.clone()
             });
         }
@@ -275,8 +290,7 @@ impl TargetTable {
             is_resolved: found.container_info.is_some() || !is_contained,
             is_complete: found.is_complete || !is_contained,
             labels,
-            has_exited: false,
-            had_exited: false,
+            life: Life::Lives,
             metadata,
         }
     }

@@ -351,9 +351,9 @@ mod tests {
         }
     }
 
-    fn examination(step: Option<Step>) -> Option<Examination> {
+    fn examination(step: Option<&Step>) -> Option<Examination> {
         match step {
-            Some(Step::Examine(examination)) => Some(examination),
+            Some(Step::Examine(examination)) => Some(*examination),
             _ => None,
         }
     }
@@ -390,7 +390,7 @@ mod tests {
         add(&mut discovery, id());
         let mapped = event(ProcessEventKind::MAPPED, id(), 0);
         for _ in 0..12 {
-            let begun = examination(discovery.on_event(&mapped)).or_else(|| {
+            let begun = examination(discovery.on_event(&mapped).as_ref()).or_else(|| {
                 let due = discovery.next_due().unwrap();
                 discovery.begin_due(due)
             });
@@ -428,7 +428,7 @@ mod tests {
         examine(&mut discovery, &begun);
         assert!(discovery.on_event(&executed).is_none());
         let mapped = event(ProcessEventKind::MAPPED, id(), 0);
-        assert!(examination(discovery.on_event(&mapped)).is_some());
+        assert!(examination(discovery.on_event(&mapped).as_ref()).is_some());
         assert_eq!(discovery.next_due(), None);
     }
 
@@ -449,7 +449,7 @@ mod tests {
         let mut discovery = Discovery::default();
         let before = discovery.begin(id(), None).unwrap();
         let executed = event(ProcessEventKind::EXECUTED, id(), 0);
-        let after = examination(discovery.on_event(&executed)).unwrap();
+        let after = examination(discovery.on_event(&executed).as_ref()).unwrap();
         assert_eq!(examine(&mut discovery, &before), Validity::Void);
         let exited = event(ProcessEventKind::EXITED, id(), 0);
         assert!(discovery.on_event(&exited).is_none());
