@@ -156,7 +156,11 @@ fn kinds_are_listed_and_merged_on_their_own() {
         .into();
     let stem = name::of_window(profile.start, "web", profile.kind);
     assert!(stem.ends_with("_web+page-faults"), "{stem}");
-    fs::write(folder.path().join(format!("{stem}{SUFFIX}")), pprof(&profile)).unwrap();
+    fs::write(
+        folder.path().join(format!("{stem}{SUFFIX}")),
+        pprof(&profile),
+    )
+    .unwrap();
 
     let store = Store::open(folder.path()).unwrap();
     assert_eq!(

@@ -8,7 +8,7 @@ use crate::{
     formats::{EncodeOptions, Format, encode},
     profile::{
         Process, Sample,
-        fixtures::{PERIOD_NS, of_kind, example_processes, example_profile},
+        fixtures::{PERIOD_NS, example_processes, example_profile, of_kind},
     },
 };
 
