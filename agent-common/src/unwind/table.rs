@@ -155,7 +155,7 @@ const _: () = assert!(size_of::<Block>() == 256);
 mod tests {
     use std::vec::Vec;
 
-    use super::{RuleSearch, TableWords, row};
+    use super::{PAGE_BYTES, RuleSearch, TableWords, row};
 
     impl TableWords for [u32] {
         fn word(&self, index: u32) -> u32 {
@@ -204,10 +204,10 @@ mod tests {
     fn rows_that_are_unevenly_spread_are_found() {
         for seed in 1..200_u32 {
             let count = 1 + seed * 37 % 3000;
-            let power = seed % 5 + 1;
+            let power = seed % 4 + 1;
+            let scale = |nth: u32| u64::from(nth).pow(power) * PAGE_BYTES;
             let mut lows: Vec<u16> = (0..count)
-                .map(|nth| (f64::from(nth) / f64::from(count)).powf(power.into()))
-                .map(|part| (part * 65_536.0) as u16)
+                .map(|nth| (scale(nth) / u64::from(count).pow(power)) as u16)
                 .collect();
             lows.dedup();
             let end = 2 + lows.len() as u32;
