@@ -244,7 +244,7 @@ impl TargetTable {
                 ..self.target(before.metadata)
             };
             let is_profiled = target.labels.is_some();
-            if !before.has_exited() && before.labels.is_some() != is_profiled {
+            if before.life == Life::Lives && before.labels.is_some() != is_profiled {
                 changed.push((pid, is_profiled));
             }
             self.targets.insert(pid, target);

@@ -117,7 +117,7 @@ fn go_table(path: &Path) -> GoTable<Shared> {
 }
 
 fn name(function: &GoFunction<'_, Shared>) -> String {
-    String::from_utf8(function.name().to_vec()).unwrap()
+    String::from_utf8(function.name()).unwrap()
 }
 
 fn named<'a>(table: &'a GoTable<Shared>, wanted: &str) -> GoFunction<'a, Shared> {
@@ -175,12 +175,12 @@ fn compare(complete: &Path, table: &GoTable<Shared>, rows: &Compiled) -> BTreeSe
             for address in row.address..end {
                 let rule = rows.find(address);
                 if (rule.cfa, rule.register) != (CfaRule::REGISTER, STACK_POINTER) {
-                    special.insert(name(&found));
+                    special.insert(name(found));
                     continue;
                 }
                 let offset = row.cell("CFA").strip_prefix("rsp+").unwrap();
                 let expected = (offset.parse().unwrap(), Saved::at(-1));
-                let at = format!("{} {address:#x}", name(&found));
+                let at = format!("{} {address:#x}", name(found));
                 assert_eq!((rule.offset, rule.return_address), expected, "{at}");
                 compared += 1;
             }

@@ -135,7 +135,9 @@ mod tests {
 
     #[test]
     fn it_reads_like_a_slice_in_bounded_memory() {
-        let contents: Vec<u8> = (0..3 * SLOTS * PAGE).map(|at| (at / 7) as u8).collect();
+        let contents: Vec<u8> = (0..3 * SLOTS * PAGE)
+            .map(|at| u8::try_from(at / 7 % 251).unwrap())
+            .collect();
         let pages = Pages::new(contents.as_slice(), 3, contents.len() as u64 - 3);
         for at in (0..contents.len()).step_by(PAGE / 3).rev() {
             let mut piece = [1; 100];

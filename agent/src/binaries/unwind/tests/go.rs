@@ -199,13 +199,7 @@ fn older_formats_have_the_same_functions() {
             .functions()
             .map(|it| {
                 let sizes: Vec<_> = it.stack_sizes().collect();
-                (
-                    it.start,
-                    it.end,
-                    it.name().to_vec(),
-                    it.is_outermost(),
-                    sizes,
-                )
+                (it.start, it.end, it.name(), it.is_outermost(), sizes)
             })
             .collect();
         Some(found)

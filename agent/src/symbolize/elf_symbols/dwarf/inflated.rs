@@ -45,30 +45,27 @@ impl InflatedSections {
         let spool = self
             .spool
             .get_or_insert_with(|| Spool::create().map(Arc::new).ok_or(()));
-        let section = match spool {
-            Ok(spool) => {
-                let bytes = elf.decompressed_bytes(name)?;
-                if bytes > MAX_FILE {
-                    return Err(DwarfError::TooLarge);
-                }
-                let offset = spool.reserve(bytes).ok_or(DwarfError::NoRoom)?;
-                elf.decompress_into(name, bytes, &mut spool.writer(offset))?;
-                let source: Shared = Arc::clone(spool) as Shared;
-                InflatedSection {
-                    source,
-                    offset,
-                    bytes,
-                    is_in_memory: false,
-                }
+        let section = if let Ok(spool) = spool {
+            let bytes = elf.decompressed_bytes(name)?;
+            if bytes > MAX_FILE {
+                return Err(DwarfError::TooLarge);
             }
-            Err(()) => {
-                let contents = elf.contents(name, room)?;
-                InflatedSection {
-                    bytes: contents.len() as u64,
-                    source: Arc::new(contents),
-                    offset: 0,
-                    is_in_memory: true,
-                }
+            let offset = spool.reserve(bytes).ok_or(DwarfError::NoRoom)?;
+            elf.decompress_into(name, bytes, &mut spool.writer(offset))?;
+            let source: Shared = Arc::clone(spool) as Shared;
+            InflatedSection {
+                source,
+                offset,
+                bytes,
+                is_in_memory: false,
+            }
+        } else {
+            let contents = elf.contents(name, room)?;
+            InflatedSection {
+                bytes: contents.len() as u64,
+                source: Arc::new(contents),
+                offset: 0,
+                is_in_memory: true,
             }
         };
         self.sections.insert(key, section.clone());

@@ -129,9 +129,7 @@ impl Drop for Spool {
 fn create_in(directory: &Path) -> Option<File> {
     let is_on_disk = |file: &File| -> io::Result<bool> {
         let kind = fstatfs(file)?.f_type;
-        Ok(!IN_MEMORY
-            .iter()
-            .any(|memory| i64::from(*memory) == i64::from(kind)))
+        Ok(!IN_MEMORY.iter().any(|memory| i64::from(*memory) == kind))
     };
     let file = tempfile::tempfile_in(directory).ok()?;
     is_on_disk(&file).unwrap_or(false).then_some(file)
