@@ -37,7 +37,7 @@ use crate::{
         Counting, Observer, Origin, Profiles, Received,
         recording::{Entry, RecordedEvent, RecordedFinding},
     },
-    symbolize::NativeSymbolizer,
+    symbolize::{LookupTotals, NativeSymbolizer},
     targets::labels::metadata::{MetadataOptions, ProcessMetadata},
     workers::Workers,
 };
@@ -137,7 +137,10 @@ impl HostReplay {
                 ),
                 longest_drain_delay: Duration::from_micros(201_234),
                 dropped: (0, 0),
-                lookups: native.map(NativeSymbolizer::totals).unwrap_or_default(),
+                lookups: LookupTotals {
+                    cpu: Duration::from_micros(2_371),
+                    ..native.map(NativeSymbolizer::totals).unwrap_or_default()
+                },
                 workers: Workers::default().status(),
             },
             targets: &self.targets,
