@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What the threads had done at the last check.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
-    drains: u64,
+    /// [`None`] before the first check.
+    drains: Option<u64>,
     built: Option<(u64, Instant)>,
 }
 
@@ -24,8 +25,7 @@ impl Vitals {
     /// due.
     pub(super) fn are_good(&mut self, session: &Session) -> bool {
         let drains = session.drain_status().drains.load(Ordering::Relaxed);
-        let is_drained = self.drains != drains;
-        self.drains = drains;
+        let is_drained = self.drains.replace(drains) != Some(drains);
         let now = Instant::now();
         self.built = match (session.profiles.progress(), self.built) {
             (Some(built), Some((before, since))) if built == before => Some((built, since)),

@@ -164,7 +164,7 @@ impl UnwindTables {
                 .collect();
             loader.load(&tables)
         };
-        let pending = self.workers.submit(Lane::Tables, subject, LOAD_LIMIT, load);
+        let pending = self.workers.submit(Lane::Loads, subject, LOAD_LIMIT, load);
         self.jobs
             .spawn(async move { TableJob::Loaded(pending.result().await) });
     }

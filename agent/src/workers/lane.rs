@@ -31,14 +31,22 @@ pub enum Lane {
     Processes,
     /// Reads memory of processes that is not resident.
     Memory,
-    /// Compiles unwind tables, and loads them into the kernel.
+    /// Compiles unwind tables.
     Tables,
+    /// Loads unwind tables into the kernel.
+    Loads,
     /// Reads symbols of files.
     Symbols,
 }
 
 impl Lane {
-    pub(super) const ALL: [Self; 4] = [Self::Processes, Self::Memory, Self::Tables, Self::Symbols];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Processes,
+        Self::Memory,
+        Self::Tables,
+        Self::Loads,
+        Self::Symbols,
+    ];
 
     /// Its name: of its threads, and in metrics.
     #[must_use]
@@ -47,6 +55,7 @@ impl Lane {
             Self::Processes => "processes",
             Self::Memory => "memory",
             Self::Tables => "tables",
+            Self::Loads => "loads",
             Self::Symbols => "symbols",
         }
     }
@@ -60,7 +69,7 @@ impl Lane {
     fn width(self) -> usize {
         match self {
             Self::Processes | Self::Tables | Self::Symbols => 2,
-            Self::Memory => 1,
+            Self::Memory | Self::Loads => 1,
         }
     }
 }

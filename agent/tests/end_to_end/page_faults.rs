@@ -11,6 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 use test_support::child;
+use xtask::interpreters;
 
 use super::{
     capture::Running,
@@ -76,7 +77,10 @@ fn assert_faults(profiles: &[schema::Profile], used: &Used) {
                 assert!(is_in("main"), "{names:?}");
             }
             // Also where the kernel's own code faults, the walk begins in that of the thread.
-            let is_truncated = |name: &&str| name.starts_with("[native frames unknown");
+            // A table that is compiled after the program has begun is another matter.
+            let is_truncated = |name: &&str| {
+                name.starts_with("[native frames unknown") && !name.contains("not loaded yet")
+            };
             if is_in("read_one") && names.iter().any(is_truncated) {
                 truncated += faults;
             }
@@ -142,7 +146,8 @@ fn a_capture_has_every_major_page_fault() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [file, cold] = ["profile.pb.gz", "cold"].map(|name| folder.path().join(name));
     let cold = cold.to_str().unwrap();
-    let program = Program::of(machine::one_interpreter(), "cold_pages", &[cold]);
+    let interpreter = interpreters::named("3.12").unwrap();
+    let program = Program::of(&interpreter, "cold_pages", &[cold]);
     let mut arguments = vec!["--event", "major-faults", "--output"];
     arguments.extend([file.to_str().unwrap(), "--"]);
     arguments.extend(program.0.iter().map(String::as_str));

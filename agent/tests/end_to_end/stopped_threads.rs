@@ -11,7 +11,14 @@ use super::{
 const STOPPED: Duration = Duration::from_secs(10);
 
 /// Threads of the agent but that which drains the ring buffer, by their names.
-const THREADS: [&str; 5] = ["agent", "profiles", "processes", "tables", "symbols"];
+const THREADS: [&str; 6] = [
+    "agent",
+    "profiles",
+    "processes",
+    "tables",
+    "loads",
+    "symbols",
+];
 
 /// A thread that is stopped, as a debugger does it; released when this is dropped.
 struct Stopped(libc::pid_t);
