@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time for the look-ups that are left: only names are looked up then.
-const TIME_LEFT: Duration = Duration::from_millis(800);
+/// Time for the look-ups that are left; those that find no time have only names.
+const TIME_LEFT: Duration = Duration::from_millis(1200);
 
 /// Set by whoever waits for a profile, for whoever builds it.
 #[derive(Clone, Debug, Default)]
@@ -19,15 +19,15 @@ impl Haste {
         since.get_or_insert_with(Instant::now);
     }
 
-    /// Whether only names are to be looked up.
-    pub(super) fn has_begun(&self) -> bool {
-        self.since().is_some()
+    /// The time that is left; [`None`] where there is no haste.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let since = self.since()?;
+        Some(TIME_LEFT.saturating_sub(since.elapsed()))
     }
 
     /// Whether nothing is to be waited for any more.
     pub(super) fn is_over(&self) -> bool {
-        self.since()
-            .is_some_and(|since| since.elapsed() > TIME_LEFT)
+        self.time_left().is_some_and(|left| left.is_zero())
     }
 
     fn since(&self) -> Option<Instant> {

@@ -102,8 +102,8 @@ impl NativeSymbolizer {
 
     /// What the next job may do.
     pub fn allowance(&mut self) -> Allowance {
-        if self.haste.has_begun() {
-            return Allowance::Cpu(Duration::ZERO);
+        if let Some(left) = self.haste.time_left() {
+            return Allowance::Cpu(left);
         }
         match &mut self.cpu {
             Some(account) => Allowance::Cpu(account.left(Instant::now())),
