@@ -29,7 +29,7 @@ fn new_executables_leave_the_rate_and_the_samples_of_others_as_they_are() {
         let status = Command::new(&program).arg("/usr/bin/sha256sum").output();
         assert!(status.unwrap().status.success());
     }
-    wait_for_cpu(&busy, SECOND);
+    wait_for_cpu(&busy, 4 * SECOND);
     let used = cpu_ticks(&busy) - before;
     let metrics = host.metrics();
     let rate = metrics["profiling_agent_sampling_rate_hertz"];

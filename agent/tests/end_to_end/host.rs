@@ -71,6 +71,10 @@ impl Host {
             .envs(environment);
         let mut agent = Running::from_command(command);
         agent.wait_until_sampling();
+        // It answers once all of its events are attached.
+        child::wait_until("the agent is ready", || {
+            request_status_and_body(address, "/readyz").0 == "200"
+        });
         Self {
             agent,
             folder,

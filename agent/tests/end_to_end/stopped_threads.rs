@@ -108,6 +108,7 @@ fn no_thread_that_stands_still_holds_up_the_ring_buffer() {
             delay - undisturbed < STOPPED.as_secs_f64() / 10.0,
             "{name}: {delays:?}"
         );
-        assert!(count.abs_diff(samples) * 20 < samples, "{name}: {delays:?}");
+        // The undisturbed one was started last.
+        assert!(count * 50 >= samples * 49, "{name}: {delays:?}");
     }
 }
