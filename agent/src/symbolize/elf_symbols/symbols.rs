@@ -226,18 +226,20 @@ impl ElfSymbols {
     }
 
     /// Looks up sorted addresses in the file's own address space, before the load bias is added. Each
-    /// is one in the instruction itself: for a caller's frame, before the return address. All of them have their names, and as many as the budget
-    /// allows their inlined functions, files and lines.
+    /// is one in the instruction itself: for a caller's frame, before the return address.
+    ///
+    /// All of them have their names; so have those of Go their inlined functions, files and lines,
+    /// which cost as little. The others have them as far as the budget allows.
     pub fn find_within(&mut self, addresses: &[u64], budget: &Budget) -> Vec<AddressLookup> {
         let names = addresses.iter().map(|address| self.symbol(*address));
         let names: Vec<_> = names.collect();
         let found = addresses.iter().zip(names).map(|(address, symbol)| {
-            let has_more = self.has_debug_info() || self.go.is_some();
-            let is_complete = !has_more || budget.take_look_up();
-            let inlines = if is_complete {
-                self.inlines(*address)
-            } else {
-                Vec::new()
+            let of_go = self.go.as_ref().and_then(|go| go.lines(*address));
+            let is_complete = of_go.is_some() || !self.has_debug_info() || budget.take_look_up();
+            let inlines = match of_go {
+                Some(lines) => lines,
+                None if is_complete => self.debug_inlines(*address),
+                None => Vec::new(),
             };
             AddressLookup {
                 symbols: lookup(symbol, inlines),
@@ -285,12 +287,8 @@ impl ElfSymbols {
             .map(|name| demangle::stub_name(&name))
     }
 
-    /// Functions at `address` from Go's table, or else from debugging information; only the name of
-    /// the last may be empty.
-    fn inlines(&mut self, address: u64) -> Vec<SymbolFrame> {
-        if let Some(lines) = self.go.as_ref().and_then(|go| go.lines(address)) {
-            return lines;
-        }
+    /// Functions at `address` from debugging information; only the name of the last may be empty.
+    fn debug_inlines(&mut self, address: u64) -> Vec<SymbolFrame> {
         let Ok((origin, info)) = &mut self.info else {
             return Vec::new();
         };
