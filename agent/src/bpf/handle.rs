@@ -399,7 +399,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// Now, in nanoseconds of the clock that the BPF programs read.
-fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);

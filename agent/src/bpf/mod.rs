@@ -31,7 +31,7 @@ mod unwind_tables;
 
 pub use counters::Counters;
 pub use error::Error;
-pub use handle::{Bpf, LoadOptions};
+pub use handle::{Bpf, LoadOptions, monotonic_ns};
 pub use process_map::InterpreterLocation;
 #[cfg(test)]
 pub use requirements::Unmet;

@@ -21,7 +21,6 @@ use anyhow::{Context as _, Result};
 use rustix::{
     event::{EventfdFlags, eventfd},
     fd::OwnedFd,
-    time::{ClockId, clock_gettime},
 };
 use tokio::sync::{mpsc as events, oneshot};
 use tracing::error;
@@ -30,7 +29,11 @@ use super::{
     counting::{Counting, Events, Received},
     profile_builder::ReferenceSender,
 };
-use crate::{aggregate::Window, bpf::Ring, workers::thread_cpu_time};
+use crate::{
+    aggregate::Window,
+    bpf::{Ring, monotonic_ns},
+    workers::thread_cpu_time,
+};
 
 /// How often the ring buffer is read when no wake-up comes.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(200);
@@ -266,11 +269,5 @@ impl Reader {
 
 /// The time since then on the clock that the BPF programs read.
 fn nanoseconds_since(then: u64) -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(nanoseconds)
-        .saturating_sub(then)
+    monotonic_ns().saturating_sub(then)
 }

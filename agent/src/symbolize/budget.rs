@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::workers::thread_cpu_time;
 
 /// The work that one run of look-ups may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Allowance {
     pub fn start(self) -> Budget {
         Budget {
             allowance: self,
-            start: thread_cpu(),
+            start: thread_cpu_time(),
             look_ups: Cell::new(0),
         }
     }
@@ -59,17 +59,8 @@ impl Budget {
     /// CPU time since the start.
     #[must_use]
     pub fn used(&self) -> Duration {
-        thread_cpu().saturating_sub(self.start)
+        thread_cpu_time().saturating_sub(self.start)
     }
-}
-
-/// CPU time of the calling thread.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
 }
 
 /// A share of a CPU that look-ups may use over time.
