@@ -35,7 +35,7 @@ impl Default for SymbolLimits {
             functions: 2_000_000,
             inlines: true,
             debug_bytes_at_once: 64 << 20,
-            debug_bytes_kept: 8 << 20,
+            debug_bytes_kept: 2 << 20,
         }
     }
 }
