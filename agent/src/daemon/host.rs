@@ -34,7 +34,7 @@ use crate::{
         Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
         warn_on_error,
     },
-    symbolize::CpuShare,
+    symbolize::{CpuShare, CpuShares},
     targets::{kubernetes, labels::pods::PodLists},
 };
 
@@ -51,9 +51,15 @@ const MAX_SYMBOL_BYTES: usize = 32 << 20;
 const BUILT_AHEAD: usize = 16;
 
 /// CPU time for looking up inlined functions, files and lines in debugging information.
-const SYMBOL_CPU: CpuShare = CpuShare {
-    burst: Duration::from_secs(2),
-    per_second: Duration::from_millis(3),
+const SYMBOL_CPU: CpuShares = CpuShares {
+    opening: CpuShare {
+        burst: Duration::from_secs(2),
+        per_second: Duration::from_micros(1500),
+    },
+    look_ups: CpuShare {
+        burst: Duration::from_secs(1),
+        per_second: Duration::from_millis(2),
+    },
 };
 
 /// Entries of the caches at which a generation ends early.

@@ -41,11 +41,12 @@ pub(super) struct SymbolizedFile {
 /// The results of a job.
 #[derive(Debug)]
 pub struct LookupResults {
-    pub(super) executable: u32,
     pub(super) symbols: Box<ElfSymbols>,
     pub(super) found: Vec<(u64, AddressLookup)>,
     /// CPU time that it took.
     pub(super) used: Duration,
+    /// Whether more than names were looked up.
+    pub(super) is_charged: bool,
 }
 
 impl LookupJob {
@@ -67,10 +68,10 @@ impl LookupJob {
         let mut symbols = self.symbols.unwrap_or_else(|| Box::new(self.file.load()));
         let found = symbols.find_within(&self.addresses, &budget);
         LookupResults {
-            executable: self.executable,
             symbols,
             found: self.addresses.into_iter().zip(found).collect(),
             used: budget.used(),
+            is_charged: allowance != Allowance::Names,
         }
     }
 }

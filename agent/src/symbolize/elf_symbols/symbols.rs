@@ -249,6 +249,15 @@ impl ElfSymbols {
         found.collect()
     }
 
+    /// Whether look-ups find the debugging information decompressed and indexed, or there is none.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        match &self.info {
+            Ok((_, info)) => info.is_open() || info.failed().is_some(),
+            Err(_) => true,
+        }
+    }
+
     /// Whether there is debugging information that can be used.
     fn has_debug_info(&self) -> bool {
         matches!(&self.info, Ok((_, info)) if info.failed().is_none())
