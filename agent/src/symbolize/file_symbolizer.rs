@@ -191,7 +191,7 @@ impl FileSymbolizer {
         jobs.rotate_left(next);
         self.first = jobs.first().map_or(0, LookupJob::executable);
         // What costs little is not to wait for what costs much.
-        jobs.sort_by_key(|job| cost(job));
+        jobs.sort_by_key(cost);
         let mut running = Vec::new();
         for job in jobs {
             let cost = cost(&job);
