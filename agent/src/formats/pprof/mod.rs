@@ -13,9 +13,9 @@
 //!   file; all other mappings set `has_filenames` and `has_line_numbers`, which have no other effect.
 //! - The kernel, its modules, the vDSO and JIT code have names that start with `[`, as in other
 //!   profilers; no reader searches a file for them.
-//! - The other images of the processes are listed as not symbolized. No location refers to them, so
-//!   `go tool pprof` neither searches their files nor warns. The executable of the first process is the
-//!   first mapping, whether or not a location refers to it.
+//! - The program of the first process is the first mapping, whether or not a location refers to it:
+//!   `go tool pprof` and Pyroscope take the first one for the main binary. Without a location it has no
+//!   addresses. All other mappings have locations.
 //! - Python frames have a mapping of their own, one for all processes with the same runtime. Its name
 //!   starts with `[`, which means "no file" to all readers, and never contains `python3`: Parca's user
 //!   interface hides frames of such mappings as internals of the interpreter.

@@ -175,7 +175,9 @@ fn assert_valid(profile: &schema::Profile) {
             assert!(!is_named && !build_id.is_empty());
         }
         assert_eq!(mapping.has_filenames, mapping.has_line_numbers);
-        assert!(!(mapping.memory_limit == 0 && name.contains("python3")));
+        // Parca's user interface hides their frames.
+        let is_python = mapping.memory_limit == 0 && !locations.is_empty();
+        assert!(!(is_python && name.contains("python3")));
     }
     for function in &profile.function {
         assert_ne!(
@@ -283,6 +285,48 @@ fn the_mapping_of_python_frames_is_named_after_the_runtime() {
     assert_eq!(name(true, "CPython 3.12.1"), "[cpython 3.12.1]");
     assert_eq!(name(true, ""), "[python]");
     assert_eq!(name(false, ""), "[no python]");
+}
+
+#[test]
+fn every_mapping_but_that_of_the_program_is_in_use() {
+    let profile = example_processes("/srv/app/main.py");
+    let mut of_one = profile.clone();
+    // Only the first stack is left, which has no native frames.
+    of_one.samples.truncate(1);
+    for (profile, mappings) in [(profile, 10), (of_one, 2)] {
+        let message = decoded(&profile);
+        assert_valid(&message);
+        assert_eq!(message.mapping.len(), mappings);
+        let program = &message.mapping[0];
+        assert_eq!(message.text(program.filename), "/usr/bin/python3.12");
+        assert_eq!(message.text(program.build_id).len(), 40);
+        let used: HashSet<_> = message.location.iter().map(|it| it.mapping_id).collect();
+        for mapping in &message.mapping[1..] {
+            assert!(used.contains(&mapping.id), "{mapping:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_without_frames_has_no_addresses() {
+    let mut profile = example_profile("");
+    profile.samples.truncate(1);
+    let path = profile.processes[0].executable.clone();
+    profile.executables.clear();
+    profile.locations.retain(|location| location.code.is_none());
+    let program = |profile: &Profile| {
+        let message = decoded(profile);
+        assert_valid(&message);
+        let program = message.mapping[0];
+        assert_eq!(message.text(program.filename), path.to_str().unwrap());
+        let addresses = [program.memory_start, program.memory_limit];
+        assert_eq!(addresses, [0; 2]);
+        !message.text(program.build_id).is_empty()
+    };
+    assert!(program(&profile));
+    // The build ID is known of files that are mapped.
+    profile.processes[0].images = Vec::new().into();
+    assert!(!program(&profile));
 }
 
 #[test]
