@@ -22,7 +22,8 @@
 //! - Python frames have no address. An invented one would differ between profiles, and tools that merge
 //!   profiles (`go tool pprof a b`, Pyroscope) identify locations by address, lines and mapping.
 //! - `system_name` is empty: a name equal to it would be demangled, and `<module>` and `<lambda>` would
-//!   lose the text between `<` and `>`.
+//!   lose the text between `<` and `>`. Where names have their module, it is the name without it, which
+//!   the reader takes.
 //! - Names contain no control characters, because `go tool pprof` prints names unchanged.
 //! - Labels of a series are comments, `label NAME=VALUE`; collectors receive them outside of the
 //!   profile, and labels of samples have another purpose.

@@ -4,12 +4,16 @@ use std::{
     collections::{BTreeSet, HashSet},
     fmt::Write as _,
     io::Read as _,
+    num::NonZeroU32,
 };
 
 use super::*;
 use crate::{
     formats::golden::assert_golden,
-    profile::fixtures::{example_processes, example_profile},
+    profile::{
+        FrameKind, Function,
+        fixtures::{example_processes, example_profile},
+    },
 };
 
 fn decoded(profile: &Profile) -> schema::Profile {
@@ -327,6 +331,69 @@ fn a_program_without_frames_has_no_addresses() {
     // The build ID is known of files that are mapped.
     profile.processes[0].images = Vec::new().into();
     assert!(!program(&profile));
+}
+
+/// The names, the plain names and the files of functions.
+fn named(profile: &Profile, function_names: FunctionNames) -> Vec<[String; 3]> {
+    let options = EncodeOptions {
+        function_names,
+        ..EncodeOptions::default()
+    };
+    let message = message(profile, options);
+    assert_valid(&message);
+    let functions = message.function.iter();
+    let texts = functions.map(|function| {
+        [function.name, function.system_name, function.filename]
+            .map(|text| message.text(text).to_owned())
+    });
+    texts.collect()
+}
+
+#[test]
+fn functions_with_equal_names_differ_by_their_module() {
+    let mut profile = example_profile("");
+    // As before Python 3.11: methods have no names of their classes.
+    let functions = [
+        ("main", "/srv/app/shop/orders.py", 3),
+        ("main", "/srv/app/shop/stock.py", 3),
+        ("run", "/srv/app/shop/orders.py", 20),
+        ("run", "/srv/app/shop/stock.py", 20),
+        ("run", "/srv/other/shop/stock.py", 20),
+        ("<module>", "/srv/app/shop/__init__.py", 1),
+    ];
+    profile.functions.truncate(6);
+    for (function, (name, file, line)) in profile.functions.iter_mut().zip(functions) {
+        *function = Function {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            first_line: NonZeroU32::new(line),
+            kind: FrameKind::Python,
+        };
+    }
+    profile.samples.truncate(1);
+    profile
+        .locations
+        .retain(|location| location.lines.iter().all(|line| line.function.0 < 6));
+    for line in named(&profile, FunctionNames::Plain) {
+        assert_eq!(line[1], "");
+    }
+    let with_modules = named(&profile, FunctionNames::Module);
+    let with_modules: Vec<_> = with_modules
+        .iter()
+        .map(|[name, plain, file]| [&**name, plain, file])
+        .collect();
+    assert_eq!(
+        with_modules,
+        [
+            ["shop.orders.main", "main", "/srv/app/shop/orders.py"],
+            ["shop.stock.main", "main", "/srv/app/shop/stock.py"],
+            ["shop.orders.run", "run", "/srv/app/shop/orders.py"],
+            ["shop.stock.run", "run", "/srv/app/shop/stock.py"],
+            // Only the file differs from that of the one before.
+            ["shop.stock.run", "run", "/srv/other/shop/stock.py"],
+            ["shop.<module>", "<module>", "/srv/app/shop/__init__.py"],
+        ]
+    );
 }
 
 #[test]
