@@ -27,8 +27,7 @@ use super::{
 use crate::{
     aggregate::Window,
     config::Config,
-    export::{ExporterConfig, ProfileBatch},
-    formats,
+    export::{ExporterConfig, ProfileBatch, Unencodable},
     profile::Kind,
     session::{
         Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
@@ -91,7 +90,7 @@ pub(super) struct Host {
 /// What the exporters are to do next, in the order of the windows.
 enum Built {
     /// Deliver a profile.
-    Profile(Result<ProfileBatch, formats::EncodeError>),
+    Profile(Result<ProfileBatch, Unencodable>),
     /// Make room for exporters with this configuration, within this time.
     Exporters(Vec<ExporterConfig>, Duration),
 }
@@ -387,7 +386,7 @@ impl Host {
     fn report(&mut self, window: Window) {
         let about = self.began.about(self.period);
         let series = window::split_series(window, &self.targets, &mut self.totals);
-        let thread_labels = self.config.thread_labels;
+        let options = self.config.batch_options();
         let built = self.built.0.clone();
         self.session.profiles.run(move |profiles| {
             for ((labels, kind), part) in series {
@@ -395,7 +394,7 @@ impl Host {
                     continue;
                 };
                 let about = about.of_kind(kind);
-                let batch = window::batch(profiles, &labels, &part, &about, thread_labels);
+                let batch = window::batch(profiles, &labels, &part, &about, &options);
                 // The agent may be about to end.
                 if built.blocking_send(Built::Profile(batch)).is_err() {
                     break;

@@ -241,6 +241,7 @@ impl FileSymbolizer {
         Some(LookupJob {
             executable: file,
             symbols: self.symbols.take(file),
+            wants_debug_info: self.symbols.wants_debug_info(file),
             file: SymbolizedFile::new(&executable),
             addresses,
         })
@@ -358,13 +359,16 @@ fn addresses(frames: &[(u32, NativeFrame)]) -> BTreeMap<u32, Vec<u64>> {
 mod tests {
     use super::{Allowance, Cost, FileSymbolizer, addresses};
     use crate::{
-        binaries::executables::Executables,
+        binaries::{elf::Elf, executables::Executables},
         process::Process,
-        symbolize::{CpuShare, CpuShares, Haste},
+        symbolize::{
+            CpuShare, CpuShares, Haste,
+            elf_symbols::{ElfSymbols, SymbolLimits},
+        },
         workers::Workers,
     };
     use agent_common::record::{NativeFrame, NativeKind};
-    use std::time::Duration;
+    use std::{fs::File, time::Duration};
 
     /// The executables of this process, and frames in functions of its program.
     fn own_frames() -> (Executables, [(u32, NativeFrame); 2]) {
@@ -480,6 +484,29 @@ mod tests {
             found(&mut symbolizer, &executables, &frames),
             expected(true)
         );
+    }
+
+    #[test]
+    fn debugging_information_that_is_unusable_is_not_read_again() {
+        let (executables, frames) = own_frames();
+        let mut symbolizer = symbolizer();
+        let elf = Elf::read(File::open("/proc/self/exe").unwrap()).unwrap();
+        let limits = SymbolLimits {
+            debug_bytes_at_once: 1,
+            ..SymbolLimits::default()
+        };
+        let mut symbols = ElfSymbols::load(elf, None, &limits);
+        symbols.find(frames[0].1.address);
+        let file = frames[0].1.id_or_count;
+        symbolizer.symbols.insert(file, Box::new(symbols));
+        symbolizer.release_memory();
+        symbolizer.prepare(&executables, &frames);
+        assert_eq!(
+            found(&mut symbolizer, &executables, &frames),
+            expected(false)
+        );
+        // Nothing is left to be looked up.
+        assert_eq!(symbolizer.totals().incomplete, 0);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct LookupJob {
     pub(super) executable: u32,
     /// [`None`] where its symbols are to be read.
     pub(super) symbols: Option<Box<ElfSymbols>>,
+    /// Whether to read them with debugging information.
+    pub(super) wants_debug_info: bool,
     pub(super) file: SymbolizedFile,
     /// Sorted.
     pub(super) addresses: Vec<u64>,
@@ -65,7 +67,12 @@ impl LookupJob {
     #[must_use]
     pub fn run(self, allowance: Allowance) -> LookupResults {
         let budget = allowance.start();
-        let mut symbols = self.symbols.unwrap_or_else(|| Box::new(self.file.load()));
+        let limits = SymbolLimits {
+            inlines: self.wants_debug_info,
+            ..SymbolLimits::default()
+        };
+        let load = || Box::new(self.file.load(&limits));
+        let mut symbols = self.symbols.unwrap_or_else(load);
         let found = symbols.find_within(&self.addresses, &budget);
         LookupResults {
             symbols,
@@ -86,7 +93,7 @@ impl SymbolizedFile {
     }
 
     /// Reads the symbols.
-    fn load(&self) -> ElfSymbols {
+    fn load(&self, limits: &SymbolLimits) -> ElfSymbols {
         let bytes = self.bytes.as_ref();
         let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
             return ElfSymbols::none(NoSymbolReason::Unreadable);
@@ -98,6 +105,6 @@ impl SymbolizedFile {
             Some(process) => DebugFiles::of(process, &self.path),
             None => DebugFiles::on_host(&self.path),
         };
-        ElfSymbols::load(elf, Some(debug_files), &SymbolLimits::default())
+        ElfSymbols::load(elf, Some(debug_files), limits)
     }
 }

@@ -5,7 +5,7 @@
 //! | `/metrics` | metrics in the text format of Prometheus, or of `OpenMetrics` if the client accepts it |
 //! | `/healthz` | whether the main loop responds |
 //! | `/readyz` | whether it samples |
-//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; `pid=` or any label, as in `service_name=web`, selects processes |
+//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; with `function_names=module` functions are named with their module; `pid=` or any label, as in `service_name=web`, selects processes |
 //!
 //! Invariants: clients wait for the main loop, which never waits for them; requests are bounded.
 //! Responses have names of functions, files and processes: the default address is loopback.
@@ -37,6 +37,7 @@ use tokio::{
 
 use crate::{
     daemon::telemetry::classic,
+    formats::FunctionNames,
     profile::{CPU, Kind},
 };
 
@@ -68,6 +69,8 @@ pub struct ProfileRequest {
     pub duration: Duration,
     /// What to measure.
     pub kind: &'static Kind,
+    /// How functions are named.
+    pub function_names: FunctionNames,
     /// Only this process.
     pub pid: Option<u32>,
     /// Only processes with these labels.
@@ -211,6 +214,13 @@ async fn profile(
         let known: Vec<_> = sender.kinds.iter().map(|kind| kind.name).collect();
         return refused(&format!("event must be one of {}", known.join(", ")));
     };
+    let function_names = match query.remove("function_names") {
+        None => Some(FunctionNames::default()),
+        Some(name) => FunctionNames::from_name(&name),
+    };
+    let Some(function_names) = function_names else {
+        return refused("function_names must be plain or module");
+    };
     let Ok(pid) = query.remove("pid").map(|text| text.parse()).transpose() else {
         return refused("pid must be the id of a process");
     };
@@ -219,6 +229,7 @@ async fn profile(
         Request::Profile(ProfileRequest {
             duration,
             kind,
+            function_names,
             pid,
             labels: query.into_iter().collect(),
             reply,

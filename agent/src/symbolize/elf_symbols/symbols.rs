@@ -263,6 +263,13 @@ impl ElfSymbols {
         matches!(&self.info, Ok((_, info)) if info.failed().is_none())
     }
 
+    /// Whether there is debugging information that can be used neither now nor later: whether there is
+    /// room to decompress it may change.
+    pub fn has_unusable_debug_info(&self) -> bool {
+        let failed = self.info.as_ref().ok().and_then(|(_, info)| info.failed());
+        failed.is_some_and(|error| error != dwarf::DwarfError::NoRoom)
+    }
+
     /// The name of the function that contains `address`, from the tables.
     fn symbol(&self, address: u64) -> Result<String, NoSymbolReason> {
         if let Some(name) = self.go.as_ref().and_then(|go| go.name(address)) {
