@@ -91,7 +91,11 @@ enum Built {
 }
 
 impl Host {
-    pub(super) async fn start(config: Config, exporters: Destinations) -> Result<Self> {
+    pub(super) async fn start(
+        config: Config,
+        exporters: Destinations,
+        signals: &mut Signals,
+    ) -> Result<Self> {
         let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
         let period = Duration::from_secs(1) / config.rate;
         let settings = Settings {
@@ -108,7 +112,8 @@ impl Host {
         let scope = Scope::Host {
             examine_after: EXAMINE_AFTER,
         };
-        let mut session = Session::open(&settings, examinations, scope, &mut targets).await?;
+        let mut session =
+            Session::open(&settings, examinations, scope, signals, &mut targets).await?;
         session.profiles.run(|profiles| {
             if let Some(native) = &mut profiles.native {
                 native.limit_cpu(SYMBOL_CPU);

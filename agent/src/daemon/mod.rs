@@ -49,7 +49,7 @@ pub async fn run(
     if let Some(address) = listener.address() {
         info!(%address, "listening");
     }
-    let mut host = Host::start(config, exporters).await?;
+    let mut host = Host::start(config, exporters, &mut signals).await?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while host.run(&mut signals, &mut listener).await? == Signal::HUP {
         match read_config() {

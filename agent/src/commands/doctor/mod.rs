@@ -218,7 +218,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     bpf::check_requirements()?;
     let examinations = Examinations::new(true);
     let finding = examinations.examine(pid).await?;
-    let signals = Signals::to_end()?;
+    let mut signals = Signals::to_end()?;
     let settings = Settings {
         kinds: vec![&CPU],
         period: Duration::from_secs(1) / RATE,
@@ -231,7 +231,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         finding: Some(Box::new(finding)),
         children: false,
     };
-    let mut session = Session::open(&settings, examinations, scope, &mut ()).await?;
+    let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
     let mut end = End::new(pid, Some(duration), signals)?;
     let began = session.start()?;
     let reason = session.run(&began, &mut end, None, &mut ()).await?;
