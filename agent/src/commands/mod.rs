@@ -42,7 +42,7 @@ async fn run_command(command: Command) -> Result<ExitCode> {
         Command::Record(options) => record::run(&options).await,
         Command::Run(options) => run::run(&options, profiles_folder()).await,
         Command::Report(options) => report::run(&options, &profiles_folder()),
-        Command::Doctor { pid } => doctor::run(pid).await,
+        Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
     }
 }
 

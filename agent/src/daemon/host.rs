@@ -426,6 +426,9 @@ impl Host {
                 };
                 let _ = reply.send(state.render());
             }
+            Request::Quarantine(reply) => {
+                let _ = reply.send(self.session.workers_status().quarantined);
+            }
             Request::Health(reply) => {
                 let _ = reply.send(());
             }

@@ -22,6 +22,7 @@ use anyhow::Result;
 use rustix::process::Signal;
 use tracing::{info, warn};
 
+pub use self::http_server::{QUARANTINE_PATH, QuarantineList, QuarantinedSubject};
 use self::{destinations::Destinations, host::Host, http_server::Listener};
 use crate::{
     bpf,
