@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    agent::main().await
+fn main() -> ExitCode {
+    agent::main()
 }

@@ -11,20 +11,39 @@ pub mod summary;
 
 use std::{env, path::PathBuf, process::ExitCode};
 
-use cli::Command;
+use anyhow::{Context as _, Result};
+use tokio::runtime::Builder;
+
+use self::cli::Command;
+use crate::process::fuse;
 
 /// Carries out the command line, and prints what goes wrong as one sentence.
-pub async fn main() -> ExitCode {
-    let result = match cli::parse() {
-        Command::Record(options) => record::run(&options).await,
-        Command::Run(options) => run::run(&options, profiles_folder()).await,
-        Command::Report(options) => report::run(&options, &profiles_folder()),
-        Command::Doctor { pid } => doctor::run(pid).await,
+pub fn main() -> ExitCode {
+    if env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == fuse::SUBCOMMAND)
+    {
+        fuse::run();
+        return ExitCode::SUCCESS;
+    }
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(run_command(cli::parse())),
+        Err(error) => Err(error).context("cannot start"),
     };
     result.unwrap_or_else(|error| {
         eprintln!("agent: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+async fn run_command(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Record(options) => record::run(&options).await,
+        Command::Run(options) => run::run(&options, profiles_folder()).await,
+        Command::Report(options) => report::run(&options, &profiles_folder()),
+        Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
+    }
 }
 
 /// The folder of profiles if none is configured: where systemd says, else where state is kept for

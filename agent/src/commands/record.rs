@@ -50,7 +50,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         None => Some(examine(&examinations, pid, options).await?),
     };
     // From here on a signal ends the capture in order, and nothing half-done is left behind.
-    let signals = match waiting {
+    let mut signals = match waiting {
         Some(_) => Signals::to_pass_on()?,
         None => Signals::to_end()?,
     };
@@ -68,7 +68,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         finding: finding.map(Box::new),
         children: options.children,
     };
-    let mut session = Session::open(&settings, examinations, scope, &mut ()).await?;
+    let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
     let mut end = End::new(pid, options.duration, signals)?;
     let began = session.start()?;
     let mut program = waiting.map(PausedChild::release).transpose()?;

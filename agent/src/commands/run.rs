@@ -22,12 +22,7 @@ use crate::{
 ///
 /// One sentence that says what to do.
 pub async fn run(options: &RunOptions, folder: PathBuf) -> Result<ExitCode> {
-    let sources = Sources {
-        file: options.config.clone(),
-        variables: variables(),
-        flags: options.keys.clone(),
-        folder,
-    };
+    let sources = sources(options, folder);
     let read = || Config::read(&sources);
     let config = read()?;
     if options.check_config {
@@ -35,6 +30,16 @@ pub async fn run(options: &RunOptions, folder: PathBuf) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     daemon::run(config, read).await
+}
+
+/// What the configuration is read from; `folder` is that of the profiles if none is configured.
+pub(super) fn sources(options: &RunOptions, folder: PathBuf) -> Sources {
+    Sources {
+        file: options.config.clone(),
+        variables: variables(),
+        flags: options.keys.clone(),
+        folder,
+    }
 }
 
 /// Environment variables that the configuration may be in; what is not UTF-8 is none of them.

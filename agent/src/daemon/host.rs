@@ -96,7 +96,11 @@ enum Built {
 }
 
 impl Host {
-    pub(super) async fn start(config: Config, exporters: Destinations) -> Result<Self> {
+    pub(super) async fn start(
+        config: Config,
+        exporters: Destinations,
+        signals: &mut Signals,
+    ) -> Result<Self> {
         let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
         let period = Duration::from_secs(1) / config.rate;
         let settings = Settings {
@@ -113,7 +117,8 @@ impl Host {
         let scope = Scope::Host {
             examine_after: EXAMINE_AFTER,
         };
-        let mut session = Session::open(&settings, examinations, scope, &mut targets).await?;
+        let mut session =
+            Session::open(&settings, examinations, scope, signals, &mut targets).await?;
         session.profiles.run(|profiles| {
             if let Some(native) = &mut profiles.native {
                 native.limit_cpu(SYMBOL_CPU);
@@ -425,6 +430,9 @@ impl Host {
                     exporters: self.exporters.status(),
                 };
                 let _ = reply.send(state.render());
+            }
+            Request::Quarantine(reply) => {
+                let _ = reply.send(self.session.workers_status().quarantined);
             }
             Request::Health(reply) => {
                 let _ = reply.send(());

@@ -22,6 +22,7 @@ use anyhow::Result;
 use rustix::process::Signal;
 use tracing::{info, warn};
 
+pub use self::http_server::{QUARANTINE_PATH, QuarantineList, QuarantinedSubject};
 use self::{destinations::Destinations, host::Host, http_server::Listener};
 use crate::{
     bpf,
@@ -49,7 +50,7 @@ pub async fn run(
     if let Some(address) = listener.address() {
         info!(%address, "listening");
     }
-    let mut host = Host::start(config, exporters).await?;
+    let mut host = Host::start(config, exporters, &mut signals).await?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while host.run(&mut signals, &mut listener).await? == Signal::HUP {
         match read_config() {

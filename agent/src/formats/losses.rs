@@ -22,6 +22,8 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         lost_native_stacks,
         unmatched,
         unsymbolized_native_frames: unsymbolized,
+        names_only,
+        unread_files,
         malformed_records,
         untracked_processes,
         lost_process_events,
@@ -83,6 +85,16 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
             unsymbolized.total(),
             ("native frame has", "native frames have"),
             &unsymbolized_reasons,
+        ),
+        (
+            names_only,
+            ("address has", "addresses have"),
+            "no lines and no inlined functions: there was no time to look them up.",
+        ),
+        (
+            unread_files,
+            ("file was", "files were"),
+            "not read for names and lines: it would have taken too long.",
         ),
         (
             malformed_records,
@@ -273,6 +285,8 @@ mod tests {
             lost_samples: 12,
             truncated: 1,
             unsymbolized_python_frames: 2,
+            names_only: 3,
+            unread_files: 1,
             ..Losses::default()
         };
         let filtered_out = FilteredOut {
@@ -287,6 +301,9 @@ mod tests {
                 "12 samples were lost: the ring buffer was full.",
                 "1 stack was truncated: only the 256 frames at either end are kept.",
                 "2 Python frames have no name: the code object is unknown.",
+                "3 addresses have no lines and no inlined functions: there was no time to look \
+                 them up.",
+                "1 file was not read for names and lines: it would have taken too long.",
             ]
         );
     }

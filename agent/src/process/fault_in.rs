@@ -1,26 +1,31 @@
 //! Faults pages of a process in, so that the BPF programs, which cannot wait for a page, can read
 //! them.
 
-use std::{fs::File, os::unix::fs::FileExt as _};
+use rustix::{
+    fs::{self, Mode, OFlags},
+    param::page_size,
+};
+
+use super::memory::Memory;
 
 /// Most bytes of one request.
 const MAX_BYTES: u32 = 16 << 10;
-
-/// Size of the smallest pages: one byte of each is read.
-const PAGE: usize = 4 << 10;
 
 /// Makes the pages with the `bytes` bytes at `address` of process `pid` resident, by reading them
 /// through `/proc/PID/mem`.
 ///
 /// A process that is gone or an address that is not mapped is no error: nothing happens.
 pub fn fault_in(pid: u32, address: u64, bytes: u32) {
-    let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let process = fs::open(format!("/proc/{pid}"), flags, Mode::empty());
+    let Ok(memory) = process.and_then(|process| Memory::open(&process)) else {
         return;
     };
+    // One byte of each page.
     let last = u64::from(bytes.clamp(1, MAX_BYTES) - 1);
-    let pages = (address..=address.saturating_add(last)).step_by(PAGE);
+    let pages = (address..=address.saturating_add(last)).step_by(page_size());
     for at in pages.chain([address.saturating_add(last)]) {
-        let _ = memory.read_at(&mut [0], at);
+        let _ = memory.read(at, &mut [0]);
     }
 }
 

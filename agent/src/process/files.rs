@@ -1,30 +1,37 @@
 //! Opens files of a process, which may be in a container and chosen by an attacker.
 //!
-//! A file is opened with `O_PATH` first, which neither blocks nor touches a device, and is opened
-//! for reading only when it is a regular file.
+//! A file is referred to with `O_PATH` first, which neither blocks nor touches a device, and is opened
+//! for reading only when it is a regular file; one on a FUSE file system is left to the
+//! [file helper](super::fuse).
 
 use std::{
     fs::File,
-    io,
+    io::{self, Read},
     os::{
-        fd::{AsFd, AsRawFd as _, OwnedFd},
-        unix::ffi::OsStrExt as _,
+        fd::{AsRawFd as _, OwnedFd},
+        unix::{ffi::OsStrExt as _, fs::FileExt as _},
     },
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use rustix::{
-    fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat},
+    fs::{self, Mode, OFlags, ResolveFlags},
     io::Errno,
 };
 
-use super::{error::OpenError, machine::on_machine, maps::Mapping};
+use super::{
+    error::OpenError,
+    fuse::{self, FileStatus, FileSystem, FuseFile, Status},
+    machine::on_machine,
+    maps::Mapping,
+};
 
 /// Flags that refer to a file without opening it.
-const REFERENCE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+pub(super) const REFERENCE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Flags for regular files; the last two have an effect only if it is not one after all.
-const READING: OFlags = OFlags::RDONLY
+pub(super) const READING: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
@@ -34,37 +41,147 @@ const READING: OFlags = OFlags::RDONLY
 pub struct FileIdentity {
     device: u64,
     inode: u64,
-    bytes: i64,
-    /// Time of the last modification, in seconds and nanoseconds.
-    modified: (i64, u64),
-    /// Time of the last change of its inode, which programs cannot set.
-    changed: (i64, u64),
+    bytes: u64,
+    modified: [i64; 2],
+    changed: [i64; 2],
 }
 
 impl FileIdentity {
-    /// The identity of an open file.
-    ///
-    /// # Errors
-    ///
-    /// When `fstat` fails.
-    pub fn of(file: &impl AsFd) -> io::Result<Self> {
-        Ok(Self::from_status(&fs::fstat(file)?))
-    }
-
     /// Whether both are the same device and inode, even if the contents have changed.
     #[must_use]
     pub fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
+}
 
-    fn from_status(status: &Stat) -> Self {
+impl From<&FileStatus> for FileIdentity {
+    fn from(status: &FileStatus) -> Self {
         Self {
-            device: status.st_dev,
-            inode: status.st_ino,
-            bytes: status.st_size,
-            modified: (status.st_mtime, status.st_mtime_nsec),
-            changed: (status.st_ctime, status.st_ctime_nsec),
+            device: status.device,
+            inode: status.inode,
+            bytes: status.bytes,
+            modified: status.modified,
+            changed: status.changed,
         }
+    }
+}
+
+/// A regular file, open for reading.
+#[derive(Debug)]
+pub struct RegularFile(Access);
+
+#[derive(Debug)]
+enum Access {
+    /// By the agent.
+    Own(File),
+    /// By the file helper.
+    Fuse(FuseFile),
+}
+
+impl RegularFile {
+    /// Its size.
+    ///
+    /// # Errors
+    ///
+    /// When its status cannot be read.
+    pub fn bytes(&self) -> io::Result<u64> {
+        match &self.0 {
+            Access::Own(file) => file.metadata().map(|metadata| metadata.len()),
+            Access::Fuse(file) => file.bytes(),
+        }
+    }
+
+    /// Its identity.
+    ///
+    /// # Errors
+    ///
+    /// When its status cannot be read.
+    pub fn identity(&self) -> io::Result<FileIdentity> {
+        Ok((&self.status()?).into())
+    }
+
+    /// The user that owns it.
+    ///
+    /// # Errors
+    ///
+    /// When its status cannot be read.
+    pub fn owner(&self) -> io::Result<u64> {
+        Ok(self.status()?.owner)
+    }
+
+    /// Reads some bytes at `offset`; none at its end.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        match &self.0 {
+            Access::Own(file) => file.read_at(into, offset),
+            Access::Fuse(file) => file.read_at(into, offset),
+        }
+    }
+
+    /// Fills `into` with the bytes at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// When there are fewer, or they cannot be read.
+    pub fn read_exact_at(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !into.is_empty() {
+            match self.read_at(into, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => {
+                    into = into.get_mut(bytes..).unwrap_or_default();
+                    offset += bytes as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Its contents, up to `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn contents(&self, limit: u64) -> io::Result<Vec<u8>> {
+        let mut contents = Vec::new();
+        FromStart {
+            file: self,
+            offset: 0,
+        }
+        .take(limit)
+        .read_to_end(&mut contents)?;
+        Ok(contents)
+    }
+
+    fn status(&self) -> io::Result<FileStatus> {
+        match &self.0 {
+            Access::Own(file) => Ok((&fs::fstat(file)?).into()),
+            Access::Fuse(file) => file.status(),
+        }
+    }
+}
+
+impl From<File> for RegularFile {
+    fn from(file: File) -> Self {
+        Self(Access::Own(file))
+    }
+}
+
+/// Reads a file from its start.
+struct FromStart<'a> {
+    file: &'a RegularFile,
+    offset: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.file.read_at(into, self.offset)?;
+        self.offset += bytes as u64;
+        Ok(bytes)
     }
 }
 
@@ -74,26 +191,24 @@ pub(super) fn identify_mapped(
     mapping: &Mapping,
 ) -> Result<FileIdentity, OpenError> {
     // One system call instead of three.
-    if let Ok(status) = fs::statat(process, link_of(mapping), AtFlags::empty()) {
-        return Ok(FileIdentity::from_status(&status));
+    if let Ok(status) = Status::at(process, Path::new(&link_of(mapping))) {
+        return Ok((&FileStatus::from(&status)).into());
     }
     let (reference, path) = refer_to_mapped(process, mapping)?;
-    FileIdentity::of(&reference).map_err(|source| OpenError::Open {
-        path: path.to_owned(),
-        source,
-    })
+    let status = Status::of(&reference).map_err(|errno| failed(path, errno))?;
+    Ok((&FileStatus::from(&status)).into())
 }
 
 /// Opens the file of `mapping` for reading; `process` is the open directory `/proc/PID`.
-pub(super) fn open_mapped(process: &OwnedFd, mapping: &Mapping) -> Result<File, OpenError> {
+pub(super) fn open_mapped(process: &OwnedFd, mapping: &Mapping) -> Result<RegularFile, OpenError> {
     let (reference, path) = refer_to_mapped(process, mapping)?;
-    read_regular(&reference, path)
+    read_regular(reference, path, Some(process))
 }
 
 /// Opens the file at `path` in the root directory of the process for reading.
-pub(super) fn open_in_root(process: &OwnedFd, path: &Path) -> Result<File, OpenError> {
-    let reference = refer_in_root(process, path).map_err(|errno| failed(path, errno))?;
-    read_regular(&reference, path)
+pub(super) fn open_in_root(process: &OwnedFd, path: &Path) -> Result<RegularFile, OpenError> {
+    let reference = refer_in_root(process, path).map_err(|error| failed(path, error))?;
+    read_regular(reference, path, Some(process))
 }
 
 /// Opens the file at `path` in the agent's own mount namespace for reading.
@@ -101,15 +216,20 @@ pub(super) fn open_in_root(process: &OwnedFd, path: &Path) -> Result<File, OpenE
 /// # Errors
 ///
 /// When it cannot be opened or is not a regular file.
-pub fn open_on_host(path: &Path) -> Result<File, OpenError> {
-    let reference = fs::open(on_machine(path), REFERENCE, Mode::empty())
-        .map_err(|errno| failed(path, errno))?;
-    read_regular(&reference, path)
+pub fn open_on_host(path: &Path) -> Result<RegularFile, OpenError> {
+    static ROOT: OnceLock<Option<OwnedFd>> = OnceLock::new();
+
+    let open = || fs::open("/", REFERENCE | OFlags::DIRECTORY, Mode::empty()).ok();
+    let root = ROOT.get_or_init(open).as_ref();
+    let root = root.ok_or_else(|| failed(path, Errno::BADF))?;
+    let found = fuse::find(root, &on_machine(path), None);
+    let reference = found.map_err(|error| failed(path, error))?;
+    read_regular(reference, path, None)
 }
 
 /// The link to the file of a mapping, which works even when the file was removed or replaced.
 /// Following it requires `CAP_CHECKPOINT_RESTORE`.
-fn link_of(mapping: &Mapping) -> String {
+pub(super) fn link_of(mapping: &Mapping) -> String {
     format!("map_files/{:x}-{:x}", mapping.start, mapping.end)
 }
 
@@ -126,55 +246,68 @@ fn refer_to_mapped<'a>(
                 path: file.path.clone(),
             });
         }
-        Err(_) => refer_in_root(process, &file.path).map_err(|errno| failed(&file.path, errno))?,
+        Err(_) => refer_in_root(process, &file.path).map_err(|error| failed(&file.path, error))?,
     };
     Ok((reference, &file.path))
 }
 
-fn failed(path: &Path, errno: Errno) -> OpenError {
+fn failed(path: &Path, source: impl Into<io::Error>) -> OpenError {
     OpenError::Open {
         path: path.to_owned(),
-        source: errno.into(),
+        source: source.into(),
     }
 }
 
 /// Opens the file at `path` in the root directory of the process with `O_PATH`.
-fn refer_in_root(process: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+fn refer_in_root(process: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let root = fs::openat(
         process,
         "root",
         REFERENCE | OFlags::DIRECTORY,
         Mode::empty(),
     )?;
-    let refer = |path: &Path| {
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        fs::openat2(&root, path, REFERENCE, Mode::empty(), resolve)
-    };
+    let refer = |path: &Path| fuse::find(&root, path, Some(process));
     // The paths in `maps` start at the root of the mount namespace, which after a chroot is not
     // the root directory of the process.
-    refer(path).or_else(|errno| {
+    refer(path).or_else(|error| {
         let chroot = fs::readlinkat(process, "root", Vec::new())?;
         let chroot = Path::new(std::ffi::OsStr::from_bytes(chroot.as_bytes()));
         match path.strip_prefix(chroot) {
             Ok(inner) if chroot != Path::new("/") => refer(inner),
-            _ => Err(errno),
+            _ => Err(error),
         }
     })
 }
 
-/// Opens the file of an `O_PATH` descriptor for reading, if it is a regular file.
-fn read_regular(reference: &OwnedFd, path: &Path) -> Result<File, OpenError> {
-    let failed = |errno| failed(path, errno);
-    let status = fs::fstat(reference).map_err(failed)?;
-    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+/// Opens the file at `path` in the root directory `root` with `O_PATH`.
+pub(super) fn find_in_root(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    fs::openat2(root, path, REFERENCE, Mode::empty(), resolve)
+}
+
+/// Opens the file of an `O_PATH` descriptor for reading, if it is a regular file; `process` is the
+/// directory `/proc/PID` of a process in whose mount namespace it is.
+fn read_regular(
+    reference: OwnedFd,
+    path: &Path,
+    process: Option<&OwnedFd>,
+) -> Result<RegularFile, OpenError> {
+    let failed = |error: io::Error| failed(path, error);
+    let status = Status::of(&reference).map_err(|errno| failed(errno.into()))?;
+    if !status.is_regular() {
         return Err(OpenError::NotRegular {
             path: path.to_owned(),
         });
     }
-    let own = PathBuf::from(format!("/proc/self/fd/{}", reference.as_raw_fd()));
-    fs::open(own, READING, Mode::empty())
-        .map(File::from)
-        .map_err(failed)
+    let file_system = FileSystem::of(&reference, &status, process);
+    let access = if file_system.is_fuse {
+        Access::Fuse(FuseFile::open(reference, file_system).map_err(failed)?)
+    } else {
+        let own = PathBuf::from(format!("/proc/self/fd/{}", reference.as_raw_fd()));
+        let file = fs::open(own, READING, Mode::empty());
+        Access::Own(file.map_err(|errno| failed(errno.into()))?.into())
+    };
+    Ok(RegularFile(access))
 }
 
 #[cfg(test)]
@@ -186,7 +319,6 @@ mod tests {
         io::Errno,
     };
     use std::{
-        io::Read as _,
         os::{fd::OwnedFd, unix::fs::symlink},
         path::Path,
     };
@@ -212,7 +344,8 @@ mod tests {
         let (_directory, process) = process_with_root(root.path());
         for name in ["/absolute", "/relative", "/magic", "/../../etc/passwd"] {
             let result = refer_in_root(&process, Path::new(name));
-            assert_eq!(result.unwrap_err(), Errno::NOENT, "{name}");
+            let errno = Errno::from_io_error(&result.unwrap_err());
+            assert_eq!(errno, Some(Errno::NOENT), "{name}");
         }
 
         // The same link is followed where its target exists inside the root.
@@ -220,12 +353,10 @@ mod tests {
         std::fs::write(root.path().join("etc/passwd"), "inside").unwrap();
         let path = Path::new("/relative");
         let reference = refer_in_root(&process, path).unwrap();
-        let mut text = String::new();
-        read_regular(&reference, path)
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
-        assert_eq!(text, "inside");
+        let mut text = [0; 6];
+        let file = read_regular(reference, path, Some(&process)).unwrap();
+        file.read_exact_at(&mut text, 0).unwrap();
+        assert_eq!(&text, b"inside");
     }
 
     #[test]
@@ -243,7 +374,7 @@ mod tests {
         fs::mknodat(fs::CWD, &pipe, fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
         for path in [pipe.as_path(), Path::new("/dev/null"), root.path()] {
             let reference = fs::open(path, super::REFERENCE, Mode::empty()).unwrap();
-            let result = read_regular(&reference, path);
+            let result = read_regular(reference, path, None);
             assert!(matches!(result, Err(OpenError::NotRegular { .. })));
         }
     }

@@ -12,6 +12,7 @@ mod environment;
 mod error;
 mod fault_in;
 mod files;
+pub mod fuse;
 pub mod machine;
 pub mod maps;
 mod memory;
@@ -21,7 +22,7 @@ mod tree;
 
 pub use error::{Error, OpenError};
 pub use fault_in::fault_in;
-pub use files::{FileIdentity, open_on_host};
+pub use files::{FileIdentity, RegularFile, open_on_host};
 pub use memory::Memory;
 pub use path::file_name;
 pub use procfs::Process;

@@ -18,7 +18,7 @@ use super::{
     command_line::{self, CommandLine},
     environment,
     error::{Error, OpenError},
-    files::{self, FileIdentity},
+    files::{self, FileIdentity, RegularFile},
     machine::on_machine,
     maps::{self, Mapping},
     memory::Memory,
@@ -219,7 +219,7 @@ impl Process {
     /// # Errors
     ///
     /// When it cannot be opened or is not a regular file.
-    pub fn open_in_root(&self, path: &Path) -> Result<File, OpenError> {
+    pub fn open_in_root(&self, path: &Path) -> Result<RegularFile, OpenError> {
         files::open_in_root(&self.directory, path)
     }
 
@@ -228,7 +228,7 @@ impl Process {
     /// # Errors
     ///
     /// When it cannot be opened or is not a regular file.
-    pub fn open_mapped(&self, mapping: &Mapping) -> Result<File, OpenError> {
+    pub fn open_mapped(&self, mapping: &Mapping) -> Result<RegularFile, OpenError> {
         files::open_mapped(&self.directory, mapping)
     }
 }

@@ -26,6 +26,11 @@ pub struct Losses {
     /// Native and kernel frames, not samples, that could not be symbolized; they are in the profile
     /// with their addresses.
     pub unsymbolized_native_frames: UnsymbolizedLosses,
+    /// Addresses, not samples, that have only the names of their functions: there was no time to look
+    /// up inlined functions, files and lines.
+    pub names_only: u64,
+    /// Files and perf maps, not samples, whose symbols were left out because reading them took too long.
+    pub unread_files: u64,
     /// Records of the BPF programs, not samples, that could not be decoded.
     pub malformed_records: u64,
     /// Processes, not samples, that are not profiled because there are too many.
@@ -37,7 +42,7 @@ pub struct Losses {
 
 impl Losses {
     /// The plain counters, without those that divide one loss by its reasons.
-    pub const COUNTERS: [Counter<Self>; 10] = [
+    pub const COUNTERS: [Counter<Self>; 12] = [
         |losses| &mut losses.lost_samples,
         |losses| &mut losses.truncated,
         |losses| &mut losses.incomplete,
@@ -45,6 +50,8 @@ impl Losses {
         |losses| &mut losses.not_python,
         |losses| &mut losses.lost_native_stacks,
         |losses| &mut losses.unmatched,
+        |losses| &mut losses.names_only,
+        |losses| &mut losses.unread_files,
         |losses| &mut losses.malformed_records,
         |losses| &mut losses.untracked_processes,
         |losses| &mut losses.lost_process_events,

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     binaries::elf::{DebugFiles, Placement, Segments},
     process::{
-        self, FileIdentity, OpenError, Process, file_name,
+        self, OpenError, Process, file_name,
         maps::{FileId, Mapping},
     },
     profile,
@@ -175,7 +175,7 @@ impl Detector {
         }
         let opened = process.open_mapped(mapping)?;
         // Of the opened file: the mapping may have changed since.
-        let identity = FileIdentity::of(&opened).map_err(|source| OpenError::Open {
+        let identity = opened.identity().map_err(|source| OpenError::Open {
             path: file.path.to_owned(),
             source,
         })?;

@@ -4,7 +4,7 @@
 //! are cached, and the least recently used half is evicted. Debug symbols that are installed later
 //! take effect when a file is inspected again.
 
-use std::{collections::HashMap, fs::File, path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use super::{
     inspect::{self, Inspection, InterpreterBuild, SymbolScope, UnsupportedInterpreter},
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     binaries::elf::{self, DebugFiles, Elf, Segments},
-    process::{FileIdentity, OpenError, file_name},
+    process::{FileIdentity, OpenError, RegularFile, file_name},
 };
 
 /// Most cached files; on a host a few thousand files are mapped.
@@ -53,7 +53,7 @@ pub(super) enum FileContents {
 impl InspectedFile {
     /// Inspects a file, which the process has mapped as `path`.
     pub(super) fn read(
-        file: File,
+        file: RegularFile,
         path: &Path,
         scope: SymbolScope,
         sources: LayoutSources,
@@ -75,7 +75,7 @@ impl InspectedFile {
             Err(error) => return Err(damaged(error)),
         };
         let name = String::from_utf8_lossy(file_name(path));
-        let debug_file = |elf: &Elf<File>| debug_files.find(elf);
+        let debug_file = |elf: &Elf<RegularFile>| debug_files.find(elf);
         let found = inspect::inspect(&elf, &name, scope, sources, debug_file).map_err(damaged)?;
         Ok(Self {
             build_id: elf.build_id().ok().flatten(),
@@ -171,7 +171,7 @@ impl FileCache {
 #[cfg(test)]
 mod tests {
     use super::{FileCache, FileContents, InspectedFile, SymbolScope};
-    use crate::process::FileIdentity;
+    use crate::process::{FileIdentity, RegularFile};
     use std::fs::File;
 
     fn not_python() -> InspectedFile {
@@ -187,7 +187,11 @@ mod tests {
     fn a_file_that_was_changed_is_another_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let identity = || FileIdentity::of(&File::open(&path).unwrap()).unwrap();
+        let identity = || {
+            RegularFile::from(File::open(&path).unwrap())
+                .identity()
+                .unwrap()
+        };
         std::fs::write(&path, "one").unwrap();
         let first = identity();
         assert_eq!(first, identity());
@@ -205,7 +209,7 @@ mod tests {
         let identities: Vec<FileIdentity> = (0..100)
             .map(|number| {
                 let file = File::create(directory.path().join(number.to_string())).unwrap();
-                FileIdentity::of(&file).unwrap()
+                RegularFile::from(file).identity().unwrap()
             })
             .collect();
         let mut files = FileCache::of_capacity(10);

@@ -184,7 +184,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Loads the BPF programs and fills their maps, so that the first samples are complete.
+    /// Loads the BPF programs and fills their maps, so that the first samples are complete, as far as
+    /// none of `signals` arrives meanwhile.
     ///
     /// # Errors
     ///
@@ -193,6 +194,7 @@ impl Session {
         settings: &Settings,
         examinations: Examinations,
         scope: Scope,
+        signals: &mut Signals,
         observer: &mut O,
     ) -> Result<Self> {
         let is_host = matches!(scope, Scope::Host { .. });
@@ -258,17 +260,26 @@ impl Session {
                 }
             }
         }
+        tokio::select! {
+            prepared = session.prepare(observer) => prepared?,
+            () = signals.arrived() => {}
+        }
+        Ok(session)
+    }
+
+    /// Waits for the examinations of the processes and for their unwind tables. Cancel safe.
+    async fn prepare<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
-        session.finish_examinations(deadline, observer).await?;
-        if let Some(tables) = &mut session.unwind_tables {
-            let executables = &session.examinations.executables;
-            let prepared = tables.prepare(&mut session.bpf, executables);
+        self.finish_examinations(deadline, observer).await?;
+        if let Some(tables) = &mut self.unwind_tables {
+            let executables = &self.examinations.executables;
+            let prepared = tables.prepare(&mut self.bpf, executables);
             // Later tables are put to use as they come.
             if let Ok(prepared) = timeout_at(deadline.into(), prepared).await {
                 prepared?;
             }
         }
-        Ok(session)
+        Ok(())
     }
 
     /// Starts to sample.

@@ -15,7 +15,7 @@ use crate::{
     binaries::executables::Executables,
     bpf::Counters,
     profile::{self, Profile},
-    symbolize::{FrameSymbolizer, NativeSymbolizer, PythonSymbolizer},
+    symbolize::{FrameSymbolizer, LookupTotals, NativeSymbolizer, PythonSymbolizer},
 };
 
 /// Name of the process that stands for the threads of the kernel itself.
@@ -111,13 +111,24 @@ impl Profiles {
     }
 
     fn build(&mut self, window: &Window, about: &ProfileTiming, filter: &Filter) -> Profile {
+        let before = self.lookups();
         let native = self.native.as_mut();
         let native = native.map(|native| (native, &self.executables));
         let mut frames = FrameSymbolizer::new(&mut self.python, native);
         let mut profile = self.catalog.profile(window, about, filter, &mut frames);
         self.built.fetch_add(1, Ordering::Relaxed);
-        profile.losses.malformed_records += std::mem::take(&mut self.malformed);
+        let lookups = self.lookups();
+        let losses = &mut profile.losses;
+        losses.names_only += lookups.incomplete - before.incomplete;
+        losses.unread_files += lookups.given_up - before.given_up;
+        losses.malformed_records += std::mem::take(&mut self.malformed);
         profile
+    }
+
+    /// Counts of look-ups in files so far.
+    fn lookups(&self) -> LookupTotals {
+        let native = self.native.as_ref();
+        native.map_or_else(LookupTotals::default, NativeSymbolizer::totals)
     }
 
     /// Evicts processes that have ended before the last call.
@@ -132,5 +143,98 @@ impl Profiles {
     pub fn rotate(&mut self) {
         self.catalog.rotate();
         self.python.rotate();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Profiles;
+    use crate::{
+        aggregate::{ProfileTiming, Windows},
+        binaries::executables::Executables,
+        process::Process,
+        profile::CPU,
+        symbolize::{CpuShare, NativeSymbolizer},
+        workers::Workers,
+    };
+    use agent_common::{
+        decoded::NativeStack,
+        record::{
+            Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind, PythonUnwindStatus,
+            RecordKind, Sample,
+        },
+    };
+    use std::{
+        process::id,
+        time::{Duration, SystemTime},
+    };
+
+    /// A frame of this process in one of its own functions.
+    fn own_frame(executables: &Executables) -> NativeFrame {
+        let process = Process::open(id()).unwrap();
+        let mappings = executables.read_mappings(&process).unwrap().mappings;
+        let address = what_there_was_no_time_for_is_a_loss as fn() as usize as u64;
+        let mapping = mappings
+            .iter()
+            .find(|mapping| (mapping.start..mapping.end).contains(&address))
+            .unwrap();
+        NativeFrame {
+            address: address.wrapping_sub(mapping.bias),
+            id_or_count: mapping.executable,
+            kind: NativeKind::FILE,
+        }
+    }
+
+    fn sample() -> Sample {
+        Sample {
+            header: Header {
+                kind: RecordKind::SAMPLE,
+                reserved: 0,
+                bytes: 64,
+            },
+            time_ns: 0,
+            stack: 0,
+            native_stack: 7,
+            tgid: id(),
+            tid: id(),
+            value: 10_000_000,
+            count: 1,
+            kind: ProfileKind::CPU,
+            python_status: PythonUnwindStatus::NO_THREAD_STATE,
+            holds_gil: 0,
+            native_status: NativeUnwindStatus::COMPLETE,
+            reserved: [0; 2],
+        }
+    }
+
+    #[test]
+    fn what_there_was_no_time_for_is_a_loss() {
+        let executables = Executables::default();
+        let frame = own_frame(&executables);
+        let native = NativeSymbolizer::new(16 << 20, Workers::default());
+        let mut profiles = Profiles::new(Some(native), executables);
+        profiles.catalog.add_native_stack(NativeStack {
+            hash: 7,
+            frames: vec![frame],
+        });
+        let mut windows = Windows::default();
+        windows.add_sample(&sample());
+        let window = windows.take();
+        let about = ProfileTiming {
+            kind: &CPU,
+            start: SystemTime::UNIX_EPOCH,
+            duration: Duration::from_secs(1),
+            period: Duration::from_millis(10),
+        };
+        for (burst, names_only) in [(0, 1), (100, 0)] {
+            let native = profiles.native.as_mut().unwrap();
+            native.limit_cpu(CpuShare {
+                burst: Duration::from_secs(burst),
+                per_second: Duration::ZERO,
+            });
+            let profile = profiles.profile_of(&window, &about);
+            assert_eq!(profile.losses.names_only, names_only);
+            assert_eq!(profile.losses.unread_files, 0);
+        }
     }
 }

@@ -11,7 +11,11 @@ use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
 /// Handlers of some signals, from now on.
-pub struct Signals(Vec<(Signal, unix::Signal)>);
+pub struct Signals {
+    handlers: Vec<(Signal, unix::Signal)>,
+    /// One that has arrived and is the next.
+    arrived: Option<Signal>,
+}
 
 impl Signals {
     /// Signals that end a capture of a process.
@@ -42,13 +46,24 @@ impl Signals {
             .map(|&number| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?)))
             .collect::<io::Result<_>>()
             .context("cannot install signal handlers")?;
-        Ok(Self(handlers))
+        Ok(Self {
+            handlers,
+            arrived: None,
+        })
+    }
+
+    /// Waits until there is one, which [`Self::next`] then returns. Cancel safe.
+    pub async fn arrived(&mut self) {
+        self.arrived = Some(self.next().await);
     }
 
     /// The next signal. Cancel safe.
     pub async fn next(&mut self) -> Signal {
+        if let Some(signal) = self.arrived.take() {
+            return signal;
+        }
         poll_fn(|context| {
-            for (number, handler) in &mut self.0 {
+            for (number, handler) in &mut self.handlers {
                 if handler.poll_recv(context).is_ready() {
                     return Poll::Ready(*number);
                 }

@@ -1,6 +1,6 @@
 //! Mappings and unwind tables of the targets' executables, loaded into the BPF maps.
 
-use std::{iter, time::Duration};
+use std::{iter, mem, time::Duration};
 
 use agent_common::{maps::TableState, record::WantedTable};
 use anyhow::Result;
@@ -30,6 +30,8 @@ pub(super) struct UnwindTables {
     workers: Workers,
     /// Tables that are being compiled or loaded.
     jobs: JoinSet<TableJob>,
+    /// Results that are not put to use yet.
+    done: Vec<TableJob>,
 }
 
 /// The result of a background job.
@@ -44,6 +46,7 @@ impl UnwindTables {
             tables: TableSet::new(evaluation_loop::ranges),
             workers,
             jobs: JoinSet::new(),
+            done: Vec::new(),
         }
     }
 
@@ -71,12 +74,14 @@ impl UnwindTables {
     }
 
     /// Waits for the tables that are being compiled, so that the first stacks are complete.
+    ///
+    /// Cancel safe.
     pub(super) async fn prepare(&mut self, bpf: &mut Bpf, executables: &Executables) -> Result<()> {
         while !self.jobs.is_empty() {
-            let mut done = Vec::new();
             while let Some(job) = self.jobs.join_next().await {
-                done.extend(job.ok());
+                self.done.extend(job.ok());
             }
+            let done = mem::take(&mut self.done);
             self.advance(bpf, executables, done)?;
         }
         Ok(())
@@ -96,6 +101,9 @@ impl UnwindTables {
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) -> Vec<TableJob> {
+        if !self.done.is_empty() {
+            return mem::take(&mut self.done);
+        }
         let Some(first) = self.jobs.join_next().await else {
             return std::future::pending().await;
         };

@@ -10,16 +10,14 @@
 
 use std::{
     collections::BinaryHeap,
-    fs::File,
     io::{self, BufRead as _, BufReader, Read, Take},
-    os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
 use memchr::memchr;
 
 use super::demangle;
-use crate::process::{FileIdentity, Process};
+use crate::process::{FileIdentity, Process, RegularFile};
 
 /// Most bytes of a map that are read.
 pub const MAX_BYTES: u64 = 64 << 20;
@@ -111,8 +109,8 @@ impl PerfMap {
     }
 
     /// Reads a map, or what was appended to it.
-    fn update(&mut self, file: &File) -> io::Result<bool> {
-        let state = FileIdentity::of(file)?;
+    fn update(&mut self, file: &RegularFile) -> io::Result<bool> {
+        let state = file.identity()?;
         if self.state == Some(state) {
             return Ok(false);
         }
@@ -138,7 +136,7 @@ impl PerfMap {
     }
 
     /// Whether the file is the one that was read before, with lines appended.
-    fn is_continued(&self, file: &File, state: &FileIdentity) -> bool {
+    fn is_continued(&self, file: &RegularFile, state: &FileIdentity) -> bool {
         let is_same = self.state.is_some_and(|before| before.is_same_file(state));
         let mut line = vec![0; self.last_line.len()];
         let start = self.done.checked_sub(line.len() as u64 + 1);
@@ -229,10 +227,10 @@ fn without_overlaps(spans: &[(Span, usize)]) -> Vec<Span> {
 }
 
 /// Opens the map if root or the user of the process owns it.
-fn open(process: &Process, path: &Path) -> Option<File> {
+fn open(process: &Process, path: &Path) -> Option<RegularFile> {
     let file = process.open_in_root(path).ok()?;
-    let owner = file.metadata().ok()?.uid();
-    (owner == 0 || Some(owner) == process.user()).then_some(file)
+    let owner = file.owner().ok()?;
+    (owner == 0 || Some(owner) == process.user().map(u64::from)).then_some(file)
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
@@ -251,7 +249,7 @@ struct CompleteLines<'a> {
 }
 
 impl<'a> CompleteLines<'a> {
-    fn new(file: &'a File, start: u64) -> Self {
+    fn new(file: &'a RegularFile, start: u64) -> Self {
         let rest = FileFrom {
             file,
             offset: start,
@@ -291,7 +289,7 @@ impl<'a> CompleteLines<'a> {
 
 /// Reads a file from an offset on.
 struct FileFrom<'a> {
-    file: &'a File,
+    file: &'a RegularFile,
     offset: u64,
 }
 

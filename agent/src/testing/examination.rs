@@ -10,7 +10,7 @@ use std::path::Path;
 use super::replay::replay_capture;
 use crate::{
     bpf::{Requirement, requirements},
-    commands::doctor::{self, Contents, Measured, NativeCode, NativeFile, Symbols},
+    commands::doctor::{self, Contents, LeftOut, Measured, NativeCode, NativeFile, Symbols},
     process::file_name,
     python::{Interpreter, Version, inspect::Flavour, layouts::LayoutSource, versions::series_of},
 };
@@ -86,6 +86,7 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
             run_time: None,
         })),
         measured: Some(Ok(Measured::of(&profile))),
+        left_out: LeftOut::default(),
     };
     report.to_string()
 }

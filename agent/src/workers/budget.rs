@@ -13,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::quarantine::Subject;
+
 /// Most bytes that one job reads.
 const MAX_BYTES: u64 = 4 << 30;
 
@@ -23,6 +25,8 @@ pub(super) struct Budget {
     /// Set when nobody waits for the job any more.
     is_abandoned: Arc<AtomicBool>,
     is_exceeded: bool,
+    /// What else takes too long.
+    overran: Vec<Subject>,
 }
 
 thread_local! {
@@ -36,6 +40,7 @@ impl Budget {
             ends: Instant::now() + time,
             is_abandoned,
             is_exceeded: false,
+            overran: Vec::new(),
         }
     }
 
@@ -44,9 +49,11 @@ impl Budget {
         PRESENT.set(Some(self));
     }
 
-    /// Ends the budget of this thread; returns whether it was exceeded.
-    pub(super) fn end() -> bool {
-        PRESENT.take().is_some_and(|budget| budget.is_exceeded)
+    /// Ends the budget of this thread; returns whether it was exceeded, and what else [`overrun`]
+    /// has named.
+    pub(super) fn end() -> (bool, Vec<Subject>) {
+        let budget = PRESENT.take();
+        budget.map_or_else(Default::default, |it| (it.is_exceeded, it.overran))
     }
 
     fn charge(&mut self, bytes: u64) -> bool {
@@ -72,4 +79,14 @@ pub fn charge(bytes: usize) -> io::Result<()> {
             Err(io::Error::other("the budget of this work is exceeded"))
         }
     })
+}
+
+/// Puts a subject into quarantine that the job of this thread needed and that takes too long; the job
+/// goes on without it.
+pub fn overrun(subject: Subject) {
+    PRESENT.with_borrow_mut(|present| {
+        if let Some(budget) = present {
+            budget.overran.push(subject);
+        }
+    });
 }

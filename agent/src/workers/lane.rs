@@ -184,7 +184,9 @@ impl Queue {
             } else {
                 Budget::new(limit, is_abandoned).begin();
                 let result = catch_unwind(AssertUnwindSafe(run));
-                if Budget::end() {
+                let (is_exceeded, others) = Budget::end();
+                others.iter().for_each(&overran);
+                if is_exceeded {
                     overran(&subject);
                 }
                 if result.is_err() {

@@ -26,11 +26,11 @@ mod quarantine;
 mod tests;
 
 pub use self::{
-    budget::charge,
+    budget::{charge, overrun},
     failure::Failure,
     job::Pending,
     lane::Lane,
     pace::thread_cpu_time,
     pool::{Workers, WorkersStatus},
-    quarantine::Subject,
+    quarantine::{Quarantined, Subject},
 };

@@ -199,8 +199,8 @@ impl Shared {
     /// Puts a subject into quarantine, with one line in the log.
     fn quarantine_overrun(&self, subject: &Subject) {
         if self.quarantine().add(subject, Instant::now()) {
-            let subject = subject.name();
-            warn!("{subject} takes too long to read: it is left out for some minutes");
+            let (subject, reason) = (subject.name(), subject.reason());
+            warn!("{subject} is left out for some minutes: {reason}");
         }
     }
 

@@ -18,6 +18,8 @@ pub struct Subject {
     /// How people are shown it.
     name: String,
     key: u64,
+    /// Why it enters quarantine if it does.
+    reason: &'static str,
 }
 
 impl Subject {
@@ -28,7 +30,14 @@ impl Subject {
         Self {
             name: name.into(),
             key: hasher.finish(),
+            reason: "it takes too long to read",
         }
+    }
+
+    /// Sets the reason for which it enters quarantine if it does.
+    #[must_use]
+    pub fn because(self, reason: &'static str) -> Self {
+        Self { reason, ..self }
     }
 
     /// A process.
@@ -40,6 +49,10 @@ impl Subject {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+
+    pub(super) fn reason(&self) -> &'static str {
+        self.reason
+    }
 }
 
 /// A subject in quarantine.
@@ -47,6 +60,8 @@ impl Subject {
 pub struct Quarantined {
     /// Its name.
     pub name: String,
+    /// Why.
+    pub reason: &'static str,
     /// Since when.
     pub since: Instant,
 }
@@ -71,6 +86,7 @@ impl Quarantine {
         }
         let quarantined = Quarantined {
             name: subject.name.clone(),
+            reason: subject.reason,
             since: now,
         };
         let is_new = self.subjects.insert(subject.key, quarantined).is_none();

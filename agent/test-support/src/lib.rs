@@ -20,6 +20,7 @@ pub mod containerfile;
 pub mod control_groups;
 #[cfg(target_arch = "x86_64")]
 pub mod debugger;
+pub mod fuse;
 pub mod go;
 pub mod image;
 pub mod mapped;

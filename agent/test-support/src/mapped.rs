@@ -1,12 +1,11 @@
 //! The files that an interpreter has mapped executable.
 
 use std::{
-    fs::File,
     io::{BufRead as _, BufReader},
     process::{Command, Stdio},
 };
 
-use agent::testing::process::{Process, file_name, maps::FileId};
+use agent::testing::process::{Process, RegularFile, file_name, maps::FileId};
 use xtask::interpreters::Interpreter;
 
 use crate::child;
@@ -18,7 +17,7 @@ pub struct Mapped {
     /// Device and inode.
     pub id: FileId,
     /// The opened file.
-    pub file: File,
+    pub file: RegularFile,
 }
 
 /// The distinct files that the interpreter has mapped executable, including itself.

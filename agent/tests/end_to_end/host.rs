@@ -62,11 +62,12 @@ impl Host {
         let address = free_address();
         let file = folder.path().join("agent.yaml");
         let path = folder.path().join(PROFILES);
-        fs::write(&file, with_exporters(&path, exporters, configuration)).unwrap();
+        let configuration = with_exporters(&path, exporters, configuration);
+        let listen = format!("{configuration}listen: '{address}'\n");
+        fs::write(&file, listen).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
         command
             .args(["run", "--config", file.to_str().unwrap()])
-            .args(["--listen", &address.to_string()])
             .args(["--rate", &RATE.to_string()])
             .envs(environment);
         let mut agent = Running::from_command(command);
@@ -99,6 +100,11 @@ impl Host {
             .collect()
     }
 
+    /// Its configuration file.
+    pub(super) fn configuration(&self) -> PathBuf {
+        self.folder.path().join("agent.yaml")
+    }
+
     /// Its process.
     pub(super) fn pid(&self) -> u32 {
         self.agent.pid()
@@ -125,9 +131,19 @@ impl Host {
     /// The same, but allows warnings; also returns the messages of the agent.
     pub(super) fn stop_with_warnings(self) -> (TempDir, String) {
         self.agent.signal(Signal::TERM);
+        self.finish()
+    }
+
+    /// Waits until it has ended; returns its folder, and its messages.
+    pub(super) fn finish(self) -> (TempDir, String) {
         let capture = self.agent.finish();
         assert!(capture.status.success(), "{}", capture.messages);
         (self.folder, capture.messages)
+    }
+
+    /// The running agent.
+    pub(super) fn agent(&mut self) -> &mut Running {
+        &mut self.agent
     }
 
     /// Kills it, and returns its folder.

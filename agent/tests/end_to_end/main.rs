@@ -26,6 +26,7 @@ mod errors;
 mod faults;
 mod filters;
 mod folded;
+mod fuse;
 mod gil_released;
 mod go_pprof;
 mod greenlets;

@@ -226,7 +226,7 @@ fn assert_few(folded: &Folded, predicate: impl Fn(&[Frame]) -> bool) {
 }
 
 /// Compiles a program or a library.
-fn compile(directory: &TempDir, name: &str, flags: &str) -> PathBuf {
+pub(super) fn compile(directory: &TempDir, name: &str, flags: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/end_to_end/workloads")
         .join(name)

@@ -6,7 +6,6 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
@@ -19,7 +18,7 @@ use super::{
     notes::{MAX_BUILD_ID, hexadecimal},
     source::Source,
 };
-use crate::process::{Process, open_on_host};
+use crate::process::{Process, RegularFile, open_on_host};
 
 /// Where packages install debugging information.
 const DIRECTORY: &str = "/usr/lib/debug";
@@ -67,7 +66,7 @@ impl<'a> DebugFiles<'a> {
 
     /// The file with the debugging information, or only the symbols, of `elf`, which is the image.
     #[must_use]
-    pub fn find<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<File>> {
+    pub fn find<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<RegularFile>> {
         let id = DebugFileId::of(elf);
         let paths = self.paths(&id);
         self.open(&paths, |file| id.accept(file))
@@ -76,7 +75,7 @@ impl<'a> DebugFiles<'a> {
     /// The supplementary file that `elf`, which has debugging information, shares with others
     /// (`.gnu_debugaltlink`, written by `dwz`).
     #[must_use]
-    pub fn find_shared<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<File>> {
+    pub fn find_shared<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<RegularFile>> {
         let section = elf.contents(".gnu_debugaltlink", MAX_LINK).ok()?;
         let (path, build_id) = split_link(&section)?;
         let paths = shared_paths(path, &build_id);
@@ -88,7 +87,7 @@ impl<'a> DebugFiles<'a> {
     }
 
     /// The first file at one of `paths` that is accepted, in the process's root or on the host.
-    fn open<T>(&self, paths: &[PathBuf], accept: impl Fn(File) -> Option<T>) -> Option<T> {
+    fn open<T>(&self, paths: &[PathBuf], accept: impl Fn(RegularFile) -> Option<T>) -> Option<T> {
         paths.iter().find_map(|path| {
             let opened = [
                 self.process.and_then(|it| it.open_in_root(path).ok()),
@@ -197,7 +196,7 @@ impl DebugFileId {
         }
     }
 
-    fn accept(&self, file: File) -> Option<Elf<File>> {
+    fn accept(&self, file: RegularFile) -> Option<Elf<RegularFile>> {
         let elf = Elf::read(file).ok()?;
         let is_right = match &self.build_id {
             Some(build_id) => elf.build_id().ok().flatten().as_ref() == Some(build_id),
@@ -212,7 +211,7 @@ impl DebugFileId {
 }
 
 /// The checksum of a whole file; [`None`] where it is too large or cannot be read.
-fn checksum(elf: &Elf<File>) -> Option<u32> {
+fn checksum(elf: &Elf<RegularFile>) -> Option<u32> {
     let mut checksum = Crc::new();
     elf.scan_all(MAX_BYTES, |piece| checksum.update(piece))
         .ok()?;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt as _, sync::Arc};
 
-use crate::workers::charge;
+use crate::{process::RegularFile, workers::charge};
 
 /// Something that can be read at any offset.
 pub trait Source {
@@ -52,6 +52,17 @@ impl Source for File {
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         charge(into.len())?;
         // Not a mapping: reads of a mapped file that is truncated raise SIGBUS.
+        self.read_exact_at(into, offset)
+    }
+}
+
+impl Source for RegularFile {
+    fn bytes(&self) -> io::Result<u64> {
+        Self::bytes(self)
+    }
+
+    fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        charge(into.len())?;
         self.read_exact_at(into, offset)
     }
 }

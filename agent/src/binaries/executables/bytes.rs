@@ -1,14 +1,14 @@
 //! Where the bytes of an executable are read from.
 
-use std::{fs::File, io};
+use std::io;
 
-use crate::binaries::elf::Source;
+use crate::{binaries::elf::Source, process::RegularFile};
 
 /// The bytes of an executable.
 #[derive(Debug)]
 pub enum Bytes {
     /// A file, open for reading.
-    File(File),
+    File(RegularFile),
     /// A copy of memory.
     Memory(Box<[u8]>),
 }

@@ -1,11 +1,11 @@
 //! The command `agent` with its subcommands, and its help.
 
-use std::env;
+use std::{env, path::PathBuf};
 
 use clap::{CommandFactory as _, Parser, error::ErrorKind};
 
 use super::{
-    options::{Command, RunOptions, UsageError},
+    options::{Command, DoctorOptions, RunOptions, UsageError},
     record::RecordFlags,
     report::ReportFlags,
     run::RunFlags,
@@ -61,11 +61,14 @@ enum Subcommand {
     #[command(after_help = REPORT_EXAMPLES, override_usage = "agent report [OPTIONS]")]
     Report(ReportFlags),
     /// Examine a process: can it be profiled, and if not, why
-    #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor --pid <PID>")]
+    #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] --pid <PID>")]
     Doctor {
         /// Process to examine
         #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
         pid: u32,
+        /// Configuration of this host's `agent run`, for what that leaves out
+        #[arg(short, long, value_name = "FILE")]
+        config: Option<PathBuf>,
     },
 }
 
@@ -132,7 +135,9 @@ impl TryFrom<Flags> for Command {
         match flags.subcommand {
             Some(Subcommand::Run(RunFlags(options))) => Ok(Self::Run(options)),
             Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
-            Some(Subcommand::Doctor { pid }) => Ok(Self::Doctor { pid }),
+            Some(Subcommand::Doctor { pid, config }) => {
+                Ok(Self::Doctor(DoctorOptions { pid, config }))
+            }
             None => flags.record.try_into().map(Self::Record),
         }
     }
@@ -259,7 +264,10 @@ mod tests {
             let flags = Flags::try_parse_from(arguments).map_err(|error| error.to_string())?;
             Command::try_from(flags).map_err(|error| error.to_string())
         };
-        assert_eq!(doctor("--pid 42"), Ok(Command::Doctor { pid: 42 }));
+        let options = |config| Ok(Command::Doctor(DoctorOptions { pid: 42, config }));
+        assert_eq!(doctor("--pid 42"), options(None));
+        let file = PathBuf::from("agent.yaml");
+        assert_eq!(doctor("--pid 42 -c agent.yaml"), options(Some(file)));
         assert!(doctor("--rate 10 --pid 42").is_err());
         assert!(doctor("").is_err());
     }

@@ -13,5 +13,7 @@ mod values;
 
 pub use self::{
     flags::parse,
-    options::{Command, RecordOptions, ReportOptions, ReportOutput, RunOptions, Target},
+    options::{
+        Command, DoctorOptions, RecordOptions, ReportOptions, ReportOutput, RunOptions, Target,
+    },
 };

@@ -20,10 +20,16 @@ pub enum Command {
     /// `agent report`: list or merge stored profiles.
     Report(ReportOptions),
     /// `agent doctor`: examine a process.
-    Doctor {
-        /// The process id, as the agent sees it.
-        pid: u32,
-    },
+    Doctor(DoctorOptions),
+}
+
+/// Options of `agent doctor`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoctorOptions {
+    /// The process id, as the agent sees it.
+    pub pid: u32,
+    /// The configuration file of the agent of this host.
+    pub config: Option<PathBuf>,
 }
 
 /// Options of `agent run`.

@@ -6,6 +6,7 @@
 //! that second; the process is never stopped and nothing in it changes; whatever is wrong is part of
 //! the report, which is always complete.
 
+mod left_out;
 mod measured;
 mod native;
 mod show;
@@ -23,8 +24,8 @@ use agent_common::record::PythonUnwindStatus;
 
 #[cfg(feature = "testing")]
 pub use self::native::{Contents, NativeFile, Symbols};
-pub use self::{measured::Measured, native::NativeCode};
-use super::record::SYMBOL_BYTES;
+pub use self::{left_out::LeftOut, measured::Measured, native::NativeCode};
+use super::{cli::DoctorOptions, record::SYMBOL_BYTES};
 use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
@@ -41,10 +42,12 @@ use crate::{
 ///
 /// # Errors
 ///
-/// When the report cannot be written.
-pub async fn run(pid: u32) -> anyhow::Result<ExitCode> {
-    let mut report = examine(pid);
+/// When the configuration of the agent of this host is given and not valid, and when the report cannot
+/// be written. `folder` is that of its profiles if none is configured.
+pub async fn run(options: &DoctorOptions, folder: PathBuf) -> anyhow::Result<ExitCode> {
+    let mut report = examine(options.pid);
     report.measure().await;
+    report.left_out = LeftOut::find(options, folder).await?;
     write!(io::stdout(), "{report}").context("cannot write the report")?;
     Ok(if report.is_profilable() {
         ExitCode::SUCCESS
@@ -82,6 +85,8 @@ pub struct Report {
     pub native: Option<Result<NativeCode, process::Error>>,
     /// What its samples show, or why there are none; [`None`] until it was sampled.
     pub measured: Option<Result<Measured, String>>,
+    /// What was left out because reading it takes too long.
+    pub left_out: LeftOut,
 }
 
 /// A running process.
@@ -151,6 +156,7 @@ pub fn examine(pid: u32) -> Report {
         descendants,
         native,
         measured: None,
+        left_out: LeftOut::default(),
     }
 }
 
@@ -218,7 +224,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     bpf::check_requirements()?;
     let examinations = Examinations::new(true);
     let finding = examinations.examine(pid).await?;
-    let signals = Signals::to_end()?;
+    let mut signals = Signals::to_end()?;
     let settings = Settings {
         kinds: vec![&CPU],
         period: Duration::from_secs(1) / RATE,
@@ -231,7 +237,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         finding: Some(Box::new(finding)),
         children: false,
     };
-    let mut session = Session::open(&settings, examinations, scope, &mut ()).await?;
+    let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
     let mut end = End::new(pid, Some(duration), signals)?;
     let began = session.start()?;
     let reason = session.run(&began, &mut end, None, &mut ()).await?;

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fs::File,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,7 +14,7 @@ use crate::{
         executables::{Bytes, Executable, Executables},
         unwind,
     },
-    process::{self, Process},
+    process::{self, Process, RegularFile},
     symbolize::perf_map::PerfMap,
 };
 
@@ -135,7 +134,7 @@ impl Contents {
 }
 
 impl Symbols {
-    fn of<S: Source>(elf: &Elf<S>, debug: Option<&Elf<File>>) -> Self {
+    fn of<S: Source>(elf: &Elf<S>, debug: Option<&Elf<RegularFile>>) -> Self {
         let embedded = || elf.embedded().ok().flatten();
         if has_functions(elf, Which::All)
             || elf.go_table().is_ok_and(|table| table.is_some())

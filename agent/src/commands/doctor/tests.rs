@@ -1,11 +1,12 @@
 //! Reports on processes that can and cannot be profiled.
 
 use super::{
-    About, Measured, NativeCode, Report, examine,
+    About, LeftOut, Measured, NativeCode, Report, examine,
     native::{Contents, NativeFile, RunTime, Symbols},
 };
 use crate::{
     bpf::{Requirement, Unmet},
+    daemon::{QuarantineList, QuarantinedSubject},
     process,
     python::{self, Version, inspect},
 };
@@ -52,6 +53,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         descendants: vec![(1235, Version::of_series(3, 9))],
         native: None,
         measured: None,
+        left_out: LeftOut::default(),
     };
     assert!(!report.is_profilable());
     assert_eq!(
@@ -124,6 +126,7 @@ fn native_part(files: Vec<NativeFile>, run_time: Option<RunTime>, measured: Meas
         descendants: Vec::new(),
         native: Some(Ok(NativeCode { files, run_time })),
         measured: Some(Ok(measured)),
+        left_out: LeftOut::default(),
     };
     let text = report.to_string();
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
@@ -244,4 +247,35 @@ fn a_capture_that_does_not_start_is_an_obstacle() {
         text.contains("It cannot be profiled:\n  - the kernel refused\n"),
         "{text}"
     );
+}
+
+#[test]
+fn what_is_left_out_is_bounded() {
+    let mut report = examine(std::process::id());
+    assert!(!report.to_string().contains("Left out"));
+    let subject = |number| QuarantinedSubject {
+        name: format!("process {number}"),
+        reason: "it takes too long to read".to_owned(),
+        seconds: 12,
+    };
+    report.left_out = LeftOut {
+        file_systems: vec!["the file system at /mnt/\x1ba".to_owned()],
+        by_agent: Some(QuarantineList {
+            count: 150,
+            subjects: (1..=100).map(subject).collect(),
+        }),
+    };
+    let text = report.to_string();
+    let (_, text) = text.split_once("Left out\n").unwrap();
+    assert!(
+        text.starts_with(
+            "  here        the file system at /mnt/\\u{1b}a: it does not answer\n  \
+             agent run   process 1: it takes too long to read, since 12 s\n              \
+             process 2: "
+        ),
+        "{text}"
+    );
+    assert!(text.contains("process 10: "), "{text}");
+    assert!(!text.contains("process 11: "), "{text}");
+    assert!(text.contains("              and 140 more\n"), "{text}");
 }

@@ -5,13 +5,17 @@
 //! | `/metrics` | metrics in the text format of Prometheus, or of `OpenMetrics` if the client accepts it |
 //! | `/healthz` | whether the main loop responds |
 //! | `/readyz` | whether it samples |
+//! | `/quarantine` | JSON: files, processes and file systems that are left out for some minutes |
 //! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; with `function_names=module` functions are named with their module; `pid=` or any label, as in `service_name=web`, selects processes |
 //!
 //! Invariants: clients wait for the main loop, which never waits for them; requests are bounded.
 //! Responses have names of functions, files and processes: the default address is loopback.
 
+mod quarantine;
 #[cfg(test)]
 mod tests;
+
+pub use self::quarantine::{PATH as QUARANTINE_PATH, QuarantineList, QuarantinedSubject};
 
 use std::{
     collections::BTreeMap,
@@ -39,6 +43,7 @@ use crate::{
     daemon::telemetry::classic,
     formats::FunctionNames,
     profile::{CPU, Kind},
+    workers::Quarantined,
 };
 
 /// Time in which the main loop must respond to be healthy.
@@ -56,6 +61,8 @@ const MAX_SECONDS: f64 = 300.0;
 pub enum Request {
     /// The metrics.
     Metrics(oneshot::Sender<String>),
+    /// What is in quarantine.
+    Quarantine(oneshot::Sender<Vec<Quarantined>>),
     /// A health check.
     Health(oneshot::Sender<()>),
     /// A profile.
@@ -167,6 +174,7 @@ fn router(requests: mpsc::Sender<Request>, kinds: Arc<[&'static Kind]>) -> Route
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(health))
+        .route(QUARANTINE_PATH, get(quarantined))
         .route("/debug/pprof/profile", get(profile))
         .with_state(Sender { requests, kinds })
 }
@@ -190,6 +198,16 @@ fn takes_openmetrics(headers: &HeaderMap) -> bool {
     accepted
         .filter_map(|value| value.to_str().ok())
         .any(|value| value.contains("application/openmetrics-text"))
+}
+
+async fn quarantined(State(sender): Requests) -> Response {
+    let quarantined = ask(&sender.requests, Request::Quarantine, RESPONSE_TIMEOUT).await;
+    let Some(quarantined) = quarantined else {
+        return busy();
+    };
+    // Texts and numbers can always be written.
+    let json = serde_json::to_vec(&QuarantineList::new(quarantined)).unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
 async fn health(State(sender): Requests) -> Response {

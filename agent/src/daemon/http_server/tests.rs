@@ -1,12 +1,15 @@
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-use super::{Listener, Request};
-use crate::profile::CPU;
+use super::{Listener, QuarantineList, Request};
+use crate::{profile::CPU, workers::Quarantined};
 
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -29,6 +32,14 @@ async fn listener() -> SocketAddr {
         loop {
             match listener.next().await {
                 Request::Metrics(reply) => drop(reply.send("agent_a 1\n".to_owned())),
+                Request::Quarantine(reply) => {
+                    let quarantined = |number| Quarantined {
+                        name: format!("process {number}"),
+                        reason: "it takes too long to read",
+                        since: Instant::now(),
+                    };
+                    drop(reply.send((100..250).map(quarantined).collect()));
+                }
                 Request::Health(reply) => drop(reply.send(())),
                 Request::Profile(request) if request.pid == Some(13) => drop(request.reply),
                 Request::Profile(request) => {
@@ -115,4 +126,15 @@ async fn an_address_in_use_is_an_error() {
     let mut none = Listener::start(None, vec![&CPU]).await.unwrap();
     let request = tokio::time::timeout(Duration::from_millis(1), none.next());
     assert!(request.await.is_err());
+}
+
+#[tokio::test]
+async fn the_list_of_what_is_left_out_is_bounded() {
+    let (status, body) = get(listener().await, "/quarantine").await;
+    assert_eq!(status, 200);
+    let list: QuarantineList = serde_json::from_str(&body).unwrap();
+    assert_eq!((list.count, list.subjects.len()), (150, 100));
+    // The last that entered is the first.
+    assert_eq!(list.subjects[0].name, "process 249");
+    assert_eq!(list.subjects[0].reason, "it takes too long to read");
 }

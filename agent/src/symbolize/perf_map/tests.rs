@@ -13,7 +13,7 @@ fn map_of(text: &[u8]) -> PerfMap {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text).unwrap();
     let mut map = PerfMap::default();
-    assert!(map.update(&file).unwrap());
+    assert!(map.update(&file.into()).unwrap());
     map
 }
 
@@ -76,11 +76,11 @@ fn only_appended_lines_are_read() {
     };
     append("1000 10 one\n2000 10 t");
     let mut map = PerfMap::default();
-    assert!(map.update(&File::open(&path).unwrap()).unwrap());
-    assert!(!map.update(&File::open(&path).unwrap()).unwrap());
+    assert!(map.update(&File::open(&path).unwrap().into()).unwrap());
+    assert!(!map.update(&File::open(&path).unwrap().into()).unwrap());
     assert_eq!(map.find(0x2000), Err(PerfMapMiss::NotInMap));
     append("wo\n1008 10 three\n");
-    assert!(map.update(&File::open(&path).unwrap()).unwrap());
+    assert!(map.update(&File::open(&path).unwrap().into()).unwrap());
     let names = [0x1000, 0x1008, 0x2000].map(|address| map.find(address).unwrap());
     assert_eq!(names, ["one", "three", "two"]);
 
@@ -90,7 +90,7 @@ fn only_appended_lines_are_read() {
         "2000 10 another, with a longer name than all before\n",
     )
     .unwrap();
-    assert!(map.update(&File::open(&path).unwrap()).unwrap());
+    assert!(map.update(&File::open(&path).unwrap().into()).unwrap());
     assert_eq!(map.find(0x1000), Err(PerfMapMiss::NotInMap));
     assert!(map.find(0x2000).unwrap().starts_with("another"));
 }

@@ -8,8 +8,9 @@ mod rows;
 use std::fmt;
 
 use self::rows::{WIDTH, line, path, wrapped};
-use super::{About, Report, Threads};
+use super::{About, LeftOut, Report, Threads};
 use crate::{
+    daemon::QuarantinedSubject,
     python::{
         self, Interpreter,
         inspect::Flavour,
@@ -18,6 +19,9 @@ use crate::{
     },
     text::printable,
 };
+
+/// Most rows of what the agent of the host leaves out.
+const MOST_LEFT_OUT: usize = 10;
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,6 +54,7 @@ impl fmt::Display for Report {
             Some(Err(_)) | None => {}
         }
         self.write_native(formatter)?;
+        self.write_left_out(formatter)?;
         self.write_conclusion(formatter)
     }
 }
@@ -67,6 +72,42 @@ impl Report {
         match &self.measured {
             Some(Ok(measured)) => native::write_measured(formatter, measured),
             Some(Err(_)) | None => Ok(()),
+        }
+    }
+
+    fn write_left_out(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LeftOut {
+            file_systems,
+            by_agent,
+        } = &self.left_out;
+        let by_agent = by_agent.as_ref().filter(|list| list.count != 0);
+        if file_systems.is_empty() && by_agent.is_none() {
+            return Ok(());
+        }
+        writeln!(formatter, "Left out")?;
+        for name in file_systems {
+            line(formatter, "here", &format!("{name}: it does not answer"))?;
+        }
+        let Some(list) = by_agent else {
+            return Ok(());
+        };
+        let mut name = "agent run";
+        for subject in list.subjects.iter().take(MOST_LEFT_OUT) {
+            let QuarantinedSubject {
+                name: it,
+                reason,
+                seconds,
+            } = subject;
+            line(
+                formatter,
+                name,
+                &format!("{it}: {reason}, since {seconds} s"),
+            )?;
+            name = "";
+        }
+        match list.count.saturating_sub(MOST_LEFT_OUT) {
+            0 => Ok(()),
+            rest => line(formatter, "", &format!("and {rest} more")),
         }
     }
 

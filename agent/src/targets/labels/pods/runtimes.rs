@@ -4,7 +4,7 @@
 //! description; Podman and CRI-O one list of all. The names that CRI-O and Docker give to containers
 //! of Kubernetes contain their pods.
 
-use std::{collections::HashMap, io::Read as _, path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -139,8 +139,6 @@ fn named(name: &str) -> Option<ContainerInfo> {
 
 /// The parsed contents of a file, if it exists and is valid.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let mut text = Vec::new();
-    let file = open_on_host(path).ok()?;
-    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
+    let text = open_on_host(path).ok()?.contents(MAX_BYTES).ok()?;
     serde_json::from_slice(&text).ok()
 }
