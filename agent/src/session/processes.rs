@@ -1,0 +1,254 @@
+//! Processes of a session: their events, the results of their examinations, and what of both goes into
+//! the BPF maps and to the profiles.
+
+use std::time::Duration;
+
+use agent_common::{
+    maps::KERNEL_THREADS,
+    record::{ProcessEvent, ProcessEventKind},
+};
+use anyhow::Result;
+use tracing::debug;
+
+#[cfg(feature = "recorder")]
+use super::recorder;
+use super::{
+    Session,
+    counting::Events,
+    examinations::Examined,
+    observer::{Observer, Origin},
+    profiles::Profiles,
+};
+use crate::{
+    bpf::InterpreterLocation,
+    process::{self, Descendant},
+    profile,
+    targets::{
+        discovery::{Step, Validity},
+        examiner::Finding,
+    },
+    workers::{Lane, Subject},
+};
+
+/// Time for the faulting in of pages.
+const PAGE_LIMIT: Duration = Duration::from_secs(2);
+
+impl Session {
+    pub(super) fn act_on<O: Observer>(&mut self, events: &Events, observer: &mut O) -> Result<()> {
+        let Self {
+            unwind_tables,
+            examinations,
+            ..
+        } = self;
+        if let Some(tables) = unwind_tables {
+            for wanted in &events.wanted_tables {
+                tables.request(&examinations.executables, wanted);
+            }
+        }
+        let mut result = Ok(());
+        for event in &events.processes {
+            result = result.and(self.on_event(event, observer));
+        }
+        for page in &events.absent_pages {
+            let (pid, address, bytes) = (page.tgid, page.address, page.bytes);
+            let fault_in = move || process::fault_in(pid, address, bytes);
+            let workers = &self.examinations.workers;
+            // Nobody waits for it: the next sample finds the page.
+            drop(workers.submit(Lane::Memory, memory_of(pid), PAGE_LIMIT, fault_in));
+        }
+        result
+    }
+
+    /// Acts on a process event.
+    fn on_event<O: Observer>(&mut self, event: &ProcessEvent, observer: &mut O) -> Result<()> {
+        #[cfg(feature = "recorder")]
+        recorder::event(event);
+        let pid = event.tgid;
+        let executables = &self.examinations.executables;
+        match event.kind {
+            ProcessEventKind::FORKED => {
+                if !self.bpf.is_copy(pid, event.parent)? {
+                    // Forked before the maps had the present state of its parent.
+                    self.begin(pid, Some(event.parent));
+                    return Ok(());
+                }
+                executables.add_forked(pid, event.parent);
+                if self.unwind_tables.is_some() {
+                    self.bpf.share_mappings(pid, event.parent);
+                }
+            }
+            ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
+                self.earlier.remove(&pid);
+                executables.remove_process(pid);
+                if self.unwind_tables.is_some() {
+                    self.bpf.remove_mappings(pid);
+                }
+                for subject in [Subject::process(pid), memory_of(pid)] {
+                    self.examinations.workers.release(&subject);
+                }
+            }
+            _ => {}
+        }
+        if event.kind == ProcessEventKind::EXITED {
+            self.end_process(pid, observer);
+        }
+        match self.discovery.on_event(event) {
+            Some(Step::Examine(examination)) => {
+                self.running.begin(&self.examinations, examination);
+                Ok(())
+            }
+            Some(Step::Copy(process)) => self.add_process(process, Origin::Forked, observer),
+            None => Ok(()),
+        }
+    }
+
+    /// Marks a process as ended. The targets of a capture stay until its end.
+    fn end_process<O: Observer>(&mut self, pid: u32, observer: &mut O) {
+        if self.is_host {
+            observer.on_exit(pid);
+            self.profiles
+                .run(move |profiles| profiles.catalog.end_process(pid));
+        }
+    }
+
+    /// Begins to examine a process.
+    fn begin(&mut self, pid: u32, parent: Option<u32>) {
+        if let Some(examination) = self.discovery.begin(pid, parent) {
+            self.running.begin(&self.examinations, examination);
+        }
+    }
+
+    /// Distributes the result of an examination.
+    pub(super) fn accept<O: Observer>(
+        &mut self,
+        examined: Examined,
+        observer: &mut O,
+    ) -> Result<()> {
+        let Examined {
+            examination,
+            result,
+        } = examined;
+        let pid = examination.pid;
+        let result = match result {
+            Ok(result) => result,
+            Err(failure) => {
+                debug!("process {pid} is not examined: {failure}");
+                self.discovery.forget(&examination);
+                return Ok(());
+            }
+        };
+        let validity = self.discovery.end(&examination, &result);
+        let is_earlier = self.earlier.remove(&pid);
+        // A process that has exited keeps its name.
+        let Ok(finding) = result else {
+            return Ok(());
+        };
+        match validity {
+            Validity::Present => {
+                if is_earlier {
+                    self.bpf.add_process(pid, None, true)?;
+                }
+                self.apply(finding, observer)
+            }
+            Validity::Past => {
+                let origin = Origin::Examined(finding.metadata.as_ref());
+                observer.on_process(&finding.process, origin);
+                let process = finding.process;
+                self.profiles
+                    .run(move |profiles| profiles.catalog.add_process(process));
+                self.end_process(pid, observer);
+                Ok(())
+            }
+            Validity::Void => Ok(()),
+        }
+    }
+
+    /// Distributes what was found out about a process.
+    fn apply<O: Observer>(&mut self, finding: Finding, observer: &mut O) -> Result<()> {
+        let pid = finding.process.pid;
+        if let Ok(interpreter) = &finding.interpreter {
+            let python = InterpreterLocation {
+                interpreters_head: interpreter.interpreters_head,
+                gil_holder: interpreter.gil_holder.filter(|_| self.gil),
+                thread_pointer_distance: interpreter.thread_pointer_distance,
+                layout: interpreter.layout,
+            };
+            self.bpf.update_process(pid, &python)?;
+        }
+        let executables = &self.examinations.executables;
+        if let Some(mapped) = &finding.mapped {
+            executables.set_process(pid, mapped);
+        }
+        #[cfg(feature = "recorder")]
+        recorder::process(&finding.process, Some(&finding.opened), executables);
+        if let (Some(tables), Some(mapped)) = (&mut self.unwind_tables, &finding.mapped) {
+            tables.add_process(&mut self.bpf, executables, pid, mapped)?;
+        }
+        let origin = Origin::Examined(finding.metadata.as_ref());
+        self.add_process(finding.process, origin, observer)
+    }
+
+    /// Adds a process to profiles, and excludes it from sampling if its observer says so.
+    fn add_process<O: Observer>(
+        &mut self,
+        process: profile::Process,
+        origin: Origin,
+        observer: &mut O,
+    ) -> Result<()> {
+        let pid = process.pid;
+        #[cfg(feature = "recorder")]
+        if matches!(origin, Origin::Forked) {
+            recorder::process(&process, None, &self.examinations.executables);
+        }
+        let exclude = observer.on_process(&process, origin);
+        self.profiles
+            .run(move |profiles| profiles.catalog.add_process(process));
+        if let Some(exclude) = exclude {
+            self.bpf.set_excluded(pid, exclude)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the process that a capture is of.
+    pub(super) fn add_target<O: Observer>(
+        &mut self,
+        pid: u32,
+        finding: Option<Box<Finding>>,
+        children: bool,
+        observer: &mut O,
+    ) -> Result<()> {
+        self.bpf.add_process(pid, None, children)?;
+        match finding {
+            Some(finding) => {
+                self.discovery.add(&finding);
+                self.apply(*finding, observer)?;
+            }
+            None => self.discovery.add_unstarted(pid),
+        }
+        if children {
+            // The BPF programs add those that start from now on.
+            for descendant in process::descendants(pid) {
+                self.add_descendant(descendant);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the process that stands for the threads of the kernel.
+    pub(super) fn add_kernel_threads<O: Observer>(&mut self, observer: &mut O) -> Result<()> {
+        self.bpf.add_process(KERNEL_THREADS, None, false)?;
+        let process = Profiles::kernel_threads();
+        self.add_process(process, Origin::Examined(None), observer)
+    }
+
+    /// Adds a process that was started before the session.
+    pub(super) fn add_descendant(&mut self, descendant: Descendant) {
+        self.earlier.insert(descendant.pid);
+        self.begin(descendant.pid, Some(descendant.parent));
+    }
+}
+
+/// The memory of a process, for the worker threads.
+fn memory_of(pid: u32) -> Subject {
+    Subject::new(("memory", pid), format!("the memory of process {pid}"))
+}
