@@ -94,8 +94,10 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(500);
 /// Time for the faulting in of pages.
 const PAGE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Time for building a profile after a signal has ended the capture.
-const FINISH_LIMIT: Duration = Duration::from_millis(1500);
+/// Most time for building a profile after a signal has ended the capture. Look-ups end long before, by
+/// [`Haste`]; what is left takes longer only where other processes use the CPUs, and is no reason to
+/// lose the profile.
+const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
 /// How to sample.
 #[derive(Clone, Debug)]
