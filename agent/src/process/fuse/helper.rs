@@ -28,7 +28,7 @@ use super::protocol::{
     FIND, FileStatus, MAX_PATH, MAX_READ, MEMORY, READ, Reply, Request, STATUS, number, receive,
     send,
 };
-use crate::process::files::{READING, find_in_root};
+use crate::process::reference::{READING, find_in_root};
 
 /// The argument with which the agent starts the helper; its socket is standard input.
 pub const SUBCOMMAND: &str = "file-helper";
