@@ -40,7 +40,7 @@ pub mod export {
 
 /// Formats of profiles.
 pub mod formats {
-    pub use crate::formats::{EncodeOptions, Format, encode, pprof_schema};
+    pub use crate::formats::{EncodeOptions, Format, FunctionNames, encode, pprof_schema};
 }
 
 /// Connections.

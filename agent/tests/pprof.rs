@@ -10,7 +10,7 @@ use std::{
 
 use agent::testing::{
     binaries::elf::Elf,
-    formats::{self, Format},
+    formats::{self, EncodeOptions, Format, FunctionNames},
     profile::{self, Executable, ExecutableKind},
 };
 use tempfile::TempDir;
@@ -58,22 +58,22 @@ impl Written {
 
     /// The profile that `make` builds from the path of the source, for each Go.
     fn all_of(make: impl Fn(&str) -> profile::Profile) -> [Self; 2] {
-        tools::go::all().unwrap().map(|go| Self::of(go, &make))
+        Self::all_with(make, EncodeOptions::default())
     }
 
-    fn of(go: Go, make: impl Fn(&str) -> profile::Profile) -> Self {
+    fn all_with(make: impl Fn(&str) -> profile::Profile, options: EncodeOptions) -> [Self; 2] {
+        tools::go::all()
+            .unwrap()
+            .map(|go| Self::of(go, &make, options))
+    }
+
+    fn of(go: Go, make: impl Fn(&str) -> profile::Profile, options: EncodeOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("main.py");
         fs::write(&source, SOURCE).unwrap();
         let profile = make(source.to_str().unwrap());
         let mut bytes = Vec::new();
-        formats::encode(
-            &profile,
-            Format::Pprof,
-            formats::EncodeOptions::default(),
-            &mut bytes,
-        )
-        .unwrap();
+        formats::encode(&profile, Format::Pprof, options, &mut bytes).unwrap();
         let file = folder.path().join("made.pb.gz");
         fs::write(&file, bytes).unwrap();
         Self { go, folder, file }
@@ -516,6 +516,29 @@ fn demangling_does_not_change_names() {
                 report.lines().any(|line| line.ends_with(name)),
                 "{name} in {report}"
             );
+        }
+    }
+}
+
+#[test]
+fn functions_are_shown_with_their_module() {
+    let options = EncodeOptions {
+        function_names: FunctionNames::Module,
+        ..EncodeOptions::default()
+    };
+    for written in Written::all_with(profile::fixtures::example_profile, options) {
+        let report = written.pprof(&["-top", "-nodecount=40", "-nodefraction=0"]);
+        for name in [
+            "main.fib",
+            "main.<module>",
+            "main.Rows.load.<locals>.<lambda>",
+            "json.loads",
+            "req.api.get",
+            "importlib._bootstrap._find_and_load",
+            "Py_RunMain",
+        ] {
+            let is_shown = |line: &str| line.split_whitespace().last() == Some(name);
+            assert!(report.lines().any(is_shown), "{name} in {report}");
         }
     }
 }

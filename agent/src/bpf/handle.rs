@@ -8,7 +8,7 @@ use agent_common::{
     unwind::Rule,
 };
 use aya::{
-    Ebpf, EbpfLoader,
+    Ebpf,
     maps::{Array, MapData},
     programs::{ProgramType, RawTracePoint},
     sys::{BpfHelper, is_helper_supported},
@@ -21,7 +21,7 @@ use super::{
     btf,
     counters::{CounterMap, Counters},
     error::{Error, map_error, program_error},
-    map_sizes,
+    loader, map_sizes,
     mappings::MappingMap,
     maps,
     process_map::{InterpreterLocation, ProcessMap},
@@ -98,10 +98,7 @@ impl Bpf {
         }
         let with_native = u32::from(options.with_native);
         let whole_host = u32::from(options.whole_host);
-        // This parses all of the kernel's BTF, which the programs do not need: aya 0.14 has no other
-        // way to make a loader. Without it at least nothing is relocated.
-        let mut loader = EbpfLoader::new();
-        loader.btf(None);
+        let mut loader = loader::without_btf();
         map_sizes::set(&mut loader, options.whole_host);
         let mut object = loader
             .override_global("WHOLE_HOST", &whole_host, true)

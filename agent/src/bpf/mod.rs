@@ -5,6 +5,7 @@
 //!         ├─ process_map       tracked processes and the layouts of their interpreters
 //!         ├─ mappings          executable mappings of processes
 //!         ├─ unwind_tables     rules and tables of the native walk
+//!         ├─ loader            aya's loader, without BTF
 //!         ├─ map_sizes         entries of the maps, by what is profiled
 //!         ├─ ring              records
 //!         └─ counters
@@ -18,6 +19,7 @@ mod counters;
 mod error;
 mod events;
 mod handle;
+mod loader;
 mod map_sizes;
 mod mappings;
 mod maps;

@@ -5,10 +5,13 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use serde::Deserialize;
 
 use super::quantities::{Size, Time};
-use crate::export::{
-    self, Authentication, ClientCertificate, DestinationConfig, FileConfig, HttpConfig, OtlpConfig,
-    OtlpProtocol, ParcaConfig, PyroscopeConfig, QueueLimits, Retry, Secret, SecretSource,
-    SpoolConfig, TlsConfig,
+use crate::{
+    export::{
+        self, Authentication, ClientCertificate, DestinationConfig, FileConfig, HttpConfig,
+        OtlpConfig, OtlpProtocol, ParcaConfig, PyroscopeConfig, QueueLimits, Retry, Secret,
+        SecretSource, SpoolConfig, TlsConfig,
+    },
+    formats::FunctionNames,
 };
 
 /// Disk space of a folder of profiles by default, in bytes.
@@ -42,6 +45,7 @@ pub(super) struct Folder {
     path: PathBuf,
     max_bytes: Option<Size>,
     max_age: Option<Time>,
+    function_names: Option<Names>,
 }
 
 /// A collector.
@@ -53,6 +57,7 @@ pub(super) struct Collector {
     protocol: Option<Protocol>,
     /// Of Pyroscope: the tenant.
     tenant: Option<String>,
+    function_names: Option<Names>,
     ca_file: Option<PathBuf>,
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
@@ -83,6 +88,23 @@ impl From<String> for Hidden {
 enum Protocol {
     Grpc,
     Http,
+}
+
+/// How Python functions are named.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Names {
+    Plain,
+    Module,
+}
+
+impl From<Names> for FunctionNames {
+    fn from(names: Names) -> Self {
+        match names {
+            Names::Plain => Self::Plain,
+            Names::Module => Self::Module,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -134,6 +156,7 @@ pub(super) fn in_folder(name: &str, folder: PathBuf) -> export::ExporterConfig {
         path: folder,
         max_bytes: None,
         max_age: None,
+        function_names: None,
     };
     plain(name, DestinationConfig::File(folder.checked()))
 }
@@ -145,21 +168,37 @@ impl Exporter {
             Self::File(folder) => Ok(plain(name, DestinationConfig::File(folder.checked()))),
             Self::Pyroscope(mut collector) => {
                 let tenant = collector.tenant.take();
+                let function_names = collector.function_names();
                 collector.checked(name, |http| {
-                    DestinationConfig::Pyroscope(PyroscopeConfig { http, tenant })
+                    DestinationConfig::Pyroscope(PyroscopeConfig {
+                        http,
+                        tenant,
+                        function_names,
+                    })
                 })
             }
             Self::Parca(collector) => {
-                collector.checked(name, |http| DestinationConfig::Parca(ParcaConfig { http }))
+                let function_names = collector.function_names();
+                collector.checked(name, |http| {
+                    DestinationConfig::Parca(ParcaConfig {
+                        http,
+                        function_names,
+                    })
+                })
             }
             Self::Otlp(mut collector) => {
+                let function_names = collector.function_names();
                 let protocol = collector.protocol.take();
                 collector.checked(name, |http| {
                     let protocol = match protocol {
                         Some(Protocol::Http) => OtlpProtocol::Http,
                         Some(Protocol::Grpc) | None => OtlpProtocol::Grpc,
                     };
-                    DestinationConfig::Otlp(OtlpConfig { http, protocol })
+                    DestinationConfig::Otlp(OtlpConfig {
+                        http,
+                        protocol,
+                        function_names,
+                    })
                 })
             }
         }
@@ -172,11 +211,20 @@ impl Folder {
             folder: self.path,
             max_bytes: self.max_bytes.map_or(FOLDER_BYTES, |size| size.0),
             max_age: self.max_age.map_or(FOLDER_AGE, |time| time.0),
+            function_names: self
+                .function_names
+                .map_or(FunctionNames::Plain, FunctionNames::from),
         }
     }
 }
 
 impl Collector {
+    /// By default with their module: collectors merge by names.
+    fn function_names(&self) -> FunctionNames {
+        self.function_names
+            .map_or(FunctionNames::Module, FunctionNames::from)
+    }
+
     fn checked(
         self,
         name: &str,

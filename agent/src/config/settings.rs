@@ -45,6 +45,20 @@ pub struct Config {
     pub shutdown_timeout: Duration,
 }
 
+impl Config {
+    /// How profiles are encoded for the exporters.
+    #[must_use]
+    pub fn batch_options(&self) -> export::BatchOptions {
+        let destinations = self.exporters.iter().map(|exporter| &exporter.destination);
+        export::BatchOptions {
+            thread_labels: self.thread_labels,
+            function_names: destinations
+                .filter_map(export::DestinationConfig::pprof_names)
+                .collect(),
+        }
+    }
+}
+
 /// How profiles are labelled.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {

@@ -3,6 +3,7 @@ use std::{fs, time::Duration};
 use super::{Config, Error, KEYS, LogFormat, Sources};
 use crate::{
     export::{Authentication, DestinationConfig, SecretSource},
+    formats::FunctionNames,
     targets::kubernetes::{By, CA_FILE, TOKEN_FILE},
 };
 
@@ -273,6 +274,39 @@ exporters:
     assert_eq!(grafana.spool.as_ref().unwrap().max_bytes, 1 << 30);
     // Headers may be secrets.
     assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+#[test]
+fn collectors_get_functions_with_their_module() {
+    let names = |kind: &str, names: &str| {
+        let to = match kind {
+            "file" => "folder: /x",
+            _ => "url: 'http://x'",
+        };
+        let exporter = format!("{{type: {kind}, {to}{names}}}");
+        let config = read(&format!("exporters: {{a: {exporter}}}")).unwrap();
+        match &config.exporters[0].destination {
+            DestinationConfig::File(to) => to.function_names,
+            DestinationConfig::Pyroscope(to) => to.function_names,
+            DestinationConfig::Parca(to) => to.function_names,
+            DestinationConfig::Otlp(to) => to.function_names,
+        }
+    };
+    for (kind, default) in [
+        ("file", FunctionNames::Plain),
+        ("pyroscope", FunctionNames::Module),
+        ("parca", FunctionNames::Module),
+        ("otlp", FunctionNames::Module),
+    ] {
+        assert_eq!(names(kind, ""), default);
+        for given in FunctionNames::ALL {
+            let written = format!(", function_names: {}", given.name());
+            assert_eq!(names(kind, &written), given, "{kind}");
+        }
+    }
+    let config = read("exporters: {a: {type: parca, url: 'http://x'}, b: {type: otlp, url: x}}");
+    let encoded = config.unwrap().batch_options().function_names;
+    assert_eq!(encoded, [FunctionNames::Module].into());
 }
 
 /// The example with all commented keys enabled: prose has exactly one space after its `#`.

@@ -27,14 +27,13 @@ use super::{
 use crate::{
     aggregate::Window,
     config::Config,
-    export::{ExporterConfig, ProfileBatch},
-    formats,
+    export::{ExporterConfig, ProfileBatch, Unencodable},
     profile::Kind,
     session::{
         Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
         warn_on_error,
     },
-    symbolize::CpuShare,
+    symbolize::{CpuShare, CpuShares},
     targets::{kubernetes, labels::pods::PodLists},
 };
 
@@ -51,9 +50,15 @@ const MAX_SYMBOL_BYTES: usize = 32 << 20;
 const BUILT_AHEAD: usize = 16;
 
 /// CPU time for looking up inlined functions, files and lines in debugging information.
-const SYMBOL_CPU: CpuShare = CpuShare {
-    burst: Duration::from_secs(2),
-    per_second: Duration::from_millis(3),
+const SYMBOL_CPU: CpuShares = CpuShares {
+    opening: CpuShare {
+        burst: Duration::from_secs(2),
+        per_second: Duration::from_micros(1500),
+    },
+    look_ups: CpuShare {
+        burst: Duration::from_millis(500),
+        per_second: Duration::from_micros(2500),
+    },
 };
 
 /// Entries of the caches at which a generation ends early.
@@ -85,7 +90,7 @@ pub(super) struct Host {
 /// What the exporters are to do next, in the order of the windows.
 enum Built {
     /// Deliver a profile.
-    Profile(Result<ProfileBatch, formats::EncodeError>),
+    Profile(Result<ProfileBatch, Unencodable>),
     /// Make room for exporters with this configuration, within this time.
     Exporters(Vec<ExporterConfig>, Duration),
 }
@@ -386,7 +391,7 @@ impl Host {
     fn report(&mut self, window: Window) {
         let about = self.began.about(self.period);
         let series = window::split_series(window, &self.targets, &mut self.totals);
-        let thread_labels = self.config.thread_labels;
+        let options = self.config.batch_options();
         let built = self.built.0.clone();
         self.session.profiles.run(move |profiles| {
             for ((labels, kind), part) in series {
@@ -394,7 +399,7 @@ impl Host {
                     continue;
                 };
                 let about = about.of_kind(kind);
-                let batch = window::batch(profiles, &labels, &part, &about, thread_labels);
+                let batch = window::batch(profiles, &labels, &part, &about, &options);
                 // The agent may be about to end.
                 if built.blocking_send(Built::Profile(batch)).is_err() {
                     break;

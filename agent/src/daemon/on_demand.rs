@@ -7,7 +7,7 @@ use tracing::warn;
 use super::{http_server::ProfileRequest, target_table::TargetTable};
 use crate::{
     aggregate::Window,
-    formats::{self, Format, encode},
+    formats::{EncodeOptions, Format, encode},
     session::{Began, Session},
 };
 
@@ -94,7 +94,10 @@ fn send(
     session.profiles.run(move |profiles| {
         let profile = profiles.profile_of(&window, &about);
         let mut pprof = Vec::new();
-        let options = formats::EncodeOptions::default();
+        let options = EncodeOptions {
+            function_names: asked.function_names,
+            ..EncodeOptions::default()
+        };
         if encode(&profile, Format::Pprof, options, &mut pprof).is_ok() {
             // The client may be gone.
             let _ = asked.reply.send(pprof);

@@ -7,8 +7,7 @@ use agent_common::record::ProfileKind;
 use super::target_table::TargetTable;
 use crate::{
     aggregate::{ProfileTiming, Window},
-    export::ProfileBatch,
-    formats::{self, Format, encode},
+    export::{BatchOptions, ProfileBatch, Unencodable},
     profile::{LastFrame, Losses, Profile},
     session::Profiles,
     targets::labels::Labels,
@@ -47,7 +46,7 @@ pub(crate) struct Totals {
 impl Totals {
     /// Counts a batch that was built.
     pub(crate) fn add_batch(&mut self, batch: &ProfileBatch) {
-        self.pprof_bytes += batch.pprof.len() as u64;
+        self.pprof_bytes += batch.pprof_bytes() as u64;
         self.add(&batch.profile);
     }
 
@@ -113,19 +112,9 @@ pub(crate) fn batch(
     labels: &Labels,
     part: &Window,
     about: &ProfileTiming,
-    thread_labels: bool,
-) -> Result<ProfileBatch, formats::EncodeError> {
+    options: &BatchOptions,
+) -> Result<ProfileBatch, Unencodable> {
     let mut profile = profiles.profile_of(part, about);
     profile.labels = labels.clone().into_map();
-    let options = formats::EncodeOptions {
-        threads: false,
-        without_labels: !thread_labels,
-    };
-    let mut pprof = Vec::new();
-    encode(&profile, Format::Pprof, options, &mut pprof)?;
-    Ok(ProfileBatch {
-        labels: Arc::new(profile.labels.clone()),
-        pprof: pprof.into(),
-        profile: Arc::new(profile),
-    })
+    ProfileBatch::new(profile, options)
 }

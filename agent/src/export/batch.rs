@@ -1,10 +1,15 @@
 //! What an exporter is handed, and what a destination encodes it to.
 
-use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+    time::SystemTime,
+};
 
 use bytes::Bytes;
 
 use crate::{
+    formats::{EncodeOptions, Format, FunctionNames, encode},
     profile::{Profile, SERVICE_NAME_LABEL},
     store::name,
 };
@@ -14,18 +19,84 @@ const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// The profile of one series in one window.
 ///
-/// Cheap to clone: all destinations share the profile and its encoding.
+/// Cheap to clone: all destinations share the profile and its encodings.
 #[derive(Clone)]
 pub struct ProfileBatch {
     /// Labels of the series; [`SERVICE_NAME_LABEL`] should be among them.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// The profile as gzipped pprof.
-    pub pprof: Arc<[u8]>,
-    /// The same profile, for destinations with another format.
+    /// The profile.
     pub profile: Arc<Profile>,
+    /// Whether samples have their thread as a label.
+    pub(super) thread_labels: bool,
+    /// The profile as gzipped pprof, by [`FunctionNames`].
+    pub(super) pprofs: Arc<[OnceLock<Arc<[u8]>>; FunctionNames::ALL.len()]>,
+}
+
+/// How batches are encoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchOptions {
+    /// Whether samples have their thread as a label.
+    pub thread_labels: bool,
+    /// How functions are named: one encoding for each is made in advance.
+    pub function_names: BTreeSet<FunctionNames>,
 }
 
 impl ProfileBatch {
+    /// The batch of a profile, whose labels are those of its series.
+    ///
+    /// # Errors
+    ///
+    /// When the profile cannot be encoded.
+    pub fn new(profile: Profile, options: &BatchOptions) -> Result<Self, Unencodable> {
+        let batch = Self {
+            labels: Arc::new(profile.labels.clone()),
+            profile: Arc::new(profile),
+            thread_labels: options.thread_labels,
+            pprofs: Arc::default(),
+        };
+        for names in &options.function_names {
+            batch.pprof(*names)?;
+        }
+        Ok(batch)
+    }
+
+    /// The profile as gzipped pprof, which is encoded once for all destinations.
+    ///
+    /// # Errors
+    ///
+    /// When the profile cannot be encoded.
+    pub fn pprof(&self, function_names: FunctionNames) -> Result<Arc<[u8]>, Unencodable> {
+        let pprof = &self.pprofs[function_names as usize];
+        if let Some(pprof) = pprof.get() {
+            return Ok(Arc::clone(pprof));
+        }
+        let encoded = self.encode(&self.profile, function_names)?;
+        Ok(Arc::clone(pprof.get_or_init(|| encoded.into())))
+    }
+
+    /// A part of the profile as gzipped pprof.
+    pub(super) fn encode(
+        &self,
+        part: &Profile,
+        function_names: FunctionNames,
+    ) -> Result<Vec<u8>, Unencodable> {
+        let options = EncodeOptions {
+            threads: false,
+            without_labels: !self.thread_labels,
+            function_names,
+        };
+        let mut pprof = Vec::new();
+        encode(part, Format::Pprof, options, &mut pprof).map_err(|_| Unencodable)?;
+        Ok(pprof)
+    }
+
+    /// Size of what has been encoded so far, in bytes.
+    #[must_use]
+    pub fn pprof_bytes(&self) -> usize {
+        let encoded = self.pprofs.iter().filter_map(OnceLock::get);
+        encoded.map(|pprof| pprof.len()).sum()
+    }
+
     /// Start of the window.
     #[must_use]
     pub fn start(&self) -> SystemTime {
@@ -52,7 +123,7 @@ impl ProfileBatch {
         let names = profile.functions.iter();
         let names: usize = names.map(|one| one.name.len() + one.file.len()).sum();
         let frames: usize = profile.stacks.iter().map(|stack| stack.len()).sum();
-        self.pprof.len()
+        self.pprof_bytes()
             + names
             + frames * 4
             + profile.functions.len() * 64
@@ -70,3 +141,8 @@ pub(super) struct Payload {
     /// The encoded bytes.
     pub(super) body: Bytes,
 }
+
+/// A batch that the destination's format cannot express.
+#[derive(Debug, thiserror::Error)]
+#[error("the profile cannot be encoded")]
+pub struct Unencodable;

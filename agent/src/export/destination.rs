@@ -5,7 +5,7 @@
 use std::future::Future;
 
 use super::{
-    batch::{Payload, ProfileBatch},
+    batch::{Payload, ProfileBatch, Unencodable},
     failure::DeliveryError,
     spool::PayloadFormat,
 };
@@ -24,11 +24,6 @@ pub(super) trait Destination: Send + Sync + 'static {
         payload: &Payload,
     ) -> impl Future<Output = Result<Receipt, DeliveryError>> + Send;
 }
-
-/// A batch that the destination's format cannot express.
-#[derive(Debug, thiserror::Error)]
-#[error("the profile cannot be encoded")]
-pub(super) struct Unencodable;
 
 /// How much of a delivered payload the destination accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

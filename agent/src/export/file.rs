@@ -17,11 +17,12 @@ use std::{
 use tokio::task::spawn_blocking;
 
 use super::{
-    batch::{Payload, ProfileBatch},
-    destination::{Destination, Receipt, Unencodable},
+    batch::{Payload, ProfileBatch, Unencodable},
+    destination::{Destination, Receipt},
     failure::DeliveryError,
     spool::PayloadFormat,
 };
+use crate::formats::FunctionNames;
 use crate::store::{
     folder::{Folder, FolderEntry, bytes_on_disk, is_full},
     name::{self, SUFFIX},
@@ -40,6 +41,8 @@ pub struct FileConfig {
     pub max_bytes: u64,
     /// Greatest age of a profile.
     pub max_age: Duration,
+    /// How Python functions are named.
+    pub function_names: FunctionNames,
 }
 
 pub(super) struct FileDestination {
@@ -62,7 +65,7 @@ impl Destination for FileDestination {
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
             name: batch.name(),
-            body: bytes::Bytes::from_owner(batch.pprof.clone()),
+            body: bytes::Bytes::from_owner(batch.pprof(self.config.function_names)?),
         })
     }
 
@@ -163,6 +166,7 @@ mod tests {
             folder: folder.to_owned(),
             max_bytes,
             max_age: Duration::from_secs(3_600),
+            function_names: FunctionNames::Plain,
         })
     }
 

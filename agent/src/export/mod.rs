@@ -32,7 +32,7 @@ use tokio::{
 };
 
 pub use self::{
-    batch::ProfileBatch,
+    batch::{BatchOptions, ProfileBatch, Unencodable},
     counts::Counts,
     file::FileConfig,
     otlp::{OtlpConfig, OtlpProtocol},
@@ -45,6 +45,8 @@ pub use crate::http_client::{
     Authentication, ClientCertificate, HttpConfig, HttpConfigError, Retry, Secret, SecretSource,
     TlsConfig,
 };
+
+use crate::formats::FunctionNames;
 
 use self::{
     destination::Destination,
@@ -85,6 +87,19 @@ pub enum DestinationConfig {
     Parca(ParcaConfig),
     /// OpenTelemetry.
     Otlp(OtlpConfig),
+}
+
+impl DestinationConfig {
+    /// How functions are named in the pprof that it needs; [`None`] where it needs none.
+    #[must_use]
+    pub fn pprof_names(&self) -> Option<FunctionNames> {
+        match self {
+            Self::File(to) => Some(to.function_names),
+            Self::Pyroscope(to) => Some(to.function_names),
+            Self::Parca(to) => Some(to.function_names),
+            Self::Otlp(_) => None,
+        }
+    }
 }
 
 /// Why an exporter cannot start.
@@ -212,9 +227,17 @@ impl Exporter {
                 Self::run(config, Pyroscope::new(to).map_err(invalid)?)
             }
             DestinationConfig::Parca(to) => Self::run(config, Parca::new(to).map_err(invalid)?),
-            DestinationConfig::Otlp(OtlpConfig { http, protocol }) => match protocol {
-                OtlpProtocol::Grpc => Self::run(config, OtlpGrpc::new(http).map_err(invalid)?),
-                OtlpProtocol::Http => Self::run(config, OtlpHttp::new(http).map_err(invalid)?),
+            DestinationConfig::Otlp(OtlpConfig {
+                http,
+                protocol,
+                function_names: names,
+            }) => match protocol {
+                OtlpProtocol::Grpc => {
+                    Self::run(config, OtlpGrpc::new(http, names).map_err(invalid)?)
+                }
+                OtlpProtocol::Http => {
+                    Self::run(config, OtlpHttp::new(http, names).map_err(invalid)?)
+                }
             },
         }
     }

@@ -4,13 +4,16 @@ use bytes::Bytes;
 use prost::Message as _;
 
 use super::{
-    batch::{Payload, ProfileBatch},
-    destination::{Destination, Receipt, Unencodable},
+    batch::{Payload, ProfileBatch, Unencodable},
+    destination::{Destination, Receipt},
     failure::DeliveryError,
     labels,
     spool::PayloadFormat,
 };
-use crate::http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, grpc};
+use crate::{
+    formats::FunctionNames,
+    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, grpc},
+};
 
 /// Path of the method.
 const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
@@ -20,16 +23,23 @@ const PATH: &str = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
 pub struct ParcaConfig {
     /// Connection; the default port of Parca is 7070. The cloud requires the header `projectID`.
     pub http: HttpConfig,
+    /// How Python functions are named. Flame graphs of Parca merge by this name, unless one groups by
+    /// file too.
+    pub function_names: FunctionNames,
 }
 
 pub(super) struct Parca {
     client: Client,
+    function_names: FunctionNames,
 }
 
 impl Parca {
     pub(super) fn new(config: ParcaConfig) -> Result<Self, HttpConfigError> {
         let client = Client::new(config.http, HttpProtocol::Http2)?;
-        Ok(Self { client })
+        Ok(Self {
+            client,
+            function_names: config.function_names,
+        })
     }
 }
 
@@ -43,7 +53,7 @@ impl Destination for Parca {
             series: vec![Series {
                 labels: Some(LabelSet { labels }),
                 samples: vec![RawSample {
-                    raw_profile: Bytes::from_owner(batch.pprof.clone()),
+                    raw_profile: Bytes::from_owner(batch.pprof(self.function_names)?),
                 }],
             }],
             // Addresses are relative to the executables.

@@ -11,13 +11,13 @@ use prost::Message as _;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
-    batch::{Payload, ProfileBatch},
-    destination::{Destination, Receipt, Unencodable},
+    batch::{Payload, ProfileBatch, Unencodable},
+    destination::{Destination, Receipt},
     failure::DeliveryError,
     labels, spool,
 };
 use crate::{
-    formats::{EncodeOptions, Format, encode},
+    formats::FunctionNames,
     http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type},
     profile::Profile,
 };
@@ -44,10 +44,13 @@ pub struct PyroscopeConfig {
     pub http: HttpConfig,
     /// Tenant, if the server has several.
     pub tenant: Option<String>,
+    /// How Python functions are named. Pyroscope merges stacks by these names alone.
+    pub function_names: FunctionNames,
 }
 
 pub(super) struct Pyroscope {
     client: Client,
+    function_names: FunctionNames,
 }
 
 impl Pyroscope {
@@ -56,7 +59,10 @@ impl Pyroscope {
         if let Some(tenant) = config.tenant {
             client.add_header(TENANT, &tenant)?;
         }
-        Ok(Self { client })
+        Ok(Self {
+            client,
+            function_names: config.function_names,
+        })
     }
 }
 
@@ -65,9 +71,10 @@ impl Destination for Pyroscope {
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         let labels = labels::of_batch(batch).into_iter();
-        let samples = match parts(batch) {
-            0 | 1 => vec![raw_sample(Bytes::from_owner(batch.pprof.clone()))],
-            parts => split(&batch.profile, parts)?,
+        let pprof = batch.pprof(self.function_names)?;
+        let samples = match parts(&batch.profile, &pprof) {
+            0 | 1 => vec![raw_sample(Bytes::from_owner(pprof))],
+            parts => split(batch, self.function_names, parts)?,
         };
         let request = PushRequest {
             series: vec![Series {
@@ -93,32 +100,34 @@ impl Destination for Pyroscope {
     }
 }
 
-/// Number of profiles that a batch has to be split into.
-fn parts(batch: &ProfileBatch) -> usize {
+/// Number of profiles that a profile has to be split into.
+fn parts(profile: &Profile, pprof: &[u8]) -> usize {
     // A gzip stream ends with its uncompressed length.
-    let length = batch.pprof.last_chunk();
+    let length = pprof.last_chunk();
     let bytes = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
     let for_bytes = match bytes {
         0..=MAX_BYTES => 1,
         // Each part has tables of its own.
         _ => bytes.div_ceil(MAX_BYTES / 2),
     };
-    let samples = batch.profile.samples.len();
+    let samples = profile.samples.len();
     samples.div_ceil(MAX_SAMPLES).max(for_bytes).min(MAX_PARTS)
 }
 
-/// Splits the samples of a profile into parts.
-fn split(profile: &Profile, parts: usize) -> Result<Vec<RawSample>, Unencodable> {
+/// Splits the samples of a batch into parts.
+fn split(
+    batch: &ProfileBatch,
+    function_names: FunctionNames,
+    parts: usize,
+) -> Result<Vec<RawSample>, Unencodable> {
+    let profile = &*batch.profile;
     let length = profile.samples.len().div_ceil(parts).max(1);
     let chunks = profile.samples.chunks(length).map(|samples| {
         let part = Profile {
             samples: samples.to_vec(),
             ..profile.clone()
         };
-        let mut pprof = Vec::new();
-        encode(&part, Format::Pprof, EncodeOptions::default(), &mut pprof)
-            .map_err(|_| Unencodable)?;
-        Ok(raw_sample(pprof.into()))
+        Ok(raw_sample(batch.encode(&part, function_names)?.into()))
     });
     chunks.collect()
 }

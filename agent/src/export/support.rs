@@ -1,6 +1,12 @@
 //! Shared by the tests of exporters.
 
-use std::{collections::BTreeMap, fs::File, io::Write as _, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write as _,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
@@ -9,10 +15,13 @@ use super::batch::ProfileBatch;
 use crate::{profile::SERVICE_NAME_LABEL, profile::fixtures::example_profile};
 
 pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
+    let pprof: Arc<[u8]> = pprof.into();
     ProfileBatch {
         labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),
-        pprof: pprof.into(),
         profile: Arc::new(example_profile("/srv/app/main.py")),
+        thread_labels: false,
+        // The same, however functions are named.
+        pprofs: [OnceLock::from(pprof.clone()), OnceLock::from(pprof)].into(),
     }
 }
 

@@ -31,10 +31,11 @@ pub(super) struct FrameTexts {
 impl FrameTexts {
     /// Texts of all frames of a profile.
     pub(super) fn new(profile: &Profile, options: EncodeOptions) -> Self {
+        let names = options.function_names.of(profile);
         let locations = profile.locations.iter();
         Self {
             locations: locations
-                .map(|location| frame_text::location_frames(profile, location))
+                .map(|location| frame_text::location_frames(profile, &names, location))
                 .collect(),
             processes: (profile.processes.len() > 1).then(|| {
                 profile
@@ -96,7 +97,7 @@ pub(super) fn write(
 mod tests {
     use super::*;
     use crate::{
-        formats::golden::assert_golden,
+        formats::{function_names::FunctionNames, golden::assert_golden},
         profile::{
             Sample,
             fixtures::{example_processes, example_profile, of_kind},
@@ -119,6 +120,27 @@ mod tests {
         let profile = example_profile("/srv/app/main.py");
         assert_golden("example.folded", &folded(&profile, false));
         assert_golden("example.threads.folded", &folded(&profile, true));
+    }
+
+    #[test]
+    fn functions_have_their_module_on_request() {
+        let profile = example_profile("/srv/app/main.py");
+        let options = EncodeOptions {
+            function_names: FunctionNames::Module,
+            ..EncodeOptions::default()
+        };
+        let mut bytes = Vec::new();
+        write(&profile, options, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        for frame in [
+            "main.<module> (/srv/app/main.py:22);main.main (/srv/app/main.py:4);main.fib (",
+            "req.api.get (/srv/venv/lib/python3.12/site-packages/req/api.py:73)",
+            "json.loads (/usr/lib/python3.12/json/__init__.py:346)",
+            "importlib._bootstrap._find_and_load (<frozen importlib._bootstrap>:1360)",
+            "Py_RunMain (python3.12)",
+        ] {
+            assert!(text.contains(frame), "{frame} in {text}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, num::NonZeroU32};
 
+use super::function_names::ShownNames;
 use crate::{
     profile::{
         Executable, ExecutableKind, FrameKind, Function, Location, Process, Profile, Thread,
@@ -18,7 +19,11 @@ use crate::{
 /// The suffixes `_[k]` for the kernel, `_[j]` for JIT code and `_[i]` for an inlined function are those
 /// of `stackcollapse-perf.pl`: flame graph tools choose colours by them and do not show them.
 #[must_use]
-pub fn location_frames(profile: &Profile, location: &Location) -> Vec<String> {
+pub fn location_frames(
+    profile: &Profile,
+    names: &ShownNames<'_>,
+    location: &Location,
+) -> Vec<String> {
     let code = location.code;
     let executable = code.map(|code| profile.executable(code.executable));
     let ending = match executable.map(|executable| executable.kind) {
@@ -32,8 +37,9 @@ pub fn location_frames(profile: &Profile, location: &Location) -> Vec<String> {
         .map(|(index, line)| {
             let is_inlined = index != outermost && ending.is_empty();
             let ending = if is_inlined { "_[i]" } else { ending };
+            let name = folded(names.get(line.function));
             let function = profile.function(line.function);
-            format!("{}{ending}", frame(function, line.line, executable))
+            format!("{}{ending}", frame(name, function, line.line, executable))
         })
         .collect();
     if frames.is_empty() {
@@ -45,8 +51,12 @@ pub fn location_frames(profile: &Profile, location: &Location) -> Vec<String> {
 }
 
 /// Text of a function with its file or executable.
-fn frame(function: &Function, line: Option<NonZeroU32>, executable: Option<&Executable>) -> String {
-    let name = folded(&function.name);
+fn frame(
+    name: String,
+    function: &Function,
+    line: Option<NonZeroU32>,
+    executable: Option<&Executable>,
+) -> String {
     match function.kind {
         // Ends with a parenthesis, so that it cannot end like a count.
         FrameKind::Python => {

@@ -7,18 +7,21 @@ mod encode;
 mod folded;
 mod format;
 mod frame_text;
+mod function_names;
 #[cfg(test)]
 mod golden;
 pub mod losses;
 mod options;
 mod pprof;
+mod python_module;
 mod svg;
 
 #[cfg(feature = "testing")]
 pub use self::pprof::schema as pprof_schema;
 pub use self::{
-    encode::{EncodeError, encode},
+    encode::encode,
     format::Format,
+    function_names::{FunctionNames, ShownNames},
     options::EncodeOptions,
     pprof::{PprofFile, PprofHeader, PprofReadError},
 };

@@ -1,5 +1,7 @@
 //! Options of encoding.
 
+use super::function_names::FunctionNames;
+
 /// Options of encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeOptions {
@@ -8,4 +10,6 @@ pub struct EncodeOptions {
     /// Whether samples of pprof have no labels: samples with equal stacks are merged across threads and
     /// processes.
     pub without_labels: bool,
+    /// How Python functions are named.
+    pub function_names: FunctionNames,
 }

@@ -15,8 +15,8 @@ pub struct Kind {
     pub unit: Unit,
     /// How far samples are apart.
     pub period: Period,
-    /// Types of the values of a sample in pprof.
-    pub sample_types: &'static [SampleType],
+    /// Types of the values of a sample in pprof: what is counted comes first, as is usual there.
+    pub sample_types: [SampleType; 2],
     /// Which of [`Self::sample_types`] is shown by default.
     pub default_type: usize,
     /// Name and unit of the period in pprof and OTLP.
@@ -69,6 +69,44 @@ pub struct Words {
     pub any: &'static str,
     /// What one did that has none, such as `used no CPU`.
     pub none: &'static str,
+}
+
+impl Kind {
+    /// A kind that counts events of the kernel: every `period`-th is a sample. `type_name` is its name
+    /// in collectors.
+    #[must_use]
+    pub const fn of_events(
+        number: ProfileKind,
+        name: &'static str,
+        type_name: &'static str,
+        period: u64,
+        words: Words,
+    ) -> Self {
+        Self {
+            number,
+            name,
+            unit: Unit::Events,
+            period: Period::Events(period),
+            sample_types: [
+                SampleType {
+                    name: "samples",
+                    unit: "count",
+                    source: ValueSource::Count,
+                },
+                SampleType {
+                    name: type_name,
+                    unit: "count",
+                    source: ValueSource::Value,
+                },
+            ],
+            default_type: 1,
+            period_type: (type_name, "count"),
+            otlp_type: 1,
+            series_name: type_name,
+            plotted: ValueSource::Value,
+            words,
+        }
+    }
 }
 
 impl Unit {

@@ -59,7 +59,10 @@ use agent_common::{
     record::{ProcessEvent, ProcessEventKind},
 };
 use anyhow::{Context as _, Result};
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until, timeout_at};
+use tokio::{
+    task::spawn_blocking,
+    time::{Interval, MissedTickBehavior, interval, sleep_until, timeout_at},
+};
 use tracing::{debug, warn};
 
 use self::{
@@ -70,6 +73,7 @@ use self::{
 };
 use crate::{
     aggregate::{Filter, Window},
+    binaries::executables::MappedExecutables,
     bpf::{self, Bpf, Counters, InterpreterLocation, LoadOptions},
     process::{self, Descendant},
     profile::{self, CPU, Kind, Profile},
@@ -133,6 +137,20 @@ pub enum Scope {
     },
 }
 
+impl Scope {
+    /// The process that was examined, and what it maps.
+    fn mapped(&self) -> Option<(u32, &MappedExecutables)> {
+        match self {
+            Self::Process {
+                pid,
+                finding: Some(finding),
+                ..
+            } => Some((*pid, finding.mapped.as_ref()?)),
+            _ => None,
+        }
+    }
+}
+
 /// Why [`Session::wait`] returned.
 pub struct Wake(Cause);
 
@@ -182,14 +200,24 @@ impl Session {
         observer: &mut O,
     ) -> Result<Self> {
         let is_host = matches!(scope, Scope::Host { .. });
-        let mut bpf = Bpf::load(&LoadOptions {
+        let options = LoadOptions {
             kinds: settings.kinds.clone(),
             period: settings.period,
             hash_seed: random_seed(),
             with_native: settings.native,
             whole_host: is_host,
-        })?;
-        // The loader has parsed the kernel's types, several MB.
+        };
+        let loading = spawn_blocking(move || Bpf::load(&options));
+        let mut unwind_tables = settings
+            .native
+            .then(|| UnwindTables::new(examinations.workers.clone()));
+        if let (Some(tables), Some((pid, mapped))) = (&mut unwind_tables, scope.mapped()) {
+            // The first tables are compiled while the kernel verifies the programs.
+            examinations.executables.set_process(pid, mapped);
+            tables.begin(&examinations.executables, pid);
+        }
+        let mut bpf = loading.await.context("the BPF programs are not loaded")??;
+        // The loader has parsed the programs and their types, several MB.
         memory::trim();
         let ring = bpf.take_ring().context("there is no ring buffer")?;
         let native = settings
@@ -211,9 +239,7 @@ impl Session {
                 Scope::Host { examine_after } => Discovery::delayed(examine_after),
             },
             earlier: HashSet::new(),
-            unwind_tables: settings
-                .native
-                .then(|| UnwindTables::new(examinations.workers.clone())),
+            unwind_tables,
             examinations,
             haste: haste.unwrap_or_default(),
             is_host,

@@ -60,12 +60,17 @@ impl UnwindTables {
     ) -> Result<()> {
         // Where they find no room the process has no native frames.
         bpf.set_mappings(pid, &mapped.mappings)?;
+        self.begin(executables, pid);
+        Ok(())
+    }
+
+    /// Starts to compile the smaller ones of the new tables of a process.
+    pub(super) fn begin(&mut self, executables: &Executables, pid: u32) {
         for executable in executables.of_process(pid) {
             if let Some(job) = self.tables.request_if_small(&executable) {
                 self.compile(job);
             }
         }
-        Ok(())
     }
 
     /// Waits for the tables that are being compiled, so that the first stacks are complete.

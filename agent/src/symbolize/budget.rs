@@ -18,6 +18,8 @@ pub enum Allowance {
     Unlimited,
     /// CPU time, after which only names are looked up.
     Cpu(Duration),
+    /// Names.
+    Names,
     /// Look-ups, for tests.
     #[cfg(test)]
     LookUps(u64),
@@ -49,6 +51,7 @@ impl Budget {
         let may = match self.allowance {
             Allowance::Unlimited => true,
             Allowance::Cpu(most) => self.used() < most,
+            Allowance::Names => false,
             #[cfg(test)]
             Allowance::LookUps(most) => self.look_ups.get() < most,
         };
@@ -70,6 +73,16 @@ pub struct CpuShare {
     pub burst: Duration,
     /// CPU time that is added per second, up to the burst.
     pub per_second: Duration,
+}
+
+/// The shares of look-ups of more than names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuShares {
+    /// For the first look-ups in a file, which decompress and index its debugging information. They are
+    /// apart, so that one large file does not delay those in all others.
+    pub opening: CpuShare,
+    /// For all others.
+    pub look_ups: CpuShare,
 }
 
 /// What is left of a [`CpuShare`]; it may be overdrawn, since a look-up that has begun is finished.

@@ -24,6 +24,8 @@ pub struct LookupJob {
     pub(super) executable: u32,
     /// [`None`] where its symbols are to be read.
     pub(super) symbols: Option<Box<ElfSymbols>>,
+    /// Whether to read them with debugging information.
+    pub(super) wants_debug_info: bool,
     pub(super) file: SymbolizedFile,
     /// Sorted.
     pub(super) addresses: Vec<u64>,
@@ -41,11 +43,12 @@ pub(super) struct SymbolizedFile {
 /// The results of a job.
 #[derive(Debug)]
 pub struct LookupResults {
-    pub(super) executable: u32,
     pub(super) symbols: Box<ElfSymbols>,
     pub(super) found: Vec<(u64, AddressLookup)>,
     /// CPU time that it took.
     pub(super) used: Duration,
+    /// Whether more than names were looked up.
+    pub(super) is_charged: bool,
 }
 
 impl LookupJob {
@@ -64,13 +67,18 @@ impl LookupJob {
     #[must_use]
     pub fn run(self, allowance: Allowance) -> LookupResults {
         let budget = allowance.start();
-        let mut symbols = self.symbols.unwrap_or_else(|| Box::new(self.file.load()));
+        let limits = SymbolLimits {
+            inlines: self.wants_debug_info,
+            ..SymbolLimits::default()
+        };
+        let load = || Box::new(self.file.load(&limits));
+        let mut symbols = self.symbols.unwrap_or_else(load);
         let found = symbols.find_within(&self.addresses, &budget);
         LookupResults {
-            executable: self.executable,
             symbols,
             found: self.addresses.into_iter().zip(found).collect(),
             used: budget.used(),
+            is_charged: allowance != Allowance::Names,
         }
     }
 }
@@ -85,7 +93,7 @@ impl SymbolizedFile {
     }
 
     /// Reads the symbols.
-    fn load(&self) -> ElfSymbols {
+    fn load(&self, limits: &SymbolLimits) -> ElfSymbols {
         let bytes = self.bytes.as_ref();
         let Some(elf) = bytes.and_then(|bytes| Elf::read(Arc::clone(bytes)).ok()) else {
             return ElfSymbols::none(NoSymbolReason::Unreadable);
@@ -97,6 +105,6 @@ impl SymbolizedFile {
             Some(process) => DebugFiles::of(process, &self.path),
             None => DebugFiles::on_host(&self.path),
         };
-        ElfSymbols::load(elf, Some(debug_files), &SymbolLimits::default())
+        ElfSymbols::load(elf, Some(debug_files), limits)
     }
 }

@@ -10,6 +10,7 @@
 mod budget;
 mod demangle;
 pub mod elf_symbols;
+mod file_symbolizer;
 mod frame_symbolizer;
 mod haste;
 pub mod kernel;
@@ -20,14 +21,16 @@ pub mod perf_map;
 mod python;
 mod shorten;
 mod symbolized;
+mod this_machine;
 
 #[cfg(test)]
 pub use self::symbolized::{NativeFunction, unsymbolized};
 pub use self::{
-    budget::CpuShare,
+    budget::{CpuShare, CpuShares},
+    file_symbolizer::LookupTotals,
     frame_symbolizer::FrameSymbolizer,
     haste::Haste,
-    native_symbolizer::{LookupTotals, NativeSymbolizer},
+    native_symbolizer::NativeSymbolizer,
     python::PythonSymbolizer,
     symbolized::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };

@@ -108,12 +108,13 @@ impl HostReplay {
             totals,
         } = self;
         let about = about(config.rate);
+        let options = config.batch_options();
         let window = replay.counting.windows.take();
         let series = window::split_series(window, targets, totals);
         let batches = series.iter().map(|((labels, kind), part)| {
             let profiles = &mut replay.profiles;
             let about = about.of_kind(Kind::from_number(*kind).expect("a known kind"));
-            let batch = window::batch(profiles, labels, part, &about, config.thread_labels);
+            let batch = window::batch(profiles, labels, part, &about, &options);
             batch.inspect(|batch| totals.add_batch(batch))
         });
         batches

@@ -22,9 +22,6 @@ pub enum Failure {
     /// Too many jobs are waiting, or all threads were given up.
     #[error("too much is waiting for the agent's worker threads")]
     Overloaded,
-    /// Nobody wanted its result any more.
-    #[error("the result is no longer wanted")]
-    NotWanted,
     /// It panicked: a defect of the agent.
     #[error("work on {subject} failed: this is a defect of the agent")]
     Panicked {

@@ -80,23 +80,23 @@ impl<T> Pending<T> {
     ///
     /// When there is none.
     #[cfg(test)]
-    pub fn wait(self) -> Result<T, Failure> {
-        self.wait_while(|| true)
+    pub fn wait(mut self) -> Result<T, Failure> {
+        self.wait_while(|| true).expect("it is wanted")
     }
 
-    /// Waits for the result outside of a runtime, while `is_wanted`.
+    /// Waits for the result outside of a runtime, while `is_wanted`; [`None`] when it is not any more.
     ///
     /// # Errors
     ///
-    /// When there is none, or it is no longer wanted.
-    pub fn wait_while(mut self, is_wanted: impl Fn() -> bool) -> Result<T, Failure> {
+    /// When there is no result.
+    pub fn wait_while(&mut self, is_wanted: impl Fn() -> bool) -> Option<Result<T, Failure>> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut context = Context::from_waker(&waker);
         loop {
             match Pin::new(&mut self.0).poll(&mut context) {
-                Poll::Ready(result) => return result.unwrap_or(Err(Failure::Overloaded)),
+                Poll::Ready(result) => return Some(result.unwrap_or(Err(Failure::Overloaded))),
                 Poll::Pending if is_wanted() => thread::park_timeout(WANTED_INTERVAL),
-                Poll::Pending => return Err(Failure::NotWanted),
+                Poll::Pending => return None,
             }
         }
     }

@@ -93,6 +93,12 @@ impl Workers {
         pending
     }
 
+    /// Whether jobs about a subject are refused.
+    #[must_use]
+    pub fn is_quarantined(&self, subject: &Subject) -> bool {
+        self.0.0.is_quarantined(subject)
+    }
+
     /// Limits jobs that can wait to this share of one processor in the long run.
     pub fn limit_cpu(&self, share: f64) {
         self.0.0.pace.limit(share);

@@ -92,7 +92,9 @@ fn an_opentelemetry_collector_decodes_all_profiles() {
     let container = groups.add(&format!("docker-{CONTAINER}.scope"));
     fs::write(container.join("cgroup.procs"), busy.pid().to_string()).unwrap();
     let exporter = |protocol: &str, address| {
-        format!("{protocol}: {{type: otlp, url: 'http://{address}', protocol: {protocol}}}")
+        // As in the files.
+        let settings = format!("protocol: {protocol}, function_names: plain");
+        format!("{protocol}: {{type: otlp, url: 'http://{address}', {settings}}}")
     };
     let host = Host::start_pushing(
         &[

@@ -8,11 +8,12 @@ use collector_doubles::{
     pyroscope::{PushRequest, services, strict_pyroscope},
 };
 use prost::Message as _;
+use tempfile::TempDir;
 
 use super::{
     go_pprof::assert_read,
-    host::{Host, PROFILES, SECOND, service, wait_for_cpu},
-    machine,
+    host::{Host, SECOND, service, wait_for_cpu},
+    machine, pprof,
     strict::Strict,
     whole,
 };
@@ -40,8 +41,15 @@ fn collectors_accept_all_profiles_of_a_host() {
     let exporter = |name: &str, kind: &str, strict: &Strict| {
         format!("{name}: {{type: {kind}, url: '{}'}}", strict.url())
     };
+    let written = TempDir::new().unwrap();
+    let folder = written.path();
     let host = Host::start_pushing(
         &[
+            // Names of functions as collectors get them by default.
+            format!(
+                "written: {{type: file, folder: {}, function_names: module}}",
+                folder.display()
+            ),
             exporter("pyroscope", "pyroscope", &pyroscope),
             exporter("parca", "parca", &parca),
             exporter("grpc", "otlp", &grpc),
@@ -65,10 +73,9 @@ fn collectors_accept_all_profiles_of_a_host() {
         .any(|failure| name.starts_with(failure));
         assert!(!is_failure || value.abs() < f64::EPSILON, "{name}: {value}");
     }
-    let state = host.stop();
-    let folder = state.path().join(PROFILES);
+    drop(host.stop());
 
-    let entries = fs::read_dir(&folder).unwrap().flatten();
+    let entries = fs::read_dir(folder).unwrap().flatten();
     let written: BTreeSet<_> = entries
         .map(|entry| fs::read(entry.path()).unwrap())
         .collect();
@@ -91,7 +98,7 @@ fn collectors_accept_all_profiles_of_a_host() {
     let pushed: BTreeSet<_> = pushed.map(|sample| sample.raw_profile).collect();
     assert!(pushed == written, "Parca and the folder differ");
 
-    let files = whole::files(&folder, "busy");
+    let files = whole::files(folder, "busy");
     for strict in [grpc, http] {
         let requests: Vec<_> = strict.received().iter().map(request).collect();
         let (profiles, _) = whole::of_opentelemetry(&requests, "busy");
@@ -102,6 +109,12 @@ fn collectors_accept_all_profiles_of_a_host() {
         let (profiles, _) = whole::of_opentelemetry(&requests, HOSTILE);
         assert!(!profiles.is_empty());
     }
+    let texts = written
+        .iter()
+        .flat_map(|file| pprof::decode(file).string_table);
+    let texts: BTreeSet<_> = texts.collect();
+    assert!(texts.iter().any(|text| text.ends_with(".threads.call")));
+    assert!(texts.iter().any(|text| text.starts_with("threading.")));
     // The pushed profiles equal the written ones, so it is enough to read those.
     for file in written {
         assert_read(&file);

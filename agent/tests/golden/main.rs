@@ -33,7 +33,7 @@ use agent::testing::{
     config::{Config, Sources},
     daemon::{Usage, classic},
     export::Exporters,
-    formats::{EncodeOptions, Format, encode},
+    formats::{EncodeOptions, Format, FunctionNames, encode},
     profile::Profile,
     replay_capture, replay_examination,
 };
@@ -110,7 +110,7 @@ async fn a_window_of_a_host_is_delivered() {
     for report in &reports {
         exporters.push(report);
         let name = format!("host.{}", report.service().replace(['[', ']'], ""));
-        let pprof = gunzip(&report.pprof).unwrap();
+        let pprof = gunzip(&report.pprof(FunctionNames::Plain).unwrap()).unwrap();
         let summary = Summary::new(&report.profile).with_width(WIDTH).to_string();
         results.push((format!("{name}.pprof.txt"), pprof::dump(&pprof)));
         results.push((format!("{name}.summary.txt"), summary));
@@ -191,7 +191,7 @@ fn agent(arguments: &[&str]) -> Output {
 fn encoded(profile: &Profile, format: Format, threads: bool) -> Vec<u8> {
     let options = EncodeOptions {
         threads,
-        without_labels: false,
+        ..EncodeOptions::default()
     };
     let mut bytes = Vec::new();
     encode(profile, format, options, &mut bytes).unwrap();

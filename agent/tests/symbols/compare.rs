@@ -14,7 +14,7 @@ use std::{num::NonZeroU32, path::Path, process::Command};
 use agent::testing::symbolize::elf_symbols::{SymbolFrame, SymbolLimits};
 use xtask::{interpreters, tools};
 
-use crate::{CPP, RUST, addresses, compile_cpp, frames, lookup, run, symbols};
+use crate::{CPP, NESTED, RUST, addresses, compile_cpp, frames, lookup, run, symbols};
 
 /// Number of addresses per file.
 const COUNT: usize = 1000;
@@ -157,6 +157,15 @@ fn cpp_with_all_formats() {
         &["--compress-debug-sections=zstd", path],
     );
     check(&program, 3);
+}
+
+#[test]
+fn functions_in_functions() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    let files = ["-o", program.to_str().unwrap(), NESTED];
+    run(&tools::GCC.path(), &[&["-O2", "-g"][..], &files].concat());
+    check(&program, 0);
 }
 
 #[test]

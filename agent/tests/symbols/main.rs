@@ -23,6 +23,7 @@ use agent::testing::{
 use xtask::tools;
 
 const CPP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/inlining.cpp");
+const NESTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nested.c");
 const RUST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/inlining.rs");
 
 /// Runs a command to its end.

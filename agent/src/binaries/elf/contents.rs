@@ -22,8 +22,9 @@ use super::{
 /// Bytes of the header of a compressed section (`Elf64_Chdr`).
 const HEADER_BYTES: usize = 24;
 
-/// Bytes that are decompressed at once.
-const PIECE: usize = 64 << 10;
+/// Bytes that are read, and decompressed, at once. A file takes large aligned pieces at a tenth of the
+/// processor time of small ones.
+const PIECE: usize = 256 << 10;
 
 /// `ELFCOMPRESS_ZLIB`.
 const ZLIB: u32 = 1;
@@ -165,7 +166,7 @@ fn copy(from: &mut dyn Read, bytes: u64, sink: &mut dyn Write) -> Result<(), Cop
     let mut piece = vec![0; PIECE];
     let mut left = bytes;
     loop {
-        let read = from.read(&mut piece).map_err(|_| CopyError::Malformed)?;
+        let read = fill(from, &mut piece).map_err(|_| CopyError::Malformed)?;
         if read == 0 {
             break;
         }
@@ -173,6 +174,18 @@ fn copy(from: &mut dyn Read, bytes: u64, sink: &mut dyn Write) -> Result<(), Cop
         sink.write_all(&piece[..read]).map_err(CopyError::Sink)?;
     }
     (left == 0).then_some(()).ok_or(CopyError::Malformed)
+}
+
+/// Reads as many bytes as `into` has, fewer only at the end.
+fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < into.len() {
+        match from.read(&mut into[done..])? {
+            0 => break,
+            read => done += read,
+        }
+    }
+    Ok(done)
 }
 
 #[cfg(test)]

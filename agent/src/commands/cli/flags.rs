@@ -160,7 +160,7 @@ mod tests {
             output::Destination,
         },
         config::KEYS,
-        formats::Format,
+        formats::{Format, FunctionNames},
         profile::CPU,
     };
 
@@ -189,6 +189,7 @@ mod tests {
                 native: true,
                 format: Format::Pprof,
                 threads: false,
+                function_names: FunctionNames::Plain,
                 destination: Destination::Unnamed,
             })
         );
@@ -197,7 +198,10 @@ mod tests {
     #[test]
     fn everything_can_be_chosen() {
         assert_eq!(
-            options("-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --thread main"),
+            options(
+                "-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --thread main \
+                 --function-names module"
+            ),
             Ok(RecordOptions {
                 target: Target::Process(42),
                 children: true,
@@ -211,6 +215,7 @@ mod tests {
                 native: false,
                 format: Format::Svg,
                 threads: true,
+                function_names: FunctionNames::Module,
                 destination: Destination::File("x.pb.gz".into()),
             })
         );

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use crate::{
     aggregate::Filter,
     commands::output::Destination,
-    formats::{self, Format},
+    formats::{self, Format, FunctionNames},
     profile::Kind,
     store::Selection,
 };
@@ -64,6 +64,8 @@ pub struct RecordOptions {
     pub format: Format,
     /// Whether stacks begin with the thread where the format leaves the choice.
     pub threads: bool,
+    /// How Python functions are named.
+    pub function_names: FunctionNames,
     /// Where to write.
     pub destination: Destination,
 }
@@ -89,6 +91,7 @@ impl RecordOptions {
         formats::EncodeOptions {
             threads: self.threads,
             without_labels: false,
+            function_names: self.function_names,
         }
     }
 }
@@ -113,6 +116,8 @@ pub struct ReportOutput {
     pub format: Format,
     /// Whether stacks begin with the thread where the format leaves the choice.
     pub threads: bool,
+    /// How Python functions are named.
+    pub function_names: FunctionNames,
 }
 
 impl ReportOutput {
@@ -122,6 +127,7 @@ impl ReportOutput {
         formats::EncodeOptions {
             threads: self.threads,
             without_labels: false,
+            function_names: self.function_names,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     aggregate::{Filter, ThreadFilter},
     commands::output::Destination,
-    formats::Format,
+    formats::{Format, FunctionNames},
     profile::{CPU, Kind},
 };
 
@@ -110,6 +110,18 @@ pub(super) struct RecordFlags {
     )]
     format: Option<Format>,
 
+    /// How Python functions are named: plain, as in Worker.run, or module, as in
+    /// shop.orders.Worker.run
+    #[arg(
+        long,
+        value_name = "NAMES",
+        default_value = FunctionNames::Plain.name(),
+        help_heading = "Output",
+        hide_possible_values = true,
+        value_parser = values::function_names()
+    )]
+    function_names: FunctionNames,
+
     /// Begin each stack with its thread (pprof always has it, as a label)
     #[arg(short, long, help_heading = "Output")]
     threads: bool,
@@ -149,6 +161,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
             native: !flags.no_native,
             format,
             threads: flags.threads,
+            function_names: flags.function_names,
             destination,
         })
     }

@@ -8,7 +8,12 @@ use super::{
     options::{ReportOptions, ReportOutput, UsageError},
     values,
 };
-use crate::{commands::output::Destination, formats::Format, profile::Kind, store::Selection};
+use crate::{
+    commands::output::Destination,
+    formats::{Format, FunctionNames},
+    profile::Kind,
+    store::Selection,
+};
 
 /// The flags.
 #[derive(Clone, Debug, Args)]
@@ -78,6 +83,19 @@ pub(super) struct ReportFlags {
     )]
     format: Option<Format>,
 
+    /// How Python functions are named: plain, as in Worker.run, or module, as in
+    /// shop.orders.Worker.run
+    #[arg(
+        long,
+        value_name = "NAMES",
+        default_value = FunctionNames::Plain.name(),
+        help_heading = "Output",
+        requires = "output",
+        hide_possible_values = true,
+        value_parser = values::function_names()
+    )]
+    function_names: FunctionNames,
+
     /// Begin each stack with its thread, if profiles have it (`thread_labels`)
     #[arg(short, long, help_heading = "Output", requires = "output")]
     threads: bool,
@@ -98,6 +116,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 format: values::format_of(flags.format, &destination)?,
                 destination,
                 threads: flags.threads,
+                function_names: flags.function_names,
             })
         });
         Ok(Self {
@@ -157,6 +176,8 @@ mod tests {
             "-o",
             "x.svg",
             "-t",
+            "--function-names",
+            "module",
         ];
         let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -173,6 +194,7 @@ mod tests {
                 destination: Destination::File("x.svg".into()),
                 format: Format::Svg,
                 threads: true,
+                function_names: FunctionNames::Module,
             }),
         };
         assert_eq!(options(&line), Ok(expected));

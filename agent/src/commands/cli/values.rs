@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::options::UsageError;
 use crate::{
     commands::output::Destination,
-    formats::Format,
+    formats::{Format, FunctionNames},
     profile::{CPU, Kind},
 };
 
@@ -24,6 +24,12 @@ pub(super) const MAX_PID: i64 = 1 << 22;
 pub(super) fn format() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(Format::ALL.map(Format::name))
         .map(|name| Format::from_name(&name).unwrap_or(Format::Pprof))
+}
+
+/// The names of the ways to name functions.
+pub(super) fn function_names() -> impl TypedValueParser<Value = FunctionNames> {
+    PossibleValuesParser::new(FunctionNames::ALL.map(FunctionNames::name))
+        .map(|name| FunctionNames::from_name(&name).unwrap_or_default())
 }
 
 /// The names of the events.

@@ -6,7 +6,7 @@
 //! | `/healthz` | whether the main loop responds |
 //! | `/readyz` | whether it samples |
 //! | `/quarantine` | JSON: files, processes and file systems that are left out for some minutes |
-//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; `pid=` or any label, as in `service_name=web`, selects processes |
+//! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; with `function_names=module` functions are named with their module; `pid=` or any label, as in `service_name=web`, selects processes |
 //!
 //! Invariants: clients wait for the main loop, which never waits for them; requests are bounded.
 //! Responses have names of functions, files and processes: the default address is loopback.
@@ -41,6 +41,7 @@ use tokio::{
 
 use crate::{
     daemon::telemetry::classic,
+    formats::FunctionNames,
     profile::{CPU, Kind},
     workers::Quarantined,
 };
@@ -75,6 +76,8 @@ pub struct ProfileRequest {
     pub duration: Duration,
     /// What to measure.
     pub kind: &'static Kind,
+    /// How functions are named.
+    pub function_names: FunctionNames,
     /// Only this process.
     pub pid: Option<u32>,
     /// Only processes with these labels.
@@ -229,6 +232,13 @@ async fn profile(
         let known: Vec<_> = sender.kinds.iter().map(|kind| kind.name).collect();
         return refused(&format!("event must be one of {}", known.join(", ")));
     };
+    let function_names = match query.remove("function_names") {
+        None => Some(FunctionNames::default()),
+        Some(name) => FunctionNames::from_name(&name),
+    };
+    let Some(function_names) = function_names else {
+        return refused("function_names must be plain or module");
+    };
     let Ok(pid) = query.remove("pid").map(|text| text.parse()).transpose() else {
         return refused("pid must be the id of a process");
     };
@@ -237,6 +247,7 @@ async fn profile(
         Request::Profile(ProfileRequest {
             duration,
             kind,
+            function_names,
             pid,
             labels: query.into_iter().collect(),
             reply,

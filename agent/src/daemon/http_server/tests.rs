@@ -44,8 +44,12 @@ async fn listener() -> SocketAddr {
                 Request::Profile(request) if request.pid == Some(13) => drop(request.reply),
                 Request::Profile(request) => {
                     let text = format!(
-                        "{} {:?} {:?} {:?}",
-                        request.kind.name, request.duration, request.pid, request.labels
+                        "{} {:?} {:?} {:?} {:?}",
+                        request.kind.name,
+                        request.function_names,
+                        request.duration,
+                        request.pid,
+                        request.labels
                     );
                     drop(request.reply.send(text.into_bytes()));
                 }
@@ -66,12 +70,14 @@ async fn every_endpoint_responds() {
     let (status, body) = get(address, path).await;
     assert_eq!(
         (status, &*body),
-        (200, r#"cpu 500ms Some(7) [("service_name", "a b")]"#)
+        (200, r#"cpu Plain 500ms Some(7) [("service_name", "a b")]"#)
     );
     let (_, body) = get(address, "/debug/pprof/profile").await;
-    assert_eq!(body, "cpu 30s None []");
+    assert_eq!(body, "cpu Plain 30s None []");
+    let (_, body) = get(address, "/debug/pprof/profile?function_names=module").await;
+    assert_eq!(body, "cpu Module 30s None []");
     let (_, body) = get(address, "/debug/pprof/profile?event=cpu").await;
-    assert_eq!(body, "cpu 30s None []");
+    assert_eq!(body, "cpu Plain 30s None []");
 }
 
 #[tokio::test]
@@ -79,6 +85,7 @@ async fn invalid_requests_are_rejected() {
     let address = listener().await;
     for query in [
         "seconds=0",
+        "function_names=qualified",
         "seconds=x",
         "seconds=301",
         "seconds=NaN",

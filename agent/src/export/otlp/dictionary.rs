@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use super::{
-    super::destination::Unencodable,
+    super::batch::Unencodable,
     schema::{self, Attribute, Dictionary, Function, Line, Link, Location, Mapping, Stack, Value},
     table::Table,
 };
 use crate::{
+    formats::{FunctionNames, ShownNames},
     profile::{
-        ExecutableId, FrameKind, LocationId, Process, ProcessIndex, Profile, StackId, ThreadIndex,
+        ExecutableId, FrameKind, FunctionId, LocationId, Process, ProcessIndex, Profile, StackId,
+        ThreadIndex,
     },
     text::printable,
 };
@@ -17,6 +19,7 @@ use crate::{
 /// A dictionary, filled while samples are encoded.
 pub(super) struct DictionaryBuilder<'a> {
     profile: &'a Profile,
+    names: ShownNames<'a>,
     strings: Table<String>,
     attributes: Table<Attribute>,
     mappings: Table<Mapping>,
@@ -29,9 +32,10 @@ pub(super) struct DictionaryBuilder<'a> {
 }
 
 impl<'a> DictionaryBuilder<'a> {
-    pub(super) fn new(profile: &'a Profile) -> Self {
+    pub(super) fn new(profile: &'a Profile, function_names: FunctionNames) -> Self {
         Self {
             profile,
+            names: function_names.of(profile),
             strings: Table::new(),
             attributes: Table::new(),
             mappings: Table::new(),
@@ -84,7 +88,7 @@ impl<'a> DictionaryBuilder<'a> {
         let location = self.profile.location(id);
         let lines = location.lines.iter().map(|line| {
             Ok(Line {
-                function: self.function(line.function.0 as usize)?,
+                function: self.function(line.function)?,
                 line: line.line.map_or(0, |line| line.get().into()),
             })
         });
@@ -126,12 +130,17 @@ impl<'a> DictionaryBuilder<'a> {
         })
     }
 
-    fn function(&mut self, index: usize) -> Result<i32, Unencodable> {
-        let function = &self.profile.functions[index];
-        let name = self.string(&printable(&function.name))?;
+    fn function(&mut self, id: FunctionId) -> Result<i32, Unencodable> {
+        let function = self.profile.function(id);
+        let shown = self.names.get(id);
+        let plain = (shown != function.name).then(|| printable(&function.name));
+        let name = printable(shown).into_owned();
+        let name = self.string(&name)?;
+        let system_name = plain.map_or(Ok(0), |plain| self.string(&plain))?;
         let filename = self.string(&printable(&function.file))?;
         self.functions.index(Function {
             name,
+            system_name,
             filename,
             start_line: function.first_line.map_or(0, |line| line.get().into()),
         })

@@ -2,6 +2,10 @@
 //!
 //! The profile is encoded with one dictionary for all processes, and always compressed, as most of
 //! it is text.
+//!
+//! Python functions have their module in their names by default: `Function` stands for
+//! `code.function.name`, which the semantic conventions define as fully qualified, and Pyroscope and
+//! Parca, which receive this protocol too, merge by it.
 
 mod dictionary;
 mod request;
@@ -17,13 +21,14 @@ use prost::Message as _;
 
 use self::schema::ExportResponse;
 use super::{
-    batch::{Payload, ProfileBatch},
-    destination::{Destination, Receipt, Unencodable},
+    batch::{Payload, ProfileBatch, Unencodable},
+    destination::{Destination, Receipt},
     failure::DeliveryError,
     spool::PayloadFormat,
 };
-use crate::http_client::{
-    Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type, grpc,
+use crate::{
+    formats::FunctionNames,
+    http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type, grpc},
 };
 
 /// Path of the method over gRPC.
@@ -41,6 +46,8 @@ pub struct OtlpConfig {
     pub http: HttpConfig,
     /// Transport.
     pub protocol: OtlpProtocol,
+    /// How Python functions are named.
+    pub function_names: FunctionNames,
 }
 
 /// Transport of OTLP.
@@ -54,20 +61,38 @@ pub enum OtlpProtocol {
 }
 
 /// The destination over gRPC.
-pub(super) struct OtlpGrpc(Client);
+pub(super) struct OtlpGrpc {
+    client: Client,
+    function_names: FunctionNames,
+}
 
 /// The destination over HTTP.
-pub(super) struct OtlpHttp(Client);
+pub(super) struct OtlpHttp {
+    client: Client,
+    function_names: FunctionNames,
+}
 
 impl OtlpGrpc {
-    pub(super) fn new(config: HttpConfig) -> Result<Self, HttpConfigError> {
-        Client::new(config, HttpProtocol::Http2).map(Self)
+    pub(super) fn new(
+        config: HttpConfig,
+        function_names: FunctionNames,
+    ) -> Result<Self, HttpConfigError> {
+        Ok(Self {
+            client: Client::new(config, HttpProtocol::Http2)?,
+            function_names,
+        })
     }
 }
 
 impl OtlpHttp {
-    pub(super) fn new(config: HttpConfig) -> Result<Self, HttpConfigError> {
-        Client::new(config, HttpProtocol::Http1).map(Self)
+    pub(super) fn new(
+        config: HttpConfig,
+        function_names: FunctionNames,
+    ) -> Result<Self, HttpConfigError> {
+        Ok(Self {
+            client: Client::new(config, HttpProtocol::Http1)?,
+            function_names,
+        })
     }
 }
 
@@ -75,7 +100,7 @@ impl Destination for OtlpGrpc {
     const FORMAT: PayloadFormat = *b"otlg";
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let framed = grpc::frame(&compressed(batch)?, true);
+        let framed = grpc::frame(&compressed(batch, self.function_names)?, true);
         Ok(Payload {
             name: batch.name(),
             body: framed.ok_or(Unencodable)?,
@@ -83,7 +108,7 @@ impl Destination for OtlpGrpc {
     }
 
     async fn send(&self, payload: &Payload) -> Result<Receipt, DeliveryError> {
-        let response = grpc::call(&self.0, GRPC_PATH, &payload.body).await?;
+        let response = grpc::call(&self.client, GRPC_PATH, &payload.body).await?;
         Ok(receipt(&response))
     }
 }
@@ -94,7 +119,7 @@ impl Destination for OtlpHttp {
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
         Ok(Payload {
             name: batch.name(),
-            body: compressed(batch)?.into(),
+            body: compressed(batch, self.function_names)?.into(),
         })
     }
 
@@ -107,13 +132,13 @@ impl Destination for OtlpHttp {
             ],
             body: payload.body.clone(),
         };
-        let (response, redactor) = self.0.post(&request).await?;
+        let (response, redactor) = self.client.post(&request).await?;
         Ok(receipt(&response.into_success(&redactor)?.body))
     }
 }
 
-fn compressed(batch: &ProfileBatch) -> Result<Vec<u8>, Unencodable> {
-    let request = request::of_batch(batch)?.encode_to_vec();
+fn compressed(batch: &ProfileBatch, function_names: FunctionNames) -> Result<Vec<u8>, Unencodable> {
+    let request = request::of_batch(batch, function_names)?.encode_to_vec();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&request).map_err(|_| Unencodable)?;
     gzip.finish().map_err(|_| Unencodable)

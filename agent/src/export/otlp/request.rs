@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    super::{batch::ProfileBatch, destination::Unencodable},
+    super::batch::{ProfileBatch, Unencodable},
     dictionary::DictionaryBuilder,
     schema::{
         ExportRequest, KeyValue, Profile, Resource, ResourceProfiles, Sample, Scope, ScopeProfiles,
@@ -14,19 +14,23 @@ use super::{
     },
 };
 use crate::{
+    formats::FunctionNames,
     profile::{self, ProcessIndex, ValueSource},
     targets::labels::attribute_name,
     text::printable,
 };
 
-pub(super) fn of_batch(batch: &ProfileBatch) -> Result<ExportRequest, Unencodable> {
+pub(super) fn of_batch(
+    batch: &ProfileBatch,
+    function_names: FunctionNames,
+) -> Result<ExportRequest, Unencodable> {
     let profile = &*batch.profile;
     let mut samples = BTreeMap::<ProcessIndex, Vec<(&profile::Sample, u64)>>::new();
     for (sample, periods) in profile.samples.iter().zip(profile.periods()) {
         let of_process = samples.entry(profile.process_of(sample)).or_default();
         of_process.push((sample, periods));
     }
-    let mut dictionary = DictionaryBuilder::new(profile);
+    let mut dictionary = DictionaryBuilder::new(profile, function_names);
     let resource_profiles = samples
         .into_iter()
         .map(|(process, samples)| {

@@ -159,6 +159,8 @@ pub(super) struct Line {
 pub(super) struct Function {
     #[prost(int32, tag = "1")]
     pub(super) name: i32,
+    #[prost(int32, tag = "2")]
+    pub(super) system_name: i32,
     #[prost(int32, tag = "3")]
     pub(super) filename: i32,
     #[prost(int64, tag = "4")]

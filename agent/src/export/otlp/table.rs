@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, hash::Hash};
 
-use super::super::destination::Unencodable;
+use super::super::batch::Unencodable;
 
 /// A table of distinct entries.
 pub(super) struct Table<T> {

@@ -20,7 +20,7 @@ use super::{
     ProfileBatch, PyroscopeConfig, QueueLimits, Retry, SpoolConfig, support,
 };
 use crate::{
-    formats::{EncodeOptions, Format, encode},
+    formats::{EncodeOptions, Format, FunctionNames, encode},
     profile::fixtures::example_profile,
 };
 
@@ -128,12 +128,14 @@ fn pyroscope(url: &str) -> ExporterConfig {
     exporter(DestinationConfig::Pyroscope(PyroscopeConfig {
         http: HttpConfig::new(url),
         tenant: None,
+        function_names: FunctionNames::Module,
     }))
 }
 
 fn parca(url: &str) -> ExporterConfig {
     exporter(DestinationConfig::Parca(ParcaConfig {
         http: HttpConfig::new(url),
+        function_names: FunctionNames::Module,
     }))
 }
 

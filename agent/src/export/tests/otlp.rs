@@ -30,6 +30,7 @@ fn otlp(url: &str, protocol: OtlpProtocol) -> ExporterConfig {
     exporter(DestinationConfig::Otlp(OtlpConfig {
         http: HttpConfig::new(url),
         protocol,
+        function_names: FunctionNames::Plain,
     }))
 }
 
@@ -258,6 +259,37 @@ async fn a_collector_gets_what_was_sent() {
         let expected: BTreeSet<_> = expected.collect();
         assert!(expected.contains(&(key(), "0123abcd".to_owned())));
         assert_eq!(builds.collect::<BTreeSet<_>>(), expected);
+    }
+}
+
+#[tokio::test]
+async fn functions_have_their_module_on_request() {
+    let server = Server::start(strict_http).await;
+    let mut config = otlp(&server.url(), OtlpProtocol::Http);
+    let DestinationConfig::Otlp(to) = &mut config.destination else {
+        unreachable!()
+    };
+    to.function_names = FunctionNames::Module;
+    let exporters = start(config);
+    exporters.push(&mixed_batch());
+    exporters.shut_down(Duration::from_secs(60)).await;
+    let sent = request(&server.received()[0]);
+    let dictionary = sent.dictionary.as_ref().unwrap();
+    let string = |index: i32| &*dictionary.string_table[usize::try_from(index).unwrap()];
+    let functions = dictionary.function_table.iter();
+    let names: BTreeSet<_> = functions
+        .map(|one| (string(one.name_strindex), string(one.system_name_strindex)))
+        .collect();
+    for name in [
+        ("main.main", "main"),
+        ("req.api.get", "get"),
+        ("json.loads", "loads"),
+        // Of native and kernel functions, and of what is no function.
+        ("sin", ""),
+        ("do_sys_open", ""),
+        ("[frames left out]", ""),
+    ] {
+        assert!(names.contains(&name), "{name:?} in {names:?}");
     }
 }
 

@@ -15,8 +15,8 @@ use prost::Message as _;
 use super::*;
 use crate::{
     export::{
-        Authentication, FileConfig, Secret, SecretSource, destination::Destination, parca::Parca,
-        pyroscope::Pyroscope,
+        Authentication, BatchOptions, FileConfig, Secret, SecretSource, destination::Destination,
+        parca::Parca, pyroscope::Pyroscope,
     },
     profile::fixtures::example_processes,
 };
@@ -112,6 +112,7 @@ async fn a_folder_gets_what_was_sent() {
         folder: temporary.path().to_owned(),
         max_bytes: 1 << 20,
         max_age: Duration::from_secs(3_600),
+        function_names: FunctionNames::Plain,
     })));
     exporters.push(&numbered(1));
     let counts = checked(&exporters.shut_down(Duration::from_secs(60)).await[0]);
@@ -160,6 +161,34 @@ fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
 }
 
 #[tokio::test]
+async fn a_batch_is_encoded_once_for_each_way_to_name_functions() {
+    let options = BatchOptions {
+        thread_labels: false,
+        function_names: [FunctionNames::Plain].into(),
+    };
+    let batch = ProfileBatch::new(example_processes("/srv/app/main.py"), &options).unwrap();
+    let plain = batch.pprof(FunctionNames::Plain).unwrap();
+    assert_eq!(batch.pprof_bytes(), plain.len());
+    // An exporter that was configured since.
+    let module = batch.clone().pprof(FunctionNames::Module).unwrap();
+    assert_eq!(batch.pprof_bytes(), plain.len() + module.len());
+    let texts = |pprof| {
+        Pprof::decode(&*gunzip(pprof).unwrap())
+            .unwrap()
+            .string_table
+    };
+    assert!(!texts(&plain).contains(&"main.fib".to_owned()));
+    assert!(texts(&module).contains(&"main.fib".to_owned()));
+    for names in FunctionNames::ALL {
+        let again = batch.pprof(names).unwrap();
+        assert!(std::sync::Arc::ptr_eq(
+            &again,
+            [&plain, &module][names as usize]
+        ));
+    }
+}
+
+#[tokio::test]
 async fn pyroscope_gets_large_profiles_in_parts() {
     let mut profile = example_processes("/srv/app/main.py");
     let samples = std::mem::take(&mut profile.samples);
@@ -187,6 +216,11 @@ async fn pyroscope_gets_large_profiles_in_parts() {
             .iter()
             .all(|part| part.time_nanos == parts[0].time_nanos)
     );
+    for part in &parts {
+        assert!(part.string_table.iter().any(|text| text == "main.fib"));
+        // No thread is a label, which would be a series of its own.
+        assert!(part.sample.iter().all(|sample| sample.label.is_empty()));
+    }
     let values = parts.iter().flat_map(|part| &part.sample);
     let sum: i64 = values.map(|sample| sample.value[0]).sum();
     assert_eq!(u64::try_from(sum).unwrap(), total);
@@ -211,11 +245,12 @@ proptest! {
         let mut batch = numbered(1);
         batch.labels = labels.into();
         let http = HttpConfig::new("http://localhost");
-        let to = PyroscopeConfig { http: http.clone(), tenant: None };
+        let function_names = FunctionNames::Plain;
+        let to = PyroscopeConfig { http: http.clone(), tenant: None, function_names };
         let payload = Pyroscope::new(to).unwrap().pack(&batch).unwrap();
         let request = PushRequest::decode(payload.body).unwrap();
         assert_eq!(check_labels(pairs(&request.series[0].labels)), Ok(()));
-        let payload = Parca::new(ParcaConfig { http }).unwrap().pack(&batch).unwrap();
+        let payload = Parca::new(ParcaConfig { http, function_names }).unwrap().pack(&batch).unwrap();
         let labels = write_raw(&payload.body).series[0].labels.clone().unwrap();
         assert_eq!(check_labels(pairs(&labels.labels)), Ok(()));
     }

@@ -1,16 +1,17 @@
-//! Mappings: the executables of native and kernel frames, one mapping per runtime for Python frames, and
-//! the other images of the processes.
+//! Mappings: the main program, the executables of native and kernel frames, one mapping per runtime for
+//! Python frames.
 //!
-//! Invariants: ids are 1, 2, 3 …; the executable of the first process is first. Equal mappings of
-//! several processes, such as those of forks, are merged; an executable has one mapping for all
-//! processes, in the file's own address space.
+//! Invariants: ids are 1, 2, 3 …; the first mapping is the program of the first process, where it is
+//! known, and a location refers to every other one. Equal mappings of several processes are merged; an
+//! executable has one mapping for all processes, in the file's own address space.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::Path};
 
 use super::{schema, string_table::StringTable};
 use crate::{
     profile::{
-        Executable, ExecutableId, ExecutableKind, Image, Location, Process, ProcessIndex, Profile,
+        CodeAddress, Executable, ExecutableId, ExecutableKind, Location, Process, ProcessIndex,
+        Profile,
     },
     text::printable,
 };
@@ -20,71 +21,53 @@ pub(super) struct Mappings {
     messages: Vec<schema::Mapping>,
     /// Ids of mappings; in the keys the id is 0.
     ids: HashMap<schema::Mapping, u64>,
-    /// Mapping of Python frames, by [`ProcessIndex`].
-    python: Vec<u64>,
-    /// Mapping of native and kernel frames, by [`ExecutableId`].
+    /// Mapping of native and kernel frames, by [`ExecutableId`]; 0 where there is no such frame.
     executables: Vec<u64>,
+    /// Mapping of Python frames and markers, by [`ProcessIndex`]; 0 where there is no such frame.
+    python: Vec<u64>,
 }
 
 impl Mappings {
-    /// Adds for each process its images or its executable; then the executables of native and kernel
-    /// frames; then the mappings of Python frames.
+    /// Adds the program of the first process, then the executables of native and kernel frames, then
+    /// the mappings of Python frames.
     pub(super) fn new(profile: &Profile, strings: &mut StringTable) -> Self {
         let mut mappings = Self {
             messages: Vec::new(),
             ids: HashMap::new(),
-            python: Vec::with_capacity(profile.processes.len()),
             executables: Vec::with_capacity(profile.executables.len()),
+            python: Vec::with_capacity(profile.processes.len()),
         };
-        let symbols = KnownSymbols::of_executables(profile);
-        let executables: Vec<_> = profile
-            .executables
-            .iter()
-            .zip(symbols)
-            .map(|(executable, symbols)| executable_mapping(executable, symbols, strings))
+        let used = UsedCode::of(profile);
+        let executables = profile.executables.iter().zip(&used.executables);
+        let executables: Vec<_> = executables
+            .map(|(executable, symbols)| executable_mapping(executable, *symbols, strings))
             .collect();
-        // Executables that are also images of processes, by path and build ID.
-        let images: HashMap<_, _> = executables
-            .iter()
-            .map(|mapping| ((mapping.filename, mapping.build_id), *mapping))
-            .collect();
-        for process in &profile.processes {
-            for image in &*process.images {
-                let mapping = image_mapping(image, strings);
-                let key = (mapping.filename, mapping.build_id);
-                mappings.id(images.get(&key).copied().unwrap_or(mapping));
-            }
-            if process.images.is_empty() {
-                let mut files = profile.executables.iter().zip(&executables);
-                let own = files.find(|(file, _)| {
-                    file.kind == ExecutableKind::File && file.path == process.executable
-                });
-                if let Some((_, mapping)) = own {
-                    mappings.id(*mapping);
-                }
-            }
-            if process.is_python {
-                mappings.id(python_mapping(process, strings));
-            }
+        if let Some(program) = Program::of(profile) {
+            mappings.id(match program.executable {
+                Some(ExecutableId(index)) => executables[index as usize],
+                None => program_mapping(&program, strings),
+            });
         }
-        for mapping in executables {
-            let id = mappings.id(mapping);
+        for (mapping, symbols) in executables.into_iter().zip(used.executables) {
+            let id = if symbols.is_used() {
+                mappings.id(mapping)
+            } else {
+                0
+            };
             mappings.executables.push(id);
         }
-        // Markers have no code either, and may be in any process.
-        let has_others = profile.locations.iter().any(|it| it.code.is_none());
-        for process in &profile.processes {
-            let python = if process.is_python || has_others {
+        for (process, is_used) in profile.processes.iter().zip(used.python) {
+            let id = if is_used {
                 mappings.id(python_mapping(process, strings))
             } else {
                 0
             };
-            mappings.python.push(python);
+            mappings.python.push(id);
         }
         mappings
     }
 
-    /// The id of the mapping of a location in a process.
+    /// The id of the mapping of a location in a process that has a sample with it.
     pub(super) fn of(&self, location: &Location, process: ProcessIndex) -> u64 {
         match location.code {
             Some(code) => self.executables[code.executable.0 as usize],
@@ -106,7 +89,37 @@ impl Mappings {
     }
 }
 
-/// Whether locations of an executable are symbolized.
+/// What the samples of a profile refer to.
+struct UsedCode {
+    /// By [`ExecutableId`].
+    executables: Vec<KnownSymbols>,
+    /// Whether there are frames without code, by [`ProcessIndex`].
+    python: Vec<bool>,
+}
+
+impl UsedCode {
+    fn of(profile: &Profile) -> Self {
+        let mut used = Self {
+            executables: vec![KnownSymbols::default(); profile.executables.len()],
+            python: vec![false; profile.processes.len()],
+        };
+        for sample in &profile.samples {
+            let process = profile.process_of(sample);
+            for id in &profile.stacks[sample.stack.0 as usize] {
+                let location = profile.location(*id);
+                match location.code {
+                    Some(CodeAddress { executable, .. }) => {
+                        used.executables[executable.0 as usize].add(location);
+                    }
+                    None => used.python[process.0 as usize] = true,
+                }
+            }
+        }
+        used
+    }
+}
+
+/// Whether the locations of an executable are symbolized.
 #[derive(Clone, Copy, Default)]
 struct KnownSymbols {
     has_named: bool,
@@ -115,34 +128,56 @@ struct KnownSymbols {
 }
 
 impl KnownSymbols {
-    /// By [`ExecutableId`].
-    fn of_executables(profile: &Profile) -> Vec<Self> {
-        let mut symbols = vec![Self::default(); profile.executables.len()];
-        for location in &profile.locations {
-            let Some(code) = location.code else {
-                continue;
-            };
-            let ExecutableId(index) = code.executable;
-            let symbols = &mut symbols[index as usize];
-            match location.lines.len() {
-                0 => symbols.has_unnamed = true,
-                lines => {
-                    symbols.has_named = true;
-                    symbols.has_inlined |= lines > 1;
-                }
+    fn add(&mut self, location: &Location) {
+        match location.lines.len() {
+            0 => self.has_unnamed = true,
+            lines => {
+                self.has_named = true;
+                self.has_inlined |= lines > 1;
             }
         }
-        symbols
+    }
+
+    /// Whether there are locations.
+    fn is_used(self) -> bool {
+        self.has_named || self.has_unnamed
     }
 }
 
-fn image_mapping(image: &Image, strings: &mut StringTable) -> schema::Mapping {
+/// The program of the first process.
+struct Program<'a> {
+    path: &'a Path,
+    build_id: Option<&'a str>,
+    /// Where it is one of the profile.
+    executable: Option<ExecutableId>,
+}
+
+impl<'a> Program<'a> {
+    fn of(profile: &'a Profile) -> Option<Self> {
+        let process = profile.processes.first()?;
+        let image = process.images.first();
+        let path = image.map_or(&process.executable, |image| &image.path);
+        let build_id = image.and_then(|image| image.build_id.as_deref());
+        let is_own = |executable: &Executable| {
+            executable.kind == ExecutableKind::File
+                && executable.path == *path
+                && build_id.is_none_or(|id| executable.build_id.as_deref() == Some(id))
+        };
+        let mut executables = (0..).zip(&profile.executables);
+        let executable = executables.find(|(_, executable)| is_own(executable));
+        (!path.as_os_str().is_empty()).then(|| Self {
+            path,
+            build_id,
+            executable: executable.map(|(index, _)| ExecutableId(index)),
+        })
+    }
+}
+
+/// The mapping of a program without a frame: it has no addresses, because none is in use.
+fn program_mapping(program: &Program<'_>, strings: &mut StringTable) -> schema::Mapping {
     schema::Mapping {
-        memory_start: image.start,
-        memory_limit: image.end,
-        file_offset: image.file_offset,
-        filename: strings.index(&printable(&image.path.to_string_lossy())),
-        build_id: strings.index(image.build_id.as_deref().unwrap_or_default()),
+        filename: strings.index(&printable(&program.path.to_string_lossy())),
+        build_id: strings.index(program.build_id.unwrap_or_default()),
         ..schema::Mapping::default()
     }
 }

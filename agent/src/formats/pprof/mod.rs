@@ -13,16 +13,17 @@
 //!   file; all other mappings set `has_filenames` and `has_line_numbers`, which have no other effect.
 //! - The kernel, its modules, the vDSO and JIT code have names that start with `[`, as in other
 //!   profilers; no reader searches a file for them.
-//! - The other images of the processes are listed as not symbolized. No location refers to them, so
-//!   `go tool pprof` neither searches their files nor warns. The executable of the first process is the
-//!   first mapping, whether or not a location refers to it.
+//! - The program of the first process is the first mapping, whether or not a location refers to it:
+//!   `go tool pprof` and Pyroscope take the first one for the main binary. Without a location it has no
+//!   addresses. All other mappings have locations.
 //! - Python frames have a mapping of their own, one for all processes with the same runtime. Its name
 //!   starts with `[`, which means "no file" to all readers, and never contains `python3`: Parca's user
 //!   interface hides frames of such mappings as internals of the interpreter.
 //! - Python frames have no address. An invented one would differ between profiles, and tools that merge
 //!   profiles (`go tool pprof a b`, Pyroscope) identify locations by address, lines and mapping.
 //! - `system_name` is empty: a name equal to it would be demangled, and `<module>` and `<lambda>` would
-//!   lose the text between `<` and `>`.
+//!   lose the text between `<` and `>`. Where names have their module, it is the name without it, which
+//!   the reader takes.
 //! - Names contain no control characters, because `go tool pprof` prints names unchanged.
 //! - Labels of a series are comments, `label NAME=VALUE`; collectors receive them outside of the
 //!   profile, and labels of samples have another purpose.

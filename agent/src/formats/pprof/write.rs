@@ -17,8 +17,8 @@ use super::{
     string_table::StringTable,
 };
 use crate::{
-    formats::{losses, options::EncodeOptions},
-    profile::{Amount, LocationId, Process, ProcessIndex, Profile},
+    formats::{function_names::FunctionNames, losses, options::EncodeOptions},
+    profile::{Amount, FunctionId, LocationId, Process, ProcessIndex, Profile},
     text::printable,
 };
 
@@ -56,7 +56,7 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
         },
         location: location_ids.messages(profile),
         mapping: mappings.into_messages(),
-        function: functions(profile, &mut strings),
+        function: functions(profile, options.function_names, &mut strings),
         time_nanos: nanoseconds(
             profile
                 .start
@@ -82,15 +82,28 @@ fn value_type(name: &str, unit: &str, strings: &mut StringTable) -> schema::Valu
     }
 }
 
-fn functions(profile: &Profile, strings: &mut StringTable) -> Vec<schema::Function> {
-    (1..)
+fn functions(
+    profile: &Profile,
+    function_names: FunctionNames,
+    strings: &mut StringTable,
+) -> Vec<schema::Function> {
+    let names = function_names.of(profile);
+    (0..)
         .zip(&profile.functions)
-        .map(|(id, function)| schema::Function {
-            id,
-            name: strings.index(&printable(&function.name)),
-            system_name: 0,
-            filename: strings.index(&printable(&function.file)),
-            start_line: function.first_line.map_or(0, |line| line.get().into()),
+        .map(|(index, function)| {
+            let name = names.get(FunctionId(index));
+            let is_plain = name == function.name;
+            schema::Function {
+                id: u64::from(index) + 1,
+                name: strings.index(&printable(name)),
+                system_name: if is_plain {
+                    0
+                } else {
+                    strings.index(&printable(&function.name))
+                },
+                filename: strings.index(&printable(&function.file)),
+                start_line: function.first_line.map_or(0, |line| line.get().into()),
+            }
         })
         .collect()
 }

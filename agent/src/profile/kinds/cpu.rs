@@ -13,7 +13,7 @@ pub static KIND: Kind = Kind {
     name: "cpu",
     unit: Unit::Nanoseconds,
     period: Period::Rate,
-    sample_types: &[
+    sample_types: [
         SampleType {
             name: "samples",
             unit: "count",

@@ -1,14 +1,23 @@
 //! Cache of the symbols of files, in bounded memory. Results of look-ups are not cached here.
+//!
+//! Invariant: debugging information that cannot be used is read once, however often the symbols of its
+//! file are evicted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::symbols::ElfSymbols;
+
+/// Most files without usable debugging information that are kept; the number of a file is 4 bytes.
+const MAX_WITHOUT_DEBUG_INFO: usize = 4096;
 
 /// Symbols of the most recently used files.
 #[derive(Debug)]
 pub struct SymbolCache {
     max_bytes: usize,
     files: HashMap<u32, Entry>,
+    /// Files whose debugging information exceeds a limit, is malformed or cannot be read; of too many
+    /// the oldest are evicted.
+    without_debug_info: BTreeSet<u32>,
     /// Counts insertions.
     clock: u64,
 }
@@ -27,6 +36,7 @@ impl SymbolCache {
         Self {
             max_bytes,
             files: HashMap::new(),
+            without_debug_info: BTreeSet::new(),
             clock: 0,
         }
     }
@@ -36,9 +46,22 @@ impl SymbolCache {
         self.files.remove(&executable).map(|entry| entry.symbols)
     }
 
+    /// Whether to read the symbols of a file with its debugging information.
+    #[must_use]
+    pub fn wants_debug_info(&self, executable: u32) -> bool {
+        !self.without_debug_info.contains(&executable)
+    }
+
     /// Inserts the symbols of a file, and evicts others if there are too many.
     pub fn insert(&mut self, executable: u32, symbols: Box<ElfSymbols>) {
         self.clock += 1;
+        if symbols.has_unusable_debug_info() {
+            self.without_debug_info.insert(executable);
+            if self.without_debug_info.len() > MAX_WITHOUT_DEBUG_INFO {
+                // Numbers of files increase.
+                self.without_debug_info.pop_first();
+            }
+        }
         let entry = Entry {
             bytes: symbols.bytes(),
             symbols,
@@ -48,7 +71,7 @@ impl SymbolCache {
         self.evict(executable);
     }
 
-    /// Removes all files.
+    /// Removes the symbols of all files.
     pub fn clear(&mut self) {
         self.files.clear();
     }
@@ -100,7 +123,7 @@ impl SymbolCache {
 
 #[cfg(test)]
 mod tests {
-    use super::SymbolCache;
+    use super::{MAX_WITHOUT_DEBUG_INFO, SymbolCache};
     use crate::{
         binaries::elf::Elf,
         symbolize::elf_symbols::{ElfSymbols, SymbolLimits},
@@ -108,12 +131,26 @@ mod tests {
     use std::fs::File;
 
     fn load(has_inlines: bool) -> Box<ElfSymbols> {
-        let file = File::open("/proc/self/exe").unwrap();
-        let limits = SymbolLimits {
+        load_with(&SymbolLimits {
             inlines: has_inlines,
             ..SymbolLimits::default()
-        };
-        Box::new(ElfSymbols::load(Elf::read(file).unwrap(), None, &limits))
+        })
+    }
+
+    fn load_with(limits: &SymbolLimits) -> Box<ElfSymbols> {
+        let elf = Elf::read(File::open("/proc/self/exe").unwrap()).unwrap();
+        Box::new(ElfSymbols::load(elf, None, limits))
+    }
+
+    /// With debugging information that exceeds a limit.
+    fn unusable() -> Box<ElfSymbols> {
+        let mut symbols = load_with(&SymbolLimits {
+            debug_bytes_at_once: 1,
+            ..SymbolLimits::default()
+        });
+        symbols.find(address());
+        assert!(symbols.has_unusable_debug_info());
+        symbols
     }
 
     /// An address of the standard library, which has debugging information.
@@ -158,5 +195,28 @@ mod tests {
             assert!(cache.bytes() <= most);
         }
         assert!(cache.take(1).is_some() && cache.take(2).is_some());
+    }
+
+    #[test]
+    fn unusable_debugging_information_is_read_once() {
+        let mut cache = SymbolCache::new(1 << 20);
+        assert!(cache.wants_debug_info(1));
+        cache.insert(1, unusable());
+        cache.clear();
+        assert!(cache.take(1).is_none());
+        assert!(!cache.wants_debug_info(1) && cache.wants_debug_info(2));
+        // Read again without it, it stays so.
+        cache.insert(1, load(false));
+        assert!(!cache.wants_debug_info(1));
+    }
+
+    #[test]
+    fn the_files_without_debugging_information_are_bounded() {
+        let mut cache = SymbolCache::new(0);
+        let most = u32::try_from(MAX_WITHOUT_DEBUG_INFO).unwrap();
+        cache.without_debug_info.extend(1..=most);
+        cache.insert(most + 1, unusable());
+        assert_eq!(cache.without_debug_info.len(), MAX_WITHOUT_DEBUG_INFO);
+        assert!(cache.wants_debug_info(1) && !cache.wants_debug_info(most + 1));
     }
 }

@@ -35,7 +35,7 @@ impl Default for SymbolLimits {
             functions: 2_000_000,
             inlines: true,
             debug_bytes_at_once: 64 << 20,
-            debug_bytes_kept: 8 << 20,
+            debug_bytes_kept: 2 << 20,
         }
     }
 }
@@ -249,9 +249,25 @@ impl ElfSymbols {
         found.collect()
     }
 
+    /// Whether look-ups find the debugging information decompressed and indexed, or there is none.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        match &self.info {
+            Ok((_, info)) => info.is_open() || info.failed().is_some(),
+            Err(_) => true,
+        }
+    }
+
     /// Whether there is debugging information that can be used.
     fn has_debug_info(&self) -> bool {
         matches!(&self.info, Ok((_, info)) if info.failed().is_none())
+    }
+
+    /// Whether there is debugging information that can be used neither now nor later: whether there is
+    /// room to decompress it may change.
+    pub fn has_unusable_debug_info(&self) -> bool {
+        let failed = self.info.as_ref().ok().and_then(|(_, info)| info.failed());
+        failed.is_some_and(|error| error != dwarf::DwarfError::NoRoom)
     }
 
     /// The name of the function that contains `address`, from the tables.

@@ -175,7 +175,11 @@ impl ModelReader<'_> {
     ) -> Result<Function, PprofReadError> {
         let function = self.functions.get(&id);
         let function = function.ok_or_else(|| malformed("functions"))?;
-        let name = self.outline.text_at(function.name)?;
+        let name = match self.outline.text_at(function.system_name)? {
+            "" => self.outline.text_at(function.name)?,
+            // The name has its module too.
+            plain => plain,
+        };
         let file = self.outline.text_at(function.filename)?;
         let first_line = line_number(function.start_line)?;
         let kind = match code {

@@ -4,12 +4,16 @@ use std::{
     collections::{BTreeSet, HashSet},
     fmt::Write as _,
     io::Read as _,
+    num::NonZeroU32,
 };
 
 use super::*;
 use crate::{
     formats::golden::assert_golden,
-    profile::fixtures::{example_processes, example_profile},
+    profile::{
+        FrameKind, Function,
+        fixtures::{example_processes, example_profile},
+    },
 };
 
 fn decoded(profile: &Profile) -> schema::Profile {
@@ -175,7 +179,9 @@ fn assert_valid(profile: &schema::Profile) {
             assert!(!is_named && !build_id.is_empty());
         }
         assert_eq!(mapping.has_filenames, mapping.has_line_numbers);
-        assert!(!(mapping.memory_limit == 0 && name.contains("python3")));
+        // Parca's user interface hides their frames.
+        let is_python = mapping.memory_limit == 0 && !locations.is_empty();
+        assert!(!(is_python && name.contains("python3")));
     }
     for function in &profile.function {
         assert_ne!(
@@ -283,6 +289,111 @@ fn the_mapping_of_python_frames_is_named_after_the_runtime() {
     assert_eq!(name(true, "CPython 3.12.1"), "[cpython 3.12.1]");
     assert_eq!(name(true, ""), "[python]");
     assert_eq!(name(false, ""), "[no python]");
+}
+
+#[test]
+fn every_mapping_but_that_of_the_program_is_in_use() {
+    let profile = example_processes("/srv/app/main.py");
+    let mut of_one = profile.clone();
+    // Only the first stack is left, which has no native frames.
+    of_one.samples.truncate(1);
+    for (profile, mappings) in [(profile, 10), (of_one, 2)] {
+        let message = decoded(&profile);
+        assert_valid(&message);
+        assert_eq!(message.mapping.len(), mappings);
+        let program = &message.mapping[0];
+        assert_eq!(message.text(program.filename), "/usr/bin/python3.12");
+        assert_eq!(message.text(program.build_id).len(), 40);
+        let used: HashSet<_> = message.location.iter().map(|it| it.mapping_id).collect();
+        for mapping in &message.mapping[1..] {
+            assert!(used.contains(&mapping.id), "{mapping:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_without_frames_has_no_addresses() {
+    let mut profile = example_profile("");
+    profile.samples.truncate(1);
+    let path = profile.processes[0].executable.clone();
+    profile.executables.clear();
+    profile.locations.retain(|location| location.code.is_none());
+    let program = |profile: &Profile| {
+        let message = decoded(profile);
+        assert_valid(&message);
+        let program = message.mapping[0];
+        assert_eq!(message.text(program.filename), path.to_str().unwrap());
+        let addresses = [program.memory_start, program.memory_limit];
+        assert_eq!(addresses, [0; 2]);
+        !message.text(program.build_id).is_empty()
+    };
+    assert!(program(&profile));
+    // The build ID is known of files that are mapped.
+    profile.processes[0].images = Vec::new().into();
+    assert!(!program(&profile));
+}
+
+/// The names, the plain names and the files of functions.
+fn named(profile: &Profile, function_names: FunctionNames) -> Vec<[String; 3]> {
+    let options = EncodeOptions {
+        function_names,
+        ..EncodeOptions::default()
+    };
+    let message = message(profile, options);
+    assert_valid(&message);
+    let functions = message.function.iter();
+    let texts = functions.map(|function| {
+        [function.name, function.system_name, function.filename]
+            .map(|text| message.text(text).to_owned())
+    });
+    texts.collect()
+}
+
+#[test]
+fn functions_with_equal_names_differ_by_their_module() {
+    let mut profile = example_profile("");
+    // As before Python 3.11: methods have no names of their classes.
+    let functions = [
+        ("main", "/srv/app/shop/orders.py", 3),
+        ("main", "/srv/app/shop/stock.py", 3),
+        ("run", "/srv/app/shop/orders.py", 20),
+        ("run", "/srv/app/shop/stock.py", 20),
+        ("run", "/srv/other/shop/stock.py", 20),
+        ("<module>", "/srv/app/shop/__init__.py", 1),
+    ];
+    profile.functions.truncate(6);
+    for (function, (name, file, line)) in profile.functions.iter_mut().zip(functions) {
+        *function = Function {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            first_line: NonZeroU32::new(line),
+            kind: FrameKind::Python,
+        };
+    }
+    profile.samples.truncate(1);
+    profile
+        .locations
+        .retain(|location| location.lines.iter().all(|line| line.function.0 < 6));
+    for line in named(&profile, FunctionNames::Plain) {
+        assert_eq!(line[1], "");
+    }
+    let with_modules = named(&profile, FunctionNames::Module);
+    let with_modules: Vec<_> = with_modules
+        .iter()
+        .map(|[name, plain, file]| [&**name, plain, file])
+        .collect();
+    assert_eq!(
+        with_modules,
+        [
+            ["shop.orders.main", "main", "/srv/app/shop/orders.py"],
+            ["shop.stock.main", "main", "/srv/app/shop/stock.py"],
+            ["shop.orders.run", "run", "/srv/app/shop/orders.py"],
+            ["shop.stock.run", "run", "/srv/app/shop/stock.py"],
+            // Only the file differs from that of the one before.
+            ["shop.stock.run", "run", "/srv/other/shop/stock.py"],
+            ["shop.<module>", "<module>", "/srv/app/shop/__init__.py"],
+        ]
+    );
 }
 
 #[test]

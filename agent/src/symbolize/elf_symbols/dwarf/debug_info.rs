@@ -7,6 +7,7 @@ use super::{
     dwarf_reader::{DwarfReader, EntryRef, NameAndLine},
     error::DwarfError,
     files::DwarfFiles,
+    functions::Scope,
     index::{UnitIndex, UnitOffsets},
     inflated::InflatedSections,
     sections::OpenSections,
@@ -28,7 +29,7 @@ pub struct InlineLevel {
 
 impl InlineLevel {
     /// A function of `unit`; `call` is the index of a file and the line.
-    fn new((name, first_line): NameAndLine, unit: &CachedUnit, call: Option<(u64, u32)>) -> Self {
+    fn new((name, first_line): NameAndLine, unit: &CachedUnit, call: Option<(u32, u32)>) -> Self {
         Self {
             name,
             file: call.and_then(|(file, _)| unit.path(file)),
@@ -69,10 +70,8 @@ impl DwarfInfo {
             return Vec::new();
         }
         self.look_up(files, address).unwrap_or_else(|error| {
+            *self = Self::new(self.code.clone(), self.limits);
             self.failed = Some(error);
-            self.index = None;
-            self.shrink();
-            self.inflated = InflatedSections::default();
             Vec::new()
         })
     }
@@ -134,6 +133,11 @@ impl DwarfInfo {
         Ok(found)
     }
 
+    /// Whether the sections were decompressed and the units indexed.
+    pub fn is_open(&self) -> bool {
+        self.index.is_some()
+    }
+
     /// The error since which it is not used.
     pub fn failed(&self) -> Option<DwarfError> {
         self.failed
@@ -155,7 +159,7 @@ impl DwarfInfo {
     pub fn shrink(&mut self) {
         self.close();
         self.inflated.shrink();
-        self.unit_cache.shrink_to(0);
+        self.unit_cache.drop_memory();
     }
 }
 
@@ -171,13 +175,24 @@ struct UnitLookup<'a> {
 impl UnitLookup<'_> {
     /// The functions at `address` in a unit, the innermost first.
     fn find(self, unit: usize, address: u64) -> Result<Vec<InlineLevel>, DwarfError> {
-        if self.unit_cache.unit(unit).is_none() {
-            let read = self
-                .reader
-                .read_unit(self.units, unit, self.code, self.work)?;
-            self.unit_cache.add(unit, read);
+        let Self {
+            units,
+            code,
+            unit_cache,
+            reader,
+            work,
+        } = self;
+        if unit_cache.unit(unit).is_none() {
+            unit_cache.add(
+                unit,
+                reader.read_unit(units, unit, code, Scope::Outer, work)?,
+            );
         }
-        let known = self.unit_cache.unit(unit).ok_or(DwarfError::Malformed)?;
+        let known = unit_cache.unit(unit).ok_or(DwarfError::Malformed)?;
+        if known.function(address).is_none() && known.scope() == Scope::Outer {
+            unit_cache.add(unit, reader.read_unit(units, unit, code, Scope::All, work)?);
+        }
+        let known = unit_cache.unit(unit).ok_or(DwarfError::Malformed)?;
         let mut call = known.line(address);
         let Some(function) = known.function(address) else {
             let level = call.map(|_| InlineLevel::new((None, 0), known, call));
@@ -185,19 +200,19 @@ impl UnitLookup<'_> {
         };
         let at = EntryRef::new(unit, function);
         if known.inlines(function).is_none() {
-            let inlines = self.reader.read_inlines(self.units, at, self.work)?;
+            let inlines = reader.read_inlines(units, at, work)?;
             known.add_inlines(function, inlines);
         }
         let inlines = known.inlines(function);
         let inlines = inlines.map_or_else(Vec::new, |inlines| inlines.find(address));
         let mut levels = Vec::with_capacity(inlines.len() + 1);
         for inline in inlines.iter().rev() {
-            let at = EntryRef::new(unit, inline.entry);
-            let name_and_line = self.reader.name_and_line(self.units, at, self.work)?;
+            let at = EntryRef::new(unit, inline.entry());
+            let name_and_line = reader.name_and_line(units, at, work)?;
             levels.push(InlineLevel::new(name_and_line, known, call));
-            call = Some(inline.call);
+            call = Some(inline.call());
         }
-        let name_and_line = self.reader.name_and_line(self.units, at, self.work)?;
+        let name_and_line = reader.name_and_line(units, at, work)?;
         levels.push(InlineLevel::new(name_and_line, known, call));
         Ok(levels)
     }

@@ -11,7 +11,7 @@ use super::{
     budget::{MAX_READ, WorkBudget},
     error::DwarfError,
     files::DwarfFiles,
-    functions::Inlines,
+    functions::{Inlines, Scope},
     index::UnitOffsets,
     inflated::InflatedSections,
     meter::Meter,
@@ -123,11 +123,12 @@ impl DwarfReader {
         units: &UnitOffsets,
         unit: usize,
         code: &Range<u64>,
+        scope: Scope,
         work: &mut WorkBudget,
     ) -> Result<CachedUnit, DwarfError> {
         let at = EntryRef::new(unit, UnitOffset(0));
         let (dwarf, unit) = self.unit(units, at)?;
-        CachedUnit::read(dwarf, unit, code, work)
+        CachedUnit::read(dwarf, unit, code, scope, work)
     }
 
     /// Reads the functions that are inlined into a function.

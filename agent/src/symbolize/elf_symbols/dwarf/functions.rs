@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use gimli::{AttributeValue, Dwarf, Range, UnitOffset, constants as dw};
+use gimli::{Abbreviation, AttributeValue, Dwarf, Range, UnitOffset, constants as dw};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{
     budget::WorkBudget,
@@ -17,15 +18,34 @@ const MAX_DEPTH: usize = 128;
 /// Most functions before an address that are searched for one that contains it.
 const MAX_ENCLOSING: usize = 32;
 
-/// The functions of a unit, by address.
+/// The functions of a unit.
 #[derive(Debug)]
-pub(super) struct UnitFunctions(Vec<Function>);
+pub(super) struct UnitFunctions {
+    /// Which functions they are.
+    pub(super) scope: Scope,
+    /// By address.
+    pub(super) functions: Vec<Function>,
+}
 
-#[derive(Debug)]
-struct Function {
+/// An address range of a function.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Function {
     begin: u64,
-    end: u64,
-    entry: UnitOffset,
+    bytes: u32,
+    /// Offset of its entry in the unit.
+    entry: u32,
+}
+
+/// Which functions of a unit are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All but those that had to be searched in other functions and in types, because the entry behind
+    /// these is known without reading them (`DW_AT_sibling`, which GCC writes). Most entries are in
+    /// them, and hardly ever a function that is not inlined.
+    Outer,
+    /// All.
+    All,
 }
 
 impl UnitFunctions {
@@ -34,48 +54,93 @@ impl UnitFunctions {
         dwarf: &Dwarf<SectionReader>,
         unit: &DwarfUnit,
         code: &std::ops::Range<u64>,
+        scope: Scope,
         work: &mut WorkBudget,
     ) -> Result<Self, DwarfError> {
         let mut functions = Vec::new();
+        // Whether none had to be searched.
+        let mut is_all = true;
         let mut entries = unit.inner.entries_raw(None)?;
         while !entries.is_empty() {
-            let entry = entries.next_offset();
+            let offset = entries.next_offset();
             let Some(abbreviation) = entries.read_abbreviation()? else {
                 work.spend(1)?;
                 continue;
             };
             work.spend(1 + abbreviation.attributes().len())?;
-            if abbreviation.tag() != dw::DW_TAG_subprogram {
+            let is_function = abbreviation.tag() == dw::DW_TAG_subprogram;
+            let is_skipped = scope == Scope::Outer && encloses_no_function(abbreviation);
+            if !is_function && !is_skipped {
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
             let mut addresses = AddressAttributes::default();
+            let mut sibling = None;
             for specification in abbreviation.attributes() {
-                addresses.take(&entries.read_attribute(*specification)?);
-            }
-            addresses.ranges(dwarf, &unit.inner, work, |Range { begin, end }| {
-                // Linkers addresses discarded functions at address 0.
-                if code.contains(&begin) {
-                    functions.push(Function { begin, end, entry });
+                let attribute = entries.read_attribute(*specification)?;
+                match (attribute.name(), attribute.value()) {
+                    (dw::DW_AT_sibling, AttributeValue::UnitRef(next)) => sibling = Some(next),
+                    _ => {
+                        addresses.take(&attribute);
+                    }
                 }
-            })?;
+            }
+            if is_function && let Ok(entry) = u32::try_from(offset.0) {
+                addresses.ranges(dwarf, &unit.inner, work, |Range { begin, end }| {
+                    // Linkers addresses discarded functions at address 0.
+                    if code.contains(&begin) {
+                        let bytes = u32::try_from(end.saturating_sub(begin)).unwrap_or(u32::MAX);
+                        functions.push(Function {
+                            begin,
+                            bytes,
+                            entry,
+                        });
+                    }
+                })?;
+            }
+            if is_skipped
+                && let Some(sibling) = sibling.filter(|next| *next > entries.next_offset())
+                && let Ok(behind) = unit.inner.entries_raw(Some(sibling))
+            {
+                entries = behind;
+                is_all = false;
+            }
         }
         // Of several at an address the largest first.
-        functions.sort_unstable_by_key(|it| (it.begin, Reverse(it.end), it.entry.0));
+        functions.sort_unstable_by_key(|it| (it.begin, Reverse(it.bytes), it.entry));
         functions.shrink_to_fit();
-        Ok(Self(functions))
+        let scope = if is_all { Scope::All } else { scope };
+        Ok(Self { scope, functions })
     }
 
     /// The innermost function that contains `address`.
     pub(super) fn find(&self, address: u64) -> Option<UnitOffset> {
-        let after = self.0.partition_point(|it| it.begin <= address);
-        let mut before = self.0[..after].iter().rev().take(MAX_ENCLOSING);
-        before.find(|it| address < it.end).map(|it| it.entry)
+        let after = self.functions.partition_point(|it| it.begin <= address);
+        let mut before = self.functions[..after].iter().rev().take(MAX_ENCLOSING);
+        before
+            .find(|it| address - it.begin < it.bytes.into())
+            .map(|it| UnitOffset(it.entry as usize))
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Function>()
+        self.functions.capacity() * size_of::<Function>()
     }
+}
+
+/// Whether the entries below an entry are skipped if possible: not those of scopes, in which the
+/// functions of a unit are.
+fn encloses_no_function(abbreviation: &Abbreviation) -> bool {
+    let is_scope = matches!(
+        abbreviation.tag(),
+        dw::DW_TAG_compile_unit
+            | dw::DW_TAG_partial_unit
+            | dw::DW_TAG_namespace
+            | dw::DW_TAG_module
+    );
+    let attributes = abbreviation.attributes();
+    abbreviation.has_children()
+        && !is_scope
+        && attributes.iter().any(|it| it.name() == dw::DW_AT_sibling)
 }
 
 /// The functions inlined into a function.
@@ -86,12 +151,14 @@ pub(super) struct Inlines(Vec<Inline>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inline {
     begin: u64,
-    end: u64,
+    bytes: u32,
     /// Level of inlining, 0 for one inlined into the function itself.
-    depth: usize,
-    pub(super) entry: UnitOffset,
+    depth: u8,
+    /// Offset of its entry in the unit.
+    entry: u32,
     /// Call site: index of a file, and line.
-    pub(super) call: (u64, u32),
+    file: u32,
+    line: u32,
 }
 
 impl Inlines {
@@ -129,10 +196,14 @@ impl Inlines {
             if is_inline && nested.is_none() && enclosing.len() < MAX_DEPTH {
                 let mut addresses = AddressAttributes::default();
                 let mut call = (0, 0);
+                let depth = u8::try_from(enclosing.len()).unwrap_or(u8::MAX);
+                let entry = u32::try_from(entry.0).map_err(|_| DwarfError::TooLarge)?;
                 for specification in abbreviation.attributes() {
                     let attribute = entries.read_attribute(*specification)?;
                     match (attribute.name(), attribute.value()) {
-                        (dw::DW_AT_call_file, AttributeValue::FileIndex(file)) => call.0 = file,
+                        (dw::DW_AT_call_file, AttributeValue::FileIndex(file)) => {
+                            call.0 = u32::try_from(file).unwrap_or(u32::MAX);
+                        }
                         (dw::DW_AT_call_line, value) => {
                             let line = value.udata_value().unwrap_or(0);
                             call.1 = u32::try_from(line).unwrap_or(0);
@@ -145,10 +216,11 @@ impl Inlines {
                 addresses.ranges(dwarf, &unit.inner, work, |Range { begin, end }| {
                     inlines.push(Inline {
                         begin,
-                        end,
-                        depth: enclosing.len(),
+                        bytes: u32::try_from(end.saturating_sub(begin)).unwrap_or(u32::MAX),
+                        depth,
                         entry,
-                        call,
+                        file: call.0,
+                        line: call.1,
                     });
                 })?;
                 if abbreviation.has_children() {
@@ -173,7 +245,8 @@ impl Inlines {
         let mut found: Vec<Inline> = Vec::new();
         // An entry precedes the entries nested in it.
         for inline in &self.0 {
-            if (inline.begin..inline.end).contains(&address) && inline.depth == found.len() {
+            let is_around = address.wrapping_sub(inline.begin) < inline.bytes.into();
+            if is_around && usize::from(inline.depth) == found.len() {
                 found.push(*inline);
             }
         }
@@ -182,5 +255,17 @@ impl Inlines {
 
     pub(super) fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Inline>()
+    }
+}
+
+impl Inline {
+    /// Its entry in the unit.
+    pub(super) fn entry(&self) -> UnitOffset {
+        UnitOffset(self.entry as usize)
+    }
+
+    /// Its call site: index of a file, and line.
+    pub(super) fn call(&self) -> (u32, u32) {
+        (self.file, self.line)
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     error::DwarfError,
-    spool::{MAX_FILE, Spool},
+    spool::{LazySpool, MAX_FILE},
 };
 use crate::binaries::elf::{self, Elf, Shared};
 
@@ -17,8 +17,7 @@ type SectionKey = (&'static str, bool);
 #[derive(Default)]
 pub(super) struct InflatedSections {
     sections: HashMap<SectionKey, InflatedSection>,
-    /// [`None`] until the first section; [`Err`] where there is no disk.
-    spool: Option<Result<Arc<Spool>, ()>>,
+    spool: LazySpool,
 }
 
 /// A section, and where its bytes are.
@@ -42,10 +41,7 @@ impl InflatedSections {
             return Ok(known.clone());
         }
         let (name, _) = key;
-        let spool = self
-            .spool
-            .get_or_insert_with(|| Spool::create().map(Arc::new).ok_or(()));
-        let section = if let Ok(spool) = spool {
+        let section = if let Some(spool) = self.spool.get() {
             let bytes = elf.decompressed_bytes(name)?;
             if bytes > MAX_FILE {
                 return Err(DwarfError::TooLarge);

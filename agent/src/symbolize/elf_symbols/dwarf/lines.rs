@@ -2,7 +2,8 @@
 
 use std::{num::NonZeroU64, ops::Range};
 
-use gimli::{DebugLineOffset, Dwarf, LineProgramHeader, Reader, Section as _};
+use gimli::{AttributeValue, DebugLineOffset, Dwarf, LineProgramHeader, Reader, Section as _};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{
     budget::WorkBudget, error::DwarfError, section_reader::SectionReader, unit::DwarfUnit,
@@ -18,26 +19,30 @@ const MAX_ROWS: usize = 1 << 20;
 const MAX_PATH: usize = 4 << 10;
 
 /// The line table of a unit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct UnitLines {
-    files: SourceFiles,
+    pub(super) files: SourceFiles,
     /// By address, not overlapping.
-    sequences: Vec<Sequence>,
+    pub(super) sequences: Vec<Sequence>,
     /// The rows of all sequences, by address in each.
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
 /// Contiguous addresses.
-#[derive(Debug)]
-struct Sequence {
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Sequence {
     begin: u64,
     end: u64,
-    rows: Range<usize>,
+    /// Range of its rows.
+    first: u32,
+    after: u32,
 }
 
 /// The first address of a line.
-#[derive(Clone, Copy, Debug)]
-struct Row {
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Row {
     /// Relative to the start of its sequence.
     address: u32,
     file: u32,
@@ -92,11 +97,7 @@ impl UnitLines {
                     .try_into()
                     .unwrap_or(0),
             };
-            // Of several rows at an address the last one holds.
-            match lines.rows.get_mut(first..).and_then(<[Row]>::last_mut) {
-                Some(last) if last.address == row.address => *last = row,
-                _ => lines.rows.push(row),
-            }
+            lines.add(first, row);
         }
         lines.rows.truncate(first);
         lines.rows.shrink_to_fit();
@@ -106,15 +107,39 @@ impl UnitLines {
         Ok(lines)
     }
 
+    /// Adds a row to the sequence whose rows start at `first`.
+    fn add(&mut self, first: usize, row: Row) {
+        // Of several rows at an address the last one holds.
+        if self.rows.len() > first
+            && self
+                .rows
+                .last()
+                .is_some_and(|last| last.address == row.address)
+        {
+            self.rows.pop();
+        }
+        // A row that differs in its column only is not needed.
+        let is_same = |last: &Row| (last.file, last.line) == (row.file, row.line);
+        if !(self.rows.len() > first && self.rows.last().is_some_and(is_same)) {
+            self.rows.push(row);
+        }
+    }
+
     /// Ends the sequence whose rows start at `first`.
     fn end_sequence(&mut self, first: usize, addresses: Range<u64>, code: &Range<u64>) {
         let rows = self.rows.get(first..).unwrap_or_default();
         let is_valid = !rows.is_empty() && rows.is_sorted_by_key(|row| row.address);
-        if is_valid && !addresses.is_empty() && code.contains(&addresses.start) {
+        let range = (u32::try_from(first), u32::try_from(self.rows.len()));
+        if is_valid
+            && !addresses.is_empty()
+            && code.contains(&addresses.start)
+            && let (Ok(first), Ok(after)) = range
+        {
             self.sequences.push(Sequence {
                 begin: addresses.start,
                 end: addresses.end,
-                rows: first..self.rows.len(),
+                first,
+                after,
             });
         } else {
             self.rows.truncate(first);
@@ -123,39 +148,57 @@ impl UnitLines {
 
     /// The index of the file and the line of `address`; the line is 0 where the compiler recorded
     /// none.
-    pub(super) fn find(&self, address: u64) -> Option<(u64, u32)> {
+    pub(super) fn find(&self, address: u64) -> Option<(u32, u32)> {
         let after = self.sequences.partition_point(|it| it.begin <= address);
         let sequence = self.sequences[..after].last()?;
         if address >= sequence.end {
             return None;
         }
-        let rows = &self.rows[sequence.rows.clone()];
+        let rows = self
+            .rows
+            .get(sequence.first as usize..sequence.after as usize)?;
         let after = rows.partition_point(|row| u64::from(row.address) <= address - sequence.begin);
         let row = rows[..after].last()?;
-        Some((row.file.into(), row.line))
+        Some((row.file, row.line))
     }
 
     /// The path of a file.
-    pub(super) fn path(&self, file: u64) -> Option<Vec<u8>> {
+    pub(super) fn path(&self, file: u32) -> Option<Vec<u8>> {
         self.files.path(file)
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.rows.capacity() * size_of::<Row>()
             + self.sequences.capacity() * size_of::<Sequence>()
-            + self.files.bytes
+            + self.files.bytes()
     }
 }
 
 /// The source files of a line table.
-#[derive(Debug)]
-struct SourceFiles {
-    /// Working directory of the compiler.
-    directory: Vec<u8>,
-    directories: Vec<Vec<u8>>,
-    /// Index of the directory, and name; directory 0 is the compiler's.
-    files: Vec<(usize, Vec<u8>)>,
-    bytes: usize,
+#[derive(Debug, Default)]
+pub(super) struct SourceFiles {
+    /// The working directory of the compiler, and the directories from index 0 on.
+    pub(super) directories: Vec<Text>,
+    pub(super) files: Vec<SourceFile>,
+    /// The bytes of all names.
+    pub(super) text: Vec<u8>,
+}
+
+/// A range of the bytes of all names.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Text {
+    start: u32,
+    bytes: u32,
+}
+
+/// A source file.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct SourceFile {
+    /// Index of the directory; 0 is the compiler's.
+    directory: u32,
+    name: Text,
 }
 
 impl SourceFiles {
@@ -164,51 +207,79 @@ impl SourceFiles {
         unit: &DwarfUnit,
         header: &LineProgramHeader<SectionReader>,
     ) -> Self {
-        let mut left = MAX_FILES;
-        let mut text = |value| {
-            let text: Option<SectionReader> = dwarf.attr_string(&unit.inner, value).ok();
-            let text = text.and_then(|text| text.take(MAX_PATH.min(left)).ok());
-            let text = text.unwrap_or_default();
-            left -= text.len();
-            text
-        };
-        // The first index is 0 or 1, depending on the version of DWARF.
-        let directories = 0..=header.include_directories().len() as u64;
-        let directories = directories
-            .map(|index| header.directory(index).map_or_else(Vec::new, &mut text))
-            .collect();
-        let files = 0..=header.file_names().len() as u64;
-        let files = files.map(|index| {
-            header.file(index).map_or((0, Vec::new()), |file| {
-                let directory = usize::try_from(file.directory_index()).unwrap_or(usize::MAX);
-                (directory, text(file.path_name()))
-            })
-        });
-        let files: Vec<_> = files.collect();
-        let count = header.include_directories().len() + files.len();
+        let mut read = Self::default();
         let directory = unit.inner.comp_dir.as_ref();
-        Self {
-            directory: directory
-                .and_then(|text| text.take(MAX_PATH).ok())
-                .unwrap_or_default(),
-            directories,
-            files,
-            bytes: count * size_of::<(usize, Vec<u8>)>() + MAX_FILES - left,
+        let directory = directory.and_then(|text| text.take(MAX_PATH).ok());
+        let directory = read.add(&directory.unwrap_or_default());
+        read.directories.push(directory);
+        // The first index is 0 or 1, depending on the version of DWARF.
+        for index in 0..=header.include_directories().len() as u64 {
+            let name = header.directory(index);
+            let name = name.map_or_else(Text::default, |name| read.add_string(dwarf, unit, name));
+            read.directories.push(name);
+        }
+        for index in 0..=header.file_names().len() as u64 {
+            let file = header.file(index).map(|file| SourceFile {
+                directory: u32::try_from(file.directory_index()).unwrap_or(u32::MAX),
+                name: read.add_string(dwarf, unit, file.path_name()),
+            });
+            read.files.push(file.unwrap_or_default());
+        }
+        read.directories.shrink_to_fit();
+        read.files.shrink_to_fit();
+        read.text.shrink_to_fit();
+        read
+    }
+
+    fn add_string(
+        &mut self,
+        dwarf: &Dwarf<SectionReader>,
+        unit: &DwarfUnit,
+        value: AttributeValue<SectionReader>,
+    ) -> Text {
+        let text: Option<SectionReader> = dwarf.attr_string(&unit.inner, value).ok();
+        let text = text.and_then(|text| text.take(MAX_PATH).ok());
+        self.add(&text.unwrap_or_default())
+    }
+
+    /// Adds bytes as far as there is room.
+    fn add(&mut self, bytes: &[u8]) -> Text {
+        let start = self.text.len();
+        let bytes = &bytes[..bytes.len().min(MAX_FILES.saturating_sub(start))];
+        self.text.extend_from_slice(bytes);
+        // The limit fits.
+        Text {
+            start: u32::try_from(start).unwrap_or(0),
+            bytes: u32::try_from(bytes.len()).unwrap_or(0),
         }
     }
 
-    fn path(&self, file: u64) -> Option<Vec<u8>> {
-        let (directory, name) = self.files.get(usize::try_from(file).ok()?)?;
+    fn get(&self, text: Text) -> &[u8] {
+        let start = text.start as usize;
+        let range = start..start + text.bytes as usize;
+        self.text.get(range).unwrap_or_default()
+    }
+
+    fn path(&self, file: u32) -> Option<Vec<u8>> {
+        let file = self.files.get(file as usize)?;
+        let name = self.get(file.name);
         if name.is_empty() {
             return None;
         }
-        let mut path = name.clone();
-        if *directory != 0
-            && let Some(directory) = self.directories.get(*directory)
+        let mut path = name.to_vec();
+        if file.directory != 0
+            && let Some(directory) = self.directories.get(file.directory as usize + 1)
         {
-            path = join(directory, path);
+            path = join(self.get(*directory), path);
         }
-        Some(join(&self.directory, path))
+        let compiler = self.directories.first().copied();
+        Some(join(self.get(compiler.unwrap_or_default()), path))
+    }
+
+    fn bytes(&self) -> usize {
+        self.text.capacity()
+            + self.directories.capacity() * size_of::<Text>()
+            + self.files.capacity() * size_of::<SourceFile>()
     }
 }
 

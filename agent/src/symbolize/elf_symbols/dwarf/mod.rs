@@ -24,6 +24,7 @@ mod scopes;
 mod section_reader;
 mod sections;
 mod spool;
+mod stored_unit;
 mod unit;
 mod unit_cache;
 

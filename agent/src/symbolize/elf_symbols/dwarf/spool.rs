@@ -1,4 +1,4 @@
-//! Temporary files for decompressed sections.
+//! Temporary files for decompressed sections, and for units that find no room in memory.
 //!
 //! Invariants: a file has no name, so that nothing is left of it when the agent ends; it is on a disk,
 //! since one in memory would save none; all files together have at most [`MAX_ALL`] bytes, and leave
@@ -8,12 +8,16 @@ use std::{
     env,
     fs::File,
     io::{self, Write},
+    num::NonZeroU64,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
-use rustix::fs::{fstatfs, fstatvfs};
+use rustix::fs::{Advice, fadvise, fstatfs, fstatvfs};
 
 use crate::binaries::elf::Source;
 
@@ -29,11 +33,31 @@ const MAX_ALL: u64 = 2 << 30;
 /// Most bytes of one file.
 pub(super) const MAX_FILE: u64 = 1 << 30;
 
+/// What is reserved starts at a multiple of this, a page: writing parts of pages takes several times as
+/// long.
+const ALIGNMENT: u64 = 4 << 10;
+
 /// File systems in memory: `TMPFS_MAGIC`, `RAMFS_MAGIC`.
 const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Bytes of all files.
 static ALL: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes after which what was written is handed to the disk, so that a large section does not fill
+/// the page cache.
+const WRITTEN_BEHIND: u64 = 8 << 20;
+
+/// A temporary file that is created when it is first used.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LazySpool(Arc<OnceLock<Option<Arc<Spool>>>>);
+
+impl LazySpool {
+    /// The file; [`None`] where there is no disk for it.
+    pub(super) fn get(&self) -> Option<&Arc<Spool>> {
+        let file = self.0.get_or_init(|| Spool::create().map(Arc::new));
+        file.as_ref()
+    }
+}
 
 /// A temporary file.
 #[derive(Debug)]
@@ -45,7 +69,7 @@ pub(super) struct Spool {
 
 impl Spool {
     /// Creates a file; [`None`] where there is no disk for it.
-    pub(super) fn create() -> Option<Self> {
+    fn create() -> Option<Self> {
         let variables = VARIABLES.into_iter().filter_map(env::var_os);
         let mut directories: Vec<PathBuf> = variables
             .flat_map(|paths| env::split_paths(&paths).collect::<Vec<_>>())
@@ -62,6 +86,7 @@ impl Spool {
 
     /// Reserves `bytes` more bytes; returns their offset, or [`None`] where there is no room for them.
     pub(super) fn reserve(&self, bytes: u64) -> Option<u64> {
+        let bytes = bytes.checked_next_multiple_of(ALIGNMENT)?;
         if !self.leaves_room(bytes) {
             return None;
         }
@@ -82,6 +107,7 @@ impl Spool {
         SpoolWriter {
             file: &self.file,
             offset,
+            behind: offset,
         }
     }
 
@@ -106,12 +132,33 @@ impl Source for Spool {
 pub(super) struct SpoolWriter<'a> {
     file: &'a File,
     offset: u64,
+    /// Up to where pages were handed to the disk.
+    behind: u64,
+}
+
+impl SpoolWriter<'_> {
+    /// Starts to write the pages since the last call to the disk, and frees those before them, which
+    /// have been written meanwhile.
+    fn write_behind(&mut self) {
+        let start = self.behind.saturating_sub(WRITTEN_BEHIND);
+        // Without it more memory is in use, nothing else.
+        let _ = fadvise(
+            self.file,
+            start,
+            NonZeroU64::new(self.offset - start),
+            Advice::DontNeed,
+        );
+        self.behind = self.offset;
+    }
 }
 
 impl Write for SpoolWriter<'_> {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         let bytes = self.file.write_at(from, self.offset)?;
         self.offset += bytes as u64;
+        if self.offset - self.behind >= WRITTEN_BEHIND {
+            self.write_behind();
+        }
         Ok(bytes)
     }
 
@@ -137,7 +184,7 @@ fn create_in(directory: &Path) -> Option<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_FILE, Spool, create_in};
+    use super::{ALIGNMENT, MAX_FILE, Spool, create_in};
     use std::path::Path;
 
     #[test]
@@ -148,6 +195,6 @@ mod tests {
         assert_eq!(spool.reserve(1000), Some(0));
         assert_eq!(spool.reserve(MAX_FILE), None);
         assert_eq!(spool.reserve(u64::MAX), None);
-        assert_eq!(spool.reserve(1), Some(1000));
+        assert_eq!(spool.reserve(1), Some(ALIGNMENT));
     }
 }

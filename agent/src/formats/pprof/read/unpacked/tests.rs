@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    formats::{EncodeOptions, Format, encode},
+    formats::{EncodeOptions, Format, FunctionNames, encode},
     profile::{
         Process, Sample,
         fixtures::{PERIOD_NS, example_processes, example_profile, of_kind},
@@ -26,7 +26,7 @@ fn read(profile: &Profile, options: EncodeOptions) -> Profile {
 fn folded(profile: &Profile, threads: bool) -> String {
     let options = EncodeOptions {
         threads,
-        without_labels: false,
+        ..EncodeOptions::default()
     };
     let mut bytes = Vec::new();
     encode(profile, Format::Folded, options, &mut bytes).unwrap();
@@ -106,6 +106,23 @@ fn labels_distinguish_processes() {
         runtimes.collect::<Vec<_>>()
     };
     assert_eq!(runtimes(&again), runtimes(&profile));
+}
+
+#[test]
+fn functions_are_read_without_their_module() {
+    let profile = example_profile("/srv/app/main.py");
+    let with_modules = EncodeOptions {
+        function_names: FunctionNames::Module,
+        ..EncodeOptions::default()
+    };
+    let again = read(&profile, with_modules);
+    assert!(
+        again
+            .functions
+            .iter()
+            .any(|function| function.name == "main")
+    );
+    assert_eq!(folded(&again, true), folded(&profile, true));
 }
 
 #[test]
@@ -254,7 +271,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         has_labels: bool,
     ) {
-        let options = EncodeOptions { threads: false, without_labels: !has_labels };
+        let options = EncodeOptions { without_labels: !has_labels, ..EncodeOptions::default() };
         let bytes = encoded(&example_processes("main.py"), options);
         let mut unpacked = PprofFile::new(&bytes).unwrap();
         for (at, byte) in changes {
