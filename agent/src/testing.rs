@@ -51,7 +51,7 @@ pub mod http_client {
 /// Processes from outside.
 pub mod process {
     pub use crate::process::{
-        Error, Memory, Process, RegularFile, cgroup, file_name, machine::RECORDED_VDSO, maps,
+        Error, Memory, Process, cgroup, file_name, machine::RECORDED_VDSO, maps,
     };
 }
 

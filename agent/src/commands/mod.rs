@@ -18,6 +18,7 @@ use self::cli::Command;
 use crate::process::fuse;
 
 /// Carries out the command line, and prints what goes wrong as one sentence.
+#[must_use]
 pub fn main() -> ExitCode {
     if env::args_os()
         .nth(1)

@@ -22,11 +22,11 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         lost_native_stacks,
         unmatched,
         unsymbolized_native_frames: unsymbolized,
-        names_only,
-        unread_files,
-        malformed_records,
-        untracked_processes,
-        lost_process_events,
+        names_only: _,
+        unread_files: _,
+        malformed_records: _,
+        untracked_processes: _,
+        lost_process_events: _,
     } = *losses;
     let unwind_reasons = unwind_reasons(&unwind);
     let unsymbolized_reasons = unsymbolized_reasons(&unsymbolized);
@@ -86,40 +86,50 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
             ("native frame has", "native frames have"),
             &unsymbolized_reasons,
         ),
+    ];
+    kinds
+        .into_iter()
+        .chain(losses_not_in_samples(losses))
+        .filter(|&(count, ..)| count != 0)
+        .map(|(count, subject, rest)| sentence(count, subject, rest))
+        .collect()
+}
+
+/// A count, its subject in singular and plural, and the rest of the sentence.
+type Loss<'a> = (u64, (&'a str, &'a str), &'a str);
+
+/// Losses of other things than samples and frames.
+fn losses_not_in_samples(losses: &Losses) -> [Loss<'static>; 5] {
+    [
         (
-            names_only,
+            losses.names_only,
             ("address has", "addresses have"),
             "no lines and no inlined functions: there was no time to look them up.",
         ),
         (
-            unread_files,
+            losses.unread_files,
             ("file was", "files were"),
             "not read for names and lines: it would have taken too long.",
         ),
         (
-            malformed_records,
+            losses.malformed_records,
             ("record was", "records were"),
             "dropped: the agent could not decode them.",
         ),
         (
-            untracked_processes,
+            losses.untracked_processes,
             ("process is", "processes are"),
             "not profiled: the limit of profiled processes was reached.",
         ),
         (
-            lost_process_events,
+            losses.lost_process_events,
             (
                 "start or end of a process was",
                 "starts or ends of processes were",
             ),
             "lost: the ring buffer was full.",
         ),
-    ];
-    kinds
-        .into_iter()
-        .filter(|&(count, ..)| count != 0)
-        .map(|(count, subject, rest)| sentence(count, subject, rest))
-        .collect()
+    ]
 }
 
 fn sentence(count: u64, (one, many): (&str, &str), rest: &str) -> String {

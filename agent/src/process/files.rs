@@ -16,7 +16,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{self, Mode, OFlags, ResolveFlags},
+    fs::{self, Mode, OFlags},
     io::Errno,
 };
 
@@ -25,16 +25,8 @@ use super::{
     fuse::{self, FileStatus, FileSystem, FuseFile, Status},
     machine::on_machine,
     maps::Mapping,
+    reference::{READING, REFERENCE},
 };
-
-/// Flags that refer to a file without opening it.
-pub(super) const REFERENCE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-
-/// Flags for regular files; the last two have an effect only if it is not one after all.
-pub(super) const READING: OFlags = OFlags::RDONLY
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY);
 
 /// Identity of a file and of its contents: it differs after a change of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -277,12 +269,6 @@ fn refer_in_root(process: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
             _ => Err(error),
         }
     })
-}
-
-/// Opens the file at `path` in the root directory `root` with `O_PATH`.
-pub(super) fn find_in_root(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    fs::openat2(root, path, REFERENCE, Mode::empty(), resolve)
 }
 
 /// Opens the file of an `O_PATH` descriptor for reading, if it is a regular file; `process` is the

@@ -44,7 +44,7 @@ const PAGES: usize = 16;
 /// The memory of a running program.
 #[derive(Debug)]
 pub struct Memory {
-    memory: File,
+    contents: File,
     /// For each page, whether it is resident; [`None`] where it may not be read.
     pages: Option<File>,
     /// The directory `/proc/PID`.
@@ -72,7 +72,7 @@ impl Memory {
             )
         };
         Ok(Self {
-            memory: open("mem")?.into(),
+            contents: open("mem")?.into(),
             pages: open("pagemap").ok().map(File::from),
             process: rustix::io::fcntl_dupfd_cloexec(process, 0)?,
         })
@@ -91,7 +91,7 @@ impl Memory {
         }
         charge(into.len()).map_err(|_| MemoryReadError::Unmapped)?;
         let read = match self.fuse_behind(address, end) {
-            None => self.memory.read_exact_at(into, address),
+            None => self.contents.read_exact_at(into, address),
             Some(file_system) => self.read_by_helper(address, into, &file_system),
         };
         read.map_err(|error| match error.kind() {
@@ -107,7 +107,7 @@ impl Memory {
         file_system: &FileSystem,
     ) -> io::Result<()> {
         while !into.is_empty() {
-            let bytes = fuse::read_memory(&self.memory, into, address, file_system)?;
+            let bytes = fuse::read_memory(&self.contents, into, address, file_system)?;
             if bytes == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -192,7 +192,7 @@ impl Memory {
     pub fn is_alive(&self) -> bool {
         // Address 0 is not mapped, which is an error; a process without memory gives the end of
         // the file instead.
-        !matches!(self.memory.read_at(&mut [0], 0), Ok(0))
+        !matches!(self.contents.read_at(&mut [0], 0), Ok(0))
     }
 }
 

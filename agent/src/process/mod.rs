@@ -18,6 +18,7 @@ pub mod maps;
 mod memory;
 mod path;
 mod procfs;
+mod reference;
 mod tree;
 
 pub use error::{Error, OpenError};

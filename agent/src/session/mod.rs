@@ -88,8 +88,10 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// Most time that a window waits for examinations of its processes when it has ended.
 const SETTLE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Time for building a profile after a signal has ended the capture.
-const FINISH_LIMIT: Duration = Duration::from_millis(1500);
+/// Most time for building a profile after a signal has ended the capture. Look-ups end long before, by
+/// [`Haste`]; what is left takes longer only where other processes use the CPUs, and is no reason to
+/// lose the profile.
+const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
 /// How to sample.
 #[derive(Clone, Debug)]

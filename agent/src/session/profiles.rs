@@ -154,7 +154,7 @@ mod tests {
         binaries::executables::Executables,
         process::Process,
         profile::CPU,
-        symbolize::{CpuShare, NativeSymbolizer},
+        symbolize::{CpuShare, CpuShares, NativeSymbolizer},
         workers::Workers,
     };
     use agent_common::{
@@ -228,9 +228,13 @@ mod tests {
         };
         for (burst, names_only) in [(0, 1), (100, 0)] {
             let native = profiles.native.as_mut().unwrap();
-            native.limit_cpu(CpuShare {
+            let share = CpuShare {
                 burst: Duration::from_secs(burst),
                 per_second: Duration::ZERO,
+            };
+            native.limit_cpu(CpuShares {
+                opening: share,
+                look_ups: share,
             });
             let profile = profiles.profile_of(&window, &about);
             assert_eq!(profile.losses.names_only, names_only);

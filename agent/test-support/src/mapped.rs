@@ -1,11 +1,15 @@
 //! The files that an interpreter has mapped executable.
 
 use std::{
+    fs::File,
     io::{BufRead as _, BufReader},
     process::{Command, Stdio},
 };
 
-use agent::testing::process::{Process, RegularFile, file_name, maps::FileId};
+use agent::testing::process::{
+    Process, file_name,
+    maps::{FileId, Mapping},
+};
 use xtask::interpreters::Interpreter;
 
 use crate::child;
@@ -17,7 +21,7 @@ pub struct Mapped {
     /// Device and inode.
     pub id: FileId,
     /// The opened file.
-    pub file: RegularFile,
+    pub file: File,
 }
 
 /// The distinct files that the interpreter has mapped executable, including itself.
@@ -44,11 +48,18 @@ pub fn files(interpreter: &Interpreter) -> Vec<Mapped> {
             files.push(Mapped {
                 name: String::from_utf8_lossy(file_name(&mapped.path)).into_owned(),
                 id: mapped.id,
-                file: process.open_mapped(&mapping).unwrap(),
+                file: open(&process, &mapping),
             });
         }
     }
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success(), "{interpreter}");
     files
+}
+
+/// Opens the file of a mapping, possibly of another root directory.
+fn open(process: &Process, mapping: &Mapping) -> File {
+    let pid = process.pid();
+    let (start, end) = (mapping.start, mapping.end);
+    File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")).unwrap()
 }

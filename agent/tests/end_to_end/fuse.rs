@@ -101,6 +101,7 @@ fn ends_within(agent: &mut Running, limit: Duration) -> bool {
         }
         thread::sleep(Duration::from_millis(5));
     }
+    println!("it ended after {} ms", start.elapsed().as_millis());
     true
 }
 
@@ -141,9 +142,10 @@ fn a_signal_ends_a_capture_whose_files_are_never_read() {
             let pid = on_fuse.pid().to_string();
             let mut agent = Running::start(&["-p", &pid, "-d", LONG, "-f", "folded", "-o", "-"]);
             agent.wait_until_sampling();
-            on_fuse.mount.stop_answering();
             // It waits for the file system once before it samples.
-            thread::sleep(Duration::from_secs(if is_silent_before { 5 } else { 1 }));
+            thread::sleep(Duration::from_secs(4));
+            on_fuse.mount.stop_answering();
+            thread::sleep(Duration::from_secs(1));
             agent.signal(Signal::TERM);
             let has_ended = ends_within(&mut agent, SIGNAL_LIMIT + ROOM);
             let unanswered = on_fuse.mount.unanswered();

@@ -19,7 +19,7 @@ use test_support::child;
 use super::{
     capture::Running,
     dashboard,
-    folded::names,
+    folded::{names, text},
     machine,
     pprof::{self, Profile},
     target::{Target, mortal},
@@ -258,7 +258,13 @@ pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
 pub(super) fn assert_busy(profile: &Profile) {
     let main = count(profile, &["<module>", "main"]);
     assert!(main >= RATE / 2, "{main}");
-    assert!(main * 10 > profile.total() * 9, "{main}");
+    let others = || {
+        let samples = profile.samples.iter();
+        let others = samples.filter(|sample| !names(&sample.thread.stack).contains(&"main"));
+        let stacks = others.map(|sample| (sample.count, text(&sample.thread.stack)));
+        stacks.collect::<Vec<_>>()
+    };
+    assert!(main * 10 > profile.total() * 9, "{main}: {:?}", others());
 }
 
 /// Starts a workload with this name in `OTEL_SERVICE_NAME`.

@@ -1,7 +1,8 @@
-//! The agent's side of the file helper: starts it when the first file needs it, and gives it up when
-//! it does not answer.
+//! The agent's side of the file helpers: starts one for a file system when its first file is needed,
+//! and gives it up when it does not answer.
 //!
-//! Invariants: a request takes [`LIMIT`] at most once it has its turn; a helper that was given up is
+//! Invariants: a helper waits for one file system alone, so that none is held up by another, which
+//! closing a file may do too; a request takes [`LIMIT`] at most once it has its turn; a helper that was given up is
 //! killed and never waited for; a file system that did not answer is left alone for some minutes, and
 //! when [`MAX_GIVEN_UP`] helpers have not ended, all of them are.
 
@@ -14,6 +15,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -35,6 +37,12 @@ use crate::workers::{Subject, charge, overrun};
 
 /// Time for an answer.
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// Most helpers, one for each file system, that are there at the same time.
+const MAX_LIVE: usize = 8;
+
+/// Time in which a helper that is not used ends.
+const END_LIMIT: Duration = Duration::from_millis(100);
 
 /// Most helpers that were given up and have not ended.
 const MAX_GIVEN_UP: usize = 4;
@@ -156,12 +164,12 @@ static HELPERS: LazyLock<Helpers> = LazyLock::new(|| Helpers {
     given_up: Mutex::default(),
 });
 
-/// The helper, and those that were given up.
+/// The helpers, and those that were given up.
 struct Helpers {
     start: fn() -> Command,
     limit: Duration,
-    /// Locked during a request.
-    live: Mutex<Option<Helper>>,
+    /// The last one used at the end; locked during a request.
+    live: Mutex<Vec<Helper>>,
     given_up: Mutex<GivenUp>,
 }
 
@@ -172,6 +180,8 @@ struct GivenUp {
 }
 
 struct Helper {
+    /// The file system that it is for.
+    device: u64,
     process: Child,
     socket: OwnedFd,
 }
@@ -188,35 +198,62 @@ impl Helpers {
     ) -> io::Result<(usize, Option<OwnedFd>)> {
         charge(into.len())?;
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        self.given_up()
-            .check(file_system)
-            .map_err(io::Error::other)?;
-        let mut helper = match live.take() {
-            Some(helper) => helper,
-            None => Helper::start((self.start)())?,
-        };
-        let deadline = Instant::now() + self.limit;
-        let reply = helper.exchange(request, path, descriptor, into, deadline);
-        match reply {
-            Ok((0, bytes, found)) => {
-                *live = Some(helper);
-                Ok((bytes, found))
-            }
-            Ok((errno, ..)) => {
-                *live = Some(helper);
-                Err(io::Error::from_raw_os_error(errno))
-            }
-            Err(error) => {
-                // An error means that it has ended.
-                let _ = helper.process.kill();
-                let mut given_up = self.given_up();
-                given_up.helpers.push(helper.process);
-                if error.kind() == io::ErrorKind::TimedOut {
-                    let refusal = given_up.add(file_system);
-                    return Err(io::Error::other(refusal));
+        let device = file_system.device;
+        loop {
+            self.given_up()
+                .check(file_system)
+                .map_err(io::Error::other)?;
+            let known = live.iter().position(|helper| helper.device == device);
+            let mut helper = match known {
+                Some(at) => live.remove(at),
+                None => Helper::start((self.start)(), device)?,
+            };
+            let deadline = Instant::now() + self.limit;
+            match helper.exchange(request, path, descriptor, into, deadline) {
+                Ok((errno, bytes, found)) => {
+                    live.push(helper);
+                    if live.len() > MAX_LIVE {
+                        self.end(live.remove(0));
+                    }
+                    return match errno {
+                        0 => Ok((bytes, found)),
+                        _ => Err(io::Error::from_raw_os_error(errno)),
+                    };
                 }
-                Err(error)
+                Err(error) => {
+                    // An error means that it has ended.
+                    let _ = helper.process.kill();
+                    let mut given_up = self.given_up();
+                    given_up.helpers.push(helper.process);
+                    if error.kind() == io::ErrorKind::TimedOut {
+                        let refusal = given_up.add(file_system);
+                        return Err(io::Error::other(refusal));
+                    }
+                    if known.is_none() {
+                        return Err(error);
+                    }
+                    // It may have been killed since the last request: once more, with a new one.
+                }
             }
+        }
+    }
+
+    /// Ends a helper that is not used; it may have to wait for its file system to close files.
+    fn end(&self, helper: Helper) {
+        let Helper {
+            mut process,
+            socket,
+            ..
+        } = helper;
+        drop(socket);
+        let deadline = Instant::now() + END_LIMIT;
+        while matches!(process.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                let _ = process.kill();
+                self.given_up().helpers.push(process);
+                break;
+            }
+            thread::sleep(END_LIMIT / 100);
         }
     }
 
@@ -266,7 +303,7 @@ fn name(point: &Path) -> String {
 }
 
 impl Helper {
-    fn start(mut command: Command) -> io::Result<Self> {
+    fn start(mut command: Command, device: u64) -> io::Result<Self> {
         let (socket, other) = socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -281,7 +318,11 @@ impl Helper {
             // Signals of a terminal are for the agent.
             .process_group(0)
             .spawn()?;
-        Ok(Self { process, socket })
+        Ok(Self {
+            device,
+            process,
+            socket,
+        })
     }
 
     /// Sends a request, and waits for the reply: an error number, and what was read or found.
@@ -362,6 +403,23 @@ mod tests {
                 thread::yield_now();
             }
         }
+    }
+
+    #[test]
+    fn helpers_that_are_not_used_end() {
+        // It reads one request after the other, and never replies before the end.
+        let helpers = helpers(|| Command::new("cat"));
+        let mut live = helpers.live.lock().unwrap();
+        for device in 0..3 {
+            live.push(super::Helper::start(Command::new("cat"), device).unwrap());
+        }
+        let oldest = live.remove(0);
+        helpers.end(oldest);
+        assert!(helpers.given_up().helpers.is_empty());
+        for helper in live.drain(..) {
+            helpers.end(helper);
+        }
+        assert!(helpers.given_up().helpers.is_empty());
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::protocol::{
     FIND, FileStatus, MAX_PATH, MAX_READ, MEMORY, READ, Reply, Request, STATUS, number, receive,
     send,
 };
-use crate::process::files::{READING, find_in_root};
+use crate::process::reference::{READING, find_in_root};
 
 /// The argument with which the agent starts the helper; its socket is standard input.
 pub const SUBCOMMAND: &str = "file-helper";
@@ -49,6 +49,7 @@ const IDLE: Timespec = Timespec {
 pub fn run() {
     let _ = set_name(NAME);
     close_inherited();
+    ignore_signals();
     let mut open = OpenFiles::default();
     let mut path = [0; MAX_PATH];
     let mut contents = vec![0; MAX_READ];
@@ -87,6 +88,17 @@ fn close_inherited() {
     // streams.
     unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
+    }
+}
+
+/// A service manager sends signals to all processes of a service: the helper ends when the agent has
+/// read what it needs.
+fn ignore_signals() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: ignoring a signal runs no code.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
     }
 }
 
@@ -136,16 +148,15 @@ impl OpenFiles {
     /// The file with this number, of which `reference` is an `O_PATH` descriptor.
     fn get(&mut self, number: u64, reference: &OwnedFd) -> io::Result<&File> {
         let known = self.0.iter().position(|(known, _)| *known == number);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let file = open(reference)?;
-                if self.0.len() >= MAX_OPEN {
-                    self.0.remove(0);
-                }
-                self.0.push((number, file));
-                self.0.len() - 1
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let file = open(reference)?;
+            if self.0.len() >= MAX_OPEN {
+                self.0.remove(0);
             }
+            self.0.push((number, file));
+            self.0.len() - 1
         };
         Ok(&self.0[at].1)
     }

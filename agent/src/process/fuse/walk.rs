@@ -17,7 +17,7 @@ use super::{
     client,
     mounts::{FileSystem, Status},
 };
-use crate::process::files::REFERENCE;
+use crate::process::reference::REFERENCE;
 
 /// Most symbolic links that are followed, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -111,7 +111,7 @@ fn names(path: &Path) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::{Found, step_by_step};
-    use crate::process::files::find_in_root;
+    use crate::process::reference::find_in_root;
     use rustix::{
         fs::{self, Mode, OFlags},
         io::Errno,
