@@ -2,9 +2,9 @@
 //! and gives it up when it does not answer.
 //!
 //! Invariants: a helper waits for one file system alone, so that none is held up by another, which
-//! closing a file may do too; a request takes [`LIMIT`] at most once it has its turn; a helper that was given up is
-//! killed and never waited for; a file system that did not answer is left alone for some minutes, and
-//! when [`MAX_GIVEN_UP`] helpers have not ended, all of them are.
+//! closing a file may do too; a request takes [`LIMIT`] at most once it has its turn; a helper that
+//! was given up is killed and never waited for; a file system that did not answer is left alone for
+//! some minutes, and when [`MAX_GIVEN_UP`] helpers have not ended, all of them are.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! The file helper: the agent's program, started again for this alone.
+//! A file helper: the agent's program, started again for the files of one file system.
 //!
 //! Invariants: it does one request after the other, and ends when the agent has; it opens regular
 //! files only, and only for reading; without requests it has no file open, which would keep file

@@ -2,8 +2,8 @@
 //!
 //! The server of a FUSE file system is a program like any other, and whoever waits for its answer
 //! cannot be killed, nor can the process that the thread belongs to be ended. What may have to wait
-//! for such a server is therefore done by another process, the *file helper*, which is given up when
-//! there is no answer; see `Documentation/filesystems/fuse/fuse.rst` of Linux.
+//! for such a server is therefore done by another process, a *file helper*, which is given up when
+//! there is no answer. (In Linux: `request_wait_answer` in `fs/fuse/dev.c`.)
 //!
 //! Requests to a server are sent by opening, reading and `fstat` of its files, by looking a name up
 //! in its directories, and by page faults of mappings of its files. A file that is open with `O_PATH`

@@ -252,9 +252,19 @@ fn is_served_by_a_program(mount: &Mount) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileSystem, Status};
+    use super::{FileSystem, Place, Status, find};
     use rustix::fs::{self, MemfdFlags};
     use std::fs::File;
+
+    #[test]
+    fn a_mount_in_no_table_is_found_by_its_device() {
+        let file = File::open("/proc/self/stat").unwrap();
+        let device = Status::of(&file).unwrap().device();
+        let place = find(u64::MAX, device, None);
+        assert!(matches!(place, Place::Mount(mount) if mount.kind == b"proc"));
+        let nowhere = find(u64::MAX, u64::MAX, None);
+        assert!(matches!(nowhere, Place::Unknown));
+    }
 
     #[test]
     fn memory_is_known() {
