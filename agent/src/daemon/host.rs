@@ -56,7 +56,7 @@ const SYMBOL_CPU: CpuShares = CpuShares {
         per_second: Duration::from_micros(1500),
     },
     look_ups: CpuShare {
-        burst: Duration::from_millis(500),
+        burst: Duration::from_secs(1),
         per_second: Duration::from_micros(2500),
     },
 };

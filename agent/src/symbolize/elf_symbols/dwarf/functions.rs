@@ -1,8 +1,8 @@
 //! The functions of a unit, and the functions inlined into one of them.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, slice};
 
-use gimli::{Abbreviation, AttributeValue, Dwarf, Range, UnitOffset, constants as dw};
+use gimli::{Abbreviation, AttributeValue, DwAt, Dwarf, Range, UnitOffset, constants as dw};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{
@@ -77,6 +77,10 @@ impl UnitFunctions {
             let mut addresses = AddressAttributes::default();
             let mut sibling = None;
             for specification in abbreviation.attributes() {
+                if !is_used(specification.name()) {
+                    entries.skip_attributes(slice::from_ref(specification))?;
+                    continue;
+                }
                 let attribute = entries.read_attribute(*specification)?;
                 match (attribute.name(), attribute.value()) {
                     (dw::DW_AT_sibling, AttributeValue::UnitRef(next)) => sibling = Some(next),
@@ -125,6 +129,19 @@ impl UnitFunctions {
     pub(super) fn bytes(&self) -> usize {
         self.functions.capacity() * size_of::<Function>()
     }
+}
+
+/// Whether an attribute is read; skipping costs less.
+fn is_used(name: DwAt) -> bool {
+    matches!(
+        name,
+        dw::DW_AT_low_pc
+            | dw::DW_AT_high_pc
+            | dw::DW_AT_ranges
+            | dw::DW_AT_sibling
+            | dw::DW_AT_call_file
+            | dw::DW_AT_call_line
+    )
 }
 
 /// Whether the entries below an entry are skipped if possible: not those of scopes, in which the
@@ -199,6 +216,10 @@ impl Inlines {
                 let depth = u8::try_from(enclosing.len()).unwrap_or(u8::MAX);
                 let entry = u32::try_from(entry.0).map_err(|_| DwarfError::TooLarge)?;
                 for specification in abbreviation.attributes() {
+                    if !is_used(specification.name()) {
+                        entries.skip_attributes(slice::from_ref(specification))?;
+                        continue;
+                    }
                     let attribute = entries.read_attribute(*specification)?;
                     match (attribute.name(), attribute.value()) {
                         (dw::DW_AT_call_file, AttributeValue::FileIndex(file)) => {
