@@ -26,7 +26,7 @@ use crate::{
     workers::{Failure, Lane, Pending, Subject, Workers},
 };
 
-/// Time for the names in one file.
+/// Time for the names in one file, and for all that a window waits for.
 const NAMES_LIMIT: Duration = Duration::from_secs(20);
 
 /// Time for the other look-ups in one file: where it has to be opened, debugging information is
@@ -165,8 +165,9 @@ impl FileSymbolizer {
                 running.push(self.submit(job, Allowance::Names, Cost::LookUps));
             }
         }
+        let deadline = Instant::now() + NAMES_LIMIT;
         for job in running {
-            self.wait(job, None);
+            self.wait(job, Some(deadline));
         }
     }
 
