@@ -128,7 +128,7 @@ fn for_any_response_of_a_collector_all_profiles_are_delivered_or_counted() {
     }
     let busy = service("busy", "busy");
     let exporter = format!(
-        "grafana: {{type: pyroscope, url: '{}', timeout: 1s}}",
+        "grafana: {{type: pyroscope, url: '{}', timeout: 1s, function_names: plain}}",
         pyroscope.url()
     );
     let host = Host::start_pushing(&[exporter], "");
@@ -168,7 +168,8 @@ fn a_killed_agent_loses_no_profile_in_its_spool() {
     let spool = TempDir::new().unwrap();
     let exporter = |url: &str| {
         let spool = spool.path().display();
-        format!("grafana: {{type: pyroscope, url: '{url}', spool: {{folder: {spool}}}}}")
+        let names = "function_names: plain";
+        format!("grafana: {{type: pyroscope, url: '{url}', {names}, spool: {{folder: {spool}}}}}")
     };
     let busy = service("busy", "busy");
     // No server listens there.

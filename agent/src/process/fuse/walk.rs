@@ -68,8 +68,15 @@ fn step_by_step(root: &OwnedFd, path: &Path, process: Option<&OwnedFd>) -> Resul
         }
         let flags = REFERENCE | OFlags::NOFOLLOW;
         let present = directories.last().unwrap_or(root);
-        let next = fs::openat(present, &*name, flags, Mode::empty())?;
-        let status = Status::of(&next)?;
+        let mut next = fs::openat(present, &*name, flags, Mode::empty())?;
+        let mut status = Status::of(&next)?;
+        if process.is_none() && status.is_link() && is_procfs(&next) {
+            // The root directory of another process: no path leads there. In containers, where nobody
+            // has to be trusted, such links are not followed.
+            next = fs::openat(present, &*name, REFERENCE, Mode::empty())?;
+            status = Status::of(&next)?;
+            directories.clear();
+        }
         let file_system = FileSystem::of(&next, &status, process);
         if file_system.is_fuse && !(left.is_empty() && status.is_regular()) {
             return Ok(Found::Fuse(file_system));
@@ -98,6 +105,10 @@ fn step_by_step(root: &OwnedFd, path: &Path, process: Option<&OwnedFd>) -> Resul
     }
 }
 
+fn is_procfs(file: &OwnedFd) -> bool {
+    fs::fstatfs(file).is_ok_and(|status| status.f_type == fs::PROC_SUPER_MAGIC)
+}
+
 /// The names on a path, the last one first.
 fn names(path: &Path) -> Vec<OsString> {
     let names = path.components().rev().filter_map(|part| match part {
@@ -110,8 +121,8 @@ fn names(path: &Path) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, step_by_step};
-    use crate::process::reference::find_in_root;
+    use super::{Found, find, step_by_step};
+    use crate::process::reference::{REFERENCE, find_in_root};
     use rustix::{
         fs::{self, Mode, OFlags},
         io::Errno,
@@ -120,6 +131,15 @@ mod tests {
 
     fn inode(file: &OwnedFd) -> u64 {
         fs::fstat(file).unwrap().st_ino
+    }
+
+    #[test]
+    fn roots_of_processes_are_followed_on_the_host() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let root = fs::open("/", REFERENCE | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let path = Path::new("/proc/self/root").join(file.path().strip_prefix("/").unwrap());
+        let found = find(&root, &path, None).unwrap();
+        assert_eq!(inode(&found), fs::fstat(&file).unwrap().st_ino);
     }
 
     #[test]
