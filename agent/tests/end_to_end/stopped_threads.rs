@@ -105,7 +105,7 @@ fn no_thread_that_stands_still_holds_up_the_ring_buffer() {
     for (name, (delay, count)) in &delays {
         // Both are a pause between two readings and what the load of the machine adds.
         assert!(
-            delay - undisturbed < STOPPED.as_secs_f64() / 10.0,
+            delay - undisturbed < STOPPED.as_secs_f64() / 4.0,
             "{name}: {delays:?}"
         );
         // The undisturbed one was started last.
