@@ -13,15 +13,12 @@ use landlock::{AccessFs, Ruleset, RulesetAttr as _, RulesetError};
 
 /// A loader without BTF.
 pub(super) fn without_btf() -> EbpfLoader<'static> {
-    let made = thread::scope(|scope| {
-        let maker = scope.spawn(|| {
-            // Without Landlock the loader reads BTF, and ignores it.
-            let _ = forbid_reading();
-            EbpfLoader::new()
-        });
-        maker.join()
+    let maker = thread::spawn(|| {
+        // Without Landlock the loader reads BTF, and ignores it.
+        let _ = forbid_reading();
+        EbpfLoader::new()
     });
-    let mut loader = made.unwrap_or_else(|_| EbpfLoader::new());
+    let mut loader = maker.join().unwrap_or_else(|_| EbpfLoader::new());
     loader.btf(None);
     loader
 }
