@@ -72,7 +72,7 @@ use crate::{
     aggregate::{Filter, Window},
     binaries::executables::MappedExecutables,
     bpf::{self, Bpf, Counters, LoadOptions},
-    process::{self},
+    process,
     profile::{CPU, Kind, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
