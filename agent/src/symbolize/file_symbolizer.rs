@@ -69,7 +69,8 @@ enum Cost {
 /// A job that was submitted.
 struct RunningJob {
     file: u32,
-    cost: Cost,
+    /// [`None`] for names, which are free.
+    cost: Option<Cost>,
     results: Pending<LookupResults>,
 }
 
@@ -162,7 +163,7 @@ impl FileSymbolizer {
             let new: Vec<_> = addresses.iter().copied().filter(is_new).collect();
             if let Some(job) = self.job(executables, *file, new) {
                 self.totals.addresses += job.addresses.len() as u64;
-                running.push(self.submit(job, Allowance::Names, Cost::LookUps));
+                running.push(self.submit(job, Allowance::Names, None));
             }
         }
         let deadline = Instant::now() + NAMES_LIMIT;
@@ -198,7 +199,7 @@ impl FileSymbolizer {
             let cost = cost(&job);
             let allowance = self.allowance(cost);
             match allowance.filter(|_| !self.workers.is_quarantined(&details_of(&job))) {
-                Some(allowance) => running.push(self.submit(job, allowance, cost)),
+                Some(allowance) => running.push(self.submit(job, allowance, Some(cost))),
                 None => self.put_back(job),
             }
             if deadline.is_some() {
@@ -254,16 +255,12 @@ impl FileSymbolizer {
         }
     }
 
-    fn submit(&self, job: LookupJob, allowance: Allowance, cost: Cost) -> RunningJob {
+    fn submit(&self, job: LookupJob, allowance: Allowance, cost: Option<Cost>) -> RunningJob {
         let file = job.executable();
-        let subject = match allowance {
-            Allowance::Names => Subject::new(("symbols", file), job.name()),
-            _ => details_of(&job),
-        };
-        let limit = match (allowance, cost) {
-            (Allowance::Names, _) => NAMES_LIMIT,
-            (_, Cost::LookUps) => DETAILS_LIMIT,
-            (_, Cost::Opening) => OPENING_LIMIT,
+        let (subject, limit) = match cost {
+            None => (Subject::new(("symbols", file), job.name()), NAMES_LIMIT),
+            Some(Cost::LookUps) => (details_of(&job), DETAILS_LIMIT),
+            Some(Cost::Opening) => (details_of(&job), OPENING_LIMIT),
         };
         let run = on_this_machine(move || job.run(allowance));
         RunningJob {
@@ -294,19 +291,17 @@ impl FileSymbolizer {
         }
     }
 
-    fn accept(&mut self, file: u32, cost: Cost, results: Result<LookupResults, Failure>) {
+    fn accept(&mut self, file: u32, cost: Option<Cost>, results: Result<LookupResults, Failure>) {
         let Ok(results) = results else {
             self.totals.given_up += 1;
             return;
         };
-        if results.is_charged
-            && let Some(accounts) = &mut self.accounts
-        {
+        if let (Some(cost), Some(accounts)) = (cost, &mut self.accounts) {
             accounts.of(cost).spend(results.used);
         }
         self.totals.cpu += results.used;
         debug!(
-            "looked up {} addresses of file {file} in {:?} of CPU time ({cost:?})",
+            "looked up {} addresses of file {file} in {:?} of CPU time (cost: {cost:?})",
             results.found.len(),
             results.used
         );
@@ -479,7 +474,7 @@ mod tests {
         let results = job.run(Allowance::LookUps(1));
         let complete = results.found.iter().filter(|(_, it)| it.is_complete);
         assert_eq!((results.found.len(), complete.count()), (2, 1));
-        symbolizer.accept(file, Cost::Opening, Ok(results));
+        symbolizer.accept(file, Some(Cost::Opening), Ok(results));
         symbolizer.prepare(&executables, &frames);
         assert_eq!(
             found(&mut symbolizer, &executables, &frames),
@@ -527,7 +522,7 @@ mod tests {
         let lane = super::Lane::Symbols;
         symbolizer.late = Some(super::RunningJob {
             file,
-            cost: Cost::Opening,
+            cost: Some(Cost::Opening),
             results: symbolizer.workers.submit(lane, subject, limit, run),
         });
         symbolizer.prepare(&executables, &frames);

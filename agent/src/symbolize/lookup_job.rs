@@ -47,8 +47,6 @@ pub struct LookupResults {
     pub(super) found: Vec<(u64, AddressLookup)>,
     /// CPU time that it took.
     pub(super) used: Duration,
-    /// Whether more than names were looked up.
-    pub(super) is_charged: bool,
 }
 
 impl LookupJob {
@@ -78,7 +76,6 @@ impl LookupJob {
             symbols,
             found: self.addresses.into_iter().zip(found).collect(),
             used: budget.used(),
-            is_charged: allowance != Allowance::Names,
         }
     }
 }
