@@ -140,13 +140,13 @@ impl RegularFile {
     /// When it cannot be read.
     pub fn contents(&self, limit: u64) -> io::Result<Vec<u8>> {
         let mut contents = Vec::new();
-        FromStart {
-            file: self,
-            offset: 0,
-        }
-        .take(limit)
-        .read_to_end(&mut contents)?;
+        self.reader(0).take(limit).read_to_end(&mut contents)?;
         Ok(contents)
+    }
+
+    /// Reads it from `offset` on.
+    pub fn reader(&self, offset: u64) -> impl Read {
+        Reader { file: self, offset }
     }
 
     fn status(&self) -> io::Result<FileStatus> {
@@ -163,13 +163,13 @@ impl From<File> for RegularFile {
     }
 }
 
-/// Reads a file from its start.
-struct FromStart<'a> {
+/// Reads a file from an offset on.
+struct Reader<'a> {
     file: &'a RegularFile,
     offset: u64,
 }
 
-impl Read for FromStart<'_> {
+impl Read for Reader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let bytes = self.file.read_at(into, self.offset)?;
         self.offset += bytes as u64;

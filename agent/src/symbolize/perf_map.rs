@@ -118,7 +118,7 @@ impl PerfMap {
             *self = Self::default();
         }
         self.state = Some(state);
-        let mut lines = CompleteLines::new(file, self.done);
+        let mut lines = CompleteLines::new(file.reader(self.done), self.done);
         let mut fresh = Vec::new();
         while let Some(line) = lines.next()? {
             if self.functions.len() + fresh.len() >= MAX_FUNCTIONS {
@@ -239,8 +239,8 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// Complete lines of a file.
-struct CompleteLines<'a> {
-    reader: BufReader<Take<FileFrom<'a>>>,
+struct CompleteLines<R> {
+    reader: BufReader<Take<R>>,
     /// Offset of the first line that was not returned yet.
     done: u64,
     /// The last line that was returned, truncated to [`MAX_LINE`] bytes.
@@ -248,14 +248,12 @@ struct CompleteLines<'a> {
     has_reached_limit: bool,
 }
 
-impl<'a> CompleteLines<'a> {
-    fn new(file: &'a RegularFile, start: u64) -> Self {
-        let rest = FileFrom {
-            file,
-            offset: start,
-        };
+impl<R: Read> CompleteLines<R> {
+    /// The lines of a reader whose first byte is at offset `start` of its file.
+    fn new(reader: R, start: u64) -> Self {
+        let rest = reader.take(MAX_BYTES.saturating_sub(start));
         Self {
-            reader: BufReader::with_capacity(64 << 10, rest.take(MAX_BYTES.saturating_sub(start))),
+            reader: BufReader::with_capacity(64 << 10, rest),
             done: start,
             line: Vec::new(),
             has_reached_limit: false,
@@ -284,20 +282,6 @@ impl<'a> CompleteLines<'a> {
                 return Ok(Some(&self.line));
             }
         }
-    }
-}
-
-/// Reads a file from an offset on.
-struct FileFrom<'a> {
-    file: &'a RegularFile,
-    offset: u64,
-}
-
-impl Read for FileFrom<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.file.read_at(into, self.offset)?;
-        self.offset += bytes as u64;
-        Ok(bytes)
     }
 }
 
