@@ -1,11 +1,14 @@
 //! Builds a profile: equal items of a table have the same index.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
+    num::NonZeroU32,
     time::{Duration, SystemTime},
 };
 
 use agent_common::record::{Frame, NativeFrame};
+use foldhash::{HashMap, fast::RandomState};
+use indexmap::{Equivalent, IndexMap};
 
 use super::{
     interner::{Interner, index},
@@ -62,7 +65,7 @@ pub(super) struct ProfileBuilder {
     thread_indices: HashMap<(ProcessIndex, u32), ThreadIndex>,
     counts: BTreeMap<(ThreadIndex, StackId), Amount>,
     python_locations: HashMap<Frame, Option<LocationId>>,
-    native_frames: HashMap<NativeFrame, NativeFrameEntry>,
+    native_frames: IndexMap<NativeFrame, NativeFrameEntry, RandomState>,
     /// Statistics of native unwinding so far.
     pub(super) walks: UnwindTally,
     /// Losses so far.
@@ -70,10 +73,43 @@ pub(super) struct ProfileBuilder {
 }
 
 /// A native or kernel frame that was symbolized.
-pub(super) struct NativeFrameEntry {
-    pub(super) frame: SymbolizedNativeFrame,
+struct NativeFrameEntry {
+    frame: SymbolizedNativeFrame,
     /// Its location, once it is in the profile.
     location: Option<LocationId>,
+}
+
+/// Index of a native or kernel frame among those of a builder.
+#[derive(Clone, Copy)]
+pub(super) struct NativeFrameIndex(usize);
+
+/// A [`Function`] of native code that may be in the profile already.
+#[derive(Hash)]
+struct FunctionKey<'a> {
+    name: &'a str,
+    file: &'a str,
+    first_line: Option<NonZeroU32>,
+    kind: FrameKind,
+}
+
+impl Equivalent<Function> for FunctionKey<'_> {
+    fn equivalent(&self, function: &Function) -> bool {
+        self.kind == function.kind
+            && self.name == function.name
+            && self.file == function.file
+            && self.first_line == function.first_line
+    }
+}
+
+impl From<&FunctionKey<'_>> for Function {
+    fn from(key: &FunctionKey<'_>) -> Self {
+        Self {
+            name: key.name.to_owned(),
+            file: key.file.to_owned(),
+            first_line: key.first_line,
+            kind: key.kind,
+        }
+    }
 }
 
 impl ProfileBuilder {
@@ -175,28 +211,29 @@ impl ProfileBuilder {
     }
 
     /// Symbolizes a native or kernel frame, each once; only [`Self::native`] adds it to the profile.
-    pub(super) fn symbolized(
+    pub(super) fn symbolize(
         &mut self,
         tgid: u32,
         frame: &NativeFrame,
         symbolizer: &mut impl SymbolizeFrames,
-    ) -> &mut NativeFrameEntry {
-        self.native_frames
-            .entry(*frame)
-            .or_insert_with(|| NativeFrameEntry {
-                frame: symbolizer.native(tgid, frame),
-                location: None,
-            })
+    ) -> NativeFrameIndex {
+        let entry = self.native_frames.entry(*frame);
+        let index = NativeFrameIndex(entry.index());
+        entry.or_insert_with(|| NativeFrameEntry {
+            frame: symbolizer.native(tgid, frame),
+            location: None,
+        });
+        index
+    }
+
+    /// A native or kernel frame.
+    pub(super) fn symbolized(&self, index: NativeFrameIndex) -> &SymbolizedNativeFrame {
+        &self.native_frames[index.0].frame
     }
 
     /// The location of a native or kernel frame.
-    pub(super) fn native(
-        &mut self,
-        tgid: u32,
-        frame: &NativeFrame,
-        symbolizer: &mut impl SymbolizeFrames,
-    ) -> LocationId {
-        let entry = self.symbolized(tgid, frame, symbolizer);
+    pub(super) fn native(&mut self, index: NativeFrameIndex) -> LocationId {
+        let entry = &mut self.native_frames[index.0];
         if let Some(location) = entry.location {
             return location;
         }
@@ -204,42 +241,42 @@ impl ProfileBuilder {
             executable,
             address,
             functions,
-        } = entry.frame.clone();
+        } = &entry.frame;
         let kind = if executable.is_kernel() {
             FrameKind::Kernel
         } else {
             FrameKind::Native
         };
         let functions = functions.as_deref().unwrap_or_default();
-        let lines = functions.iter().map(|function| Line {
-            function: FunctionId(self.functions.index(Function {
-                name: function.name.to_string(),
-                file: function.file.as_deref().unwrap_or_default().to_owned(),
+        let lines = functions.iter().map(|function| {
+            let key = FunctionKey {
+                name: &function.name,
+                file: function.file.as_deref().unwrap_or_default(),
                 first_line: None,
                 kind,
-            })),
-            line: function.line,
+            };
+            Line {
+                function: FunctionId(self.functions.index_of(&key, || (&key).into())),
+                line: function.line,
+            }
         });
         let location = Location {
             lines: lines.collect(),
             code: Some(CodeAddress {
-                executable: ExecutableId(self.executables.index(executable)),
-                address,
+                executable: ExecutableId(
+                    self.executables.index_of(executable, || executable.clone()),
+                ),
+                address: *address,
             }),
         };
         let location = LocationId(self.locations.index(location));
-        self.symbolized(tgid, frame, symbolizer).location = Some(location);
+        entry.location = Some(location);
         location
     }
 
     /// The executable of a native or kernel frame.
-    pub(super) fn executable(
-        &mut self,
-        tgid: u32,
-        frame: &NativeFrame,
-        symbolizer: &mut impl SymbolizeFrames,
-    ) -> Option<ExecutableId> {
-        let location = self.native(tgid, frame, symbolizer);
+    pub(super) fn executable(&mut self, index: NativeFrameIndex) -> Option<ExecutableId> {
+        let location = self.native(index);
         let code = self.locations.get(location.0).code?;
         Some(code.executable)
     }

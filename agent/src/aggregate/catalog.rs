@@ -1,9 +1,8 @@
 //! The stacks, processes and threads that samples refer to; builds profiles of windows.
 
-use std::collections::HashMap;
-
 use agent_common::decoded::{NativeStack, Stack};
 use agent_common::record::{NativeFrame, NativeKind};
+use foldhash::HashMap;
 
 use super::{
     builder::{ProfileBuilder, ProfileTiming},
@@ -113,7 +112,7 @@ impl Catalog {
 
     /// The threads of the samples of a window, the one with the most samples first.
     fn sampled_threads(&self, window: &Window) -> Vec<SampledThread> {
-        let mut samples = HashMap::<ThreadKey, u64>::new();
+        let mut samples = HashMap::<ThreadKey, u64>::default();
         for (key, amount) in &window.counts {
             *samples.entry(key.thread).or_default() += amount.count;
         }
@@ -219,7 +218,7 @@ impl Catalog {
     /// with the id of a process that has it.
     #[must_use]
     pub fn native_frames(&self, window: &Window, filter: &Filter) -> Vec<(u32, NativeFrame)> {
-        let mut stacks = HashMap::<u64, u32>::new();
+        let mut stacks = HashMap::<u64, u32>::default();
         for key in window.counts.keys() {
             let thread = key.thread;
             if filter.includes_thread(thread.tid, self.thread_name(thread))
@@ -229,7 +228,7 @@ impl Catalog {
                 *tgid = thread.tgid.min(*tgid);
             }
         }
-        let mut frames = HashMap::<NativeFrame, u32>::new();
+        let mut frames = HashMap::<NativeFrame, u32>::default();
         for (hash, tgid) in stacks {
             let stack = self.native_stacks.get(&hash);
             for frame in stack.iter().flat_map(|stack| &stack.frames) {

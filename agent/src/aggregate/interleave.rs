@@ -25,7 +25,7 @@ use agent_common::record::{
 };
 
 use super::{
-    builder::ProfileBuilder,
+    builder::{NativeFrameIndex, ProfileBuilder},
     key::SampleKey,
     python_frames::{PythonFrames, Step},
 };
@@ -94,9 +94,11 @@ impl SampledStack<'_> {
     ) -> LastFrame {
         match self.native.and_then(|stack| stack.frames.last()) {
             Some(frame) if frame.kind == NativeKind::PYTHON => LastFrame::EvaluationLoop,
-            Some(frame) if frame.kind != NativeKind::KERNEL => builder
-                .executable(self.key.thread.tgid, frame, symbolizer)
-                .map_or(LastFrame::NoFrame, LastFrame::Executable),
+            Some(frame) if frame.kind != NativeKind::KERNEL => {
+                let frame = builder.symbolize(self.key.thread.tgid, frame, symbolizer);
+                let executable = builder.executable(frame);
+                executable.map_or(LastFrame::NoFrame, LastFrame::Executable)
+            }
             _ => LastFrame::NoFrame,
         }
     }
@@ -111,7 +113,7 @@ struct Interleaver<'a, R> {
     python: PythonFrames<'a>,
     locations: Vec<LocationId>,
     /// Native frames at the root end so far that are part of an evaluation loop if one follows.
-    loop_candidates: Vec<NativeFrame>,
+    loop_candidates: Vec<NativeFrameIndex>,
 }
 
 impl<R: SymbolizeFrames> Interleaver<'_, R> {
@@ -195,24 +197,25 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
     }
 
     fn native_frame(&mut self, frame: &NativeFrame) {
-        if self.is_loop_candidate(frame) {
-            self.loop_candidates.push(*frame);
+        let tgid = self.sampled.key.thread.tgid;
+        let index = self.builder.symbolize(tgid, frame, self.symbolizer);
+        if self.is_loop_candidate(frame.kind, index) {
+            self.loop_candidates.push(index);
         } else {
             self.push_loop_candidates();
-            self.push_native(frame);
+            self.push_native(index);
         }
     }
 
     /// Whether a frame just before an evaluation loop, on its leaf side, would be part of the loop.
-    fn is_loop_candidate(&mut self, frame: &NativeFrame) -> bool {
-        if frame.kind == NativeKind::ANONYMOUS {
+    fn is_loop_candidate(&self, kind: NativeKind, frame: NativeFrameIndex) -> bool {
+        if kind == NativeKind::ANONYMOUS {
             // Code of CPython's own JIT compiler for the function that the loop runs.
             return self.sampled.is_python;
         }
-        let tgid = self.sampled.key.thread.tgid;
-        let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
         // The last function is the outermost; the others are inlined into it.
-        let functions = entry.frame.functions.as_deref().unwrap_or_default();
+        let frame = self.builder.symbolized(frame);
+        let functions = frame.functions.as_deref().unwrap_or_default();
         let function = functions.last();
         function.is_some_and(|function| function.name.starts_with(TAIL_CALL))
     }
@@ -220,20 +223,18 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
     /// Adds the candidates as frames of their own: no evaluation loop follows.
     fn push_loop_candidates(&mut self) {
         for frame in std::mem::take(&mut self.loop_candidates) {
-            self.push_native(&frame);
+            self.push_native(frame);
         }
     }
 
-    fn push_native(&mut self, frame: &NativeFrame) {
-        let tgid = self.sampled.key.thread.tgid;
-        let entry = self.builder.symbolized(tgid, frame, self.symbolizer);
-        if let Err(reason) = entry.frame.functions {
+    fn push_native(&mut self, frame: NativeFrameIndex) {
+        if let Err(reason) = self.builder.symbolized(frame).functions {
             self.builder
                 .losses
                 .unsymbolized_native_frames
                 .add(reason, self.sampled.count);
         }
-        let location = self.builder.native(tgid, frame, self.symbolizer);
+        let location = self.builder.native(frame);
         self.locations.push(location);
     }
 

@@ -1,32 +1,35 @@
 //! The tables of a profile being built: equal items have the same index.
 
-use std::{collections::HashMap, hash::Hash};
+use std::hash::Hash;
+
+use foldhash::fast::RandomState;
+use indexmap::{Equivalent, IndexSet};
 
 /// A table of distinct items.
 pub struct Interner<T> {
-    items: Vec<T>,
-    indices: HashMap<T, u32>,
+    items: IndexSet<T, RandomState>,
 }
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self {
-            items: Vec::new(),
-            indices: HashMap::new(),
+            items: IndexSet::default(),
         }
     }
 }
 
-impl<T: Clone + Eq + Hash> Interner<T> {
+impl<T: Eq + Hash> Interner<T> {
     /// The index of an item, which is added if it is new.
     pub fn index(&mut self, item: T) -> u32 {
-        if let Some(index) = self.indices.get(&item) {
-            return *index;
+        index(self.items.insert_full(item).0)
+    }
+
+    /// The index of the item that is equal to a key; `make` makes it if it is new.
+    pub fn index_of(&mut self, key: &(impl Equivalent<T> + Hash), make: impl FnOnce() -> T) -> u32 {
+        match self.items.get_index_of(key) {
+            Some(known) => index(known),
+            None => self.index(make()),
         }
-        let index = index(self.items.len());
-        self.items.push(item.clone());
-        self.indices.insert(item, index);
-        index
     }
 
     /// The item with an index.
@@ -45,7 +48,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
 
     /// All items, by index.
     pub fn into_items(self) -> Vec<T> {
-        self.items
+        self.items.into_iter().collect()
     }
 }
 

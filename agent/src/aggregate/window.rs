@@ -1,8 +1,9 @@
 //! The counts of a window of time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use agent_common::record::ProfileKind;
+use foldhash::HashMap;
 
 use super::key::SampleKey;
 use crate::profile::Amount;

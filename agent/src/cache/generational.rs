@@ -1,6 +1,8 @@
 //! A cache of two generations.
 
-use std::{borrow::Borrow, collections::HashMap, hash::Hash, mem};
+use std::{borrow::Borrow, hash::Hash, mem};
+
+use foldhash::HashMap;
 
 /// A map of two generations: an entry that is not inserted again during a whole generation is
 /// evicted.
@@ -17,8 +19,8 @@ pub struct GenerationalCache<K, V> {
 impl<K, V> Default for GenerationalCache<K, V> {
     fn default() -> Self {
         Self {
-            current: HashMap::new(),
-            previous: HashMap::new(),
+            current: HashMap::default(),
+            previous: HashMap::default(),
         }
     }
 }

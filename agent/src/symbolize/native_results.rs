@@ -4,7 +4,9 @@
 //! generations and takes about as many bytes as it was given: the results that were not used for the
 //! longest time are evicted first.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
+
+use foldhash::HashSet;
 
 use super::{
     elf_symbols::{AddressLookup, NoSymbolReason, SymbolFrame, SymbolLookup},
@@ -48,7 +50,7 @@ impl ResultCache {
             results: GenerationalCache::default(),
             current_bytes: 0,
             previous_bytes: 0,
-            strings: HashSet::new(),
+            strings: HashSet::default(),
             string_bytes: 0,
         }
     }

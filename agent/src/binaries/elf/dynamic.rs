@@ -31,7 +31,7 @@ const MAX_CHAIN: usize = 1 << 12;
 
 /// Addresses of the tables, before the load bias is added.
 #[derive(Clone, Copy, Debug, Default)]
-struct Dynamic {
+pub(super) struct Dynamic {
     symbols: Option<u64>,
     names: Option<u64>,
     names_bytes: Option<u64>,
@@ -137,6 +137,14 @@ impl<S: Source> Elf<S> {
     }
 
     fn dynamic(&self) -> Result<Dynamic, Error> {
+        if let Some(known) = self.dynamic.get() {
+            return Ok(*known);
+        }
+        let dynamic = self.read_dynamic()?;
+        Ok(*self.dynamic.get_or_init(|| dynamic))
+    }
+
+    fn read_dynamic(&self) -> Result<Dynamic, Error> {
         let mut dynamic = Dynamic::default();
         let mut headers = self.headers.iter();
         let Some(header) = headers.find(|header| header.p_type == PT_DYNAMIC) else {

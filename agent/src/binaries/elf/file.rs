@@ -1,6 +1,9 @@
 //! The headers of an ELF file, and bounded reads of its bytes.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+};
 
 use goblin::{
     container::{Container, Ctx, Endian},
@@ -11,6 +14,7 @@ use goblin::{
 };
 
 use super::{
+    dynamic::Dynamic,
     error::Error,
     numbers::at_most,
     segments::Segments,
@@ -50,6 +54,8 @@ pub struct Elf<S> {
     pub(super) segments: Segments,
     pub(super) sections: Vec<SectionHeader>,
     section_names: Vec<u8>,
+    /// The dynamic section, once it was read.
+    pub(super) dynamic: OnceLock<Dynamic>,
 }
 
 /// A section.
@@ -76,6 +82,7 @@ impl<S: Source + Send + Sync + 'static> Elf<S> {
             segments: self.segments,
             sections: self.sections,
             section_names: self.section_names,
+            dynamic: self.dynamic,
         }
     }
 }
@@ -125,6 +132,7 @@ impl<S: Source> Elf<S> {
             headers: Vec::new(),
             sections: Vec::new(),
             section_names: Vec::new(),
+            dynamic: OnceLock::new(),
         };
         elf.headers = elf.read_program_headers()?;
         elf.segments = Segments::new(&elf.header, &elf.headers);

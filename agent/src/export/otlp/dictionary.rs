@@ -1,6 +1,6 @@
 //! The dictionary of a request, made of the tables of a profile.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use super::{
     super::batch::Unencodable,
@@ -42,8 +42,8 @@ impl<'a> DictionaryBuilder<'a> {
             functions: Table::new(),
             locations: Table::new(),
             stacks: Table::new(),
-            known_stacks: HashMap::new(),
-            known_locations: HashMap::new(),
+            known_stacks: HashMap::default(),
+            known_locations: HashMap::default(),
         }
     }
 

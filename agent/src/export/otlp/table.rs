@@ -1,35 +1,26 @@
 //! A table of the dictionary: each entry once, the empty one first.
 
-use std::{collections::HashMap, hash::Hash};
+use std::hash::Hash;
+
+use foldhash::fast::RandomState;
+use indexmap::IndexSet;
 
 use super::super::batch::Unencodable;
 
 /// A table of distinct entries.
-pub(super) struct Table<T> {
-    entries: Vec<T>,
-    indexes: HashMap<T, i32>,
-}
+pub(super) struct Table<T>(IndexSet<T, RandomState>);
 
-impl<T: Clone + Default + Eq + Hash> Table<T> {
+impl<T: Default + Eq + Hash> Table<T> {
     pub(super) fn new() -> Self {
-        Self {
-            entries: vec![T::default()],
-            indexes: HashMap::from([(T::default(), 0)]),
-        }
+        Self(IndexSet::from_iter([T::default()]))
     }
 
     /// Index of an entry, which is added if missing.
     pub(super) fn index(&mut self, entry: T) -> Result<i32, Unencodable> {
-        if let Some(index) = self.indexes.get(&entry) {
-            return Ok(*index);
-        }
-        let index = i32::try_from(self.entries.len()).map_err(|_| Unencodable)?;
-        self.entries.push(entry.clone());
-        self.indexes.insert(entry, index);
-        Ok(index)
+        i32::try_from(self.0.insert_full(entry).0).map_err(|_| Unencodable)
     }
 
     pub(super) fn into_entries(self) -> Vec<T> {
-        self.entries
+        self.0.into_iter().collect()
     }
 }

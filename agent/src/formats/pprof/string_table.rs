@@ -2,38 +2,27 @@
 //!
 //! Invariant: the first string is empty.
 
-use std::collections::HashMap;
+use foldhash::fast::RandomState;
+use indexmap::IndexSet;
 
 /// Strings and their indices.
-pub(super) struct StringTable {
-    indices: HashMap<String, i64>,
-    table: Vec<String>,
-}
+pub(super) struct StringTable(IndexSet<String, RandomState>);
 
 impl StringTable {
     /// A table with only the empty string.
     pub(super) fn new() -> Self {
-        let mut strings = Self {
-            indices: HashMap::new(),
-            table: Vec::new(),
-        };
-        strings.index("");
-        strings
+        Self(IndexSet::from_iter([String::new()]))
     }
 
     /// The index of a string, which is added if it is new.
     pub(super) fn index(&mut self, text: &str) -> i64 {
-        if let Some(&index) = self.indices.get(text) {
-            return index;
-        }
-        let index = i64::try_from(self.table.len()).unwrap_or(i64::MAX);
-        self.table.push(text.to_owned());
-        self.indices.insert(text.to_owned(), index);
-        index
+        let known = self.0.get_index_of(text);
+        let index = known.unwrap_or_else(|| self.0.insert_full(text.to_owned()).0);
+        i64::try_from(index).unwrap_or(i64::MAX)
     }
 
     /// The strings, by index.
     pub(super) fn into_table(self) -> Vec<String> {
-        self.table
+        self.0.into_iter().collect()
     }
 }

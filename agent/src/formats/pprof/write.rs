@@ -28,7 +28,7 @@ const PROCESS_COMMENTS: usize = 10;
 /// Writes a profile as a pprof file.
 pub fn write(profile: &Profile, options: EncodeOptions, out: &mut dyn Write) -> io::Result<()> {
     // No time stamp in the header: the same profile gives the same bytes.
-    let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::best());
+    let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::default());
     gzip.write_all(&message(profile, options).encode_to_vec())?;
     gzip.finish()?;
     Ok(())
