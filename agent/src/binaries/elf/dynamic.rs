@@ -4,18 +4,13 @@
 //! not needed. A symbol is looked up in the hash table, which takes a few small reads however large
 //! the library is.
 
-use goblin::elf::{
-    dynamic::{
-        DT_GNU_HASH, DT_HASH, DT_JMPREL, DT_NULL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, DT_SONAME,
-        DT_STRSZ, DT_STRTAB, DT_SYMTAB,
-    },
-    program_header::PT_DYNAMIC,
-};
+use goblin::elf::program_header::PT_DYNAMIC;
 
 use super::{
+    dynamic_entries::Dynamic,
     error::Error,
     file::Elf,
-    numbers::{u32_at, u64_at},
+    numbers::u32_at,
     source::Source,
     symbols::{SYMBOL_BYTES, Symbol, SymbolTable, defined},
 };
@@ -28,22 +23,6 @@ const MAX_BUCKETS: u64 = 16 << 20;
 
 /// Most entries of a chain that a look-up visits.
 const MAX_CHAIN: usize = 1 << 12;
-
-/// Addresses of the tables, before the load bias is added.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Dynamic {
-    symbols: Option<u64>,
-    names: Option<u64>,
-    names_bytes: Option<u64>,
-    gnu_hash: Option<u64>,
-    hash: Option<u64>,
-    /// Offset in the names.
-    soname: Option<u64>,
-    relocations: Option<u64>,
-    relocations_bytes: Option<u64>,
-    plt_relocations: Option<u64>,
-    plt_relocations_bytes: Option<u64>,
-}
 
 impl<S: Source> Elf<S> {
     /// The name by which other files depend on it (`DT_SONAME`).
@@ -145,10 +124,9 @@ impl<S: Source> Elf<S> {
     }
 
     fn read_dynamic(&self) -> Result<Dynamic, Error> {
-        let mut dynamic = Dynamic::default();
         let mut headers = self.headers.iter();
         let Some(header) = headers.find(|header| header.p_type == PT_DYNAMIC) else {
-            return Ok(dynamic);
+            return Ok(Dynamic::default());
         };
         let entries = self.bytes_at(
             "dynamic section",
@@ -156,25 +134,7 @@ impl<S: Source> Elf<S> {
             header.p_filesz,
             MAX_DYNAMIC,
         )?;
-        let (entries, _) = entries.as_chunks::<16>();
-        for entry in entries {
-            let value = Some(u64_at(entry, 8));
-            match u64_at(entry, 0) {
-                DT_NULL => break,
-                DT_SYMTAB => dynamic.symbols = value,
-                DT_STRTAB => dynamic.names = value,
-                DT_STRSZ => dynamic.names_bytes = value,
-                DT_GNU_HASH => dynamic.gnu_hash = value,
-                DT_HASH => dynamic.hash = value,
-                DT_SONAME => dynamic.soname = value,
-                DT_RELA => dynamic.relocations = value,
-                DT_RELASZ => dynamic.relocations_bytes = value,
-                DT_JMPREL => dynamic.plt_relocations = value,
-                DT_PLTRELSZ => dynamic.plt_relocations_bytes = value,
-                _ => {}
-            }
-        }
-        Ok(dynamic)
+        Ok(Dynamic::parse(&entries))
     }
 
     /// The zero-terminated name at an address.

@@ -14,7 +14,7 @@ use goblin::{
 };
 
 use super::{
-    dynamic::Dynamic,
+    dynamic_entries::Dynamic,
     error::Error,
     numbers::at_most,
     segments::Segments,

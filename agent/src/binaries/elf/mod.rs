@@ -7,6 +7,7 @@
 mod contents;
 mod debug_files;
 mod dynamic;
+mod dynamic_entries;
 mod embedded;
 mod error;
 mod file;
