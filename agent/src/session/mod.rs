@@ -80,7 +80,7 @@ use crate::{
 };
 
 /// How often the session looks after what no event announces.
-const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_secs(1);
 
 /// Most time until the processes that run already have been examined when sampling starts.
 const START_LIMIT: Duration = Duration::from_secs(10);
