@@ -53,11 +53,11 @@ const BUILT_AHEAD: usize = 16;
 const SYMBOL_CPU: CpuShares = CpuShares {
     opening: CpuShare {
         burst: Duration::from_secs(2),
-        per_second: Duration::from_micros(1500),
+        per_second: Duration::from_millis(1),
     },
     look_ups: CpuShare {
-        burst: Duration::from_secs(1),
-        per_second: Duration::from_micros(2500),
+        burst: Duration::from_millis(500),
+        per_second: Duration::from_micros(1500),
     },
 };
 

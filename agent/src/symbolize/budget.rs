@@ -20,8 +20,7 @@ pub enum Allowance {
     Cpu(Duration),
     /// Names.
     Names,
-    /// Look-ups, for tests.
-    #[cfg(test)]
+    /// A number of look-ups, after which only names are looked up.
     LookUps(u64),
 }
 
@@ -52,7 +51,6 @@ impl Budget {
             Allowance::Unlimited => true,
             Allowance::Cpu(most) => self.used() < most,
             Allowance::Names => false,
-            #[cfg(test)]
             Allowance::LookUps(most) => self.look_ups.get() < most,
         };
         self.look_ups.set(self.look_ups.get() + u64::from(may));
@@ -78,8 +76,8 @@ pub struct CpuShare {
 /// The shares of look-ups of more than names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuShares {
-    /// For the first look-ups in a file, which decompress and index its debugging information. They are
-    /// apart, so that one large file does not delay those in all others.
+    /// For the first look-up in a file, which decompresses and indexes its debugging information. It is
+    /// apart, so that one large file does not delay look-ups in all others.
     pub opening: CpuShare,
     /// For all others.
     pub look_ups: CpuShare,

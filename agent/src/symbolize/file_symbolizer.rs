@@ -133,7 +133,9 @@ impl FileSymbolizer {
             .accounts
             .as_ref()
             .map(|_| Instant::now() + DETAILS_WAIT);
-        self.look_up_details(executables, &addresses, deadline);
+        if self.look_up_details(executables, &addresses, deadline) {
+            self.look_up_details(executables, &addresses, deadline);
+        }
         let all = addresses
             .iter()
             .flat_map(|(file, addresses)| addresses.iter().map(|address| (*file, *address)));
@@ -172,13 +174,14 @@ impl FileSymbolizer {
         }
     }
 
-    /// Looks up what is missing besides names, as far as the CPU time allows.
+    /// Looks up what is missing besides names, as far as the CPU time allows. Returns whether it has
+    /// opened files for one look-up in each, and there may be CPU time for more of them.
     fn look_up_details(
         &mut self,
         executables: &Executables,
         addresses: &BTreeMap<u32, Vec<u64>>,
         deadline: Option<Instant>,
-    ) {
+    ) -> bool {
         let mut jobs = Vec::new();
         let late = self.late.as_ref().map(|job| job.file);
         for (file, addresses) in addresses {
@@ -195,11 +198,15 @@ impl FileSymbolizer {
         // What costs little is not to wait for what costs much.
         jobs.sort_by_key(cost);
         let mut running = Vec::new();
+        let mut has_opened = false;
         for job in jobs {
             let cost = cost(&job);
             let allowance = self.allowance(cost);
             match allowance.filter(|_| !self.workers.is_quarantined(&details_of(&job))) {
-                Some(allowance) => running.push(self.submit(job, allowance, Some(cost))),
+                Some(allowance) => {
+                    has_opened |= allowance == Allowance::LookUps(1);
+                    running.push(self.submit(job, allowance, Some(cost)));
+                }
                 None => self.put_back(job),
             }
             if deadline.is_some() {
@@ -212,6 +219,7 @@ impl FileSymbolizer {
         for job in running {
             self.wait(job, deadline);
         }
+        has_opened
     }
 
     /// What a job may do; [`None`] where it is not to be done now.
@@ -222,11 +230,12 @@ impl FileSymbolizer {
         let Some(accounts) = &mut self.accounts else {
             return Some(Allowance::Unlimited);
         };
-        if cost == Cost::Opening && self.late.is_some() {
-            return None;
-        }
         let left = accounts.of(cost).left(Instant::now());
-        (!left.is_zero()).then_some(Allowance::Cpu(left))
+        match cost {
+            _ if left.is_zero() => None,
+            Cost::LookUps => Some(Allowance::Cpu(left)),
+            Cost::Opening => self.late.is_none().then_some(Allowance::LookUps(1)),
+        }
     }
 
     /// A job for addresses of a file, unless there are none.
@@ -461,7 +470,10 @@ mod tests {
         };
         assert_eq!(window(NONE, ENOUGH), (expected(false), 2), "it is not open");
         assert_eq!(window(NONE, NONE), (expected(false), 4));
-        assert_eq!(window(ENOUGH, NONE), (expected(true), 4));
+        let ([one, other], incomplete) = window(ENOUGH, NONE);
+        let lines = [one.unwrap().1, other.unwrap().1];
+        assert_eq!((lines, incomplete), ([true, false], 5), "it is opened");
+        assert_eq!(window(NONE, ENOUGH), (expected(true), 5));
     }
 
     #[test]
