@@ -2,14 +2,39 @@
 
 use agent_common::{
     decoded::{NativeStack, Stack},
-    record::Sample,
+    record::{Header, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample},
 };
 
-use super::{Catalog, Filter, NoSuchThread, ProfileTiming, Windows};
+use super::{Catalog, Filter, NoSuchThread, ProfileTiming, Window, Windows};
 use crate::{
     profile::{Kind, Process, Profile},
     symbolize::SymbolizeFrames,
 };
+
+/// A window with so many samples of one process.
+pub fn window_of(process: u32, samples: u32) -> Window {
+    let mut windows = Windows::default();
+    windows.add_sample(&Sample {
+        header: Header {
+            kind: RecordKind::SAMPLE,
+            reserved: 0,
+            bytes: 64,
+        },
+        time_ns: 0,
+        stack: 0,
+        native_stack: 0,
+        tgid: process,
+        tid: process,
+        value: samples.into(),
+        count: samples,
+        kind: ProfileKind::CPU,
+        python_status: PythonUnwindStatus::NO_THREAD_STATE,
+        holds_gil: 0,
+        native_status: NativeUnwindStatus::NOT_WALKED,
+        reserved: [0; 2],
+    });
+    windows.take()
+}
 
 /// Samples of one window, and what they refer to.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ mod builder;
 mod catalog;
 mod filter;
 #[cfg(test)]
-mod fixtures;
+pub mod fixtures;
 mod interleave;
 mod interner;
 mod key;

@@ -37,6 +37,21 @@ impl Window {
         self.lost_samples
     }
 
+    /// Number of samples.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Adds the samples of another window.
+    pub fn merge(&mut self, other: Self) {
+        for (key, amount) in other.counts {
+            self.add(key, amount);
+        }
+        self.lost_samples += other.lost_samples;
+        self.malformed_records += other.malformed_records;
+    }
+
     /// Splits the window by process and kind: `part_of` returns the part of a process id. Samples of
     /// processes without a part are dropped, and so are the counts of losses.
     #[must_use]

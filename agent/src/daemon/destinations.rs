@@ -3,7 +3,12 @@
 //! Invariant: nothing here makes the main loop wait: what comes while the exporters are being
 //! replaced is kept, within limits.
 
-use std::{collections::VecDeque, future::pending, mem, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::{Future, pending},
+    mem,
+    time::Duration,
+};
 
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -51,6 +56,19 @@ impl Destinations {
                     warn!("a profile is dropped: the exporters are still being replaced");
                 }
                 kept.push_back(batch);
+            }
+        }
+    }
+
+    /// Waits until all exporters that deliver have room for another profile. Cancel safe.
+    pub(super) fn room(&self) -> impl Future<Output = ()> + use<> {
+        let room = match &self.state {
+            State::Running(exporters) => Some(exporters.room()),
+            State::Ending { .. } => None,
+        };
+        async move {
+            if let Some(room) = room {
+                room.await;
             }
         }
     }

@@ -1,7 +1,12 @@
 //! The main loop of the agent of a host, and the end of a window.
 
 use std::{
+    future::Future,
     pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -73,6 +78,8 @@ pub(super) struct Host {
     exporters: Destinations,
     /// Profiles that were built.
     built: (mpsc::Sender<Built>, mpsc::Receiver<Built>),
+    /// Windows of which not all profiles were built.
+    windows_in_work: Arc<AtomicUsize>,
     vitals: Vitals,
     on_demand: OnDemandProfiles,
     totals: Totals,
@@ -138,6 +145,7 @@ impl Host {
             pods,
             exporters,
             built: mpsc::channel(BUILT_AHEAD),
+            windows_in_work: Arc::default(),
             vitals: Vitals::default(),
             on_demand: OnDemandProfiles::default(),
             totals: Totals::default(),
@@ -160,13 +168,14 @@ impl Host {
         let mut watchdog = interval(telemetry::watchdog_period());
         loop {
             self.request_pods();
+            let room = self.room();
             tokio::select! {
                 signal = signals.next() => return Ok(signal),
                 wake = self.session.wait() => {
                     warn_on_error(self.session.act(wake, &mut self.targets));
                     self.sync_online_cpus();
                 }
-                Some(built) = self.built.1.recv() => self.push(built),
+                Some(built) = next_built(&mut self.built.1, room) => self.push(built),
                 () = self.exporters.replaced() => {}
                 () = until(self.on_demand.next_due()) => {}
                 () = sleep_until(self.ends.into()) => {}
@@ -367,7 +376,7 @@ impl Host {
         let all = async {
             loop {
                 tokio::select! {
-                    Some(built) = self.built.1.recv() => {
+                    Some(built) = next_built(&mut self.built.1, self.exporters.room()) => {
                         push(&mut self.exporters, &mut self.totals, built);
                     }
                     _ = &mut all_built => break,
@@ -391,8 +400,16 @@ impl Host {
     fn report(&mut self, window: Window) {
         let about = self.began.about(self.period);
         let series = window::split_series(window, &self.targets, &mut self.totals);
+        let mut series: Vec<_> = series.into_iter().collect();
+        if !series.is_empty() {
+            // Should an exporter drop some of them, these are not always the same.
+            let first = fastrand::usize(..series.len());
+            series.rotate_left(first);
+        }
         let options = self.config.batch_options();
         let built = self.built.0.clone();
+        let in_work = Arc::clone(&self.windows_in_work);
+        in_work.fetch_add(1, Relaxed);
         self.session.profiles.run(move |profiles| {
             for ((labels, kind), part) in series {
                 let Some(kind) = Kind::from_number(kind) else {
@@ -405,7 +422,20 @@ impl Host {
                     break;
                 }
             }
+            in_work.fetch_sub(1, Relaxed);
         });
+    }
+
+    /// Waits until the exporters have room for a profile, unless that delays the next window: then
+    /// they drop what is too much.
+    fn room(&self) -> impl Future<Output = ()> + use<> {
+        let is_behind = self.windows_in_work.load(Relaxed) > 1;
+        let room = (!is_behind).then(|| self.exporters.room());
+        async move {
+            if let Some(room) = room {
+                room.await;
+            }
+        }
     }
 
     /// Passes a profile to the exporters.
@@ -440,6 +470,15 @@ impl Host {
             Request::Profile(asked) => self.on_demand.begin(asked, &self.session).await,
         }
     }
+}
+
+/// The next of what was built, once there is room for it. Cancel safe.
+async fn next_built(
+    built: &mut mpsc::Receiver<Built>,
+    room: impl Future<Output = ()>,
+) -> Option<Built> {
+    room.await;
+    built.recv().await
 }
 
 fn push(exporters: &mut Destinations, totals: &mut Totals, built: Built) {

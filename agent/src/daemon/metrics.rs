@@ -200,6 +200,12 @@ fn add_totals(metrics: &mut Metrics, totals: &Totals) {
         totals.memory_limit_reached,
     );
     metrics.counter(
+        "profiling_agent_merged_series",
+        "Series whose samples are in the series of all others because a window had too many",
+        &[],
+        totals.merged_series,
+    );
+    metrics.counter(
         "profiling_agent_windows",
         "Windows completed",
         &[],

@@ -1,8 +1,14 @@
 //! A window → a profile of each series for the exporters, and counts of what was lost.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, HashSet},
+    mem,
+    sync::Arc,
+};
 
 use agent_common::record::ProfileKind;
+use tracing::warn;
 
 use super::target_table::TargetTable;
 use crate::{
@@ -16,11 +22,16 @@ use crate::{
 /// Executables with a counter of their own; those beyond share one.
 const MAX_EXECUTABLES: usize = 100;
 
+/// Most series of a window; the samples of further ones are in one, [`Labels::other`].
+const MAX_SERIES: usize = 2000;
+
 /// Counts over all windows so far.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     /// Windows completed.
     pub(crate) windows: u64,
+    /// Series whose samples are in the series of all others, each time that they were in a window.
+    pub(crate) merged_series: u64,
     /// Profiles handed to the exporters.
     pub(crate) profiles: u64,
     /// Their size as gzipped pprof, in bytes.
@@ -99,7 +110,43 @@ pub(crate) fn split_series(
 ) -> BTreeMap<(Arc<Labels>, ProfileKind), Window> {
     totals.windows += 1;
     totals.lost_samples += window.lost_samples();
-    window.split(|pid| targets.labels(pid))
+    let mut series = window.split(|pid| targets.labels(pid));
+    let merged = merge_smallest(&mut series, MAX_SERIES);
+    if merged > 0 && totals.merged_series == 0 {
+        warn!(
+            most = MAX_SERIES,
+            merged,
+            "a window has too many series: the smallest are in one with `service_name=other`"
+        );
+    }
+    totals.merged_series += merged;
+    series
+}
+
+/// Merges the series with the fewest samples into one until there are at most `most` with it; returns
+/// how many were merged.
+fn merge_smallest(series: &mut BTreeMap<(Arc<Labels>, ProfileKind), Window>, most: usize) -> u64 {
+    let mut samples = HashMap::<Arc<Labels>, u64>::new();
+    for ((labels, _), part) in &*series {
+        *samples.entry(Arc::clone(labels)).or_default() += part.samples();
+    }
+    if samples.len() <= most {
+        return 0;
+    }
+    let mut by_size: Vec<_> = samples.into_iter().collect();
+    by_size.sort_unstable_by_key(|(labels, samples)| (Reverse(*samples), Arc::clone(labels)));
+    let small = by_size.drain(most.saturating_sub(1)..);
+    let small: HashSet<_> = small.map(|(labels, _)| labels).collect();
+    let other = Arc::new(Labels::other());
+    let all = mem::take(series).into_iter();
+    let (parts, kept): (BTreeMap<_, _>, _) =
+        all.partition(|((labels, _), _)| small.contains(labels));
+    *series = kept;
+    for ((_, kind), part) in parts {
+        let merged = series.entry((Arc::clone(&other), kind)).or_default();
+        merged.merge(part);
+    }
+    small.len() as u64
 }
 
 /// The profile of a series, for the exporters.
@@ -117,4 +164,37 @@ pub(crate) fn batch(
     let mut profile = profiles.profile_of(part, about);
     profile.labels = labels.clone().into_map();
     ProfileBatch::new(profile, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merge_smallest;
+    use crate::{
+        aggregate::{Window, fixtures::window_of},
+        targets::labels::Labels,
+    };
+    use agent_common::record::ProfileKind;
+    use std::{collections::BTreeMap, sync::Arc};
+
+    fn labels(service: &str) -> Arc<Labels> {
+        Arc::new(Labels::default().with(&[("service_name".to_owned(), service.to_owned())].into()))
+    }
+
+    #[test]
+    fn the_smallest_series_are_merged_and_no_sample_is_lost() {
+        let key = |number: u32| (labels(&format!("service {number:04}")), ProfileKind::CPU);
+        let series = |number: u32| -> (_, Window) { (key(number), window_of(number, number)) };
+        let all: BTreeMap<_, _> = (1..=3000).map(series).collect();
+        let total =
+            |series: &BTreeMap<_, Window>| series.values().map(Window::samples).sum::<u64>();
+
+        let mut merged = all.clone();
+        assert_eq!(merge_smallest(&mut merged, 3000), 0);
+        assert_eq!(merge_smallest(&mut merged, 2000), 1001);
+        assert_eq!((merged.len(), total(&merged)), (2000, total(&all)));
+        // 1 + 2 + … + 1001
+        let other = &merged[&(Arc::new(Labels::other()), ProfileKind::CPU)];
+        assert_eq!(other.samples(), 501_501);
+        assert!(merged.contains_key(&key(1002)) && !merged.contains_key(&key(1001)));
+    }
 }

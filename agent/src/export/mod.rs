@@ -1,6 +1,6 @@
 //! Delivery of profiles: one module per destination.
 //!
-//! [`Exporters::push`] never blocks. Each destination has its own task, queue in memory and, if
+//! [`Exporters::push`] never blocks; whoever can wait does so for [`Exporters::room`] before. Each destination has its own task, queue in memory and, if
 //! configured, spool on disk, so that one that is slow or down does not affect the others.
 //!
 //! Invariants: queues and spools are bounded; drops and failures are counted by reason; no message
@@ -24,12 +24,13 @@ mod support;
 mod tests;
 mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::{
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
+use tracing::warn;
 
 pub use self::{
     batch::{BatchOptions, ProfileBatch, Unencodable},
@@ -168,7 +169,24 @@ impl Exporters {
     /// Queues a batch for all exporters. Never blocks.
     pub fn push(&self, batch: &ProfileBatch) {
         for exporter in &self.0 {
-            exporter.queue.push(batch);
+            if exporter.queue.push(batch) {
+                let exporter = &exporter.name;
+                warn!(
+                    exporter,
+                    "its queue is full: the oldest profiles are dropped"
+                );
+            }
+        }
+    }
+
+    /// Waits until all exporters that deliver have room for another batch. Cancel safe.
+    pub fn room(&self) -> impl Future<Output = ()> + use<> {
+        let queues = self.0.iter().map(|exporter| Arc::clone(&exporter.queue));
+        let queues: Vec<_> = queues.collect();
+        async move {
+            for queue in queues {
+                queue.room().await;
+            }
         }
     }
 

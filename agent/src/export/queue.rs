@@ -1,20 +1,27 @@
 //! The queue and the counters of one exporter, shared by its worker and the callers.
 //!
 //! Invariants: the lock is held for a few assignments only; the queue is bounded in number and in
-//! bytes; when it is full, the oldest batch is dropped.
+//! bytes; when it is full, the oldest batch is dropped: who can wait does so for [`ExportQueue::room`].
 
 use std::{
     collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     batch::ProfileBatch,
     counts::{Counts, DropReason},
     failure::DeliveryError,
 };
+
+/// Nobody waits for room in a queue from which nothing was taken for so long.
+const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Bounds of the queue in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +49,20 @@ pub(super) struct ExportQueue {
     arrived: Notify,
     /// Notified when the queue is stopped.
     stopped: Notify,
+    /// Notified when there may be room in the queue, or no use in waiting for it.
+    freed: Notify,
+}
+
+/// What is still done with batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// They are accepted and delivered.
+    #[default]
+    Open,
+    /// No more are accepted.
+    Closed,
+    /// No more are delivered either.
+    Stopped,
 }
 
 #[derive(Default)]
@@ -49,10 +70,13 @@ pub(super) struct QueueState {
     limits: QueueLimits,
     batches: VecDeque<(usize, ProfileBatch)>,
     bytes: usize,
-    /// No batches are accepted any more.
-    is_closed: bool,
-    /// Nothing is delivered any more.
-    is_stopped: bool,
+    phase: Phase,
+    /// Whether the last delivery failed.
+    is_failing: bool,
+    /// Since when the queue is full.
+    full_since: Option<Instant>,
+    /// Whether batches were dropped since there was room.
+    is_dropping: bool,
     /// Counters, without the length of the queue.
     pub(super) counts: Counts,
     /// Batches taken by the worker that are neither delivered, dropped nor in the spool.
@@ -78,15 +102,17 @@ impl ExportQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a batch; drops the oldest ones beyond the limits.
-    pub(super) fn push(&self, batch: &ProfileBatch) {
+    /// Adds a batch; drops the oldest ones beyond the limits. Returns whether it is the first time
+    /// since there was room.
+    pub(super) fn push(&self, batch: &ProfileBatch) -> bool {
         let size = batch.size_bytes();
         let mut state = self.lock();
         state.counts.accepted += 1;
-        if state.is_closed {
+        if state.phase >= Phase::Closed {
             state.counts.dropped.add(DropReason::ShutDown, 1);
-            return;
+            return false;
         }
+        let was_dropping = state.is_dropping;
         state.bytes += size;
         state.batches.push_back((size, batch.clone()));
         while state.exceeds_limits() {
@@ -94,9 +120,28 @@ impl ExportQueue {
                 break;
             }
             state.counts.dropped.add(DropReason::QueueFull, 1);
+            state.is_dropping = true;
         }
+        if state.is_full() && state.full_since.is_none() {
+            state.full_since = Some(Instant::now());
+        }
+        let begins_to_drop = state.is_dropping && !was_dropping;
         drop(state);
         self.arrived.notify_one();
+        begins_to_drop
+    }
+
+    /// Waits until there is room for another batch, as long as batches are being delivered: not while
+    /// deliveries fail, nor when nothing was taken for [`STALL_LIMIT`]. Cancel safe.
+    pub(super) async fn room(&self) {
+        loop {
+            let freed = self.freed.notified();
+            let Some(end) = self.lock().room_until() else {
+                return;
+            };
+            // When it ends, there is no more use in waiting.
+            let _ = timeout_at(end, freed).await;
+        }
     }
 
     /// Removes the oldest batch, which counts as in hand.
@@ -104,6 +149,10 @@ impl ExportQueue {
         let mut state = self.lock();
         let batch = state.take()?;
         state.in_hand += 1;
+        state.full_since = None;
+        state.is_dropping = false;
+        drop(state);
+        self.freed.notify_one();
         Some(batch)
     }
 
@@ -144,12 +193,19 @@ impl ExportQueue {
 
     /// Counts a failed attempt.
     pub(super) fn failed(&self, failure: &DeliveryError) {
+        self.freed.notify_one();
         let mut state = self.lock();
+        state.is_failing = true;
         state.counts.failures.add(failure);
         #[cfg(test)]
         {
             state.last_failure = Some(failure.to_string());
         }
+    }
+
+    /// Deliveries work.
+    pub(super) fn delivered(&self) {
+        self.lock().is_failing = false;
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -161,26 +217,26 @@ impl ExportQueue {
 
     /// Accepts no more batches.
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
+        let mut state = self.lock();
+        state.phase = state.phase.max(Phase::Closed);
+        drop(state);
         self.arrived.notify_one();
+        self.freed.notify_one();
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        self.lock().phase >= Phase::Closed
     }
 
     /// Stops delivery.
     pub(super) fn stop(&self) {
-        let mut state = self.lock();
-        state.is_closed = true;
-        state.is_stopped = true;
-        drop(state);
+        self.lock().phase = Phase::Stopped;
         self.arrived.notify_one();
         self.stopped.notify_waiters();
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.lock().is_stopped
+        self.lock().phase == Phase::Stopped
     }
 
     /// Drops all batches in memory.
@@ -224,6 +280,19 @@ impl QueueState {
 
     fn exceeds_with(&self, size: usize) -> bool {
         self.batches.len() >= self.limits.max_batches || self.bytes + size > self.limits.max_bytes
+    }
+
+    fn is_full(&self) -> bool {
+        self.batches.len() >= self.limits.max_batches || self.bytes >= self.limits.max_bytes
+    }
+
+    /// Until when to wait for room; [`None`] if that is not necessary or of no use.
+    fn room_until(&self) -> Option<Instant> {
+        if self.is_failing || self.phase >= Phase::Closed || !self.is_full() {
+            return None;
+        }
+        let end = self.full_since? + STALL_LIMIT;
+        (Instant::now() < end).then_some(end)
     }
 
     fn is_half_full(&self) -> bool {

@@ -93,6 +93,7 @@ impl<D: Destination> Worker<D> {
                     if reported.take().is_some() {
                         info!(exporter = self.name, "delivery works again");
                     }
+                    self.queue.delivered();
                     back_off.reset();
                     failing = None;
                     self.finish(in_hand, |counts, bytes| {

@@ -5,6 +5,7 @@ mod credentials;
 mod failures;
 mod otlp;
 mod receivers;
+mod room;
 mod rules;
 mod shut_down;
 mod tls;
@@ -17,7 +18,7 @@ use tokio::{task::spawn_blocking, time};
 
 use super::{
     Counts, DestinationConfig, ExporterConfig, ExporterStatus, Exporters, HttpConfig, ParcaConfig,
-    ProfileBatch, PyroscopeConfig, QueueLimits, Retry, SpoolConfig, support,
+    ProfileBatch, PyroscopeConfig, QueueLimits, Retry, SpoolConfig, queue::ExportQueue, support,
 };
 use crate::{
     formats::{EncodeOptions, Format, FunctionNames, encode},

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::profile::SERVICE_NAME_LABEL;
+
 /// Most bytes of a value before relabeling, and of one that a rule makes.
 pub(super) const MAX_VALUE: usize = 4 << 10;
 
@@ -14,6 +16,12 @@ impl Labels {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// Those of the series of all processes whose own series are too many.
+    #[must_use]
+    pub fn other() -> Self {
+        Self([(SERVICE_NAME_LABEL.to_owned(), "other".to_owned())].into())
     }
 
     /// Adds those of `others` whose names are not in the set.
