@@ -3,17 +3,30 @@
 //! Invariants: it is checked before sampling begins; a file appears under its name when it is
 //! complete, never before, and until then an older one of that name stays; a file with a default name
 //! replaces none. Pipes and devices are written directly.
+//!
+//! A profile shows paths, names and functions of other users' programs, so that a new file is readable
+//! by its owner only: under `sudo` that is the user who called it. What another user has put in the
+//! place of a file gets neither its bytes nor its name: links are followed by the kernel, which
+//! refuses those of others in sticky folders (`fs.protected_symlinks`), and the folder is opened once.
 
 use std::{
+    env,
     fs::{self, File, OpenOptions, Permissions},
     io::{self, IsTerminal as _, Write as _},
-    os::unix::{
-        ffi::OsStrExt as _,
-        fs::{MetadataExt as _, PermissionsExt as _, fchown},
+    os::{
+        fd::AsRawFd as _,
+        unix::{
+            ffi::OsStrExt as _,
+            fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown},
+        },
     },
     path::{Path, PathBuf},
 };
 
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{getegid, geteuid},
+};
 use tempfile::NamedTempFile;
 
 use crate::formats::Format;
@@ -50,6 +63,7 @@ enum Kind {
     /// Written as `temporary`, then moved to `path`, which may be there already.
     Replaced {
         temporary: NamedTempFile,
+        folder: OpenFolder,
         path: PathBuf,
     },
     /// Written as `temporary`, then moved to the first free of its numbered names.
@@ -153,7 +167,11 @@ impl Output {
     /// When it cannot be written after all.
     pub fn commit(self, bytes: &[u8]) -> Result<Option<PathBuf>, OutputError> {
         match self.0 {
-            Kind::Replaced { temporary, path } => replace(temporary, &path, bytes)
+            Kind::Replaced {
+                temporary,
+                folder,
+                path,
+            } => replace(temporary, &folder.entry(&path), bytes)
                 .map_err(|source| OutputError::Write {
                     path: path.clone(),
                     source,
@@ -180,7 +198,7 @@ impl Output {
 
 fn prepare_numbered(folder: &Path, format: Format, pid: u32) -> Result<Kind, OutputError> {
     Ok(Kind::Numbered {
-        temporary: temporary(folder)?,
+        temporary: temporary(folder, folder)?,
         name: NumberedName {
             stem: folder.join(format!("agent-{pid}")),
             ending: format.endings()[0],
@@ -193,17 +211,20 @@ fn prepare_file(path: &Path) -> Result<Kind, OutputError> {
     if path.as_os_str().as_bytes().ends_with(b"/") {
         return Err(is_folder());
     }
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => return Err(is_folder()),
-        Ok(metadata) => Some(metadata),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => {
-            return Err(OutputError::Open {
-                path: path.into(),
-                source,
-            });
-        }
+    let failed = |source| OutputError::Open {
+        path: path.into(),
+        source,
     };
+    let old = match open_path(path, OFlags::empty()) {
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(error)),
+    };
+    let metadata = old.as_ref().map(File::metadata);
+    let metadata = metadata.transpose().map_err(failed)?;
+    if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
+        return Err(is_folder());
+    }
     // What stands in these folders are descriptors: moving a file there would not reach them.
     let is_descriptor = path.starts_with("/proc") || path.starts_with("/dev/fd");
     if is_descriptor
@@ -211,13 +232,7 @@ fn prepare_file(path: &Path) -> Result<Kind, OutputError> {
             .as_ref()
             .is_some_and(|metadata| !metadata.is_file())
     {
-        let file = OpenOptions::new()
-            .write(true)
-            .open(path)
-            .map_err(|source| OutputError::Open {
-                path: path.into(),
-                source,
-            })?;
+        let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
         return Ok(Kind::Direct {
             file,
             path: path.into(),
@@ -225,30 +240,56 @@ fn prepare_file(path: &Path) -> Result<Kind, OutputError> {
     }
 
     // Through links: the file they lead to is replaced, not the link.
-    let path = match metadata {
-        Some(_) => fs::canonicalize(path).unwrap_or_else(|_| path.into()),
-        None => path.into(),
-    };
+    let real = old.map(|old| fs::read_link(descriptor(&old)));
+    let path = real.transpose().map_err(failed)?.unwrap_or(path.into());
+    let parent = path.parent().unwrap_or(&path);
+    let folder = OpenFolder::open(parent)?;
     Ok(Kind::Replaced {
-        temporary: temporary(path.parent().unwrap_or(&path))?,
+        temporary: temporary(&descriptor(&folder.0), parent)?,
+        folder,
         path,
     })
 }
 
-/// A file that is gone when the agent ends before it is complete.
-fn temporary(folder: &Path) -> Result<NamedTempFile, OutputError> {
-    let folder = if folder.as_os_str().is_empty() {
+/// A folder that stays the same whatever becomes of its name.
+#[derive(Debug)]
+struct OpenFolder(File);
+
+impl OpenFolder {
+    fn open(path: &Path) -> Result<Self, OutputError> {
+        let opened = open_path(or_current(path), OFlags::DIRECTORY);
+        opened.map(Self).map_err(|error| folder_error(path, &error))
+    }
+
+    /// A path of the entry with the file name of `path`.
+    fn entry(&self, path: &Path) -> PathBuf {
+        descriptor(&self.0).join(path.file_name().unwrap_or_default())
+    }
+}
+
+/// Opens a path without the right to read or write.
+fn open_path(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// The folder of a path that has none.
+fn or_current(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() {
         Path::new(".")
     } else {
         folder
-    };
-    let created = tempfile::Builder::new()
-        .prefix(".agent-")
-        .suffix(".part")
-        // What a shell would give it, that is, less the user's mask.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder);
-    created.map_err(|source| match source.kind() {
+    }
+}
+
+/// The path of an open file whatever becomes of its name.
+fn descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+fn folder_error(folder: &Path, error: &io::Error) -> OutputError {
+    let folder = or_current(folder);
+    match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => OutputError::NoFolder {
             folder: folder.into(),
         },
@@ -257,20 +298,52 @@ fn temporary(folder: &Path) -> Result<NamedTempFile, OutputError> {
             folder: folder.into(),
             source: kind.into(),
         },
-    })
+    }
+}
+
+/// The user and the group that files are for.
+fn owner() -> (u32, u32) {
+    let id = |name| env::var(name).ok()?.parse::<u32>().ok();
+    let caller = id("SUDO_UID").zip(id("SUDO_GID"));
+    let own = (geteuid().as_raw(), getegid().as_raw());
+    caller.filter(|_| geteuid().is_root()).unwrap_or(own)
+}
+
+/// A file that is gone when the agent ends before it is complete.
+///
+/// It is created in `folder`; `name` is that folder for people.
+fn temporary(folder: &Path, name: &Path) -> Result<NamedTempFile, OutputError> {
+    let created = tempfile::Builder::new()
+        .prefix(".agent-")
+        .suffix(".part")
+        .tempfile_in(or_current(folder))
+        .map_err(|error| folder_error(name, &error))?;
+    let (user, group) = owner();
+    // Not possible on every file system; then it stays the agent's own.
+    let _ = fchown(created.as_file(), Some(user), Some(group));
+    Ok(created)
 }
 
 fn replace(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.write_all(bytes)?;
-    if let Ok(old) = fs::metadata(path) {
-        // Under sudo the old file may be the user's; it is no failure if it cannot stay so.
+    // The mode that its owner has chosen; not that of a file which somebody else has put there.
+    if let Ok(old) = fs::symlink_metadata(path)
+        && old.is_file()
+        && [owner().0, geteuid().as_raw()].contains(&old.uid())
+    {
         let _ = fchown(temporary.as_file(), Some(old.uid()), Some(old.gid()));
-        temporary.as_file().set_permissions(old.permissions())?;
+        let mode = Permissions::from_mode(old.permissions().mode() & 0o777);
+        temporary.as_file().set_permissions(mode)?;
     }
     match temporary.persist(path) {
         Ok(_) => Ok(()),
         // A single file that is mounted into a container can be written, not replaced.
-        Err(error) if error.error.kind() == io::ErrorKind::ResourceBusy => fs::write(path, bytes),
+        Err(error) if error.error.kind() == io::ErrorKind::ResourceBusy => {
+            let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+            let mut options = OpenOptions::new();
+            let options = options.write(true).truncate(true).custom_flags(flags);
+            options.open(path)?.write_all(bytes)
+        }
         Err(error) => Err(error.error),
     }
 }
@@ -316,7 +389,11 @@ impl NumberedName {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read as _, os::unix::fs::symlink, thread};
+    use std::{
+        io::Read as _,
+        os::unix::fs::{chown, symlink},
+        thread,
+    };
 
     use super::*;
 
@@ -359,6 +436,47 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn only_its_owner_reads_a_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pb.gz");
+        prepare(&path).unwrap().commit(b"new").unwrap();
+        let unnamed = prepare_numbered(folder.path(), Format::Pprof, 42).unwrap();
+        let unnamed = Output(unnamed).commit(b"new").unwrap().unwrap();
+        for path in [path, unnamed] {
+            assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_user_does_not_get_the_profile() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pb.gz");
+        fs::write(&path, "theirs").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        chown(&path, Some(65_534), Some(65_534)).unwrap();
+        let theirs = File::open(&path).unwrap();
+        prepare(&path).unwrap().commit(b"new").unwrap();
+        let ours = path.metadata().unwrap();
+        assert_eq!((ours.uid(), ours.mode() & 0o777), (owner().0, 0o600));
+        assert_eq!(io::read_to_string(theirs).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn a_folder_that_is_exchanged_meanwhile_gets_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (before, other) = (folder.path().join("a"), folder.path().join("b"));
+        fs::create_dir(&before).unwrap();
+        fs::create_dir(&other).unwrap();
+        let output = prepare(&before.join("x.pb.gz")).unwrap();
+        let moved = folder.path().join("c");
+        fs::rename(&before, &moved).unwrap();
+        symlink(&other, &before).unwrap();
+        output.commit(b"new").unwrap();
+        assert!(names_in(&other).is_empty());
+        assert_eq!(names_in(&moved), ["x.pb.gz"]);
     }
 
     #[test]
