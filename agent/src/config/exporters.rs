@@ -65,6 +65,8 @@ pub(super) struct Collector {
     username: Option<String>,
     password_file: Option<PathBuf>,
     #[serde(default)]
+    allow_plaintext: bool,
+    #[serde(default)]
     headers: BTreeMap<String, Hidden>,
     connect_timeout: Option<Time>,
     timeout: Option<Time>,
@@ -247,6 +249,7 @@ impl Collector {
             client,
         };
         http.authentication = authentication;
+        http.allow_plaintext = self.allow_plaintext;
         let headers = self.headers.into_iter();
         http.headers = headers.map(|(name, value)| (name, value.0)).collect();
         if let Some(time) = self.connect_timeout {

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,6 +24,8 @@ pub struct HttpConfig {
     pub tls: TlsConfig,
     /// The header `Authorization`.
     pub authentication: Authentication,
+    /// Whether it may be sent unencrypted to other machines.
+    pub allow_plaintext: bool,
     /// Further headers of each request; values may be secrets.
     pub headers: Vec<(String, Secret)>,
     /// Timeout of a connection, with TLS handshake.
@@ -80,6 +83,12 @@ pub enum HttpConfigError {
     /// The address contains a query.
     #[error("the address must not contain a '?'")]
     Query,
+    /// Credentials would be sent unencrypted.
+    #[error(
+        "whoever sees the traffic could read the credentials: use https://, or allow it with \
+         `allow_plaintext: true`"
+    )]
+    Plaintext,
     /// The name of a header is malformed.
     #[error("'{name}' is not a valid header name")]
     HeaderName {
@@ -148,6 +157,7 @@ impl fmt::Debug for HttpConfig {
             .field("url", &url)
             .field("tls", &self.tls)
             .field("authentication", &self.authentication)
+            .field("allow_plaintext", &self.allow_plaintext)
             .field("headers", &self.headers)
             .field("connect_timeout", &self.connect_timeout)
             .field("request_timeout", &self.request_timeout)
@@ -163,6 +173,7 @@ impl HttpConfig {
             url: url.into(),
             tls: TlsConfig::default(),
             authentication: Authentication::None,
+            allow_plaintext: false,
             headers: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
@@ -207,6 +218,10 @@ impl HttpConfig {
         if host.is_empty() {
             return Err(HttpConfigError::Address);
         }
+        let is_visible = !is_encrypted && !is_loopback(host);
+        if is_visible && !self.allow_plaintext && self.authentication != Authentication::None {
+            return Err(HttpConfigError::Plaintext);
+        }
         Ok(Address {
             is_encrypted,
             endpoint: Endpoint::Host {
@@ -230,6 +245,12 @@ impl HttpConfig {
         });
         pairs.collect()
     }
+}
+
+/// Whether what is sent to a host stays on this machine.
+fn is_loopback(host: &str) -> bool {
+    let ip = host.parse::<IpAddr>();
+    ip.map_or(host == "localhost", |ip| ip.is_loopback())
 }
 
 #[cfg(test)]
@@ -270,6 +291,33 @@ mod tests {
             let error = config.address().unwrap_err();
             assert_eq!(error, expected, "{url}");
             assert!(!format!("{error} {error:?} {config:?}").contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_sent_unencrypted_to_other_machines() {
+        let check = |url: &str, allow_plaintext| {
+            let mut config = HttpConfig::new(url);
+            config.authentication = Authentication::Bearer(SecretSource::Value(Secret::new("x")));
+            config.allow_plaintext = allow_plaintext;
+            config.check()
+        };
+        for url in [
+            "http://a",
+            "http://10.0.0.1:4040",
+            "http://localhost.example",
+        ] {
+            assert_eq!(check(url, false), Err(HttpConfigError::Plaintext), "{url}");
+            assert_eq!(check(url, true), Ok(()), "{url}");
+            assert_eq!(HttpConfig::new(url).check(), Ok(()), "{url}");
+        }
+        for url in [
+            "https://a",
+            "http://localhost:4040",
+            "http://127.1.2.3",
+            "http://[::1]:80",
+        ] {
+            assert_eq!(check(url, false), Ok(()), "{url}");
         }
     }
 
