@@ -34,11 +34,6 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The address of the first section of a file with so many of them.
-pub const fn first_address(sections: usize) -> u64 {
-    DATA + head_bytes(sections) as u64
-}
-
 const fn head_bytes(sections: usize) -> usize {
     // Besides those of the caller: the empty one, and that of the names.
     HEADER_BYTES + 2 * SEGMENT_BYTES + (sections + 2) * SECTION_BYTES
@@ -70,7 +65,9 @@ pub fn file(machine: u16, sections: &[Section<'_>]) -> Vec<u8> {
     file.extend([3_u16.to_le_bytes(), machine.to_le_bytes()].concat());
     file.extend(1_u32.to_le_bytes());
     let tables = [0, HEADER_BYTES, HEADER_BYTES + 2 * SEGMENT_BYTES];
-    tables.map(|field| file.extend((field as u64).to_le_bytes()));
+    for field in tables {
+        file.extend((field as u64).to_le_bytes());
+    }
     file.extend(0_u32.to_le_bytes());
     let sections = u16::try_from(sections.len() + 2).unwrap_or(u16::MAX);
     for field in [64, 56, 2, 64, sections, sections - 1] {

@@ -37,11 +37,6 @@ impl<'a> Input<'a> {
         u32::from_le_bytes(self.array())
     }
 
-    /// The next eight bytes.
-    pub fn word(&mut self) -> u64 {
-        u64::from_le_bytes(self.array())
-    }
-
     /// At most so many bytes.
     pub fn bytes(&mut self, most: usize) -> &'a [u8] {
         let (bytes, rest) = self.0.split_at(most.min(self.0.len()));
