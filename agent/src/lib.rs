@@ -42,6 +42,8 @@ mod config;
 mod daemon;
 mod export;
 mod formats;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod http_client;
 mod process;
 mod profile;

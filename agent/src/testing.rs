@@ -25,7 +25,7 @@ pub mod commands {
 
 /// Configuration.
 pub mod config {
-    pub use crate::config::{CLUSTER_VARIABLES, Config, Sources};
+    pub use crate::config::{CLUSTER_VARIABLES, Config, KEYS, Sources};
 }
 
 /// The agent of a host.

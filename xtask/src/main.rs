@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use commands::{Results, bench, build, ci, demo, lint, record_fixtures, setup, test, vm};
+use commands::{Results, bench, build, ci, demo, fuzz, lint, record_fixtures, setup, test, vm};
 use xtask::interpreters;
 use xtask::vm::Kernel;
 
@@ -51,6 +51,8 @@ enum Task {
         #[command(flatten)]
         kernels: Kernels,
     },
+    /// Fuzz the parsers of bytes from elsewhere
+    Fuzz(fuzz::Options),
     /// Record the sessions that the golden tests replay, as root
     RecordFixtures,
     /// Format all crates
@@ -126,6 +128,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Ci { kernels, .. } => {
             return Ok(counted(|results| ci::run(results, kernels.list())));
         }
+        Task::Fuzz(options) => fuzz::run(&options)?,
         Task::RecordFixtures => record_fixtures::record()?,
         Task::Fmt { check } => lint::format(check)?,
         Task::Clippy => lint::clippy()?,

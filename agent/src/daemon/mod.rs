@@ -8,7 +8,7 @@
 mod cpu_limit;
 mod destinations;
 mod host;
-mod http_server;
+pub(crate) mod http_server;
 pub(crate) mod metrics;
 mod on_demand;
 pub(crate) mod target_table;

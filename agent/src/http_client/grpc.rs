@@ -60,6 +60,25 @@ pub(crate) async fn call(client: &Client, path: &str, framed: &Bytes) -> Result<
     response.into_message(&redactor)
 }
 
+/// Reads the response of a call: its HTTP status, its headers and trailers, and its body.
+///
+/// # Errors
+///
+/// When it is not the response of a successful call.
+#[cfg(feature = "fuzzing")]
+pub fn read_response(
+    status: StatusCode,
+    headers: hyper::HeaderMap,
+    body: Bytes,
+) -> Result<Bytes, HttpError> {
+    let response = Response {
+        status,
+        headers,
+        body,
+    };
+    response.into_message(&Redactor(Vec::new()))
+}
+
 impl Response {
     /// The message of a successful call.
     fn into_message(self, redactor: &Redactor) -> Result<Bytes, HttpError> {

@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_VARIABLE: u64 = 16 << 10;
 
 /// The values of the variables `names`; the first one of a name counts, as for `getenv`.
-pub(super) fn find<const N: usize>(
+pub fn find<const N: usize>(
     environment: impl BufRead,
     names: [&str; N],
 ) -> io::Result<[Option<String>; N]> {

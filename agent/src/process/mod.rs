@@ -21,10 +21,18 @@ mod procfs;
 mod reference;
 mod tree;
 
+#[cfg(feature = "fuzzing")]
+pub use command_line::CommandLine;
+#[cfg(feature = "fuzzing")]
+pub use environment::find as find_variables;
 pub use error::{Error, OpenError};
 pub use fault_in::fault_in;
 pub use files::{FileIdentity, RegularFile, open_on_host};
 pub use memory::Memory;
 pub use path::file_name;
 pub use procfs::Process;
+#[cfg(feature = "fuzzing")]
+pub use procfs::{is_kernel_thread, numbers};
+#[cfg(feature = "fuzzing")]
+pub use tree::parent;
 pub use tree::{Descendant, descendants};

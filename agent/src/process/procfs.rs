@@ -266,7 +266,8 @@ fn value<'a>(status: &'a [u8], key: &str) -> Option<&'a [u8]> {
         .map(<[u8]>::trim_ascii)
 }
 
-fn numbers(status: &[u8], key: &str) -> Vec<u32> {
+/// The numbers of `key` in a file `status`.
+pub fn numbers(status: &[u8], key: &str) -> Vec<u32> {
     value(status, key)
         .unwrap_or_default()
         .split(u8::is_ascii_whitespace)
@@ -279,7 +280,7 @@ fn number(status: &[u8], key: &str) -> Option<u32> {
 }
 
 /// Whether a file `stat` belongs to a kernel thread.
-fn is_kernel_thread(stat: &[u8]) -> bool {
+pub fn is_kernel_thread(stat: &[u8]) -> bool {
     /// Bit `PF_KTHREAD` of the field `flags`.
     const KERNEL_THREAD: u64 = 0x20_0000;
     /// Fields between `comm` and `flags`.

@@ -92,7 +92,11 @@ impl KernelSymbols {
     }
 
     /// Reads a table like `/proc/kallsyms`.
-    fn parse(table: impl Read) -> Result<Self, KallsymsError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn parse(table: impl Read) -> Result<Self, KallsymsError> {
         let mut reader = BufReader::with_capacity(64 << 10, table.take(MAX_BYTES));
         let mut parser = KallsymsParser::default();
         let mut line = Vec::new();

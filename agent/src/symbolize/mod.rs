@@ -23,6 +23,8 @@ mod shorten;
 mod symbolized;
 mod this_machine;
 
+#[cfg(feature = "fuzzing")]
+pub use self::demangle::{demangle, go_name, stub_name};
 #[cfg(test)]
 pub use self::symbolized::{NativeFunction, unsymbolized};
 pub use self::{

@@ -108,8 +108,12 @@ impl PerfMap {
             .unwrap_or_default()
     }
 
-    /// Reads a map, or what was appended to it.
-    fn update(&mut self, file: &RegularFile) -> io::Result<bool> {
+    /// Reads a map, or what was appended to it; returns whether it has changed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn update(&mut self, file: &RegularFile) -> io::Result<bool> {
         let state = file.identity()?;
         if self.state == Some(state) {
             return Ok(false);

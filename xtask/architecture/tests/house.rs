@@ -15,6 +15,7 @@ use architecture::Graph;
 
 /// The rooms of the agent, from the top to the bottom.
 const AGENT: &[&str] = &[
+    "fuzzing.rs",
     "testing.rs",
     "testing",
     "main.rs",

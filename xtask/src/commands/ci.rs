@@ -4,9 +4,9 @@ use anyhow::Result;
 use build_bpf::Tools;
 use xtask::vm::Kernel;
 
-use super::{Results, lint, setup, test};
+use super::{Results, fuzz, lint, setup, test};
 
-/// Checks formatting and lints, and runs all tests.
+/// Checks formatting and lints, fuzzes every parser for some seconds, and runs all tests.
 ///
 /// # Errors
 ///
@@ -16,6 +16,7 @@ pub(crate) fn run(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
     results.check("lints_other_architecture", || {
         lint::other_architecture(&tools)
     });
+    fuzz::check(results);
     test::all(results, kernels)
 }
 

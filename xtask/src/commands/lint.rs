@@ -15,12 +15,16 @@ use super::setup;
 
 /// Formats all crates, or only checks whether they are formatted.
 pub(crate) fn format(only_check: bool) -> Result<()> {
-    let mut command = cargo();
-    command.args(["fmt", "--all"]);
-    if only_check {
-        command.arg("--check");
+    // `agent/fuzz` is a workspace of its own.
+    for manifest in ["Cargo.toml", "agent/fuzz/Cargo.toml"] {
+        let mut command = cargo();
+        command.args(["fmt", "--all", "--manifest-path", manifest]);
+        if only_check {
+            command.arg("--check");
+        }
+        run(&mut command)?;
     }
-    run(&mut command)
+    Ok(())
 }
 
 /// Lints everything for this machine's architecture.

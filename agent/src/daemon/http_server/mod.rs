@@ -11,11 +11,15 @@
 //! Invariants: clients wait for the main loop, which never waits for them; requests are bounded.
 //! Responses have names of functions, files and processes: the default address is loopback.
 
+mod profile_query;
 mod quarantine;
 #[cfg(test)]
 mod tests;
 
-pub use self::quarantine::{PATH as QUARANTINE_PATH, QuarantineList, QuarantinedSubject};
+pub use self::{
+    profile_query::ProfileQuery,
+    quarantine::{PATH as QUARANTINE_PATH, QuarantineList, QuarantinedSubject},
+};
 
 use std::{
     collections::BTreeMap,
@@ -40,10 +44,7 @@ use tokio::{
 };
 
 use crate::{
-    daemon::telemetry::classic,
-    formats::FunctionNames,
-    profile::{CPU, Kind},
-    workers::Quarantined,
+    daemon::telemetry::classic, formats::FunctionNames, profile::Kind, workers::Quarantined,
 };
 
 /// Time in which the main loop must respond to be healthy.
@@ -51,10 +52,6 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Capacity of the request queue.
 const QUEUE_LENGTH: usize = 64;
-
-/// Default and greatest duration of a profile, in seconds.
-const SECONDS: f64 = 30.0;
-const MAX_SECONDS: f64 = 300.0;
 
 /// A request to the main loop.
 #[derive(Debug)]
@@ -219,37 +216,20 @@ async fn health(State(sender): Requests) -> Response {
 
 async fn profile(
     State(sender): Requests,
-    Query(mut query): Query<BTreeMap<String, String>>,
+    Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
-    let seconds = match query.remove("seconds").map(|text| text.parse()) {
-        None => SECONDS,
-        Some(Ok(seconds)) if seconds > 0.0 && seconds <= MAX_SECONDS => seconds,
-        Some(_) => return refused("seconds must be a number up to 300"),
+    let query = match ProfileQuery::parse(query, &sender.kinds) {
+        Ok(query) => query,
+        Err(message) => return refused(&message),
     };
-    let event = query.remove("event");
-    let event = event.as_deref().unwrap_or(CPU.name);
-    let Some(&kind) = sender.kinds.iter().find(|kind| kind.name == event) else {
-        let known: Vec<_> = sender.kinds.iter().map(|kind| kind.name).collect();
-        return refused(&format!("event must be one of {}", known.join(", ")));
-    };
-    let function_names = match query.remove("function_names") {
-        None => Some(FunctionNames::default()),
-        Some(name) => FunctionNames::from_name(&name),
-    };
-    let Some(function_names) = function_names else {
-        return refused("function_names must be plain or module");
-    };
-    let Ok(pid) = query.remove("pid").map(|text| text.parse()).transpose() else {
-        return refused("pid must be the id of a process");
-    };
-    let duration = Duration::from_secs_f64(seconds);
+    let duration = query.duration;
     let ask_for = |reply| {
         Request::Profile(ProfileRequest {
             duration,
-            kind,
-            function_names,
-            pid,
-            labels: query.into_iter().collect(),
+            kind: query.kind,
+            function_names: query.function_names,
+            pid: query.pid,
+            labels: query.labels,
             reply,
         })
     };

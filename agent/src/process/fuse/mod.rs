@@ -23,6 +23,8 @@ mod walk;
 
 pub use client::silent_file_systems;
 pub use helper::{SUBCOMMAND, run};
+#[cfg(feature = "fuzzing")]
+pub use mountinfo::parse as parse_mounts;
 
 pub(super) use client::read_memory;
 pub(super) use file::FuseFile;

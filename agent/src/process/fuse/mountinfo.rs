@@ -8,7 +8,7 @@ use rustix::fs::makedev;
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub struct Mount {
     pub(super) id: u64,
     /// Number of the device of its file system.
     pub(super) device: u64,
@@ -44,7 +44,7 @@ impl Mount {
     }
 
     /// Whether a program serves it.
-    pub(super) fn is_fuse(&self) -> bool {
+    pub fn is_fuse(&self) -> bool {
         let kind = &*self.kind;
         kind == b"fuse"
             || kind == b"fuseblk"
@@ -53,7 +53,7 @@ impl Mount {
     }
 
     /// The directories whose files an overlay file system shows, as far as their paths are absolute.
-    pub(super) fn layers(&self) -> Vec<PathBuf> {
+    pub fn layers(&self) -> Vec<PathBuf> {
         if self.kind != b"overlay" {
             return Vec::new();
         }
@@ -88,7 +88,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
 }
 
 /// Parses the contents of a file `mountinfo`; malformed lines are skipped.
-pub(super) fn parse(text: &[u8]) -> impl Iterator<Item = Mount> {
+pub fn parse(text: &[u8]) -> impl Iterator<Item = Mount> {
     text.split(|&byte| byte == b'\n').filter_map(Mount::parse)
 }
 

@@ -30,6 +30,8 @@ use std::{path::PathBuf, time::Duration};
 
 use tokio::{sync::mpsc, task::JoinHandle};
 
+#[cfg(feature = "fuzzing")]
+pub use self::runtime::read as read_runtime;
 pub use self::status::Status;
 use self::{
     api_server::ApiServer, kubelet::Kubelet, runtime::Runtime, source::Source, status::Shared,

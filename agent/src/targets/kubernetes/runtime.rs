@@ -88,7 +88,7 @@ async fn request(client: &Client) -> Result<PodList, FetchError> {
 }
 
 /// Parses both responses; a malformed item costs that item only.
-pub(super) fn read(sandboxes: &Bytes, containers: &Bytes) -> Result<PodList, FetchError> {
+pub fn read(sandboxes: &Bytes, containers: &Bytes) -> Result<PodList, FetchError> {
     let sandboxes = ListPodSandboxResponse::decode(sandboxes.clone())?.items;
     let containers = ListContainersResponse::decode(containers.clone())?.containers;
     let mut list = PodList::default();
