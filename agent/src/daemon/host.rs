@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use super::{
     cpu_limit::CpuLimit,
     destinations::Destinations,
+    eviction_schedule::{EvictionSchedule, InUse},
     http_server::{Listener, Request},
     metrics,
     on_demand::OnDemandProfiles,
@@ -40,9 +41,6 @@ use crate::{
 /// Time after exec until a program is examined if it is not sampled before.
 const EXAMINE_AFTER: Duration = Duration::from_millis(100);
 
-/// Least time that entries of the caches stay.
-const GENERATION: Duration = Duration::from_secs(10 * 60);
-
 /// Limit of the cache of native symbols, in bytes.
 const MAX_SYMBOL_BYTES: usize = 32 << 20;
 
@@ -60,9 +58,6 @@ const SYMBOL_CPU: CpuShares = CpuShares {
         per_second: Duration::from_micros(1500),
     },
 };
-
-/// Entries of the caches at which a generation ends early.
-const MAX_CACHE_ENTRIES: usize = 200_000;
 
 /// The agent of a host.
 pub(super) struct Host {
@@ -83,8 +78,7 @@ pub(super) struct Host {
     began: Began,
     /// When it ends.
     ends: Instant,
-    /// When the generation began.
-    generation: Instant,
+    schedule: EvictionSchedule,
 }
 
 /// What the exporters are to do next, in the order of the windows.
@@ -146,7 +140,7 @@ impl Host {
             began,
             // Agents that start together must not push together.
             ends: now + config.window.mul_f64(0.5 + fastrand::f64() / 2.0),
-            generation: now,
+            schedule: EvictionSchedule::new(now),
             config,
         })
     }
@@ -223,7 +217,6 @@ impl Host {
             Err(error) => warn!("{error:#}"),
         }
         self.evict();
-        self.keep_memory_within_limit();
         self.limit_rate();
         self.began = Began::now();
         self.ends = self.began.at + self.config.window;
@@ -250,7 +243,7 @@ impl Host {
         }
     }
 
-    /// Evicts what is no longer needed.
+    /// Evicts what is no longer needed, and more when the agent uses more memory than configured.
     fn evict(&mut self) {
         // A profile on demand may span many windows.
         if self.on_demand.is_empty() {
@@ -260,8 +253,25 @@ impl Host {
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
         let (stacks, code_objects) = self.session.profiles.status().cached();
-        let entries = stacks + code_objects;
-        if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
+        let bytes = Usage::now().resident_bytes;
+        let in_use = InUse {
+            entries: stacks + code_objects,
+            bytes,
+            max_bytes: self.config.max_memory,
+            open_since: self.on_demand.open_since(),
+        };
+        if bytes > self.config.max_memory {
+            self.warn_of_memory();
+        }
+        let due = self.schedule.end_window(Instant::now(), &in_use);
+        if due.release {
+            self.session.profiles.run(|profiles| {
+                if let Some(native) = &mut profiles.native {
+                    native.release_memory();
+                }
+            });
+        }
+        if due.generation {
             self.begin_generation();
         }
         self.session.profiles.run(|_| memory::trim());
@@ -270,7 +280,6 @@ impl Host {
     /// Rotates the caches: the BPF programs resend what is still needed, and what they did not send
     /// since the last rotation is evicted.
     fn begin_generation(&mut self) {
-        self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
                 self.session.profiles.run(Profiles::rotate);
@@ -279,11 +288,8 @@ impl Host {
         }
     }
 
-    /// Evicts caches when the agent uses more memory than configured.
-    fn keep_memory_within_limit(&mut self) {
-        if Usage::now().resident_bytes <= self.config.max_memory {
-            return;
-        }
+    /// Counts a window at whose end memory use is above the limit.
+    fn warn_of_memory(&mut self) {
         if self.totals.memory_limit_reached == 0 {
             warn!(
                 limit_bytes = self.config.max_memory,
@@ -291,13 +297,6 @@ impl Host {
             );
         }
         self.totals.memory_limit_reached += 1;
-        self.session.profiles.run(|profiles| {
-            if let Some(native) = &mut profiles.native {
-                native.release_memory();
-            }
-        });
-        self.begin_generation();
-        self.session.profiles.run(|_| memory::trim());
     }
 
     /// Includes and excludes processes.

@@ -7,6 +7,7 @@
 
 mod cpu_limit;
 mod destinations;
+mod eviction_schedule;
 mod host;
 mod http_server;
 pub(crate) mod metrics;
