@@ -3,7 +3,10 @@
 //! To replace a map in a map of maps the kernel waits for an RCU grace period, milliseconds or more.
 //! The loader can therefore be used from any thread.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use agent_common::{
     maps::{TableLocation, TableState},
@@ -57,7 +60,8 @@ pub struct TableLoader(Arc<Mutex<TableMaps>>);
 #[derive(Debug)]
 struct TableMaps {
     all: ArrayOfMaps<MapData, Array<MapData, Block>>,
-    /// The indices of the tables in each slot's map; [`None`] where the slot is free.
+    /// The indices of the tables in each slot's map: none before its map is replaced by a small one,
+    /// and [`None`] where the slot is free.
     used: Vec<Option<Vec<u32>>>,
 }
 
@@ -110,25 +114,34 @@ impl TableLoader {
         Ok(LoadedTables(entries.collect()))
     }
 
-    /// Frees the slots whose tables are all unloaded.
-    pub(super) fn unload(&self, tables: &[u32]) -> Result<(), Error> {
-        let mut maps = self.maps();
-        let mut emptied = Vec::new();
-        for (slot, entry) in (0_u32..).zip(&mut maps.used) {
-            let Some(indices) = entry else { continue };
-            indices.retain(|index| !tables.contains(index));
-            if indices.is_empty() {
-                *entry = None;
-                emptied.push(slot);
+    /// Notes that tables are unloaded; returns the slots of which nothing is left.
+    pub(super) fn unload(&self, tables: &[u32]) -> EmptySlots {
+        let unloaded: HashSet<_> = tables.iter().collect();
+        let mut empty = Vec::new();
+        for (slot, tables) in (0_u32..).zip(&mut self.maps().used) {
+            let Some(tables) = tables.as_mut().filter(|tables| !tables.is_empty()) else {
+                continue;
+            };
+            tables.retain(|table| !unloaded.contains(table));
+            if tables.is_empty() {
+                empty.push(slot);
             }
         }
-        if emptied.is_empty() {
+        EmptySlots(empty)
+    }
+
+    /// Gives back what slots took, from any thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when a map cannot be created or written.
+    pub fn free(&self, slots: EmptySlots) -> Result<(), Error> {
+        if slots.0.is_empty() {
             return Ok(());
         }
-        let empty = create(1)?;
-        for slot in emptied {
-            let result = maps.all.set(slot, &empty, 0);
-            result.map_err(map_error("write", TABLE_MAPS))?;
+        let small = create(1)?;
+        for slot in slots.0 {
+            self.maps().clear(slot, &small)?;
         }
         Ok(())
     }
@@ -139,7 +152,30 @@ impl TableLoader {
     }
 }
 
+/// Slots whose tables are all unloaded, and which are not free yet.
+#[must_use]
+#[derive(Debug)]
+pub struct EmptySlots(Vec<u32>);
+
+impl EmptySlots {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl TableMaps {
+    /// Puts a small map into a slot, which is free then.
+    fn clear(&mut self, slot: u32, small: &Array<MapData, Block>) -> Result<(), Error> {
+        let result = self.all.set(slot, small, 0);
+        result.map_err(map_error("write", TABLE_MAPS))?;
+        if let Some(used) = self.used.get_mut(slot as usize) {
+            *used = None;
+        }
+        Ok(())
+    }
+
     /// Puts a map into a free slot; [`None`] where there is none.
     fn put(
         &mut self,

@@ -13,7 +13,7 @@ use aya::{
 use super::{
     error::{Error, map_error},
     maps,
-    table_loader::{LoadedTables, TableLoader},
+    table_loader::{EmptySlots, LoadedTables, TableLoader},
 };
 
 /// Key: index that rows refer to. Value: [`Rule`]. Written by the agent, never changed.
@@ -61,8 +61,12 @@ impl UnwindTableMaps {
         Ok(())
     }
 
-    /// Marks tables as not loaded, and gives back what they took.
-    pub(super) fn unload(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
+    /// Marks tables as not loaded; returns what is left of them, for [`TableLoader::free`].
+    pub(super) fn unload(
+        &mut self,
+        tables: &[u32],
+        state: TableState,
+    ) -> Result<EmptySlots, Error> {
         for &index in tables {
             let table = TableLocation {
                 state,
@@ -70,7 +74,7 @@ impl UnwindTableMaps {
             };
             self.set(index, table)?;
         }
-        self.loader.unload(tables)
+        Ok(self.loader.unload(tables))
     }
 
     fn set(&mut self, index: u32, table: TableLocation) -> Result<(), Error> {

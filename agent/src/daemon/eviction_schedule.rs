@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 /// Least time that entries of the caches stay.
-const GENERATION: Duration = Duration::from_secs(10 * 60);
+pub(super) const GENERATION: Duration = Duration::from_secs(10 * 60);
 
 /// Entries of the caches at which a generation ends early.
 const MAX_CACHE_ENTRIES: usize = 200_000;

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use super::{
     cpu_limit::CpuLimit,
     destinations::Destinations,
-    eviction_schedule::{EvictionSchedule, InUse},
+    eviction_schedule::{EvictionSchedule, GENERATION, InUse},
     http_server::{Listener, Request},
     metrics,
     on_demand::OnDemandProfiles,
@@ -252,6 +252,7 @@ impl Host {
         }
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
+        self.forget_executables();
         let (stacks, code_objects) = self.session.profiles.status().cached();
         let bytes = Usage::now().resident_bytes;
         let in_use = InUse {
@@ -275,6 +276,30 @@ impl Host {
             self.begin_generation();
         }
         self.session.profiles.run(|_| memory::trim());
+    }
+
+    /// Forgets executables that no process has mapped for long, or since the window began where there
+    /// are many of them.
+    fn forget_executables(&mut self) {
+        let counts = self.session.examinations().executables.counts();
+        let before = if counts.are_many_unused {
+            Some(self.began.at)
+        } else {
+            Instant::now().checked_sub(GENERATION)
+        };
+        let open_since = self.on_demand.open_since();
+        if let Some(before) = before {
+            let before = open_since.map_or(before, |open| before.min(open));
+            self.session.forget_executables(before);
+        }
+        if counts.not_opened > 0 && !self.totals.has_left_out_files {
+            self.totals.has_left_out_files = true;
+            warn!(
+                open = counts.open,
+                "processes map more different executables than the agent opens: \
+                 the code of some has no names"
+            );
+        }
     }
 
     /// Rotates the caches: the BPF programs resend what is still needed, and what they did not send
@@ -422,6 +447,7 @@ impl Host {
                     cost: self.session.bpf.run_stats(),
                     cpus: self.session.bpf.sampled_cpus(),
                     threads: metrics::Threads::of(&self.session),
+                    executables: self.session.examinations().executables.counts(),
                     targets: &self.targets,
                     totals: &self.totals,
                     period: self.period,

@@ -8,8 +8,8 @@ use super::{
     window::Totals,
 };
 use crate::{
-    bpf::Counters, export, session::Session, symbolize::LookupTotals, targets::kubernetes,
-    workers::WorkersStatus,
+    binaries::executables::ExecutableCounts, bpf::Counters, export, session::Session,
+    symbolize::LookupTotals, targets::kubernetes, workers::WorkersStatus,
 };
 
 /// What the metrics describe.
@@ -23,6 +23,7 @@ pub(crate) struct State<'a> {
     pub(crate) cpus: usize,
     /// What the threads of the session are doing.
     pub(crate) threads: Threads,
+    pub(crate) executables: ExecutableCounts,
     pub(crate) targets: &'a TargetTable,
     pub(crate) totals: &'a Totals,
     /// Time between two samples at present.
@@ -75,6 +76,7 @@ impl State<'_> {
             );
         }
         self.threads.add(&mut metrics);
+        add_executables(&mut metrics, &self.executables);
         add_totals(&mut metrics, self.totals);
         for status in &self.pods {
             metrics.pods(status);
@@ -171,6 +173,36 @@ impl Threads {
             self.workers.quarantined.len(),
         );
     }
+}
+
+/// Adds what there is of the executables that processes map.
+fn add_executables(metrics: &mut Metrics, counts: &ExecutableCounts) {
+    for (state, count) in [("open", counts.open), ("closed", counts.closed)] {
+        metrics.amount(
+            "profiling_agent_executables",
+            "Executables that processes map, or have mapped a while ago",
+            &[("state", state)],
+            count,
+        );
+    }
+    metrics.counter(
+        "profiling_agent_executables_forgotten",
+        "Executables forgotten after no process mapped them for a while",
+        &[],
+        counts.forgotten,
+    );
+    metrics.counter(
+        "profiling_agent_executables_closed_early",
+        "Executables that no process maps, closed before their time to open others",
+        &[],
+        counts.closed_early,
+    );
+    metrics.counter(
+        "profiling_agent_executables_not_opened",
+        "Executables not opened because too many that processes map are open",
+        &[],
+        counts.not_opened,
+    );
 }
 
 /// Adds the look-ups of addresses of native code.

@@ -33,6 +33,8 @@ pub(crate) struct Totals {
     pub(crate) cpu_changes: u64,
     /// Windows at whose end memory use was above the limit.
     pub(crate) memory_limit_reached: u64,
+    /// Whether the log says that files were not opened because too many were open.
+    pub(crate) has_left_out_files: bool,
     /// Samples dropped because a window was full.
     pub(crate) lost_samples: u64,
     /// Samples whose stack is not complete, by reason.

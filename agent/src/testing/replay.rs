@@ -144,6 +144,7 @@ impl HostReplay {
                 },
                 workers: Workers::default().status(),
             },
+            executables: self.replay.executables.counts(),
             targets: &self.targets,
             totals: &self.totals,
             period: Duration::from_secs(1) / self.config.rate,
