@@ -24,6 +24,7 @@ mod map_sizes;
 mod mappings;
 mod maps;
 mod process_map;
+mod quotas;
 mod regions;
 mod requirements;
 mod ring;

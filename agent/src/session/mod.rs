@@ -393,6 +393,14 @@ impl Session {
         Duration::from_nanos(drain.saturating_add(program))
     }
 
+    /// Times that the mappings of a process found no room in the BPF maps.
+    #[must_use]
+    pub fn mappings_left_out(&self) -> u64 {
+        self.unwind_tables
+            .as_ref()
+            .map_or(0, UnwindTables::left_out)
+    }
+
     /// What the worker threads are doing.
     #[must_use]
     pub fn workers_status(&self) -> WorkersStatus {

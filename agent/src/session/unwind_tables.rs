@@ -8,6 +8,7 @@ use std::{
 use agent_common::{maps::TableState, record::WantedTable};
 use anyhow::Result;
 use tokio::task::JoinSet;
+use tracing::warn;
 
 use crate::{
     binaries::executables::{
@@ -32,6 +33,8 @@ pub(super) struct UnwindTables {
     jobs: JoinSet<TableJob>,
     /// Results that are not put to use yet.
     done: Vec<TableJob>,
+    /// Times that the mappings of a process found no room.
+    left_out: u64,
 }
 
 /// The result of a background job.
@@ -49,7 +52,13 @@ impl UnwindTables {
             workers,
             jobs: JoinSet::new(),
             done: Vec::new(),
+            left_out: 0,
         }
+    }
+
+    /// Times that the mappings of a process found no room.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Loads the mappings of a process and starts to compile the smaller ones of its new tables.
@@ -61,7 +70,15 @@ impl UnwindTables {
         mapped: &MappedExecutables,
     ) -> Result<()> {
         // Where they find no room the process has no native frames.
-        bpf.set_mappings(pid, &mapped.mappings)?;
+        if !bpf.set_mappings(pid, mapped.user, &mapped.mappings)? {
+            if self.left_out == 0 {
+                warn!(
+                    "process {pid} of user {} has no native frames: too many mappings are in use",
+                    mapped.user
+                );
+            }
+            self.left_out += 1;
+        }
         self.begin(executables, pid);
         Ok(())
     }

@@ -31,6 +31,8 @@ pub struct Executables(Arc<Mutex<Entries>>);
 pub struct MappedExecutables {
     /// Its executable mappings, in the form that the BPF programs read.
     pub mappings: Vec<Mapping>,
+    /// The user of the process; root's where it is not known.
+    pub user: u32,
     /// The executables, which are not forgotten while this refers to them.
     executables: Vec<Arc<Executable>>,
 }
@@ -52,7 +54,10 @@ impl Executables {
     /// When the process has ended or its mappings may not be read.
     pub fn read_mappings(&self, process: &Process) -> Result<MappedExecutables, process::Error> {
         let mappings = process.mappings()?;
-        let mut found = MappedExecutables::default();
+        let mut found = MappedExecutables {
+            user: process.user().unwrap_or_default(),
+            ..MappedExecutables::default()
+        };
         let is_executable = |mapping: &&maps::Mapping| mapping.permissions.execute;
         for mapping in mappings.iter().filter(is_executable) {
             if found.mappings.len() == MAX_MAPPINGS_OF_PROCESS {
