@@ -1,6 +1,6 @@
 //! A window → a profile of each series for the exporters, and counts of what was lost.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use agent_common::record::ProfileKind;
 
@@ -66,15 +66,21 @@ impl Totals {
                     LastFrame::EvaluationLoop => "python".into(),
                     LastFrame::Executable(id) => profile.executable(*id).path.to_string_lossy(),
                 };
-                let is_known = self.truncated_stacks.contains_key(&*executable);
-                let name = if is_known || self.truncated_stacks.len() < MAX_EXECUTABLES {
-                    executable.into_owned()
-                } else {
-                    "other".to_owned()
-                };
-                *self.truncated_stacks.entry(name).or_default() += count;
+                self.add_truncated(executable, *count);
             }
         }
+    }
+
+    /// Counts truncated stacks: of few executables by themselves, since each is a metric series and
+    /// anybody can have any number of executables.
+    fn add_truncated(&mut self, executable: Cow<'_, str>, count: u64) {
+        let is_known = self.truncated_stacks.contains_key(&*executable);
+        let name = if is_known || self.truncated_stacks.len() < MAX_EXECUTABLES {
+            executable.into_owned()
+        } else {
+            "other".to_owned()
+        };
+        *self.truncated_stacks.entry(name).or_default() += count;
     }
 
     fn add_losses(&mut self, losses: &Losses) {
@@ -119,4 +125,22 @@ pub(crate) fn batch(
     let mut profile = profiles.profile_of(part, about);
     profile.labels = labels.clone().into_map();
     ProfileBatch::new(profile, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_EXECUTABLES, Totals};
+
+    #[test]
+    fn the_metric_series_of_executables_are_bounded_and_lose_nothing() {
+        let mut totals = Totals::default();
+        for round in 0..2 {
+            for number in 0..1000 {
+                totals.add_truncated(format!("/tmp/{number}").into(), 1);
+            }
+            assert_eq!(totals.truncated_stacks.len(), MAX_EXECUTABLES + 1);
+            assert_eq!(totals.truncated_stacks["/tmp/0"], round + 1);
+        }
+        assert_eq!(totals.truncated_stacks.values().sum::<u64>(), 2000);
+    }
 }
