@@ -29,6 +29,7 @@ mod regions;
 mod requirements;
 mod ring;
 mod sampling_events;
+mod slots;
 mod table_loader;
 mod unwind_tables;
 

@@ -94,8 +94,8 @@ pub(crate) struct Threads {
     pub(crate) cached: (usize, usize),
     /// The longest time that a sample was in the ring buffer.
     pub(crate) longest_drain_delay: Duration,
-    /// Times that the mappings of a process found no room.
-    pub(crate) mappings_left_out: u64,
+    /// Times that the mappings of a process, and the layout of its interpreter, found no room.
+    pub(crate) left_out: (u64, u64),
     /// Records and events that were read and dropped because too much was waiting.
     pub(crate) dropped: (u64, u64),
     pub(crate) lookups: LookupTotals,
@@ -110,7 +110,7 @@ impl Threads {
         Self {
             cached: builder.cached(),
             longest_drain_delay: Duration::from_nanos(delay),
-            mappings_left_out: session.mappings_left_out(),
+            left_out: session.left_out(),
             dropped: (
                 builder.lost_records.load(Ordering::Relaxed),
                 drain.lost_events.load(Ordering::Relaxed),
@@ -136,12 +136,14 @@ impl Threads {
                 count,
             );
         }
-        metrics.counter(
-            "profiling_agent_mappings_left_out",
-            "Times that the executable mappings of a process found no room in the BPF maps",
-            &[],
-            self.mappings_left_out,
-        );
+        for (map, count) in [("mappings", self.left_out.0), ("layouts", self.left_out.1)] {
+            metrics.counter(
+                "profiling_agent_left_out",
+                "Times that something of a process found no room in a BPF map",
+                &[("map", map)],
+                count,
+            );
+        }
         for lane in &self.workers.lanes {
             let label = [("lane", lane.lane.name())];
             metrics.counter(

@@ -170,6 +170,8 @@ pub struct Session {
     /// Executables that were not mapped since this time are to be forgotten, as soon as all profiles
     /// are built that were requested before.
     forgetting: Option<(Instant, oneshot::Receiver<()>)>,
+    /// Times that the layout of a process found no room.
+    layouts_left_out: u64,
     /// Begins when a profile is wanted at once.
     haste: Haste,
     is_host: bool,
@@ -236,6 +238,7 @@ impl Session {
             unwind_tables,
             examinations,
             forgetting: None,
+            layouts_left_out: 0,
             haste: haste.unwrap_or_default(),
             is_host,
             gil: settings.gil,
@@ -393,12 +396,13 @@ impl Session {
         Duration::from_nanos(drain.saturating_add(program))
     }
 
-    /// Times that the mappings of a process found no room in the BPF maps.
+    /// Times that the mappings of a process, and the layout of its interpreter, found no room in the
+    /// BPF maps.
     #[must_use]
-    pub fn mappings_left_out(&self) -> u64 {
-        self.unwind_tables
-            .as_ref()
-            .map_or(0, UnwindTables::left_out)
+    pub fn left_out(&self) -> (u64, u64) {
+        let tables = self.unwind_tables.as_ref();
+        let mappings = tables.map_or(0, UnwindTables::left_out);
+        (mappings, self.layouts_left_out)
     }
 
     /// What the worker threads are doing.

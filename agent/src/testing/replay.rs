@@ -137,7 +137,7 @@ impl HostReplay {
                     self.replay.profiles.python.len(),
                 ),
                 longest_drain_delay: Duration::from_micros(201_234),
-                mappings_left_out: 0,
+                left_out: (0, 0),
                 dropped: (0, 0),
                 lookups: LookupTotals {
                     cpu: Duration::from_micros(2_371),
