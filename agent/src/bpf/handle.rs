@@ -27,7 +27,7 @@ use super::{
     process_map::{InterpreterLocation, ProcessMap},
     ring::Ring,
     sampling_events::SamplingEvents,
-    table_loader::{EmptySlots, LoadedTables, TableLoader},
+    table_loader::{LoadedTables, TableLoader},
     unwind_tables::UnwindTableMaps,
 };
 use crate::profile::Kind;
@@ -243,17 +243,13 @@ impl Bpf {
         self.unwind_tables.publish(loaded)
     }
 
-    /// Marks unwind tables as absent, with the reason as `state`; returns what is left of them, for
-    /// [`TableLoader::free`].
+    /// Marks unwind tables as absent, with the reason as `state`; [`TableLoader::unload`]
+    /// gives back what they took.
     ///
     /// # Errors
     ///
     /// [`Error::Map`] when a map cannot be written.
-    pub fn set_table_states(
-        &mut self,
-        tables: &[u32],
-        state: TableState,
-    ) -> Result<EmptySlots, Error> {
+    pub fn set_table_states(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
         self.unwind_tables.unload(tables, state)
     }
 

@@ -30,6 +30,9 @@ const TABLE_MAPS: &str = "TABLE_MAPS";
 /// maps may differ.
 const INNER_MAP: u32 = 1 << 12;
 
+/// Slots that are given back at once: loading waits for it.
+const GIVEN_BACK_AT_ONCE: usize = 4;
+
 /// An unwind table that is to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTable<'a> {
@@ -114,36 +117,34 @@ impl TableLoader {
         Ok(LoadedTables(entries.collect()))
     }
 
-    /// Notes that tables are unloaded; returns the slots of which nothing is left.
-    pub(super) fn unload(&self, tables: &[u32]) -> EmptySlots {
-        let unloaded: HashSet<_> = tables.iter().collect();
-        let mut empty = Vec::new();
-        for (slot, tables) in (0_u32..).zip(&mut self.maps().used) {
-            let Some(tables) = tables.as_mut().filter(|tables| !tables.is_empty()) else {
-                continue;
-            };
-            tables.retain(|table| !unloaded.contains(table));
-            if tables.is_empty() {
-                empty.push(slot);
-            }
-        }
-        EmptySlots(empty)
-    }
-
-    /// Gives back what slots took, from any thread.
+    /// Gives back what tables took that are unloaded, from any thread, after all that was loaded before.
+    ///
+    /// A slot of which nothing is left is taken by the next table. Of slots that are not, a few are
+    /// given back each time, since each waits for a grace period; returns how many are left.
     ///
     /// # Errors
     ///
     /// [`Error::Map`] when a map cannot be created or written.
-    pub fn free(&self, slots: EmptySlots) -> Result<(), Error> {
-        if slots.0.is_empty() {
-            return Ok(());
+    pub fn unload(&self, tables: &[u32]) -> Result<usize, Error> {
+        let unloaded: HashSet<_> = tables.iter().collect();
+        let is_left = |table: &u32| !unloaded.contains(table);
+        for used in self.maps().used.iter_mut().flatten() {
+            used.retain(is_left);
+        }
+        if !self.maps().has_empty() {
+            return Ok(0);
         }
         let small = create(1)?;
-        for slot in slots.0 {
-            self.maps().clear(slot, &small)?;
+        for _ in 0..GIVEN_BACK_AT_ONCE {
+            self.maps().clear_empty(&small)?;
         }
-        Ok(())
+        Ok(self
+            .maps()
+            .used
+            .iter()
+            .flatten()
+            .filter(|used| used.is_empty())
+            .count())
     }
 
     fn maps(&self) -> MutexGuard<'_, TableMaps> {
@@ -152,26 +153,20 @@ impl TableLoader {
     }
 }
 
-/// Slots whose tables are all unloaded, and which are not free yet.
-#[must_use]
-#[derive(Debug)]
-pub struct EmptySlots(Vec<u32>);
-
-impl EmptySlots {
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 impl TableMaps {
-    /// Puts a small map into a slot, which is free then.
-    fn clear(&mut self, slot: u32, small: &Array<MapData, Block>) -> Result<(), Error> {
-        let result = self.all.set(slot, small, 0);
-        result.map_err(map_error("write", TABLE_MAPS))?;
-        if let Some(used) = self.used.get_mut(slot as usize) {
-            *used = None;
+    /// Whether there is a slot of whose tables nothing is left.
+    fn has_empty(&self) -> bool {
+        self.used.iter().flatten().any(Vec::is_empty)
+    }
+
+    /// Puts a small map into such a slot, which is free then.
+    fn clear_empty(&mut self, small: &Array<MapData, Block>) -> Result<(), Error> {
+        let is_empty = |used: &Option<Vec<u32>>| used.as_ref().is_some_and(Vec::is_empty);
+        if let Some(position) = self.used.iter().position(is_empty) {
+            let slot = u32::try_from(position).unwrap_or(u32::MAX);
+            let result = self.all.set(slot, small, 0);
+            result.map_err(map_error("write", TABLE_MAPS))?;
+            self.used[position] = None;
         }
         Ok(())
     }
@@ -182,7 +177,8 @@ impl TableMaps {
         map: &Array<MapData, Block>,
         indices: Vec<u32>,
     ) -> Result<Option<u32>, Error> {
-        let free = self.used.iter().position(Option::is_none);
+        let is_free = |used: &Option<Vec<u32>>| used.as_ref().is_none_or(Vec::is_empty);
+        let free = self.used.iter().position(is_free);
         let position = free.unwrap_or(self.used.len());
         let slot = u32::try_from(position).unwrap_or(u32::MAX);
         if slot >= self.all.len() {

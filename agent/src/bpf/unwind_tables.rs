@@ -13,7 +13,7 @@ use aya::{
 use super::{
     error::{Error, map_error},
     maps,
-    table_loader::{EmptySlots, LoadedTables, TableLoader},
+    table_loader::{LoadedTables, TableLoader},
 };
 
 /// Key: index that rows refer to. Value: [`Rule`]. Written by the agent, never changed.
@@ -61,12 +61,8 @@ impl UnwindTableMaps {
         Ok(())
     }
 
-    /// Marks tables as not loaded; returns what is left of them, for [`TableLoader::free`].
-    pub(super) fn unload(
-        &mut self,
-        tables: &[u32],
-        state: TableState,
-    ) -> Result<EmptySlots, Error> {
+    /// Marks tables as not loaded.
+    pub(super) fn unload(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
         for &index in tables {
             let table = TableLocation {
                 state,
@@ -74,7 +70,7 @@ impl UnwindTableMaps {
             };
             self.set(index, table)?;
         }
-        Ok(self.loader.unload(tables))
+        Ok(())
     }
 
     fn set(&mut self, index: u32, table: TableLocation) -> Result<(), Error> {

@@ -35,6 +35,9 @@ pub(super) struct UnwindTables {
     done: Vec<TableJob>,
     /// Times that the mappings of a process found no room.
     left_out: u64,
+    /// Unloaded tables whose memory is to be given back.
+    unloaded: usize,
+    is_unloading: bool,
 }
 
 /// The result of a background job.
@@ -42,7 +45,8 @@ pub(super) enum TableJob {
     Compiled(Compilation),
     /// Tables of the executables with these numbers.
     Loaded(Vec<u32>, Result<Result<LoadedTables, bpf::Error>, Failure>),
-    Unloaded(Result<Result<(), bpf::Error>, Failure>),
+    /// How much is to be given back later.
+    Unloaded(Result<Result<usize, bpf::Error>, Failure>),
 }
 
 impl UnwindTables {
@@ -53,6 +57,8 @@ impl UnwindTables {
             jobs: JoinSet::new(),
             done: Vec::new(),
             left_out: 0,
+            unloaded: 0,
+            is_unloading: false,
         }
     }
 
@@ -148,7 +154,9 @@ impl UnwindTables {
                     result = result.and(publish(bpf, loaded));
                 }
                 TableJob::Unloaded(unloaded) => {
-                    result = result.and(unloaded.map_err(Into::into).and_then(|it| Ok(it?)));
+                    self.is_unloading = false;
+                    let left = unloaded.map_err(Into::into).and_then(|left| Ok(left?));
+                    result = result.and(left.map(|left| self.unloaded = left));
                 }
             }
         }
@@ -195,6 +203,9 @@ impl UnwindTables {
             self.tables.forget(executable.number);
         }
         let tables: Vec<_> = forgotten.iter().map(|it| it.table).collect();
+        if forgotten.is_empty() && self.unloaded > 0 && !self.is_unloading {
+            self.unload(bpf.table_loader(), Vec::new());
+        }
         self.set_states(bpf, &tables, TableState::ABSENT)
     }
 
@@ -203,16 +214,23 @@ impl UnwindTables {
         if tables.is_empty() {
             return Ok(());
         }
-        let left = bpf.set_table_states(tables, state)?;
-        if !left.is_empty() {
-            let loader = bpf.table_loader();
-            let subject = Subject::new("unloaded tables", "the unloading of unwind tables");
-            let free = move || loader.free(left);
-            let pending = self.workers.submit(Lane::Loads, subject, LOAD_LIMIT, free);
-            self.jobs
-                .spawn(async move { TableJob::Unloaded(pending.result().await) });
+        bpf.set_table_states(tables, state)?;
+        if state == TableState::ABSENT {
+            self.unload(bpf.table_loader(), tables.to_vec());
         }
         Ok(())
+    }
+
+    /// Gives back what tables took, after those that are being loaded, which may be the same.
+    fn unload(&mut self, loader: TableLoader, tables: Vec<u32>) {
+        self.is_unloading = true;
+        let subject = Subject::new("unloaded tables", "the unloading of unwind tables");
+        let unload = move || loader.unload(&tables);
+        let pending = self
+            .workers
+            .submit(Lane::Loads, subject, LOAD_LIMIT, unload);
+        self.jobs
+            .spawn(async move { TableJob::Unloaded(pending.result().await) });
     }
 
     fn compile(&mut self, job: CompileJob) {
