@@ -56,6 +56,9 @@ pub enum Error {
         /// The error of the call.
         source: MapError,
     },
+    /// Processes have as many different layouts of interpreters as the BPF programs take.
+    #[error("too many different builds of CPython run at the same time")]
+    TooManyLayouts,
     /// The programs' log could not be opened.
     #[error("cannot read the log of the BPF programs: {0}")]
     Log(#[from] aya_log::Error),

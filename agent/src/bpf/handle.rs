@@ -119,7 +119,7 @@ impl Bpf {
             control_map: maps::take(&mut object, CONTROL)?,
             control: Control::default(),
             processes: ProcessMap::take(&mut object)?,
-            mappings: MappingMap::take(&mut object)?,
+            mappings: MappingMap::take(&mut object, options.whole_host)?,
             unwind_tables: UnwindTableMaps::take(&mut object)?,
             counters: CounterMap::take(&mut object)?,
             sampling_events,
@@ -134,7 +134,8 @@ impl Bpf {
     ///
     /// # Errors
     ///
-    /// [`Error::Map`] when there is no room for another process or layout.
+    /// [`Error::Map`] when there is no room for another process, [`Error::TooManyLayouts`] when there is
+    /// none for another layout.
     pub fn add_process(
         &mut self,
         tgid: u32,
@@ -148,7 +149,7 @@ impl Bpf {
     ///
     /// # Errors
     ///
-    /// [`Error::Map`] when there is no room for another layout.
+    /// [`Error::TooManyLayouts`] when there is no room for another layout.
     pub fn update_process(
         &mut self,
         tgid: u32,
@@ -192,14 +193,20 @@ impl Bpf {
         self.control(|control| control.resend_before_ns = monotonic_ns())
     }
 
-    /// Sets the executable mappings of a process, sorted by address; [`false`] where they find no
-    /// room, and the process has no native frames.
+    /// Sets the executable mappings of a process of this user, sorted by address; [`false`] where they
+    /// find no room, or no more of this user do, and the process has no native frames.
     ///
     /// # Errors
     ///
     /// [`Error::Map`] when a map cannot be written.
-    pub fn set_mappings(&mut self, tgid: u32, mappings: &[Mapping]) -> Result<bool, Error> {
-        self.mappings.set(&mut self.processes, tgid, mappings)
+    pub fn set_mappings(
+        &mut self,
+        tgid: u32,
+        user: u32,
+        mappings: &[Mapping],
+    ) -> Result<bool, Error> {
+        let processes = &mut self.processes;
+        self.mappings.set(processes, tgid, user, mappings)
     }
 
     /// Keeps the parent's mappings for a process that was forked.
@@ -236,7 +243,8 @@ impl Bpf {
         self.unwind_tables.publish(loaded)
     }
 
-    /// Marks unwind tables as absent, with the reason as `state`.
+    /// Marks unwind tables as absent, with the reason as `state`; [`TableLoader::unload`]
+    /// gives back what they took.
     ///
     /// # Errors
     ///

@@ -24,10 +24,12 @@ mod map_sizes;
 mod mappings;
 mod maps;
 mod process_map;
+mod quotas;
 mod regions;
 mod requirements;
 mod ring;
 mod sampling_events;
+mod slots;
 mod table_loader;
 mod unwind_tables;
 

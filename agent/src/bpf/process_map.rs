@@ -3,9 +3,9 @@
 //! The agent writes entries; the BPF programs read them, copy them when a process is forked, and
 //! remove them when it ends. Process ids are those of the initial PID namespace.
 
-use std::io::ErrorKind::NotFound;
+use std::{collections::HashSet, io::ErrorKind::NotFound};
 
-use agent_common::{layout::Layout, maps::TrackedProcess};
+use agent_common::{layout::Layout, limits::MAX_LAYOUTS, maps::TrackedProcess};
 use aya::{
     Ebpf,
     maps::{Array, HashMap, MapData, MapError},
@@ -14,13 +14,15 @@ use aya::{
 use super::{
     error::{Error, map_error},
     maps,
+    slots::{Slot, Slots},
 };
 use crate::targets::MAX_PROCESSES;
 
 /// Key: process id. Value: [`Process`].
 pub(super) const PROCESSES: &str = "PROCESSES";
 
-/// Key: index. Value: [`Layout`].
+/// Key: index. Value: [`Layout`]. Written by the agent, read by the BPF programs. When it is full a
+/// layout that no process has is overwritten; without one the process has no Python frames.
 const LAYOUTS: &str = "LAYOUTS";
 
 /// Most entries where only one program and its children are profiled.
@@ -57,8 +59,8 @@ pub(super) fn max_processes(whole_host: bool) -> u32 {
 pub(super) struct ProcessMap {
     processes: HashMap<MapData, u32, TrackedProcess>,
     layouts: Array<MapData, Layout>,
-    /// What is in `layouts`, in the order of the indices.
-    written_layouts: Vec<Layout>,
+    /// What is in `layouts`.
+    written_layouts: Slots<Layout>,
 }
 
 impl ProcessMap {
@@ -66,7 +68,7 @@ impl ProcessMap {
         Ok(Self {
             processes: maps::take(object, PROCESSES)?,
             layouts: maps::take(object, LAYOUTS)?,
-            written_layouts: Vec::new(),
+            written_layouts: Slots::new(MAX_LAYOUTS),
         })
     }
 
@@ -156,15 +158,22 @@ impl ProcessMap {
 
     /// The index of `layout` in `LAYOUTS`, where it is written if it is new.
     fn layout_index(&mut self, layout: &Layout) -> Result<u32, Error> {
-        let written = self.written_layouts.iter().position(|it| it == layout);
-        let index = written.unwrap_or(self.written_layouts.len());
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        if written.is_none() {
-            self.layouts
-                .set(index, layout, 0)
-                .map_err(map_error("write", LAYOUTS))?;
-            self.written_layouts.push(*layout);
+        let processes = &self.processes;
+        // A process that is forked meanwhile has the layout of another one.
+        let used = || {
+            let entries = processes.iter();
+            let layouts = entries.map(|entry| entry.map(|(_, process)| process.layout));
+            layouts.collect::<Result<HashSet<_>, _>>()
+        };
+        let slot = self.written_layouts.find(layout, used);
+        match slot.map_err(map_error("read", PROCESSES))? {
+            Slot::Written(index) => Ok(index),
+            Slot::New(index) => {
+                let written = self.layouts.set(index, layout, 0);
+                written.map_err(map_error("write", LAYOUTS))?;
+                Ok(index)
+            }
+            Slot::Full => Err(Error::TooManyLayouts),
         }
-        Ok(index)
     }
 }

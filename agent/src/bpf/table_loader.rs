@@ -3,7 +3,10 @@
 //! To replace a map in a map of maps the kernel waits for an RCU grace period, milliseconds or more.
 //! The loader can therefore be used from any thread.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use agent_common::{
     maps::{TableLocation, TableState},
@@ -26,6 +29,9 @@ const TABLE_MAPS: &str = "TABLE_MAPS";
 /// `BPF_F_INNER_MAP`, which the map definition of the BPF programs has as well: the lengths of inner
 /// maps may differ.
 const INNER_MAP: u32 = 1 << 12;
+
+/// Slots that are given back at once: loading waits for it.
+const GIVEN_BACK_AT_ONCE: usize = 4;
 
 /// An unwind table that is to be loaded.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +63,8 @@ pub struct TableLoader(Arc<Mutex<TableMaps>>);
 #[derive(Debug)]
 struct TableMaps {
     all: ArrayOfMaps<MapData, Array<MapData, Block>>,
-    /// The indices of the tables in each slot's map; [`None`] where the slot is free.
+    /// The indices of the tables in each slot's map: none before its map is replaced by a small one,
+    /// and [`None`] where the slot is free.
     used: Vec<Option<Vec<u32>>>,
 }
 
@@ -110,27 +117,34 @@ impl TableLoader {
         Ok(LoadedTables(entries.collect()))
     }
 
-    /// Frees the slots whose tables are all unloaded.
-    pub(super) fn unload(&self, tables: &[u32]) -> Result<(), Error> {
-        let mut maps = self.maps();
-        let mut emptied = Vec::new();
-        for (slot, entry) in (0_u32..).zip(&mut maps.used) {
-            let Some(indices) = entry else { continue };
-            indices.retain(|index| !tables.contains(index));
-            if indices.is_empty() {
-                *entry = None;
-                emptied.push(slot);
-            }
+    /// Gives back what tables took that are unloaded, from any thread, after all that was loaded before.
+    ///
+    /// A slot of which nothing is left is taken by the next table. Of slots that are not, a few are
+    /// given back each time, since each waits for a grace period; returns how many are left.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when a map cannot be created or written.
+    pub fn unload(&self, tables: &[u32]) -> Result<usize, Error> {
+        let unloaded: HashSet<_> = tables.iter().collect();
+        let is_left = |table: &u32| !unloaded.contains(table);
+        for used in self.maps().used.iter_mut().flatten() {
+            used.retain(is_left);
         }
-        if emptied.is_empty() {
-            return Ok(());
+        if !self.maps().has_empty() {
+            return Ok(0);
         }
-        let empty = create(1)?;
-        for slot in emptied {
-            let result = maps.all.set(slot, &empty, 0);
-            result.map_err(map_error("write", TABLE_MAPS))?;
+        let small = create(1)?;
+        for _ in 0..GIVEN_BACK_AT_ONCE {
+            self.maps().clear_empty(&small)?;
         }
-        Ok(())
+        Ok(self
+            .maps()
+            .used
+            .iter()
+            .flatten()
+            .filter(|used| used.is_empty())
+            .count())
     }
 
     fn maps(&self) -> MutexGuard<'_, TableMaps> {
@@ -140,13 +154,31 @@ impl TableLoader {
 }
 
 impl TableMaps {
+    /// Whether there is a slot of whose tables nothing is left.
+    fn has_empty(&self) -> bool {
+        self.used.iter().flatten().any(Vec::is_empty)
+    }
+
+    /// Puts a small map into such a slot, which is free then.
+    fn clear_empty(&mut self, small: &Array<MapData, Block>) -> Result<(), Error> {
+        let is_empty = |used: &Option<Vec<u32>>| used.as_ref().is_some_and(Vec::is_empty);
+        if let Some(position) = self.used.iter().position(is_empty) {
+            let slot = u32::try_from(position).unwrap_or(u32::MAX);
+            let result = self.all.set(slot, small, 0);
+            result.map_err(map_error("write", TABLE_MAPS))?;
+            self.used[position] = None;
+        }
+        Ok(())
+    }
+
     /// Puts a map into a free slot; [`None`] where there is none.
     fn put(
         &mut self,
         map: &Array<MapData, Block>,
         indices: Vec<u32>,
     ) -> Result<Option<u32>, Error> {
-        let free = self.used.iter().position(Option::is_none);
+        let is_free = |used: &Option<Vec<u32>>| used.as_ref().is_none_or(Vec::is_empty);
+        let free = self.used.iter().position(is_free);
         let position = free.unwrap_or(self.used.len());
         let slot = u32::try_from(position).unwrap_or(u32::MAX);
         if slot >= self.all.len() {

@@ -61,7 +61,7 @@ impl UnwindTableMaps {
         Ok(())
     }
 
-    /// Marks tables as not loaded, and gives back what they took.
+    /// Marks tables as not loaded.
     pub(super) fn unload(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
         for &index in tables {
             let table = TableLocation {
@@ -70,7 +70,7 @@ impl UnwindTableMaps {
             };
             self.set(index, table)?;
         }
-        self.loader.unload(tables)
+        Ok(())
     }
 
     fn set(&mut self, index: u32, table: TableLocation) -> Result<(), Error> {

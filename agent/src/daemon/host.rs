@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use super::{
     cpu_limit::CpuLimit,
     destinations::Destinations,
+    eviction_schedule::{EvictionSchedule, GENERATION, InUse},
     http_server::{Listener, Request},
     metrics,
     on_demand::OnDemandProfiles,
@@ -45,9 +46,6 @@ use crate::{
 /// Time after exec until a program is examined if it is not sampled before.
 const EXAMINE_AFTER: Duration = Duration::from_millis(100);
 
-/// Least time that entries of the caches stay.
-const GENERATION: Duration = Duration::from_secs(10 * 60);
-
 /// Limit of the cache of native symbols, in bytes.
 const MAX_SYMBOL_BYTES: usize = 32 << 20;
 
@@ -65,9 +63,6 @@ const SYMBOL_CPU: CpuShares = CpuShares {
         per_second: Duration::from_micros(1500),
     },
 };
-
-/// Entries of the caches at which a generation ends early.
-const MAX_CACHE_ENTRIES: usize = 200_000;
 
 /// The agent of a host.
 pub(super) struct Host {
@@ -90,8 +85,7 @@ pub(super) struct Host {
     began: Began,
     /// When it ends.
     ends: Instant,
-    /// When the generation began.
-    generation: Instant,
+    schedule: EvictionSchedule,
 }
 
 /// What the exporters are to do next, in the order of the windows.
@@ -154,7 +148,7 @@ impl Host {
             began,
             // Agents that start together must not push together.
             ends: now + config.window.mul_f64(0.5 + fastrand::f64() / 2.0),
-            generation: now,
+            schedule: EvictionSchedule::new(now),
             config,
         })
     }
@@ -232,7 +226,6 @@ impl Host {
             Err(error) => warn!("{error:#}"),
         }
         self.evict();
-        self.keep_memory_within_limit();
         self.limit_rate();
         self.began = Began::now();
         self.ends = self.began.at + self.config.window;
@@ -259,7 +252,7 @@ impl Host {
         }
     }
 
-    /// Evicts what is no longer needed.
+    /// Evicts what is no longer needed, and more when the agent uses more memory than configured.
     fn evict(&mut self) {
         // A profile on demand may span many windows.
         if self.on_demand.is_empty() {
@@ -268,18 +261,59 @@ impl Host {
         }
         let changed = self.targets.relabel(Relabel::Unknown);
         self.exclude(changed);
+        self.forget_executables();
         let (stacks, code_objects) = self.session.profiles.status().cached();
-        let entries = stacks + code_objects;
-        if self.generation.elapsed() >= GENERATION || entries >= MAX_CACHE_ENTRIES {
+        let bytes = Usage::now().resident_bytes;
+        let in_use = InUse {
+            entries: stacks + code_objects,
+            bytes,
+            max_bytes: self.config.max_memory,
+            open_since: self.on_demand.open_since(),
+        };
+        if bytes > self.config.max_memory {
+            self.warn_of_memory();
+        }
+        let due = self.schedule.end_window(Instant::now(), &in_use);
+        if due.release {
+            self.session.profiles.run(|profiles| {
+                if let Some(native) = &mut profiles.native {
+                    native.release_memory();
+                }
+            });
+        }
+        if due.generation {
             self.begin_generation();
         }
         self.session.profiles.run(|_| memory::trim());
     }
 
+    /// Forgets executables that no process has mapped for long, or since the window began where there
+    /// are many of them.
+    fn forget_executables(&mut self) {
+        let counts = self.session.examinations().executables.counts();
+        let before = if counts.are_many_unused {
+            Some(self.began.at)
+        } else {
+            Instant::now().checked_sub(GENERATION)
+        };
+        let open_since = self.on_demand.open_since();
+        if let Some(before) = before {
+            let before = open_since.map_or(before, |open| before.min(open));
+            self.session.forget_executables(before);
+        }
+        if counts.not_opened > 0 && !self.totals.has_left_out_files {
+            self.totals.has_left_out_files = true;
+            warn!(
+                open = counts.open,
+                "processes map more different executables than the agent opens: \
+                 the code of some has no names"
+            );
+        }
+    }
+
     /// Rotates the caches: the BPF programs resend what is still needed, and what they did not send
     /// since the last rotation is evicted.
     fn begin_generation(&mut self) {
-        self.generation = Instant::now();
         match self.session.bpf.resend() {
             Ok(()) => {
                 self.session.profiles.run(Profiles::rotate);
@@ -288,11 +322,8 @@ impl Host {
         }
     }
 
-    /// Evicts caches when the agent uses more memory than configured.
-    fn keep_memory_within_limit(&mut self) {
-        if Usage::now().resident_bytes <= self.config.max_memory {
-            return;
-        }
+    /// Counts a window at whose end memory use is above the limit.
+    fn warn_of_memory(&mut self) {
         if self.totals.memory_limit_reached == 0 {
             warn!(
                 limit_bytes = self.config.max_memory,
@@ -300,13 +331,6 @@ impl Host {
             );
         }
         self.totals.memory_limit_reached += 1;
-        self.session.profiles.run(|profiles| {
-            if let Some(native) = &mut profiles.native {
-                native.release_memory();
-            }
-        });
-        self.begin_generation();
-        self.session.profiles.run(|_| memory::trim());
     }
 
     /// Includes and excludes processes.
@@ -453,6 +477,7 @@ impl Host {
                     cost: self.session.bpf.run_stats(),
                     cpus: self.session.bpf.sampled_cpus(),
                     threads: metrics::Threads::of(&self.session),
+                    executables: self.session.examinations().executables.counts(),
                     targets: &self.targets,
                     totals: &self.totals,
                     period: self.period,

@@ -8,8 +8,8 @@ use super::{
     window::Totals,
 };
 use crate::{
-    bpf::Counters, export, session::Session, symbolize::LookupTotals, targets::kubernetes,
-    workers::WorkersStatus,
+    binaries::executables::ExecutableCounts, bpf::Counters, export, session::Session,
+    symbolize::LookupTotals, targets::kubernetes, workers::WorkersStatus,
 };
 
 /// What the metrics describe.
@@ -23,6 +23,7 @@ pub(crate) struct State<'a> {
     pub(crate) cpus: usize,
     /// What the threads of the session are doing.
     pub(crate) threads: Threads,
+    pub(crate) executables: ExecutableCounts,
     pub(crate) targets: &'a TargetTable,
     pub(crate) totals: &'a Totals,
     /// Time between two samples at present.
@@ -75,6 +76,7 @@ impl State<'_> {
             );
         }
         self.threads.add(&mut metrics);
+        add_executables(&mut metrics, &self.executables);
         add_totals(&mut metrics, self.totals);
         for status in &self.pods {
             metrics.pods(status);
@@ -92,6 +94,8 @@ pub(crate) struct Threads {
     pub(crate) cached: (usize, usize),
     /// The longest time that a sample was in the ring buffer.
     pub(crate) longest_drain_delay: Duration,
+    /// Times that the mappings of a process, and the layout of its interpreter, found no room.
+    pub(crate) left_out: (u64, u64),
     /// Records and events that were read and dropped because too much was waiting.
     pub(crate) dropped: (u64, u64),
     pub(crate) lookups: LookupTotals,
@@ -106,6 +110,7 @@ impl Threads {
         Self {
             cached: builder.cached(),
             longest_drain_delay: Duration::from_nanos(delay),
+            left_out: session.left_out(),
             dropped: (
                 builder.lost_records.load(Ordering::Relaxed),
                 drain.lost_events.load(Ordering::Relaxed),
@@ -128,6 +133,14 @@ impl Threads {
                 "profiling_agent_dropped_records",
                 "What was read from the ring buffer and dropped because too much was waiting",
                 &[("kind", kind)],
+                count,
+            );
+        }
+        for (map, count) in [("mappings", self.left_out.0), ("layouts", self.left_out.1)] {
+            metrics.counter(
+                "profiling_agent_left_out",
+                "Times that something of a process found no room in a BPF map",
+                &[("map", map)],
                 count,
             );
         }
@@ -171,6 +184,36 @@ impl Threads {
             self.workers.quarantined.len(),
         );
     }
+}
+
+/// Adds what there is of the executables that processes map.
+fn add_executables(metrics: &mut Metrics, counts: &ExecutableCounts) {
+    for (state, count) in [("open", counts.open), ("closed", counts.closed)] {
+        metrics.amount(
+            "profiling_agent_executables",
+            "Executables that processes map, or have mapped a while ago",
+            &[("state", state)],
+            count,
+        );
+    }
+    metrics.counter(
+        "profiling_agent_executables_forgotten",
+        "Executables forgotten after no process mapped them for a while",
+        &[],
+        counts.forgotten,
+    );
+    metrics.counter(
+        "profiling_agent_executables_closed_early",
+        "Executables that no process maps, closed before their time to open others",
+        &[],
+        counts.closed_early,
+    );
+    metrics.counter(
+        "profiling_agent_executables_not_opened",
+        "Executables not opened because too many that processes map are open",
+        &[],
+        counts.not_opened,
+    );
 }
 
 /// Adds the look-ups of addresses of native code.

@@ -7,6 +7,8 @@
 
 mod cpu_limit;
 mod destinations;
+mod eviction_schedule;
+mod file_limit;
 mod host;
 pub(crate) mod http_server;
 pub(crate) mod metrics;
@@ -43,6 +45,7 @@ pub async fn run(
 ) -> Result<ExitCode> {
     telemetry::start_logs(&config.log)?;
     limit_arenas();
+    file_limit::raise();
     bpf::check_requirements()?;
     let mut signals = Signals::to_end_or_reload()?;
     let exporters = Destinations::start(config.exporters.clone())?;

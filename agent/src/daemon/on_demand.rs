@@ -41,6 +41,11 @@ impl OnDemandProfiles {
         self.0.is_empty()
     }
 
+    /// Since when the oldest one is being made.
+    pub(super) fn open_since(&self) -> Option<Instant> {
+        self.0.iter().map(|profile| profile.began.at).min()
+    }
+
     /// Begins a profile; one too many is dropped, which is an answer too.
     pub(super) async fn begin(&mut self, asked: ProfileRequest, session: &Session) {
         if self.0.len() >= MAX_PULLS {

@@ -1,6 +1,7 @@
 //! A window → a profile of each series for the exporters, and counts of what was lost.
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
     collections::{BTreeMap, HashMap, HashSet},
     mem,
@@ -44,6 +45,8 @@ pub(crate) struct Totals {
     pub(crate) cpu_changes: u64,
     /// Windows at whose end memory use was above the limit.
     pub(crate) memory_limit_reached: u64,
+    /// Whether the log says that files were not opened because too many were open.
+    pub(crate) has_left_out_files: bool,
     /// Samples dropped because a window was full.
     pub(crate) lost_samples: u64,
     /// Samples whose stack is not complete, by reason.
@@ -75,15 +78,21 @@ impl Totals {
                     LastFrame::EvaluationLoop => "python".into(),
                     LastFrame::Executable(id) => profile.executable(*id).path.to_string_lossy(),
                 };
-                let is_known = self.truncated_stacks.contains_key(&*executable);
-                let name = if is_known || self.truncated_stacks.len() < MAX_EXECUTABLES {
-                    executable.into_owned()
-                } else {
-                    "other".to_owned()
-                };
-                *self.truncated_stacks.entry(name).or_default() += count;
+                self.add_truncated(executable, *count);
             }
         }
+    }
+
+    /// Counts truncated stacks: of few executables by themselves, since each is a metric series and
+    /// anybody can have any number of executables.
+    fn add_truncated(&mut self, executable: Cow<'_, str>, count: u64) {
+        let is_known = self.truncated_stacks.contains_key(&*executable);
+        let name = if is_known || self.truncated_stacks.len() < MAX_EXECUTABLES {
+            executable.into_owned()
+        } else {
+            "other".to_owned()
+        };
+        *self.truncated_stacks.entry(name).or_default() += count;
     }
 
     fn add_losses(&mut self, losses: &Losses) {
@@ -168,7 +177,7 @@ pub(crate) fn batch(
 
 #[cfg(test)]
 mod tests {
-    use super::merge_smallest;
+    use super::{MAX_EXECUTABLES, Totals, merge_smallest};
     use crate::{
         aggregate::{Window, fixtures::window_of},
         targets::labels::Labels,
@@ -196,5 +205,18 @@ mod tests {
         let other = &merged[&(Arc::new(Labels::other()), ProfileKind::CPU)];
         assert_eq!(other.samples(), 501_501);
         assert!(merged.contains_key(&key(1002)) && !merged.contains_key(&key(1001)));
+    }
+
+    #[test]
+    fn the_metric_series_of_executables_are_bounded_and_lose_nothing() {
+        let mut totals = Totals::default();
+        for round in 0..2 {
+            for number in 0..1000 {
+                totals.add_truncated(format!("/tmp/{number}").into(), 1);
+            }
+            assert_eq!(totals.truncated_stacks.len(), MAX_EXECUTABLES + 1);
+            assert_eq!(totals.truncated_stacks["/tmp/0"], round + 1);
+        }
+        assert_eq!(totals.truncated_stacks.values().sum::<u64>(), 2000);
     }
 }

@@ -57,6 +57,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use tokio::{
+    sync::oneshot::{self, error::TryRecvError},
     task::spawn_blocking,
     time::{Interval, MissedTickBehavior, interval, sleep_until, timeout_at},
 };
@@ -166,6 +167,11 @@ pub struct Session {
     earlier: HashSet<u32>,
     /// [`None`] when only Python frames are wanted.
     unwind_tables: Option<UnwindTables>,
+    /// Executables that were not mapped since this time are to be forgotten, as soon as all profiles
+    /// are built that were requested before.
+    forgetting: Option<(Instant, oneshot::Receiver<()>)>,
+    /// Times that the layout of a process found no room.
+    layouts_left_out: u64,
     /// Begins when a profile is wanted at once.
     haste: Haste,
     is_host: bool,
@@ -231,6 +237,8 @@ impl Session {
             earlier: HashSet::new(),
             unwind_tables,
             examinations,
+            forgetting: None,
+            layouts_left_out: 0,
             haste: haste.unwrap_or_default(),
             is_host,
             gil: settings.gil,
@@ -388,6 +396,15 @@ impl Session {
         Duration::from_nanos(drain.saturating_add(program))
     }
 
+    /// Times that the mappings of a process, and the layout of its interpreter, found no room in the
+    /// BPF maps.
+    #[must_use]
+    pub fn left_out(&self) -> (u64, u64) {
+        let tables = self.unwind_tables.as_ref();
+        let mappings = tables.map_or(0, UnwindTables::left_out);
+        (mappings, self.layouts_left_out)
+    }
+
     /// What the worker threads are doing.
     #[must_use]
     pub fn workers_status(&self) -> WorkersStatus {
@@ -501,12 +518,42 @@ impl Session {
             }
             Cause::Tick => {
                 self.bpf.flush_log();
+                self.forget_due()?;
                 if self.profiles.take_lost() {
                     warn!("stacks were dropped because too much was waiting: they are sent again");
                     self.bpf.resend()?;
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+impl Session {
+    /// Forgets the executables that were not mapped since `unused_before`, once all profiles are built
+    /// that were requested so far. No open window may have samples from before that time.
+    pub fn forget_executables(&mut self, unused_before: Instant) {
+        // One at a time: if profiles take long, the next window has the next opportunity.
+        if self.forgetting.is_none() {
+            let built = self.profiles.run(Profiles::release_files);
+            self.forgetting = Some((unused_before, built));
+        }
+    }
+
+    /// Forgets executables that are due, and others where there are too many.
+    fn forget_due(&mut self) -> Result<()> {
+        let mut unused_before = None;
+        if let Some((before, mut built)) = self.forgetting.take() {
+            match built.try_recv() {
+                Ok(()) => unused_before = Some(before),
+                Err(TryRecvError::Empty) => self.forgetting = Some((before, built)),
+                Err(TryRecvError::Closed) => {}
+            }
+        }
+        let executables = &self.examinations.executables;
+        match &mut self.unwind_tables {
+            Some(tables) => tables.forget(&mut self.bpf, executables, unused_before),
+            None => Ok(()),
         }
     }
 }

@@ -8,7 +8,7 @@ use agent_common::{
     record::{ProcessEvent, ProcessEventKind},
 };
 use anyhow::Result;
-use tracing::debug;
+use tracing::{debug, warn};
 
 #[cfg(feature = "recorder")]
 use super::recorder;
@@ -20,7 +20,7 @@ use super::{
     profiles::Profiles,
 };
 use crate::{
-    bpf::InterpreterLocation,
+    bpf::{self, InterpreterLocation},
     process::{self, Descendant},
     profile,
     targets::{
@@ -173,7 +173,12 @@ impl Session {
                 thread_pointer_distance: interpreter.thread_pointer_distance,
                 layout: interpreter.layout,
             };
-            self.bpf.update_process(pid, &python)?;
+            match self.bpf.update_process(pid, &python) {
+                Ok(()) => {}
+                // All else that was found out about it holds.
+                Err(error @ bpf::Error::TooManyLayouts) => self.leave_out_layout(pid, &error),
+                Err(error) => return Err(error.into()),
+            }
         }
         let executables = &self.examinations.executables;
         if let Some(mapped) = &finding.mapped {
@@ -186,6 +191,14 @@ impl Session {
         }
         let origin = Origin::Examined(finding.metadata.as_ref());
         self.add_process(finding.process, origin, observer)
+    }
+
+    /// Counts a process whose layout finds no room.
+    fn leave_out_layout(&mut self, pid: u32, error: &bpf::Error) {
+        if self.layouts_left_out == 0 {
+            warn!("process {pid} has no Python frames: {error}");
+        }
+        self.layouts_left_out += 1;
     }
 
     /// Adds a process to profiles, and excludes it from sampling if its observer says so.

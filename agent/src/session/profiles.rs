@@ -139,6 +139,13 @@ impl Profiles {
         }
     }
 
+    /// Evicts the symbols of files that are closed.
+    pub fn release_files(&mut self) {
+        if let Some(native) = &mut self.native {
+            native.release_files(&self.executables);
+        }
+    }
+
     /// Evicts stacks and code objects that were not sent again.
     pub fn rotate(&mut self) {
         self.catalog.rotate();

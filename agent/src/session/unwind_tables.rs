@@ -1,17 +1,18 @@
 //! Mappings and unwind tables of the targets' executables, loaded into the BPF maps.
 
-use std::{iter, mem, time::Duration};
+use std::{
+    iter, mem,
+    time::{Duration, Instant},
+};
 
 use agent_common::{maps::TableState, record::WantedTable};
 use anyhow::Result;
 use tokio::task::JoinSet;
+use tracing::warn;
 
 use crate::{
-    binaries::{
-        executables::{
-            Compilation, CompileJob, Executables, MappedExecutables, TableSet, TableUpdate,
-        },
-        unwind::PackedTable,
+    binaries::executables::{
+        self, Compilation, CompileJob, Executables, MappedExecutables, TableSet, TableUpdate,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
     python::evaluation_loop,
@@ -32,12 +33,20 @@ pub(super) struct UnwindTables {
     jobs: JoinSet<TableJob>,
     /// Results that are not put to use yet.
     done: Vec<TableJob>,
+    /// Times that the mappings of a process found no room.
+    left_out: u64,
+    /// Unloaded tables whose memory is to be given back.
+    unloaded: usize,
+    is_unloading: bool,
 }
 
 /// The result of a background job.
 pub(super) enum TableJob {
     Compiled(Compilation),
-    Loaded(Result<Result<LoadedTables, bpf::Error>, Failure>),
+    /// Tables of the executables with these numbers.
+    Loaded(Vec<u32>, Result<Result<LoadedTables, bpf::Error>, Failure>),
+    /// How much is to be given back later.
+    Unloaded(Result<Result<usize, bpf::Error>, Failure>),
 }
 
 impl UnwindTables {
@@ -47,7 +56,15 @@ impl UnwindTables {
             workers,
             jobs: JoinSet::new(),
             done: Vec::new(),
+            left_out: 0,
+            unloaded: 0,
+            is_unloading: false,
         }
+    }
+
+    /// Times that the mappings of a process found no room.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Loads the mappings of a process and starts to compile the smaller ones of its new tables.
@@ -59,7 +76,15 @@ impl UnwindTables {
         mapped: &MappedExecutables,
     ) -> Result<()> {
         // Where they find no room the process has no native frames.
-        bpf.set_mappings(pid, &mapped.mappings)?;
+        if !bpf.set_mappings(pid, mapped.user, &mapped.mappings)? {
+            if self.left_out == 0 {
+                warn!(
+                    "process {pid} of user {} has no native frames: too many mappings are in use",
+                    mapped.user
+                );
+            }
+            self.left_out += 1;
+        }
         self.begin(executables, pid);
         Ok(())
     }
@@ -119,12 +144,28 @@ impl UnwindTables {
         done: Vec<TableJob>,
     ) -> Result<()> {
         let mut compiled = Vec::new();
+        let mut result = Ok(());
         for done in done {
             match done {
                 TableJob::Compiled(compilation) => compiled.push(compilation),
-                TableJob::Loaded(loaded) => bpf.use_tables(&loaded??)?,
+                TableJob::Loaded(numbers, loaded) => {
+                    let is_loaded = matches!(loaded, Ok(Ok(_)));
+                    self.tables.end_loading(&numbers, is_loaded);
+                    result = result.and(publish(bpf, loaded));
+                }
+                TableJob::Unloaded(unloaded) => {
+                    self.is_unloading = false;
+                    let left = unloaded.map_err(Into::into).and_then(|left| Ok(left?));
+                    result = result.and(left.map(|left| self.unloaded = left));
+                }
             }
         }
+        let update = self.tables.accept(executables, compiled);
+        result.and(self.apply(bpf, update))
+    }
+
+    /// Makes changes in the BPF maps, and begins what has to be done on other threads.
+    fn apply(&mut self, bpf: &mut Bpf, update: TableUpdate) -> Result<()> {
         let TableUpdate {
             first_rule,
             rules,
@@ -132,14 +173,10 @@ impl UnwindTables {
             without_table,
             unloaded,
             jobs,
-        } = self.tables.accept(executables, compiled);
+        } = update;
         bpf.add_rules(first_rule, &rules)?;
-        if !unloaded.is_empty() {
-            bpf.set_table_states(&unloaded, TableState::ABSENT)?;
-        }
-        if !without_table.is_empty() {
-            bpf.set_table_states(&without_table, TableState::NONE)?;
-        }
+        self.set_states(bpf, &unloaded, TableState::ABSENT)?;
+        self.set_states(bpf, &without_table, TableState::NONE)?;
         for job in jobs {
             self.compile(job);
         }
@@ -147,6 +184,53 @@ impl UnwindTables {
             self.load(bpf.table_loader(), tables);
         }
         Ok(())
+    }
+
+    /// Forgets executables that were not mapped since `unused_before`, and others where there are too
+    /// many.
+    pub(super) fn forget(
+        &mut self,
+        bpf: &mut Bpf,
+        executables: &Executables,
+        unused_before: Option<Instant>,
+    ) -> Result<()> {
+        let is_busy = |number| self.tables.is_busy(number);
+        let mut forgotten = executables.forget_excess(is_busy);
+        if let Some(before) = unused_before {
+            forgotten.extend(executables.forget(before, is_busy));
+        }
+        for executable in &forgotten {
+            self.tables.forget(executable.number);
+        }
+        let tables: Vec<_> = forgotten.iter().map(|it| it.table).collect();
+        if forgotten.is_empty() && self.unloaded > 0 && !self.is_unloading {
+            self.unload(bpf.table_loader(), Vec::new());
+        }
+        self.set_states(bpf, &tables, TableState::ABSENT)
+    }
+
+    /// Marks tables as absent, with the reason as `state`, and gives back what they took.
+    fn set_states(&mut self, bpf: &mut Bpf, tables: &[u32], state: TableState) -> Result<()> {
+        if tables.is_empty() {
+            return Ok(());
+        }
+        bpf.set_table_states(tables, state)?;
+        if state == TableState::ABSENT {
+            self.unload(bpf.table_loader(), tables.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Gives back what tables took, after those that are being loaded, which may be the same.
+    fn unload(&mut self, loader: TableLoader, tables: Vec<u32>) {
+        self.is_unloading = true;
+        let subject = Subject::new("unloaded tables", "the unloading of unwind tables");
+        let unload = move || loader.unload(&tables);
+        let pending = self
+            .workers
+            .submit(Lane::Loads, subject, LOAD_LIMIT, unload);
+        self.jobs
+            .spawn(async move { TableJob::Unloaded(pending.result().await) });
     }
 
     fn compile(&mut self, job: CompileJob) {
@@ -163,22 +247,28 @@ impl UnwindTables {
     }
 
     /// Loads tables into maps of their own, which waits for readers of the maps.
-    fn load(&mut self, loader: TableLoader, tables: Vec<(u32, PackedTable)>) {
+    fn load(&mut self, loader: TableLoader, tables: Vec<executables::NewTable>) {
+        let numbers = tables.iter().map(|table| table.executable).collect();
         let subject = Subject::new("unwind tables", "the loading of unwind tables");
         let load = move || {
             let tables: Vec<_> = tables
                 .iter()
-                .map(|(index, table)| NewTable {
-                    index: *index,
-                    base: table.base,
-                    pages: table.pages,
-                    words: &table.words,
+                .map(|new| NewTable {
+                    index: new.index,
+                    base: new.table.base,
+                    pages: new.table.pages,
+                    words: &new.table.words,
                 })
                 .collect();
             loader.load(&tables)
         };
         let pending = self.workers.submit(Lane::Loads, subject, LOAD_LIMIT, load);
         self.jobs
-            .spawn(async move { TableJob::Loaded(pending.result().await) });
+            .spawn(async move { TableJob::Loaded(numbers, pending.result().await) });
     }
+}
+
+/// Puts loaded tables to use.
+fn publish(bpf: &mut Bpf, loaded: Result<Result<LoadedTables, bpf::Error>, Failure>) -> Result<()> {
+    Ok(bpf.use_tables(&loaded??)?)
 }

@@ -119,6 +119,15 @@ impl FileSymbolizer {
         self.totals
     }
 
+    /// Drops the symbols of files that `executables` has closed, and closes them too.
+    pub(super) fn release_files(&mut self, executables: &Executables) {
+        let is_kept = |file| {
+            let executable = executables.get(file);
+            executable.is_some_and(|executable| executable.bytes().is_some())
+        };
+        self.symbols.retain(is_kept);
+    }
+
     /// Drops the symbols of files, which can be read again, and keeps the results.
     pub(super) fn release_memory(&mut self) {
         self.symbols.clear();

@@ -89,6 +89,11 @@ impl NativeSymbolizer {
         }
     }
 
+    /// Drops the symbols of files that `executables` has closed, and closes them too.
+    pub fn release_files(&mut self, executables: &Executables) {
+        self.files.release_files(executables);
+    }
+
     /// Drops the symbols of files, which can be read again, and keeps the results.
     pub fn release_memory(&mut self) {
         self.files.release_memory();

@@ -137,6 +137,7 @@ impl HostReplay {
                     self.replay.profiles.python.len(),
                 ),
                 longest_drain_delay: Duration::from_micros(201_234),
+                left_out: (0, 0),
                 dropped: (0, 0),
                 lookups: LookupTotals {
                     cpu: Duration::from_micros(2_371),
@@ -144,6 +145,7 @@ impl HostReplay {
                 },
                 workers: Workers::default().status(),
             },
+            executables: self.replay.executables.counts(),
             targets: &self.targets,
             totals: &self.totals,
             period: Duration::from_secs(1) / self.config.rate,

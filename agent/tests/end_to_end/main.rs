@@ -23,6 +23,7 @@ mod doctor;
 mod embedders;
 mod ends;
 mod errors;
+mod executables;
 mod faults;
 mod filters;
 mod folded;

@@ -46,15 +46,15 @@ pub struct Executable {
 }
 
 /// Facts of an ELF file, kept after it was parsed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ElfFacts {
     segments: Segments,
     build_id: Option<String>,
 }
 
 impl Executable {
-    /// Opens the file of a mapping if `may_open`. A file that cannot be opened or read has only a
-    /// path.
+    /// Opens the file of a mapping if `may_open`. A file that is not opened or cannot be read has only
+    /// a path.
     pub(super) fn open(
         identity: Identity,
         process: &Process,
@@ -96,6 +96,24 @@ impl Executable {
             table,
             ..self
         }
+    }
+
+    /// The same, whose file is not open.
+    pub(super) fn without_bytes(&self) -> Self {
+        Self {
+            number: self.number,
+            table: self.table,
+            identity: self.identity,
+            first_user: self.first_user,
+            path: self.path.clone(),
+            bytes: None,
+            elf: self.elf.clone(),
+        }
+    }
+
+    /// Whether its file is open.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.bytes.as_deref(), Some(Bytes::File(_)))
     }
 
     pub(super) fn identity(&self) -> Identity {

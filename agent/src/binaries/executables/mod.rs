@@ -4,16 +4,24 @@
 //! unwind table and its symbols. Numbers are not reused: stacks that the BPF programs have sent keep
 //! their meaning.
 //!
-//! Invariants: a file is opened once, when it is first seen, and at most 2,048 are open; unwind
+//! Invariants: a file is opened when it is first seen, and at most 2,048 are open, of which those that
+//! no process maps are closed for new ones, the longest unused first; unwind
 //! tables take at most 40 MiB in the kernel; tables of files that no process maps are unloaded first.
+//!
+//! A file that no process maps any more is kept for a while, with its table and its symbols: most
+//! programs run again. Then it is forgotten, and its table's index given to another. No sample refers
+//! to it any more by then: only its processes had its number, and what the BPF programs have resolved
+//! for them is valid only while their mappings are the same.
 
 mod bytes;
+mod entries;
 mod executable;
 mod registry;
 mod tables;
 mod vdso;
 
 pub use bytes::Bytes;
+pub use entries::ExecutableCounts;
 pub use executable::Executable;
 pub use registry::{Executables, MappedExecutables};
-pub use tables::{Compilation, CompileJob, TableSet, TableUpdate};
+pub use tables::{Compilation, CompileJob, NewTable, TableSet, TableUpdate};

@@ -1,17 +1,17 @@
 //! The executables that processes map, and which process maps which.
 
 use std::{
-    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
-use agent_common::{
-    limits::{MAX_EXECUTABLES, MAX_MAPPINGS},
-    maps::Mapping,
-};
+use agent_common::{limits::MAX_MAPPINGS, maps::Mapping};
+use rustix::process::{Resource, getrlimit};
 
-use super::executable::{Executable, Identity};
+use super::{
+    entries::{Entries, ExecutableCounts, Forgotten},
+    executable::{Executable, Identity},
+};
 use crate::process::{self, Process, maps};
 
 /// Most open files; of further files only addresses are reported.
@@ -23,35 +23,27 @@ const MAX_MAPPINGS_OF_PROCESS: usize = MAX_MAPPINGS as usize / 8;
 /// The executables that processes have mapped. Clones are one registry.
 ///
 /// Invariant: its lock is not held while a file or a process is read.
-#[derive(Clone, Debug, Default)]
-pub struct Executables(Arc<Mutex<Registry>>);
+#[derive(Clone, Debug)]
+pub struct Executables(Arc<Mutex<Entries>>);
 
 /// What a process maps.
 #[derive(Clone, Debug, Default)]
 pub struct MappedExecutables {
     /// Its executable mappings, in the form that the BPF programs read.
     pub mappings: Vec<Mapping>,
-    /// The numbers of the executables.
-    numbers: Vec<u32>,
+    /// The user of the process; root's where it is not known.
+    pub user: u32,
+    /// The executables, which are not forgotten while this refers to them.
+    executables: Vec<Arc<Executable>>,
 }
 
-#[derive(Debug, Default)]
-struct Registry {
-    by_number: BTreeMap<u32, Entry>,
-    numbers: HashMap<Identity, u32>,
-    /// The numbers of the executables that each process maps.
-    processes: HashMap<u32, Vec<u32>>,
-    last_number: u32,
-    last_table: u32,
-}
-
-#[derive(Debug)]
-struct Entry {
-    executable: Arc<Executable>,
-    /// Processes that have it mapped.
-    users: u32,
-    /// Since when no process has it mapped.
-    unused_since: Option<Instant>,
+impl Default for Executables {
+    fn default() -> Self {
+        // Half of the descriptors are left for everything else.
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let max_open = usize::try_from(descriptors / 2).unwrap_or(MAX_OPEN);
+        Self(Arc::new(Mutex::new(Entries::new(max_open.min(MAX_OPEN)))))
+    }
 }
 
 impl Executables {
@@ -62,14 +54,17 @@ impl Executables {
     /// When the process has ended or its mappings may not be read.
     pub fn read_mappings(&self, process: &Process) -> Result<MappedExecutables, process::Error> {
         let mappings = process.mappings()?;
-        let mut found = MappedExecutables::default();
+        let mut found = MappedExecutables {
+            user: process.user().unwrap_or_default(),
+            ..MappedExecutables::default()
+        };
         let is_executable = |mapping: &&maps::Mapping| mapping.permissions.execute;
         for mapping in mappings.iter().filter(is_executable) {
             if found.mappings.len() == MAX_MAPPINGS_OF_PROCESS {
                 break;
             }
             let executable = self.number(process, mapping);
-            let number = executable.as_ref().map(|executable| executable.number());
+            found.executables.extend(executable.clone());
             let anonymous = Mapping {
                 start: mapping.start,
                 end: mapping.end,
@@ -87,136 +82,111 @@ impl Executables {
                 },
                 None => anonymous,
             });
-            found.numbers.extend(number);
         }
-        found.numbers.sort_unstable();
-        found.numbers.dedup();
+        found
+            .executables
+            .sort_unstable_by_key(|executable| executable.number());
+        found
+            .executables
+            .dedup_by_key(|executable| executable.number());
         Ok(found)
     }
 
     /// Sets what a process maps.
     pub fn set_process(&self, pid: u32, mapped: &MappedExecutables) {
-        self.registry().set_users(pid, mapped.numbers.clone());
+        let executables = mapped.executables.iter();
+        let numbers = executables.map(|executable| executable.number()).collect();
+        self.entries().set_users(pid, numbers, Instant::now());
     }
 
     /// Adds a forked process, which maps the executables of its parent.
     pub fn add_forked(&self, pid: u32, parent: u32) {
-        let mut registry = self.registry();
-        if let Some(numbers) = registry.processes.get(&parent).cloned() {
-            registry.set_users(pid, numbers);
+        let mut entries = self.entries();
+        let numbers = entries.of_process(parent).to_vec();
+        if !numbers.is_empty() {
+            entries.set_users(pid, numbers, Instant::now());
         }
     }
 
     /// Removes a process that has ended or runs another program.
     pub fn remove_process(&self, pid: u32) {
-        self.registry().set_users(pid, Vec::new());
+        self.entries().set_users(pid, Vec::new(), Instant::now());
     }
 
     /// The executable with this number.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<Arc<Executable>> {
-        let registry = self.registry();
-        let entry = registry.by_number.get(&number)?;
-        Some(Arc::clone(&entry.executable))
+        self.entries().get(number).cloned()
     }
 
     /// The executables that a process maps.
     #[must_use]
     pub fn of_process(&self, pid: u32) -> Vec<Arc<Executable>> {
-        let registry = self.registry();
-        let numbers = registry.processes.get(&pid).map_or(&[][..], Vec::as_slice);
-        let entries = numbers
-            .iter()
-            .filter_map(|number| registry.by_number.get(number));
-        entries.map(|entry| Arc::clone(&entry.executable)).collect()
+        let entries = self.entries();
+        let numbers = entries.of_process(pid).iter();
+        numbers
+            .filter_map(|number| entries.get(*number))
+            .cloned()
+            .collect()
+    }
+
+    /// Forgets the executables that no process has mapped since `unused_before`, except those of which
+    /// `is_busy` says that something is done for them.
+    #[must_use]
+    pub fn forget(&self, unused_before: Instant, is_busy: impl Fn(u32) -> bool) -> Vec<Forgotten> {
+        let removed = self.entries().forget(unused_before, is_busy);
+        closed(removed)
+    }
+
+    /// Forgets the executables that were not mapped for the longest time where tables for more may be
+    /// missing soon, as [`Self::forget`].
+    #[must_use]
+    pub fn forget_excess(&self, is_busy: impl Fn(u32) -> bool) -> Vec<Forgotten> {
+        let removed = self.entries().forget_excess(Instant::now(), is_busy);
+        closed(removed)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn counts(&self) -> ExecutableCounts {
+        self.entries().counts()
     }
 
     /// Since when no process has an executable mapped.
     pub(super) fn unused_since(&self, number: u32) -> Option<Instant> {
-        self.registry().by_number.get(&number)?.unused_since
+        self.entries().unused_since(number)
     }
 
     /// Gives the executable of a mapping the number that it had when it was recorded.
     #[cfg(feature = "testing")]
     pub fn number_as_recorded(&self, number: u32, process: &Process, mapping: &maps::Mapping) {
-        self.registry().last_number = number - 1;
+        self.entries().set_next_number(number);
         self.number(process, mapping);
     }
 
     /// The executable of a mapping; [`None`] where it has no file, or the tables are used up.
     fn number(&self, process: &Process, mapping: &maps::Mapping) -> Option<Arc<Executable>> {
         let identity = Identity::of(process, mapping)?;
-        let (known, may_open) = {
-            let registry = self.registry();
-            (registry.find(identity), registry.by_number.len() < MAX_OPEN)
-        };
+        let known = self.entries().find(identity, Instant::now());
         known.or_else(|| {
+            // The lock is not held while files are closed either.
+            let (closed, may_open) = self.entries().make_room();
+            drop(closed);
             let executable = Executable::open(identity, process, mapping, may_open);
-            self.registry().insert(executable)
+            let mut entries = self.entries();
+            entries.insert(executable, !may_open, Instant::now())
         })
     }
 
-    fn registry(&self) -> MutexGuard<'_, Registry> {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Registry {
-    fn find(&self, identity: Identity) -> Option<Arc<Executable>> {
-        let number = self.numbers.get(&identity)?;
-        let entry = self.by_number.get(number)?;
-        Some(Arc::clone(&entry.executable))
-    }
-
-    /// Adds an executable, unless another thread has meanwhile; [`None`] when no table is free.
-    fn insert(&mut self, executable: Executable) -> Option<Arc<Executable>> {
-        let identity = executable.identity();
-        if let Some(known) = self.find(identity) {
-            return Some(known);
-        }
-        let table = self.free_table()?;
-        self.last_number += 1;
-        let number = self.last_number;
-        let executable = Arc::new(executable.with_number(number, table));
-        let entry = Entry {
-            executable: Arc::clone(&executable),
-            users: 0,
-            unused_since: None,
-        };
-        self.by_number.insert(number, entry);
-        self.numbers.insert(identity, number);
-        Some(executable)
-    }
-
-    /// Sets the executables that a process maps.
-    fn set_users(&mut self, pid: u32, numbers: Vec<u32>) {
-        let now = Instant::now();
-        for number in &numbers {
-            if let Some(entry) = self.by_number.get_mut(number) {
-                entry.users += 1;
-                entry.unused_since = None;
-            }
-        }
-        let before = if numbers.is_empty() {
-            self.processes.remove(&pid)
-        } else {
-            self.processes.insert(pid, numbers)
-        };
-        for number in before.unwrap_or_default() {
-            if let Some(entry) = self.by_number.get_mut(&number) {
-                entry.users = entry.users.saturating_sub(1);
-                if entry.users == 0 {
-                    entry.unused_since = Some(now);
-                }
-            }
-        }
-    }
-
-    /// An unused index of a table.
-    fn free_table(&mut self) -> Option<u32> {
-        (self.last_table < MAX_EXECUTABLES - 1).then(|| {
-            self.last_table += 1;
-            self.last_table
-        })
-    }
+/// What was forgotten, once its files are closed.
+fn closed(removed: Vec<(Forgotten, Arc<Executable>)>) -> Vec<Forgotten> {
+    removed
+        .into_iter()
+        .map(|(forgotten, _)| forgotten)
+        .collect()
 }

@@ -42,6 +42,8 @@ enum State {
     },
     /// It is large and was not needed yet.
     Left,
+    /// It is being loaded into the kernel, where it takes this many bytes.
+    Loading(usize),
     /// It takes this many bytes in the kernel; 0 where there is no table or no room for it.
     Done(usize),
 }
@@ -76,6 +78,17 @@ enum CompilationResult {
     None,
 }
 
+/// A table that is to be loaded; [`TableSet::end_loading`] ends that.
+#[derive(Debug)]
+pub struct NewTable {
+    /// The number of the executable.
+    pub executable: u32,
+    /// The index of the table.
+    pub index: u32,
+    /// The table.
+    pub table: PackedTable,
+}
+
 /// Changes that are to be made in the BPF maps.
 #[derive(Debug, Default)]
 pub struct TableUpdate {
@@ -83,8 +96,8 @@ pub struct TableUpdate {
     pub first_rule: u16,
     /// New rules, with ascending indices.
     pub rules: Vec<Rule>,
-    /// New tables, each with its index.
-    pub tables: Vec<(u32, PackedTable)>,
+    /// New tables.
+    pub tables: Vec<NewTable>,
     /// Indices of executables without a table.
     pub without_table: Vec<u32>,
     /// Indices of tables that were evicted.
@@ -156,7 +169,7 @@ impl TableSet {
         let state = self.states.get_mut(&executable.number());
         match state {
             Some(State::Compiling { is_wanted }) => *is_wanted = true,
-            Some(State::Done(_)) => {}
+            Some(State::Loading(_) | State::Done(_)) => {}
             Some(State::Left) | None => return self.begin(executable, false),
         }
         None
@@ -219,8 +232,13 @@ impl TableSet {
             match table {
                 Some(table) if self.bytes + bytes <= MAX_TABLE_BYTES => {
                     self.bytes += bytes;
-                    self.states.insert(compilation.number, State::Done(bytes));
-                    update.tables.push((compilation.table, table));
+                    self.states
+                        .insert(compilation.number, State::Loading(bytes));
+                    update.tables.push(NewTable {
+                        executable: compilation.number,
+                        index: compilation.table,
+                        table,
+                    });
                 }
                 table => {
                     // Without a table the walk follows frame pointers. An executable whose table
@@ -236,6 +254,32 @@ impl TableSet {
         update.first_rule = added.peek().map_or(0, |(index, _)| *index);
         update.rules = added.map(|(_, rule)| rule).collect();
         update
+    }
+
+    /// Ends the loading of the tables of some executables; without `is_loaded` they take no room.
+    pub fn end_loading(&mut self, executables: &[u32], is_loaded: bool) {
+        for number in executables {
+            if let Some(state) = self.states.get_mut(number)
+                && let State::Loading(bytes) = *state
+            {
+                *state = State::Done(if is_loaded { bytes } else { 0 });
+                self.bytes -= if is_loaded { 0 } else { bytes };
+            }
+        }
+    }
+
+    /// Whether the table of an executable is being compiled or loaded.
+    #[must_use]
+    pub fn is_busy(&self, number: u32) -> bool {
+        matches!(
+            self.states.get(&number),
+            Some(State::Compiling { .. } | State::Loading(_))
+        )
+    }
+
+    /// Forgets an executable; its table is to be unloaded.
+    pub fn forget(&mut self, number: u32) {
+        self.evict(number);
     }
 
     /// Evicts tables of executables that no process maps, the longest unused first, until there is
@@ -266,7 +310,7 @@ impl TableSet {
     }
 
     fn evict(&mut self, number: u32) {
-        if let Some(State::Done(bytes)) = self.states.remove(&number) {
+        if let Some(State::Loading(bytes) | State::Done(bytes)) = self.states.remove(&number) {
             self.bytes -= bytes;
         }
     }

@@ -71,6 +71,11 @@ impl SymbolCache {
         self.evict(executable);
     }
 
+    /// Removes the symbols of files that are not to be kept.
+    pub fn retain(&mut self, is_kept: impl Fn(u32) -> bool) {
+        self.files.retain(|executable, _| is_kept(*executable));
+    }
+
     /// Removes the symbols of all files.
     pub fn clear(&mut self) {
         self.files.clear();
