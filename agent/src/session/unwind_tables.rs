@@ -33,6 +33,10 @@ pub(super) struct UnwindTables {
     jobs: JoinSet<TableJob>,
     /// Results that are not put to use yet.
     done: Vec<TableJob>,
+    /// Compiled tables that wait until others are loaded: loading waits for a grace period of the
+    /// kernel, however many they are.
+    compiled: Vec<executables::NewTable>,
+    is_loading: bool,
     /// Times that the mappings of a process found no room.
     left_out: u64,
     /// Unloaded tables whose memory is to be given back.
@@ -56,6 +60,8 @@ impl UnwindTables {
             workers,
             jobs: JoinSet::new(),
             done: Vec::new(),
+            compiled: Vec::new(),
+            is_loading: false,
             left_out: 0,
             unloaded: 0,
             is_unloading: false,
@@ -149,6 +155,7 @@ impl UnwindTables {
             match done {
                 TableJob::Compiled(compilation) => compiled.push(compilation),
                 TableJob::Loaded(numbers, loaded) => {
+                    self.is_loading = false;
                     let is_loaded = matches!(loaded, Ok(Ok(_)));
                     self.tables.end_loading(&numbers, is_loaded);
                     result = result.and(publish(bpf, loaded));
@@ -180,8 +187,9 @@ impl UnwindTables {
         for job in jobs {
             self.compile(job);
         }
-        if !tables.is_empty() {
-            self.load(bpf.table_loader(), tables);
+        self.compiled.extend(tables);
+        if !self.is_loading && !self.compiled.is_empty() {
+            self.load(bpf.table_loader());
         }
         Ok(())
     }
@@ -246,8 +254,10 @@ impl UnwindTables {
         });
     }
 
-    /// Loads tables into maps of their own, which waits for readers of the maps.
-    fn load(&mut self, loader: TableLoader, tables: Vec<executables::NewTable>) {
+    /// Loads the compiled tables into a map of their own, which waits for readers of the maps.
+    fn load(&mut self, loader: TableLoader) {
+        self.is_loading = true;
+        let tables = mem::take(&mut self.compiled);
         let numbers = tables.iter().map(|table| table.executable).collect();
         let subject = Subject::new("unwind tables", "the loading of unwind tables");
         let load = move || {
