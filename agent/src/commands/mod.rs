@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use tokio::runtime::Builder;
 
 use self::cli::Command;
-use crate::process::fuse;
+use crate::{process::fuse, text::printable_lines};
 
 /// Carries out the command line, and prints what goes wrong as one sentence.
 #[must_use]
@@ -33,7 +33,8 @@ pub fn main() -> ExitCode {
         Err(error) => Err(error).context("cannot start"),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("agent: {error:#}");
+        // Paths and names in it are those of other users' files and processes.
+        eprintln!("agent: {}", printable_lines(&format!("{error:#}")));
         ExitCode::FAILURE
     })
 }

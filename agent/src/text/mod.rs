@@ -4,7 +4,7 @@ mod ellipsis;
 mod printable;
 
 pub use ellipsis::{shortened, shortened_path};
-pub use printable::printable;
+pub use printable::{printable, printable_lines};
 
 /// Singular or plural, by the count.
 #[must_use]

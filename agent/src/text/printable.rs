@@ -22,6 +22,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// `text`, which may have several lines, with unprintable characters escaped in each.
+#[must_use]
+pub fn printable_lines(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -42,6 +49,14 @@ mod tests {
         for name in ["<module>", "größe", "日本", "a b", ""] {
             assert_eq!(printable(name), name);
         }
+    }
+
+    #[test]
+    fn lines_stay_lines() {
+        assert_eq!(
+            printable_lines("a\x1b[2J\n  b\r\n"),
+            "a\\u{1b}[2J\n  b\\r\n"
+        );
     }
 
     #[test]
