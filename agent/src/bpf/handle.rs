@@ -168,6 +168,16 @@ impl Bpf {
         self.processes.are_equal(tgid, parent)
     }
 
+    /// Gives a forked process the interpreter and the mappings of another one, of which it is a copy;
+    /// [`false`] where one of them has ended meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be read or written.
+    pub fn copy_process(&mut self, tgid: u32, original: u32) -> Result<bool, Error> {
+        self.processes.copy(tgid, original)
+    }
+
     /// Excludes a process from sampling until it runs another program, or includes it again.
     ///
     /// # Errors

@@ -107,6 +107,22 @@ impl ProcessMap {
         Ok(())
     }
 
+    /// Copies the entry of `original`, apart from what the BPF programs write; [`false`] where one of
+    /// the processes has ended meanwhile.
+    pub(super) fn copy(&mut self, tgid: u32, original: u32) -> Result<bool, Error> {
+        let original = match self.processes.get(&original, 0) {
+            Ok(process) => process,
+            Err(MapError::KeyNotFound) => return Ok(false),
+            Err(source) => return Err(map_error("read", PROCESSES)(source)),
+        };
+        self.change(tgid, |process| TrackedProcess {
+            new_code_ns: process.new_code_ns,
+            executable_pages: process.executable_pages,
+            is_excluded: process.is_excluded,
+            ..original
+        })
+    }
+
     /// Whether two processes have equal entries, apart from what the BPF programs write.
     pub(super) fn are_equal(&self, tgid: u32, other: u32) -> Result<bool, Error> {
         let entry = |tgid: u32| match self.processes.get(&tgid, 0) {

@@ -148,7 +148,11 @@ impl Session {
                 if is_earlier {
                     self.bpf.add_process(pid, None, true)?;
                 }
-                self.apply(finding, observer)
+                self.apply(finding, observer)?;
+                for heir in self.discovery.inherit(&examination) {
+                    self.inherit(heir, pid, observer)?;
+                }
+                Ok(())
             }
             Validity::Past => {
                 let origin = Origin::Examined(finding.metadata.as_ref());
@@ -191,6 +195,24 @@ impl Session {
         }
         let origin = Origin::Examined(finding.metadata.as_ref());
         self.add_process(finding.process, origin, observer)
+    }
+
+    /// Puts what was found out about a process to use for one that was forked from it meanwhile.
+    fn inherit<O: Observer>(
+        &mut self,
+        heir: profile::Process,
+        examined: u32,
+        observer: &mut O,
+    ) -> Result<()> {
+        if !self.bpf.copy_process(heir.pid, examined)? {
+            return Ok(());
+        }
+        let executables = &self.examinations.executables;
+        executables.add_forked(heir.pid, examined);
+        if self.unwind_tables.is_some() {
+            self.bpf.share_mappings(heir.pid, examined);
+        }
+        self.add_process(heir, Origin::Forked, observer)
     }
 
     /// Counts a process whose layout finds no room.

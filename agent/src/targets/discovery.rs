@@ -10,6 +10,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    mem,
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Longest pause between two examinations.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Most forked processes that wait for the examination of another one; more are examined themselves.
+const MAX_HEIRS: usize = 4096;
 
 /// Time without examinations after which the next pause is the first one again.
 const QUIET: Duration = Duration::from_secs(1);
@@ -85,6 +89,11 @@ struct Known {
     present: Option<u64>,
     /// Whether another is due after that.
     is_outdated: bool,
+    /// What was forked while it is being made.
+    heirs: Vec<u32>,
+    /// The process and the number of the examination that holds for this one too: it was forked from
+    /// that process meanwhile.
+    awaits: Option<(u32, u64)>,
 }
 
 impl Known {
@@ -97,6 +106,8 @@ impl Known {
             is_new: false,
             present: None,
             is_outdated: false,
+            heirs: Vec::new(),
+            awaits: None,
         }
     }
 
@@ -144,6 +155,7 @@ impl Discovery {
             }
             known.present = Some(self.begun);
             known.is_new = false;
+            known.awaits = None;
         }
         Some(Examination {
             pid,
@@ -181,15 +193,43 @@ impl Discovery {
         known.examined = now;
         let mut is_due = known.is_outdated;
         known.is_outdated = false;
-        if let Ok(finding) = result {
-            known.process = finding.process.clone();
-            is_due |= finding.is_early();
+        match result {
+            Ok(finding) => {
+                known.process = finding.process.clone();
+                is_due |= finding.is_early();
+            }
+            Err(_) => known.heirs.clear(),
         }
         let due = is_due.then(|| now + known.pause());
         if due.is_some() {
             self.set_due(pid, due);
         }
         Validity::Present
+    }
+
+    /// After a successful examination: the processes that were forked while it was made, for which it
+    /// holds as well.
+    pub fn inherit(&mut self, examination: &Examination) -> Vec<profile::Process> {
+        let Some(parent) = self.known.get_mut(&examination.pid) else {
+            return Vec::new();
+        };
+        let heirs = mem::take(&mut parent.heirs);
+        let original = parent.process.clone();
+        let inherit = |pid| {
+            let heir = self.known.get_mut(&pid)?;
+            let awaits = heir.awaits.take()?;
+            if awaits != (examination.pid, examination.number) {
+                heir.awaits = Some(awaits);
+                return None;
+            }
+            heir.process = profile::Process {
+                pid,
+                parent: heir.process.parent,
+                ..original.clone()
+            };
+            Some(heir.process.clone())
+        };
+        heirs.into_iter().filter_map(inherit).collect()
     }
 
     /// Adds a process that was examined.
@@ -207,6 +247,7 @@ impl Discovery {
         if let Some(known) = known.filter(|known| known.present == Some(examination.number)) {
             known.present = None;
             known.is_outdated = false;
+            known.heirs.clear();
         }
     }
 
@@ -252,18 +293,36 @@ impl Discovery {
             parent: Some(parent),
             ..original.process.clone()
         };
-        // What its parent is being examined for it may have to be examined for too.
+        // Once what is being found out about its parent was put to use, whether it holds is examined.
         let due = match original.present {
             Some(_) => Some(Instant::now() + LONGEST_PAUSE),
             None => original.due,
         };
         let is_new = original.is_new;
+        let awaits = match original.present {
+            Some(number) => Some((parent, number)),
+            None => original.awaits,
+        };
         self.insert(process.clone());
         if let Some(known) = self.known.get_mut(&pid) {
             known.is_new = is_new;
+            known.awaits = awaits;
         }
+        self.add_heir(pid, awaits);
         self.set_due(pid, due);
         Some(Step::Copy(process))
+    }
+
+    /// Remembers that the examination of another process holds for this one too.
+    fn add_heir(&mut self, pid: u32, awaits: Option<(u32, u64)>) {
+        let Some((examined, number)) = awaits else {
+            return;
+        };
+        let examined = self.known.get_mut(&examined);
+        let examined = examined.filter(|examined| examined.present == Some(number));
+        if let Some(examined) = examined.filter(|examined| examined.heirs.len() < MAX_HEIRS) {
+            examined.heirs.push(pid);
+        }
     }
 
     /// After exec.
@@ -273,6 +332,8 @@ impl Discovery {
             // What is being found out is about the program before.
             known.present = None;
             known.is_outdated = false;
+            known.heirs.clear();
+            known.awaits = None;
         }
         if self.delay.is_zero() {
             return self.begin_again(pid).map(Step::Examine);
@@ -382,6 +443,34 @@ mod tests {
         assert_eq!(process.parent, Some(id()));
         let name = std::fs::read_to_string("/proc/self/comm").unwrap();
         assert_eq!(process.name, name.trim_end());
+    }
+
+    #[test]
+    fn what_is_forked_during_an_examination_inherits_its_result() {
+        let [child, grandchild, executed, gone] =
+            [u32::MAX, u32::MAX - 1, u32::MAX - 2, u32::MAX - 3];
+        let mut discovery = Discovery::default();
+        discovery.add_unstarted(id());
+        let examination = discovery.begin(id(), None).unwrap();
+        for (pid, parent) in [
+            (child, id()),
+            (grandchild, child),
+            (executed, id()),
+            (gone, id()),
+        ] {
+            let forked = event(ProcessEventKind::FORKED, pid, parent);
+            assert!(
+                matches!(discovery.on_event(&forked), Some(Step::Copy(it)) if it.name.is_empty())
+            );
+        }
+        discovery.on_event(&event(ProcessEventKind::EXECUTED, executed, 0));
+        discovery.on_event(&event(ProcessEventKind::EXITED, gone, 0));
+        assert_eq!(examine(&mut discovery, &examination), Validity::Present);
+        let heirs = discovery.inherit(&examination);
+        let found: Vec<_> = heirs.iter().map(|heir| (heir.pid, heir.parent)).collect();
+        assert_eq!(found, [(child, Some(id())), (grandchild, Some(child))]);
+        assert!(heirs.iter().all(|heir| !heir.name.is_empty()));
+        assert!(discovery.inherit(&examination).is_empty());
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn forked_processes_are_profiled_from_their_first_sample() {
                     .any(|(stack, _)| names(stack).contains(&"work"))
             })
             .collect();
-        assert_eq!(workers.len(), WORKERS, "{:?}", by_process.keys());
+        assert_eq!(workers.len(), WORKERS, "{by_process:?}");
         for stacks in workers {
             let mut in_exit = 0;
             for (stack, count) in stacks {
