@@ -318,10 +318,17 @@ fn temporary(folder: &Path, name: &Path) -> Result<NamedTempFile, OutputError> {
         .suffix(".part")
         .tempfile_in(or_current(folder))
         .map_err(|error| folder_error(name, &error))?;
-    let (user, group) = owner();
-    // Not possible on every file system; then it stays the agent's own.
-    let _ = fchown(created.as_file(), Some(user), Some(group));
+    give(created.as_file(), owner());
     Ok(created)
+}
+
+/// Gives a file to this user and group if it is not theirs: a service may not even ask for it.
+fn give(file: &File, owner: (u32, u32)) {
+    let present = file.metadata().map(|file| (file.uid(), file.gid()));
+    if present.is_ok_and(|present| present != owner) {
+        // Not possible on every file system; then it stays the agent's own.
+        let _ = fchown(file, Some(owner.0), Some(owner.1));
+    }
 }
 
 fn replace(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -331,7 +338,7 @@ fn replace(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Resul
         && old.is_file()
         && [owner().0, geteuid().as_raw()].contains(&old.uid())
     {
-        let _ = fchown(temporary.as_file(), Some(old.uid()), Some(old.gid()));
+        give(temporary.as_file(), (old.uid(), old.gid()));
         let mode = Permissions::from_mode(old.permissions().mode() & 0o777);
         temporary.as_file().set_permissions(mode)?;
     }
