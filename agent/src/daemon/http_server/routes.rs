@@ -30,22 +30,35 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What handlers have.
 #[derive(Clone)]
-struct Sender {
+pub(super) struct Sender {
     requests: mpsc::Sender<Request>,
     /// What is sampled.
     kinds: Arc<[&'static Kind]>,
 }
 
+impl Sender {
+    /// To the main loop; `kinds` are sampled.
+    pub(super) fn new(requests: mpsc::Sender<Request>, kinds: Vec<&'static Kind>) -> Self {
+        let kinds = kinds.into();
+        Self { requests, kinds }
+    }
+}
+
 type Requests = State<Sender>;
 
-pub(super) fn router(requests: mpsc::Sender<Request>, kinds: Arc<[&'static Kind]>) -> Router {
+/// What anybody may see.
+pub(super) fn public() -> Router<Sender> {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(health))
+}
+
+/// What has names of functions, files and processes.
+pub(super) fn profiles() -> Router<Sender> {
+    Router::new()
         .route(quarantine::PATH, get(quarantined))
         .route("/debug/pprof/profile", get(profile))
-        .with_state(Sender { requests, kinds })
 }
 
 async fn metrics(State(sender): Requests, headers: HeaderMap) -> Response {
