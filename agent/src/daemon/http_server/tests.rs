@@ -220,7 +220,7 @@ async fn a_token_gives_profiles_over_tcp() {
     fs::write(file.path(), "").unwrap();
     assert_eq!(
         (is_accepted("").await, is_accepted(other).await),
-        (503, 503)
+        (401, 503)
     );
 }
 
