@@ -40,8 +40,12 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     let examinations = Examinations::new(options.native);
     let (pid, waiting) = match &options.target {
         Target::Process(pid) => (*pid, None),
-        Target::Program { program, arguments } => {
-            let waiting = PausedChild::new(program, arguments)?;
+        Target::Program {
+            program,
+            arguments,
+            user,
+        } => {
+            let waiting = PausedChild::new(program, arguments, *user)?;
             (waiting.pid(), Some(waiting))
         }
     };

@@ -14,7 +14,12 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::{
+    process::{Pid, Signal, getpgrp, kill_process},
+    thread::clear_ambient_capability_set,
+};
+
+use super::launch_user::LaunchUser;
 
 /// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
@@ -45,20 +50,32 @@ pub struct PausedChild {
 const GO: u8 = 1;
 
 impl PausedChild {
-    /// Forks the child.
+    /// Forks the child, which has no ambient capabilities: those of the agent are not for programs. As
+    /// another user it has no capabilities at all, and no supplementary groups.
     ///
     /// # Errors
     ///
     /// When it cannot be created.
-    pub fn new(program: &OsString, arguments: &[OsString]) -> Result<Self, Error> {
+    pub fn new(
+        program: &OsString,
+        arguments: &[OsString],
+        user: Option<LaunchUser>,
+    ) -> Result<Self, Error> {
         let (mut pid_reader, pid_writer) = io::pipe().map_err(Error::Start)?;
         let (wait, go) = io::pipe().map_err(Error::Start)?;
         let mut command = Command::new(program);
         command.args(arguments);
+        if let Some(LaunchUser { user, group }) = user {
+            // This leaves the groups of root too.
+            command.uid(user).gid(group);
+        }
         let (pid_fd, wait_fd, go_fd) = (pid_writer.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
         // SAFETY: only async-signal-safe calls are made, on descriptors that stay open until exec.
         unsafe {
-            command.pre_exec(move || announce_and_wait(pid_fd, wait_fd, go_fd));
+            command.pre_exec(move || {
+                clear_ambient_capability_set()?;
+                announce_and_wait(pid_fd, wait_fd, go_fd)
+            });
         }
         // `spawn` returns after exec, which waits for the release.
         let started = thread::spawn(move || {

@@ -1,6 +1,11 @@
 //! Programs that the agent starts.
 
-use std::{fs, process::ExitStatus};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, ExitStatus},
+};
 
 use tempfile::TempDir;
 use xtask::interpreters::Interpreter;
@@ -8,6 +13,7 @@ use xtask::interpreters::Interpreter;
 use super::{
     capture::Capture,
     folded::{Folded, Frame, names},
+    machine,
     target::workload_path,
 };
 
@@ -80,4 +86,50 @@ pub(crate) fn assert_spun<'a>(stacks: impl Iterator<Item = (&'a [Frame], u64)>) 
         (SPUN * MIN_PERCENT / 100..SPUN * 115 / 100).contains(&spun),
         "{spun} of {SPUN} samples"
     );
+}
+
+/// What a program that the agent starts has in its `/proc/self/status`.
+fn status_of_program(command: &mut Command) -> BTreeMap<String, String> {
+    let folder = TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let output = command
+        .args(["--", "/bin/cat", "/proc/self/status"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{messages}");
+    let status = String::from_utf8(output.stdout).unwrap();
+    let fields = status.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_program_can_have_another_user() {
+    let _machine = machine::alone();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_agent"));
+    let status = status_of_program(agent.args(["--user", "1234:5678"]));
+    assert_eq!(status["Uid"], "1234\t1234\t1234\t1234");
+    assert_eq!(status["Gid"], "5678\t5678\t5678\t5678");
+    assert_eq!(status["Groups"], "");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(status[set], "0000000000000000", "{set}");
+    }
+}
+
+#[test]
+fn a_program_has_no_ambient_capabilities_of_the_agent() {
+    let _machine = machine::alone();
+    let capabilities = "+bpf,+perfmon,+sys_ptrace,+dac_read_search,+checkpoint_restore,+syslog";
+    let mut agent = Command::new("setpriv");
+    agent
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .args(["--inh-caps", capabilities, "--ambient-caps", capabilities])
+        .arg(env!("CARGO_BIN_EXE_agent"));
+    let status = status_of_program(&mut agent);
+    for set in ["CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(status[set], "0000000000000000", "{set}");
+    }
 }

@@ -243,8 +243,16 @@ mod tests {
             Ok(Target::Program {
                 program: "python3".into(),
                 arguments: ["-c", "pass", "--pid", "7"].map(Into::into).to_vec(),
+                user: None,
             })
         );
+        let user = |arguments| match options(arguments).map(|options| options.target) {
+            Ok(Target::Program { user, .. }) => user.map(|user| (user.user, user.group)),
+            _ => None,
+        };
+        assert_eq!(user("--user 12:34 -- true"), Some((12, 34)));
+        assert!(options("--user 12:34 --pid 1").is_err());
+        assert!(options("--user 12:x -- true").is_err());
         let duration = |arguments| options(arguments).map(|options| options.duration);
         assert_eq!(duration("-- true"), Ok(None));
         assert_eq!(duration("-d 5 -- true"), Ok(Some(Duration::from_secs(5))));

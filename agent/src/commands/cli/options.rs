@@ -8,6 +8,7 @@ use crate::{
     formats::{self, Format, FunctionNames},
     profile::Kind,
     store::Selection,
+    targets::LaunchUser,
 };
 
 /// The command to carry out.
@@ -81,6 +82,8 @@ pub enum Target {
         program: OsString,
         /// Its arguments.
         arguments: Vec<OsString>,
+        /// Its user, if not the agent's.
+        user: Option<LaunchUser>,
     },
 }
 

@@ -13,6 +13,7 @@ use crate::{
     commands::output::Destination,
     formats::{Format, FunctionNames},
     profile::{CPU, Kind},
+    targets::LaunchUser,
 };
 
 /// How long a process is sampled by default.
@@ -41,6 +42,16 @@ pub(super) struct RecordFlags {
     /// Program to start and to sample until it exits, with its arguments
     #[arg(last = true, conflicts_with = "pid", help_heading = "Target")]
     command: Vec<OsString>,
+
+    /// Start the program as this user: a name, an id or UID:GID [default: the agent's]
+    #[arg(
+        long,
+        value_name = "USER",
+        conflicts_with = "pid",
+        requires = "command",
+        help_heading = "Target"
+    )]
+    user: Option<LaunchUser>,
 
     /// Sample its descendants too
     #[arg(short, long, help_heading = "Target")]
@@ -136,6 +147,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
             (Some(program), _) => Target::Program {
                 program,
                 arguments: command.collect(),
+                user: flags.user,
             },
             // clap requires one of the two.
             (None, pid) => Target::Process(pid.unwrap_or_default()),
