@@ -70,8 +70,11 @@ fn cgroups_of_the_kernel_are_parsed() {
         cgroup.container().unwrap().runtime,
         Some(ContainerRuntime::Containerd)
     );
-    assert_eq!(cgroup.pod().unwrap().uid, UID);
-    assert_eq!(cgroup.pod().unwrap().qos_class, Some(QosClass::Burstable));
+    assert_eq!(cgroup.pod.as_ref().unwrap().uid, UID);
+    assert_eq!(
+        cgroup.pod.as_ref().unwrap().qos_class,
+        Some(QosClass::Burstable)
+    );
     assert!(
         cgroup.is_within(&format!("/agent-names-{}", id())),
         "{cgroup:?}"
@@ -81,9 +84,12 @@ fn cgroups_of_the_kernel_are_parsed() {
         &mut groups,
         &format!("kubepods/besteffort/pod{UID}/{ID}/docker/{OTHER}"),
     );
-    assert_eq!(cgroup.container().unwrap().id, OTHER);
+    assert_eq!(cgroup.container().unwrap().id, ID);
     assert_eq!(cgroup.containers.len(), 2);
-    assert_eq!(cgroup.pod().unwrap().qos_class, Some(QosClass::BestEffort));
+    assert_eq!(
+        cgroup.pod.as_ref().unwrap().qos_class,
+        Some(QosClass::BestEffort)
+    );
 
     let cgroup = cgroup_at(&mut groups, "system.slice/web.service/worker");
     assert_eq!(cgroup.unit.as_deref(), Some("web.service"));
@@ -111,7 +117,7 @@ fn cgroups_outside_of_a_cgroup_namespace_are_parsed() {
     assert!(text.contains("::/../../"), "{text}");
     let cgroup = Cgroup::parse(text.as_bytes());
     assert_eq!(cgroup.container().unwrap().id, ID);
-    assert_eq!(cgroup.pod().unwrap().uid, UID);
+    assert_eq!(cgroup.pod.as_ref().unwrap().uid, UID);
 }
 
 /// A container, removed on drop.
@@ -192,7 +198,7 @@ fn a_podman_container_has_its_name() {
     let group = metadata.cgroup.container().unwrap();
     assert_eq!(group.id, container.id);
     assert_eq!(group.runtime, Some(ContainerRuntime::Podman));
-    assert_eq!(metadata.cgroup.pod().unwrap().uid, UID);
+    assert_eq!(metadata.cgroup.pod.as_ref().unwrap().uid, UID);
 
     let container_info = Pods::new(HostFiles::new("/"), false)
         .find(&metadata.cgroup)

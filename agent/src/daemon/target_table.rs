@@ -270,7 +270,7 @@ impl TargetTable {
     }
 
     fn target(&mut self, metadata: Arc<ProcessMetadata>) -> Target {
-        let is_contained = metadata.cgroup.container().is_some() || metadata.cgroup.pod().is_some();
+        let is_contained = metadata.cgroup.container().is_some() || metadata.cgroup.pod.is_some();
         let found = if is_contained {
             self.pods.find(&metadata.cgroup)
         } else {

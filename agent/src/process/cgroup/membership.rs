@@ -21,8 +21,10 @@ pub struct Cgroup {
     pub path: String,
     /// Its containers, the outermost first.
     pub containers: Vec<Container>,
-    /// Its pods of Kubernetes, the outermost first.
-    pub pods: Vec<PodReference>,
+    /// Its pod of Kubernetes, if no container is around it.
+    pub pod: Option<PodReference>,
+    /// Whether a user manager is around its containers: their names are claims of that user.
+    pub is_of_user: bool,
     /// The innermost systemd unit, `X.service` or `X.scope`, inside its container or, without one,
     /// on the host; the scope of a container itself is not a unit.
     pub unit: Option<String>,
@@ -63,16 +65,10 @@ impl Cgroup {
         best
     }
 
-    /// The innermost container.
+    /// The container that counts: the outermost one.
     #[must_use]
     pub fn container(&self) -> Option<&Container> {
-        self.containers.last()
-    }
-
-    /// The innermost pod.
-    #[must_use]
-    pub fn pod(&self) -> Option<&PodReference> {
-        self.pods.last()
+        self.containers.first()
     }
 
     /// Whether one of its paths is `ancestor` or below it.
@@ -99,20 +95,29 @@ impl Cgroup {
             let before = &parts[..index];
             match GroupName::of(part, before, parts.get(index + 1).copied()) {
                 GroupName::Container(container) => found.enter(container),
-                GroupName::Pod(pod) => found.pods.push(pod),
+                GroupName::Pod(pod) => found.enter_pod(pod),
                 GroupName::PodAndContainer(pod, container) => {
-                    found.pods.push(pod);
+                    found.enter_pod(pod);
                     found.enter(container);
                 }
                 GroupName::Unit => {
                     found.unit = Some((*part).to_owned());
                     found.unit_user = found.unit_user.or_else(|| names::manager_of_user(part));
+                    let is_outermost = found.containers.is_empty() && found.pod.is_none();
+                    found.is_of_user |= is_outermost && found.unit_user.is_some();
                 }
                 GroupName::Slice => found.slice = Some((*part).to_owned()),
                 GroupName::Other => {}
             }
         }
         found
+    }
+
+    /// Adds a pod, unless a container, a pod or a user is around it.
+    fn enter_pod(&mut self, pod: PodReference) {
+        if self.containers.is_empty() && !self.is_of_user {
+            self.pod.get_or_insert(pod);
+        }
     }
 
     /// Adds a container; units and slices outside it no longer count.
@@ -124,9 +129,9 @@ impl Cgroup {
     }
 
     /// Ranks paths: the greater, the more specific.
-    fn specificity(&self) -> (usize, usize, bool, bool) {
-        let (containers, pods) = (self.containers.len(), self.pods.len());
-        (containers, pods, self.unit.is_some(), self.slice.is_some())
+    fn specificity(&self) -> (usize, bool, bool, bool) {
+        let (unit, slice) = (self.unit.is_some(), self.slice.is_some());
+        (self.containers.len(), self.pod.is_some(), unit, slice)
     }
 }
 

@@ -4,9 +4,9 @@
 //! paths. The most specific path is used; among equals that of v2, then systemd's own hierarchy,
 //! then the others in the kernel's order.
 //!
-//! Containers nest (Docker in Docker, kind). All are kept, the outermost first; the innermost is
-//! the container of the process. A process that may create control groups below its own can give
-//! them names like those of containers: inner names are claims, outer ones cannot be forged.
+//! Containers nest (Docker in Docker, kind). All are kept, the outermost first, and that one counts, or
+//! the pod around it: a process that may create control groups below its own can give them the names of
+//! other containers and pods, so inner names are claims. So are all names below a user manager.
 //!
 //! Invariants: a malformed line or an unrecognised name is skipped; an agent in a cgroup namespace
 //! of its own sees paths outside it as `/..` and what follows; names are at most 255 bytes long,

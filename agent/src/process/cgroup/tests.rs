@@ -88,7 +88,10 @@ fn monitors_of_containers_are_outside_them() {
 #[track_caller]
 fn check_pod(path: &str, qos_class: QosClass, runtime: Option<ContainerRuntime>) {
     let cgroup = unified(path);
-    let pod = cgroup.pod().unwrap_or_else(|| panic!("no pod in {path}"));
+    let pod = cgroup
+        .pod
+        .as_ref()
+        .unwrap_or_else(|| panic!("no pod in {path}"));
     assert_eq!(pod.uid, UID, "{path}");
     assert_eq!(pod.qos_class, Some(qos_class), "{path}");
     let container = cgroup.container();
@@ -128,33 +131,28 @@ fn pods_are_recognised_under_both_drivers() {
 #[test]
 fn a_static_pod_has_a_hash() {
     let cgroup = unified("/kubepods/burstable/pod3959d7abfbd0221e5043fccbcb8040e9/{id}");
-    assert_eq!(
-        cgroup.pod().unwrap().uid,
-        "3959d7abfbd0221e5043fccbcb8040e9"
-    );
+    assert_eq!(cgroup.pod.unwrap().uid, "3959d7abfbd0221e5043fccbcb8040e9");
     for path in [
         "/podman.slice",
         "/pod",
         "/poder/pod-of-whales",
         "/user-pod{escaped}.slice",
     ] {
-        assert_eq!(unified(path).pod(), None, "{path}");
+        assert_eq!(unified(path).pod, None, "{path}");
     }
 }
 
 #[test]
-fn the_innermost_container_counts_and_the_others_are_kept() {
+fn the_outermost_container_counts_and_the_others_are_kept() {
     let kind = unified(
         "/system.slice/docker-{other}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod{escaped}.slice/cri-containerd-{id}.scope",
     );
     let ids: Vec<&str> = kind.containers.iter().map(|it| it.id.as_str()).collect();
     assert_eq!(ids, [OTHER, ID]);
-    assert_eq!(
-        kind.container().unwrap().runtime,
-        Some(ContainerRuntime::Containerd)
-    );
-    let pod = kind.pod().unwrap();
-    assert_eq!(pod.qos_class, Some(QosClass::Burstable));
+    let container = kind.container().unwrap();
+    assert_eq!(container.id, OTHER);
+    assert_eq!(container.runtime, Some(ContainerRuntime::Docker));
+    assert_eq!(kind.pod, None);
 
     // A node of kind runs systemd: a process outside all pods has a unit.
     let kubelet = unified("/system.slice/docker-{id}.scope/system.slice/kubelet.service");
@@ -162,8 +160,31 @@ fn the_innermost_container_counts_and_the_others_are_kept() {
     assert_eq!(kubelet.unit.as_deref(), Some("kubelet.service"));
 
     let in_pod = unified("/kubepods/burstable/pod{uid}/{other}/docker/{id}");
-    assert_eq!(in_pod.container().unwrap().id, ID);
-    assert_eq!(in_pod.pod().unwrap().uid, UID);
+    assert_eq!(in_pod.container().unwrap().id, OTHER);
+    assert_eq!(in_pod.pod.unwrap().uid, UID);
+}
+
+#[test]
+fn names_below_a_container_or_a_user_are_claims() {
+    const VICTIM: &str = "kubepods.slice/kubepods-pod{escaped}.slice/cri-containerd-{id}.scope";
+    let in_container = unified(&format!("/system.slice/docker-{{other}}.scope/{VICTIM}"));
+    assert_eq!(in_container.container().unwrap().id, OTHER);
+    assert_eq!(in_container.pod, None);
+    assert!(!in_container.is_of_user);
+
+    let other_pod = "3959d7abfbd0221e5043fccbcb8040e9";
+    let in_pod = unified(&format!("/kubepods/pod{other_pod}/{{other}}/{VICTIM}"));
+    assert_eq!(in_pod.container().unwrap().id, OTHER);
+    assert_eq!(in_pod.pod.unwrap().uid, other_pod);
+
+    let user = "/user.slice/user-1000.slice/user@1000.service";
+    let of_user = unified(&format!("{user}/app.slice/{VICTIM}"));
+    assert!(of_user.is_of_user);
+    assert_eq!(of_user.pod, None);
+    // A user manager inside a container is none of the host.
+    let inside = unified("/docker/{id}/user.slice/user@0.service/app.slice/web.service");
+    assert!(!inside.is_of_user);
+    assert_eq!(inside.unit_user, Some(0));
 }
 
 #[track_caller]
@@ -215,11 +236,11 @@ fn units_are_those_of_the_system_or_of_a_user() {
 #[test]
 fn a_private_namespace_leaves_the_rest_of_the_path() {
     let cgroup = unified("/../../kubepods-besteffort-pod{escaped}.slice/cri-containerd-{id}.scope");
-    assert_eq!(cgroup.pod().unwrap().uid, UID);
+    assert_eq!(cgroup.pod.as_ref().unwrap().uid, UID);
     assert_eq!(cgroup.container().unwrap().id, ID);
     let cgroup = unified("/../cri-containerd-{id}.scope");
     assert_eq!(cgroup.container().unwrap().id, ID);
-    assert_eq!(cgroup.pod(), None);
+    assert_eq!(cgroup.pod, None);
 }
 
 #[test]

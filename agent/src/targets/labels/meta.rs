@@ -58,7 +58,7 @@ pub(super) fn add(set: &mut LabelSet, subject: &Subject) {
         set.add(&format!("__meta_kubernetes_{name}"), value);
     };
     let pod = container_info.and_then(|container_info| container_info.pod.as_deref());
-    let claimed = cgroup.pod();
+    let claimed = cgroup.pod.as_ref();
     kubernetes("namespace", pod.map(|pod| pod.namespace.clone()));
     kubernetes("pod_name", pod.map(|pod| pod.name.clone()));
     let uid = pod.map(|pod| pod.uid.clone()).filter(|uid| !uid.is_empty());

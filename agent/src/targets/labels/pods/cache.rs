@@ -85,20 +85,22 @@ impl Pods {
 
     /// The metadata of the container of a process.
     ///
-    /// The innermost container with metadata counts: one that was started inside a container of a pod
-    /// is in no list of Kubernetes, but belongs to the pod.
+    /// The outermost container counts: those inside are in no list of Kubernetes, and may have been given
+    /// the name of another pod's. Containers of a user are not looked up: whoever manages control groups
+    /// of his own can give them any name.
     pub fn find(&mut self, cgroup: &Cgroup) -> Resolution {
-        let containers = cgroup.containers.iter().rev();
-        let pods = cgroup.pods.iter().rev();
+        if cgroup.is_of_user {
+            return Resolution {
+                container_info: None,
+                is_complete: true,
+            };
+        }
+        let (outermost, around) = (cgroup.container(), cgroup.pod.as_ref());
         let lists = [&self.listed, &self.running];
-        let container = lists.iter().find_map(|list| {
-            let mut ids = containers.clone();
-            ids.find_map(|container| list.container(&container.id))
-        });
-        let pod = lists
-            .iter()
-            .find_map(|list| pods.clone().find_map(|pod| list.pod(&pod.uid)));
-        let is_complete = container.is_some() || (cgroup.containers.is_empty() && pod.is_some());
+        let container = outermost
+            .and_then(|container| lists.iter().find_map(|list| list.container(&container.id)));
+        let pod = around.and_then(|pod| lists.iter().find_map(|list| list.pod(&pod.uid)));
+        let is_complete = container.is_some() || (outermost.is_none() && pod.is_some());
         let listed = match container {
             // The list of Kubernetes may have the pod but not yet its running containers.
             Some(container_info) => ContainerInfo {
@@ -116,18 +118,17 @@ impl Pods {
                 is_complete,
             };
         }
-        let may_be_listed = self.has_lists && !cgroup.pods.is_empty();
+        let may_be_listed = self.has_lists && around.is_some();
         if may_be_listed {
             self.note_unknown(cgroup);
         }
         let now = Instant::now();
-        let found = containers
-            .clone()
-            .find_map(|container| {
+        let found = outermost
+            .and_then(|container| {
                 self.look_up_host_files(&container.id, now, |host| host.container(container))
             })
             .or_else(|| {
-                pods.clone().find_map(|pod| {
+                around.and_then(|pod| {
                     self.look_up_host_files(&pod.uid, now, |host| host.pod(&pod.uid))
                 })
             });
@@ -190,7 +191,7 @@ impl Pods {
     /// Notes that the container of a process is in no list.
     fn note_unknown(&mut self, cgroup: &Cgroup) {
         let container = cgroup.container().map(|container| &container.id);
-        let Some(id) = container.or_else(|| cgroup.pod().map(|pod| &pod.uid)) else {
+        let Some(id) = container.or_else(|| cgroup.pod.as_ref().map(|pod| &pod.uid)) else {
             return;
         };
         if self.unknown.len() >= MAX_ENTRIES && !self.unknown.contains_key(id) {

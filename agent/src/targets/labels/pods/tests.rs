@@ -292,7 +292,7 @@ fn unknown_containers_are_requested() {
     assert_eq!(found_nested(&mut pods), ("- - - -".to_owned(), false));
     assert_eq!(
         pods.next_request(now),
-        Some(UnknownContainers::from([OTHER.to_owned()]))
+        Some(UnknownContainers::from([ID.to_owned()]))
     );
     // Not repeated immediately, with or without a response.
     assert_eq!(pods.next_request(now), None);
@@ -341,6 +341,25 @@ fn requests_for_unlisted_containers_back_off() {
         pods.next_request(now)
             .is_some_and(|request| request.len() == 1)
     );
+}
+
+#[test]
+fn a_process_does_not_get_the_labels_of_a_pod_that_it_names() {
+    let mut pods = nothing_on_the_host(true);
+    pods.update(listed(&document()), Instant::now());
+    let victim = format!("kubepods/pod{UID}/{ID}");
+    let user = "user.slice/user-1000.slice/user@1000.service";
+    for around in [
+        format!("docker/{OTHER}"),
+        format!("kubepods/pod3959d7abfbd0221e5043fccbcb8040e0/{OTHER}"),
+        format!("{user}/app.slice"),
+        format!("{user}/app.slice/libpod-{OTHER}.scope"),
+    ] {
+        let cgroup = Cgroup::parse(format!("0::/{around}/{victim}").as_bytes());
+        let found = pods.find(&cgroup).container_info;
+        assert_eq!(words(found.as_ref()), "- - - -", "{around}");
+        assert_ne!(cgroup.pod.map(|pod| pod.uid).as_deref(), Some(UID));
+    }
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Condition {
                     .and_then(|container_info| container_info.container.clone())
             }) || self.has_container(subject))
             && matches_any(&self.pods, || {
-                let claimed = metadata.cgroup.pod().map(|pod| pod.uid.clone());
+                let claimed = metadata.cgroup.pod.as_ref().map(|pod| pod.uid.clone());
                 let names = pod.map(|pod| {
                     let full = format!("{}/{}", pod.namespace, pod.name);
                     [pod.name.clone(), full, pod.uid.clone()]
