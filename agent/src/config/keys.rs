@@ -119,6 +119,9 @@ keys! {
         thread_labels: bool = OFF,
         /// Relabeling rules, as in Prometheus
         relabel_configs: Rules = KeyKind::Value("LIST"),
+        /// Do not use `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of processes, which can claim
+        /// to be any service
+        trust_environment: bool = ON,
         /// The label `__meta_process_cmdline` for relabeling rules; command lines may hold secrets
         command_lines: bool = OFF,
     }

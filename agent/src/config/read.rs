@@ -249,6 +249,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         per_process: written.per_process.unwrap_or(false),
         rules: written.relabel_configs.unwrap_or_default(),
         command_lines: written.command_lines.unwrap_or(false),
+        trust_environment: written.trust_environment.unwrap_or(true),
         node: written
             .node
             .or(node.map(str::to_owned))

@@ -70,6 +70,8 @@ pub struct Labels {
     pub rules: Rules,
     /// Whether rules see command lines, which may hold secrets.
     pub command_lines: bool,
+    /// Whether `OTEL_…` variables of processes are labels.
+    pub trust_environment: bool,
     /// The Kubernetes node.
     pub node: Option<String>,
     /// Root of the host's files, as the agent sees it.

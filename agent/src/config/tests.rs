@@ -89,6 +89,7 @@ fn every_key_is_a_flag_and_a_variable() {
         ("per_process", "true"),
         ("relabel_configs", "[{action: labeldrop, regex: host_.*}]"),
         ("command_lines", "true"),
+        ("trust_environment", "false"),
         ("node", "1234"),
         ("host_root", "/proc/1/root"),
         ("kubernetes", "{runtime: off}"),
@@ -116,7 +117,7 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 24);
+    assert_eq!(KEYS.len(), 25);
 }
 
 /// In a pod with the name of its node.
@@ -373,6 +374,7 @@ fn the_example_has_every_key_with_its_default() {
     );
     assert_eq!(labels.per_process, default.labels.per_process);
     assert_eq!(labels.command_lines, default.labels.command_lines);
+    assert_eq!(labels.trust_environment, default.labels.trust_environment);
     assert_eq!(labels.host_root, default.labels.host_root);
     assert_eq!(log, default.log);
     let (http, default_http) = (&http_server, &default.http_server);

@@ -126,6 +126,7 @@ impl TargetTable {
             ),
             wanted: MetadataOptions {
                 command_line: labels.command_lines,
+                without_environment: !labels.trust_environment,
             },
         }
     }

@@ -10,6 +10,8 @@ use crate::process::{self, Process, cgroup::Cgroup, file_name};
 pub struct MetadataOptions {
     /// The command line, which may hold secrets.
     pub command_line: bool,
+    /// Leave out the `OTEL_…` environment, which whoever starts a process chooses.
+    pub without_environment: bool,
 }
 
 /// Metadata of a process; read once per program that it executes.
@@ -57,8 +59,12 @@ impl ProcessMetadata {
     /// When the process has exited or has executed another program meanwhile.
     pub fn read(process: &Process, wanted: MetadataOptions) -> Result<Self, process::Error> {
         let cgroup = permitted(process.cgroup())?.unwrap_or_default();
-        let variables = permitted(process.variables([SERVICE_NAME, RESOURCE_ATTRIBUTES]))?;
-        let [service_name, list] = variables.unwrap_or_default();
+        let [service_name, list] = if wanted.without_environment {
+            [None, None]
+        } else {
+            let variables = permitted(process.variables([SERVICE_NAME, RESOURCE_ATTRIBUTES]))?;
+            variables.unwrap_or_default()
+        };
         let line = permitted(process.command_line())?;
         let metadata = Self {
             pid: process.pid(),

@@ -9,7 +9,11 @@ use crate::{
     targets::labels::attributes::Attributes,
 };
 use serde_json::json;
-use std::{process::id, sync::Arc};
+use std::{
+    io::Read as _,
+    process::{Command, Stdio, id},
+    sync::Arc,
+};
 
 const ID: &str = "1cbbbc3e0ecd42a94a9a7c1f2d3e4f5061728394a5b6c7d8e9f00112233445aa";
 const UID: &str = "8c1f3a9e-7b2d-4f53-9a01-2b7cf2a1d9e4";
@@ -176,13 +180,43 @@ fn rules_may_drop_a_process() {
 }
 
 #[test]
+fn the_environment_is_only_used_if_it_is_trusted() {
+    let mut child = Command::new("sh")
+        .args(["-c", "echo; read line"])
+        .env("OTEL_SERVICE_NAME", "claimed")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Before the `exec` of the shell the environment may be empty.
+    let mut output = child.stdout.take().unwrap();
+    output.read_exact(&mut [0]).unwrap();
+    let process = process::Process::open(child.id()).unwrap();
+    let name = |without_environment| {
+        let wanted = MetadataOptions {
+            without_environment,
+            ..MetadataOptions::default()
+        };
+        let metadata = ProcessMetadata::read(&process, wanted).unwrap();
+        metadata.attributes.get("service.name").map(str::to_owned)
+    };
+    let names = [false, true].map(name);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(names, [Some("claimed".to_owned()), None]);
+}
+
+#[test]
 fn this_process_has_labels() {
     let process = process::Process::open(id()).unwrap();
     let metadata = ProcessMetadata::read(&process, MetadataOptions::default()).unwrap();
     assert_eq!(metadata.pid, id());
     assert_eq!(metadata.command_line, None);
     assert!(!metadata.cgroup.path.is_empty());
-    let wanted = MetadataOptions { command_line: true };
+    let wanted = MetadataOptions {
+        command_line: true,
+        ..MetadataOptions::default()
+    };
     let line = ProcessMetadata::read(&process, wanted)
         .unwrap()
         .command_line
