@@ -8,6 +8,7 @@ use std::{
     process::Command,
 };
 
+use test_support::containerfile::documented_capabilities;
 use xtask::{packages, packaging::deb, paths, vm};
 
 /// A version that comes after all others.
@@ -38,5 +39,5 @@ fn the_package_is_installed_upgraded_and_purged() {
     assert!(output.status.success(), "{found}");
 
     let second = build(Some(NEWER), folder.path());
-    vm::check_packages(&first, &second).unwrap();
+    vm::check_packages(&first, &second, &documented_capabilities()).unwrap();
 }

@@ -1,10 +1,10 @@
 //! Why the BPF programs cannot be used, and what to do about it.
 
-use std::{error, fs, io};
+use std::{error, io};
 
 use aya::{EbpfError, maps::MapError, programs::ProgramError};
 
-use super::btf;
+use super::{btf, rights::paranoid_hint};
 
 /// Why the BPF programs cannot be loaded or used.
 ///
@@ -129,17 +129,4 @@ fn chain(error: &dyn error::Error) -> String {
         source = error.source();
     }
     line
-}
-
-/// What to do about a `kernel.perf_event_paranoid` that forbids perf events: Debian and Ubuntu
-/// have levels above the 2 of the kernel itself, at which capabilities do not help.
-fn paranoid_hint() -> String {
-    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-    match level.map(|level| level.trim().parse::<i32>()) {
-        Ok(Ok(level)) if level > 2 => format!(
-            ": kernel.perf_event_paranoid is {level}, which leaves perf events to root; run agent \
-             as root or set it to 2 with `sysctl kernel.perf_event_paranoid=2`"
-        ),
-        _ => String::new(),
-    }
 }

@@ -5,6 +5,7 @@
 //!         ├─ process_map       tracked processes and the layouts of their interpreters
 //!         ├─ mappings          executable mappings of processes
 //!         ├─ unwind_tables     rules and tables of the native walk
+//!         ├─ rights            the capability to open perf events
 //!         ├─ loader            aya's loader, without BTF
 //!         ├─ map_sizes         entries of the maps, by what is profiled
 //!         ├─ ring              records
@@ -27,6 +28,7 @@ mod process_map;
 mod quotas;
 mod regions;
 mod requirements;
+mod rights;
 mod ring;
 mod sampling_events;
 mod slots;
@@ -40,5 +42,6 @@ pub use process_map::InterpreterLocation;
 #[cfg(test)]
 pub use requirements::Unmet;
 pub use requirements::{Requirement, check as check_requirements, requirements};
+pub use rights::{give_up as give_up_sys_admin, lower as lower_sys_admin};
 pub use ring::Ring;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};

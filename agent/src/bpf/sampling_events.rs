@@ -16,6 +16,7 @@ use aya::{
 use super::{
     error::{Error, program_error},
     events::Event,
+    rights::with_sys_admin,
 };
 use crate::profile::{Kind, Period};
 
@@ -164,12 +165,14 @@ fn attach(
     };
     let mut offline = None;
     for &cpu in cpus {
-        let link = program.attach(
-            PerfEventConfig::Software(event.source),
-            PerfEventScope::AllProcessesOneCpu { cpu },
-            SamplePolicy::Period(period),
-            false,
-        );
+        let link = with_sys_admin(|| {
+            program.attach(
+                PerfEventConfig::Software(event.source),
+                PerfEventScope::AllProcessesOneCpu { cpu },
+                SamplePolicy::Period(period),
+                false,
+            )
+        });
         let failed = |error| Error::SamplingEvent {
             event: event.kind.name,
             cpu,

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use tokio::runtime::Builder;
 
 use self::cli::Command;
-use crate::{process::fuse, text::printable_lines};
+use crate::{bpf, process::fuse, text::printable_lines};
 
 /// Carries out the command line, and prints what goes wrong as one sentence.
 #[must_use]
@@ -24,6 +24,8 @@ pub fn main() -> ExitCode {
         .nth(1)
         .is_some_and(|first| first == fuse::SUBCOMMAND)
     {
+        // It opens files of others, and no perf events.
+        bpf::give_up_sys_admin();
         fuse::run();
         return ExitCode::SUCCESS;
     }

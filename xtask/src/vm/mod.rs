@@ -11,6 +11,7 @@ mod kernel;
 mod machine;
 mod report;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
@@ -94,18 +95,25 @@ pub fn check_processors(kernel: Kernel, agent: &Path, interpreters: &[Interprete
 }
 
 /// Installs a package of the agent on a host with systemd, upgrades it to another one and removes
-/// it, and checks its service after each step.
+/// it, and checks its service after each step. Before that it runs the agent with the `capabilities`
+/// of a container.
 ///
 /// # Errors
 ///
 /// With the output of the check that failed.
-pub fn check_packages(first: &Path, second: &Path) -> Result<()> {
+pub fn check_packages(first: &Path, second: &Path, capabilities: &BTreeSet<String>) -> Result<()> {
     let guest = Guest::debian(&host::image()?)?;
     guest.copy(first, Path::new("packages/first.deb"))?;
     guest.copy(second, Path::new("packages/second.deb"))?;
     let unit = "etc/systemd/system/workload.service";
     guest.write(unit, include_str!("../../vm/workload.service"))?;
     guest.write("workload.py", include_str!("../../vm/workload.py"))?;
+    // As `setpriv` expects them.
+    let capabilities = capabilities
+        .iter()
+        .map(|name| format!("+{}", name.to_lowercase()));
+    let capabilities: Vec<_> = capabilities.collect();
+    guest.write("capabilities", &capabilities.join(","))?;
     guest.write("command", include_str!("../../vm/service"))?;
     run_check(&Machine::new(KERNEL_OF_HOST)?, &guest, PACKAGES_LIMIT)
 }
