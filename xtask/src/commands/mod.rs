@@ -6,6 +6,7 @@ pub(crate) mod ci;
 pub(crate) mod demo;
 pub(crate) mod fuzz;
 pub(crate) mod lint;
+mod observe;
 pub(crate) mod record_fixtures;
 mod results;
 pub(crate) mod setup;
