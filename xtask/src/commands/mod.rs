@@ -10,6 +10,7 @@ mod observe;
 pub(crate) mod record_fixtures;
 mod results;
 pub(crate) mod setup;
+pub(crate) mod soak;
 pub(crate) mod test;
 pub(crate) mod vm;
 

@@ -41,6 +41,16 @@ impl Daemon {
         directory: &Path,
         options: &[String],
     ) -> Result<Self> {
+        Self::start_with(agent, directory, "", options)
+    }
+
+    /// The same with more exporters, as in the configuration.
+    pub(in crate::commands) fn start_with(
+        agent: &Path,
+        directory: &Path,
+        exporters: &str,
+        options: &[String],
+    ) -> Result<Self> {
         let folder = directory.join("host");
         // Missing at the first start.
         drop(fs::remove_dir_all(&folder));
@@ -48,7 +58,8 @@ impl Daemon {
         let messages =
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let exporters = format!("{{local: {{type: file, folder: '{}'}}}}", folder.display());
+        let local = format!("local: {{type: file, folder: '{}'}}", folder.display());
+        let exporters = format!("{{{local}, {exporters}}}");
         let mut command = Command::new(agent);
         command
             .args(["run", "--exporters", &exporters])
@@ -96,19 +107,19 @@ impl Daemon {
     }
 }
 
-/// The response of the agent to a request of `path`.
+/// The body of the agent's response to a request of `path`.
 fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    if !answer.starts_with("HTTP/1.1 200 ") {
-        bail!("unexpected response to {path}: {answer:?}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    match response.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
+        _ => bail!("unexpected response to {path}: {response:?}"),
     }
-    Ok(answer)
 }
 
 /// The text of metrics.
@@ -121,6 +132,22 @@ impl Metrics {
         let mut lines = self.0.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         found.and_then(|value| value.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// The sum of a metric over all of its labels.
+    pub(in crate::commands) fn sum(&self, name: &str) -> f64 {
+        let of = |line: &str| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let is_it = series == name || series.strip_prefix(name)?.starts_with('{');
+            is_it.then(|| value.parse::<f64>().ok())?
+        };
+        self.0.lines().filter_map(of).sum()
+    }
+
+    /// How many series there are.
+    pub(in crate::commands) fn series(&self) -> usize {
+        let is_series = |line: &&str| !line.is_empty() && !line.starts_with('#');
+        self.0.lines().filter(is_series).count()
     }
 
     /// The sum of [`LOSSES`].
@@ -140,5 +167,14 @@ mod tests {
         assert!((metrics.value("c") - 0.5).abs() < 1e-9);
         assert!(metrics.value("missing").abs() < 1e-9);
         assert!(metrics.lost().abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_metric_with_labels_is_summed() {
+        let text = "# HELP a b\na{c=\"d e\"} 3\na{c=\"f\"} 4\na_b 7\na_c 1\n";
+        let metrics = Metrics(text.to_owned());
+        assert!((metrics.sum("a") - 7.0).abs() < 1e-9);
+        assert!((metrics.sum("a_b") - 7.0).abs() < 1e-9);
+        assert_eq!(metrics.series(), 4);
     }
 }

@@ -132,10 +132,19 @@ impl Profile {
         self.samples.iter().map(Sample::count).sum()
     }
 
+    /// The value of a label of the whole profile.
+    pub(in crate::commands) fn label(&self, name: &str) -> Option<&str> {
+        let mut comments = self.comments.iter().map(|&index| self.text(index));
+        comments.find_map(|text| {
+            text.strip_prefix("label ")?
+                .strip_prefix(name)?
+                .strip_prefix('=')
+        })
+    }
+
     /// Whether it is of this service.
     pub(in crate::commands) fn is_of(&self, service: &str) -> bool {
-        let label = format!("label service_name={service}");
-        self.comments.iter().any(|&index| self.text(index) == label)
+        self.label("service_name") == Some(service)
     }
 
     /// The code of files on the stacks; without the kernel, the vDSO and interpreted code.
