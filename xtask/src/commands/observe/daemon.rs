@@ -64,6 +64,8 @@ impl Daemon {
         command
             .args(["run", "--exporters", &exporters])
             .args(["--listen", &address.to_string()])
+            // A variable that an older agent ignores.
+            .env("AGENT_SOCKET", "off")
             .args(options);
         let mut running = Running::start_logging(&mut command, messages)?;
         running
@@ -112,7 +114,7 @@ fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )?;
     let mut response = String::new();
     stream.read_to_string(&mut response)?;
