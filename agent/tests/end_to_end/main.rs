@@ -39,6 +39,7 @@ mod jit;
 mod kept;
 mod machine;
 mod many_threads;
+mod mostly_native;
 mod native;
 mod opentelemetry;
 mod page_faults;
