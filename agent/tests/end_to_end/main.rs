@@ -42,6 +42,7 @@ mod many_threads;
 mod mostly_native;
 mod native;
 mod opentelemetry;
+mod packages;
 mod page_faults;
 mod pages;
 mod pods;
