@@ -12,7 +12,7 @@ use agent_common::{
 use crate::{
     code_objects::ProcessCode,
     current, emit,
-    maps::{CODE_OBJECTS, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_sent},
+    maps::{CODE_OBJECTS, HASH_SEED, PROCESS_STATES, SENT_SYMBOLS, count, is_sent},
     memory::CurrentMemory,
     values::CACHED_FRAMES,
 };
@@ -153,10 +153,10 @@ fn try_send(symbol: u64) -> Option<()> {
     let key = code_objects.key(UserAddr(sampler.code));
     let _ = CODE_OBJECTS.insert(key, cached, 0);
     sampler.resolved.set(cached.code_symbol());
-    if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
+    if let Some(state) = PROCESS_STATES.get_ptr_mut(sampler.tgid.get()) {
         // SAFETY: values of the map stay writable while the program runs; two processors may
         // write at the same time, and either time is right.
-        unsafe { (*process).new_code_ns = code_objects.now_ns };
+        unsafe { (*state).new_code_ns = code_objects.now_ns };
     }
     Some(())
 }

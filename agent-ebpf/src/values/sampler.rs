@@ -26,7 +26,7 @@ pub(crate) struct Sampler {
     pub(crate) interpreters_head: Volatile<u64>,
     /// See `TrackedProcess::gil_holder`.
     pub(crate) gil_holder: Volatile<u64>,
-    /// See `TrackedProcess::new_code_ns`.
+    /// See `ProcessState::new_code_ns`.
     pub(crate) new_code_ns: Volatile<u64>,
     /// See `Control::resend_before_ns`.
     pub(crate) resend_before_ns: Volatile<u64>,
