@@ -44,6 +44,8 @@ pub(crate) struct Sampler {
     pub(crate) tgid: Volatile<u32>,
     /// The thread, in the initial PID namespace.
     pub(crate) tid: Volatile<u32>,
+    /// Bytes of the code objects that were read for the sample.
+    pub(crate) described_bytes: Volatile<u32>,
     /// Index of the process's layout.
     pub(crate) layout: Volatile<u32>,
     /// See `Sample::count`.

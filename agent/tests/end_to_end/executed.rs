@@ -19,7 +19,8 @@ use super::{
 #[test]
 fn what_is_written_late_about_the_program_before_is_void() {
     let _machine = machine::alone();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
     let _entered = runtime.enter();
     let mut bpf = Bpf::load(&LoadOptions {
         kinds: vec![&CPU],
