@@ -18,6 +18,11 @@ pub mod binaries {
     };
 }
 
+/// The BPF programs and their maps.
+pub mod bpf {
+    pub use crate::bpf::{Bpf, LoadOptions};
+}
+
 /// Commands.
 pub mod commands {
     pub use crate::commands::{doctor::examine, summary::Summary};

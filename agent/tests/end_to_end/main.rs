@@ -24,6 +24,7 @@ mod embedders;
 mod ends;
 mod errors;
 mod executables;
+mod executed;
 mod faults;
 mod filters;
 mod folded;

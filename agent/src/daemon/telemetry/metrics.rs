@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 20] = [
+const COUNTERS: [(Counter, &str, &str); 21] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -59,6 +59,11 @@ const COUNTERS: [(Counter, &str, &str); 20] = [
         Counter::LOST_CODE_OBJECTS,
         "profiling_agent_code_objects_lost",
         "Code objects dropped because the ring buffer was full",
+    ),
+    (
+        Counter::DEFERRED_CODE_OBJECTS,
+        "profiling_agent_code_objects_deferred",
+        "Code objects left for a later sample because their process has too many new ones",
     ),
     (
         Counter::CODE_FAULTS,
