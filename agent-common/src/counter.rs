@@ -49,6 +49,9 @@ impl Counter {
     pub const UNTRACKED_SAMPLES: Self = Self(19);
     /// Steps of processors on their way online or offline.
     pub const CPU_HOTPLUG_CHANGES: Self = Self(20);
+    /// Code objects that were not read because their sample or their process had read too much; they
+    /// are read when next seen.
+    pub const DEFERRED_CODE_OBJECTS: Self = Self(21);
     /// How many counters there are.
-    pub const COUNT: u32 = 21;
+    pub const COUNT: u32 = 22;
 }

@@ -36,6 +36,19 @@ pub const CODE_BYTES: usize = 256;
 /// Bytes of a thread's data stack that are copied at once.
 pub const WINDOW_BYTES: usize = 8192;
 
+/// Windows of data stacks that one sample copies; the frames outside of them are copied one by one.
+pub const MAX_WINDOWS: u32 = 256;
+
+/// Bytes of code objects that one sample reads before it reads no other one; their frames are
+/// resolved by later samples.
+pub const MAX_DESCRIBED_BYTES: u32 = 64 << 10;
+
+/// The same for all samples of a process within [`DESCRIPTION_PERIOD_NS`].
+pub const MAX_PROCESS_DESCRIBED_BYTES: u32 = 2 << 20;
+
+/// The time for [`MAX_PROCESS_DESCRIBED_BYTES`], in nanoseconds.
+pub const DESCRIPTION_PERIOD_NS: u64 = 1_000_000_000;
+
 /// Bytes of a function's or a file's name that are kept.
 pub const TEXT_BYTES: usize = 1024;
 

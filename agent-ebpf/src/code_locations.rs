@@ -16,10 +16,15 @@ use agent_common::{
 use crate::{
     current, emit,
     maps::{
-        CACHED_LOCATIONS, LOCATIONS, MAPPINGS, RULES, Rows, SAMPLER, TABLE_MAPS, TABLES, count,
+        CACHED_LOCATIONS, LOCATIONS, MAPPINGS, RULES, Rows, SAMPLER, TABLE_MAPS, TABLE_REQUESTS,
+        TABLES, count,
     },
     values::Sampler,
 };
+
+/// Time after which a table that is still absent is requested again: the agent may have had no room
+/// for it, or its index may be another file's meanwhile.
+const REQUEST_AGAIN_NS: u64 = 1_000_000_000;
 
 /// The code of the process that is sampled.
 pub(crate) struct CurrentCode {
@@ -81,11 +86,12 @@ fn try_look_up(address: u64) -> Option<()> {
     let index = find_mapping(address);
     let sampler = SAMPLER.get_ptr(0)?;
     // SAFETY: the walk that needs the address refers to other parts of the sample.
-    let (epoch, tgid, mappings) = unsafe {
+    let (epoch, tgid, mappings, now_ns) = unsafe {
         (
             (*sampler).mappings_epoch.get(),
             (*sampler).tgid.get(),
             (*sampler).mapping_count.get(),
+            (*sampler).time_ns.get(),
         )
     };
     let cached = LOCATIONS.get_ptr_mut(cache_index(address))?;
@@ -110,10 +116,7 @@ fn try_look_up(address: u64) -> Option<()> {
     cached.location.kind = NativeKind::FILE;
     cached.location.address = address.wrapping_sub(mapping.bias);
     cached.location.file_or_pid = mapping.executable;
-    let table = TABLES.get_ptr_mut(mapping.table)?;
-    // SAFETY: values of the map stay readable and writable while the program runs; another
-    // processor may write the same state.
-    let table = unsafe { &mut *table };
+    let table = TABLES.get(mapping.table)?;
     cached.location.table = table.state;
     if table.state == TableState::LOADED {
         let rule = find_rule(mapping.table, cached.location.address);
@@ -121,9 +124,21 @@ fn try_look_up(address: u64) -> Option<()> {
     } else if table.state != TableState::NONE {
         // Looked up again until the table is loaded.
         cached.epoch = u64::MAX;
-        if table.state == TableState::ABSENT {
-            table.state = TableState::WANTED;
-            emit::wanted_table(mapping.executable, tgid);
+        request_table(mapping, tgid, now_ns);
+    }
+    Some(())
+}
+
+/// Requests the table of a mapping, unless that was done lately.
+#[inline(always)]
+fn request_table(mapping: &Mapping, tgid: u32, now_ns: u64) -> Option<()> {
+    let requested_ns = TABLE_REQUESTS.get_ptr_mut(mapping.table)?;
+    // SAFETY: values of the map stay readable and writable while the program runs; another
+    // processor may request the table as well, which is harmless.
+    unsafe {
+        let is_due = now_ns.wrapping_sub(*requested_ns) >= REQUEST_AGAIN_NS;
+        if is_due && emit::wanted_table(mapping.executable, tgid) {
+            *requested_ns = now_ns;
         }
     }
     Some(())

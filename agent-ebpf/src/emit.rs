@@ -81,8 +81,8 @@ pub(crate) fn sample(
     }
 }
 
-/// Reports the page that was not resident, if there was one. It wakes the agent: until the agent
-/// has loaded the page, more samples may need it.
+/// Reports the page that was not resident, if there was one: until the agent has loaded the page, more
+/// samples may need it.
 #[inline(always)]
 pub(crate) fn absent_page() {
     let Some(sampler) = current::sampler() else {
@@ -104,12 +104,13 @@ pub(crate) fn absent_page() {
         bytes: sampler.last_fault.bytes(),
     };
     // If there is no room, the next sample that needs the page reports it.
-    let _ = RECORDS.output::<AbsentPage>(page, u64::from(BPF_RB_FORCE_WAKEUP));
+    let _ = RECORDS.output::<AbsentPage>(page, urgent());
 }
 
-/// Requests the unwind table of an executable file that the process `tgid` has mapped.
+/// Requests the unwind table of an executable file that the process `tgid` has mapped; [`false`] when
+/// the ring buffer is full.
 #[inline(always)]
-pub(crate) fn wanted_table(executable: u32, tgid: u32) {
+pub(crate) fn wanted_table(executable: u32, tgid: u32) -> bool {
     let wanted = WantedTable {
         header: Header {
             kind: RecordKind::WANTED_TABLE,
@@ -119,12 +120,7 @@ pub(crate) fn wanted_table(executable: u32, tgid: u32) {
         executable,
         tgid,
     };
-    if RECORDS
-        .output::<WantedTable>(wanted, u64::from(BPF_RB_FORCE_WAKEUP))
-        .is_err()
-    {
-        count(Counter::LOST_PROCESS_EVENTS);
-    }
+    RECORDS.output::<WantedTable>(wanted, urgent()).is_ok()
 }
 
 /// Counts bytes that this processor sends.
@@ -135,7 +131,17 @@ fn sent(bytes: u32) {
     }
 }
 
-/// The flag that wakes the agent if much is unread.
+/// The flag of a record for which the agent is woken, now or at the next sample: what a process does
+/// must not wake it as often as it likes.
+#[inline(always)]
+fn urgent() -> u64 {
+    if let Some(wakes) = current::wakes() {
+        wakes.is_urgent = 1;
+    }
+    wake_flag()
+}
+
+/// The flag that wakes the agent if much is unread, or something urgent.
 #[inline(always)]
 fn wake_flag() -> u64 {
     let wake = if is_wake_due() {
@@ -151,11 +157,13 @@ fn is_wake_due() -> bool {
     let Some(wakes) = current::wakes() else {
         return true;
     };
-    if wakes.unchecked_bytes < CHECK_BYTES {
-        return false;
+    if wakes.unchecked_bytes >= CHECK_BYTES {
+        wakes.unchecked_bytes = 0;
+        if RECORDS.query(UNREAD_BYTES) >= WAKE_BYTES {
+            wakes.is_urgent = 1;
+        }
     }
-    wakes.unchecked_bytes = 0;
-    if RECORDS.query(UNREAD_BYTES) < WAKE_BYTES {
+    if wakes.is_urgent == 0 {
         return false;
     }
     // SAFETY: the helper takes no arguments.
@@ -163,14 +171,16 @@ fn is_wake_due() -> bool {
     let is_due = now_ns.wrapping_sub(wakes.woken_ns) >= WAKE_NS;
     if is_due {
         wakes.woken_ns = now_ns;
+        wakes.is_urgent = 0;
     }
     is_due
 }
 
-/// Sends an event of a process. It wakes the agent, which has to inspect the process before its
-/// next samples; not on a whole host, where most programs end before they are sampled.
+/// Sends an event of a process; [`false`] when the ring buffer is full. It wakes the agent, which has
+/// to inspect the process before its next samples; not on a whole host, where most programs end before
+/// they are sampled.
 #[inline(always)]
-pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
+pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) -> bool {
     let event = ProcessEvent {
         header: Header {
             kind: RecordKind::PROCESS_EVENT,
@@ -185,12 +195,12 @@ pub(crate) fn process_event(kind: ProcessEventKind, tgid: u32, parent: u32) {
         reserved: 0,
     };
     sent(size_of::<ProcessEvent>() as u32);
-    let wake = if WHOLE_HOST.load() != 0 && kind != ProcessEventKind::MAPPED {
-        wake_flag()
-    } else {
+    let wake = if WHOLE_HOST.load() == 0 && kind != ProcessEventKind::MAPPED {
         u64::from(BPF_RB_FORCE_WAKEUP)
+    } else if kind == ProcessEventKind::MAPPED {
+        urgent()
+    } else {
+        wake_flag()
     };
-    if RECORDS.output::<ProcessEvent>(event, wake).is_err() {
-        count(Counter::LOST_PROCESS_EVENTS);
-    }
+    RECORDS.output::<ProcessEvent>(event, wake).is_ok()
 }

@@ -7,7 +7,10 @@ use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout},
     limits::{HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
-    maps::{CachedCode, CodeKey, Control, Mapping, TableLocation, TrackedProcess, TrackedThread},
+    maps::{
+        CachedCode, CodeKey, Control, Mapping, ProcessState, TableLocation, TrackedProcess,
+        TrackedThread,
+    },
     python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
 };
@@ -29,11 +32,17 @@ pub(crate) const CACHED_LOCATIONS: u32 = 512;
 #[map]
 pub(crate) static RECORDS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
 
-/// Process id (initial namespace) to its settings and state. Written by the agent, and by the BPF
-/// programs when such a process starts another; read at every tick. When it is full
-/// the process is not profiled, which is reported or counted.
+/// Process id (initial namespace) to what is known about it. The BPF programs add an entry when a
+/// process is started, and remove it when it ends; in between only the agent writes it. Read at every
+/// tick. When it is full the process is not profiled, which is reported or counted.
 #[map]
 pub(crate) static PROCESSES: HashMap<u32, TrackedProcess> = HashMap::with_max_entries(4096, 0);
+
+/// Process id, as in `PROCESSES`, to what the BPF programs note about it. Written by them, read at
+/// every tick and by the agent. It has the size of `PROCESSES`, and an entry only for what has one
+/// there.
+#[map]
+pub(crate) static PROCESS_STATES: HashMap<u32, ProcessState> = HashMap::with_max_entries(4096, 0);
 
 /// Index to layout. Written by the agent, read at every sample.
 #[map]
@@ -86,10 +95,15 @@ pub(crate) static THREAD_NAME: PerCpuArray<ThreadNameRecord> = PerCpuArray::with
 #[map]
 pub(crate) static MAPPINGS: Array<Mapping> = Array::with_max_entries(MAX_MAPPINGS, 0);
 
-/// Where the unwind tables of executable files are. Written by the agent; the BPF programs mark a
-/// table that they have requested.
+/// Where the unwind tables of executable files are. Written by the agent, read for code addresses that
+/// are not in `LOCATIONS`.
 #[map]
 pub(crate) static TABLES: Array<TableLocation> = Array::with_max_entries(MAX_EXECUTABLES, 0);
+
+/// When each of `TABLES` was last requested, in nanoseconds of the monotonic clock. Written and read by
+/// the BPF programs.
+#[map]
+pub(crate) static TABLE_REQUESTS: Array<u64> = Array::with_max_entries(MAX_EXECUTABLES, 0);
 
 /// `BPF_F_INNER_MAP`: maps of any length may take the place of this one.
 const INNER_MAP: usize = 1 << 12;

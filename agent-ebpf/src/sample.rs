@@ -5,7 +5,7 @@
 use agent_common::{
     counter::Counter,
     limits::{MAX_FRAMES, MAX_KERNEL_FRAMES},
-    maps::{Control, KERNEL_THREADS},
+    maps::{Control, KERNEL_THREADS, ProcessState},
     native::{NativeOutcome, UnwindNative},
     python::{FindState, MAX_ATTRIBUTES, PythonOutcome, UnwindPython},
     record::{NativeUnwindStatus, ProcessEventKind, ProfileKind, PythonUnwindStatus},
@@ -21,7 +21,7 @@ use aya_ebpf::{
 
 use crate::{
     current, emit, log,
-    maps::{CONTROL, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
+    maps::{CONTROL, PROCESS_STATES, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
     registers, steps,
     task::Task,
     values::Sampler,
@@ -37,19 +37,22 @@ pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
     let pid_tgid = bpf_get_current_pid_tgid();
     let task = Task::current();
     let mut tgid = (pid_tgid >> 32) as u32;
-    let mut process = PROCESSES.get_ptr_mut(tgid);
+    let mut process = PROCESSES.get_ptr(tgid);
     // An idle processor runs process 0.
     if process.is_none() && tgid != 0 && WHOLE_HOST.load() != 0 {
         if task.is_kernel_thread() {
             tgid = KERNEL_THREADS;
-            process = PROCESSES.get_ptr_mut(tgid);
+            process = PROCESSES.get_ptr(tgid);
         } else if task.has_memory() {
             count(Counter::UNTRACKED_SAMPLES);
         }
     }
-    let process = process?;
     // SAFETY: values of the map stay readable while the program runs.
-    if unsafe { (*process).is_excluded } != 0 {
+    let process = unsafe { &*process? };
+    let state = state_of(tgid)?;
+    // What is known about the program before is void.
+    let is_known = process.program == state.program;
+    if is_known && process.is_excluded != 0 {
         return None;
     }
     let sampler = current::sampler()?;
@@ -59,32 +62,51 @@ pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
     sampler.resend_before_ns.set(control.resend_before_ns);
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
-    // SAFETY: values of the map stay readable and writable while the program runs; another
-    // processor may write the same number of pages, or an older one.
-    unsafe {
-        sampler.layout.set((*process).layout);
-        sampler.interpreters_head.set((*process).interpreters_head);
-        sampler.gil_holder.set((*process).gil_holder);
-        sampler.new_code_ns.set((*process).new_code_ns);
-        let distance = (*process).thread_pointer_distance;
-        sampler
-            .thread_id
-            .set(task.thread_pointer().wrapping_sub(distance));
-        sampler.mappings_epoch.set((*process).mappings_epoch);
-        sampler.first_mapping.set((*process).first_mapping);
-        sampler.mapping_count.set((*process).mapping_count);
-        if (*process).interpreters_head == 0 || WITH_NATIVE.load() != 0 {
-            let pages = task.executable_pages();
-            if pages != (*process).executable_pages {
-                (*process).executable_pages = pages;
-                emit::process_event(ProcessEventKind::MAPPED, tgid, 0);
-            }
+    sampler.new_code_ns.set(state.new_code_ns);
+    sampler.described_bytes.set(0);
+    sampler.layout.set(process.layout);
+    sampler.gil_holder.set(process.gil_holder);
+    sampler.first_mapping.set(process.first_mapping);
+    let mut known = 0;
+    if is_known {
+        known = u64::MAX;
+    }
+    let distance = process.thread_pointer_distance & known;
+    let thread_id = task.thread_pointer().wrapping_sub(distance);
+    sampler.thread_id.set(thread_id);
+    sampler
+        .interpreters_head
+        .set(process.interpreters_head & known);
+    sampler.mappings_epoch.set(process.mappings_epoch & known);
+    sampler
+        .mapping_count
+        .set(process.mapping_count & known as u32);
+    if sampler.interpreters_head.get() == 0 || WITH_NATIVE.load() != 0 {
+        let pages = task.executable_pages();
+        // Without room for the event the next sample sends it.
+        if pages != state.executable_pages && emit::process_event(ProcessEventKind::MAPPED, tgid, 0)
+        {
+            state.executable_pages = pages;
         }
     }
     sampler.position.clear();
     sampler.walk.clear();
     sampler.last_fault.clear();
     Some((sampler, control))
+}
+
+/// The state of a process that is profiled.
+#[inline(always)]
+fn state_of(tgid: u32) -> Option<&'static mut ProcessState> {
+    let mut state = PROCESS_STATES.get_ptr_mut(tgid);
+    if state.is_none() {
+        // The agent has added the process.
+        let _ = PROCESS_STATES.insert(tgid, &ProcessState::NEW, 0);
+        state = PROCESS_STATES.get_ptr_mut(tgid);
+    }
+    // SAFETY: values of the map stay readable and writable while the program runs; another
+    // processor may write the same values, or older ones, which does no harm.
+    Some(unsafe { &mut *state? })
 }
 
 /// Takes a sample of the current thread for the event of a counter, if its process is profiled: it

@@ -18,6 +18,11 @@ pub mod binaries {
     };
 }
 
+/// The BPF programs and their maps.
+pub mod bpf {
+    pub use crate::bpf::{Bpf, LoadOptions};
+}
+
 /// Commands.
 pub mod commands {
     pub use crate::commands::{doctor::examine, summary::Summary};
@@ -64,7 +69,7 @@ pub mod profile {
 pub mod python {
     pub use crate::python::{
         Detector, Error, Interpreter, Version, detect, dwarf, evaluation_loop, inspect, layouts,
-        line_table, remote, text, versions,
+        line_table, marked_code, remote, text, versions,
     };
 }
 

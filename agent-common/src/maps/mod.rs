@@ -12,6 +12,6 @@ mod thread;
 pub use code_object::{CachedCode, CodeIdentity, CodeKey};
 pub use control::Control;
 pub use mapping::Mapping;
-pub use process::{KERNEL_THREADS, TrackedProcess};
+pub use process::{KERNEL_THREADS, ProcessState, TrackedProcess};
 pub use table::{TableLocation, TableState};
-pub use thread::{ThreadState, ThreadStates, TrackedThread};
+pub use thread::{SearchedStates, ThreadState, ThreadStates, TrackedThread};

@@ -1,7 +1,9 @@
 //! Processes that are profiled.
 
-/// A profiled process: the value of the map `PROCESSES`, whose key is the process's id in the
-/// initial PID namespace.
+/// What the agent has found out about a profiled process: the value of the map `PROCESSES`, whose key
+/// is the process's id in the initial PID namespace.
+///
+/// All but `with_children` is about one program of the process, and void while it runs another one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackedProcess {
@@ -13,12 +15,8 @@ pub struct TrackedProcess {
     pub gil_holder: u64,
     /// The thread pointer of a thread minus its `pthread_self()`, in bytes.
     pub thread_pointer_distance: u64,
-    /// When a new code object was last read, in nanoseconds of the monotonic clock. Written by the
-    /// BPF programs.
-    pub new_code_ns: u64,
-    /// Executable pages at the last event about a change of their number. Written by the BPF
-    /// programs.
-    pub executable_pages: u64,
+    /// The program that this is about: [`ProcessState::program`] while it was examined.
+    pub program: u64,
     /// Identifies the mappings: another number whenever they change.
     pub mappings_epoch: u64,
     /// Index of the first of its mappings.
@@ -33,6 +31,38 @@ pub struct TrackedProcess {
     pub is_excluded: u16,
 }
 
+/// What the BPF programs note about a profiled process: the value of the map `PROCESS_STATES`, with
+/// the keys of `PROCESSES`. Only they write it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessState {
+    /// When it, or the process that it was forked from, last executed a program, in nanoseconds of
+    /// the monotonic clock; 0 where that was before it was tracked.
+    pub program: u64,
+    /// When a new code object was last read, in nanoseconds of the monotonic clock.
+    pub new_code_ns: u64,
+    /// Executable pages at the last event about a change of their number.
+    pub executable_pages: u64,
+    /// Since when code objects are counted in `described_bytes`.
+    pub described_since_ns: u64,
+    /// Bytes of code objects that were read since then.
+    pub described_bytes: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl ProcessState {
+    /// Of a process that is tracked from now on.
+    pub const NEW: Self = Self {
+        program: 0,
+        new_code_ns: 0,
+        executable_pages: 0,
+        described_since_ns: 0,
+        described_bytes: 0,
+        reserved: 0,
+    };
+}
+
 /// Key in the map `PROCESSES` of all threads that are the kernel's own: the process id of
 /// `kthreadd`, which starts them and is itself started second.
 pub const KERNEL_THREADS: u32 = 2;
@@ -41,4 +71,9 @@ pub const KERNEL_THREADS: u32 = 2;
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for TrackedProcess {}
 
-const _: () = assert!(size_of::<TrackedProcess>() == 64);
+#[cfg(feature = "user")]
+// SAFETY: integers without padding, valid for any bytes.
+unsafe impl aya::Pod for ProcessState {}
+
+const _: () = assert!(size_of::<TrackedProcess>() == 56);
+const _: () = assert!(size_of::<ProcessState>() == 40);

@@ -24,12 +24,10 @@ pub struct TableState(pub u32);
 impl TableState {
     /// Not loaded: requested when it is needed.
     pub const ABSENT: Self = Self(0);
-    /// Requested from the agent. Written by the BPF programs.
-    pub const WANTED: Self = Self(1);
     /// There is.
-    pub const LOADED: Self = Self(2);
+    pub const LOADED: Self = Self(1);
     /// The file has none: frame pointers may help.
-    pub const NONE: Self = Self(3);
+    pub const NONE: Self = Self(2);
 }
 
 #[cfg(feature = "user")]

@@ -114,7 +114,7 @@ impl NativeFrameState {
             return (cfa, FOUND);
         }
         if rule.cfa == CfaRule::UNKNOWN {
-            if place.table == TableState::ABSENT || place.table == TableState::WANTED {
+            if place.table == TableState::ABSENT {
                 return (0, NativeUnwindStatus::NO_TABLE);
             }
             let frame_pointer = self.register(ARCH.frame_pointer);

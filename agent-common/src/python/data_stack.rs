@@ -2,12 +2,12 @@
 //!
 //! It is made of chunks; in each the frames lie side by side. Since a read costs the same
 //! whatever its size, a *window* of the newest chunk is copied at once, and another one when the
-//! walk leaves it. Frames elsewhere (generators' are in the generator, entry frames on the C
+//! walk leaves it, up to [`MAX_WINDOWS`] of them. Frames elsewhere (generators' are in the generator, entry frames on the C
 //! stack, and all frames before 3.11) are copied one by one.
 
 use crate::{
     layout::FrameLayout,
-    limits::{USER_ADDRESS_END, WINDOW_BYTES},
+    limits::{MAX_WINDOWS, USER_ADDRESS_END, WINDOW_BYTES},
     memory::{Fault, UserAddr, UserMemory},
     scratch::{SLOT, Scratch},
     volatile::Volatile,
@@ -32,6 +32,8 @@ pub(super) struct DataStack {
     older_start: Volatile<u64>,
     /// The size of that, 0 when there is none, [`NOT_READ`] before it was read.
     older_bytes: Volatile<u64>,
+    /// Windows that the sample has copied, of all data stacks.
+    windows: Volatile<u32>,
 }
 
 impl DataStack {
@@ -45,7 +47,14 @@ impl DataStack {
             chunk_bytes: Volatile::new(0),
             older_start: Volatile::new(0),
             older_bytes: Volatile::new(NOT_READ),
+            windows: Volatile::new(0),
         }
+    }
+
+    /// Another sample begins.
+    #[inline(always)]
+    pub(super) fn begin_sample(&mut self) {
+        self.windows.set(0);
     }
 
     /// No data stack.
@@ -76,9 +85,16 @@ impl DataStack {
     }
 
     /// Copies the part of the chunk that ends at `end`; the window is empty when it cannot be
-    /// read.
+    /// read, or the sample has copied too many: a process may arrange its frames so that each needs
+    /// another one.
     #[inline(always)]
     fn load_window<M: UserMemory>(&mut self, memory: &M, scratch: &mut Scratch, end: u64) {
+        let windows = self.windows.get();
+        if windows >= MAX_WINDOWS {
+            self.window_bytes.set(0);
+            return;
+        }
+        self.windows.set(windows + 1);
         let chunk = self.chunk_start.get();
         let lowest = end.wrapping_sub(WINDOW_BYTES as u64);
         let start = if end < WINDOW_BYTES as u64 || lowest < chunk {
@@ -178,5 +194,66 @@ impl DataStack {
 impl Default for DataStack {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DataStack;
+    use crate::{
+        layout::{ABSENT, FrameLayout, InstructionStyle, RunStyle},
+        limits::{FRAME_BYTES, MAX_VISITED, MAX_WINDOWS, WINDOW_BYTES},
+        memory::{Fault, UserAddr, UserMemory},
+        scratch::Scratch,
+    };
+    use core::cell::Cell;
+
+    /// Memory that can be read everywhere.
+    struct Counted(Cell<usize>);
+
+    impl UserMemory for Counted {
+        unsafe fn copy(&self, _: UserAddr, into: *mut u8, bytes: u32) -> Result<(), Fault> {
+            self.0.set(self.0.get() + bytes as usize);
+            // SAFETY: the caller vouches for `into`.
+            unsafe { into.write_bytes(0, bytes as usize) };
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn frames_far_apart_do_not_each_cost_a_window() {
+        const CHUNK: u64 = 0x10_0000;
+        const CHUNK_BYTES: u64 = 64 * WINDOW_BYTES as u64;
+        let layout = FrameLayout {
+            bytes: FRAME_BYTES as u16,
+            previous: 8,
+            code: 0,
+            instruction: 56,
+            owner: 70,
+            locals: 72,
+            bytecode_copy: ABSENT,
+            entry: ABSENT,
+            run_style: RunStyle::EACH,
+            instruction_style: InstructionStyle::POINTER,
+            instruction_unit: 1,
+        };
+        let memory = Counted(Cell::new(0));
+        let mut scratch = Scratch::new();
+        let mut data_stack = DataStack::new();
+        data_stack.begin(&memory, &mut scratch, CHUNK, CHUNK + CHUNK_BYTES);
+        for visited in 0..u64::from(MAX_VISITED) {
+            let far = if visited % 2 == 0 { 0 } else { CHUNK_BYTES / 2 };
+            let frame = UserAddr(CHUNK + WINDOW_BYTES as u64 + far);
+            data_stack
+                .locate(&memory, &mut scratch, &layout, frame)
+                .unwrap();
+        }
+        let most = MAX_WINDOWS as usize * WINDOW_BYTES + MAX_VISITED as usize * FRAME_BYTES;
+        assert!(memory.0.get() <= most, "{} bytes", memory.0.get());
+        // The next sample has windows again.
+        data_stack.begin_sample();
+        memory.0.set(0);
+        data_stack.begin(&memory, &mut scratch, CHUNK, CHUNK + CHUNK_BYTES);
+        assert_eq!(memory.0.get(), WINDOW_BYTES);
     }
 }

@@ -76,6 +76,7 @@ impl PythonWalk {
         self.visited.set(0);
         self.stack.clear();
         self.runs.clear();
+        self.data_stack.begin_sample();
     }
 
     /// Begins at the newest frame of the thread state that is in the slot, and copies the

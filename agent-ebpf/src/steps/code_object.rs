@@ -2,7 +2,10 @@
 
 use agent_common::{
     counter::Counter,
-    limits::{LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES},
+    limits::{
+        DESCRIPTION_PERIOD_NS, LINE_TABLE_PIECE_BYTES, LINE_TABLE_PIECES, MAX_DESCRIBED_BYTES,
+        MAX_PROCESS_DESCRIBED_BYTES,
+    },
     maps::CachedCode,
     memory::{Fault, UserAddr},
     python::{CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity},
@@ -12,9 +15,9 @@ use agent_common::{
 use crate::{
     code_objects::ProcessCode,
     current, emit,
-    maps::{CODE_OBJECTS, HASH_SEED, PROCESSES, SENT_SYMBOLS, count, is_sent},
+    maps::{CODE_OBJECTS, HASH_SEED, PROCESS_STATES, SENT_SYMBOLS, count, is_sent},
     memory::CurrentMemory,
-    values::CACHED_FRAMES,
+    values::{CACHED_FRAMES, Sampler},
 };
 
 /// Mask of the bytes of a record, as the bound that the verifier needs.
@@ -31,6 +34,10 @@ const _: () = assert!(size_of::<CodeObjectRecord>() > RECORD_MASK as usize);
 pub(crate) extern "C" fn resolve(code: u64, from_root: u32) -> u32 {
     if find_symbol(code, from_root) != 0 {
         return 1;
+    }
+    if may_read() == 0 {
+        count(Counter::DEFERRED_CODE_OBJECTS);
+        return 0;
     }
     if read_code_object(code) == 0 {
         return 0;
@@ -71,6 +78,48 @@ fn try_find_symbol(code: UserAddr, from_root: u32) -> Option<()> {
     Some(())
 }
 
+/// Whether the sample may read another code object: a process that makes ever new ones must not take
+/// the time of the processor, nor fill the ring buffer.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn may_read() -> u32 {
+    u32::from(try_may_read().unwrap_or(false))
+}
+
+#[inline(always)]
+fn try_may_read() -> Option<bool> {
+    let sampler = current::sampler()?;
+    if sampler.described_bytes.get() >= MAX_DESCRIBED_BYTES {
+        return Some(false);
+    }
+    let state = PROCESS_STATES.get_ptr(sampler.tgid.get())?;
+    // SAFETY: values of the map stay readable while the program runs.
+    let state = unsafe { &*state };
+    let age_ns = sampler.time_ns.get().wrapping_sub(state.described_since_ns);
+    let is_over = age_ns >= DESCRIPTION_PERIOD_NS;
+    Some(is_over || state.described_bytes < MAX_PROCESS_DESCRIBED_BYTES)
+}
+
+/// Notes that so many bytes of a code object were read.
+#[inline(always)]
+fn note_read(sampler: &mut Sampler, bytes: u32) -> Option<()> {
+    let so_far = sampler.described_bytes.get();
+    sampler.described_bytes.set(so_far.wrapping_add(bytes));
+    let state = PROCESS_STATES.get_ptr_mut(sampler.tgid.get())?;
+    let now_ns = sampler.time_ns.get();
+    // SAFETY: values of the map stay writable while the program runs. What another processor notes at
+    // the same time may be left out.
+    unsafe {
+        let age_ns = now_ns.wrapping_sub((*state).described_since_ns);
+        if age_ns >= DESCRIPTION_PERIOD_NS {
+            (*state).described_since_ns = now_ns;
+            (*state).described_bytes = 0;
+        }
+        (*state).described_bytes = (*state).described_bytes.saturating_add(bytes);
+    }
+    Some(())
+}
+
 /// Reads the code object; 0 when it cannot be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -96,7 +145,12 @@ fn try_read(code: UserAddr) -> Option<Result<(), Fault>> {
     };
     sampler.code = code.0;
     sampler.code_identity = identity;
-    Some(current::code_object_record()?.read(&memory, scratch, layout, &identity))
+    let record = current::code_object_record()?;
+    let result = record.read(&memory, scratch, layout, &identity);
+    if result.is_ok() {
+        note_read(sampler, record.head.header.bytes);
+    }
+    Some(result)
 }
 
 /// Hashes the record: that is the symbol of the code object.
@@ -153,10 +207,10 @@ fn try_send(symbol: u64) -> Option<()> {
     let key = code_objects.key(UserAddr(sampler.code));
     let _ = CODE_OBJECTS.insert(key, cached, 0);
     sampler.resolved.set(cached.code_symbol());
-    if let Some(process) = PROCESSES.get_ptr_mut(sampler.tgid.get()) {
+    if let Some(state) = PROCESS_STATES.get_ptr_mut(sampler.tgid.get()) {
         // SAFETY: values of the map stay writable while the program runs; two processors may
         // write at the same time, and either time is right.
-        unsafe { (*process).new_code_ns = code_objects.now_ns };
+        unsafe { (*state).new_code_ns = code_objects.now_ns };
     }
     Some(())
 }
@@ -206,6 +260,7 @@ fn try_send_line_table_piece(start: u32) -> Option<u32> {
     if bytes == 0 {
         return Some(NO_PIECE);
     }
+    note_read(sampler, bytes);
     let bytes = masked(bytes, RECORD_MASK);
     // SAFETY: a record has room for all that the mask allows.
     let is_sent = unsafe { emit::send((&raw const *record).cast(), bytes as usize) };

@@ -3,12 +3,19 @@
 //! A child of a profiled process is profiled from its first instruction on: it is a copy, with the
 //! same interpreter at the same address. A process that executes another program is not sampled as
 //! Python until the agent has inspected it. On a whole host every process is tracked.
+//!
+//! Invariant: an entry of `PROCESSES` is added and removed here, and changed by the agent alone; which
+//! program it is about is compared at each sample.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "the context is what the macro gives to a program"
 )]
 
-use agent_common::{counter::Counter, maps::TrackedProcess, record::ProcessEventKind};
+use agent_common::{
+    counter::Counter,
+    maps::{ProcessState, TrackedProcess},
+    record::ProcessEventKind,
+};
 use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, generated::bpf_ktime_get_ns},
     macros::raw_tracepoint,
@@ -17,7 +24,7 @@ use aya_ebpf::{
 
 use crate::{
     emit, log,
-    maps::{PROCESSES, THREADS, WHOLE_HOST, count},
+    maps::{PROCESS_STATES, PROCESSES, THREADS, WHOLE_HOST, count},
     task::Task,
 };
 
@@ -44,7 +51,18 @@ fn track_child(parent: u32, child: Task) {
         return;
     };
     if process.with_children != 0 {
-        add(child.tgid(), &process, ProcessEventKind::FORKED, parent);
+        let mut state = ProcessState::NEW;
+        if let Some(original) = PROCESS_STATES.get_ptr(parent) {
+            // SAFETY: values of the map stay readable while the program runs.
+            state = unsafe { *original };
+        }
+        add(
+            child.tgid(),
+            &process,
+            &state,
+            ProcessEventKind::FORKED,
+            parent,
+        );
     }
 }
 
@@ -53,8 +71,7 @@ const UNTRACKED: TrackedProcess = TrackedProcess {
     interpreters_head: 0,
     gil_holder: 0,
     thread_pointer_distance: 0,
-    new_code_ns: 0,
-    executable_pages: 0,
+    program: 0,
     mappings_epoch: 0,
     first_mapping: 0,
     mapping_count: 0,
@@ -65,12 +82,28 @@ const UNTRACKED: TrackedProcess = TrackedProcess {
 
 /// Tracks a process from now on, and sends the event.
 #[inline(always)]
-fn add(tgid: u32, process: &TrackedProcess, kind: ProcessEventKind, parent: u32) {
-    if PROCESSES.insert(tgid, process, 0).is_ok() {
-        emit::process_event(kind, tgid, parent);
+fn add(
+    tgid: u32,
+    process: &TrackedProcess,
+    state: &ProcessState,
+    kind: ProcessEventKind,
+    parent: u32,
+) {
+    // The state first: without it the entry would be taken to be of an older program.
+    let is_tracked = PROCESS_STATES.insert(tgid, state, 0).is_ok();
+    if is_tracked && PROCESSES.insert(tgid, process, 0).is_ok() {
+        send(kind, tgid, parent);
     } else {
         count(Counter::UNTRACKED_PROCESSES);
         log::left_out(tgid);
+    }
+}
+
+/// Sends an event that is not repeated.
+#[inline(always)]
+fn send(kind: ProcessEventKind, tgid: u32, parent: u32) {
+    if !emit::process_event(kind, tgid, parent) {
+        count(Counter::LOST_PROCESS_EVENTS);
     }
 }
 
@@ -78,23 +111,24 @@ fn add(tgid: u32, process: &TrackedProcess, kind: ProcessEventKind, parent: u32)
 #[raw_tracepoint]
 pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
     let tgid = (bpf_get_current_pid_tgid() >> 32) as u32;
-    if let Some(process) = PROCESSES.get_ptr_mut(tgid) {
-        // SAFETY: values of the map stay writable while the program runs; of the process only
-        // this thread is left.
-        unsafe {
-            (*process).interpreters_head = 0;
-            (*process).gil_holder = 0;
-            (*process).thread_pointer_distance = 0;
-            (*process).executable_pages = 0;
-            (*process).mapping_count = 0;
-            (*process).mappings_epoch = 0;
-            (*process).is_excluded = 0;
-            // Addresses mean something else now.
-            (*process).new_code_ns = bpf_ktime_get_ns();
+    // SAFETY: the helper takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let state = ProcessState {
+        // What the agent has found out is about the program before.
+        program: now_ns,
+        // Addresses mean something else now.
+        new_code_ns: now_ns,
+        ..ProcessState::NEW
+    };
+    if PROCESSES.get_ptr(tgid).is_some() {
+        let is_tracked = PROCESS_STATES.insert(tgid, &state, 0).is_ok();
+        if !is_tracked {
+            let _ = PROCESSES.remove(tgid);
+            count(Counter::UNTRACKED_PROCESSES);
         }
-        emit::process_event(ProcessEventKind::EXECUTED, tgid, 0);
+        send(ProcessEventKind::EXECUTED, tgid, 0);
     } else if WHOLE_HOST.load() != 0 {
-        add(tgid, &UNTRACKED, ProcessEventKind::EXECUTED, 0);
+        add(tgid, &UNTRACKED, &state, ProcessEventKind::EXECUTED, 0);
     }
     0
 }
@@ -110,7 +144,7 @@ pub(crate) fn on_exit(_: RawTracePointContext) -> u32 {
     // It may not be there, and an entry that stays is recognised as another thread's.
     let _ = THREADS.remove(pid_tgid as u32);
     if Task::current().live_threads() == 0 {
-        emit::process_event(ProcessEventKind::EXITED, tgid, 0);
+        send(ProcessEventKind::EXITED, tgid, 0);
     }
     0
 }
@@ -122,6 +156,7 @@ pub(crate) fn on_free(context: RawTracePointContext) -> u32 {
     let task = Task::at(context.arg(0));
     if task.is_leader() {
         let _ = PROCESSES.remove(task.tgid());
+        let _ = PROCESS_STATES.remove(task.tgid());
     }
     0
 }

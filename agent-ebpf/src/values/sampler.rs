@@ -26,7 +26,7 @@ pub(crate) struct Sampler {
     pub(crate) interpreters_head: Volatile<u64>,
     /// See `TrackedProcess::gil_holder`.
     pub(crate) gil_holder: Volatile<u64>,
-    /// See `TrackedProcess::new_code_ns`.
+    /// See `ProcessState::new_code_ns`.
     pub(crate) new_code_ns: Volatile<u64>,
     /// See `Control::resend_before_ns`.
     pub(crate) resend_before_ns: Volatile<u64>,
@@ -44,6 +44,8 @@ pub(crate) struct Sampler {
     pub(crate) tgid: Volatile<u32>,
     /// The thread, in the initial PID namespace.
     pub(crate) tid: Volatile<u32>,
+    /// Bytes of the code objects that were read for the sample.
+    pub(crate) described_bytes: Volatile<u32>,
     /// Index of the process's layout.
     pub(crate) layout: Volatile<u32>,
     /// See `Sample::count`.

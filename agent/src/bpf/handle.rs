@@ -145,6 +145,35 @@ impl Bpf {
         self.processes.add(tgid, interpreter, with_children)
     }
 
+    /// The program that a tracked process runs, as a number that is another one after each exec.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be read.
+    pub fn program(&self, tgid: u32) -> Result<u64, Error> {
+        self.processes.program(tgid)
+    }
+
+    /// Whether what was set of a process is about the program that it runs; true of one that is not
+    /// tracked.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the maps cannot be read.
+    pub fn is_present(&self, tgid: u32) -> Result<bool, Error> {
+        self.processes.is_present(tgid)
+    }
+
+    /// Has all that is set of a process from now on be about this program: it is void if the process
+    /// runs another one meanwhile. What was set of the one before is removed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn set_program(&mut self, tgid: u32, program: u64) -> Result<(), Error> {
+        self.processes.set_program(tgid, program)
+    }
+
     /// Sets where a tracked process has its interpreter; nothing happens where it has ended.
     ///
     /// # Errors
@@ -363,6 +392,15 @@ impl Bpf {
     #[must_use]
     pub fn run_stats(&self) -> Option<(u64, u64)> {
         self.sampling_events.run_stats(&self.object)
+    }
+
+    /// One of these counters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when it cannot be read.
+    pub fn counter(&self, counter: Counter) -> Result<u64, Error> {
+        self.counters.read(counter)
     }
 
     /// CPU hotplug events so far.

@@ -7,7 +7,7 @@
 use agent_common::limits::{HOST_THREAD_CACHES, MAX_MAPPINGS, PROGRAM_THREAD_CACHES};
 use aya::EbpfLoader;
 
-use super::process_map::{self, PROCESSES};
+use super::process_map::{self, PROCESS_STATES, PROCESSES};
 
 /// Entries of a map in a capture, and on a host.
 struct Size {
@@ -16,7 +16,7 @@ struct Size {
     of_host: u32,
 }
 
-/// The maps whose size depends on what is profiled, apart from [`PROCESSES`].
+/// The maps whose size depends on what is profiled, apart from [`PROCESSES`] and [`PROCESS_STATES`].
 const SIZES: [Size; 8] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
@@ -41,7 +41,9 @@ impl Size {
 
 /// Sets the sizes of the maps.
 pub(super) fn set(loader: &mut EbpfLoader<'_>, whole_host: bool) {
-    loader.map_max_entries(PROCESSES, process_map::max_processes(whole_host));
+    for map in [PROCESSES, PROCESS_STATES] {
+        loader.map_max_entries(map, process_map::max_processes(whole_host));
+    }
     for size in &SIZES {
         let entries = if whole_host {
             size.of_host

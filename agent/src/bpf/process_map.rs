@@ -1,11 +1,17 @@
 //! The tracked processes: the map `PROCESSES`, and the map `LAYOUTS` that its entries refer to.
 //!
 //! The agent writes entries; the BPF programs read them, copy them when a process is forked, and
-//! remove them when it ends. Process ids are those of the initial PID namespace.
+//! remove them when it ends. A process that executes another program meanwhile is not mistaken for the
+//! one before: an entry says which program it is about, and the BPF programs compare that with the map
+//! `PROCESS_STATES`, which they alone write. Process ids are those of the initial PID namespace.
 
 use std::{collections::HashSet, io::ErrorKind::NotFound};
 
-use agent_common::{layout::Layout, limits::MAX_LAYOUTS, maps::TrackedProcess};
+use agent_common::{
+    layout::Layout,
+    limits::MAX_LAYOUTS,
+    maps::{ProcessState, TrackedProcess},
+};
 use aya::{
     Ebpf,
     maps::{Array, HashMap, MapData, MapError},
@@ -18,8 +24,11 @@ use super::{
 };
 use crate::targets::MAX_PROCESSES;
 
-/// Key: process id. Value: [`Process`].
+/// Key: process id. Value: [`TrackedProcess`].
 pub(super) const PROCESSES: &str = "PROCESSES";
+
+/// Key: process id. Value: [`ProcessState`]. Written by the BPF programs, read by the agent.
+pub(super) const PROCESS_STATES: &str = "PROCESS_STATES";
 
 /// Key: index. Value: [`Layout`]. Written by the agent, read by the BPF programs. When it is full a
 /// layout that no process has is overwritten; without one the process has no Python frames.
@@ -58,6 +67,7 @@ pub(super) fn max_processes(whole_host: bool) -> u32 {
 /// The entries of tracked processes.
 pub(super) struct ProcessMap {
     processes: HashMap<MapData, u32, TrackedProcess>,
+    states: HashMap<MapData, u32, ProcessState>,
     layouts: Array<MapData, Layout>,
     /// What is in `layouts`.
     written_layouts: Slots<Layout>,
@@ -67,6 +77,7 @@ impl ProcessMap {
     pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
         Ok(Self {
             processes: maps::take(object, PROCESSES)?,
+            states: maps::take(object, PROCESS_STATES)?,
             layouts: maps::take(object, LAYOUTS)?,
             written_layouts: Slots::new(MAX_LAYOUTS),
         })
@@ -88,6 +99,40 @@ impl ProcessMap {
             .map_err(map_error("write", PROCESSES))
     }
 
+    /// The program that a process runs, as a number.
+    pub(super) fn program(&self, tgid: u32) -> Result<u64, Error> {
+        match self.states.get(&tgid, 0) {
+            Ok(state) => Ok(state.program),
+            // It was not sampled yet.
+            Err(MapError::KeyNotFound) => Ok(ProcessState::NEW.program),
+            Err(source) => Err(map_error("read", PROCESS_STATES)(source)),
+        }
+    }
+
+    /// Whether the entry of a process is about the program that it runs; true where it has none.
+    pub(super) fn is_present(&self, tgid: u32) -> Result<bool, Error> {
+        match self.processes.get(&tgid, 0) {
+            Ok(process) => Ok(process.program == self.program(tgid)?),
+            Err(MapError::KeyNotFound) => Ok(true),
+            Err(source) => Err(map_error("read", PROCESSES)(source)),
+        }
+    }
+
+    /// Makes the entry of a process about this program of it: what it says of another one is removed.
+    pub(super) fn set_program(&mut self, tgid: u32, program: u64) -> Result<(), Error> {
+        self.change(tgid, |process| {
+            if process.program == program {
+                return process;
+            }
+            TrackedProcess {
+                program,
+                with_children: process.with_children,
+                ..TrackedProcess::default()
+            }
+        })?;
+        Ok(())
+    }
+
     /// Sets the interpreter of a process, if it still has an entry.
     pub(super) fn update(
         &mut self,
@@ -96,9 +141,9 @@ impl ProcessMap {
     ) -> Result<(), Error> {
         let new = self.entry(Some(interpreter))?;
         self.change(tgid, |process| TrackedProcess {
+            program: process.program,
             with_children: process.with_children,
             is_excluded: process.is_excluded,
-            executable_pages: process.executable_pages,
             mappings_epoch: process.mappings_epoch,
             first_mapping: process.first_mapping,
             mapping_count: process.mapping_count,
@@ -107,8 +152,7 @@ impl ProcessMap {
         Ok(())
     }
 
-    /// Copies the entry of `original`, apart from what the BPF programs write; [`false`] where one of
-    /// the processes has ended meanwhile.
+    /// Copies the entry of `original`; [`false`] where one of the processes has ended meanwhile.
     pub(super) fn copy(&mut self, tgid: u32, original: u32) -> Result<bool, Error> {
         let original = match self.processes.get(&original, 0) {
             Ok(process) => process,
@@ -116,22 +160,15 @@ impl ProcessMap {
             Err(source) => return Err(map_error("read", PROCESSES)(source)),
         };
         self.change(tgid, |process| TrackedProcess {
-            new_code_ns: process.new_code_ns,
-            executable_pages: process.executable_pages,
             is_excluded: process.is_excluded,
             ..original
         })
     }
 
-    /// Whether two processes have equal entries, apart from what the BPF programs write.
+    /// Whether two processes have equal entries.
     pub(super) fn are_equal(&self, tgid: u32, other: u32) -> Result<bool, Error> {
         let entry = |tgid: u32| match self.processes.get(&tgid, 0) {
-            Ok(process) => Ok(Some(TrackedProcess {
-                // Written by the BPF programs, for each process by itself.
-                new_code_ns: 0,
-                executable_pages: 0,
-                ..process
-            })),
+            Ok(process) => Ok(Some(process)),
             Err(MapError::KeyNotFound) => Ok(None),
             Err(source) => Err(map_error("read", PROCESSES)(source)),
         };

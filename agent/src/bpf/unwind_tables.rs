@@ -19,8 +19,8 @@ use super::{
 /// Key: index that rows refer to. Value: [`Rule`]. Written by the agent, never changed.
 const RULES: &str = "RULES";
 
-/// Key: index of an executable's table. Value: [`Table`]. Written by the agent, except that the BPF
-/// programs set [`TableState::WANTED`] when they request a table.
+/// Key: index of an executable's table. Value: [`TableLocation`]. Written by the agent, read by the BPF
+/// programs.
 const TABLES: &str = "TABLES";
 
 /// The unwind tables of all executables.

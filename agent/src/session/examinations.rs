@@ -73,15 +73,25 @@ pub(super) struct Running(JoinSet<Examined>);
 /// An examination and its result.
 pub(super) struct Examined {
     pub(super) examination: Examination,
+    /// The program that the process ran when the examination began: [`Bpf::program`].
+    ///
+    /// [`Bpf::program`]: crate::bpf::Bpf::program
+    pub(super) program: u64,
     pub(super) result: Result<Result<Finding, process::Error>, Failure>,
 }
 
 impl Running {
-    pub(super) fn begin(&mut self, examinations: &Examinations, examination: Examination) {
+    pub(super) fn begin(
+        &mut self,
+        examinations: &Examinations,
+        examination: Examination,
+        program: u64,
+    ) {
         let pending = examinations.submit(examination.pid, examination.parent);
         self.0.spawn(async move {
             Examined {
                 examination,
+                program,
                 result: pending.result().await,
             }
         });

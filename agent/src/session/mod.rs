@@ -253,7 +253,7 @@ impl Session {
             } => session.add_target(pid, finding, children, observer)?,
             Scope::Host { .. } => {
                 for descendant in process::descendants(0) {
-                    session.add_descendant(descendant);
+                    session.add_descendant(descendant)?;
                 }
                 if settings.native {
                     warn_on_error(session.add_kernel_threads(observer));
@@ -511,10 +511,11 @@ impl Session {
                 None => Ok(()),
             },
             Cause::Due => {
+                let mut result = Ok(());
                 while let Some(examination) = self.discovery.begin_due(Instant::now()) {
-                    self.running.begin(&self.examinations, examination);
+                    result = result.and(self.run_examination(examination));
                 }
-                Ok(())
+                result
             }
             Cause::Tick => {
                 self.bpf.flush_log();

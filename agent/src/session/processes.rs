@@ -24,7 +24,7 @@ use crate::{
     process::{self, Descendant},
     profile,
     targets::{
-        discovery::{Step, Validity},
+        discovery::{Examination, Step, Validity},
         examiner::Finding,
     },
     workers::{Lane, Subject},
@@ -60,7 +60,11 @@ impl Session {
     }
 
     /// Acts on a process event.
-    fn on_event<O: Observer>(&mut self, event: &ProcessEvent, observer: &mut O) -> Result<()> {
+    pub(super) fn on_event<O: Observer>(
+        &mut self,
+        event: &ProcessEvent,
+        observer: &mut O,
+    ) -> Result<()> {
         #[cfg(feature = "recorder")]
         recorder::event(event);
         let pid = event.tgid;
@@ -69,8 +73,7 @@ impl Session {
             ProcessEventKind::FORKED => {
                 if !self.bpf.is_copy(pid, event.parent)? {
                     // Forked before the maps had the present state of its parent.
-                    self.begin(pid, Some(event.parent));
-                    return Ok(());
+                    return self.begin(pid, Some(event.parent));
                 }
                 executables.add_forked(pid, event.parent);
                 if self.unwind_tables.is_some() {
@@ -93,10 +96,7 @@ impl Session {
             self.end_process(pid, observer);
         }
         match self.discovery.on_event(event) {
-            Some(Step::Examine(examination)) => {
-                self.running.begin(&self.examinations, examination);
-                Ok(())
-            }
+            Some(Step::Examine(examination)) => self.run_examination(examination),
             Some(Step::Copy(process)) => self.add_process(process, Origin::Forked, observer),
             None => Ok(()),
         }
@@ -112,10 +112,20 @@ impl Session {
     }
 
     /// Begins to examine a process.
-    fn begin(&mut self, pid: u32, parent: Option<u32>) {
-        if let Some(examination) = self.discovery.begin(pid, parent) {
-            self.running.begin(&self.examinations, examination);
+    fn begin(&mut self, pid: u32, parent: Option<u32>) -> Result<()> {
+        match self.discovery.begin(pid, parent) {
+            Some(examination) => self.run_examination(examination),
+            None => Ok(()),
         }
+    }
+
+    /// Has a process examined on another thread.
+    pub(super) fn run_examination(&mut self, examination: Examination) -> Result<()> {
+        // Before anything is read: if the process executes another program meanwhile, the result is
+        // void for the BPF programs, however late the event of it arrives.
+        let program = self.bpf.program(examination.pid)?;
+        self.running.begin(&self.examinations, examination, program);
+        Ok(())
     }
 
     /// Distributes the result of an examination.
@@ -126,6 +136,7 @@ impl Session {
     ) -> Result<()> {
         let Examined {
             examination,
+            program,
             result,
         } = examined;
         let pid = examination.pid;
@@ -148,6 +159,7 @@ impl Session {
                 if is_earlier {
                     self.bpf.add_process(pid, None, true)?;
                 }
+                self.bpf.set_program(pid, program)?;
                 self.apply(finding, observer)?;
                 for heir in self.discovery.inherit(&examination) {
                     self.inherit(heir, pid, observer)?;
@@ -263,7 +275,7 @@ impl Session {
         if children {
             // The BPF programs add those that start from now on.
             for descendant in process::descendants(pid) {
-                self.add_descendant(descendant);
+                self.add_descendant(descendant)?;
             }
         }
         Ok(())
@@ -277,9 +289,9 @@ impl Session {
     }
 
     /// Adds a process that was started before the session.
-    pub(super) fn add_descendant(&mut self, descendant: Descendant) {
+    pub(super) fn add_descendant(&mut self, descendant: Descendant) -> Result<()> {
         self.earlier.insert(descendant.pid);
-        self.begin(descendant.pid, Some(descendant.parent));
+        self.begin(descendant.pid, Some(descendant.parent))
     }
 }
 

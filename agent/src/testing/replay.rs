@@ -203,7 +203,12 @@ impl Replay {
                 Entry::Record(bytes) => replay.receive(bytes),
                 Entry::Event(event) => replay.on_event(*event, is_host, observer),
                 Entry::Finding(finding) => replay.add_process(finding, observer),
-                Entry::Counters(counters) => replay.counters.0.copy_from_slice(counters),
+                // Those that were added since the session was recorded are 0.
+                Entry::Counters(counters) => {
+                    for (counter, recorded) in replay.counters.0.iter_mut().zip(counters) {
+                        *counter = *recorded;
+                    }
+                }
                 Entry::Executable(_) => {}
             }
         }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use aya::programs::loaded_programs;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use test_support::child;
 
@@ -273,6 +273,24 @@ pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
     });
 }
 
+/// The CPU time that the only thread of a process has used.
+pub(super) fn cpu_time(target: &Target) -> Duration {
+    let path = format!("/proc/{}/schedstat", target.pid());
+    let schedstat = fs::read_to_string(path).unwrap();
+    let nanoseconds = schedstat.split(' ').next().unwrap();
+    Duration::from_nanos(nanoseconds.parse().unwrap())
+}
+
+/// Asserts that there are as many samples as the CPU time between `least` and `most` makes.
+fn assert_sampled(samples: u64, least: Duration, most: Duration) {
+    /// Each switch to another process and back is an error of up to a sample.
+    const SWITCHES: f64 = 4.0;
+    let due = |time: Duration| time.as_secs_f64() * f64::from(u32::try_from(RATE).unwrap());
+    let (least, most) = (due(least) * 0.96 - SWITCHES, due(most) * 1.04 + SWITCHES);
+    let found = f64::from(u32::try_from(samples).unwrap());
+    assert!((least..most).contains(&found), "{least} {found} {most}");
+}
+
 /// Asserts that a profile is of the workload `busy`, which used at least a second of CPU time.
 pub(super) fn assert_busy(profile: &Profile) {
     let main = count(profile, &["<module>", "main"]);
@@ -296,7 +314,9 @@ pub(super) fn service(workload: &str, name: &str) -> Target {
 fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     let _machine = machine::alone();
     let before = service("busy", "before");
+    let used_before = cpu_time(&before);
     let host = Host::start("");
+    let used_since = cpu_time(&before);
     wait_for_cpu(&before, SECOND);
     let after = service("busy", "after");
     let mut shell = mortal("sh");
@@ -305,7 +325,13 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     let shell = Target::from_command(shell);
     wait_for_cpu(&after, SECOND);
     wait_for_cpu(&shell, SECOND);
-    drop((before, after, shell));
+    // Stopped, they use no more.
+    let used = [before, after, shell].map(|target| {
+        let pid = Pid::from_raw(target.pid().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        cpu_time(&target)
+    });
     // The last window must be exported before the metrics are read.
     thread::sleep(Duration::from_secs(3));
     let metrics = host.metrics();
@@ -314,7 +340,11 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     for name in ["before", "after"] {
         assert_busy(&profiles[name]);
     }
-    assert!(profiles["shell"].total() >= RATE / 2);
+    let [before, after, shell] = used;
+    let (least, most) = (before - used_since, before - used_before);
+    assert_sampled(profiles["before"].total(), least, most);
+    assert_sampled(profiles["after"].total(), after, after);
+    assert_sampled(profiles["shell"].total(), shell, shell);
     for lost in [
         "profiling_agent_samples_lost_total",
         "profiling_agent_window_lost_samples_total",
@@ -453,7 +483,9 @@ fn other_users_of_the_host_get_no_profiles() {
 fn a_reloaded_configuration_takes_effect_without_a_gap() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
+    let used_before = cpu_time(&busy);
     let host = Host::start("");
+    let used_since = cpu_time(&busy);
     wait_for_cpu(&busy, SECOND);
     let second = TempDir::new().unwrap();
     let file = host.folder.path().join("agent.yaml");
@@ -464,8 +496,10 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     fs::write(&file, in_folder(second.path(), rule)).unwrap();
     host.agent.signal(Signal::HUP);
     wait_for_cpu(&busy, SECOND * 2);
+    let least = cpu_time(&busy) - used_since;
     host.agent.signal(Signal::TERM);
     let capture = host.agent.finish();
+    let most = cpu_time(&busy) - used_before;
     assert!(capture.status.success(), "{}", capture.messages);
     let refused = "the configuration is unchanged";
     assert!(capture.messages.contains(refused), "{}", capture.messages);
@@ -474,6 +508,8 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     assert_busy(&first["busy"]);
     assert_eq!(second.keys().collect::<Vec<_>>(), ["renamed"]);
     assert!(count(&second["renamed"], &["<module>", "main"]) >= RATE / 2);
+    let samples = first["busy"].total() + second["renamed"].total();
+    assert_sampled(samples, least, most);
 }
 
 #[test]
@@ -492,11 +528,7 @@ fn a_profile_across_a_change_of_the_rate_has_the_cpu_time_that_was_used() {
     command.args(["run", "--config", file.to_str().unwrap()]);
     let mut agent = Running::from_command(command);
     agent.wait_until_sampling();
-    let used = || {
-        let path = format!("/proc/{}/schedstat", busy.pid());
-        let schedstat = fs::read_to_string(path).unwrap();
-        schedstat.split(' ').next().unwrap().parse::<i64>().unwrap()
-    };
+    let used = || i64::try_from(cpu_time(&busy).as_nanos()).unwrap();
     let before = used();
     let path = format!("/debug/pprof/profile?seconds=6&pid={}", busy.pid());
     let profile = thread::scope(|scope| {
