@@ -26,7 +26,7 @@ mod this_machine;
 #[cfg(feature = "fuzzing")]
 pub use self::demangle::{demangle, go_name, stub_name};
 #[cfg(test)]
-pub use self::symbolized::{NativeFunction, unsymbolized};
+pub use self::symbolized::unsymbolized;
 pub use self::{
     budget::{CpuShare, CpuShares},
     file_symbolizer::LookupTotals,
@@ -34,5 +34,5 @@ pub use self::{
     haste::Haste,
     native_symbolizer::NativeSymbolizer,
     python::PythonSymbolizer,
-    symbolized::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
+    symbolized::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };

@@ -1,15 +1,16 @@
-//! Functions compiled by the interpreter's JIT.
+//! Code of JIT compilers: that of the interpreter and of Node.js.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
-use xtask::process::capture;
+use tempfile::TempDir;
+use xtask::{process::capture, tools};
 
 use super::{
     capture::Capture,
     folded::{Folded, Frame, is_marked, names},
     machine,
     source::Source,
-    target::{Target, mortal},
+    target::{Target, mortal, workload_path},
 };
 
 /// Builds with a JIT, which is off by default.
@@ -65,4 +66,44 @@ fn stacks_of_compiled_functions_are_complete() {
             folded.show(is_marked)
         );
     });
+}
+
+/// The frame of compiled code without a name.
+const UNNAMED: &str = "[jit]_[j]";
+
+#[test]
+fn code_of_node_is_one_frame_without_a_map_and_named_with_one() {
+    let _machine = machine::alone();
+    // Node.js writes a log beside.
+    let directory = TempDir::new().unwrap();
+    let start = |options: &[&str]| {
+        let mut node = mortal(tools::node().unwrap());
+        node.current_dir(&directory);
+        node.args(options)
+            .arg(workload_path("mixed").with_extension("js"));
+        Target::from_command(node)
+    };
+    let without = start(&[]);
+    let folded = Capture::whole(without.pid(), "-d 2 -r 499");
+    assert_ne!(assert_one_frame(&folded), 0);
+
+    let with = start(&["--perf-basic-prof"]);
+    let folded = Capture::whole(with.pid(), "-d 2 -r 499");
+    fs::remove_file(format!("/tmp/perf-{}.map", with.pid())).unwrap();
+    assert_one_frame(&folded);
+    let is_named = |stack: &[Frame]| {
+        let mut names = names(stack).into_iter();
+        names.any(|name| name.contains("fib"))
+    };
+    assert_ne!(folded.count(is_named), 0, "{}", folded.show(|_| true));
+}
+
+/// Asserts that compiled code without a name is one frame of a stack; returns the samples that have
+/// it.
+fn assert_one_frame(folded: &Folded) -> u64 {
+    let has_address = |stack: &[Frame]| names(stack).iter().any(|name| name.starts_with("[jit]+"));
+    assert_eq!(folded.show(has_address), "");
+    let is_repeated = |stack: &[Frame]| names(stack).windows(2).any(|two| two == [UNNAMED; 2]);
+    assert_eq!(folded.show(is_repeated), "");
+    folded.count(|stack| names(stack).contains(&UNNAMED))
 }
