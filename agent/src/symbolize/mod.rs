@@ -3,7 +3,7 @@
 //! [`PythonSymbolizer`] symbolizes Python frames with the code objects that the BPF programs sent;
 //! [`NativeSymbolizer`] native frames with the symbols and debugging information of their file
 //! ([`elf_symbols`]), kernel frames with `/proc/kallsyms` ([`kernel`]), and JIT code with the perf map
-//! of its process ([`perf_map`]).
+//! of its process ([`perf_map`]) or what its compiler registers for debuggers (`jit_interface`).
 //!
 //! Invariant: a frame that is not symbolized is data, with the reason, so that it can be counted.
 
@@ -13,6 +13,7 @@ pub mod elf_symbols;
 mod file_symbolizer;
 mod frame_symbolizer;
 mod haste;
+mod jit_interface;
 pub mod kernel;
 mod lookup_job;
 mod native_results;

@@ -1,14 +1,15 @@
-//! Code of JIT compilers: that of the interpreter and of Node.js.
+//! Code of JIT compilers: that of the interpreter, of numba and of Node.js.
 
 use std::{collections::BTreeSet, fs};
 
 use tempfile::TempDir;
-use xtask::{process::capture, tools};
+use xtask::{interpreters, process::capture, tools};
 
 use super::{
     capture::Capture,
     folded::{Folded, Frame, is_marked, names},
     machine,
+    packages::python_packages,
     source::Source,
     target::{Target, mortal, workload_path},
 };
@@ -70,6 +71,32 @@ fn stacks_of_compiled_functions_are_complete() {
 
 /// The frame of compiled code without a name.
 const UNNAMED: &str = "[jit]_[j]";
+
+/// Requirement specifiers of numba and what it requires.
+const NUMBA: [&str; 3] = ["numba==0.68.1", "llvmlite==0.50.0", "numpy==2.5.5"];
+
+/// LLVM registers it for debuggers.
+#[test]
+fn code_of_numba_has_the_names_of_its_functions() {
+    let _machine = machine::alone();
+    let interpreter = interpreters::named("3.12").unwrap();
+    let packages = python_packages(&interpreter, "numba", &NUMBA);
+    let environment = [("PYTHONPATH", packages.to_str().unwrap())];
+    let target = Target::start_in(&interpreter, "numba_loop", &[], &environment);
+    let folded = Capture::whole(target.pid(), "-d 2 -r 499");
+    assert_one_frame(&folded);
+    let is_named = |stack: &[Frame]| {
+        let leaf = stack.last();
+        // LLVM may inline one into the other.
+        leaf.is_some_and(|frame| {
+            ["::inner", "::outer"]
+                .iter()
+                .any(|it| frame.name.contains(it))
+        })
+    };
+    let (named, all) = (folded.count(is_named), folded.total());
+    assert!(all > 0 && named * 10 > all * 9, "{}", folded.show(|_| true));
+}
 
 #[test]
 fn code_of_node_is_one_frame_without_a_map_and_named_with_one() {
