@@ -14,8 +14,6 @@ use crate::{
     memory::{UserAddr, UserMemory},
 };
 
-use super::thread_state::gil_holder;
-
 /// Mixes numbers (2^64 divided by the golden ratio, odd).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -93,23 +91,6 @@ fn with_older_interpreters<M: UserMemory>(
         nth += 1;
     }
     0
-}
-
-/// Whether the thread holds the GIL although no state of it was found, where states have no ids:
-/// `holder` is as for [`gil_holder`].
-#[inline(always)]
-pub(super) fn holds_gil_unseen<M: UserMemory>(
-    memory: &M,
-    layout: &Layout,
-    holder: UserAddr,
-    thread_id: u64,
-) -> bool {
-    if layout.thread.id != ABSENT {
-        return false;
-    }
-    let state = gil_holder(memory, layout, holder);
-    state.could_be_structure()
-        && memory.word_or_zero(state.field(layout.thread.thread_id)) == thread_id
 }
 
 impl TrackedThread {

@@ -16,7 +16,7 @@ use crate::{
 
 use super::{
     driver::PythonOutcome,
-    newest_state::{holds_gil_unseen, is_unchanged},
+    newest_state::is_unchanged,
     symbol::SymbolLookup,
     thread_state::{gil_holder, is_attached, revalidate},
     walk::{PythonStep, PythonWalk},
@@ -157,9 +157,25 @@ impl<M: UserMemory> ThreadWalk<'_, M> {
     /// Whether a thread for which no state was found still has none.
     #[inline(always)]
     fn has_no_state(&self, tracked: &TrackedThread, pointers: ProcessPointers) -> bool {
-        let (memory, layout) = (self.memory, self.layout);
-        is_unchanged(memory, layout, tracked, pointers.interpreters_head)
-            && !holds_gil_unseen(memory, layout, pointers.gil_holder, self.thread_id)
+        is_unchanged(
+            self.memory,
+            self.layout,
+            tracked,
+            pointers.interpreters_head,
+        ) && !self.holds_gil_unseen(pointers.gil_holder)
+    }
+
+    /// Whether the thread holds the GIL although no state of it was found, where states have no ids;
+    /// `holder` is as for [`gil_holder`].
+    #[inline(always)]
+    fn holds_gil_unseen(&self, holder: UserAddr) -> bool {
+        let fields = &self.layout.thread;
+        if fields.id != ABSENT {
+            return false;
+        }
+        let state = gil_holder(self.memory, self.layout, holder);
+        state.could_be_structure()
+            && self.memory.word_or_zero(state.field(fields.thread_id)) == self.thread_id
     }
 
     /// Loads the first of `states`, which were just found, into the slot.

@@ -16,11 +16,11 @@ use super::{
 };
 use crate::{
     profile::{
-        Amount, CodeAddress, Executable, ExecutableId, FilteredOut, FrameKind, Function,
-        FunctionId, Kind, Line, Location, LocationId, Losses, Period, Process, ProcessIndex,
-        Profile, Sample, Stack, StackId, Thread, ThreadIndex,
+        Amount, CodeAddress, Executable, ExecutableId, ExecutableKind, FilteredOut, FrameKind,
+        Function, FunctionId, Kind, Line, Location, LocationId, Losses, Period, Process,
+        ProcessIndex, Profile, Sample, Stack, StackId, Thread, ThreadIndex,
     },
-    symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
+    symbolize::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };
 
 /// Kind, start, duration and sampling period of a profile.
@@ -231,7 +231,8 @@ impl ProfileBuilder {
         &self.native_frames[index.0].frame
     }
 
-    /// The location of a native or kernel frame.
+    /// The location of a native or kernel frame. All code in anonymous memory without a name, that of
+    /// a JIT compiler as a rule, is one function at one location.
     pub(super) fn native(&mut self, index: NativeFrameIndex) -> LocationId {
         let entry = &mut self.native_frames[index.0];
         if let Some(location) = entry.location {
@@ -242,12 +243,24 @@ impl ProfileBuilder {
             address,
             functions,
         } = &entry.frame;
+        let mut address = *address;
+        let mut functions = functions.as_deref().unwrap_or_default();
+        let name = executable.name();
+        let unnamed = [NativeFunction {
+            name: name.as_ref().into(),
+            file: None,
+            line: None,
+        }];
+        if functions.is_empty() && executable.kind == ExecutableKind::Anonymous {
+            // Without a name the addresses of such code say nothing, and are others in the next run.
+            functions = &unnamed;
+            address = 0;
+        }
         let kind = if executable.is_kernel() {
             FrameKind::Kernel
         } else {
             FrameKind::Native
         };
-        let functions = functions.as_deref().unwrap_or_default();
         let lines = functions.iter().map(|function| {
             let key = FunctionKey {
                 name: &function.name,
@@ -266,7 +279,7 @@ impl ProfileBuilder {
                 executable: ExecutableId(
                     self.executables.index_of(executable, || executable.clone()),
                 ),
-                address: *address,
+                address,
             }),
         };
         let location = LocationId(self.locations.index(location));

@@ -30,7 +30,7 @@ use super::{
     python_frames::{PythonFrames, Step},
 };
 use crate::{
-    profile::{LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses},
+    profile::{ExecutableKind, LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses},
     symbolize::SymbolizeFrames,
 };
 
@@ -228,14 +228,20 @@ impl<R: SymbolizeFrames> Interleaver<'_, R> {
     }
 
     fn push_native(&mut self, frame: NativeFrameIndex) {
-        if let Err(reason) = self.builder.symbolized(frame).functions {
+        let symbolized = self.builder.symbolized(frame);
+        let is_anonymous = symbolized.executable.kind == ExecutableKind::Anonymous;
+        let is_unnamed_jit = is_anonymous && symbolized.functions.is_err();
+        if let Err(reason) = symbolized.functions {
             self.builder
                 .losses
                 .unsymbolized_native_frames
                 .add(reason, self.sampled.count);
         }
         let location = self.builder.native(frame);
-        self.locations.push(location);
+        // Functions of a JIT compiler that call each other are one where they have no names.
+        if !is_unnamed_jit || self.locations.last() != Some(&location) {
+            self.locations.push(location);
+        }
     }
 
     fn markers(&mut self, markers: impl IntoIterator<Item = &'static str>) {

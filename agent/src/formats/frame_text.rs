@@ -14,7 +14,8 @@ use crate::{
 ///
 /// A Python frame is `name (file:line)`, as in `py-spy`. A native frame has its executable instead of
 /// file and line, `name (libz.so.1)`, because lines of compiled functions are many and seldom known. A
-/// kernel frame is a name. An unsymbolized frame is its executable and address, `libz.so.1+0x2b0c`.
+/// kernel frame is a name. An unsymbolized frame is its executable and address, `libz.so.1+0x2b0c`, or
+/// only `[jit]`.
 ///
 /// The suffixes `_[k]` for the kernel, `_[j]` for JIT code and `_[i]` for an inlined function are those
 /// of `stackcollapse-perf.pl`: flame graph tools choose colours by them and do not show them.
@@ -68,7 +69,12 @@ fn frame(
         }
         FrameKind::Native => {
             let executable = executable.map_or(Cow::Borrowed("?"), Executable::name);
-            format!("{name} ({})", folded(&executable))
+            let executable = folded(&executable);
+            if name == executable {
+                name
+            } else {
+                format!("{name} ({executable})")
+            }
         }
         FrameKind::Kernel | FrameKind::Marker => name,
     }

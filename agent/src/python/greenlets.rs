@@ -29,11 +29,10 @@ const MODULES: [&str; 4] = [
     "initgreenlet",
 ];
 
-/// The function in which a greenlet begins: a member (from 2.0 on; exported), a C++ function and one
-/// in C before.
-const ENTRIES: [&str; 3] = [
+/// The function in which a greenlet begins: from 2.0 on, where it is exported, and before, where it is
+/// not.
+const ENTRIES: [&str; 2] = [
     "_ZN8greenlet12UserGreenlet13g_initialstubEPv",
-    "_ZL13g_initialstubPv",
     "g_initialstub",
 ];
 

@@ -3,7 +3,7 @@
 //! [`PythonSymbolizer`] symbolizes Python frames with the code objects that the BPF programs sent;
 //! [`NativeSymbolizer`] native frames with the symbols and debugging information of their file
 //! ([`elf_symbols`]), kernel frames with `/proc/kallsyms` ([`kernel`]), and JIT code with the perf map
-//! of its process ([`perf_map`]).
+//! of its process ([`perf_map`]) or what its compiler registers for debuggers (`jit_interface`).
 //!
 //! Invariant: a frame that is not symbolized is data, with the reason, so that it can be counted.
 
@@ -13,6 +13,7 @@ pub mod elf_symbols;
 mod file_symbolizer;
 mod frame_symbolizer;
 mod haste;
+mod jit_interface;
 pub mod kernel;
 mod lookup_job;
 mod native_results;
@@ -26,7 +27,7 @@ mod this_machine;
 #[cfg(feature = "fuzzing")]
 pub use self::demangle::{demangle, go_name, stub_name};
 #[cfg(test)]
-pub use self::symbolized::{NativeFunction, unsymbolized};
+pub use self::symbolized::unsymbolized;
 pub use self::{
     budget::{CpuShare, CpuShares},
     file_symbolizer::LookupTotals,
@@ -34,5 +35,5 @@ pub use self::{
     haste::Haste,
     native_symbolizer::NativeSymbolizer,
     python::PythonSymbolizer,
-    symbolized::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
+    symbolized::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };

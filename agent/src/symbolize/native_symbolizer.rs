@@ -1,5 +1,5 @@
 //! Native and kernel frames → functions and lines, from the symbols of files, the kernel's symbols
-//! and the perf maps of processes.
+//! and, for JIT code, perf maps and what compilers register in their processes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,6 +14,7 @@ use super::{
     budget::CpuShares,
     file_symbolizer::{FileSymbolizer, LookupTotals},
     haste::Haste,
+    jit_interface::JitInterface,
     kernel::{KallsymsError, KernelSymbols},
     perf_map::{PerfMap, PerfMapMiss},
     symbolized::{NativeFunction, SymbolizedNativeFrame},
@@ -26,8 +27,8 @@ use crate::{
     workers::{Lane, Subject, Workers},
 };
 
-/// Time for reading a perf map.
-const PERF_MAP_LIMIT: Duration = Duration::from_secs(5);
+/// Time for reading a perf map, and what JIT compilers have registered.
+const JIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Symbolizes native and kernel frames; caches symbols and results across windows.
 pub struct NativeSymbolizer {
@@ -36,9 +37,11 @@ pub struct NativeSymbolizer {
     kernel: Option<Result<KernelSymbols, KallsymsError>>,
     /// By process id.
     perf_maps: HashMap<u32, PerfMap>,
+    /// By process id.
+    jit_interfaces: HashMap<u32, JitInterface>,
     /// Processes whose perf map was read since the last call of [`Self::prepare`].
     refreshed: HashSet<u32>,
-    /// Perf maps whose reading did not end in its time.
+    /// Perf maps and lists of JIT compilers whose reading did not end in its time.
     given_up: u64,
     workers: Workers,
     haste: Haste,
@@ -53,6 +56,7 @@ impl NativeSymbolizer {
             files: FileSymbolizer::new(symbol_bytes, workers.clone(), haste.clone()),
             kernel: None,
             perf_maps: HashMap::new(),
+            jit_interfaces: HashMap::new(),
             refreshed: HashSet::new(),
             given_up: 0,
             workers,
@@ -82,10 +86,11 @@ impl NativeSymbolizer {
         }
     }
 
-    /// Evicts the perf maps of processes that have ended.
+    /// Evicts the names of JIT code of processes that have ended.
     pub fn remove_processes(&mut self, ended: &[u32]) {
         for pid in ended {
             self.perf_maps.remove(pid);
+            self.jit_interfaces.remove(pid);
         }
     }
 
@@ -185,12 +190,9 @@ impl NativeSymbolizer {
             }
             map
         };
-        let mut pending = self.workers.submit(
-            Lane::Symbols,
-            subject,
-            PERF_MAP_LIMIT,
-            on_this_machine(refresh),
-        );
+        let mut pending =
+            self.workers
+                .submit(Lane::Symbols, subject, JIT_LIMIT, on_this_machine(refresh));
         if let Some(Ok(map)) = pending.wait_while(|| !self.haste.is_over()) {
             self.perf_maps.insert(pid, map);
         } else {
@@ -198,16 +200,48 @@ impl NativeSymbolizer {
         }
     }
 
-    fn anonymous(&mut self, pid: u32, address: u64) -> SymbolizedNativeFrame {
-        let map = self.perf_maps.entry(pid).or_default();
-        let function = map.find(address).or_else(|reason| {
-            // Once per window: a map may be large, and its last line always new.
-            if !self.refreshed.insert(pid) {
-                return Err(reason);
+    /// Reads what the JIT compilers of a process have registered.
+    fn refresh_jit_interface(&mut self, pid: u32) {
+        let mut interface = self.jit_interfaces.remove(&pid).unwrap_or_default();
+        let subject = Subject::new(("JIT", pid), format!("the JIT compilers of process {pid}"));
+        let refresh = move || {
+            if let Ok(process) = Process::open(pid) {
+                interface.refresh(&process);
             }
+            interface
+        };
+        let mut pending =
+            self.workers
+                .submit(Lane::Symbols, subject, JIT_LIMIT, on_this_machine(refresh));
+        if let Some(Ok(interface)) = pending.wait_while(|| !self.haste.is_over()) {
+            self.jit_interfaces.insert(pid, interface);
+        } else {
+            self.given_up += 1;
+        }
+    }
+
+    /// The function of a JIT compiler at an address, by what was read already.
+    fn jit_function(&mut self, pid: u32, address: u64) -> Result<String, PerfMapMiss> {
+        let map = self.perf_maps.entry(pid).or_default();
+        map.find(address).or_else(|reason| {
+            let interface = self.jit_interfaces.get(&pid);
+            interface
+                .and_then(|interface| interface.find(address))
+                .ok_or(reason)
+        })
+    }
+
+    fn anonymous(&mut self, pid: u32, address: u64) -> SymbolizedNativeFrame {
+        let mut function = self.jit_function(pid, address);
+        // Once per window: a map may be large, and its last line always new.
+        if function.is_err() && self.refreshed.insert(pid) {
             self.refresh(pid);
-            self.perf_maps.entry(pid).or_default().find(address)
-        });
+            function = self.jit_function(pid, address);
+            if function.is_err() {
+                self.refresh_jit_interface(pid);
+                function = self.jit_function(pid, address);
+            }
+        }
         SymbolizedNativeFrame {
             executable: profile::Executable {
                 path: PathBuf::new(),

@@ -17,7 +17,7 @@ const INTERPRETERS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 const LIBRARIES: [&str; 6] = [
     "greenlet==3.5.6",
     "gevent==26.9.0",
-    "zope.interface==8.7",
+    "zope.interface==8.6",
     "zope.event==6.2",
     "eventlet==0.41.3",
     "uvloop==0.23.0",

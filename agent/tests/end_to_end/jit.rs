@@ -1,15 +1,17 @@
-//! Functions compiled by the interpreter's JIT.
+//! Code of JIT compilers: that of the interpreter, of numba and of Node.js.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
-use xtask::process::capture;
+use tempfile::TempDir;
+use xtask::{interpreters, process::capture, tools};
 
 use super::{
     capture::Capture,
     folded::{Folded, Frame, is_marked, names},
     machine,
+    packages::python_packages,
     source::Source,
-    target::{Target, mortal},
+    target::{Target, mortal, workload_path},
 };
 
 /// Builds with a JIT, which is off by default.
@@ -65,4 +67,70 @@ fn stacks_of_compiled_functions_are_complete() {
             folded.show(is_marked)
         );
     });
+}
+
+/// The frame of compiled code without a name.
+const UNNAMED: &str = "[jit]_[j]";
+
+/// Requirement specifiers of numba and what it requires.
+const NUMBA: [&str; 3] = ["numba==0.68.1", "llvmlite==0.50.0", "numpy==2.5.5"];
+
+/// LLVM registers it for debuggers.
+#[test]
+fn code_of_numba_has_the_names_of_its_functions() {
+    let _machine = machine::alone();
+    let interpreter = interpreters::named("3.12").unwrap();
+    let packages = python_packages(&interpreter, "numba", &NUMBA);
+    let environment = [("PYTHONPATH", packages.to_str().unwrap())];
+    let target = Target::start_in(&interpreter, "numba_loop", &[], &environment);
+    let folded = Capture::whole(target.pid(), "-d 2 -r 499");
+    assert_one_frame(&folded);
+    let is_named = |stack: &[Frame]| {
+        let leaf = stack.last();
+        // LLVM may inline one into the other.
+        leaf.is_some_and(|frame| {
+            ["::inner", "::outer"]
+                .iter()
+                .any(|it| frame.name.contains(it))
+        })
+    };
+    let (named, all) = (folded.count(is_named), folded.total());
+    assert!(all > 0 && named * 10 > all * 9, "{}", folded.show(|_| true));
+}
+
+#[test]
+fn code_of_node_is_one_frame_without_a_map_and_named_with_one() {
+    let _machine = machine::alone();
+    // Node.js writes a log beside.
+    let directory = TempDir::new().unwrap();
+    let start = |options: &[&str]| {
+        let mut node = mortal(tools::node().unwrap());
+        node.current_dir(&directory);
+        node.args(options)
+            .arg(workload_path("mixed").with_extension("js"));
+        Target::from_command(node)
+    };
+    let without = start(&[]);
+    let folded = Capture::whole(without.pid(), "-d 2 -r 499");
+    assert_ne!(assert_one_frame(&folded), 0);
+
+    let with = start(&["--perf-basic-prof"]);
+    let folded = Capture::whole(with.pid(), "-d 2 -r 499");
+    fs::remove_file(format!("/tmp/perf-{}.map", with.pid())).unwrap();
+    assert_one_frame(&folded);
+    let is_named = |stack: &[Frame]| {
+        let mut names = names(stack).into_iter();
+        names.any(|name| name.contains("fib"))
+    };
+    assert_ne!(folded.count(is_named), 0, "{}", folded.show(|_| true));
+}
+
+/// Asserts that compiled code without a name is one frame of a stack; returns the samples that have
+/// it.
+fn assert_one_frame(folded: &Folded) -> u64 {
+    let has_address = |stack: &[Frame]| names(stack).iter().any(|name| name.starts_with("[jit]+"));
+    assert_eq!(folded.show(has_address), "");
+    let is_repeated = |stack: &[Frame]| names(stack).windows(2).any(|two| two == [UNNAMED; 2]);
+    assert_eq!(folded.show(is_repeated), "");
+    folded.count(|stack| names(stack).contains(&UNNAMED))
 }

@@ -482,27 +482,27 @@ fn unknown_code_objects_are_counted() {
 }
 
 #[test]
-fn an_unsymbolized_frame_has_its_address() {
+fn an_unsymbolized_frame_of_a_file_has_its_address() {
     let (profile, _) = profile(
         None,
-        Some(native("k0 n5 n0 j0 n0")),
+        Some(native("k0 n5 n0 j0 n0 j0 j0")),
         PythonUnwindStatus::NO_PYTHON,
         NativeUnwindStatus::COMPLETE,
     );
     assert_eq!(
         text(&profile),
-        "[kernel]+0x0 n5 [file 3]+0x0 [jit]+0x0 [file 3]+0x0"
+        "[kernel]+0x0 n5 [file 3]+0x0 [jit] [file 3]+0x0 [jit]"
     );
     let unnamed = UnsymbolizedLosses {
         no_symbols: 4,
-        no_map: 2,
+        no_map: 6,
         kptr_restricted: 2,
         ..UnsymbolizedLosses::default()
     };
     assert_eq!(profile.losses.unsymbolized_native_frames, unnamed);
-    assert_eq!(unnamed.total(), 8);
+    assert_eq!(unnamed.total(), 12);
     let kinds: Vec<_> = profile.functions.iter().map(|found| found.kind).collect();
-    assert_eq!(kinds, [FrameKind::Native]);
+    assert_eq!(kinds, [FrameKind::Native, FrameKind::Native]);
 }
 
 #[test]

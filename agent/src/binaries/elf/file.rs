@@ -49,7 +49,7 @@ pub(super) const MAX_NAME: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct Elf<S> {
     pub(super) source: S,
-    header: Header,
+    pub(super) header: Header,
     pub(super) headers: Vec<ProgramHeader>,
     pub(super) segments: Segments,
     pub(super) sections: Vec<SectionHeader>,

@@ -5,6 +5,7 @@
 
 use goblin::elf::{
     SectionHeader,
+    header::ET_REL,
     section_header::{SHF_EXECINSTR, SHN_ABS, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB},
     sym::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, st_bind, st_type},
 };
@@ -120,8 +121,13 @@ impl<S: Source> Elf<S> {
             _ => return None,
         };
         let name = u32_at(entry, 0);
+        // Of an object file in memory: addresses count from the start of a section.
+        let start = match section {
+            Some(section) if self.header.e_type == ET_REL => section.sh_addr,
+            _ => 0,
+        };
         (name != 0).then(|| Function {
-            address: symbol.address,
+            address: symbol.address.wrapping_add(start),
             bytes: symbol.bytes,
             section_end: section.map(|section| section.sh_addr.saturating_add(section.sh_size)),
             name,

@@ -44,6 +44,8 @@ impl Named {
         };
         let function = profile.function(line.function);
         let place = match (function.kind, function.first_line) {
+            // All code of a JIT compiler without names.
+            (FrameKind::Native, _) if executable.as_ref() == Some(&function.name) => String::new(),
             (FrameKind::Native | FrameKind::Kernel, _) => executable.unwrap_or_default(),
             (FrameKind::Marker, _) => String::new(),
             (FrameKind::Python, Some(line)) => format!("{}:{line}", function.file),
