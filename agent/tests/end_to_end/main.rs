@@ -38,6 +38,7 @@ mod impossible;
 mod inner_interpreters;
 mod jit;
 mod kept;
+mod lost_events;
 mod machine;
 mod many_threads;
 mod native;
