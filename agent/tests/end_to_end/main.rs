@@ -59,3 +59,4 @@ mod target;
 mod threads;
 mod unwind_rate;
 mod whole;
+mod zoo;
