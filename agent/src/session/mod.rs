@@ -32,6 +32,7 @@ pub mod recorder;
 pub mod recording;
 mod records;
 mod rescan;
+mod rescan_schedule;
 mod seed;
 mod signals;
 mod unwind_tables;
@@ -67,7 +68,7 @@ use tracing::warn;
 use self::{
     drain::Drain,
     examinations::{Examined, Running},
-    rescan::Rescan,
+    rescan_schedule::RescanSchedule,
     seed::random_seed,
     unwind_tables::{TableJob, UnwindTables},
 };
@@ -174,7 +175,7 @@ pub struct Session {
     forgetting: Option<(Instant, oneshot::Receiver<()>)>,
     /// Times that the layout of a process found no room.
     layouts_left_out: u64,
-    rescan: Rescan,
+    rescan: RescanSchedule,
     /// Begins when a profile is wanted at once.
     haste: Haste,
     is_host: bool,
@@ -242,7 +243,7 @@ impl Session {
             examinations,
             forgetting: None,
             layouts_left_out: 0,
-            rescan: Rescan::default(),
+            rescan: RescanSchedule::default(),
             haste: haste.unwrap_or_default(),
             is_host,
             gil: settings.gil,

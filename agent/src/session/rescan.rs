@@ -3,12 +3,7 @@
 //! Without it a process whose start was lost has no name until its mappings change, one whose exec was
 //! lost keeps the name of the program before, and one whose end was lost stays for ever.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, path::Path, sync::atomic::Ordering, time::Instant};
 
 use agent_common::{
     counter::Counter,
@@ -20,32 +15,6 @@ use tracing::info;
 
 use super::{Session, observer::Observer};
 use crate::{bpf::monotonic_ns, process};
-
-/// Least time between two comparisons: what loses events may go on losing them.
-const PAUSE: Duration = Duration::from_secs(10);
-
-/// When processes were compared.
-#[derive(Debug, Default)]
-pub(super) struct Rescan {
-    /// Events that were lost before.
-    lost: u64,
-    last: Option<Instant>,
-}
-
-impl Rescan {
-    /// Whether a comparison is due when so many events were lost so far.
-    fn is_due(&mut self, lost: u64, now: Instant) -> bool {
-        let is_early = self
-            .last
-            .is_some_and(|last| now.duration_since(last) < PAUSE);
-        if lost == self.lost || is_early {
-            return false;
-        }
-        self.lost = lost;
-        self.last = Some(now);
-        true
-    }
-}
 
 impl Session {
     /// Compares the known processes of a host with those that run, if events were lost since that was
@@ -104,22 +73,5 @@ fn event(kind: ProcessEventKind, tgid: u32) -> ProcessEvent {
         parent: 0,
         kind,
         reserved: 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{PAUSE, Rescan};
-    use std::time::Instant;
-
-    #[test]
-    fn a_loss_leads_to_one_comparison_and_not_to_one_right_after_another() {
-        let now = Instant::now();
-        let mut rescan = Rescan::default();
-        assert!(!rescan.is_due(0, now));
-        assert!(rescan.is_due(3, now));
-        assert!(!rescan.is_due(3, now + PAUSE));
-        assert!(!rescan.is_due(4, now + PAUSE / 2));
-        assert!(rescan.is_due(4, now + PAUSE));
     }
 }
