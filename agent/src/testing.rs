@@ -69,7 +69,7 @@ pub mod profile {
 pub mod python {
     pub use crate::python::{
         Detector, Error, Interpreter, Version, detect, dwarf, evaluation_loop, inspect, layouts,
-        line_table, remote, text, versions,
+        line_table, marked_code, remote, text, versions,
     };
 }
 

@@ -249,6 +249,8 @@ fn the_image_profiles_python_in_another_container() {
         || agent.logs(),
     );
     assert!(answers(address, "/healthz") && answers(address, "/metrics"));
+    let profile = "/debug/pprof/profile?seconds=1";
+    assert!(!answers(address, profile), "profiles need the socket");
     let pid = agent.pid();
     let expected = documented_capabilities();
     for set in ["CapEff", "CapPrm", "CapBnd"] {

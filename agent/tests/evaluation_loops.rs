@@ -5,7 +5,10 @@
 use std::{fs::File, ops::Range, path::Path};
 
 use agent::testing::{
-    binaries::{elf::Elf, unwind::compile},
+    binaries::{
+        elf::Elf,
+        unwind::{CodeMark, CodeRole, compile},
+    },
     python::evaluation_loop::ranges,
 };
 use agent_common::unwind::RuleFlags;
@@ -48,7 +51,12 @@ fn every_interpreter_has_one_loop() {
 /// Exactly the rules of addresses in the loop are marked.
 fn check_flags(elf: &Elf<File>, found: &[Range<u64>]) {
     let plain = compile(elf, &[]).unwrap();
-    let marked = compile(elf, found).unwrap();
+    let with_role = |range: &Range<u64>| CodeMark {
+        range: range.clone(),
+        role: CodeRole::EvaluationLoop,
+    };
+    let marks: Vec<_> = found.iter().map(with_role).collect();
+    let marked = compile(elf, &marks).unwrap();
     let mut both = 0;
     for (address, mut rule) in marked.rows() {
         let is_in_loop = found.iter().any(|range| range.contains(&address));

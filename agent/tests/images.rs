@@ -26,6 +26,7 @@ use agent::testing::{
 use agent_common::{
     layout::{ABSENT, GilStyle},
     limits::MAX_THREADS,
+    maps::SearchedStates,
     memory::UserAddr,
     python::{SearchStep, ThreadStateSearch, revalidate},
     scratch::Scratch,
@@ -98,7 +99,12 @@ fn every_thread_is_found_by_its_id_and_revalidated() {
             let id = stack.thread_id;
             let mut search = ThreadStateSearch::new();
             search
-                .begin(image, layout, target.interpreters_head)
+                .begin(
+                    image,
+                    layout,
+                    target.interpreters_head,
+                    SearchedStates::NONE,
+                )
                 .unwrap();
             let last = (0..MAX_THREADS)
                 .map(|_| search.step(image, &mut scratch, layout, id))

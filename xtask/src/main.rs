@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use commands::{Results, bench, build, ci, demo, fuzz, lint, record_fixtures, setup, test, vm};
+use commands::{
+    Results, bench, build, ci, demo, fuzz, lint, record_fixtures, setup, soak, test, vm,
+};
 use xtask::interpreters;
 use xtask::vm::Kernel;
 
@@ -53,6 +55,8 @@ enum Task {
     },
     /// Fuzz the parsers of bytes from elsewhere
     Fuzz(fuzz::Options),
+    /// Run the agent of a host on which everything comes and goes, as root
+    Soak(soak::Options),
     /// Record the sessions that the golden tests replay, as root
     RecordFixtures,
     /// Format all crates
@@ -129,6 +133,7 @@ fn run(task: Task) -> Result<ExitCode> {
             return Ok(counted(|results| ci::run(results, kernels.list())));
         }
         Task::Fuzz(options) => fuzz::run(&options)?,
+        Task::Soak(options) => soak::run(&options)?,
         Task::RecordFixtures => record_fixtures::record()?,
         Task::Fmt { check } => lint::format(check)?,
         Task::Clippy => lint::clippy()?,

@@ -66,6 +66,9 @@ pub struct InterpreterLayout {
     pub next: u16,
     /// `PyInterpreterState.threads.head`.
     pub threads_head: u16,
+    /// `PyInterpreterState.threads.next_unique_id`, the id of the newest thread state, or
+    /// [`ABSENT`] before 3.11, where it is not at the same place in all builds.
+    pub newest_state_id: u16,
     /// Where the holder of the GIL is.
     pub gil_style: GilStyle,
 }
@@ -84,6 +87,9 @@ pub struct ThreadLayout {
     pub interpreter: u16,
     /// `thread_id`, the value of `pthread_self()`.
     pub thread_id: u16,
+    /// `id`, which no other state of the interpreter has or had, or [`ABSENT`] (up to 3.6); not among
+    /// the `bytes` above.
+    pub id: u16,
     /// `frame` (up to 3.10), `cframe` (3.11, 3.12) or `current_frame` (3.13 and later).
     pub frame: u16,
     /// `_PyCFrame.current_frame` where the field above is `cframe`, else [`ABSENT`].

@@ -14,4 +14,4 @@ pub use control::Control;
 pub use mapping::Mapping;
 pub use process::{KERNEL_THREADS, ProcessState, TrackedProcess};
 pub use table::{TableLocation, TableState};
-pub use thread::{ThreadState, ThreadStates, TrackedThread};
+pub use thread::{SearchedStates, ThreadState, ThreadStates, TrackedThread};

@@ -121,6 +121,25 @@ impl Default for ThreadStates {
     }
 }
 
+/// The thread states that existed when those of a thread were searched.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchedStates {
+    /// Address of the newest interpreter.
+    pub newest_interpreter: u64,
+    /// What changes when a state is created: the id of the newest one where states have ids and
+    /// there is one interpreter; 0 when that is not known.
+    pub newest_state: u64,
+}
+
+impl SearchedStates {
+    /// There was no search.
+    pub const NONE: Self = Self {
+        newest_interpreter: 0,
+        newest_state: 0,
+    };
+}
+
 /// A thread that was sampled: the value of the map `THREADS`, whose key is the
 /// thread's id in the initial PID namespace.
 #[repr(C)]
@@ -128,8 +147,8 @@ impl Default for ThreadStates {
 pub struct TrackedThread {
     /// Its thread states.
     pub states: ThreadStates,
-    /// Address of the newest interpreter when they were searched.
-    pub newest_interpreter: u64,
+    /// All states when they were searched.
+    pub searched_states: SearchedStates,
     /// Its `pthread_self()`.
     pub thread_id: u64,
     /// Since when it has had the states that it has, and when they were last searched.
@@ -153,4 +172,4 @@ impl TrackedThread {
     }
 }
 
-const _: () = assert!(size_of::<TrackedThread>() == 136);
+const _: () = assert!(size_of::<TrackedThread>() == 144);

@@ -5,6 +5,7 @@ mod code_cache;
 mod code_object;
 mod data_stack;
 mod driver;
+mod newest_state;
 mod runs;
 mod stack;
 mod symbol;

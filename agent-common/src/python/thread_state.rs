@@ -11,12 +11,14 @@
 
 use crate::{
     layout::{ABSENT, GilStyle, Layout},
-    maps::{ThreadState, ThreadStates},
+    maps::{SearchedStates, ThreadState, ThreadStates},
     memory::{Fault, UserAddr, UserMemory},
     record::PythonUnwindStatus,
     scratch::{SLOT, Scratch},
     volatile::Volatile,
 };
+
+use super::newest_state::{and_of_older, newest_state};
 
 /// Whether the thread state in the slot is attached to its interpreter, which is to hold the GIL
 /// where there is one, for versions whose states contain it ([`GilStyle::IN_THREAD`]).
@@ -92,6 +94,9 @@ pub fn revalidate<M: UserMemory>(
 #[derive(Debug)]
 pub struct ThreadStateSearch {
     newest_interpreter: Volatile<u64>,
+    newest_state: Volatile<u64>,
+    /// States with this id and smaller ones are not visited.
+    visited_id: Volatile<u64>,
     interpreter: Volatile<u64>,
     thread: Volatile<u64>,
     /// The states of the thread.
@@ -115,20 +120,33 @@ impl ThreadStateSearch {
     pub const fn new() -> Self {
         Self {
             newest_interpreter: Volatile::new(0),
+            newest_state: Volatile::new(0),
+            visited_id: Volatile::new(0),
             interpreter: Volatile::new(0),
             thread: Volatile::new(0),
             states: ThreadStates::new(),
         }
     }
 
-    /// Address of the interpreter at which it began.
+    /// The states that existed when it began.
     #[inline(always)]
     #[must_use]
-    pub fn newest_interpreter(&self) -> u64 {
-        self.newest_interpreter.get()
+    pub fn searched_states(&self) -> SearchedStates {
+        SearchedStates {
+            newest_interpreter: self.newest_interpreter.get(),
+            newest_state: self.newest_state.get(),
+        }
     }
 
-    /// Begins at the newest interpreter, to which `interpreters_head` points.
+    /// Whether it visits all states, not only those since an earlier search.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.visited_id.get() == 0
+    }
+
+    /// Begins at the newest interpreter, to which `interpreters_head` points; those of `visited` need
+    /// not be visited again.
     ///
     /// # Errors
     ///
@@ -139,10 +157,17 @@ impl ThreadStateSearch {
         memory: &M,
         layout: &Layout,
         interpreters_head: UserAddr,
+        visited: SearchedStates,
     ) -> Result<(), Fault> {
         let interpreter = memory.word(interpreters_head)?;
         self.newest_interpreter.set(interpreter);
+        let is_same = interpreter == visited.newest_interpreter;
+        self.visited_id
+            .set(if is_same { visited.newest_state } else { 0 });
         self.states = ThreadStates::new();
+        // Before the states: one that is created meanwhile is newer.
+        self.newest_state
+            .set(newest_state(memory, layout, UserAddr(interpreter)));
         self.enter(memory, layout, interpreter)
     }
 
@@ -183,6 +208,10 @@ impl ThreadStateSearch {
                 .and_then(|next| {
                     if next != 0 {
                         self.states.set_has_several_interpreters();
+                        let older = newest_state(memory, layout, UserAddr(next));
+                        let states = and_of_older(self.newest_state.get(), older);
+                        self.newest_state.set(states);
+                        self.visited_id.set(0);
                     }
                     self.enter(memory, layout, next)
                 });
@@ -193,6 +222,10 @@ impl ThreadStateSearch {
         }
         if !thread.could_be_structure() {
             return SearchStep::End(PythonUnwindStatus::BAD_POINTER);
+        }
+        if self.is_visited(memory, layout, thread) {
+            self.thread.set(0);
+            return SearchStep::Next;
         }
         if scratch
             .load_slot(memory, thread, layout.thread.bytes)
@@ -214,6 +247,20 @@ impl ThreadStateSearch {
             self.thread.set(word(layout.thread.next));
         }
         SearchStep::Next
+    }
+}
+
+impl ThreadStateSearch {
+    /// Whether an earlier search visited the state, and with it those behind it: new states are put
+    /// at the head.
+    #[inline(always)]
+    fn is_visited<M: UserMemory>(&self, memory: &M, layout: &Layout, thread: UserAddr) -> bool {
+        let visited = self.visited_id.get();
+        visited != 0
+            && memory
+                .word_or_zero(thread.field(layout.thread.id))
+                .wrapping_sub(1)
+                < visited
     }
 }
 

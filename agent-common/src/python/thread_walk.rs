@@ -16,6 +16,7 @@ use crate::{
 
 use super::{
     driver::PythonOutcome,
+    newest_state::{holds_gil_unseen, is_unchanged},
     symbol::SymbolLookup,
     thread_state::{gil_holder, is_attached, revalidate},
     walk::{PythonStep, PythonWalk},
@@ -125,10 +126,10 @@ impl<M: UserMemory> ThreadWalk<'_, M> {
         let is_due = tracked.searched.is_due(now_ns);
         let state = tracked.states.first();
         if state.address.is_null() {
-            return if is_due {
-                PythonOutcome::NEXT
-            } else {
+            return if !is_due && self.has_no_state(tracked, pointers) {
                 PythonOutcome::ended(PythonUnwindStatus::NO_THREAD_STATE)
+            } else {
+                PythonOutcome::NEXT
             };
         }
         if layout.thread.previous == ABSENT && is_due {
@@ -141,7 +142,7 @@ impl<M: UserMemory> ThreadWalk<'_, M> {
         let is_attached = is_attached(self.scratch, layout);
         if !is_attached {
             let newest = self.memory.word_or_zero(pointers.interpreters_head);
-            if newest != tracked.newest_interpreter
+            if newest != tracked.searched_states.newest_interpreter
                 || tracked.states.has_several_interpreters() && is_due
             {
                 return PythonOutcome::NEXT;
@@ -151,6 +152,14 @@ impl<M: UserMemory> ThreadWalk<'_, M> {
         let holds_gil = is_attached || tracked.states.contain(holder);
         self.position.holds_gil.set(u32::from(holds_gil));
         PythonOutcome::DONE
+    }
+
+    /// Whether a thread for which no state was found still has none.
+    #[inline(always)]
+    fn has_no_state(&self, tracked: &TrackedThread, pointers: ProcessPointers) -> bool {
+        let (memory, layout) = (self.memory, self.layout);
+        is_unchanged(memory, layout, tracked, pointers.interpreters_head)
+            && !holds_gil_unseen(memory, layout, pointers.gil_holder, self.thread_id)
     }
 
     /// Loads the first of `states`, which were just found, into the slot.

@@ -10,7 +10,7 @@ use agent_common::{
         InterpreterLayout, KeysStyle, Layout, LineTableFormat, ObjectLayout, RunStyle, TextLayout,
         TextStyle, ThreadLayout,
     },
-    maps::{CodeIdentity, ThreadState, ThreadStates},
+    maps::{CodeIdentity, SearchedStates, ThreadState, ThreadStates},
     memory::{Fault, UserAddr, UserMemory},
     python::{
         CodeObjectRecord, CodeSymbol, FindState, PythonOutcome, PythonWalk, SearchStep, StateList,
@@ -27,6 +27,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         runtime_gil_holder: ABSENT,
         next: 0,
         threads_head: 72,
+        newest_state_id: 64,
         gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
@@ -35,6 +36,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         next: 8,
         interpreter: 16,
         thread_id: 136,
+        id: 224,
         frame: 56,
         cframe_current_frame: 0,
         cframe_previous: ABSENT,
@@ -234,6 +236,7 @@ pub(crate) struct Process {
     pub(crate) image: Image,
     pub(crate) interpreters_head: u64,
     pub(crate) interpreter: u64,
+    created_states: u64,
 }
 
 impl Process {
@@ -246,6 +249,7 @@ impl Process {
             image,
             interpreters_head,
             interpreter,
+            created_states: 0,
         }
     }
 
@@ -267,6 +271,43 @@ impl Process {
         image.put(cframe, 0, frame);
         image.put(thread, fields.frame, cframe);
         thread
+    }
+
+    /// Puts a state with a new id at the head of the list, in the memory of a freed one.
+    pub(crate) fn enter(&mut self, layout: &Layout, state: u64, thread_id: u64) {
+        let interpreter = UserAddr(self.interpreter);
+        let (image, fields) = (&mut self.image, &layout.thread);
+        let head = interpreter.field(layout.interpreter.threads_head);
+        let next = image.word_at(head);
+        image.put(state, fields.next, next);
+        image.put(state, fields.interpreter, interpreter.0);
+        image.put(state, fields.thread_id, thread_id);
+        image.put(head.0, 0, state);
+        self.created_states += 1;
+        if fields.previous != ABSENT {
+            image.put(state, fields.previous, 0);
+            if next != 0 {
+                image.put(next, fields.previous, state);
+            }
+        }
+        if fields.id != ABSENT {
+            image.put(state, fields.id, self.created_states);
+        }
+        if layout.interpreter.newest_state_id != ABSENT {
+            let id = layout.interpreter.newest_state_id;
+            image.put(interpreter.0, id, self.created_states);
+        }
+    }
+
+    /// Removes the state at the head of the list; its memory keeps its contents.
+    pub(crate) fn leave(&mut self, layout: &Layout) {
+        let head = UserAddr(self.interpreter).field(layout.interpreter.threads_head);
+        let state = UserAddr(self.image.word_at(head));
+        let next = self.image.word_at(state.field(layout.thread.next));
+        self.image.put(head.0, 0, next);
+        if layout.thread.previous != ABSENT && next != 0 {
+            self.image.put(next, layout.thread.previous, 0);
+        }
     }
 
     /// Lets a thread's data stack be the `bytes` bytes from `chunk` on.
@@ -337,7 +378,12 @@ impl<L: SymbolLookup> FindState for Steps<'_, L> {
 
     fn begin_search(&mut self) -> PythonOutcome {
         let head = UserAddr(self.interpreters_head);
-        match self.search.begin(self.walk.memory, self.walk.layout, head) {
+        match self.search.begin(
+            self.walk.memory,
+            self.walk.layout,
+            head,
+            SearchedStates::NONE,
+        ) {
             Ok(()) => PythonOutcome::NEXT,
             Err(Fault) => PythonOutcome::FAULT,
         }

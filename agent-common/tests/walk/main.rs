@@ -8,6 +8,7 @@
 
 mod capabilities;
 mod image;
+mod threads_in_turn;
 
 use agent_common::{
     limits::{LEAF_FRAMES, MAX_FRAMES, MAX_VISITED, ROOT_FRAMES},

@@ -3,6 +3,7 @@
 use agent_common::{
     cache_age::CacheAge,
     counter::Counter,
+    maps::SearchedStates,
     memory::{Fault, UserAddr},
     python::{ProcessPointers, PythonOutcome, SearchStep},
     record::PythonUnwindStatus,
@@ -52,7 +53,14 @@ fn try_begin_search() -> Option<PythonOutcome> {
     let memory = CurrentMemory::of(sampler);
     let layout = current::layout(sampler)?;
     let head = UserAddr(sampler.interpreters_head.get());
-    match sampler.search.begin(&memory, layout, head) {
+    // What was loaded for this sample; a thread that is not tracked has the id 0.
+    let visited = if sampler.thread.tid == 0 {
+        SearchedStates::NONE
+    } else {
+        let now_ns = sampler.time_ns.get();
+        sampler.thread.thread.visited_states(layout, now_ns)
+    };
+    match sampler.search.begin(&memory, layout, head, visited) {
         Ok(()) => Some(PythonOutcome::NEXT),
         Err(Fault) => None,
     }
@@ -113,7 +121,7 @@ fn try_track_thread() -> Option<()> {
     thread.searched = CacheAge::NEVER;
     thread.named = CacheAge::new(now_ns);
     thread.name = 0;
-    thread.newest_interpreter = 0;
+    thread.searched_states = SearchedStates::NONE;
     threads::store(sampler);
     Some(())
 }
@@ -130,15 +138,16 @@ fn store_states(sampler: &mut Sampler) {
         let is_same = thread.states.first().address == states.first().address;
         let was_searched = thread.searched.since_ns != CacheAge::NEVER.since_ns;
         if !(was_searched && is_same && thread.states.count() == states.count()) {
-            thread.searched.since_ns = now_ns;
+            thread.searched = CacheAge::new(now_ns);
+        } else if sampler.search.is_complete() {
+            thread.searched.revalidated_ns = now_ns;
         }
-        thread.searched.revalidated_ns = now_ns;
     } else {
         thread.searched = CacheAge::new(now_ns);
         thread.named = CacheAge::new(now_ns);
         thread.name = 0;
     }
     thread.states = *states;
-    thread.newest_interpreter = sampler.search.newest_interpreter();
+    thread.searched_states = sampler.search.searched_states();
     threads::store(sampler);
 }

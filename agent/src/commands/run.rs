@@ -39,7 +39,22 @@ pub(super) fn sources(options: &RunOptions, folder: PathBuf) -> Sources {
         variables: variables(),
         flags: options.keys.clone(),
         folder,
+        socket: socket(),
     }
+}
+
+/// The Unix socket if none is configured: where systemd says, else where sockets of the system or of
+/// its users are.
+fn socket() -> Option<PathBuf> {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let folder = if let Some(folder) = variable("RUNTIME_DIRECTORY") {
+        PathBuf::from(folder)
+    } else if rustix::process::geteuid().is_root() {
+        PathBuf::from("/run/agent")
+    } else {
+        PathBuf::from(variable("XDG_RUNTIME_DIR")?).join("agent")
+    };
+    Some(folder.join("agent.sock"))
 }
 
 /// Environment variables that the configuration may be in; what is not UTF-8 is none of them.

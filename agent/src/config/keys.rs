@@ -139,8 +139,14 @@ keys! {
         shutdown_timeout: Time = KeyKind::Value("TIME"),
     }
     "HTTP server and logs": {
-        /// Address of metrics, health and profiles, or off [default: 127.0.0.1:7070]
+        /// Address of metrics and health, or off [default: 127.0.0.1:7147]
         listen: String = KeyKind::Value("ADDRESS"),
+        /// Unix socket of profiles, metrics and health, or off [default: /run/agent/agent.sock]
+        socket: PathBuf = KeyKind::Value("PATH"),
+        /// Names of this server in requests to `listen`; addresses and localhost are known
+        http_hosts: Vec<String> = KeyKind::Value("LIST"),
+        /// File of the token with which profiles are served at `listen` too [default: none are]
+        http_token_file: PathBuf = KeyKind::Value("FILE"),
         /// error, warn, info, debug or trace; of the agent's own targets [default: info]
         log_level: String = KeyKind::Value("LEVEL"),
         /// text or json [default: text]

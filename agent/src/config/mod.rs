@@ -14,6 +14,7 @@
 //! or in an error.
 
 mod exporters;
+mod http_server;
 mod keys;
 mod kubernetes;
 mod log;
@@ -24,6 +25,7 @@ mod settings;
 mod tests;
 
 pub use self::{
+    http_server::{HttpServer, SocketPath},
     keys::{KEYS, Key, KeyKind},
     log::{Log, LogFormat},
     read::{CLUSTER_VARIABLES, Error, Sources},

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read as _},
-    net::SocketAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -14,6 +13,7 @@ use serde_yaml_ng::{Mapping, Value};
 
 use super::{
     exporters::{self, Invalid},
+    http_server::HttpServer,
     keys::{KEYS, Written},
     kubernetes::Cluster,
     log::Log,
@@ -44,9 +44,6 @@ const WINDOW: Duration = Duration::from_secs(15);
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 const LONGEST_WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Address of the HTTP server.
-const LISTEN: &str = "127.0.0.1:7070";
-
 /// Time to send the last profiles.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -72,6 +69,8 @@ pub struct Sources {
     pub flags: Vec<(&'static str, String)>,
     /// Folder of profiles when no exporter is configured.
     pub folder: PathBuf,
+    /// The Unix socket when none is configured.
+    pub socket: Option<PathBuf>,
 }
 
 /// Why a configuration is not valid.
@@ -236,13 +235,14 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
             format!("is {max_cpu}: it must be a percentage up to 100"),
         ));
     }
-    let listen = match written.listen.as_deref().unwrap_or(LISTEN) {
-        "off" => None,
-        address => Some(address.parse::<SocketAddr>().map_err(|_| {
-            let message = format!("is `{address}`: write it as 127.0.0.1:7070, or off");
-            key("listen", message)
-        })?),
-    };
+    let http_server = HttpServer::checked(
+        written.listen.as_deref(),
+        written.socket,
+        sources.socket.clone(),
+        written.http_hosts.unwrap_or_default(),
+        written.http_token_file,
+    )
+    .map_err(|(name, message)| key(name, message))?;
     let [host, port, node] = CLUSTER_VARIABLES.map(|name| sources.variable(name));
     let labels = Labels {
         fixed: written.labels.unwrap_or_default(),
@@ -282,7 +282,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         labels,
         kubernetes,
         exporters: exporters(written.exporters, &sources.folder)?,
-        listen,
+        http_server,
         log: Log {
             level: written.log_level.unwrap_or_else(|| "info".to_owned()),
             format: written.log_format.unwrap_or_default(),

@@ -1,8 +1,8 @@
 //! A validated configuration.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use super::log::Log;
+use super::{http_server::HttpServer, log::Log};
 use crate::{
     export,
     profile::Kind,
@@ -37,8 +37,8 @@ pub struct Config {
     pub kubernetes: Kubernetes,
     /// Destinations of profiles.
     pub exporters: Vec<export::ExporterConfig>,
-    /// Address of the HTTP server, if there is one.
-    pub listen: Option<SocketAddr>,
+    /// Where metrics, health and profiles on demand are served.
+    pub http_server: HttpServer,
     /// What is logged, and how.
     pub log: Log,
     /// Time to send the last profiles when the agent ends.

@@ -1,6 +1,6 @@
 use std::{fs, time::Duration};
 
-use super::{Config, Error, KEYS, LogFormat, Sources};
+use super::{Config, Error, HttpServer, KEYS, LogFormat, Sources};
 use crate::{
     export::{Authentication, DestinationConfig, SecretSource},
     formats::FunctionNames,
@@ -16,6 +16,7 @@ fn sources(text: &str) -> (tempfile::NamedTempFile, Sources) {
     let sources = Sources {
         file: Some(file.path().to_owned()),
         folder: "/var/lib/agent".into(),
+        socket: Some("/run/agent/agent.sock".into()),
         ..Sources::default()
     };
     (file, sources)
@@ -39,7 +40,12 @@ fn an_empty_configuration_is_valid() {
     for text in ["", "# nothing\n", "{}"] {
         let config = read(text).unwrap();
         assert_eq!((config.rate, config.window), (19, Duration::from_secs(15)));
-        assert_eq!(config.listen, Some("127.0.0.1:7070".parse().unwrap()));
+        let http = &config.http_server;
+        assert_eq!(http.address, Some("127.0.0.1:7147".parse().unwrap()));
+        assert_eq!((http.hosts.len(), &http.token_file), (0, &None));
+        let socket = http.socket.as_ref().unwrap();
+        assert_eq!(socket.path.to_str(), Some("/run/agent/agent.sock"));
+        assert!(socket.is_default);
         assert!(config.native);
         let [local] = &config.exporters[..] else {
             panic!("{:?}", config.exporters);
@@ -87,7 +93,10 @@ fn every_key_is_a_flag_and_a_variable() {
         ("host_root", "/proc/1/root"),
         ("kubernetes", "{runtime: off}"),
         ("exporters", "{p: {type: parca, url: 'http://parca:7070'}}"),
-        ("listen", "[::1]:7070"),
+        ("listen", "[::1]:7148"),
+        ("socket", "/srv/agent.sock"),
+        ("http_hosts", "[agent.example]"),
+        ("http_token_file", "/etc/agent/http-token"),
         ("log_level", "debug"),
         ("log_format", "json"),
         ("shutdown_timeout", "3s"),
@@ -107,7 +116,7 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 21);
+    assert_eq!(KEYS.len(), 24);
 }
 
 /// In a pod with the name of its node.
@@ -194,6 +203,8 @@ fn invalid_values_are_rejected() {
         ("window: soon", "written as 15s"),
         ("listen: nowhere", "`listen` is `nowhere`"),
         ("labels: {a-b: c}", "`labels` has `a-b`"),
+        ("socket: agent.sock", "`socket` is `agent.sock`"),
+        ("http_hosts: ['a:7147']", "`http_hosts` has `a:7147`"),
         (
             "kubernetes: {from: api-server}",
             "`kubernetes` needs `node`",
@@ -348,7 +359,7 @@ fn the_example_has_every_key_with_its_default() {
         labels,
         kubernetes,
         exporters,
-        listen,
+        http_server,
         log,
         shutdown_timeout,
     } = read(&text).unwrap();
@@ -363,7 +374,13 @@ fn the_example_has_every_key_with_its_default() {
     assert_eq!(labels.per_process, default.labels.per_process);
     assert_eq!(labels.command_lines, default.labels.command_lines);
     assert_eq!(labels.host_root, default.labels.host_root);
-    assert_eq!((listen, log), (default.listen, default.log));
+    assert_eq!(log, default.log);
+    let (http, default_http) = (&http_server, &default.http_server);
+    assert_eq!(http.address, default_http.address);
+    let path = |http: &HttpServer| http.socket.as_ref().unwrap().path.clone();
+    assert_eq!(path(http), path(default_http));
+    assert_eq!(http.hosts.len(), 1);
+    assert!(http.token_file.is_some());
     assert_eq!(shutdown_timeout, default.shutdown_timeout);
     // Keys without a default have an example value.
     assert_ne!(format!("{selector:?}"), format!("{:?}", default.selector));

@@ -350,9 +350,11 @@ impl Host {
         self.end_window().await;
         if config.kinds != self.config.kinds
             || config.native != self.config.native
-            || config.listen != self.config.listen
+            || config.http_server != self.config.http_server
         {
-            warn!("changes of `events`, `native` and `listen` need a restart of the agent");
+            warn!(
+                "changes of `events`, `native`, and where the agent listens, need a restart of the agent"
+            );
         }
         if config.exporters != self.config.exporters {
             // The profiles of the window that has just ended are for the old ones.

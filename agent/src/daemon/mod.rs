@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use rustix::process::Signal;
-use tracing::{info, warn};
+use tracing::warn;
 
 pub use self::http_server::{QUARANTINE_PATH, QuarantineList, QuarantinedSubject};
 use self::{destinations::Destinations, host::Host, http_server::Listener};
@@ -49,10 +49,7 @@ pub async fn run(
     bpf::check_requirements()?;
     let mut signals = Signals::to_end_or_reload()?;
     let exporters = Destinations::start(config.exporters.clone())?;
-    let mut listener = Listener::start(config.listen, config.kinds.clone()).await?;
-    if let Some(address) = listener.address() {
-        info!(%address, "listening");
-    }
+    let mut listener = Listener::start(&config.http_server, config.kinds.clone()).await?;
     let mut host = Host::start(config, exporters, &mut signals).await?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while host.run(&mut signals, &mut listener).await? == Signal::HUP {

@@ -11,6 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use subtle::ConstantTimeEq as _;
+
 use super::failure::HttpError;
 
 /// Largest file that is read, in bytes.
@@ -29,6 +31,16 @@ impl Secret {
     /// The text, to be sent.
     pub(super) fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// Its length, in characters.
+    pub(crate) fn length(&self) -> usize {
+        self.0.chars().count()
+    }
+
+    /// Whether it is what a client sent, in a time that only depends on the length.
+    pub(crate) fn equals(&self, sent: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(sent).into()
     }
 }
 
@@ -59,7 +71,7 @@ pub(super) struct FileStamp {
 
 impl SecretSource {
     /// The current secret. May block on the disk.
-    pub(super) fn read(&self) -> Result<Secret, HttpError> {
+    pub(crate) fn read(&self) -> Result<Secret, HttpError> {
         let path = match self {
             #[cfg(any(test, feature = "testing"))]
             Self::Value(secret) => return Ok(secret.clone()),
@@ -123,6 +135,15 @@ mod tests {
     fn a_secret_is_not_shown() {
         let secret = SecretSource::Value(Secret::new("hunter2"));
         assert!(!format!("{secret:?} {secret:#?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_secret_equals_only_itself() {
+        let secret = Secret::new("hunter2");
+        assert!(secret.equals(b"hunter2"));
+        for other in ["", "hunter", "hunter3", "hunter22"] {
+            assert!(!secret.equals(other.as_bytes()), "{other}");
+        }
     }
 
     #[test]

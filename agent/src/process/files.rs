@@ -13,6 +13,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::OnceLock,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use rustix::{
@@ -43,6 +44,13 @@ impl FileIdentity {
     #[must_use]
     pub fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Whether the contents have changed since a time, to a second.
+    #[must_use]
+    pub fn is_modified_since(&self, time: SystemTime) -> bool {
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(self.modified[0]).is_ok_and(|modified| modified + 1 >= time.as_secs())
     }
 }
 

@@ -6,11 +6,14 @@ use std::{
     io::{BufReader, Read as _},
     os::{fd::OwnedFd, unix::ffi::OsStringExt as _},
     path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::{
     fs::{self, Mode, OFlags},
     io::Errno,
+    param::clock_ticks_per_second,
+    time::{ClockId, clock_gettime},
 };
 
 use super::{
@@ -191,6 +194,25 @@ impl Process {
         self.memory.as_ref().map_or(true, Memory::is_alive)
     }
 
+    /// When it was started, to a tick of the scheduler.
+    ///
+    /// # Errors
+    ///
+    /// When the process is gone or access is denied.
+    pub fn started(&self) -> Result<SystemTime, Error> {
+        /// Fields between `comm` and `starttime`.
+        const BEFORE_START: usize = 19;
+
+        let stat = read(&self.directory, self.pid, "stat", SMALL_BYTES)?;
+        let ticks: u64 = field(&stat, BEFORE_START).unwrap_or(0);
+        let ticks_per_second = clock_ticks_per_second().max(1);
+        let after_boot = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second);
+        let now = clock_gettime(ClockId::Boottime);
+        let since_boot = Duration::try_from(now).unwrap_or_default();
+        let ago = since_boot.saturating_sub(after_boot);
+        Ok(SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH))
+    }
+
     /// Whether its mount namespace differs from the agent's, as in containers.
     ///
     /// # Errors
@@ -286,93 +308,15 @@ pub fn is_kernel_thread(stat: &[u8]) -> bool {
     /// Fields between `comm` and `flags`.
     const BEFORE_FLAGS: usize = 6;
 
-    // `comm` may contain any byte, so fields are counted from its closing parenthesis.
-    let after_comm = stat
-        .iter()
-        .rposition(|&byte| byte == b')')
-        .map_or(&[][..], |end| &stat[end + 1..]);
-    after_comm
-        .trim_ascii_start()
-        .split(|&byte| byte == b' ')
-        .nth(BEFORE_FLAGS)
-        .and_then(|field| str::from_utf8(field).ok()?.parse::<u64>().ok())
-        .is_some_and(|flags| flags & KERNEL_THREAD != 0)
+    field(stat, BEFORE_FLAGS).is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Process, is_kernel_thread};
-    use crate::process::Error;
-    use std::process::{Command, Stdio, id};
-
-    #[test]
-    fn this_process_is_found() {
-        let process = Process::open(id()).unwrap();
-        assert_eq!(process.pid(), id());
-        assert_eq!(process.executable(), std::env::current_exe().unwrap());
-        assert!(!process.comm().is_empty());
-        assert_eq!(process.namespace_pids().first(), Some(&id()));
-        let mappings = process.mappings().unwrap();
-        assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
-        let code = this_process_is_found as fn() as usize as u64;
-        let mapping = mappings
-            .iter()
-            .find(|mapping| mapping.contains(code))
-            .unwrap();
-        let file = mapping.file.as_ref().unwrap();
-        assert_eq!(file.path, process.executable());
-        assert!(mapping.permissions.execute);
-        process.open_mapped(mapping).unwrap();
-    }
-
-    #[test]
-    fn threads_and_zombies_are_errors() {
-        let absent = Process::open(u32::MAX).unwrap_err();
-        assert!(matches!(absent, Error::NoSuchProcess { pid: u32::MAX }));
-
-        let (tid, finish) = std::sync::mpsc::channel();
-        let (done, wait) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let link = std::fs::read_link("/proc/thread-self").unwrap();
-            let name = link.file_name().unwrap().to_str().unwrap().to_owned();
-            tid.send(name).unwrap();
-            wait.recv().unwrap_err();
-        });
-        let tid: u32 = finish.recv().unwrap().parse().unwrap();
-        let error = Process::open(tid).unwrap_err();
-        assert!(matches!(error, Error::Thread { tgid, .. } if tgid == id()));
-        drop(done);
-        thread.join().unwrap();
-
-        let mut child = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
-        let mut output = child.stdout.take().unwrap();
-        std::io::copy(&mut output, &mut std::io::sink()).unwrap();
-        let ended = loop {
-            match Process::open(child.id()) {
-                Err(error) => break error,
-                Ok(_) => std::thread::yield_now(),
-            }
-        };
-        assert!(matches!(ended, Error::Ended { .. }), "{ended}");
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn kernel_threads_are_recognised() {
-        assert!(is_kernel_thread(b"2 (a) b) S 0 0 0 0 -1 2129984 0 0 0 0 0"));
-        assert!(!is_kernel_thread(b"9 (sh) S 1 9 9 0 -1 4194560 0 0 0 0 0"));
-        assert!(!is_kernel_thread(b"9 (sh"));
-    }
-
-    #[test]
-    fn a_process_that_is_gone_is_an_error() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let process = Process::open(child.id()).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(matches!(
-            process.mappings(),
-            Err(Error::NoSuchProcess { .. })
-        ));
-    }
+/// The number in a file `stat` with so many fields between `comm` and it.
+fn field(stat: &[u8], before: usize) -> Option<u64> {
+    // `comm` may contain any byte, so fields are counted from its closing parenthesis.
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = stat[end + 1..]
+        .trim_ascii_start()
+        .split(|&byte| byte == b' ');
+    str::from_utf8(fields.nth(before)?).ok()?.parse().ok()
 }

@@ -15,7 +15,7 @@ use crate::{
         self, Compilation, CompileJob, Executables, MappedExecutables, TableSet, TableUpdate,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
-    python::evaluation_loop,
+    python::marked_code,
     workers::{Failure, Lane, Subject, Workers},
 };
 
@@ -56,7 +56,7 @@ pub(super) enum TableJob {
 impl UnwindTables {
     pub(super) fn new(workers: Workers) -> Self {
         Self {
-            tables: TableSet::new(evaluation_loop::ranges),
+            tables: TableSet::new(marked_code),
             workers,
             jobs: JoinSet::new(),
             done: Vec::new(),

@@ -5,7 +5,8 @@
 //! namespace. See `tools/perf/Documentation/jit-interface.txt` of Linux.
 //!
 //! Invariants: any user may create the file, so it is read only if root or the user of the process
-//! owns it; at most [`MAX_BYTES`] bytes and [`MAX_FUNCTIONS`] functions of it are read, and it is read
+//! owns it; process ids are used again, so it is read only if it was written since the process
+//! started; at most [`MAX_BYTES`] bytes and [`MAX_FUNCTIONS`] functions of it are read, and it is read
 //! again only when it has changed. Where lines overlap, the last one holds.
 
 use std::{
@@ -230,11 +231,17 @@ fn without_overlaps(spans: &[(Span, usize)]) -> Vec<Span> {
     result
 }
 
-/// Opens the map if root or the user of the process owns it.
+/// Opens the map if root or the user of the process owns it, and it is not an earlier process's.
 fn open(process: &Process, path: &Path) -> Option<RegularFile> {
     let file = process.open_in_root(path).ok()?;
     let owner = file.owner().ok()?;
-    (owner == 0 || Some(owner) == process.user().map(u64::from)).then_some(file)
+    let is_own = owner == 0 || Some(owner) == process.user().map(u64::from);
+    let is_present = match process.started() {
+        Ok(started) => file.identity().ok()?.is_modified_since(started),
+        // The process has ended; its map still holds.
+        Err(_) => true,
+    };
+    (is_own && is_present).then_some(file)
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {

@@ -10,7 +10,7 @@ use agent::testing::{
         unwind::{self, Rules, compile, pack},
     },
     process::{Memory, Process},
-    python::evaluation_loop,
+    python::marked_code,
 };
 use agent_common::{
     maps::{Mapping, TableState},
@@ -65,8 +65,8 @@ impl Unwinder {
         for executable in self.code.of_process(process.pid()) {
             self.tables.entry(executable.table()).or_insert_with(|| {
                 let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
-                let loops = evaluation_loop::ranges(&elf).unwrap();
-                let table = pack(&compile(&elf, &loops).ok()?, &mut self.rules);
+                let marks = marked_code(&elf).unwrap();
+                let table = pack(&compile(&elf, &marks).ok()?, &mut self.rules);
                 (table.pages != 0).then_some(table)
             });
         }

@@ -13,6 +13,9 @@ use super::{
     target::Target,
 };
 
+/// The token for profiles over TCP.
+const TOKEN: &str = "correct-horse-battery-staple";
+
 /// Fails unless `go tool pprof` reads all samples, Python functions and lines of a profile.
 pub(crate) fn assert_read(file: &[u8]) {
     let folder = TempDir::new().unwrap();
@@ -65,12 +68,15 @@ fn assert_same(report: &str, profile: &pprof::Profile) {
 fn go_reads_on_demand_and_stored_profiles_of_a_host() {
     let _machine = machine::alone();
     let busy = service("threads", "busy");
-    let host = Host::start("");
+    let secret = TempDir::new().unwrap();
+    let file = secret.path().join("token");
+    fs::write(&file, TOKEN).unwrap();
+    let host = Host::start(&format!("http_token_file: {}", file.display()));
     wait_for_cpu(&busy, SECOND);
     assert_read(&host.get("/debug/pprof/profile?seconds=2"));
 
     let url = format!(
-        "http://{}/debug/pprof/profile?seconds=2&service_name=busy",
+        "http://any:{TOKEN}@{}/debug/pprof/profile?seconds=2&service_name=busy",
         host.address()
     );
     for go in all().unwrap() {
@@ -88,7 +94,9 @@ fn go_reads_on_demand_and_stored_profiles_of_a_host() {
     }
 
     drop(busy);
-    let stored = host.stop();
+    let (stored, messages) = host.stop_with_warnings();
+    assert!(!messages.contains("WARN"), "{messages}");
+    assert!(!messages.contains(TOKEN), "{messages}");
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("report");
     let line = [

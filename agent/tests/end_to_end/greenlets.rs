@@ -1,25 +1,36 @@
 //! Stacks that are switched by a library.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use xtask::{interpreters::Interpreter, process::capture};
+use std::path::Path;
 
 use super::{
     capture::Capture,
-    folded::{Folded, Frame, is_marked, names},
+    folded::{Folded, Frame, NO_NATIVE, is_marked, names},
     machine,
+    packages::python_packages,
     target::Target,
 };
 
 /// Versions in which the frames of greenlets are stored differently.
 const INTERPRETERS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 
-/// Requirement specifier of the library.
-const LIBRARY: &str = "greenlet==3.5.6";
+/// Requirement specifiers of the libraries, and of what they require.
+const LIBRARIES: [&str; 6] = [
+    "greenlet==3.5.6",
+    "gevent==26.9.0",
+    "zope.interface==8.7",
+    "zope.event==6.2",
+    "eventlet==0.41.3",
+    "uvloop==0.23.0",
+];
+
+/// The libraries that switch between tasks, as the workload names them.
+const SWITCHING: [&str; 4] = ["greenlet", "gevent", "eventlet", "uvloop"];
+
+/// Samples that are enough to estimate shares.
+const ENOUGH: u64 = 1_000;
+
+/// At most one in this many samples may lack native frames: a stack that is being copied has none.
+const SAMPLES_FOR_ONE_WITHOUT_NATIVE: u64 = 50;
 
 /// One sample in this many may be incomplete: the chain of frames is broken while the library
 /// switches.
@@ -29,9 +40,8 @@ const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 20;
 fn stacks_of_greenlets_are_never_mixed() {
     let _machine = machine::alone();
     machine::for_each_named(&INTERPRETERS, |interpreter| {
-        let library = installed(interpreter);
-        let library = library.to_str().unwrap();
-        let environment = [("PYTHONPATH", library)];
+        let libraries = python_packages(interpreter, "cooperative", &LIBRARIES);
+        let environment = environment(&libraries);
         let target = Target::start_in(interpreter, "greenlets", &[], &environment);
         let is_enough = |folded: &Folded| folded.total() >= 4_000;
         let folded = Capture::folded_until(target.pid(), "-d 1 -r 4999", is_enough);
@@ -59,19 +69,57 @@ fn stacks_of_greenlets_are_never_mixed() {
     });
 }
 
-/// The folder of the library, which is downloaded if it does not exist.
-fn installed(interpreter: &Interpreter) -> PathBuf {
-    let directory =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{LIBRARY}-{}", interpreter.name));
-    if !directory.exists() {
-        // Renamed when it is complete.
-        let unfinished = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let mut pip = Command::new(&interpreter.path);
-        pip.args(["-m", "pip", "install", "--quiet", "--no-deps"])
-            .args(["--only-binary", ":all:", LIBRARY, "--target"])
-            .arg(unfinished.path());
-        capture(&mut pip).unwrap_or_else(|error| panic!("{error:#}"));
-        fs::rename(unfinished.keep(), &directory).unwrap();
-    }
-    directory
+#[test]
+fn native_frames_of_tasks_that_take_turns_are_complete() {
+    let _machine = machine::alone();
+    machine::for_each_named(&INTERPRETERS, |interpreter| {
+        let libraries = python_packages(interpreter, "cooperative", &LIBRARIES);
+        let environment = environment(&libraries);
+        for library in SWITCHING {
+            let arguments = [library.to_owned()];
+            let target = Target::start_in(interpreter, "cooperative", &arguments, &environment);
+            let mut folded = Folded::default();
+            for _ in 0..8 {
+                folded.add(Capture::whole(target.pid(), "-d 2 -r 999"));
+                if folded.total() >= ENOUGH {
+                    break;
+                }
+            }
+            let lacks_native =
+                |stack: &[Frame]| stack.iter().any(|frame| frame.name.starts_with(NO_NATIVE));
+            let (without, all) = (folded.count(lacks_native), folded.total());
+            println!(
+                "{}: {library}: {without} of {all} samples lack native frames",
+                interpreter.name
+            );
+            assert!(
+                without * SAMPLES_FOR_ONE_WITHOUT_NATIVE <= all,
+                "{library}: {}",
+                folded.show(lacks_native)
+            );
+            // What a task runs is whole, from its entry on.
+            let works = |stack: &[Frame]| names(stack).contains(&"work");
+            let is_entered = |stack: &[Frame]| {
+                let is_entry = |frame: &Frame| frame.name.contains("g_initialstub");
+                let has_entry = stack.first().is_some_and(is_entry);
+                works(stack) && has_entry == (library != "uvloop")
+            };
+            let (working, entered) = (folded.count(works), folded.count(is_entered));
+            assert!(working * 2 > all, "{}", folded.show(|_| true));
+            assert!(
+                entered * 20 >= working * 19,
+                "{library}: {entered} of {working}: {}",
+                folded.show(works)
+            );
+        }
+    });
+}
+
+/// The environment of a process with these libraries.
+fn environment(libraries: &Path) -> [(&'static str, &str); 2] {
+    [
+        ("PYTHONPATH", libraries.to_str().unwrap()),
+        // It would require another library.
+        ("EVENTLET_NO_GREENDNS", "yes"),
+    ]
 }

@@ -3,8 +3,9 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{Read as _, Write as _},
+    io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use aya::programs::loaded_programs;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use test_support::child;
 
@@ -33,6 +34,9 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// The folder of profiles in the folder of an agent.
 pub(super) const PROFILES: &str = "profiles";
+
+/// The Unix socket in the folder of an agent.
+const SOCKET: &str = "agent.sock";
 
 /// A running host-wide agent, with a folder for its profiles.
 pub(super) struct Host {
@@ -63,7 +67,11 @@ impl Host {
         let file = folder.path().join("agent.yaml");
         let path = folder.path().join(PROFILES);
         let configuration = with_exporters(&path, exporters, configuration);
-        let listen = format!("{configuration}listen: '{address}'\n");
+        let socket = folder.path().join(SOCKET);
+        let listen = format!(
+            "{configuration}listen: '{address}'\nsocket: {}\n",
+            socket.display()
+        );
         fs::write(&file, listen).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
         command
@@ -83,9 +91,9 @@ impl Host {
         }
     }
 
-    /// The body of its response to a GET request, which must succeed.
+    /// The body of its response to a GET request at its Unix socket, which must succeed.
     pub(super) fn get(&self, path: &str) -> Vec<u8> {
-        get(self.address, path)
+        get_at_socket(&self.folder.path().join(SOCKET), path)
     }
 
     /// The values of its metrics.
@@ -162,11 +170,22 @@ pub(super) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
     body
 }
 
+/// The same at a Unix socket.
+fn get_at_socket(socket: &Path, path: &str) -> Vec<u8> {
+    let (status, body) = exchange(UnixStream::connect(socket).unwrap(), path);
+    let text = String::from_utf8_lossy(&body);
+    assert_eq!(status, "200", "{path}: {text}");
+    body
+}
+
 /// The status and the body of the response to a GET request.
 pub(super) fn request_status_and_body(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
-    let mut stream = TcpStream::connect(address).unwrap();
+    exchange(TcpStream::connect(address).unwrap(), path)
+}
+
+fn exchange(mut stream: impl Read + Write, path: &str) -> (String, Vec<u8>) {
     // In HTTP/1.0 the end of the connection is the end of the body.
-    let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut response = Vec::new();
     stream.read_to_end(&mut response).unwrap();
@@ -254,6 +273,24 @@ pub(super) fn wait_for_cpu(target: &Target, time: Duration) {
     });
 }
 
+/// The CPU time that the only thread of a process has used.
+pub(super) fn cpu_time(target: &Target) -> Duration {
+    let path = format!("/proc/{}/schedstat", target.pid());
+    let schedstat = fs::read_to_string(path).unwrap();
+    let nanoseconds = schedstat.split(' ').next().unwrap();
+    Duration::from_nanos(nanoseconds.parse().unwrap())
+}
+
+/// Asserts that there are as many samples as the CPU time between `least` and `most` makes.
+fn assert_sampled(samples: u64, least: Duration, most: Duration) {
+    /// Each switch to another process and back is an error of up to a sample.
+    const SWITCHES: f64 = 4.0;
+    let due = |time: Duration| time.as_secs_f64() * f64::from(u32::try_from(RATE).unwrap());
+    let (least, most) = (due(least) * 0.96 - SWITCHES, due(most) * 1.04 + SWITCHES);
+    let found = f64::from(u32::try_from(samples).unwrap());
+    assert!((least..most).contains(&found), "{least} {found} {most}");
+}
+
 /// Asserts that a profile is of the workload `busy`, which used at least a second of CPU time.
 pub(super) fn assert_busy(profile: &Profile) {
     let main = count(profile, &["<module>", "main"]);
@@ -277,7 +314,9 @@ pub(super) fn service(workload: &str, name: &str) -> Target {
 fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     let _machine = machine::alone();
     let before = service("busy", "before");
+    let used_before = cpu_time(&before);
     let host = Host::start("");
+    let used_since = cpu_time(&before);
     wait_for_cpu(&before, SECOND);
     let after = service("busy", "after");
     let mut shell = mortal("sh");
@@ -286,7 +325,13 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     let shell = Target::from_command(shell);
     wait_for_cpu(&after, SECOND);
     wait_for_cpu(&shell, SECOND);
-    drop((before, after, shell));
+    // Stopped, they use no more.
+    let used = [before, after, shell].map(|target| {
+        let pid = Pid::from_raw(target.pid().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        cpu_time(&target)
+    });
     // The last window must be exported before the metrics are read.
     thread::sleep(Duration::from_secs(3));
     let metrics = host.metrics();
@@ -295,7 +340,11 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     for name in ["before", "after"] {
         assert_busy(&profiles[name]);
     }
-    assert!(profiles["shell"].total() >= RATE / 2);
+    let [before, after, shell] = used;
+    let (least, most) = (before - used_since, before - used_before);
+    assert_sampled(profiles["before"].total(), least, most);
+    assert_sampled(profiles["after"].total(), after, after);
+    assert_sampled(profiles["shell"].total(), shell, shell);
     for lost in [
         "profiling_agent_samples_lost_total",
         "profiling_agent_window_lost_samples_total",
@@ -398,10 +447,45 @@ fn a_profile_of_one_process_can_be_requested() {
 }
 
 #[test]
+fn other_users_of_the_host_get_no_profiles() {
+    let _machine = machine::alone();
+    let host = Host::start("");
+    let path = "/debug/pprof/profile?seconds=1";
+    assert_eq!(request_status_and_body(host.address(), path).0, "403");
+    let url = format!("http://localhost{path}");
+    let socket = host.folder.path().join(SOCKET);
+    // So that only the mode of the socket is in the way.
+    fs::set_permissions(host.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let curl = |user: &str| {
+        Command::new("setpriv")
+            .args(["--reuid", user, "--regid", user, "--clear-groups", "--"])
+            .args([
+                "curl",
+                "--silent",
+                "--fail",
+                "--output",
+                "-",
+                "--unix-socket",
+            ])
+            .args([socket.to_str().unwrap(), &url])
+            .output()
+            .unwrap()
+    };
+    let refused = curl("65534");
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(7), 0));
+    let granted = curl("0");
+    assert!(granted.status.success());
+    pprof::read(&granted.stdout);
+    host.stop();
+}
+
+#[test]
 fn a_reloaded_configuration_takes_effect_without_a_gap() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
+    let used_before = cpu_time(&busy);
     let host = Host::start("");
+    let used_since = cpu_time(&busy);
     wait_for_cpu(&busy, SECOND);
     let second = TempDir::new().unwrap();
     let file = host.folder.path().join("agent.yaml");
@@ -412,8 +496,10 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     fs::write(&file, in_folder(second.path(), rule)).unwrap();
     host.agent.signal(Signal::HUP);
     wait_for_cpu(&busy, SECOND * 2);
+    let least = cpu_time(&busy) - used_since;
     host.agent.signal(Signal::TERM);
     let capture = host.agent.finish();
+    let most = cpu_time(&busy) - used_before;
     assert!(capture.status.success(), "{}", capture.messages);
     let refused = "the configuration is unchanged";
     assert!(capture.messages.contains(refused), "{}", capture.messages);
@@ -422,6 +508,8 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     assert_busy(&first["busy"]);
     assert_eq!(second.keys().collect::<Vec<_>>(), ["renamed"]);
     assert!(count(&second["renamed"], &["<module>", "main"]) >= RATE / 2);
+    let samples = first["busy"].total() + second["renamed"].total();
+    assert_sampled(samples, least, most);
 }
 
 #[test]
@@ -429,10 +517,10 @@ fn a_profile_across_a_change_of_the_rate_has_the_cpu_time_that_was_used() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     let folder = TempDir::new().unwrap();
-    let address = free_address();
+    let socket = folder.path().join(SOCKET);
     let file = folder.path().join("agent.yaml");
     let configure = |rate: u32| {
-        let others = format!("rate: {rate}\nlisten: '{address}'");
+        let others = format!("rate: {rate}\nlisten: 'off'\nsocket: {}", socket.display());
         fs::write(&file, in_folder(&folder.path().join(PROFILES), &others)).unwrap();
     };
     configure(997);
@@ -440,15 +528,11 @@ fn a_profile_across_a_change_of_the_rate_has_the_cpu_time_that_was_used() {
     command.args(["run", "--config", file.to_str().unwrap()]);
     let mut agent = Running::from_command(command);
     agent.wait_until_sampling();
-    let used = || {
-        let path = format!("/proc/{}/schedstat", busy.pid());
-        let schedstat = fs::read_to_string(path).unwrap();
-        schedstat.split(' ').next().unwrap().parse::<i64>().unwrap()
-    };
+    let used = || i64::try_from(cpu_time(&busy).as_nanos()).unwrap();
     let before = used();
+    let path = format!("/debug/pprof/profile?seconds=6&pid={}", busy.pid());
     let profile = thread::scope(|scope| {
-        let path = format!("/debug/pprof/profile?seconds=6&pid={}", busy.pid());
-        let request = scope.spawn(move || get(address, &path));
+        let request = scope.spawn(|| get_at_socket(&socket, &path));
         wait_for_cpu(&busy, SECOND);
         configure(19);
         agent.signal(Signal::HUP);
@@ -477,6 +561,7 @@ fn without_arguments_the_host_is_sampled_into_a_folder() {
     command
         .env("STATE_DIRECTORY", state.path())
         .env("AGENT_LISTEN", "off")
+        .env("AGENT_SOCKET", "off")
         .env("AGENT_RATE", RATE.to_string());
     let mut agent = Running::from_command(command);
     agent.wait_until_sampling();

@@ -14,10 +14,7 @@ const SAMPLES_FOR_ONE_OTHER: u64 = 50;
 #[test]
 fn stacks_span_both_interpreters() {
     let _machine = machine::alone();
-    machine::for_each_representative(|interpreter| {
-        if !has_inner_interpreters(interpreter) {
-            return;
-        }
+    machine::for_each_representative_that(has_inner_interpreters, |interpreter| {
         let target = Target::start(interpreter, "inner_interpreter");
         let outer = target.threads().remove(0).stack;
         let is_other = |stack: &[Frame]| {

@@ -76,6 +76,17 @@ pub(crate) fn for_each_representative(check: impl Fn(&Interpreter) + Sync) {
     in_parallel(AT_ONCE, representatives(), check);
 }
 
+/// The same with one interpreter of each version, of those that satisfy a predicate.
+pub(crate) fn for_each_representative_that(
+    predicate: impl Fn(&Interpreter) -> bool,
+    check: impl Fn(&Interpreter) + Sync,
+) {
+    let mut selected = representatives().to_vec();
+    selected.retain(predicate);
+    assert!(!selected.is_empty(), "no interpreter is one for this test");
+    in_parallel(AT_ONCE, &selected, check);
+}
+
 /// The same with the interpreters that satisfy a predicate.
 pub(crate) fn for_each_that(
     predicate: impl Fn(&Interpreter) -> bool,

@@ -55,10 +55,7 @@ fn a_thread_of_a_program_without_python_has_its_name_from_the_kernel() {
 #[test]
 fn a_renamed_thread_has_its_last_name() {
     let _machine = machine::alone();
-    machine::for_each_representative(|interpreter| {
-        if !has_thread_names(interpreter) {
-            return;
-        }
+    machine::for_each_representative_that(has_thread_names, |interpreter| {
         let mut target = Target::start(interpreter, "renamed");
         let mut expected = target.threads().remove(0);
         assert_eq!(expected.name, "before");

@@ -18,6 +18,7 @@ use std::{
 
 use agent::testing::{
     binaries::elf::{DebugFiles, Elf},
+    process::Process,
     symbolize::elf_symbols::{ElfSymbols, SymbolFrame, SymbolLimits, SymbolLookup},
 };
 use xtask::tools;
@@ -46,7 +47,8 @@ fn compile_cpp(directory: &Path, options: &[&str]) -> PathBuf {
 /// The symbols of a file in the root of this process.
 fn symbols(path: &Path, limits: &SymbolLimits) -> ElfSymbols {
     let elf = Elf::read(File::open(path).unwrap()).unwrap();
-    ElfSymbols::load(elf, Some(DebugFiles::on_host(path)), limits)
+    let process = Process::open(std::process::id()).unwrap();
+    ElfSymbols::load(elf, Some(DebugFiles::of(&process, path)), limits)
 }
 
 fn frames(found: &SymbolLookup) -> &[SymbolFrame] {

@@ -2,8 +2,9 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::chown,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Stdio, id},
 };
 
 use agent::testing::{
@@ -167,8 +168,33 @@ fn a_container_has_its_own_folder_of_debug_files() {
         ElfSymbols::load(elf, Some(files), &SymbolLimits::default()).find_all(&complete.addresses)
     };
     assert_ne!(find(), complete.found);
-    fs::rename(&debug, folder.join(format!("{rest}.debug"))).unwrap();
+    let installed = folder.join(format!("{rest}.debug"));
+    fs::rename(&debug, &installed).unwrap();
     assert_eq!(find(), complete.found);
+
+    // Who may map an image, but does not own it, says nothing about it: others map it too.
+    chown(&installed, Some(12345), None).unwrap();
+    assert_ne!(find(), complete.found);
+    chown(&complete.program, Some(12345), None).unwrap();
+    assert_eq!(find(), complete.found);
+}
+
+#[test]
+fn a_file_of_a_container_names_no_debug_file_of_the_host() {
+    let directory = tempfile::tempdir().unwrap();
+    let complete = CompleteProgram::new(directory.path());
+    let debug = directory.path().join("program.debug");
+    complete.strip(&debug);
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    run(&tools::OBJCOPY.path(), &[&link, complete.path()]);
+    let find = |files| {
+        let elf = Elf::read(File::open(&complete.program).unwrap()).unwrap();
+        ElfSymbols::load(elf, Some(files), &SymbolLimits::default()).find_all(&complete.addresses)
+    };
+    assert_ne!(find(DebugFiles::on_host(&complete.program)), complete.found);
+    let process = Process::open(id()).unwrap();
+    let files = DebugFiles::of(&process, &complete.program);
+    assert_eq!(find(files), complete.found);
 }
 
 #[test]

@@ -119,7 +119,13 @@ fn only_the_room_bpf_uses_aya() {
 #[test]
 fn only_the_http_client_and_the_server_open_sockets() {
     let rooms = ["http_client", "daemon/http_server"];
-    for name in ["TcpStream", "TcpListener", "UdpSocket"] {
+    for name in [
+        "TcpStream",
+        "TcpListener",
+        "UdpSocket",
+        "UnixStream",
+        "UnixListener",
+    ] {
         assert_confined(name, &rooms);
     }
 }

@@ -1,10 +1,13 @@
 //! What must hold for a change.
 
-use anyhow::Result;
+use std::thread;
+
+use anyhow::{Result, bail};
 use build_bpf::Tools;
 use xtask::vm::Kernel;
 
-use super::{Results, fuzz, lint, setup, test};
+use super::fuzz::Fuzzer;
+use super::{Results, lint, setup, test};
 
 /// Checks formatting and lints, fuzzes every parser for some seconds, and runs all tests.
 ///
@@ -12,11 +15,20 @@ use super::{Results, fuzz, lint, setup, test};
 ///
 /// When something cannot be started; what failed is in the results.
 pub(crate) fn run(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
-    let tools = lint_host(results)?;
-    results.check("lints_other_architecture", || {
-        lint::other_architecture(&tools)
+    let tools = set_up(results)?;
+    // Most of the time of a lint one processor is idle.
+    let fuzzer = thread::scope(|scope| {
+        let fuzzer = scope.spawn(Fuzzer::for_check);
+        lint_host(results, &tools);
+        results.check("lints_other_architecture", || {
+            lint::other_architecture(&tools)
+        });
+        fuzzer.join()
     });
-    fuzz::check(results);
+    results.check("fuzzing", || match fuzzer {
+        Ok(fuzzer) => fuzzer?.check(),
+        Err(_) => bail!("a thread panicked"),
+    });
     test::all(results, kernels)
 }
 
@@ -27,18 +39,21 @@ pub(crate) fn run(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
 ///
 /// When something cannot be started; what failed is in the results.
 pub(crate) fn run_fast(results: &mut Results) -> Result<()> {
-    lint_host(results)?;
+    let tools = set_up(results)?;
+    lint_host(results, &tools);
     test::fast(results)
 }
 
-fn lint_host(results: &mut Results) -> Result<Tools> {
-    let tools = results.step("setup of the tools", || {
+fn set_up(results: &mut Results) -> Result<Tools> {
+    results.step("setup of the tools", || {
         let tools = setup::bpf()?;
         setup::linters(&tools)?;
         Ok(tools)
-    })?;
+    })
+}
+
+fn lint_host(results: &mut Results, tools: &Tools) {
     results.check("formatting", || lint::format(true));
     results.check("lints_host", lint::host);
-    results.check("lints_bpf", || lint::bpf(&tools));
-    Ok(tools)
+    results.check("lints_bpf", || lint::bpf(tools));
 }

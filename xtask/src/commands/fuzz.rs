@@ -22,7 +22,7 @@ use xtask::packages;
 use xtask::paths;
 use xtask::process::{cargo, find_program, run as run_command};
 
-use super::{Results, setup};
+use super::setup;
 
 /// Time of each target in CI.
 const CHECK_TIME: Duration = Duration::from_secs(5);
@@ -96,13 +96,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs each target for some seconds from the kept corpus, as one check.
-pub(crate) fn check(results: &mut Results) {
-    results.check("fuzzing", || {
-        Fuzzer::build(CHECK_SEED)?.run_all(&targets()?, CHECK_TIME)
-    });
-}
-
 /// The names of all targets.
 fn targets() -> Result<Vec<String>> {
     let mut names = Vec::new();
@@ -120,7 +113,7 @@ fn package() -> PathBuf {
 }
 
 /// The program with all targets.
-struct Fuzzer {
+pub(crate) struct Fuzzer {
     program: PathBuf,
     /// Where corpora, inputs that fail and output are.
     directory: PathBuf,
@@ -128,6 +121,24 @@ struct Fuzzer {
 }
 
 impl Fuzzer {
+    /// The program for [`Self::check`].
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be built.
+    pub(crate) fn for_check() -> Result<Self> {
+        Self::build(CHECK_SEED)
+    }
+
+    /// Runs each target for some seconds from the kept corpus.
+    ///
+    /// # Errors
+    ///
+    /// When an input was found that fails.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.run_all(&targets()?, CHECK_TIME)
+    }
+
     fn build(seed: u32) -> Result<Self> {
         setup::bpf()?;
         if find_program("c++").is_none() {

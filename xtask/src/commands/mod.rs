@@ -6,9 +6,11 @@ pub(crate) mod ci;
 pub(crate) mod demo;
 pub(crate) mod fuzz;
 pub(crate) mod lint;
+mod observe;
 pub(crate) mod record_fixtures;
 mod results;
 pub(crate) mod setup;
+pub(crate) mod soak;
 pub(crate) mod test;
 pub(crate) mod vm;
 

@@ -9,7 +9,7 @@ use xtask::interpreters::{self, Interpreter};
 use xtask::process::{cargo, find_program, is_root};
 use xtask::vm::{self, Kernel};
 
-use super::{Results, build, setup};
+use super::{Results, build, setup, soak};
 
 /// The programs among the tests that compare with recordings and run in seconds.
 const TEST_PROGRAMS: [&str; 6] = ["golden", "graph", "house", "native", "walk", "words"];
@@ -36,6 +36,7 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
         .args(["--workspace", "--exclude=agent-ebpf"])
         .arg("--no-fail-fast");
     results.cargo_test(&mut tests)?;
+    soak::check(results, &agent);
     for &kernel in kernels {
         results.check(&format!("linux_{kernel}"), || {
             vm::check(kernel, &agent, &interpreters)

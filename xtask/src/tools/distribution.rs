@@ -85,7 +85,11 @@ impl Program {
     }
 
     /// Its path, once its package is installed.
-    pub(crate) fn ensure(self) -> Result<PathBuf> {
+    ///
+    /// # Errors
+    ///
+    /// When the package cannot be installed, or does not have it.
+    pub fn ensure(self) -> Result<PathBuf> {
         if !is_executable(&self.path()) {
             packages::install(&[self.package])?;
         }

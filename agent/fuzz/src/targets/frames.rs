@@ -2,7 +2,7 @@
 
 use agent::testing::binaries::{
     elf::Elf,
-    unwind::{Rules, compile, functions, pack},
+    unwind::{CodeMark, CodeRole, Rules, compile, functions, pack},
 };
 
 use crate::{
@@ -22,7 +22,16 @@ pub fn run(bytes: &[u8]) {
     let Ok(elf) = Elf::read(file(machine, &[Section::new(name, input.rest())])) else {
         return;
     };
-    let Ok(compiled) = compile(&elf, &[CODE..CODE + 64]) else {
+    let role = if kind & 4 == 0 {
+        CodeRole::EvaluationLoop
+    } else {
+        CodeRole::StackRoot
+    };
+    let mark = CodeMark {
+        range: CODE..CODE + 64,
+        role,
+    };
+    let Ok(compiled) = compile(&elf, &[mark]) else {
         return;
     };
     assert!(compiled.rows().is_sorted_by_key(|(address, _)| address));

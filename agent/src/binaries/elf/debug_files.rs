@@ -1,13 +1,17 @@
 //! Separate files with the debugging information of a stripped file.
 //!
-//! They are searched where gdb searches, in the process's root and then on the host. A file is
-//! accepted if its build ID equals the image's, or, where the image has none, if its checksum is the
-//! one in the image: a file of another build has wrong offsets.
+//! They are searched where gdb searches: in the process's root, and below [`DIRECTORY`] on the host. A
+//! file is accepted if its build ID equals the image's, or, where the image has none, if its checksum is
+//! the one in the image: a file of another build has wrong offsets.
+//!
+//! Invariants: what a file says about an image goes into the profiles of everybody who maps the image,
+//! and any user may have a root of their own, so that a file in a process's root must belong to root or to the
+//! owner of the image; a process chooses no path on the host.
 
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use flate2::Crc;
@@ -69,7 +73,7 @@ impl<'a> DebugFiles<'a> {
     pub fn find<S: Source>(&self, elf: &Elf<S>) -> Option<Elf<RegularFile>> {
         let id = DebugFileId::of(elf);
         let paths = self.paths(&id);
-        self.open(&paths, |file| id.accept(file))
+        self.open(&paths, elf.source.owner(), |file| id.accept(file))
     }
 
     /// The supplementary file that `elf`, which has debugging information, shares with others
@@ -79,21 +83,34 @@ impl<'a> DebugFiles<'a> {
         let section = elf.contents(".gnu_debugaltlink", MAX_LINK).ok()?;
         let (path, build_id) = split_link(&section)?;
         let paths = shared_paths(path, &build_id);
-        self.open(&paths, |file| {
+        self.open(&paths, elf.source.owner(), |file| {
             let elf = Elf::read(file).ok()?;
             let is_right = elf.build_id().ok().flatten().as_ref() == Some(&build_id);
             (is_right && elf.has_debug_info()).then_some(elf)
         })
     }
 
-    /// The first file at one of `paths` that is accepted, in the process's root or on the host.
-    fn open<T>(&self, paths: &[PathBuf], accept: impl Fn(RegularFile) -> Option<T>) -> Option<T> {
+    /// The first file at one of `paths` that is accepted, in the process's root or on the host; `owner`
+    /// is the image's.
+    fn open<T>(
+        &self,
+        paths: &[PathBuf],
+        owner: Option<u64>,
+        accept: impl Fn(RegularFile) -> Option<T>,
+    ) -> Option<T> {
+        let may_describe = |file: &RegularFile| {
+            let found = file.owner().ok();
+            found == Some(0) || (found.is_some() && found == owner)
+        };
         paths.iter().find_map(|path| {
-            let opened = [
-                self.process.and_then(|it| it.open_in_root(path).ok()),
-                open_on_host(path).ok(),
-            ];
-            opened.into_iter().flatten().find_map(&accept)
+            let in_root = self.process.and_then(|it| it.open_in_root(path).ok());
+            let on_host = || {
+                is_installed(path)
+                    .then(|| open_on_host(path).ok())
+                    .flatten()
+            };
+            let in_root = in_root.filter(may_describe).and_then(&accept);
+            in_root.or_else(|| on_host().and_then(&accept))
         })
     }
 
@@ -120,6 +137,11 @@ impl<'a> DebugFiles<'a> {
         paths.push(below(Path::new(OsStr::from_bytes(&with_end))));
         paths
     }
+}
+
+/// Whether a path is where packages install debugging information.
+fn is_installed(path: &Path) -> bool {
+    path.starts_with(DIRECTORY) && path.components().all(|part| part != Component::ParentDir)
 }
 
 fn by_build_id(build_id: &str) -> Option<PathBuf> {

@@ -1,6 +1,11 @@
 //! Sources of the bytes of an ELF file: a file or memory.
 
-use std::{fs::File, io, os::unix::fs::FileExt as _, sync::Arc};
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    sync::Arc,
+};
 
 use crate::{process::RegularFile, workers::charge};
 
@@ -19,6 +24,11 @@ pub trait Source {
     ///
     /// When there are fewer, or they cannot be read.
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// The user that owns the file; [`None`] of what is not a file.
+    fn owner(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A shared source of any type.
@@ -32,6 +42,10 @@ impl<S: Source + ?Sized> Source for &S {
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         S::fill(self, into, offset)
     }
+
+    fn owner(&self) -> Option<u64> {
+        S::owner(self)
+    }
 }
 
 impl<S: Source + ?Sized> Source for Arc<S> {
@@ -41,6 +55,10 @@ impl<S: Source + ?Sized> Source for Arc<S> {
 
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         S::fill(self, into, offset)
+    }
+
+    fn owner(&self) -> Option<u64> {
+        S::owner(self)
     }
 }
 
@@ -54,6 +72,10 @@ impl Source for File {
         // Not a mapping: reads of a mapped file that is truncated raise SIGBUS.
         self.read_exact_at(into, offset)
     }
+
+    fn owner(&self) -> Option<u64> {
+        self.metadata().ok().map(|metadata| metadata.uid().into())
+    }
 }
 
 impl Source for RegularFile {
@@ -64,6 +86,10 @@ impl Source for RegularFile {
     fn fill(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         charge(into.len())?;
         self.read_exact_at(into, offset)
+    }
+
+    fn owner(&self) -> Option<u64> {
+        Self::owner(self).ok()
     }
 }
 

@@ -27,4 +27,11 @@ impl Source for Bytes {
             Self::Memory(memory) => (&**memory).fill(into, offset),
         }
     }
+
+    fn owner(&self) -> Option<u64> {
+        match self {
+            Self::File(file) => Source::owner(file),
+            Self::Memory(_) => None,
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! The unwind tables of executables: compiled on other threads, then passed to the BPF programs.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use agent_common::unwind::Rule;
 
 use super::{bytes::Bytes, executable::Executable, registry::Executables};
 use crate::binaries::{
     elf::{self, Elf},
-    unwind::{self, Compiled, PackedTable, Rules, compile, pack},
+    unwind::{self, CodeMark, Compiled, PackedTable, Rules, compile, pack},
 };
 use crate::workers::Subject;
 
@@ -18,14 +18,13 @@ const MAX_TABLE_BYTES: usize = 40 << 20;
 /// needs it.
 const MAX_SMALL: u64 = 4 << 20;
 
-/// Finds the addresses of the interpreter's evaluation loop in a file, before the load bias is
-/// added; none where it has no such loop.
-pub type EvaluationLoops = fn(&Elf<Arc<Bytes>>) -> Result<Vec<Range<u64>>, elf::Error>;
+/// Finds the code in a file that its call-frame information does not describe as it is.
+pub type FindMarks = fn(&Elf<Arc<Bytes>>) -> Result<Vec<CodeMark>, elf::Error>;
 
 /// The unwind tables of all executables.
 #[derive(Debug)]
 pub struct TableSet {
-    evaluation_loops: EvaluationLoops,
+    find_marks: FindMarks,
     rules: Rules,
     /// By the numbers of the executables.
     states: HashMap<u32, State>,
@@ -54,7 +53,7 @@ pub struct CompileJob {
     number: u32,
     table: u32,
     bytes: Arc<Bytes>,
-    evaluation_loops: EvaluationLoops,
+    find_marks: FindMarks,
     /// Whether a large table is left for when a sample needs it.
     only_small: bool,
     /// The file, for the worker threads.
@@ -129,7 +128,7 @@ impl CompileJob {
         Compilation {
             number: self.number,
             table: self.table,
-            result: compile_file(self.bytes, self.evaluation_loops, self.only_small)
+            result: compile_file(self.bytes, self.find_marks, self.only_small)
                 .unwrap_or(CompilationResult::None),
         }
     }
@@ -137,7 +136,7 @@ impl CompileJob {
 
 fn compile_file(
     bytes: Arc<Bytes>,
-    evaluation_loops: EvaluationLoops,
+    find_marks: FindMarks,
     only_small: bool,
 ) -> Result<CompilationResult, unwind::Error> {
     let elf = Elf::read(bytes)?;
@@ -147,16 +146,16 @@ fn compile_file(
             return Ok(CompilationResult::Left);
         }
     }
-    let loops = evaluation_loops(&elf)?;
-    compile(&elf, &loops).map(CompilationResult::Compiled)
+    let marks = find_marks(&elf)?;
+    compile(&elf, &marks).map(CompilationResult::Compiled)
 }
 
 impl TableSet {
-    /// No tables. Rows in the evaluation loops that `evaluation_loops` finds are marked.
+    /// No tables. Rules in the code that `find_marks` finds are marked.
     #[must_use]
-    pub fn new(evaluation_loops: EvaluationLoops) -> Self {
+    pub fn new(find_marks: FindMarks) -> Self {
         Self {
-            evaluation_loops,
+            find_marks,
             rules: Rules::default(),
             states: HashMap::new(),
             bytes: 0,
@@ -193,7 +192,7 @@ impl TableSet {
             number,
             table: executable.table(),
             bytes: Arc::clone(bytes),
-            evaluation_loops: self.evaluation_loops,
+            find_marks: self.find_marks,
             only_small,
             subject: executable.subject(),
         })

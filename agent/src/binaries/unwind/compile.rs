@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use agent_common::unwind::{Rule, RuleFlags};
 use thiserror::Error;
 
 use super::{
@@ -11,8 +10,9 @@ use super::{
     compiled::{Compiled, rule_at},
     evaluate::{Budget, Evaluation},
     go::GoFunctions,
+    mark::{self, CodeMark, CodeRole},
     reason::{UnknownCounts, UnknownReason},
-    rows::{GAP, Row, Rows, merge},
+    rows::{GAP, Row, merge},
     rules::Rules,
     sections::{EhFrameSection, debug_frame, go_table},
 };
@@ -36,15 +36,12 @@ pub enum Error {
 /// addresses that it does not cover, then `.debug_frame` for those that neither covers. Go's own
 /// `.debug_frame` comes last because it does not mark where goroutines' stacks end.
 ///
-/// Rules of the addresses in `evaluation_loops` get the flag [`RuleFlags::EVALUATES`].
+/// Rules of the addresses in `marks` become those of what this code [is](super::CodeRole).
 ///
 /// # Errors
 ///
 /// When a part of the file cannot be read, or the file is for an unsupported architecture.
-pub fn compile<S: Source>(
-    elf: &Elf<S>,
-    evaluation_loops: &[Range<u64>],
-) -> Result<Compiled, Error> {
+pub fn compile<S: Source>(elf: &Elf<S>, marks: &[CodeMark]) -> Result<Compiled, Error> {
     let machine = elf.machine();
     let arch = Arch::of(machine).ok_or(Error::Machine { machine })?;
     let code = CodeRanges::of(elf.segments());
@@ -72,15 +69,14 @@ pub fn compile<S: Source>(
         rows = fill(&rows, &others);
     }
     drop(debug_frame);
-    let marks = marks(&code, evaluation_loops);
+    let marks = mark::rows(&code, marks);
     if !marks.is_empty() {
         rows = merge(&rows, &marks, |rule, mark| {
             if mark == GAP {
                 return rule;
             }
-            let rule = rule_at(&rules, rule);
-            let flags = rule.flags.with(RuleFlags::EVALUATES);
-            rules.index(&Rule { flags, ..rule }).into()
+            let marked = CodeRole::rule(mark, rule_at(&rules, rule));
+            rules.index(&marked).into()
         });
     }
     for row in &mut rows {
@@ -134,18 +130,4 @@ fn fill(rows: &[Row], others: &[Row]) -> Vec<Row> {
         GAP => other,
         rule => rule,
     })
-}
-
-/// Rows that cover the evaluation loops, with the rule 0.
-fn marks(code: &CodeRanges, evaluation_loops: &[Range<u64>]) -> Vec<Row> {
-    let mut loops: Vec<_> = evaluation_loops
-        .iter()
-        .filter_map(|range| Some((code.distance(range.start)?, code.distance(range.end)?)))
-        .collect();
-    loops.sort_unstable();
-    let mut rows = Rows::default();
-    for (start, end) in loops {
-        rows.push(start..end, 0);
-    }
-    rows.finish()
 }

@@ -25,6 +25,7 @@ mod entries;
 mod evaluate;
 mod expression;
 mod go;
+mod mark;
 mod reason;
 mod rows;
 mod rule;
@@ -35,6 +36,7 @@ mod table;
 
 pub use compile::{Error, compile, functions};
 pub use compiled::Compiled;
+pub use mark::{CodeMark, CodeRole};
 pub use rules::Rules;
 pub use table::{PackedTable, pack};
 

@@ -4,12 +4,12 @@ mod broken;
 mod go;
 mod image;
 
-use std::{fs, os::unix::fs::FileExt as _};
+use std::{fs, ops::Range, os::unix::fs::FileExt as _};
 
 use agent_common::unwind::{CfaRule, Rule, RuleFlags, RuleSearch, Saved};
 use xtask::tools;
 
-use super::{Compiled, Rules, compile, functions, pack, reason::UnknownReason};
+use super::{CodeMark, CodeRole, Compiled, Rules, compile, functions, pack, reason::UnknownReason};
 use crate::binaries::elf::Elf;
 use image::{CODE, ENTRY, Image};
 
@@ -251,7 +251,7 @@ fn rows_in_evaluation_loops_are_marked() {
         0..0,
         9..u64::MAX,
     ];
-    let made = compile(&elf, &loops).unwrap();
+    let made = compile(&elf, &loops.map(evaluation_loop)).unwrap();
     check(&made);
     let marked = |rule: Rule| Rule {
         flags: RuleFlags::EVALUATES,
@@ -273,6 +273,40 @@ fn rows_in_evaluation_loops_are_marked() {
         (0x50, Rule::UNKNOWN),
     ];
     assert_eq!(rows(&made), expected);
+}
+
+#[test]
+fn the_beginning_of_a_stack_has_no_caller() {
+    let mut image = Image::default();
+    let common = image.common("zR", &ENTRY);
+    image.function(common, 0x10, 0x10, &[]);
+    image.function(common, 0x20, 0x10, &[0x48, 0x0e, 16]);
+    let elf = image.file();
+    let elf = Elf::read(elf.as_slice()).unwrap();
+    let root = CodeMark {
+        range: CODE + 0x20..CODE + 0x30,
+        role: CodeRole::StackRoot,
+    };
+    let made = compile(&elf, &[root, evaluation_loop(CODE + 0x10..CODE + 0x20)]).unwrap();
+    check(&made);
+    let marked = Rule {
+        flags: RuleFlags::EVALUATES,
+        ..START
+    };
+    let end = Rule {
+        cfa: CfaRule::END,
+        ..Rule::UNKNOWN
+    };
+    let expected = [(0x10, marked), (0x20, end), (0x30, Rule::UNKNOWN)];
+    assert_eq!(rows(&made), expected);
+}
+
+/// Marks an evaluation loop.
+fn evaluation_loop(range: Range<u64>) -> CodeMark {
+    CodeMark {
+        range,
+        role: CodeRole::EvaluationLoop,
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! What is left out because reading it takes too long, here and by the agent of this host.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Result;
 
@@ -11,7 +14,7 @@ use crate::{
     },
     config::Config,
     daemon::{QUARANTINE_PATH, QuarantineList},
-    http_client::{Client, HttpConfig, HttpProtocol},
+    http_client::{Client, HttpProtocol},
     process::fuse::silent_file_systems,
 };
 
@@ -38,29 +41,24 @@ impl LeftOut {
             config: options.config.clone(),
             ..RunOptions::default()
         };
-        let listen = match Config::read(&sources(&run, folder)) {
-            Ok(config) => config.listen,
+        let socket = match Config::read(&sources(&run, folder)) {
+            Ok(config) => config.http_server.socket,
             Err(error) if options.config.is_some() => return Err(error.into()),
             Err(_) => None,
         };
         Ok(Self {
             file_systems: silent_file_systems(),
-            by_agent: match listen {
-                Some(address) => request(&format!("http://{address}")).await,
+            by_agent: match socket {
+                Some(socket) => request(&socket.path).await,
                 None => None,
             },
         })
     }
 }
 
-/// The list of the agent at an address, if there is one.
-async fn request(url: &str) -> Option<QuarantineList> {
-    let config = HttpConfig {
-        connect_timeout: TIMEOUT,
-        request_timeout: TIMEOUT,
-        ..HttpConfig::new(url)
-    };
-    let client = Client::new(config, HttpProtocol::Http1).ok()?;
+/// The list of the agent at a Unix socket, if there is one that may be connected to.
+async fn request(socket: &Path) -> Option<QuarantineList> {
+    let client = Client::on_socket(socket, HttpProtocol::Http1, TIMEOUT);
     let list = client.get(QUARANTINE_PATH).await.ok()?;
     serde_json::from_slice(&list).ok()
 }

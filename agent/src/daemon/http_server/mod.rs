@@ -8,90 +8,53 @@
 //! | `/quarantine` | JSON: files, processes and file systems that are left out for some minutes |
 //! | `/debug/pprof/profile?seconds=N` | a profile of the next N seconds; `event=` is what it measures, `cpu` by default; with `function_names=module` functions are named with their module; `pid=` or any label, as in `service_name=web`, selects processes |
 //!
-//! Invariants: clients wait for the main loop, which never waits for them; requests are bounded.
-//! Responses have names of functions, files and processes: the default address is loopback.
+//! The Unix socket has all of them. Over TCP there are the first three, and with a token the others,
+//! whose responses have names of functions, files and processes of all users.
+//!
+//! Invariants: clients wait for the main loop, which never waits for them; requests and connections
+//! are bounded in number, size and time.
 
+mod access;
+mod connections;
+mod error;
 mod profile_query;
 mod quarantine;
+mod request;
+mod routes;
 #[cfg(test)]
 mod tests;
+mod unix_socket;
 
+pub use self::error::Error;
+#[cfg(feature = "fuzzing")]
+pub use self::profile_query::ProfileQuery;
 pub use self::{
-    profile_query::ProfileQuery,
     quarantine::{PATH as QUARANTINE_PATH, QuarantineList, QuarantinedSubject},
+    request::{ProfileRequest, Request},
 };
 
-use std::{
-    collections::BTreeMap,
-    io,
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, path::Path};
 
-use axum::{
-    Router,
-    extract::{Query, State},
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-    routing::get,
-};
-use tokio::{
-    net::TcpListener,
-    sync::{mpsc, oneshot},
-    task::JoinHandle,
-    time::timeout,
-};
+use axum::{Router, middleware::from_fn_with_state};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
+use tracing::{info, warn};
 
+use self::{connections::accept, routes::Sender, unix_socket::SocketName};
 use crate::{
-    daemon::telemetry::classic, formats::FunctionNames, profile::Kind, workers::Quarantined,
+    config::{HttpServer, SocketPath},
+    http_client::SecretSource,
+    profile::Kind,
 };
-
-/// Time in which the main loop must respond to be healthy.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Capacity of the request queue.
 const QUEUE_LENGTH: usize = 64;
 
-/// A request to the main loop.
-#[derive(Debug)]
-pub enum Request {
-    /// The metrics.
-    Metrics(oneshot::Sender<String>),
-    /// What is in quarantine.
-    Quarantine(oneshot::Sender<Vec<Quarantined>>),
-    /// A health check.
-    Health(oneshot::Sender<()>),
-    /// A profile.
-    Profile(ProfileRequest),
-}
+/// Most connections over TCP, and most at the Unix socket, which those do not crowd out.
+const MAX_TCP_CONNECTIONS: usize = 64;
+const MAX_SOCKET_CONNECTIONS: usize = 16;
 
-/// A request for a profile.
-#[derive(Debug)]
-pub struct ProfileRequest {
-    /// Its duration from now on.
-    pub duration: Duration,
-    /// What to measure.
-    pub kind: &'static Kind,
-    /// How functions are named.
-    pub function_names: FunctionNames,
-    /// Only this process.
-    pub pid: Option<u32>,
-    /// Only processes with these labels.
-    pub labels: Vec<(String, String)>,
-    /// Receives the profile.
-    pub reply: oneshot::Sender<Vec<u8>>,
-}
-
-/// Why the server cannot start.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {address} ({source}): choose another address with `listen`, or `off`")]
-pub struct Error {
-    /// The address.
-    pub address: SocketAddr,
-    /// The error of the kernel.
-    pub source: io::Error,
-}
+/// Least number of characters of a token.
+const MIN_TOKEN_LENGTH: usize = 16;
 
 /// The server, seen from the main loop.
 #[derive(Debug)]
@@ -100,42 +63,80 @@ pub struct Listener {
     /// Keeps the channel open where there is no server.
     _requests: mpsc::Sender<Request>,
     address: Option<SocketAddr>,
-    server: Option<JoinHandle<()>>,
+    servers: Vec<JoinHandle<()>>,
+    socket: Option<SocketName>,
 }
 
 impl Listener {
-    /// Starts the server, if an address is given; `kinds` are sampled.
+    /// Starts the server where it is configured; `kinds` are sampled. A default socket that cannot be
+    /// listened at is left out.
     ///
     /// # Errors
     ///
-    /// When the address cannot be bound.
-    pub async fn start(
-        address: Option<SocketAddr>,
-        kinds: Vec<&'static Kind>,
-    ) -> Result<Self, Error> {
-        let (sender, requests) = mpsc::channel(QUEUE_LENGTH);
+    /// When an address or a path cannot be bound, or the token cannot be read.
+    pub async fn start(config: &HttpServer, kinds: Vec<&'static Kind>) -> Result<Self, Error> {
+        let (requests, receiver) = mpsc::channel(QUEUE_LENGTH);
+        let sender = Sender::new(requests.clone(), kinds);
         let mut listener = Self {
-            requests,
-            _requests: sender.clone(),
+            requests: receiver,
+            _requests: requests,
             address: None,
-            server: None,
+            servers: Vec::new(),
+            socket: None,
         };
-        if let Some(address) = address {
-            let failed = |source| Error { address, source };
-            let socket = TcpListener::bind(address).await.map_err(failed)?;
-            listener.address = Some(socket.local_addr().map_err(failed)?);
-            let serve = axum::serve(socket, router(sender, kinds.into())).into_future();
-            listener.server = Some(tokio::spawn(async {
-                // It serves until the task is dropped.
-                let _ = serve.await;
-            }));
+        if let Some(path) = &config.socket {
+            listener.serve_socket(path, &sender)?;
+        }
+        if let Some(address) = config.address {
+            let router = tcp_router(config, sender)?;
+            listener.serve_tcp(address, router).await?;
         }
         Ok(listener)
     }
 
+    /// Listens at the Unix socket.
+    fn serve_socket(&mut self, at: &SocketPath, sender: &Sender) -> Result<(), Error> {
+        let path = &at.path;
+        let (socket, name) = match unix_socket::listen_at(path) {
+            Ok(socket) => socket,
+            Err(error) if at.is_default => {
+                warn!(
+                    "profiles on demand are not served at '{}': {error}",
+                    path.display()
+                );
+                return Ok(());
+            }
+            Err(source) => {
+                let path = path.clone();
+                return Err(Error::Socket { path, source });
+            }
+        };
+        info!(socket = %path.display(), "listening");
+        let router = Router::new()
+            .merge(routes::public())
+            .merge(routes::profiles())
+            .with_state(sender.clone());
+        let serve = accept(socket, router, MAX_SOCKET_CONNECTIONS);
+        self.servers.push(tokio::spawn(serve));
+        self.socket = Some(name);
+        Ok(())
+    }
+
+    /// Listens at the TCP address.
+    async fn serve_tcp(&mut self, address: SocketAddr, router: Router) -> Result<(), Error> {
+        let failed = |source| Error::Address { address, source };
+        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        info!(%address, "listening");
+        let serve = accept(socket, router, MAX_TCP_CONNECTIONS);
+        self.servers.push(tokio::spawn(serve));
+        self.address = Some(address);
+        Ok(())
+    }
+
     /// The bound address.
-    #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
+    #[cfg(test)]
+    fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
@@ -148,127 +149,32 @@ impl Listener {
     }
 }
 
+/// What is served over TCP.
+fn tcp_router(config: &HttpServer, sender: Sender) -> Result<Router, Error> {
+    let token = config.token_file.as_deref().map(token).transpose()?;
+    let profiles = routes::profiles().route_layer(from_fn_with_state(token, access::check_token));
+    let names: access::HostNames = config.hosts.clone().into();
+    Ok(Router::new()
+        .merge(routes::public())
+        .merge(profiles)
+        .layer(from_fn_with_state(names, access::check_host))
+        .with_state(sender))
+}
+
+/// A usable token.
+fn token(file: &Path) -> Result<SecretSource, Error> {
+    let token = SecretSource::File(file.to_owned());
+    if token.read()?.length() < MIN_TOKEN_LENGTH {
+        let least = MIN_TOKEN_LENGTH;
+        return Err(Error::ShortToken { least });
+    }
+    Ok(token)
+}
+
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(server) = &self.server {
+        for server in &self.servers {
             server.abort();
         }
     }
-}
-
-/// What handlers have.
-#[derive(Clone)]
-struct Sender {
-    requests: mpsc::Sender<Request>,
-    /// What is sampled.
-    kinds: Arc<[&'static Kind]>,
-}
-
-type Requests = State<Sender>;
-
-fn router(requests: mpsc::Sender<Request>, kinds: Arc<[&'static Kind]>) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(health))
-        .route("/readyz", get(health))
-        .route(QUARANTINE_PATH, get(quarantined))
-        .route("/debug/pprof/profile", get(profile))
-        .with_state(Sender { requests, kinds })
-}
-
-async fn metrics(State(sender): Requests, headers: HeaderMap) -> Response {
-    let Some(text) = ask(&sender.requests, Request::Metrics, RESPONSE_TIMEOUT).await else {
-        return busy();
-    };
-    let (kind, text) = if takes_openmetrics(&headers) {
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        (kind, text)
-    } else {
-        ("text/plain; version=0.0.4; charset=utf-8", classic(&text))
-    };
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
-}
-
-/// Whether the client accepts `OpenMetrics`, as Prometheus does.
-fn takes_openmetrics(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).into_iter();
-    accepted
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| value.contains("application/openmetrics-text"))
-}
-
-async fn quarantined(State(sender): Requests) -> Response {
-    let quarantined = ask(&sender.requests, Request::Quarantine, RESPONSE_TIMEOUT).await;
-    let Some(quarantined) = quarantined else {
-        return busy();
-    };
-    // Texts and numbers can always be written.
-    let json = serde_json::to_vec(&QuarantineList::new(quarantined)).unwrap_or_default();
-    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
-}
-
-async fn health(State(sender): Requests) -> Response {
-    match ask(&sender.requests, Request::Health, RESPONSE_TIMEOUT).await {
-        Some(()) => "ok\n".into_response(),
-        None => busy(),
-    }
-}
-
-async fn profile(
-    State(sender): Requests,
-    Query(query): Query<BTreeMap<String, String>>,
-) -> Response {
-    let query = match ProfileQuery::parse(query, &sender.kinds) {
-        Ok(query) => query,
-        Err(message) => return refused(&message),
-    };
-    let duration = query.duration;
-    let ask_for = |reply| {
-        Request::Profile(ProfileRequest {
-            duration,
-            kind: query.kind,
-            function_names: query.function_names,
-            pid: query.pid,
-            labels: query.labels,
-            reply,
-        })
-    };
-    let began = Instant::now();
-    match ask(&sender.requests, ask_for, duration + RESPONSE_TIMEOUT).await {
-        Some(pprof) => {
-            let headers = [
-                (header::CONTENT_TYPE, "application/octet-stream"),
-                (
-                    header::CONTENT_DISPOSITION,
-                    "attachment; filename=\"profile.pb.gz\"",
-                ),
-            ];
-            (headers, pprof).into_response()
-        }
-        None if began.elapsed() < duration => {
-            let message = "too many profiles are in progress: try again later\n";
-            (StatusCode::TOO_MANY_REQUESTS, message).into_response()
-        }
-        None => busy(),
-    }
-}
-
-fn refused(message: &str) -> Response {
-    (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response()
-}
-
-fn busy() -> Response {
-    let message = "the agent did not answer in time\n";
-    (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
-}
-
-/// Sends a request to the main loop and waits for its response.
-async fn ask<T>(
-    requests: &mpsc::Sender<Request>,
-    request: impl FnOnce(oneshot::Sender<T>) -> Request,
-    patience: Duration,
-) -> Option<T> {
-    let (reply, answer) = oneshot::channel();
-    requests.try_send(request(reply)).ok()?;
-    timeout(patience, answer).await.ok()?.ok()
 }

@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 15] = [
+const COUNTERS: [(Counter, &str, &str); 21] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -89,6 +89,36 @@ const COUNTERS: [(Counter, &str, &str); 15] = [
         Counter::ABSENT_PAGES,
         "profiling_agent_nonresident_pages",
         "Samples that needed a page that was not resident",
+    ),
+    (
+        Counter::TRUNCATED,
+        "profiling_agent_deep_samples",
+        "Samples with more Python frames than a stack may have",
+    ),
+    (
+        Counter::LOST_THREAD_NAMES,
+        "profiling_agent_thread_names_lost",
+        "Thread names dropped because the ring buffer was full",
+    ),
+    (
+        Counter::THREAD_SEARCHES,
+        "profiling_agent_thread_searches",
+        "Searches for the Python state of a thread",
+    ),
+    (
+        Counter::CODE_REVALIDATIONS,
+        "profiling_agent_code_object_revalidations",
+        "Code objects that were compared with what was sent before",
+    ),
+    (
+        Counter::CODE_REUSED,
+        "profiling_agent_code_objects_replaced",
+        "Code objects found at the address of an earlier one",
+    ),
+    (
+        Counter::CODE_LOOKUPS,
+        "profiling_agent_native_address_lookups",
+        "Native addresses looked up in mappings and unwind tables",
     ),
 ];
 
@@ -237,6 +267,21 @@ impl Metrics {
             "Attempts to send a profile",
             counts.attempts,
         );
+        counter(
+            "profiling_agent_export_recovered",
+            "Profiles of an earlier run of the agent, found in the spool",
+            counts.recovered,
+        );
+        counter(
+            "profiling_agent_export_partly_rejected",
+            "Delivered profiles of which the destination rejected a part",
+            counts.partly_rejected,
+        );
+        counter(
+            "profiling_agent_spool_failures",
+            "Failed writes to the spool and reads from it",
+            counts.spool_failures,
+        );
         for (reason, count) in counts.dropped.by_reason() {
             let labels = [exporter, ("reason", reason)];
             let help = "Profiles dropped, by reason";
@@ -253,6 +298,10 @@ impl Metrics {
             let help = "Profiles waiting to be sent";
             self.amount("profiling_agent_export_queue_length", help, &labels, count);
         }
+        let help = "Disk space that the spool uses";
+        #[expect(clippy::cast_precision_loss, reason = "petabytes are exact")]
+        let bytes = waiting.spool_bytes as f64;
+        self.gauge("profiling_agent_spool_bytes", help, &[exporter], bytes);
     }
 
     /// Adds the counters of a source of pod metadata.
@@ -380,7 +429,19 @@ impl prometheus_client::collector::Collector for Metrics {
 
 #[cfg(test)]
 mod tests {
-    use super::{Metrics, classic};
+    use super::{COUNTERS, Counter, Metrics, classic};
+
+    #[test]
+    fn every_counter_of_the_bpf_programs_is_a_metric() {
+        // Counted in pairs of steps, which are one event.
+        let elsewhere = [Counter::CPU_HOTPLUG_CHANGES];
+        let exported = COUNTERS.map(|(counter, ..)| counter);
+        let all = (0..Counter::COUNT).map(Counter);
+        let missing: Vec<_> = all
+            .filter(|counter| !exported.contains(counter) && !elsewhere.contains(counter))
+            .collect();
+        assert_eq!(missing, []);
+    }
 
     #[test]
     fn names_and_values_are_those_of_prometheus() {

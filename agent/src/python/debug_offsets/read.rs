@@ -116,6 +116,11 @@ impl<'a> DebugOffsets<'a> {
         to.runtime_head = runtime.word("interpreters_head", at.runtime.interpreters_head)?;
         to.next = state.word("next", at.interpreter.next)?;
         to.threads_head = state.word("threads_head", at.interpreter.threads_head)?;
+        // `next_unique_id` is the field before this one.
+        to.newest_state_id = match to.threads_head.checked_sub(8) {
+            Some(offset) if offset > 0 => offset,
+            _ => ABSENT,
+        };
         Ok(())
     }
 
@@ -135,6 +140,8 @@ impl<'a> DebugOffsets<'a> {
             .without_last(8)
             .word("datastack_chunk", at.datastack_chunk)?;
         to.datastack_top = to.datastack_chunk + 8;
+        // `id` is the field before it.
+        to.id = to.datastack_chunk.checked_sub(8).unwrap_or(ABSENT);
         to.bytes = thread_bytes(to);
         Ok(())
     }

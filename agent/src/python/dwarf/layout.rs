@@ -150,6 +150,7 @@ impl StructureFields<'_> {
             },
             next: self.offset(INTERPRETER, &["next"])?,
             threads_head: self.offset(INTERPRETER, &["threads.head", "tstate_head"])?,
+            newest_state_id: self.optional(INTERPRETER, "threads.next_unique_id")?,
             gil_style: base.gil_style,
         })
     }
@@ -169,6 +170,7 @@ impl StructureFields<'_> {
             next: offset(&["next"])?,
             interpreter: offset(&["interp"])?,
             thread_id: offset(&["thread_id"])?,
+            id: self.optional(THREAD, "id")?,
             // 3.10 has a `cframe` too, without a frame in it.
             frame: offset(&["frame", "current_frame", "cframe"])?,
             cframe_current_frame: in_c_frame("current_frame")?,

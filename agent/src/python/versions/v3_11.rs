@@ -24,6 +24,7 @@ const LAYOUT: Layout = Layout {
         runtime_gil_holder: 368,
         next: 0,
         threads_head: 16,
+        newest_state_id: 8,
         gil_style: GilStyle::LAST_HOLDER,
     },
     thread: ThreadLayout {
@@ -32,6 +33,7 @@ const LAYOUT: Layout = Layout {
         next: 8,
         interpreter: 16,
         thread_id: 152,
+        id: 240,
         frame: 56,
         cframe_current_frame: 8,
         cframe_previous: 16,

@@ -24,6 +24,7 @@ const LAYOUT: Layout = Layout {
         runtime_gil_holder: ABSENT,
         next: 0,
         threads_head: 72,
+        newest_state_id: 64,
         gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
@@ -32,6 +33,7 @@ const LAYOUT: Layout = Layout {
         next: 8,
         interpreter: 16,
         thread_id: 136,
+        id: 224,
         frame: 56,
         cframe_current_frame: 0,
         cframe_previous: 8,

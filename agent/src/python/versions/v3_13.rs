@@ -28,6 +28,7 @@ const LAYOUT: Layout = Layout {
         runtime_gil_holder: ABSENT,
         next: 7264,
         threads_head: 7344,
+        newest_state_id: 7336,
         gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
@@ -36,6 +37,7 @@ const LAYOUT: Layout = Layout {
         next: 8,
         interpreter: 16,
         thread_id: 152,
+        id: 224,
         frame: 72,
         cframe_current_frame: ABSENT,
         cframe_previous: ABSENT,

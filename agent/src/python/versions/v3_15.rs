@@ -28,6 +28,7 @@ const LAYOUT: Layout = Layout {
         runtime_gil_holder: ABSENT,
         next: 7264,
         threads_head: 7336,
+        newest_state_id: 7328,
         gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
@@ -36,6 +37,7 @@ const LAYOUT: Layout = Layout {
         next: 8,
         interpreter: 16,
         thread_id: 176,
+        id: 248,
         frame: 72,
         cframe_current_frame: ABSENT,
         cframe_previous: ABSENT,

@@ -24,6 +24,7 @@ const LAYOUT: Layout = Layout {
         runtime_gil_holder: 360,
         next: 0,
         threads_head: 8,
+        newest_state_id: ABSENT,
         gil_style: GilStyle::LAST_HOLDER,
     },
     thread: ThreadLayout {
@@ -32,6 +33,7 @@ const LAYOUT: Layout = Layout {
         next: 8,
         interpreter: 16,
         thread_id: 176,
+        id: 256,
         frame: 24,
         cframe_current_frame: ABSENT,
         cframe_previous: ABSENT,

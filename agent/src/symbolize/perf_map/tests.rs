@@ -7,6 +7,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::Write as _,
     process::id,
+    time::{Duration, SystemTime},
 };
 
 fn map_of(text: &[u8]) -> PerfMap {
@@ -107,6 +108,16 @@ fn the_map_of_a_process_is_found() {
     assert!(map.refresh(&process));
     assert_eq!(map.find(0x1000), Ok("one".to_owned()));
     assert_eq!(map.find(0x2000), Err(PerfMapMiss::NotInMap));
+
+    // Nor is one that an earlier process with the same id has left behind.
+    let file = File::options().write(true).open(&path).unwrap();
+    let before = process.started().unwrap() - Duration::from_secs(10);
+    file.set_modified(before).unwrap();
+    let mut map = PerfMap::default();
+    assert!(!map.refresh(&process));
+    assert_eq!(map.find(0x1000), Err(PerfMapMiss::NoMap));
+    file.set_modified(SystemTime::now()).unwrap();
+    assert!(map.refresh(&process));
 
     // A map of another user is not read; only root can change the owner.
     if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {

@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result};
 use xtask::interpreters::Interpreter;
 
 use super::profiler::{Attached, Folded, Profiler};
-use super::stats::{float, largest};
 use super::workload::{Workload, directory};
+use crate::commands::observe::stats::{float, largest};
 
 /// The functions of the workload in the order in which it counts their time.
 const FUNCTIONS: [&str; 3] = ["seventy", "twenty", "ten"];

@@ -12,8 +12,8 @@ use agent_common::counter::Counter;
 use anyhow::Result;
 
 use super::bpf::PerCpuNumbers;
-use super::child::{Running, Usage};
-use super::proc::{self, ProgramRuns};
+use crate::commands::observe::child::{Running, Usage};
+use crate::commands::observe::proc::{self, ProgramRuns};
 
 /// Time limit of the first sample.
 const START_LIMIT: Duration = Duration::from_secs(20);

@@ -1,6 +1,6 @@
 //! The measured figures and their budgets.
 
-use super::stats::{least, median};
+use crate::commands::observe::stats::{least, median};
 
 /// What a figure measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

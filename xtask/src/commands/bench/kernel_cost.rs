@@ -23,8 +23,8 @@ use xtask::interpreters::Interpreter;
 
 use super::agent::{Capture, Reading, Stacks};
 use super::profiler::Folded;
-use super::stats::float;
 use super::workload::{Workload, directory};
+use crate::commands::observe::stats::float;
 
 /// Long enough for a few hundred samples, short enough that some are not disturbed by others.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -126,8 +126,8 @@ fn sample_ns(start: &Reading, end: &Reading, other_run_ns: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::proc::ProgramRuns;
     use super::*;
+    use crate::commands::observe::proc::ProgramRuns;
 
     #[test]
     fn runs_for_other_processes_are_subtracted() {

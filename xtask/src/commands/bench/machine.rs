@@ -6,8 +6,8 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 
-use super::proc;
-use super::stats::float;
+use crate::commands::observe::proc;
+use crate::commands::observe::stats::float;
 
 /// What the figures depend on.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::agent::{Capture, Stacks};
-use super::child::{Running, Usage};
+use crate::commands::observe::child::{Running, Usage};
 
 /// A program that profiles a process.
 #[derive(Debug, Clone)]

@@ -12,11 +12,13 @@ use anyhow::Result;
 use xtask::interpreters::Interpreter;
 use xtask::paths;
 
-use super::child::Running;
-use super::daemon::Daemon;
+use super::budget;
 use super::figure::{Figures, Topic};
-use super::stats::float;
-use super::{budget, proc};
+use super::workload::directory;
+use crate::commands::observe::child::Running;
+use crate::commands::observe::daemon::Daemon;
+use crate::commands::observe::proc;
+use crate::commands::observe::stats::float;
 
 /// How long the agent runs before anything is measured: by then it has read what the processes run,
 /// and the first window is over.
@@ -90,7 +92,7 @@ pub(super) fn measure(
     figures: &mut Figures,
 ) -> Result<()> {
     let processes = Processes::start(scene, python)?;
-    let daemon = Daemon::start(agent, &[])?;
+    let daemon = Daemon::start(agent, &directory()?, &[])?;
     thread::sleep(WARM_UP);
     let pid = daemon.pid();
     let reading = || -> Result<_> { Ok((Instant::now(), proc::cpu_time(pid)?, daemon.metrics()?)) };

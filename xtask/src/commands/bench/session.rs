@@ -18,9 +18,9 @@ use super::plan::{ACCURACY_RATE_HZ, DEPTH_RATE_HZ, PEER_RATE_HZ, PROFILE_RATE_HZ
 use super::profiler::Profiler;
 use super::scenes;
 use super::slowdown::{self, Contender};
-use super::stats::float;
 use super::windows;
 use super::workload::{Kind, Workload, directory};
+use crate::commands::observe::stats::float;
 
 /// What is measured with, and the results.
 #[derive(Debug)]

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::proc;
 use super::profiler::{Attached, Folded, Profiler};
-use super::stats::{deviation, float, largest, least, median};
 use super::workload::{Progress, Speed, Workload, directory};
+use crate::commands::observe::proc;
+use crate::commands::observe::stats::{deviation, float, largest, least, median};
 
 /// Time before a profiler is measured: it reads symbols and sends new code objects.
 const SETTLE: Duration = Duration::from_millis(200);

@@ -4,7 +4,7 @@ use super::budget;
 use super::figure::{Figures, Topic};
 use super::plan::PEER_RATE_HZ;
 use super::slowdown::{Compared, Noise, Window};
-use super::stats::{float, largest, median};
+use crate::commands::observe::stats::{float, largest, median};
 
 /// Adds the windows with the agent.
 pub(super) fn of_agent(

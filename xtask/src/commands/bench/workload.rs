@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result};
 use xtask::interpreters::Interpreter;
 use xtask::paths;
 
-use super::child::Running;
-use super::proc;
-use super::stats::float;
+use crate::commands::observe::child::Running;
+use crate::commands::observe::proc;
+use crate::commands::observe::stats::float;
 
 /// The number of eight-byte counters of a workload.
 const SLOTS: usize = 64;

@@ -4,7 +4,7 @@ use agent_common::unwind::Rule;
 use proptest::prelude::{any, prop, proptest};
 
 use super::{
-    START, check, compiled,
+    START, check, compiled, evaluation_loop,
     image::{CODE, ENTRY, Image},
     rows, rules_of,
 };
@@ -119,7 +119,7 @@ proptest! {
         }
         if let Ok(elf) = Elf::read(file.as_slice()) {
             let _ = functions(&elf);
-            if let Ok(made) = compile(&elf, &[CODE..CODE + 0x48, 0..9]) {
+            if let Ok(made) = compile(&elf, &[CODE..CODE + 0x48, 0..9].map(evaluation_loop)) {
                 check(&made);
             }
         }
@@ -143,7 +143,7 @@ proptest! {
         }
         let loops: Vec<_> = loops
             .iter()
-            .map(|(start, bytes)| CODE + start..CODE + start + bytes)
+            .map(|(start, bytes)| evaluation_loop(CODE + start..CODE + start + bytes))
             .collect();
         let file = image.file();
         check(&compile(&Elf::read(file.as_slice()).unwrap(), &loops).unwrap());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::super::stats::float;
+use crate::commands::observe::stats::float;
 
 /// What the agent had used at one moment.
 #[derive(Debug, Clone, Copy)]

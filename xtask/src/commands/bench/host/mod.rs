@@ -10,7 +10,6 @@
 
 mod minutes;
 mod names;
-mod pprof;
 mod programs;
 mod reference;
 mod timeline;
@@ -26,14 +25,14 @@ use xtask::process::is_root;
 
 use super::super::build;
 use super::budget;
-use super::daemon::Daemon;
 use super::machine::Machine;
-use super::proc;
-use super::stats::float;
 use super::workload::directory;
+use crate::commands::observe::daemon::Daemon;
+use crate::commands::observe::pprof::Profile;
+use crate::commands::observe::proc;
+use crate::commands::observe::stats::float;
 use minutes::{Frames, Minutes, Profiles, Usage};
 use names::{Counts, SampledCode};
-use pprof::Profile;
 use programs::Processes;
 
 /// The sampling rate.
@@ -128,7 +127,11 @@ struct Observed {
 fn observe(agent: &Path, processes: &mut Processes, duration: Duration) -> Result<Observed> {
     processes.observe()?;
     let (began, start) = (SystemTime::now(), Instant::now());
-    let daemon = Daemon::start(agent, &["--rate".to_owned(), RATE_HZ.to_string()])?;
+    let daemon = Daemon::start(
+        agent,
+        &directory()?,
+        &["--rate".to_owned(), RATE_HZ.to_string()],
+    )?;
     let mut usage = Vec::new();
     let mut rates = Vec::new();
     let mut lost = 0.0;

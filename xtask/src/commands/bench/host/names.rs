@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::pprof::{Code, Frame};
 use super::programs::Process;
 use super::reference;
+use crate::commands::observe::pprof::{Code, Frame};
 
 /// The code of a program that was in its profiles, by file and address.
 #[derive(Debug, Default)]

@@ -13,10 +13,10 @@ use xtask::interpreters::{self, roots};
 use xtask::tools::go::Go;
 use xtask::{paths, workloads};
 
-use super::super::child::Running;
-use super::super::proc;
 use super::super::workload::directory;
 use super::timeline::Timeline;
+use crate::commands::observe::child::Running;
+use crate::commands::observe::proc;
 
 /// An interpreter with all checks of CPython's own and all debug information; its root file system
 /// also has the ordinary build, stripped, with compressed debug files.

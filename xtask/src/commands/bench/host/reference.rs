@@ -19,7 +19,7 @@ use xtask::tools::go::Go;
 use xtask::tools::{ADDR2LINE, GDB, NM};
 
 use super::super::workload::directory;
-use super::pprof::Frame;
+use crate::commands::observe::pprof::Frame;
 
 /// The functions at each address, the innermost inlined one first; none when there is no name.
 pub(super) type Found = BTreeMap<u64, Vec<Frame>>;

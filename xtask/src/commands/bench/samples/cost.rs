@@ -11,10 +11,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::super::agent::{Capture, Probe, Reading};
-use super::super::daemon::Daemon;
-use super::super::stats::{float, least, median};
 use super::super::workload::{Workload, directory};
 use super::case::{Case, Scope};
+use crate::commands::observe::daemon::Daemon;
+use crate::commands::observe::stats::{float, least, median};
 
 /// What precedes the measured time: the process is found, its code and its stack have been sent.
 const SETTLE: Duration = Duration::from_millis(1500);
@@ -51,8 +51,8 @@ impl Sampling {
                 Ok(Self::Capture(capture))
             }
             Scope::Host => {
-                let mut daemon = Daemon::start(agent, &host_options(case, pid))?;
-                let probe = daemon.probe()?;
+                let mut daemon = Daemon::start(agent, &directory()?, &host_options(case, pid))?;
+                let probe = Probe::wait_for(daemon.running())?;
                 Ok(Self::Host {
                     _daemon: daemon,
                     probe,
@@ -148,8 +148,8 @@ impl Cost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::proc::ProgramRuns;
     use super::*;
+    use crate::commands::observe::proc::ProgramRuns;
 
     fn reading(time_ns: u64, count: u64, samples: u64) -> Reading {
         Reading {

@@ -20,10 +20,10 @@ use xtask::{paths, process};
 
 use super::super::build;
 use super::bpf::Accounting;
-use super::child::Running;
 use super::machine::Machine;
 use super::python;
 use super::workload::{Workload, directory};
+use crate::commands::observe::child::Running;
 use cost::Cost;
 
 /// How much longer the long form measures, and how many times it repeats everything.

@@ -10,12 +10,12 @@ use anyhow::Result;
 
 use super::super::agent::{Capture, Stacks};
 use super::super::bpf;
-use super::super::child::Running;
-use super::super::daemon::Daemon;
-use super::super::proc;
-use super::super::stats::{float, median};
 use super::super::workload::{Workload, directory};
 use super::case::Scope;
+use crate::commands::observe::child::Running;
+use crate::commands::observe::daemon::Daemon;
+use crate::commands::observe::proc;
+use crate::commands::observe::stats::{float, median};
 
 /// The duration of a short capture.
 const SHORT: Duration = Duration::from_millis(100);
@@ -90,7 +90,7 @@ fn capture(agent: &Path, workload: &Workload, stacks: Stacks) -> Result<Start> {
 fn host(agent: &Path, stacks: Stacks) -> Result<Start> {
     let mut options = vec!["--include".to_owned(), format!("[{{pid: {NOBODY}}}]")];
     options.extend(stacks.host_flag().map(str::to_owned));
-    let daemon = Daemon::start(agent, &options)?;
+    let daemon = Daemon::start(agent, &directory()?, &options)?;
     thread::sleep(IDLE);
     let (maps, verified) = objects(daemon.pid())?;
     Ok(Start {

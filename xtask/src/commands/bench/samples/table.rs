@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use super::super::agent::Stacks;
 use super::super::budget;
-use super::super::stats::float;
 use super::case::Case;
 use super::cost::Cost;
 use super::start::Start;
+use crate::commands::observe::stats::float;
 
 /// Maps that are smaller in all modes have no row.
 const LEAST_MAP_BYTES: u64 = 500_000;

@@ -1,7 +1,7 @@
 //! Statistics.
 
 /// The middle one; of an even number the mean of the middle two. [`None`] without values.
-pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub(in crate::commands) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -10,17 +10,17 @@ pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 }
 
 /// The smallest one.
-pub(super) fn least(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub(in crate::commands) fn least(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().min_by(f64::total_cmp)
 }
 
 /// The largest one.
-pub(super) fn largest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub(in crate::commands) fn largest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().max_by(f64::total_cmp)
 }
 
 /// The standard deviation of values whose true mean is zero. [`None`] without values.
-pub(super) fn deviation(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub(in crate::commands) fn deviation(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let squares: Vec<_> = values.into_iter().map(|value| value * value).collect();
     let sum: f64 = squares.iter().sum();
     (!squares.is_empty()).then(|| (sum / float(squares.len() as u64)).sqrt())
@@ -31,7 +31,7 @@ pub(super) fn deviation(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     clippy::cast_precision_loss,
     reason = "nothing that is measured here has more than three digits that count"
 )]
-pub(super) fn float(number: u64) -> f64 {
+pub(in crate::commands) fn float(number: u64) -> f64 {
     number as f64
 }
 

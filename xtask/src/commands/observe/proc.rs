@@ -12,16 +12,16 @@ use anyhow::{Context as _, Result, bail};
 
 /// The total run time of a BPF program, and the number of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProgramRuns {
-    pub(super) time_ns: u64,
-    pub(super) count: u64,
+pub(in crate::commands) struct ProgramRuns {
+    pub(in crate::commands) time_ns: u64,
+    pub(in crate::commands) count: u64,
 }
 
 /// CPU time of all threads of a process so far, those that have ended too.
 ///
 /// Unlike the files in `/proc` it is exact while the process runs; those are up to a tick of the
 /// scheduler late.
-pub(super) fn cpu_time(pid: u32) -> Result<Duration> {
+pub(in crate::commands) fn cpu_time(pid: u32) -> Result<Duration> {
     // As clock_getcpuclockid(3) makes it: the complement of the process id, and what to count.
     const SCHEDULER_TIME: libc::clockid_t = 2;
     let clock = (!libc::clockid_t::try_from(pid)? << 3) | SCHEDULER_TIME;
@@ -42,7 +42,7 @@ pub(super) fn cpu_time(pid: u32) -> Result<Duration> {
 }
 
 /// How long the threads of a process that are there now have waited for a processor.
-pub(super) fn run_queue_wait(pid: u32) -> Result<Duration> {
+pub(in crate::commands) fn run_queue_wait(pid: u32) -> Result<Duration> {
     let tasks = format!("/proc/{pid}/task");
     let tasks = fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))?;
     let mut wait_ns = 0;
@@ -58,12 +58,12 @@ pub(super) fn run_queue_wait(pid: u32) -> Result<Duration> {
 }
 
 /// Most memory that a process has had in RAM so far, in bytes.
-pub(super) fn peak_memory_bytes(pid: u32) -> Result<u64> {
+pub(in crate::commands) fn peak_memory_bytes(pid: u32) -> Result<u64> {
     status_bytes(pid, "VmHWM:")
 }
 
 /// Memory that a process has in RAM, in bytes.
-pub(super) fn memory_bytes(pid: u32) -> Result<u64> {
+pub(in crate::commands) fn memory_bytes(pid: u32) -> Result<u64> {
     status_bytes(pid, "VmRSS:")
 }
 
@@ -77,7 +77,7 @@ fn status_bytes(pid: u32, name: &str) -> Result<u64> {
 }
 
 /// Processes and threads that were started since the machine was.
-pub(super) fn forks() -> Result<u64> {
+pub(in crate::commands) fn forks() -> Result<u64> {
     let path = "/proc/stat";
     let stat = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
     let forks = stat
@@ -89,7 +89,7 @@ pub(super) fn forks() -> Result<u64> {
 }
 
 /// Whether the process has ended, even if its status was not read yet.
-pub(super) fn has_ended(pid: u32) -> bool {
+pub(in crate::commands) fn has_ended(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
     };
@@ -101,7 +101,7 @@ pub(super) fn has_ended(pid: u32) -> bool {
 /// The files with the run times of the BPF programs that a process has open.
 ///
 /// Only reads links, which is cheap enough to be done often.
-pub(super) fn programs(pid: u32) -> Vec<PathBuf> {
+pub(in crate::commands) fn programs(pid: u32) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return Vec::new();
     };
@@ -116,7 +116,7 @@ pub(super) fn programs(pid: u32) -> Vec<PathBuf> {
 }
 
 /// The memory of the BPF maps that a process has open, by the kernel's ids of the maps.
-pub(super) fn maps(pid: u32) -> Result<BTreeMap<u32, u64>> {
+pub(in crate::commands) fn maps(pid: u32) -> Result<BTreeMap<u32, u64>> {
     objects(pid, |text| {
         Some((field(text, "map_id")?, field(text, "memlock")?))
     })
@@ -124,7 +124,7 @@ pub(super) fn maps(pid: u32) -> Result<BTreeMap<u32, u64>> {
 
 /// The instructions that the verifier has processed for each BPF program that a process has open, by
 /// the kernel's ids of the programs.
-pub(super) fn verified_instructions(pid: u32) -> Result<BTreeMap<u32, u64>> {
+pub(in crate::commands) fn verified_instructions(pid: u32) -> Result<BTreeMap<u32, u64>> {
     objects(pid, |text| {
         Some((field(text, "prog_id")?, field(text, "verified_insns")?))
     })
@@ -151,7 +151,7 @@ fn objects(pid: u32, read: impl Fn(&str) -> Option<(u64, u64)>) -> Result<BTreeM
 const OF_A_CLOCK: u64 = 7;
 
 /// The runs of the program at this path of [`programs`], if it is still loaded and a clock runs it.
-pub(super) fn program_runs(path: impl AsRef<Path>) -> Option<ProgramRuns> {
+pub(in crate::commands) fn program_runs(path: impl AsRef<Path>) -> Option<ProgramRuns> {
     let text = fs::read_to_string(path).ok()?;
     if field(&text, "prog_type")? != OF_A_CLOCK {
         return None;
@@ -173,20 +173,44 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 /// Processor time of the whole machine since it was started, in ticks: all of it, and the
 /// part that the hypervisor gave to others.
-pub(super) fn ticks() -> Result<(u64, u64)> {
+pub(in crate::commands) fn ticks() -> Result<(u64, u64)> {
+    let numbers = numbers_of_all_processors()?;
+    let stolen = numbers.get(7).copied().unwrap_or(0);
+    Ok((numbers.iter().sum(), stolen))
+}
+
+/// User, nice, system, idle, waiting for I/O, interrupts, soft interrupts, stolen.
+fn numbers_of_all_processors() -> Result<Vec<u64>> {
     let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
     let Some(line) = stat.lines().next() else {
         bail!("/proc/stat is empty");
     };
-    let numbers: Vec<u64> = line
+    Ok(line
         .split_whitespace()
         .skip(1)
         // What guests used, after these, is in the first two already.
         .take(8)
         .filter_map(|number| number.parse().ok())
-        .collect();
-    let stolen = numbers.get(7).copied().unwrap_or(0);
-    Ok((numbers.iter().sum(), stolen))
+        .collect())
+}
+
+/// Time that the processors of the machine have spent with processes and the kernel since it was
+/// started. Idle time, that of the hypervisor's other machines, and what is left of it are exact where
+/// idle processors have no ticks.
+pub(in crate::commands) fn busy_time() -> Result<Duration> {
+    const IDLE_WAITING_STOLEN: [usize; 3] = [3, 4, 7];
+    let numbers = numbers_of_all_processors()?;
+    let all: u64 = numbers.iter().sum();
+    let idle: u64 = IDLE_WAITING_STOLEN
+        .iter()
+        .filter_map(|&column| numbers.get(column))
+        .sum();
+    // SAFETY: the call takes a number only.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let per_second = u64::try_from(per_second).context("the kernel has no ticks")?;
+    Ok(Duration::from_millis(
+        all.saturating_sub(idle) * 1000 / per_second.max(1),
+    ))
 }
 
 #[cfg(test)]

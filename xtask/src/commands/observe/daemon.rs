@@ -1,6 +1,6 @@
 //! `agent run` as a child process, and its metrics.
 //!
-//! Invariant: its profiles and its log are below the bench's directory, those of the last start only.
+//! Invariant: its profiles and its log are below one directory, those of the last start only.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -11,15 +11,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::agent::Probe;
 use super::child::Running;
-use super::workload::directory;
 
 /// Time limit of the agent's start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// What the agent must never lose, by the names of its metrics.
-pub(super) const LOSSES: [&str; 5] = [
+pub(in crate::commands) const LOSSES: [&str; 5] = [
     "profiling_agent_samples_lost_total",
     "profiling_agent_window_lost_samples_total",
     "profiling_agent_unknown_process_samples_total",
@@ -29,7 +27,7 @@ pub(super) const LOSSES: [&str; 5] = [
 
 /// The agent of a host; it ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Daemon {
+pub(in crate::commands) struct Daemon {
     running: Running,
     address: SocketAddr,
     folder: PathBuf,
@@ -37,20 +35,37 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it with these options besides, and waits until it is ready.
-    pub(super) fn start(agent: &Path, options: &[String]) -> Result<Self> {
-        let folder = directory()?.join("host");
+    /// Starts it with these options besides, and waits until it is ready. It writes below `directory`.
+    pub(in crate::commands) fn start(
+        agent: &Path,
+        directory: &Path,
+        options: &[String],
+    ) -> Result<Self> {
+        Self::start_with(agent, directory, "", options)
+    }
+
+    /// The same with more exporters, as in the configuration.
+    pub(in crate::commands) fn start_with(
+        agent: &Path,
+        directory: &Path,
+        exporters: &str,
+        options: &[String],
+    ) -> Result<Self> {
+        let folder = directory.join("host");
         // Missing at the first start.
         drop(fs::remove_dir_all(&folder));
-        let log = directory()?.join("host.log");
+        let log = directory.join("host.log");
         let messages =
             File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let exporters = format!("{{local: {{type: file, folder: '{}'}}}}", folder.display());
+        let local = format!("local: {{type: file, folder: '{}'}}", folder.display());
+        let exporters = format!("{{{local}, {exporters}}}");
         let mut command = Command::new(agent);
         command
             .args(["run", "--exporters", &exporters])
             .args(["--listen", &address.to_string()])
+            // A variable that an older agent ignores.
+            .env("AGENT_SOCKET", "off")
             .args(options);
         let mut running = Running::start_logging(&mut command, messages)?;
         running
@@ -64,65 +79,81 @@ impl Daemon {
         })
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(in crate::commands) fn pid(&self) -> u32 {
         self.running.pid()
     }
 
-    /// Where its BPF programs count, once its clock has ticked.
-    pub(super) fn probe(&mut self) -> Result<Probe> {
-        Probe::wait_for(&mut self.running)
+    /// Its process.
+    pub(in crate::commands) fn running(&mut self) -> &mut Running {
+        &mut self.running
     }
 
     /// Where its profiles are.
-    pub(super) fn folder(&self) -> &Path {
+    pub(in crate::commands) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Its log.
-    pub(super) fn log(&self) -> &Path {
+    pub(in crate::commands) fn log(&self) -> &Path {
         &self.log
     }
 
     /// Its metrics.
-    pub(super) fn metrics(&self) -> Result<Metrics> {
+    pub(in crate::commands) fn metrics(&self) -> Result<Metrics> {
         get(self.address, "/metrics").map(Metrics)
     }
 
     /// Ends it as a service manager does, so that it writes its last profiles.
-    pub(super) fn stop(self, limit: Duration) -> Result<()> {
+    pub(in crate::commands) fn stop(self, limit: Duration) -> Result<()> {
         self.running.terminate(limit)
     }
 }
 
-/// The response of the agent to a request of `path`.
+/// The body of the agent's response to a request of `path`.
 fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    if !answer.starts_with("HTTP/1.1 200 ") {
-        bail!("unexpected response to {path}: {answer:?}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    match response.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
+        _ => bail!("unexpected response to {path}: {response:?}"),
     }
-    Ok(answer)
 }
 
 /// The text of metrics.
 #[derive(Debug)]
-pub(super) struct Metrics(String);
+pub(in crate::commands) struct Metrics(String);
 
 impl Metrics {
     /// The value of a metric that has no labels; of one that is not there 0.
-    pub(super) fn value(&self, name: &str) -> f64 {
+    pub(in crate::commands) fn value(&self, name: &str) -> f64 {
         let mut lines = self.0.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         found.and_then(|value| value.parse().ok()).unwrap_or(0.0)
     }
 
+    /// The sum of a metric over all of its labels.
+    pub(in crate::commands) fn sum(&self, name: &str) -> f64 {
+        let of = |line: &str| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let is_it = series == name || series.strip_prefix(name)?.starts_with('{');
+            is_it.then(|| value.parse::<f64>().ok())?
+        };
+        self.0.lines().filter_map(of).sum()
+    }
+
+    /// How many series there are.
+    pub(in crate::commands) fn series(&self) -> usize {
+        let is_series = |line: &&str| !line.is_empty() && !line.starts_with('#');
+        self.0.lines().filter(is_series).count()
+    }
+
     /// The sum of [`LOSSES`].
-    pub(super) fn lost(&self) -> f64 {
+    pub(in crate::commands) fn lost(&self) -> f64 {
         LOSSES.iter().map(|name| self.value(name)).sum()
     }
 }
@@ -138,5 +169,14 @@ mod tests {
         assert!((metrics.value("c") - 0.5).abs() < 1e-9);
         assert!(metrics.value("missing").abs() < 1e-9);
         assert!(metrics.lost().abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_metric_with_labels_is_summed() {
+        let text = "# HELP a b\na{c=\"d e\"} 3\na{c=\"f\"} 4\na_b 7\na_c 1\n";
+        let metrics = Metrics(text.to_owned());
+        assert!((metrics.sum("a") - 7.0).abs() < 1e-9);
+        assert!((metrics.sum("a_b") - 7.0).abs() < 1e-9);
+        assert_eq!(metrics.series(), 4);
     }
 }

@@ -14,7 +14,7 @@ use prost::Message as _;
 
 /// The file.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Profile {
+pub(in crate::commands) struct Profile {
     #[prost(message, repeated, tag = "2")]
     samples: Vec<Sample>,
     #[prost(message, repeated, tag = "3")]
@@ -83,27 +83,27 @@ struct Function {
 
 /// A function at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) name: String,
+pub(in crate::commands) struct Frame {
+    pub(in crate::commands) name: String,
     /// Zero when it is not known.
-    pub(super) line: u32,
+    pub(in crate::commands) line: u32,
 }
 
 /// Code of a file that was on a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Code {
-    pub(super) file: String,
-    pub(super) build_id: String,
+pub(in crate::commands) struct Code {
+    pub(in crate::commands) file: String,
+    pub(in crate::commands) build_id: String,
     /// In the file's own address space.
-    pub(super) address: u64,
+    pub(in crate::commands) address: u64,
     /// The innermost inlined function first; none when there is no name.
-    pub(super) frames: Vec<Frame>,
+    pub(in crate::commands) frames: Vec<Frame>,
     /// Frames of samples at this address.
-    pub(super) count: u64,
+    pub(in crate::commands) count: u64,
 }
 
 impl Profile {
-    pub(super) fn read(path: &Path) -> Result<Self> {
+    pub(in crate::commands) fn read(path: &Path) -> Result<Self> {
         let read = || -> Result<Self> {
             let mut bytes = Vec::new();
             GzDecoder::new(File::open(path)?).read_to_end(&mut bytes)?;
@@ -113,33 +113,42 @@ impl Profile {
     }
 
     /// When sampling began, since 1970.
-    pub(super) fn start(&self) -> Duration {
+    pub(in crate::commands) fn start(&self) -> Duration {
         Duration::from_nanos(self.time_nanos.try_into().unwrap_or(0))
     }
 
     /// For how long samples were taken.
-    pub(super) fn duration(&self) -> Duration {
+    pub(in crate::commands) fn duration(&self) -> Duration {
         Duration::from_nanos(self.duration_nanos.try_into().unwrap_or(0))
     }
 
     /// Time between two samples.
-    pub(super) fn period(&self) -> Duration {
+    pub(in crate::commands) fn period(&self) -> Duration {
         Duration::from_nanos(self.period.try_into().unwrap_or(0))
     }
 
     /// All samples.
-    pub(super) fn count(&self) -> u64 {
+    pub(in crate::commands) fn count(&self) -> u64 {
         self.samples.iter().map(Sample::count).sum()
     }
 
+    /// The value of a label of the whole profile.
+    pub(in crate::commands) fn label(&self, name: &str) -> Option<&str> {
+        let mut comments = self.comments.iter().map(|&index| self.text(index));
+        comments.find_map(|text| {
+            text.strip_prefix("label ")?
+                .strip_prefix(name)?
+                .strip_prefix('=')
+        })
+    }
+
     /// Whether it is of this service.
-    pub(super) fn is_of(&self, service: &str) -> bool {
-        let label = format!("label service_name={service}");
-        self.comments.iter().any(|&index| self.text(index) == label)
+    pub(in crate::commands) fn is_of(&self, service: &str) -> bool {
+        self.label("service_name") == Some(service)
     }
 
     /// The code of files on the stacks; without the kernel, the vDSO and interpreted code.
-    pub(super) fn code(&self) -> Vec<Code> {
+    pub(in crate::commands) fn code(&self) -> Vec<Code> {
         // Ids are 1, 2, 3 … in a file of the agent's; elsewhere a sample is not counted.
         let mut counts = vec![0; self.locations.len()];
         for sample in &self.samples {
@@ -195,11 +204,11 @@ fn position(id: u64) -> Option<usize> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::commands) mod tests {
     use super::*;
 
     /// A profile with two samples in a file, of which one address has a name, and one in the kernel.
-    pub(in super::super) fn example() -> Profile {
+    pub(in crate::commands) fn example() -> Profile {
         let texts = ["", "/bin/x", "[kernel]", "f", "g", "label service_name=x"];
         let mapping = |id, file| Mapping {
             id,

@@ -17,7 +17,7 @@ use super::proc;
 
 /// A running process; its messages are kept for the error of a failure.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(in crate::commands) struct Running {
     child: Child,
     line: String,
     started: Instant,
@@ -26,19 +26,19 @@ pub(super) struct Running {
 
 /// What a process has used, from its start to its end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Usage {
-    pub(super) wall: Duration,
-    pub(super) cpu: Duration,
-    pub(super) peak_memory_bytes: u64,
+pub(in crate::commands) struct Usage {
+    pub(in crate::commands) wall: Duration,
+    pub(in crate::commands) cpu: Duration,
+    pub(in crate::commands) peak_memory_bytes: u64,
 }
 
 impl Running {
-    pub(super) fn start(command: &mut Command) -> Result<Self> {
+    pub(in crate::commands) fn start(command: &mut Command) -> Result<Self> {
         Self::spawn(command, Stdio::piped())
     }
 
     /// The same with its messages in a file, which has room for those of a long run.
-    pub(super) fn start_logging(command: &mut Command, log: File) -> Result<Self> {
+    pub(in crate::commands) fn start_logging(command: &mut Command, log: File) -> Result<Self> {
         Self::spawn(command, log.into())
     }
 
@@ -61,16 +61,16 @@ impl Running {
         })
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(in crate::commands) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub(super) fn started(&self) -> Instant {
+    pub(in crate::commands) fn started(&self) -> Instant {
         self.started
     }
 
     /// Polls `ready` until it returns a value.
-    pub(super) fn wait_until<T>(
+    pub(in crate::commands) fn wait_until<T>(
         &mut self,
         what: &str,
         limit: Duration,
@@ -92,7 +92,7 @@ impl Running {
     }
 
     /// Waits for its end, which must be a success, until `limit` after its start.
-    pub(super) fn finish(mut self, limit: Duration) -> Result<Usage> {
+    pub(in crate::commands) fn finish(mut self, limit: Duration) -> Result<Usage> {
         while !proc::has_ended(self.pid()) {
             if self.started.elapsed() > limit {
                 bail!(
@@ -119,7 +119,7 @@ impl Running {
     }
 
     /// Requests its end with SIGTERM and waits for it, for so long.
-    pub(super) fn terminate(self, limit: Duration) -> Result<()> {
+    pub(in crate::commands) fn terminate(self, limit: Duration) -> Result<()> {
         let pid = libc::pid_t::try_from(self.pid())?;
         // SAFETY: the call takes numbers only; the process is our child and was not waited for.
         if unsafe { libc::kill(pid, libc::SIGTERM) } != 0 {
