@@ -101,7 +101,7 @@ fn state_of(tgid: u32) -> Option<&'static mut ProcessState> {
     let mut state = PROCESS_STATES.get_ptr_mut(tgid);
     if state.is_none() {
         // The agent has added the process.
-        let _ = PROCESS_STATES.insert(tgid, &ProcessState::NEW, 0);
+        let _ = PROCESS_STATES.insert(tgid, ProcessState::NEW, 0);
         state = PROCESS_STATES.get_ptr_mut(tgid);
     }
     // SAFETY: values of the map stay readable and writable while the program runs; another

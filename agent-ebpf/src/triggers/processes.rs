@@ -121,7 +121,7 @@ pub(crate) fn on_exec(_: RawTracePointContext) -> u32 {
         ..ProcessState::NEW
     };
     if PROCESSES.get_ptr(tgid).is_some() {
-        let is_tracked = PROCESS_STATES.insert(tgid, &state, 0).is_ok();
+        let is_tracked = PROCESS_STATES.insert(tgid, state, 0).is_ok();
         if !is_tracked {
             let _ = PROCESSES.remove(tgid);
             count(Counter::UNTRACKED_PROCESSES);

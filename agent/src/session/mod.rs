@@ -31,6 +31,8 @@ pub mod recorder;
 #[cfg(feature = "testing")]
 pub mod recording;
 mod records;
+mod rescan;
+mod rescan_schedule;
 mod seed;
 mod signals;
 mod unwind_tables;
@@ -66,6 +68,7 @@ use tracing::warn;
 use self::{
     drain::Drain,
     examinations::{Examined, Running},
+    rescan_schedule::RescanSchedule,
     seed::random_seed,
     unwind_tables::{TableJob, UnwindTables},
 };
@@ -172,6 +175,7 @@ pub struct Session {
     forgetting: Option<(Instant, oneshot::Receiver<()>)>,
     /// Times that the layout of a process found no room.
     layouts_left_out: u64,
+    rescan: RescanSchedule,
     /// Begins when a profile is wanted at once.
     haste: Haste,
     is_host: bool,
@@ -239,6 +243,7 @@ impl Session {
             examinations,
             forgetting: None,
             layouts_left_out: 0,
+            rescan: RescanSchedule::default(),
             haste: haste.unwrap_or_default(),
             is_host,
             gil: settings.gil,
@@ -524,7 +529,7 @@ impl Session {
                     warn!("stacks were dropped because too much was waiting: they are sent again");
                     self.bpf.resend()?;
                 }
-                Ok(())
+                self.rescan_after_loss(observer)
             }
         }
     }

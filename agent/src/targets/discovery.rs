@@ -266,6 +266,24 @@ impl Discovery {
         }
     }
 
+    /// The known processes.
+    pub fn known(&self) -> impl Iterator<Item = u32> {
+        self.known.keys().copied()
+    }
+
+    /// Whether a process is known.
+    #[must_use]
+    pub fn is_known(&self, pid: u32) -> bool {
+        self.known.contains_key(&pid)
+    }
+
+    /// Whether a process is being examined, or will be.
+    #[must_use]
+    pub fn is_awaited(&self, pid: u32) -> bool {
+        let known = self.known.get(&pid);
+        known.is_some_and(|known| known.present.is_some() || known.due.is_some())
+    }
+
     /// Time of the next scheduled examination.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {

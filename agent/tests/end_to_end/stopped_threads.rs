@@ -21,10 +21,10 @@ const THREADS: [&str; 6] = [
 ];
 
 /// A thread that is stopped, as a debugger does it; released when this is dropped.
-struct Stopped(libc::pid_t);
+pub(super) struct Stopped(libc::pid_t);
 
 impl Stopped {
-    fn new(tid: u32) -> Self {
+    pub(super) fn new(tid: u32) -> Self {
         let tid = libc::pid_t::try_from(tid).unwrap();
         let none = std::ptr::null_mut::<libc::c_void>();
         // SAFETY: these requests take no memory of this process.
@@ -46,7 +46,7 @@ impl Drop for Stopped {
 }
 
 /// The threads of a process with this name.
-fn threads(pid: u32, name: &str) -> Vec<u32> {
+pub(super) fn threads(pid: u32, name: &str) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let with_name = tasks.flatten().filter(|task| {
         let comm = fs::read_to_string(task.path().join("comm"));
