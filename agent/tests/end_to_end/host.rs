@@ -341,7 +341,10 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
         assert_busy(&profiles[name]);
     }
     let [before, after, shell] = used;
-    let (least, most) = (before - used_since, before - used_before);
+    let (least, most) = (
+        before.saturating_sub(used_since),
+        before.saturating_sub(used_before),
+    );
     assert_sampled(profiles["before"].total(), least, most);
     assert_sampled(profiles["after"].total(), after, after);
     assert_sampled(profiles["shell"].total(), shell, shell);
@@ -496,10 +499,10 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     fs::write(&file, in_folder(second.path(), rule)).unwrap();
     host.agent.signal(Signal::HUP);
     wait_for_cpu(&busy, SECOND * 2);
-    let least = cpu_time(&busy) - used_since;
+    let least = cpu_time(&busy).saturating_sub(used_since);
     host.agent.signal(Signal::TERM);
     let capture = host.agent.finish();
-    let most = cpu_time(&busy) - used_before;
+    let most = cpu_time(&busy).saturating_sub(used_before);
     assert!(capture.status.success(), "{}", capture.messages);
     let refused = "the configuration is unchanged";
     assert!(capture.messages.contains(refused), "{}", capture.messages);
