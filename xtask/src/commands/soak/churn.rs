@@ -63,7 +63,7 @@ struct Shared {
     is_over: AtomicBool,
     programs: AtomicU64,
     containers: AtomicU64,
-    /// Held while a program is written or started: a process that is forked while a program is open for
+    /// Locked while a program is written or started: a process that is forked while a program is open for
     /// writing has it open until it executes its own, and meanwhile the program cannot be executed.
     starting: Mutex<()>,
 }
