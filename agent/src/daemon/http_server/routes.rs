@@ -28,6 +28,10 @@ use crate::{daemon::telemetry::classic, profile::Kind};
 /// Time in which the main loop must respond to be healthy.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time for building a profile: names are waited for up to 20 s, and details for 5, where files take
+/// long to read.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What handlers have.
 #[derive(Clone)]
 pub(super) struct Sender {
@@ -119,7 +123,7 @@ async fn profile(
         })
     };
     let began = Instant::now();
-    match ask(&sender.requests, ask_for, duration + RESPONSE_TIMEOUT).await {
+    match ask(&sender.requests, ask_for, duration + BUILD_TIMEOUT).await {
         Some(pprof) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/octet-stream"),
