@@ -4,7 +4,7 @@ use agent::testing::process::cgroup::Cgroup;
 
 pub fn run(text: &[u8]) {
     let cgroup = Cgroup::parse(text);
-    let _ = (cgroup.container(), cgroup.pod());
+    let _ = (cgroup.container(), &cgroup.pod);
     assert!(cgroup.path.is_empty() || cgroup.is_within("/"));
     let _ = cgroup.is_within("/system.slice");
 }
