@@ -56,14 +56,20 @@ fn the_time_in_which_the_kernel_frees_the_memory_of_a_program_is_profiled() {
     let program = Program::of(machine::one_interpreter(), "gives_back", &[]);
     let (status, folded) = program.profile_all_frames();
     assert!(status.success(), "{status}");
+    // At its end: exec frees memory too, when the registers are of the program before.
     let frees_memory = |stack: &[Frame]| {
-        let mut kernel = stack.iter().filter(|frame| frame.is_kernel());
-        kernel.any(|frame| frame.name.starts_with("exit_mmap"))
+        ["do_exit", "exit_mmap"].iter().all(|function| {
+            let mut kernel = stack.iter().filter(|frame| frame.is_kernel());
+            kernel.any(|frame| frame.name.starts_with(function))
+        })
     };
     assert!(folded.count(frees_memory) != 0, "{}", folded.show(|_| true));
+    let is_incomplete = |stack: &[Frame]| frees_memory(stack) && is_marked(stack);
     assert_eq!(
-        folded.count(|stack| frees_memory(stack) && is_marked(stack)),
-        0
+        folded.count(is_incomplete),
+        0,
+        "{}",
+        folded.show(is_incomplete)
     );
 }
 
