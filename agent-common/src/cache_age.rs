@@ -37,13 +37,20 @@ impl CacheAge {
     #[inline(always)]
     #[must_use]
     pub const fn due_ns(&self) -> u64 {
-        let held_ns = self.revalidated_ns.wrapping_sub(self.since_ns);
-        let valid_ns = if held_ns / 8 < MAX_AGE_NS {
-            held_ns / 8
+        self.revalidated_ns.wrapping_add(self.valid_ns())
+    }
+
+    /// For how long the fact needs no revalidation after the last one, in nanoseconds; at most
+    /// [`MAX_AGE_NS`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn valid_ns(&self) -> u64 {
+        let known_ns = self.revalidated_ns.wrapping_sub(self.since_ns);
+        if known_ns / 8 < MAX_AGE_NS {
+            known_ns / 8
         } else {
             MAX_AGE_NS
-        };
-        self.revalidated_ns.wrapping_add(valid_ns)
+        }
     }
 
     /// Whether the fact has to be revalidated.

@@ -7,13 +7,14 @@ use agent_common::{
     layout::Layout,
     maps::{CachedCode, CodeKey},
     memory::{UserAddr, UserMemory},
-    python::{CodeSymbol, Revalidation, SymbolLookup, is_strict},
+    python::{CodeSymbol, Revalidation, SymbolLookup, trusted_since},
     scratch::Scratch,
 };
 
 use crate::{
-    maps::{CODE_OBJECTS, count},
-    values::{CodeCacheEntry, Sampler},
+    current,
+    maps::{CODE_OBJECTS, PROCESS_STATES, count},
+    values::{CodeCacheEntry, Sampler, VALID_UNIT_NS},
 };
 
 /// The code objects of one process at one time.
@@ -25,8 +26,8 @@ pub(crate) struct ProcessCode {
     pub(crate) now_ns: u64,
     /// See `Control::resend_before_ns`.
     resend_before_ns: u64,
-    /// See [`is_strict`].
-    pub(crate) is_strict: bool,
+    /// See [`trusted_since`].
+    trusted_since_ns: u64,
 }
 
 impl ProcessCode {
@@ -38,7 +39,11 @@ impl ProcessCode {
             tgid: sampler.tgid.get(),
             now_ns,
             resend_before_ns: sampler.resend_before_ns.get(),
-            is_strict: is_strict(now_ns, sampler.new_code_ns.get()),
+            trusted_since_ns: trusted_since(
+                now_ns,
+                sampler.new_code_ns.get(),
+                sampler.reused_ns.get(),
+            ),
         }
     }
 
@@ -66,25 +71,28 @@ impl ProcessCode {
     /// The symbol of `code` in an entry that may be used without a revalidation.
     #[inline(always)]
     pub(crate) fn fresh(self, code: UserAddr, entry: &CodeCacheEntry) -> Option<CodeSymbol> {
-        let is_fresh = !self.is_strict
-            && entry.code == code.0
+        let is_fresh = entry.code == code.0
             && entry.tgid == self.tgid
-            && self.now_ns <= entry.due_ns;
+            && entry.revalidated_ns >= self.trusted_since_ns
+            && self.now_ns <= entry.due_ns();
         is_fresh.then_some(CodeSymbol {
             hash: entry.symbol,
-            first_traceable_bytes: entry.first_traceable_bytes,
+            first_traceable_bytes: u32::from(entry.first_traceable_bytes),
         })
     }
 
-    /// The entry of a symbol.
+    /// The entry of a symbol; one that is never used where the prologue of the code object is as long
+    /// as no compiler makes one.
     #[inline(always)]
     pub(crate) fn entry(self, code: UserAddr, symbol: CodeSymbol, age: CacheAge) -> CodeCacheEntry {
+        let is_short = symbol.first_traceable_bytes <= u32::from(u16::MAX);
         CodeCacheEntry {
-            code: code.0,
+            code: if is_short { code.0 } else { 0 },
             symbol: symbol.hash,
-            due_ns: age.due_ns(),
+            revalidated_ns: age.revalidated_ns,
             tgid: self.tgid,
-            first_traceable_bytes: symbol.first_traceable_bytes,
+            first_traceable_bytes: symbol.first_traceable_bytes as u16,
+            valid_units: (age.valid_ns() / VALID_UNIT_NS) as u16,
         }
     }
 
@@ -104,18 +112,39 @@ impl ProcessCode {
             if !self.is_sent(cached) {
                 return None;
             }
-            let is_strict = self.is_strict;
-            match (*cached).revalidate(memory, scratch, layout, code, self.now_ns, is_strict) {
+            let trusted_since_ns = self.trusted_since_ns;
+            match (*cached).revalidate(
+                memory,
+                scratch,
+                layout,
+                code,
+                self.now_ns,
+                trusted_since_ns,
+            ) {
                 Revalidation::NotDue => {}
                 Revalidation::Valid => count(Counter::CODE_REVALIDATIONS),
                 Revalidation::Replaced => {
                     count(Counter::CODE_REVALIDATIONS);
                     count(Counter::CODE_REUSED);
+                    note_reuse(self.tgid, self.now_ns);
                     return None;
                 }
             }
             Some(((*cached).code_symbol(), (*cached).age))
         }
+    }
+}
+
+/// Notes that a code object of the process has taken the place of another one.
+#[inline(always)]
+fn note_reuse(tgid: u32, now_ns: u64) {
+    if let Some(sampler) = current::sampler() {
+        sampler.reused_ns.set(now_ns);
+    }
+    if let Some(state) = PROCESS_STATES.get_ptr_mut(tgid) {
+        // SAFETY: values of the map stay writable while the program runs; two processors may
+        // write at the same time, and either time is right.
+        unsafe { (*state).reused_ns = now_ns };
     }
 }
 

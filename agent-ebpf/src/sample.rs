@@ -63,6 +63,7 @@ pub(crate) fn begin() -> Option<(&'static mut Sampler, &'static Control)> {
     sampler.tgid.set(tgid);
     sampler.tid.set(pid_tgid as u32);
     sampler.new_code_ns.set(state.new_code_ns);
+    sampler.reused_ns.set(state.reused_ns);
     sampler.described_bytes.set(0);
     sampler.layout.set(process.layout);
     sampler.gil_holder.set(process.gil_holder);

@@ -41,6 +41,9 @@ pub struct ProcessState {
     pub program: u64,
     /// When a new code object was last read, in nanoseconds of the monotonic clock.
     pub new_code_ns: u64,
+    /// When a code object was last found to have taken the place of another one, in nanoseconds of
+    /// the monotonic clock.
+    pub reused_ns: u64,
     /// Executable pages at the last event about a change of their number.
     pub executable_pages: u64,
     /// Since when code objects are counted in `described_bytes`.
@@ -56,6 +59,7 @@ impl ProcessState {
     pub const NEW: Self = Self {
         program: 0,
         new_code_ns: 0,
+        reused_ns: 0,
         executable_pages: 0,
         described_since_ns: 0,
         described_bytes: 0,

@@ -15,7 +15,7 @@ mod thread_walk;
 mod walk;
 
 pub use attribute::{AttributeName, Attributes, MAX_ATTRIBUTES};
-pub use code_cache::{Revalidation, is_strict};
+pub use code_cache::{Revalidation, trusted_since};
 pub use code_object::{
     CODE_OBJECT_RECORD_BYTES, CodeObjectRecord, HASH_STEPS, HASHED_WORDS, read_identity,
 };

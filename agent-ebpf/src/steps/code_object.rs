@@ -207,6 +207,7 @@ fn try_send(symbol: u64) -> Option<()> {
     let key = code_objects.key(UserAddr(sampler.code));
     let _ = CODE_OBJECTS.insert(key, cached, 0);
     sampler.resolved.set(cached.code_symbol());
+    sampler.new_code_ns.set(code_objects.now_ns);
     if let Some(state) = PROCESS_STATES.get_ptr_mut(sampler.tgid.get()) {
         // SAFETY: values of the map stay writable while the program runs; two processors may
         // write at the same time, and either time is right.

@@ -12,7 +12,7 @@ mod thread_cache;
 mod thread_name;
 mod wakes;
 
-pub(crate) use code_cache::{CodeCache, CodeCacheEntry};
+pub(crate) use code_cache::{CodeCache, CodeCacheEntry, VALID_UNIT_NS};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;
 pub(crate) use registers::Registers;

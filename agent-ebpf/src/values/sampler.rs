@@ -28,6 +28,8 @@ pub(crate) struct Sampler {
     pub(crate) gil_holder: Volatile<u64>,
     /// See `ProcessState::new_code_ns`.
     pub(crate) new_code_ns: Volatile<u64>,
+    /// See `ProcessState::reused_ns`.
+    pub(crate) reused_ns: Volatile<u64>,
     /// See `Control::resend_before_ns`.
     pub(crate) resend_before_ns: Volatile<u64>,
     /// See `TrackedProcess::mappings_epoch`.

@@ -128,8 +128,10 @@ impl<T: Summed> Checked<T> {
 impl Summed for CodeCacheEntry {
     #[inline(always)]
     fn sum(&self) -> u64 {
-        let rest = u64::from(self.tgid) << 32 | u64::from(self.first_traceable_bytes);
-        !(self.symbol ^ spread(self.code) ^ spread(self.due_ns).rotate_left(1) ^ rest)
+        let rest = u64::from(self.tgid) << 32
+            | u64::from(self.valid_units) << 16
+            | u64::from(self.first_traceable_bytes);
+        !(self.symbol ^ spread(self.code) ^ spread(self.revalidated_ns).rotate_left(1) ^ rest)
     }
 }
 
