@@ -209,7 +209,8 @@ pub struct TextLayout {
     pub ascii_bit: u16,
     /// Where the characters of a compact ASCII string start.
     pub ascii_data: u16,
-    /// Where the characters of any other string start.
+    /// Where the characters of any other compact string start, and where a string that is not compact
+    /// refers to them.
     pub compact_data: u16,
     /// `ob_size` of a bytes object.
     pub bytes_size: u16,

@@ -12,7 +12,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`Fault`] when the object cannot be read or is not a compact string.
+/// [`Fault`] when the object cannot be read or its characters are not there yet (up to 3.11).
 #[inline(always)]
 pub fn locate_text<M: UserMemory>(
     memory: &M,
@@ -28,14 +28,17 @@ pub fn locate_text<M: UserMemory>(
         | u32::from(layout.state_bits);
     let bit = |bit: u16| (state >> (bit & 31)) & 1 == 1;
     let kind = (state >> (layout.kind_bit & 31)) & 7;
-    if !bit(layout.compact_bit) || !matches!(kind, 1 | 2 | 4) {
+    if !matches!(kind, 1 | 2 | 4) {
         return Err(Fault);
     }
-    let data = if bit(layout.ascii_bit) {
-        layout.ascii_data
-    } else {
-        layout.compact_data
-    };
     let text = Text::new(layout.style.kind(kind), u64::from(kind), characters);
-    Ok((address.field(data), text))
+    let data = if !bit(layout.compact_bit) {
+        // An instance of a class that is derived from `str` refers to them.
+        UserAddr(memory.word(address.field(layout.compact_data))?)
+    } else if bit(layout.ascii_bit) {
+        address.field(layout.ascii_data)
+    } else {
+        address.field(layout.compact_data)
+    };
+    Ok((data, text))
 }

@@ -30,6 +30,11 @@ pub(crate) fn has_qualified_names(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 11)
 }
 
+/// Code objects that can be copied with another name.
+pub(crate) fn has_renamed_code(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 8)
+}
+
 /// Whether a comprehension has no frame of its own; generator expressions have one everywhere.
 pub(crate) fn inlines(interpreter: &Interpreter, comprehension: &str) -> bool {
     let is_list = comprehension.ends_with("<listcomp>");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
+    abilities::has_renamed_code,
     capture::Capture,
     folded::{Folded, Frame, is_marked, text},
     machine,
@@ -16,6 +17,33 @@ const SAMPLES_BETWEEN_LEAVES: u64 = 20;
 
 /// One sample in this many may be incomplete.
 const SAMPLES_FOR_ONE_INCOMPLETE: u64 = 50;
+
+/// Names and files may be instances of classes that are derived from `str`.
+#[test]
+fn names_of_a_derived_class_are_read() {
+    let _machine = machine::alone();
+    machine::for_each_interpreter(|interpreter| {
+        let target = Target::start(interpreter, "derived_names");
+        let folded = Capture::folded_until(target.pid(), "-d 1 -r 499", |it| it.total() > 100);
+        let name = if has_renamed_code(interpreter) {
+            "derived"
+        } else {
+            "made"
+        };
+        let is_named = |stack: &[Frame]| {
+            stack
+                .iter()
+                .any(|frame| frame.name == name && frame.place.ends_with("derived.py"))
+        };
+        let (named, all) = (folded.count(is_named), folded.total());
+        assert!(
+            named * 20 > all * 19,
+            "{}: {}",
+            interpreter.name,
+            folded.show(|_| true)
+        );
+    });
+}
 
 #[test]
 fn stacks_are_exactly_those_of_the_source() {
