@@ -29,6 +29,7 @@ const REQUEST_AGAIN_NS: u64 = 1_000_000_000;
 /// The code of the process that is sampled.
 pub(crate) struct CurrentCode {
     epoch: u64,
+    tgid: u32,
     tid: u32,
 }
 
@@ -38,6 +39,7 @@ impl CurrentCode {
     pub(crate) fn of(sampler: &Sampler) -> Self {
         Self {
             epoch: sampler.mappings_epoch.get(),
+            tgid: sampler.tgid.get(),
             tid: sampler.tid.get(),
         }
     }
@@ -48,12 +50,12 @@ impl CodeLookup for CurrentCode {
     fn find(&mut self, address: u64, stack_pointer: u64) -> Option<&CodeLocation> {
         let entry = current::thread_cache(self.tid)?.location(stack_pointer);
         let (cached, is_whole) = entry.get();
-        if cached.address == address && cached.epoch == self.epoch && is_whole {
+        if cached.is_of(address, self.epoch, self.tgid) && is_whole {
             return Some(&cached.location);
         }
         let found = LOCATIONS.get_ptr(cache_index(address))?;
         // SAFETY: a value of this processor, which nothing else writes to meanwhile.
-        let is_known = unsafe { (*found).address == address && (*found).epoch == self.epoch };
+        let is_known = unsafe { (*found).is_of(address, self.epoch, self.tgid) };
         if !is_known {
             look_up(address);
         }

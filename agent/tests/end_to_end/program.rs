@@ -56,8 +56,8 @@ impl Program {
     }
 
     /// The same with all frames.
-    pub(crate) fn profile_all_frames(&self) -> (ExitStatus, Folded) {
-        let (status, profile) = self.sample(&[]);
+    pub(crate) fn profile_all_frames(&self, options: &[&str]) -> (ExitStatus, Folded) {
+        let (status, profile) = self.sample(options);
         (status, Folded::parse_whole(&profile))
     }
 

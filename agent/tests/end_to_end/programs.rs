@@ -54,7 +54,7 @@ fn programs_started_by_a_shell_are_profiled() {
 fn the_time_in_which_the_kernel_frees_the_memory_of_a_program_is_profiled() {
     let _machine = machine::alone();
     let program = Program::of(machine::one_interpreter(), "gives_back", &[]);
-    let (status, folded) = program.profile_all_frames();
+    let (status, folded) = program.profile_all_frames(&[]);
     assert!(status.success(), "{status}");
     // At its end: exec frees memory too, when the registers are of the program before.
     let frees_memory = |stack: &[Frame]| {
@@ -137,6 +137,29 @@ fn forked_processes_are_profiled_from_their_first_sample() {
             assert!(count(stacks, "work") > 30);
         }
     });
+}
+
+/// The same address is in the code of both, and each has a name of its own for it.
+#[test]
+fn generated_code_of_a_forked_process_is_its_own() {
+    let _machine = machine::alone();
+    let program = Program::of(machine::one_interpreter(), "forked_code", &[]);
+    let (status, folded) = program.profile_all_frames(&["--children", "--duration", "2"]);
+    assert!(status.success(), "{status}");
+    for (role, caller) in [("parent", "by_parent"), ("child", "by_child")] {
+        let is_called = |stack: &[Frame]| {
+            let is_made = |frame: &Frame| frame.name.starts_with("made by the");
+            names(stack).contains(&caller) && stack.last().is_some_and(is_made)
+        };
+        let name = format!("made by the {role}");
+        let is_own = |stack: &[Frame]| {
+            let leaf = stack.last();
+            is_called(stack) && leaf.is_some_and(|frame| frame.name.starts_with(&name))
+        };
+        let all = folded.count(is_called);
+        assert!(all > 50, "{}", folded.show(|_| true));
+        assert_eq!(folded.count(is_own), all, "{}", folded.show(is_called));
+    }
 }
 
 /// A process replaces one version of Python by another with `exec`.
