@@ -47,7 +47,12 @@ fn check(compiled: &Compiled) {
     let table = pack(compiled, &rules.add(compiled.rules(), Instant::now()));
     for (address, rule) in rows {
         let index = RuleSearch::new().find(&table, table.pages, address - table.base);
-        assert_eq!(rules.get(index), Some(rule));
+        // A table with too many rules has some without an index.
+        let is_left_out = index == 0 && rules.left_out() > 0;
+        assert!(
+            is_left_out || rules.get(index) == Some(rule),
+            "{address:#x}"
+        );
     }
 }
 
