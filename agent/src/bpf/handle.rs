@@ -258,13 +258,13 @@ impl Bpf {
         self.mappings.remove(tgid);
     }
 
-    /// Adds unwind rules, the first with the index `first`.
+    /// Sets unwind rules, with their indices, to which no loaded table refers yet.
     ///
     /// # Errors
     ///
     /// [`Error::Map`] when the map cannot be written.
-    pub fn add_rules(&mut self, first: u16, rules: &[Rule]) -> Result<(), Error> {
-        self.unwind_tables.add_rules(first, rules)
+    pub fn set_rules(&mut self, rules: &[(u16, Rule)]) -> Result<(), Error> {
+        self.unwind_tables.set_rules(rules)
     }
 
     /// Loads unwind tables, from any thread.

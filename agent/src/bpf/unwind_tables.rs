@@ -16,7 +16,8 @@ use super::{
     table_loader::{LoadedTables, TableLoader},
 };
 
-/// Key: index that rows refer to. Value: [`Rule`]. Written by the agent, never changed.
+/// Key: index that rows refer to. Value: [`Rule`]. Written by the agent, and
+/// changed only when no table has referred to it for a while.
 const RULES: &str = "RULES";
 
 /// Key: index of an executable's table. Value: [`TableLocation`]. Written by the agent, read by the BPF
@@ -39,11 +40,11 @@ impl UnwindTableMaps {
         })
     }
 
-    /// Adds rules, the first with the index `first`.
-    pub(super) fn add_rules(&mut self, first: u16, rules: &[Rule]) -> Result<(), Error> {
-        for (index, rule) in (u32::from(first)..).zip(rules) {
+    /// Sets rules, with their indices, to which no loaded table refers yet.
+    pub(super) fn set_rules(&mut self, rules: &[(u16, Rule)]) -> Result<(), Error> {
+        for (index, rule) in rules {
             self.rules
-                .set(index, rule, 0)
+                .set((*index).into(), rule, 0)
                 .map_err(map_error("write", RULES))?;
         }
         Ok(())

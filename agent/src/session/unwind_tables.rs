@@ -122,7 +122,7 @@ impl UnwindTables {
     pub(super) fn request(&mut self, executables: &Executables, wanted: &WantedTable) {
         let job = executables
             .get(wanted.executable)
-            .and_then(|executable| self.tables.request(&executable));
+            .and_then(|executable| self.tables.request(executables, &executable));
         if let Some(job) = job {
             self.compile(job);
         }
@@ -174,14 +174,13 @@ impl UnwindTables {
     /// Makes changes in the BPF maps, and begins what has to be done on other threads.
     fn apply(&mut self, bpf: &mut Bpf, update: TableUpdate) -> Result<()> {
         let TableUpdate {
-            first_rule,
             rules,
             tables,
             without_table,
             unloaded,
             jobs,
         } = update;
-        bpf.add_rules(first_rule, &rules)?;
+        bpf.set_rules(&rules)?;
         self.set_states(bpf, &unloaded, TableState::ABSENT)?;
         self.set_states(bpf, &without_table, TableState::NONE)?;
         for job in jobs {

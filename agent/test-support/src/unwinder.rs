@@ -1,13 +1,13 @@
 //! The native walk of the BPF programs on a stopped process: the same code on the same tables, with
 //! files in place of maps.
 
-use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
+use std::{collections::HashMap, ops::Range, path::Path, sync::Arc, time::Instant};
 
 use agent::testing::{
     binaries::{
         elf::Elf,
         executables::{self, Bytes},
-        unwind::{self, Rules, compile, pack},
+        unwind::{self, SharedRules, compile, pack},
     },
     process::{Memory, Process},
     python::marked_code,
@@ -28,7 +28,7 @@ use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 #[derive(Default)]
 pub struct Unwinder {
     code: executables::Executables,
-    rules: Rules,
+    rules: SharedRules,
     /// By index of the table; [`None`] for a file without one.
     tables: HashMap<u32, Option<unwind::PackedTable>>,
     /// The functions of files, by index of the file.
@@ -66,7 +66,9 @@ impl Unwinder {
             self.tables.entry(executable.table()).or_insert_with(|| {
                 let elf = Elf::read(Arc::clone(executable.bytes()?)).ok()?;
                 let marks = marked_code(&elf).unwrap();
-                let table = pack(&compile(&elf, &marks).ok()?, &mut self.rules);
+                let compiled = compile(&elf, &marks).ok()?;
+                let rules = self.rules.add(compiled.rules(), Instant::now());
+                let table = pack(&compiled, &rules);
                 (table.pages != 0).then_some(table)
             });
         }
@@ -212,7 +214,7 @@ impl UnwindNative for Steps<'_> {
 /// The mapped code of a process.
 struct Known<'a> {
     mappings: &'a [Mapping],
-    rules: &'a Rules,
+    rules: &'a SharedRules,
     tables: &'a HashMap<u32, Option<unwind::PackedTable>>,
     /// The last look-up: the address and its location.
     address: u64,

@@ -9,12 +9,13 @@ use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt as _,
     path::PathBuf,
+    time::Instant,
 };
 
 use agent::testing::{
     binaries::{
         elf::Elf,
-        unwind::{Rules, compile, pack},
+        unwind::{SharedRules, compile, pack},
     },
     process::maps,
 };
@@ -116,8 +117,10 @@ impl fmt::Display for Comparison {
 impl Comparison {
     fn of(file: &File) -> Self {
         let elf = Elf::read(file.try_clone().unwrap()).unwrap();
-        let mut rules = Rules::new();
-        let table = pack(&compile(&elf, &[]).unwrap(), &mut rules);
+        let compiled = compile(&elf, &[]).unwrap();
+        let mut rules = SharedRules::new();
+        let table = pack(&compiled, &rules.add(compiled.rules(), Instant::now()));
+        assert_eq!(rules.left_out(), 0);
         let find = |address: u64| {
             let distance = address.wrapping_sub(table.base);
             let index = RuleSearch::new().find(&table, table.pages, distance);

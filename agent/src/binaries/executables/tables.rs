@@ -1,18 +1,21 @@
 //! The unwind tables of executables: compiled on other threads, then passed to the BPF programs.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, mem, sync::Arc, time::Instant};
 
 use agent_common::unwind::Rule;
 
 use super::{bytes::Bytes, executable::Executable, registry::Executables};
 use crate::binaries::{
     elf::{self, Elf},
-    unwind::{self, CodeMark, Compiled, PackedTable, Rules, compile, pack},
+    unwind::{self, CodeMark, Compiled, PackedTable, SharedRules, compile, pack},
 };
 use crate::workers::Subject;
 
 /// Most bytes of kernel memory for unwind tables.
 const MAX_TABLE_BYTES: usize = 40 << 20;
+
+/// Most bytes of the table of one executable, so that none takes all of that.
+const MAX_BYTES_OF_TABLE: usize = MAX_TABLE_BYTES / 2;
 
 /// Most bytes of call-frame information of an executable whose table is compiled before a sample
 /// needs it.
@@ -25,7 +28,7 @@ pub type FindMarks = fn(&Elf<Arc<Bytes>>) -> Result<Vec<CodeMark>, elf::Error>;
 #[derive(Debug)]
 pub struct TableSet {
     find_marks: FindMarks,
-    rules: Rules,
+    rules: SharedRules,
     /// By the numbers of the executables.
     states: HashMap<u32, State>,
     /// Bytes of the loaded tables in the kernel.
@@ -33,7 +36,7 @@ pub struct TableSet {
 }
 
 /// The state of an executable's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Compiling {
         /// Whether a sample needs it.
@@ -41,10 +44,22 @@ enum State {
     },
     /// It is large and was not needed yet.
     Left,
-    /// It is being loaded into the kernel, where it takes this many bytes.
-    Loading(usize),
-    /// It takes this many bytes in the kernel; 0 where there is no table or no room for it.
-    Done(usize),
+    /// It is being loaded into the kernel.
+    Loading(Size),
+    /// It is in the kernel.
+    Loaded(Size),
+    /// There was no room for so many bytes.
+    NoRoom(usize),
+    /// There is no table, or it cannot be loaded.
+    None,
+}
+
+/// What a table takes in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Size {
+    bytes: usize,
+    /// The indices of its rules.
+    rules: Box<[u16]>,
 }
 
 /// A table that is to be compiled, on any thread.
@@ -91,10 +106,8 @@ pub struct NewTable {
 /// Changes that are to be made in the BPF maps.
 #[derive(Debug, Default)]
 pub struct TableUpdate {
-    /// The index of the first new rule.
-    pub first_rule: u16,
-    /// New rules, with ascending indices.
-    pub rules: Vec<Rule>,
+    /// New rules, with their indices.
+    pub rules: Vec<(u16, Rule)>,
     /// New tables.
     pub tables: Vec<NewTable>,
     /// Indices of executables without a table.
@@ -156,19 +169,27 @@ impl TableSet {
     pub fn new(find_marks: FindMarks) -> Self {
         Self {
             find_marks,
-            rules: Rules::default(),
+            rules: SharedRules::default(),
             states: HashMap::new(),
             bytes: 0,
         }
     }
 
     /// A job that compiles the table of an executable, which a sample needs; [`None`] where it was
-    /// requested before or cannot be read.
-    pub fn request(&mut self, executable: &Executable) -> Option<CompileJob> {
-        let state = self.states.get_mut(&executable.number());
-        match state {
+    /// requested before, cannot be read, or still finds no room.
+    pub fn request(
+        &mut self,
+        executables: &Executables,
+        executable: &Executable,
+    ) -> Option<CompileJob> {
+        match self.states.get_mut(&executable.number()) {
             Some(State::Compiling { is_wanted }) => *is_wanted = true,
-            Some(State::Loading(_) | State::Done(_)) => {}
+            Some(State::Loading(_) | State::Loaded(_) | State::None) => {}
+            Some(&mut State::NoRoom(bytes)) => {
+                if self.has_room(executables, bytes) {
+                    return self.begin(executable, false);
+                }
+            }
             Some(State::Left) | None => return self.begin(executable, false),
         }
         None
@@ -183,7 +204,7 @@ impl TableSet {
     fn begin(&mut self, executable: &Executable, only_small: bool) -> Option<CompileJob> {
         let number = executable.number();
         let Some(bytes) = executable.bytes() else {
-            self.states.insert(number, State::Done(0));
+            self.states.insert(number, State::None);
             return None;
         };
         let is_wanted = !only_small;
@@ -218,51 +239,61 @@ impl TableSet {
                     let is_wanted = *is_wanted;
                     self.states.insert(compilation.number, State::Left);
                     if is_wanted && let Some(executable) = executables.get(compilation.number) {
-                        update.jobs.extend(self.request(&executable));
+                        update.jobs.extend(self.request(executables, &executable));
                     }
                     continue;
                 }
             };
-            let table = compiled
-                .map(|compiled| pack(&compiled, &mut self.rules))
-                .filter(|table| table.pages != 0);
-            let bytes = table.as_ref().map_or(0, |table| table.words.len() * 4);
-            update.unloaded.extend(self.make_room(executables, bytes));
-            match table {
-                Some(table) if self.bytes + bytes <= MAX_TABLE_BYTES => {
-                    self.bytes += bytes;
-                    self.states
-                        .insert(compilation.number, State::Loading(bytes));
-                    update.tables.push(NewTable {
-                        executable: compilation.number,
-                        index: compilation.table,
-                        table,
-                    });
-                }
-                table => {
-                    // Without a table the walk follows frame pointers. An executable whose table
-                    // found no room has one, so frame pointers would be wrong.
-                    if table.is_none() {
-                        update.without_table.push(compilation.table);
-                    }
-                    self.states.insert(compilation.number, State::Done(0));
-                }
-            }
+            let Some(compiled) = compiled.filter(|compiled| compiled.rows().len() != 0) else {
+                // Without a table the walk follows frame pointers.
+                update.without_table.push(compilation.table);
+                self.states.insert(compilation.number, State::None);
+                continue;
+            };
+            let rules = self.rules.add(compiled.rules(), Instant::now());
+            let table = pack(&compiled, &rules);
+            let size = Size {
+                bytes: table.words.len() * 4,
+                rules,
+            };
+            update
+                .unloaded
+                .extend(self.make_room(executables, size.bytes));
+            let state = if size.bytes > MAX_BYTES_OF_TABLE {
+                self.rules.release(&size.rules, Instant::now());
+                State::None
+            } else if self.bytes + size.bytes > MAX_TABLE_BYTES {
+                // It has a table, so frame pointers would be wrong.
+                self.rules.release(&size.rules, Instant::now());
+                State::NoRoom(size.bytes)
+            } else {
+                self.bytes += size.bytes;
+                update.tables.push(NewTable {
+                    executable: compilation.number,
+                    index: compilation.table,
+                    table,
+                });
+                State::Loading(size)
+            };
+            self.states.insert(compilation.number, state);
         }
-        let mut added = self.rules.take_added().peekable();
-        update.first_rule = added.peek().map_or(0, |(index, _)| *index);
-        update.rules = added.map(|(_, rule)| rule).collect();
+        update.rules = self.rules.take_added();
         update
     }
 
     /// Ends the loading of the tables of some executables; without `is_loaded` they take no room.
     pub fn end_loading(&mut self, executables: &[u32], is_loaded: bool) {
         for number in executables {
-            if let Some(state) = self.states.get_mut(number)
-                && let State::Loading(bytes) = *state
-            {
-                *state = State::Done(if is_loaded { bytes } else { 0 });
-                self.bytes -= if is_loaded { 0 } else { bytes };
+            let Some(state) = self.states.get_mut(number) else {
+                continue;
+            };
+            match mem::replace(state, State::None) {
+                State::Loading(size) if is_loaded => *state = State::Loaded(size),
+                State::Loading(size) => {
+                    self.bytes -= size.bytes;
+                    self.rules.release(&size.rules, Instant::now());
+                }
+                other => *state = other,
             }
         }
     }
@@ -284,22 +315,9 @@ impl TableSet {
     /// Evicts tables of executables that no process maps, the longest unused first, until there is
     /// room for `bytes`; returns their indices.
     fn make_room(&mut self, executables: &Executables, bytes: usize) -> Vec<u32> {
-        if self.bytes + bytes <= MAX_TABLE_BYTES {
-            return Vec::new();
-        }
-        let mut unused: Vec<_> = self
-            .states
-            .iter()
-            .filter(|(_, state)| matches!(state, State::Done(1..)))
-            .filter_map(|(number, _)| executables.get(*number))
-            .filter_map(|executable| {
-                Some((executables.unused_since(executable.number())?, executable))
-            })
-            .collect();
-        unused.sort_unstable_by_key(|(since, executable)| (*since, executable.number()));
         let mut unloaded = Vec::new();
-        for (_, executable) in unused {
-            if self.bytes + bytes <= MAX_TABLE_BYTES {
+        for executable in self.unused(executables) {
+            if self.bytes + bytes <= MAX_TABLE_BYTES || !self.has_room(executables, bytes) {
                 break;
             }
             self.evict(executable.number());
@@ -308,9 +326,41 @@ impl TableSet {
         unloaded
     }
 
+    /// Whether there is room for `bytes`, or can be made.
+    fn has_room(&self, executables: &Executables, bytes: usize) -> bool {
+        if self.bytes + bytes <= MAX_TABLE_BYTES {
+            return true;
+        }
+        let bytes_of = |executable: &Arc<Executable>| match self.states.get(&executable.number()) {
+            Some(State::Loaded(size)) => size.bytes,
+            _ => 0,
+        };
+        let unused: usize = self.unused(executables).iter().map(bytes_of).sum();
+        self.bytes - unused + bytes <= MAX_TABLE_BYTES
+    }
+
+    /// The executables with loaded tables that no process maps, the longest unused first.
+    fn unused(&self, executables: &Executables) -> Vec<Arc<Executable>> {
+        let mut unused: Vec<_> = self
+            .states
+            .iter()
+            .filter(|(_, state)| matches!(state, State::Loaded(_)))
+            .filter_map(|(number, _)| executables.get(*number))
+            .filter_map(|executable| {
+                Some((executables.unused_since(executable.number())?, executable))
+            })
+            .collect();
+        unused.sort_unstable_by_key(|(since, executable)| (*since, executable.number()));
+        unused
+            .into_iter()
+            .map(|(_, executable)| executable)
+            .collect()
+    }
+
     fn evict(&mut self, number: u32) {
-        if let Some(State::Loading(bytes) | State::Done(bytes)) = self.states.remove(&number) {
-            self.bytes -= bytes;
+        if let Some(State::Loading(size) | State::Loaded(size)) = self.states.remove(&number) {
+            self.bytes -= size.bytes;
+            self.rules.release(&size.rules, Instant::now());
         }
     }
 }

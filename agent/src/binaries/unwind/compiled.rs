@@ -31,6 +31,12 @@ impl Compiled {
         })
     }
 
+    /// Its rules, to whose positions rows refer.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        self.rules.all()
+    }
+
     /// The rule that holds at an address.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]

@@ -31,6 +31,7 @@ mod rows;
 mod rule;
 mod rules;
 mod sections;
+mod shared_rules;
 mod storage;
 mod table;
 
@@ -38,6 +39,7 @@ pub use compile::{Error, compile, functions};
 pub use compiled::Compiled;
 pub use mark::{CodeMark, CodeRole};
 pub use rules::Rules;
+pub use shared_rules::SharedRules;
 pub use table::{PackedTable, pack};
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rules of all files, each with the index by which tables refer to it.
+//! The rules of a file, each with the index by which its rows refer to it.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -13,7 +13,6 @@ pub struct Rules {
     all: Vec<Rule>,
     /// Looked up for each row of a table: a third of the time of compiling went into a slower hash.
     indices: HashMap<Rule, u16, RandomState>,
-    taken: usize,
     left_out: u64,
 }
 
@@ -26,7 +25,6 @@ impl Rules {
         Self {
             all: vec![Rule::UNKNOWN],
             indices,
-            taken: 0,
             left_out: 0,
         }
     }
@@ -45,13 +43,6 @@ impl Rules {
                 *new.insert(index)
             }
         }
-    }
-
-    /// The rules that were added since this was last called, with their indices.
-    pub fn take_added(&mut self) -> impl Iterator<Item = (u16, Rule)> {
-        let start = self.taken;
-        self.taken = self.all.len();
-        (0..=u16::MAX).zip(self.all.iter().copied()).skip(start)
     }
 
     /// The rule with this index.
@@ -93,16 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_keeps_its_index_and_is_taken_once() {
+    fn a_rule_keeps_its_index() {
         let mut rules = Rules::new();
         assert_eq!(rules.index(&Rule::UNKNOWN), 0);
         assert_eq!((rules.index(&rule(8)), rules.index(&rule(16))), (1, 2));
-        let taken: Vec<_> = rules.take_added().collect();
-        assert_eq!(taken, [(0, Rule::UNKNOWN), (1, rule(8)), (2, rule(16))]);
         assert_eq!((rules.index(&rule(24)), rules.index(&rule(8))), (3, 1));
-        let taken: Vec<_> = rules.take_added().collect();
-        assert_eq!(taken, [(3, rule(24))]);
-        assert_eq!(rules.take_added().next(), None);
+        assert_eq!(rules.all(), [Rule::UNKNOWN, rule(8), rule(16), rule(24)]);
         assert_eq!((rules.get(2), rules.get(4)), (Some(rule(16)), None));
     }
 
@@ -116,6 +103,6 @@ mod tests {
         assert_eq!(rules.index(&rule(0xffff)), 0);
         assert_eq!(rules.index(&rule(0xfffe)), 0xffff);
         assert_eq!(rules.left_out(), 1);
-        assert_eq!(rules.take_added().count(), 1 << 16);
+        assert_eq!(rules.all().len(), 1 << 16);
     }
 }

@@ -2,7 +2,7 @@
 
 use agent_common::unwind::{PAGE_BYTES, TableWords, row};
 
-use super::{compiled::Compiled, rows::Row, rules::Rules};
+use super::{compiled::Compiled, rows::Row};
 
 /// The table of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,15 +21,9 @@ impl TableWords for PackedTable {
     }
 }
 
-/// Packs the rows of a file into a table; its rules are added to the rules of all files.
+/// Packs the rows of a file into a table; `indices` are those of its rules, in their order.
 #[must_use]
-pub fn pack(compiled: &Compiled, rules: &mut Rules) -> PackedTable {
-    let indices: Vec<u16> = compiled
-        .rules
-        .all()
-        .iter()
-        .map(|rule| rules.index(rule))
-        .collect();
+pub fn pack(compiled: &Compiled, indices: &[u16]) -> PackedTable {
     let page_of = |row: &Row| u64::from(row.distance) / PAGE_BYTES;
     let (Some(first), Some(last)) = (compiled.rows.first(), compiled.rows.last()) else {
         return PackedTable::default();
@@ -76,11 +70,12 @@ fn number(words: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{PackedTable, pack};
-    use crate::binaries::unwind::{Compiled, Rules, rows::Row};
+    use crate::binaries::unwind::{Compiled, SharedRules, rows::Row};
     use agent_common::unwind::{
         BLOCK_WORDS, Block, CfaRule, PAGE_BYTES, Rule, RuleSearch, TableWords as _,
     };
     use proptest::prelude::{any, prop, proptest};
+    use std::time::Instant;
 
     const BASE: u64 = 3 * PAGE_BYTES;
 
@@ -110,7 +105,18 @@ mod tests {
         compiled
     }
 
-    fn find(table: &PackedTable, rules: &Rules, address: u64) -> Rule {
+    /// The rules, of which the first is another file's.
+    fn shared_rules() -> SharedRules {
+        let mut rules = SharedRules::new();
+        rules.add(&[rule(99)], Instant::now());
+        rules
+    }
+
+    fn packed(compiled: &Compiled, rules: &mut SharedRules) -> PackedTable {
+        pack(compiled, &rules.add(compiled.rules(), Instant::now()))
+    }
+
+    fn find(table: &PackedTable, rules: &SharedRules, address: u64) -> Rule {
         let distance = address.wrapping_sub(table.base);
         let index = RuleSearch::new().find(table, table.pages, distance);
         rules.get(index).unwrap()
@@ -118,8 +124,7 @@ mod tests {
 
     #[test]
     fn tables_have_the_documented_format() {
-        let mut rules = Rules::new();
-        rules.index(&rule(99));
+        let mut rules = shared_rules();
         let page = 1 << 16;
         let rows = [
             (page + 0x10, 1),
@@ -128,14 +133,14 @@ mod tests {
             (4 * page + 4, 1),
             (4 * page + 8, 0),
         ];
-        let table = pack(&compiled(&rows), &mut rules);
+        let table = packed(&compiled(&rows), &mut rules);
         assert_eq!((table.base, table.pages), (BASE + PAGE_BYTES, 4));
         let heads = [5, 8, 9, 10, 13];
         let rows = [0, 0x10_0002, 0x20_0003, 3, 0, 0, 0x4_0002, 0x8_0000];
         assert_eq!(table.words, [&heads[..], &rows].concat());
         assert_eq!(Block::all_of(&table.words).len(), 1);
 
-        assert_eq!(pack(&compiled(&[]), &mut rules), PackedTable::default());
+        assert_eq!(packed(&compiled(&[]), &mut rules), PackedTable::default());
     }
 
     proptest! {
@@ -155,9 +160,8 @@ mod tests {
             // Behind the last function the rule is unknown.
             rows.push((distance + 1, 0));
             let compiled = compiled(&rows);
-            let mut rules = Rules::new();
-            rules.index(&rule(99));
-            let table = pack(&compiled, &mut rules);
+            let mut rules = shared_rules();
+            let table = packed(&compiled, &mut rules);
             for (address, _) in compiled.rows() {
                 for address in [address - 1, address, address + 1, address + 0xffff] {
                     assert_eq!(find(&table, &rules, address), compiled.find(address));
