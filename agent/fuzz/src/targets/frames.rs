@@ -1,8 +1,10 @@
 //! Call-frame information, `.eh_frame` or `.debug_frame`: its unwind table, and its functions.
 
+use std::time::Instant;
+
 use agent::testing::binaries::{
     elf::Elf,
-    unwind::{CodeMark, CodeRole, Rules, compile, functions, pack},
+    unwind::{CodeMark, CodeRole, SharedRules, compile, functions, pack},
 };
 
 use crate::{
@@ -35,7 +37,8 @@ pub fn run(bytes: &[u8]) {
         return;
     };
     assert!(compiled.rows().is_sorted_by_key(|(address, _)| address));
-    let packed = pack(&compiled, &mut Rules::new());
+    let rules = SharedRules::new().add(compiled.rules(), Instant::now());
+    let packed = pack(&compiled, &rules);
     assert!(packed.words.len() <= 8 * compiled.rows().len() + 4096);
     if let Ok(functions) = functions(&elf) {
         assert!(functions.is_sorted_by_key(|range| range.start));

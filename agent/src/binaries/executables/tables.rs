@@ -256,9 +256,10 @@ impl TableSet {
                 bytes: table.words.len() * 4,
                 rules,
             };
-            update
-                .unloaded
-                .extend(self.make_room(executables, size.bytes));
+            if size.bytes <= MAX_BYTES_OF_TABLE {
+                let unloaded = self.make_room(executables, size.bytes);
+                update.unloaded.extend(unloaded);
+            }
             let state = if size.bytes > MAX_BYTES_OF_TABLE {
                 self.rules.release(&size.rules, Instant::now());
                 State::None
