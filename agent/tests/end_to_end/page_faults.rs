@@ -11,7 +11,6 @@ use std::{
 
 use tempfile::TempDir;
 use test_support::child;
-use xtask::interpreters;
 
 use super::{
     capture::Running,
@@ -146,8 +145,7 @@ fn a_capture_has_every_major_page_fault() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [file, cold] = ["profile.pb.gz", "cold"].map(|name| folder.path().join(name));
     let cold = cold.to_str().unwrap();
-    let interpreter = interpreters::named("3.12").unwrap();
-    let program = Program::of(&interpreter, "cold_pages", &[cold]);
+    let program = Program::of(machine::one_interpreter(), "cold_pages", &[cold]);
     let mut arguments = vec!["--event", "major-faults", "--output"];
     arguments.extend([file.to_str().unwrap(), "--"]);
     arguments.extend(program.0.iter().map(String::as_str));

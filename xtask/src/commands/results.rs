@@ -1,7 +1,7 @@
 //! The results of tests and checks, and how long each part took.
 //!
 //! Invariants: a failure is counted and the next check runs; the last line is always
-//! `N passed, N failed`.
+//! `N passed, N failed`, and behind it what this machine cannot test.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader};
@@ -16,6 +16,7 @@ use xtask::process;
 pub(crate) struct Results {
     passed: u64,
     failed: u64,
+    not_tested: Vec<String>,
     parts: Vec<Part>,
 }
 
@@ -46,6 +47,12 @@ impl Results {
     /// Counts an error that keeps checks from running as a failure.
     pub(crate) fn fail(&mut self, name: &str, error: anyhow::Error) {
         self.count_check(name, Err(error));
+    }
+
+    /// Names something that this machine cannot test, in the last line.
+    pub(crate) fn not_tested(&mut self, name: &str, reason: &str) {
+        println!("not tested: {name}: {reason}");
+        self.not_tested.push(name.to_owned());
     }
 
     /// Runs a `cargo test` command and counts its tests; each of its test programs is a part.
@@ -145,7 +152,11 @@ impl Results {
             }
         );
         let Self { passed, failed, .. } = self;
-        println!("{passed} passed, {failed} failed");
+        let mut last = format!("{passed} passed, {failed} failed");
+        if !self.not_tested.is_empty() {
+            last += &format!("; not tested: {}", self.not_tested.join(", "));
+        }
+        println!("{last}");
         passed != 0 && failed == 0
     }
 }
@@ -262,11 +273,10 @@ mod tests {
     #[test]
     fn nothing_that_ran_is_no_success() {
         let finish = |passed, failed| {
-            let parts = Vec::new();
             Results {
                 passed,
                 failed,
-                parts,
+                ..Results::default()
             }
             .finish()
         };

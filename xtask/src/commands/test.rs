@@ -1,11 +1,11 @@
 //! Runs the tests, on this machine's kernel and in virtual machines on others.
 
-use std::env::consts::ARCH;
+use std::env::{self, consts::ARCH};
 use std::process::Command;
 use std::{slice, thread};
 
 use anyhow::{Context as _, Result, bail};
-use xtask::interpreters::{self, Interpreter};
+use xtask::interpreters::{self, Available, Interpreter};
 use xtask::process::{cargo, find_program, is_root};
 use xtask::vm::{self, Kernel};
 
@@ -20,21 +20,53 @@ const CAPTURE: (&str, &str) = (
     "call_tree::stacks_are_exactly_those_of_the_source",
 );
 
+/// Set where a machine must have every interpreter: one that is missing is a failure there.
+const ALL_REQUIRED: &str = "AGENT_REQUIRE_ALL_INTERPRETERS";
+
+/// Tests that need one of some interpreters, as those with a package manager.
+const NEEDS: [(&str, &[&str]); 8] = [
+    ("embedders::a_program_bundled_into_one_file_is_profiled", &["3.12"]),
+    ("evaluation_loops::the_parts_equal_those_of_the_debugging_symbols", &["3.13-debug"]),
+    ("greenlets::", &["3.10", "3.11", "3.12", "3.13"]),
+    ("jit::code_of_numba_has_the_names_of_its_functions", &["3.12"]),
+    ("jit::stacks_of_compiled_functions_are_complete", &["3.14-sid", "3.15-sid"]),
+    ("many_threads::the_busy_threads_among_many_are_found", &["3.7", "3.12"]),
+    ("native::code_generated_at_run_time_has_the_name_from_its_generator", &["3.8", "3.12"]),
+    ("the_image_profiles_python_in_another_container", &["3.13-trixie"]),
+];
+
 /// Runs every test, those on the given kernels last, and adds them to `results`.
 ///
 /// # Errors
 ///
 /// When the tests cannot be started; what failed is in the results.
 pub(crate) fn all(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
-    let interpreters = results.step("setup of the tests", || {
+    let Available {
+        found: interpreters,
+        missing,
+    } = results.step("setup of the tests", || {
         setup::test_programs()?;
-        beside(setup::reference_tools, interpreters::all)
+        beside(setup::reference_tools, interpreters::available)
     })?;
+    for (name, error) in missing {
+        if env::var_os(ALL_REQUIRED).is_some() {
+            results.fail(&format!("interpreter_{name}"), error);
+        } else {
+            results.not_tested(name, &format!("{error:#}"));
+        }
+    }
     let agent = results.step("build", build::agent)?;
     let mut tests = on_host(&interpreters)?;
     tests
         .args(["--workspace", "--exclude=agent-ebpf"])
-        .arg("--no-fail-fast");
+        .args(["--no-fail-fast", "--"]);
+    for (test, any_of) in NEEDS {
+        let has = |name: &&str| interpreters.iter().any(|it| it.name == **name);
+        if !any_of.iter().any(|name| has(name)) {
+            results.not_tested(test, &format!("needs Python {}", any_of.join(" or ")));
+            tests.args(["--skip", test]);
+        }
+    }
     results.cargo_test(&mut tests)?;
     soak::check(results, &agent);
     for &kernel in kernels {

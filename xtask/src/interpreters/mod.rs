@@ -1,8 +1,8 @@
 //! The Python interpreters that the tests profile: every supported version, each kind of build that
 //! differs for a profiler, and versions that the profiler must refuse.
 //!
-//! Invariants: none is skipped silently; each is found, made, or named in an error. The variable
-//! [`VARIABLE`] replaces the whole list.
+//! Invariants: none is skipped silently; each is found, made, or named with the reason why not. The
+//! variable [`VARIABLE`] replaces the whole list.
 
 mod catalog;
 mod interpreter;
@@ -27,29 +27,52 @@ pub const VARIABLE: &str = "AGENT_TEST_INTERPRETERS";
 /// The interpreters that are made, in the cache.
 const SHELF: Shelf = Shelf("interpreters");
 
+/// Interpreters that this machine has or can make, and those that it cannot.
+#[derive(Debug, Default)]
+pub struct Available {
+    /// Those that are there.
+    pub found: Vec<Interpreter>,
+    /// The names of the others, each with the reason.
+    pub missing: Vec<(&'static str, anyhow::Error)>,
+}
+
 /// Every interpreter, made where it is missing; the distribution's comes last.
 ///
 /// # Errors
 ///
-/// With the names of those that can neither be found nor made.
-pub fn all() -> Result<Vec<Interpreter>> {
+/// When a path in [`VARIABLE`] is not that of an interpreter.
+pub fn available() -> Result<Available> {
+    let mut available = Available::default();
     if let Some(paths) = env::var_os(VARIABLE) {
-        return env::split_paths(&paths)
-            .map(|path| Interpreter::at(&path))
-            .collect();
+        for path in env::split_paths(&paths) {
+            available.found.push(Interpreter::at(&path)?);
+        }
+        return Ok(available);
     }
-    let mut found = Vec::new();
-    let mut missing = Vec::new();
     for (name, origin) in catalog::ALL {
         match origin.ensure(name).and_then(|path| Interpreter::at(&path)) {
-            Ok(interpreter) => found.push(interpreter),
-            Err(error) => missing.push(format!("{name} ({error:#})")),
+            Ok(interpreter) => available.found.push(interpreter),
+            Err(error) => available.missing.push((name, error)),
         }
     }
+    Ok(available)
+}
+
+/// The same, if none is missing.
+///
+/// # Errors
+///
+/// As [`available`], and with the names of those that can neither be found nor made.
+pub fn all() -> Result<Vec<Interpreter>> {
+    let Available { found, missing } = available()?;
     if !missing.is_empty() {
+        let missing: Vec<_> = missing
+            .iter()
+            .map(|(name, error)| format!("{name} ({error:#})"))
+            .collect();
         bail!(
-            "the tests need interpreters that cannot be found or made: {}; install them, or \
-             list in {VARIABLE} what to test",
+            "interpreters cannot be found or made: {}; install them, or list in {VARIABLE} what \
+             to test",
             missing.join("; ")
         );
     }
