@@ -152,11 +152,7 @@ impl Running {
     pub(crate) fn wait_until_sampling(&mut self) {
         let descriptors = format!("/proc/{}/fd", self.agent.id());
         child::wait_until("the agent samples", || {
-            assert!(
-                !self.has_ended(),
-                "the agent exited early: {}",
-                self.messages.so_far()
-            );
+            self.assert_runs();
             let mut links = fs::read_dir(&descriptors)
                 .unwrap()
                 .flatten()
@@ -167,6 +163,15 @@ impl Running {
                     .any(|event| link.to_string_lossy().contains(event))
             })
         });
+    }
+
+    /// Fails with its messages if it has exited.
+    pub(crate) fn assert_runs(&mut self) {
+        assert!(
+            !self.has_ended(),
+            "the agent exited early: {}",
+            self.messages.so_far()
+        );
     }
 
     /// Its process.
