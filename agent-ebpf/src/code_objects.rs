@@ -113,14 +113,8 @@ impl ProcessCode {
                 return None;
             }
             let trusted_since_ns = self.trusted_since_ns;
-            match (*cached).revalidate(
-                memory,
-                scratch,
-                layout,
-                code,
-                self.now_ns,
-                trusted_since_ns,
-            ) {
+            match (*cached).revalidate(memory, scratch, layout, code, self.now_ns, trusted_since_ns)
+            {
                 Revalidation::NotDue => {}
                 Revalidation::Valid => count(Counter::CODE_REVALIDATIONS),
                 Revalidation::Replaced => {

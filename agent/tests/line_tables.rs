@@ -5,6 +5,11 @@
 use std::{
     io::{BufReader, Read},
     process::{Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 use agent::testing::python::line_table::LineTable;
@@ -18,6 +23,9 @@ const PROGRAM: &str = include_str!("data/line_tables.py");
 /// Bytes of the numbers in front of a table.
 const HEAD_BYTES: usize = 20;
 
+/// Interpreters that are compared in parallel.
+const AT_ONCE: usize = 2;
+
 /// Fewest code objects of a standard library.
 const LEAST_CODE_OBJECTS: usize = 10_000;
 
@@ -28,17 +36,26 @@ const MOST_SHOWN: usize = 10;
 fn every_instruction_has_the_line_of_the_interpreter() {
     let interpreters = interpreters::all().unwrap();
     assert!(!interpreters.is_empty());
-    let mut differences = 0;
-    for interpreter in interpreters {
-        let result = compare(&interpreter);
-        println!(
-            "{interpreter}: {} code objects, {} offsets, {} without a line, {} different",
-            result.code_objects, result.offsets, result.without_line, result.different
-        );
-        assert!(result.code_objects >= LEAST_CODE_OBJECTS);
-        differences += result.different;
-    }
-    assert_eq!(differences, 0);
+    let remaining = Mutex::new(interpreters.iter());
+    let differences = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let next = remaining.lock().unwrap().next();
+                    let Some(interpreter) = next else { return };
+                    let result = compare(interpreter);
+                    println!(
+                        "{interpreter}: {} code objects, {} offsets, {} without a line, {} different",
+                        result.code_objects, result.offsets, result.without_line, result.different
+                    );
+                    assert!(result.code_objects >= LEAST_CODE_OBJECTS);
+                    differences.fetch_add(result.different, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(differences.into_inner(), 0);
 }
 
 /// The result of a comparison.

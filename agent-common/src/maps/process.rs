@@ -80,4 +80,4 @@ unsafe impl aya::Pod for TrackedProcess {}
 unsafe impl aya::Pod for ProcessState {}
 
 const _: () = assert!(size_of::<TrackedProcess>() == 56);
-const _: () = assert!(size_of::<ProcessState>() == 40);
+const _: () = assert!(size_of::<ProcessState>() == 48);

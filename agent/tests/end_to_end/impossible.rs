@@ -18,7 +18,7 @@ fn a_code_object_is_not_mistaken_for_another_one_at_its_address() {
     let _machine = machine::alone();
     machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "churn");
-        let folded = capture_samples(&target, "-d 4 -r 1999", 5_000);
+        let folded = capture_samples(&target, "-d 2.7 -r 1999", 5_000);
         let short_lived =
             folded.count(|stack| stack.iter().any(|frame| frame.name.starts_with("churn_")));
         // The rest of the time goes into compiling the functions.

@@ -43,7 +43,7 @@ fn python_time_of_threads_that_are_mostly_native_is_found() {
         let target = Target::start_with(interpreter, "mostly_native", &arguments);
         let before = CpuTime::read(&clocks);
         let is_enough = |folded: &Folded| folded.total() >= LEAST_SAMPLES;
-        let folded = Capture::folded_until(target.pid(), "-d 3 -r 999", is_enough);
+        let folded = Capture::folded_until(target.pid(), "-d 2.8 -r 1999", is_enough);
         let expected = CpuTime::read(&clocks).since(before).python_share();
 
         let is_python = |stack: &[_]| names(stack).contains(&CALLED);

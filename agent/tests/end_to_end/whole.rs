@@ -62,7 +62,9 @@ pub(crate) fn files(folder: &Path, service: &str) -> BTreeMap<u64, PathBuf> {
     let paths = entries.map(|entry| entry.path()).filter(|path| {
         let name = path.file_name().unwrap().to_str().unwrap();
         // One that is being written has another ending.
-        let rest = name.split_once("Z_").and_then(|(_, rest)| rest.strip_suffix(".pb.gz"));
+        let rest = name
+            .split_once("Z_")
+            .and_then(|(_, rest)| rest.strip_suffix(".pb.gz"));
         rest == Some(service)
     });
     let start = |path: &PathBuf| pprof::decode(&fs::read(path).unwrap()).time_nanos;

@@ -152,11 +152,11 @@ impl Results {
             }
         );
         let Self { passed, failed, .. } = self;
-        let mut last = format!("{passed} passed, {failed} failed");
+        print!("{passed} passed, {failed} failed");
         if !self.not_tested.is_empty() {
-            last += &format!("; not tested: {}", self.not_tested.join(", "));
+            print!("; not tested: {}", self.not_tested.join(", "));
         }
-        println!("{last}");
+        println!();
         passed != 0 && failed == 0
     }
 }

@@ -25,14 +25,35 @@ const ALL_REQUIRED: &str = "AGENT_REQUIRE_ALL_INTERPRETERS";
 
 /// Tests that need one of some interpreters, as those with a package manager.
 const NEEDS: [(&str, &[&str]); 8] = [
-    ("embedders::a_program_bundled_into_one_file_is_profiled", &["3.12"]),
-    ("evaluation_loops::the_parts_equal_those_of_the_debugging_symbols", &["3.13-debug"]),
+    (
+        "embedders::a_program_bundled_into_one_file_is_profiled",
+        &["3.12"],
+    ),
+    (
+        "evaluation_loops::the_parts_equal_those_of_the_debugging_symbols",
+        &["3.13-debug"],
+    ),
     ("greenlets::", &["3.10", "3.11", "3.12", "3.13"]),
-    ("jit::code_of_numba_has_the_names_of_its_functions", &["3.12"]),
-    ("jit::stacks_of_compiled_functions_are_complete", &["3.14-sid", "3.15-sid"]),
-    ("many_threads::the_busy_threads_among_many_are_found", &["3.7", "3.12"]),
-    ("native::code_generated_at_run_time_has_the_name_from_its_generator", &["3.8", "3.12"]),
-    ("the_image_profiles_python_in_another_container", &["3.13-trixie"]),
+    (
+        "jit::code_of_numba_has_the_names_of_its_functions",
+        &["3.12"],
+    ),
+    (
+        "jit::stacks_of_compiled_functions_are_complete",
+        &["3.14-sid", "3.15-sid"],
+    ),
+    (
+        "many_threads::the_busy_threads_among_many_are_found",
+        &["3.7", "3.12"],
+    ),
+    (
+        "native::code_generated_at_run_time_has_the_name_from_its_generator",
+        &["3.8", "3.12"],
+    ),
+    (
+        "the_image_profiles_python_in_another_container",
+        &["3.13-trixie"],
+    ),
 ];
 
 /// Runs every test, those on the given kernels last, and adds them to `results`.
@@ -61,8 +82,7 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
         .args(["--workspace", "--exclude=agent-ebpf"])
         .args(["--no-fail-fast", "--"]);
     for (test, any_of) in NEEDS {
-        let has = |name: &&str| interpreters.iter().any(|it| it.name == **name);
-        if !any_of.iter().any(|name| has(name)) {
+        if !interpreters.iter().any(|it| any_of.contains(&&*it.name)) {
             results.not_tested(test, &format!("needs Python {}", any_of.join(" or ")));
             tests.args(["--skip", test]);
         }
