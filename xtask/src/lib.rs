@@ -24,6 +24,7 @@
 //! the cache directory.
 
 mod cache;
+mod cargo_tools;
 pub mod cluster;
 pub mod cross;
 pub mod debian;
