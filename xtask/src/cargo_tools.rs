@@ -1,4 +1,4 @@
-//! Subcommands of cargo that make the package.
+//! Subcommands of cargo that make the package and examine what the agent is built from.
 //!
 //! Invariant: each is built once per machine, in the cache directory, from the pinned version with the
 //! versions of its own lock file, and is only used when it starts and prints the pinned version.
@@ -13,10 +13,14 @@ use crate::process::{capture, cargo, run};
 
 /// Makes packages for Debian.
 pub(crate) const CARGO_DEB: CargoTool = CargoTool::of("cargo-deb", "3.8.0");
+/// Lists what the agent is built from.
+pub(crate) const CARGO_CYCLONEDX: CargoTool = CargoTool::of("cargo-cyclonedx", "0.5.9");
+/// Checks licenses and sources of dependencies.
+pub const CARGO_DENY: CargoTool = CargoTool::of("cargo-deny", "0.20.2");
 
 /// A pinned subcommand of cargo.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CargoTool {
+pub struct CargoTool {
     name: &'static str,
     version: &'static str,
 }
@@ -27,7 +31,11 @@ impl CargoTool {
     }
 
     /// A command that runs it in the root of this checkout, with the cargo that runs this program.
-    pub(crate) fn command(self) -> Result<Command> {
+    ///
+    /// # Errors
+    ///
+    /// When it is not there and cannot be built.
+    pub fn command(self) -> Result<Command> {
         let mut command = Command::new(self.ensure()?);
         command
             .current_dir(paths::workspace())

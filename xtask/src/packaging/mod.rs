@@ -3,6 +3,7 @@
 pub mod deb;
 mod documents;
 pub mod image;
+pub mod release;
 
 use std::env;
 use std::process::Command;
