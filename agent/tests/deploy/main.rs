@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alerts;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -23,13 +25,14 @@ const KUBERNETES_VALIDATE: &str = "1.37.0";
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 
 /// Manifests, without the file for kustomize.
-const MANIFESTS: [&str; 6] = [
+const MANIFESTS: [&str; 7] = [
     "namespace.yaml",
     "service-account.yaml",
     "cluster-role.yaml",
     "cluster-role-binding.yaml",
     "daemon-set.yaml",
     "network-policy.yaml",
+    "priority-class.yaml",
 ];
 
 fn deploy(path: &str) -> PathBuf {
@@ -269,6 +272,17 @@ fn the_kustomization_has_every_manifest_and_this_version() {
     );
     let image = &kustomization["images"][0];
     assert_eq!(image["newTag"].as_str(), Some(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_priority_class_preempts_nobody() {
+    let set = yaml("kubernetes/daemon-set.yaml");
+    let class = yaml("kubernetes/priority-class.yaml");
+    let name = &set["spec"]["template"]["spec"]["priorityClassName"];
+    assert_eq!(*name, class["metadata"]["name"]);
+    assert_eq!(class["preemptionPolicy"].as_str(), Some("Never"));
+    // Above it are those of Kubernetes itself.
+    assert!(class["value"].as_u64().unwrap() < 1_000_000_000);
 }
 
 #[test]
