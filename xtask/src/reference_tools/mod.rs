@@ -5,6 +5,7 @@
 //! a test starts runs; one that cannot be made is an error with its name.
 
 mod collector;
+mod manifests;
 mod prometheus;
 mod speedscope;
 
@@ -14,6 +15,7 @@ use anyhow::{Context as _, Result};
 
 use crate::cache::Shelf;
 
+pub use manifests::Renderers;
 pub use prometheus::Prometheus;
 
 /// The tools in the cache.
@@ -28,6 +30,7 @@ pub fn ensure_all() -> Result<()> {
     speedscope()?;
     prometheus()?;
     collector()?;
+    renderers()?;
     Ok(())
 }
 
@@ -47,6 +50,15 @@ pub fn collector() -> Result<PathBuf> {
 /// When it is not there and cannot be fetched.
 pub fn prometheus() -> Result<Prometheus> {
     prometheus::ensure().context("the tests need Prometheus")
+}
+
+/// Kustomize and Helm.
+///
+/// # Errors
+///
+/// When they are not there and cannot be built.
+pub fn renderers() -> Result<Renderers> {
+    manifests::ensure().context("the tests need kustomize and helm")
 }
 
 /// The JavaScript file of speedscope, with its importers.
