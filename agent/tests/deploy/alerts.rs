@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, process::Command};
 use serde_yaml_ng::Value;
 use xtask::reference_tools;
 
-use super::{deploy, output, read, texts, yaml};
+use super::{deploy, output, read, texts, validating_python, yaml};
 
 /// The metrics of an agent, which the golden tests compare.
 const METRICS: &str = include_str!("../golden/results/host.metrics.classic.txt");
@@ -13,8 +13,14 @@ const METRICS: &str = include_str!("../golden/results/host.metrics.classic.txt")
 /// The only metric in the alerts that agents outside of clusters do not have.
 const METRIC_OF_CLUSTERS: &str = "profiling_agent_pod_request_failures_total";
 
-/// Manifests of the component, whose types Kubernetes itself does not have.
-const MONITORING: [&str; 2] = ["pod-monitor.yaml", "prometheus-rule.yaml"];
+/// Manifests of the component, with the definitions of their types, which Kubernetes itself does not have.
+const MONITORING: [(&str, &str); 2] = [
+    ("pod-monitor.yaml", "monitoring.coreos.com_podmonitors.yaml"),
+    (
+        "prometheus-rule.yaml",
+        "monitoring.coreos.com_prometheusrules.yaml",
+    ),
+];
 
 #[test]
 fn the_alerts_fire_for_their_causes() {
@@ -62,12 +68,22 @@ fn alerts() -> Vec<Value> {
 }
 
 #[test]
-fn the_component_has_its_manifests_and_finds_the_pods() {
+fn the_component_is_valid_and_finds_the_pods() {
     let kustomization = yaml("kubernetes/monitoring/kustomization.yaml");
     assert_eq!(
         texts(&kustomization["resources"]),
-        MONITORING.map(str::to_owned).into()
+        MONITORING.map(|(manifest, _)| manifest.to_owned()).into()
     );
+    let definitions = reference_tools::prometheus_operator().unwrap();
+    for (manifest, definition) in MONITORING {
+        let mut python = Command::new(validating_python());
+        python.arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/data/custom_type.py"
+        ));
+        python.arg(definitions.join(definition));
+        output(python.arg(deploy("kubernetes/monitoring").join(manifest)));
+    }
     let monitor = yaml("kubernetes/monitoring/pod-monitor.yaml");
     let set = yaml("kubernetes/daemon-set.yaml");
     let template = &set["spec"]["template"];

@@ -294,14 +294,20 @@ fn the_changelog_begins_with_this_version() {
 
 #[test]
 fn the_manifests_are_valid() {
-    packages::install(&["python3-venv"]).unwrap();
-    let python = find_program("python3").unwrap();
-    let environment = pip::ensure(&python, "kubernetes-validate", KUBERNETES_VALIDATE).unwrap();
+    let python = validating_python();
     for version in KUBERNETES {
-        let mut validate = Command::new(environment.join("bin/python"));
+        let mut validate = Command::new(&python);
         validate.args(["-m", "kubernetes_validate", "--strict", "-k", version]);
         validate.args(MANIFESTS.map(|name| deploy("kubernetes").join(name)));
         let answer = output(&mut validate);
         assert_eq!(answer.matches(" passed ").count(), MANIFESTS.len());
     }
+}
+
+/// An interpreter with `kubernetes-validate` and what that imports.
+fn validating_python() -> PathBuf {
+    packages::install(&["python3-venv"]).unwrap();
+    let python = find_program("python3").unwrap();
+    let environment = pip::ensure(&python, "kubernetes-validate", KUBERNETES_VALIDATE).unwrap();
+    environment.join("bin/python")
 }

@@ -7,6 +7,7 @@
 mod collector;
 mod manifests;
 mod prometheus;
+mod prometheus_operator;
 mod speedscope;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub fn ensure_all() -> Result<()> {
     prometheus()?;
     collector()?;
     renderers()?;
+    prometheus_operator()?;
     Ok(())
 }
 
@@ -50,6 +52,15 @@ pub fn collector() -> Result<PathBuf> {
 /// When it is not there and cannot be fetched.
 pub fn prometheus() -> Result<Prometheus> {
     prometheus::ensure().context("the tests need Prometheus")
+}
+
+/// The directory with the definitions of the Prometheus Operator's types.
+///
+/// # Errors
+///
+/// When it is not there and cannot be fetched.
+pub fn prometheus_operator() -> Result<PathBuf> {
+    prometheus_operator::ensure().context("the tests need types of the Prometheus Operator")
 }
 
 /// Kustomize and Helm.
