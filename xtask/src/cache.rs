@@ -143,6 +143,18 @@ pub(crate) fn has_other_hash(file: &Path) -> bool {
     Path::new(&renamed).exists()
 }
 
+/// A hash of all parts (FNV-1a), as a suffix of a name in the cache.
+pub(crate) fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let bytes = parts
+        .into_iter()
+        // A byte that no text has keeps parts apart.
+        .flat_map(|part| part.bytes().chain([0xff]));
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +169,12 @@ mod tests {
         let path = cache.join("3.15-sid@20261030T120000Z/python3.15");
         assert_eq!(shelf.name_of(&path).as_deref(), Some("3.15-sid"));
         assert_eq!(shelf.name_of(Path::new("/usr/bin/python3.11")), None);
+    }
+
+    #[test]
+    fn other_sources_have_another_hash() {
+        assert_eq!(hash([]), "cbf29ce484222325");
+        assert_ne!(hash(["a", "bc"]), hash(["ab", "c"]));
+        assert_eq!(hash(["a"]), hash(["a"]));
     }
 }

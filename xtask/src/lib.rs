@@ -8,7 +8,8 @@
 //! | [`cross`] | the compiler for the architecture that this machine does not have |
 //! | [`vm`] | other kernels, in virtual machines |
 //! | [`workloads`] | large programs that the bench profiles |
-//! | [`packaging`] | the Debian package and the container image |
+//! | [`packaging`] | the Debian package, the files of a release and the container image |
+//! | [`cargo_tools`] | subcommands of cargo that package the agent and check its dependencies |
 //! | [`debian`], [`packages`], [`pip`] | where programs come from: packages that are unpacked in the cache, packages that are installed, the Python Package Index |
 //! | [`paths`], [`process`], [`libraries`] | helpers |
 //!
@@ -24,6 +25,7 @@
 //! the cache directory.
 
 mod cache;
+pub mod cargo_tools;
 pub mod cluster;
 pub mod cross;
 pub mod debian;

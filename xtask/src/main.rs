@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use commands::{
-    Results, bench, build, ci, demo, fuzz, lint, record_fixtures, setup, soak, test, vm,
+    Results, bench, build, ci, demo, dependencies, fuzz, lint, record_fixtures, setup, soak, test,
+    vm,
 };
 use xtask::interpreters;
 use xtask::vm::Kernel;
@@ -37,6 +38,8 @@ enum Task {
         #[arg(long)]
         version: Option<String>,
     },
+    /// Build the package, an archive, lists of dependencies and checksums: what a release has
+    Release,
     /// Build the agent's container image with buildah
     Image,
     /// Build the agent and profile a small Python program
@@ -57,6 +60,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Run the agent of a host on which everything comes and goes, as root
     Soak(soak::Options),
+    /// Check licenses and sources of all dependencies
+    Dependencies(dependencies::Options),
     /// Record the sessions that the golden tests replay, as root
     RecordFixtures,
     /// Format all crates
@@ -124,6 +129,7 @@ fn run(task: Task) -> Result<ExitCode> {
         }
         Task::Build => println!("{}", build::agent()?.display()),
         Task::Package { version } => println!("{}", build::package(version.as_deref())?.display()),
+        Task::Release => println!("{}", build::release()?.display()),
         Task::Image => println!("{}", build::image()?),
         Task::Demo => demo::profile_workload()?,
         Task::Bench(options) => bench::run(&options)?,
@@ -134,6 +140,7 @@ fn run(task: Task) -> Result<ExitCode> {
         }
         Task::Fuzz(options) => fuzz::run(&options)?,
         Task::Soak(options) => soak::run(&options)?,
+        Task::Dependencies(options) => dependencies::check(&options)?,
         Task::RecordFixtures => record_fixtures::record()?,
         Task::Fmt { check } => lint::format(check)?,
         Task::Clippy => lint::clippy()?,

@@ -9,7 +9,12 @@ mod report;
 mod run;
 pub mod summary;
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{
+    env,
+    io::{self, ErrorKind, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, Result};
 use tokio::runtime::Builder;
@@ -47,7 +52,21 @@ async fn run_command(command: Command) -> Result<ExitCode> {
         Command::Run(options) => run::run(&options, profiles_folder()).await,
         Command::Report(options) => report::run(&options, &profiles_folder()),
         Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
+        Command::Completions(shell) => print(&cli::completions(shell)),
+        Command::Man => print(&cli::man_page()?),
     }
+}
+
+/// Writes a whole text to standard output.
+fn print(text: &[u8]) -> Result<ExitCode> {
+    let mut output = io::stdout().lock();
+    let written = output.write_all(text).and_then(|()| output.flush());
+    match written {
+        // `agent man | head` is no failure.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        result => result.context("cannot write to standard output")?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The folder of profiles if none is configured: where systemd says, else where state is kept for

@@ -482,6 +482,7 @@ impl Host {
                     executables: self.session.examinations().executables.counts(),
                     targets: &self.targets,
                     totals: &self.totals,
+                    rate: self.config.rate,
                     period: self.period,
                     pods: self.pods.status(),
                     exporters: self.exporters.status(),

@@ -26,6 +26,8 @@ pub(crate) struct State<'a> {
     pub(crate) executables: ExecutableCounts,
     pub(crate) targets: &'a TargetTable,
     pub(crate) totals: &'a Totals,
+    /// Samples per second and CPU, as configured.
+    pub(crate) rate: u32,
     /// Time between two samples at present.
     pub(crate) period: Duration,
     pub(crate) pods: Vec<kubernetes::Status>,
@@ -48,6 +50,12 @@ impl State<'_> {
             "Present sampling rate per CPU",
             &[],
             (1e3 / self.period.as_secs_f64()).round() / 1e3,
+        );
+        metrics.gauge(
+            "profiling_agent_configured_rate_hertz",
+            "Sampling rate per CPU of the configuration",
+            &[],
+            self.rate.into(),
         );
         metrics.amount(
             "profiling_agent_online_cpus",

@@ -148,6 +148,7 @@ impl HostReplay {
             executables: self.replay.executables.counts(),
             targets: &self.targets,
             totals: &self.totals,
+            rate: self.config.rate,
             period: Duration::from_secs(1) / self.config.rate,
             pods: Vec::new(),
             exporters,

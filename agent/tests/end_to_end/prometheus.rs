@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::Write as _,
     net::SocketAddr,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -24,7 +25,12 @@ fn programs() -> Prometheus {
     reference_tools::prometheus().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// A server that scrapes one agent each second.
+/// The alerts in `deploy/`.
+fn rules() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/prometheus/agent.rules.yaml")
+}
+
+/// A server that scrapes one agent each second and evaluates its alerts.
 struct Server {
     address: SocketAddr,
     _process: Killed,
@@ -37,9 +43,11 @@ impl Server {
         let [file, data, log] =
             ["prometheus.yml", "data", "log"].map(|name| folder.path().join(name));
         let configuration = format!(
-            "global: {{scrape_interval: 1s}}
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: ['{rules}']
 scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}]
-"
+",
+            rules = rules().display()
         );
         fs::write(&file, configuration).unwrap();
         let address = free_address();
@@ -77,6 +85,21 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
             .collect()
     }
 
+    /// The alerts, once each was evaluated.
+    fn alerts(&self) -> Vec<Value> {
+        let mut alerts = Vec::new();
+        child::wait_until("all alerts are evaluated", || {
+            let response = get(self.address, "/api/v1/rules?type=alert");
+            let response: Value = serde_json::from_slice(&response).unwrap();
+            let groups = response["data"]["groups"].as_array().unwrap().iter();
+            alerts = groups
+                .flat_map(|group| group["rules"].as_array().unwrap().clone())
+                .collect();
+            alerts.iter().all(|alert| alert["health"] != "unknown")
+        });
+        alerts
+    }
+
     /// Waits until an expression has a value.
     fn wait_for(&self, expression: &str) -> Vec<f64> {
         let mut values = Vec::new();
@@ -89,7 +112,7 @@ scrape_configs: [{{job_name: agent, static_configs: [{{targets: ['{agent}']}}]}}
 }
 
 #[test]
-fn prometheus_scrapes_the_metrics_and_evaluates_the_dashboard() {
+fn prometheus_scrapes_the_metrics_and_evaluates_the_dashboard_and_the_alerts() {
     let _machine = machine::alone();
     let busy = service("busy", "busy");
     // So that it does not lower its rate.
@@ -121,6 +144,12 @@ fn prometheus_scrapes_the_metrics_and_evaluates_the_dashboard() {
             !values.is_empty() || dashboard::is_sometimes_empty(&expression),
             "{query}"
         );
+    }
+    let alerts = server.alerts();
+    assert!(alerts.len() >= 10, "{alerts:?}");
+    for alert in alerts {
+        assert_eq!(alert["health"], "ok", "{alert}");
+        assert_ne!(alert["state"], "firing", "{alert}");
     }
     host.stop();
 }

@@ -1,9 +1,9 @@
-//! Builds the agent's binary, package and image.
+//! Builds the agent's binary, package, release and image.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use xtask::packaging::{deb, image};
+use xtask::packaging::{deb, image, release};
 use xtask::paths;
 use xtask::process::{cargo, run};
 
@@ -21,6 +21,11 @@ pub(crate) fn agent() -> Result<PathBuf> {
 pub(crate) fn package(version: Option<&str>) -> Result<PathBuf> {
     agent()?;
     deb::make(version)
+}
+
+/// Builds the agent and the files of a release, and returns their directory.
+pub(crate) fn release() -> Result<PathBuf> {
+    release::make(&package(None)?)
 }
 
 /// Builds the agent and its container image, and returns the image's name.

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod ci;
 pub(crate) mod demo;
+pub(crate) mod dependencies;
 pub(crate) mod fuzz;
 pub(crate) mod lint;
 mod observe;

@@ -5,7 +5,9 @@
 //! a test starts runs; one that cannot be made is an error with its name.
 
 mod collector;
+mod manifests;
 mod prometheus;
+mod prometheus_operator;
 mod speedscope;
 
 use std::path::PathBuf;
@@ -14,6 +16,7 @@ use anyhow::{Context as _, Result};
 
 use crate::cache::Shelf;
 
+pub use manifests::Renderers;
 pub use prometheus::Prometheus;
 
 /// The tools in the cache.
@@ -28,6 +31,8 @@ pub fn ensure_all() -> Result<()> {
     speedscope()?;
     prometheus()?;
     collector()?;
+    renderers()?;
+    prometheus_operator()?;
     Ok(())
 }
 
@@ -47,6 +52,24 @@ pub fn collector() -> Result<PathBuf> {
 /// When it is not there and cannot be fetched.
 pub fn prometheus() -> Result<Prometheus> {
     prometheus::ensure().context("the tests need Prometheus")
+}
+
+/// The directory with the definitions of the Prometheus Operator's types.
+///
+/// # Errors
+///
+/// When it is not there and cannot be fetched.
+pub fn prometheus_operator() -> Result<PathBuf> {
+    prometheus_operator::ensure().context("the tests need types of the Prometheus Operator")
+}
+
+/// Kustomize and Helm.
+///
+/// # Errors
+///
+/// When they are not there and cannot be built.
+pub fn renderers() -> Result<Renderers> {
+    manifests::ensure().context("the tests need kustomize and helm")
 }
 
 /// The JavaScript file of speedscope, with its importers.

@@ -45,7 +45,7 @@ pub const READELF: Program = Program::of("readelf", "binutils");
 /// Strips what is profiled.
 pub const STRIP: Program = Program::of("strip", "binutils");
 /// Extracts archives of Go's modules.
-pub(super) const UNZIP: Program = Program::of("unzip", "unzip");
+pub(crate) const UNZIP: Program = Program::of("unzip", "unzip");
 /// Compresses symbols that are embedded in a file.
 pub const XZ: Program = Program::of("xz", "xz-utils");
 

@@ -137,6 +137,20 @@ impl Go {
             .env_remove("CGO_ENABLED");
         command
     }
+
+    /// A command of its program `go` in a module, whose dependencies are those of its `go.sum` and
+    /// are kept in `modules`.
+    pub(crate) fn in_module(&self, module: &Path, modules: &Path) -> Command {
+        let mut command = self.command();
+        command
+            .current_dir(module)
+            .env("GO111MODULE", "on")
+            // A cache of modules is otherwise read-only and could not be removed.
+            .env("GOFLAGS", "-modcacherw -mod=readonly")
+            .env("GOPATH", modules)
+            .env("GOWORK", "off");
+        command
+    }
 }
 
 /// Unpacks Debian's packages.

@@ -28,7 +28,7 @@ pub use distribution::{
     ADDR2LINE, BUSYBOX, CLANG, CPIO, GCC, GDB, GXX, NM, OBJCOPY, OBJDUMP, Program, QEMU, READELF,
     STRIP, XZ,
 };
-pub(crate) use distribution::{KUBECTL, OPENSSL};
+pub(crate) use distribution::{KUBECTL, OPENSSL, UNZIP};
 pub use node::node;
 
 /// Installs or fetches all of them, and prints where each is.

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{SHELF, hash};
+use super::SHELF;
 use crate::cache::Site;
+use crate::cache::hash;
 use crate::tools::GXX;
 
 /// The unit.

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::{SHELF, hash};
+use super::SHELF;
+use crate::cache::hash;
 use crate::paths;
 use crate::tools::go::{self, Go};
 
@@ -49,17 +50,11 @@ pub fn programs() -> Result<[Program; 3]> {
     let parts = SOURCES.into_iter().chain([go.version()]);
     let name = format!("bench-go-{}", hash(parts));
     let directory = SHELF.ensure(&name, |site| {
-        let mut command = go.command();
+        let mut command = go.in_module(&paths::workspace().join(DIRECTORY), &site.scratch);
         command
-            .current_dir(paths::workspace().join(DIRECTORY))
             .args(["build", "-trimpath", "-o"])
             .arg(&site.unfinished)
-            .args(NAMES.map(|name| format!("./{name}")))
-            .env("GO111MODULE", "on")
-            // A cache of modules is otherwise read-only and could not be removed.
-            .env("GOFLAGS", "-modcacherw -mod=readonly")
-            .env("GOPATH", &site.scratch)
-            .env("GOWORK", "off");
+            .args(NAMES.map(|name| format!("./{name}")));
         site.run(&mut command)
     })?;
     Ok(NAMES.map(|name| Program {

@@ -3,6 +3,7 @@
 use std::{env, path::PathBuf};
 
 use clap::{CommandFactory as _, Parser, error::ErrorKind};
+use clap_complete::Shell;
 
 use super::{
     options::{Command, DoctorOptions, RunOptions, UsageError},
@@ -30,6 +31,11 @@ pub fn parse() -> Command {
             .error(ErrorKind::ValueValidation, error)
             .exit()
     })
+}
+
+/// The command line as clap has it, with its help.
+pub(super) fn command() -> clap::Command {
+    Flags::command()
 }
 
 #[derive(Debug, Parser)]
@@ -70,6 +76,15 @@ enum Subcommand {
         #[arg(short, long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
+    /// Print the completions of a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, in roff
+    #[command(after_help = MAN_EXAMPLES)]
+    Man,
 }
 
 const USAGE: &str = "\
@@ -89,7 +104,7 @@ or pushes profiles.";
 
 const EXAMPLES: &str = "\
 Examples:
-  Record 10 s of process 1234 into agent-1234.pb.gz, and open it in a browser
+  Record 10 s of process 1234 into agent-1234.pb.gz, and browse it
     agent --pid 1234
     go tool pprof -http=: agent-1234.pb.gz
 
@@ -128,6 +143,17 @@ Exits with 0 if the process can be profiled, else with 1.
 Example:
   agent doctor --pid 1234";
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  agent completions bash > /etc/bash_completion.d/agent
+  agent completions zsh > /usr/local/share/zsh/site-functions/_agent
+  agent completions fish > ~/.config/fish/completions/agent.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  agent man | man -l -
+  agent man > /usr/local/share/man/man1/agent.1";
+
 impl TryFrom<Flags> for Command {
     type Error = UsageError;
 
@@ -138,6 +164,8 @@ impl TryFrom<Flags> for Command {
             Some(Subcommand::Doctor { pid, config }) => {
                 Ok(Self::Doctor(DoctorOptions { pid, config }))
             }
+            Some(Subcommand::Completions { shell }) => Ok(Self::Completions(shell)),
+            Some(Subcommand::Man) => Ok(Self::Man),
             None => flags.record.try_into().map(Self::Record),
         }
     }

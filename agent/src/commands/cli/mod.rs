@@ -4,7 +4,9 @@
 //! whether the output can be written is decided by
 //! [`Output::prepare`](super::output::Output::prepare).
 
+mod completions;
 mod flags;
+mod man_page;
 mod options;
 mod record;
 mod report;
@@ -12,7 +14,9 @@ mod run;
 mod values;
 
 pub use self::{
+    completions::completions,
     flags::parse,
+    man_page::man_page,
     options::{
         Command, DoctorOptions, RecordOptions, ReportOptions, ReportOutput, RunOptions, Target,
     },

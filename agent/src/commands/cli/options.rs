@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
+use clap_complete::Shell;
+
 use crate::{
     aggregate::Filter,
     commands::output::Destination,
@@ -22,6 +24,10 @@ pub enum Command {
     Report(ReportOptions),
     /// `agent doctor`: examine a process.
     Doctor(DoctorOptions),
+    /// `agent completions`: print the completions of a shell.
+    Completions(Shell),
+    /// `agent man`: print the manual page.
+    Man,
 }
 
 /// Options of `agent doctor`.

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alerts;
+mod rendered;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -23,13 +26,14 @@ const KUBERNETES_VALIDATE: &str = "1.37.0";
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 
 /// Manifests, without the file for kustomize.
-const MANIFESTS: [&str; 6] = [
+const MANIFESTS: [&str; 7] = [
     "namespace.yaml",
     "service-account.yaml",
     "cluster-role.yaml",
     "cluster-role-binding.yaml",
     "daemon-set.yaml",
     "network-policy.yaml",
+    "priority-class.yaml",
 ];
 
 fn deploy(path: &str) -> PathBuf {
@@ -272,6 +276,17 @@ fn the_kustomization_has_every_manifest_and_this_version() {
 }
 
 #[test]
+fn the_priority_class_preempts_nobody() {
+    let set = yaml("kubernetes/daemon-set.yaml");
+    let class = yaml("kubernetes/priority-class.yaml");
+    let name = &set["spec"]["template"]["spec"]["priorityClassName"];
+    assert_eq!(*name, class["metadata"]["name"]);
+    assert_eq!(class["preemptionPolicy"].as_str(), Some("Never"));
+    // Above it are those of Kubernetes itself.
+    assert!(class["value"].as_u64().unwrap() < 1_000_000_000);
+}
+
+#[test]
 fn the_changelog_begins_with_this_version() {
     let version = env!("CARGO_PKG_VERSION");
     assert!(read("debian/changelog").starts_with(&format!("agent ({version}-1) ")));
@@ -279,14 +294,20 @@ fn the_changelog_begins_with_this_version() {
 
 #[test]
 fn the_manifests_are_valid() {
-    packages::install(&["python3-venv"]).unwrap();
-    let python = find_program("python3").unwrap();
-    let environment = pip::ensure(&python, "kubernetes-validate", KUBERNETES_VALIDATE).unwrap();
+    let python = validating_python();
     for version in KUBERNETES {
-        let mut validate = Command::new(environment.join("bin/python"));
+        let mut validate = Command::new(&python);
         validate.args(["-m", "kubernetes_validate", "--strict", "-k", version]);
         validate.args(MANIFESTS.map(|name| deploy("kubernetes").join(name)));
         let answer = output(&mut validate);
         assert_eq!(answer.matches(" passed ").count(), MANIFESTS.len());
     }
+}
+
+/// An interpreter with `kubernetes-validate` and what that imports.
+fn validating_python() -> PathBuf {
+    packages::install(&["python3-venv"]).unwrap();
+    let python = find_program("python3").unwrap();
+    let environment = pip::ensure(&python, "kubernetes-validate", KUBERNETES_VALIDATE).unwrap();
+    environment.join("bin/python")
 }
