@@ -14,7 +14,7 @@ pub mod binaries {
     pub use crate::binaries::{
         elf::{self, DebugFiles, Elf, GoFunction, GoTable, Shared},
         executables::{self, Bytes, Executable},
-        unwind::{self, Compiled, Rules, compile, pack},
+        unwind::{self, Compiled, SharedRules, compile, pack},
     };
 }
 

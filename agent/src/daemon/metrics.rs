@@ -8,8 +8,13 @@ use super::{
     window::Totals,
 };
 use crate::{
-    binaries::executables::ExecutableCounts, bpf::Counters, export, session::Session,
-    symbolize::LookupTotals, targets::kubernetes, workers::WorkersStatus,
+    binaries::executables::ExecutableCounts,
+    bpf::Counters,
+    export,
+    session::{LeftOut, Session},
+    symbolize::LookupTotals,
+    targets::kubernetes,
+    workers::WorkersStatus,
 };
 
 /// What the metrics describe.
@@ -102,8 +107,8 @@ pub(crate) struct Threads {
     pub(crate) cached: (usize, usize),
     /// The longest time that a sample was in the ring buffer.
     pub(crate) longest_drain_delay: Duration,
-    /// Times that the mappings of a process, and the layout of its interpreter, found no room.
-    pub(crate) left_out: (u64, u64),
+    /// What found no room in the BPF maps.
+    pub(crate) left_out: LeftOut,
     /// Records and events that were read and dropped because too much was waiting.
     pub(crate) dropped: (u64, u64),
     pub(crate) lookups: LookupTotals,
@@ -144,7 +149,12 @@ impl Threads {
                 count,
             );
         }
-        for (map, count) in [("mappings", self.left_out.0), ("layouts", self.left_out.1)] {
+        for (map, count) in [
+            ("mappings", self.left_out.mappings),
+            ("layouts", self.left_out.layouts),
+            ("tables", self.left_out.tables),
+            ("rules", self.left_out.rules),
+        ] {
             metrics.counter(
                 "profiling_agent_left_out",
                 "Times that something of a process found no room in a BPF map",

@@ -49,6 +49,7 @@ pub use self::{
     profile_builder::ProfileBuilder,
     profiles::{KERNEL_THREADS_NAME, Profiles},
     signals::Signals,
+    unwind_tables::LeftOut,
 };
 
 use std::{
@@ -401,13 +402,14 @@ impl Session {
         Duration::from_nanos(drain.saturating_add(program))
     }
 
-    /// Times that the mappings of a process, and the layout of its interpreter, found no room in the
-    /// BPF maps.
+    /// How many times something found no room in the BPF maps.
     #[must_use]
-    pub fn left_out(&self) -> (u64, u64) {
+    pub fn left_out(&self) -> LeftOut {
         let tables = self.unwind_tables.as_ref();
-        let mappings = tables.map_or(0, UnwindTables::left_out);
-        (mappings, self.layouts_left_out)
+        LeftOut {
+            layouts: self.layouts_left_out,
+            ..tables.map(UnwindTables::left_out).unwrap_or_default()
+        }
     }
 
     /// What the worker threads are doing.

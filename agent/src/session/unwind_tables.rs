@@ -44,6 +44,19 @@ pub(super) struct UnwindTables {
     is_unloading: bool,
 }
 
+/// How many times something found no room in the BPF maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The mappings of a process.
+    pub mappings: u64,
+    /// The unwind table of an executable.
+    pub tables: u64,
+    /// A rule of such a table.
+    pub rules: u64,
+    /// The layout of an interpreter.
+    pub layouts: u64,
+}
+
 /// The result of a background job.
 pub(super) enum TableJob {
     Compiled(Compilation),
@@ -68,9 +81,14 @@ impl UnwindTables {
         }
     }
 
-    /// Times that the mappings of a process found no room.
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
+    /// Times that the mappings of a process, a table, or a rule found no room.
+    pub(super) fn left_out(&self) -> LeftOut {
+        LeftOut {
+            mappings: self.left_out,
+            tables: self.tables.left_out(),
+            rules: self.tables.rules_left_out(),
+            layouts: 0,
+        }
     }
 
     /// Loads the mappings of a process and starts to compile the smaller ones of its new tables.

@@ -34,7 +34,7 @@ use crate::{
     process::{Process, machine::enter_machine},
     profile::{CPU, Kind, Profile},
     session::{
-        Counting, Observer, Origin, Profiles, Received,
+        Counting, LeftOut, Observer, Origin, Profiles, Received,
         recording::{Entry, RecordedEvent, RecordedFinding},
     },
     symbolize::{LookupTotals, NativeSymbolizer},
@@ -137,7 +137,7 @@ impl HostReplay {
                     self.replay.profiles.python.len(),
                 ),
                 longest_drain_delay: Duration::from_micros(201_234),
-                left_out: (0, 0),
+                left_out: LeftOut::default(),
                 dropped: (0, 0),
                 lookups: LookupTotals {
                     cpu: Duration::from_micros(2_371),

@@ -33,6 +33,8 @@ pub struct TableSet {
     states: HashMap<u32, State>,
     /// Bytes of the loaded tables in the kernel.
     bytes: usize,
+    /// Times that a table found no room.
+    left_out: u64,
 }
 
 /// The state of an executable's table.
@@ -172,7 +174,20 @@ impl TableSet {
             rules: SharedRules::default(),
             states: HashMap::new(),
             bytes: 0,
+            left_out: 0,
         }
+    }
+
+    /// Times that a table found no room.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Rules of tables that found no room: the walk ends where they would apply.
+    #[must_use]
+    pub fn rules_left_out(&self) -> u64 {
+        self.rules.left_out()
     }
 
     /// A job that compiles the table of an executable, which a sample needs; [`None`] where it was
@@ -262,10 +277,12 @@ impl TableSet {
             }
             let state = if size.bytes > MAX_BYTES_OF_TABLE {
                 self.rules.release(&size.rules, Instant::now());
+                self.left_out += 1;
                 State::None
             } else if self.bytes + size.bytes > MAX_TABLE_BYTES {
                 // It has a table, so frame pointers would be wrong.
                 self.rules.release(&size.rules, Instant::now());
+                self.left_out += 1;
                 State::NoRoom(size.bytes)
             } else {
                 self.bytes += size.bytes;

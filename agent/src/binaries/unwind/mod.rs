@@ -38,7 +38,6 @@ mod table;
 pub use compile::{Error, compile, functions};
 pub use compiled::Compiled;
 pub use mark::{CodeMark, CodeRole};
-pub use rules::Rules;
 pub use shared_rules::SharedRules;
 pub use table::{PackedTable, pack};
 

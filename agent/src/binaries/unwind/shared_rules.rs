@@ -87,12 +87,14 @@ impl SharedRules {
     }
 
     /// The rule with this index.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn get(&self, index: u16) -> Option<Rule> {
         self.slots.get(usize::from(index)).map(|slot| slot.rule)
     }
 
-    /// How many rules have the index 0 because all were used up.
+    /// How many rules of tables have got the index 0, because all were used up or the table had too
+    /// many.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
