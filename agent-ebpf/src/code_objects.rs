@@ -85,13 +85,13 @@ impl ProcessCode {
     /// as no compiler makes one.
     #[inline(always)]
     pub(crate) fn entry(self, code: UserAddr, symbol: CodeSymbol, age: CacheAge) -> CodeCacheEntry {
-        let is_short = symbol.first_traceable_bytes <= u32::from(u16::MAX);
+        let first_traceable_bytes = u16::try_from(symbol.first_traceable_bytes);
         CodeCacheEntry {
-            code: if is_short { code.0 } else { 0 },
+            code: first_traceable_bytes.map_or(0, |_| code.0),
             symbol: symbol.hash,
             revalidated_ns: age.revalidated_ns,
             tgid: self.tgid,
-            first_traceable_bytes: symbol.first_traceable_bytes as u16,
+            first_traceable_bytes: first_traceable_bytes.unwrap_or_default(),
             valid_units: (age.valid_ns() / VALID_UNIT_NS) as u16,
         }
     }
