@@ -11,7 +11,7 @@ use agent_common::{
 use crate::{
     maps::{
         ADDRESS_SEARCH, CODE_CACHE, CODE_OBJECT_RECORD, LAYOUTS, NATIVE_SAMPLER, SAMPLER,
-        THREAD_CACHES, THREAD_NAME, WAKES, WHOLE_HOST,
+        THREAD_CACHES, THREAD_NAME, URGENT, WAKES, WHOLE_HOST,
     },
     values::{
         AddressSearch, CodeCache, NativeSampler, Sampler, ThreadCache, ThreadNameRecord, Wakes,
@@ -63,6 +63,25 @@ pub(crate) fn wakes() -> Option<&'static mut Wakes> {
     let wakes = WAKES.get_ptr_mut(0)?;
     // SAFETY: as for `sampler`.
     Some(unsafe { &mut *wakes })
+}
+
+/// Whether a processor is to wake the agent.
+#[inline(always)]
+pub(crate) fn is_urgent() -> bool {
+    // SAFETY: values of the map stay readable while the program runs; another processor may write it.
+    URGENT
+        .get_ptr(0)
+        .is_some_and(|urgent| unsafe { urgent.read_volatile() } != 0)
+}
+
+/// Sets whether a processor is to wake the agent.
+#[inline(always)]
+pub(crate) fn set_urgent(is_urgent: bool) {
+    if let Some(urgent) = URGENT.get_ptr_mut(0) {
+        // SAFETY: values of the map stay writable while the program runs; of two processors that write at
+        // the same time, one wakes the agent now and the other later.
+        unsafe { urgent.write_volatile(u32::from(is_urgent)) };
+    }
 }
 
 /// The table in front of `CODE_OBJECTS`.

@@ -131,13 +131,11 @@ fn sent(bytes: u32) {
     }
 }
 
-/// The flag of a record for which the agent is woken, now or at the next sample: what a process does
-/// must not wake it as often as it likes.
+/// The flag of a record for which the agent is woken, now or at the next sample on any processor: what a
+/// process does must not wake it as often as it likes.
 #[inline(always)]
 fn urgent() -> u64 {
-    if let Some(wakes) = current::wakes() {
-        wakes.is_urgent = 1;
-    }
+    current::set_urgent(true);
     wake_flag()
 }
 
@@ -160,10 +158,10 @@ fn is_wake_due() -> bool {
     if wakes.unchecked_bytes >= CHECK_BYTES {
         wakes.unchecked_bytes = 0;
         if RECORDS.query(UNREAD_BYTES) >= WAKE_BYTES {
-            wakes.is_urgent = 1;
+            current::set_urgent(true);
         }
     }
-    if wakes.is_urgent == 0 {
+    if !current::is_urgent() {
         return false;
     }
     // SAFETY: the helper takes no arguments.
@@ -171,7 +169,7 @@ fn is_wake_due() -> bool {
     let is_due = now_ns.wrapping_sub(wakes.woken_ns) >= WAKE_NS;
     if is_due {
         wakes.woken_ns = now_ns;
-        wakes.is_urgent = 0;
+        current::set_urgent(false);
     }
     is_due
 }

@@ -143,6 +143,11 @@ pub(crate) static THREAD_CACHES: Array<ThreadCache> =
 #[map]
 pub(crate) static WAKES: PerCpuArray<Wakes> = PerCpuArray::with_max_entries(1, 0);
 
+/// 1 when a processor is to wake the agent as soon as it may: the one that has sent something urgent may
+/// be idle until then. Written and read by the BPF programs.
+#[map]
+pub(crate) static URGENT: Array<u32> = Array::with_max_entries(1, 0);
+
 /// The searches for a code address; shared as `SAMPLER` is.
 #[map]
 pub(crate) static ADDRESS_SEARCH: PerCpuArray<AddressSearch> = PerCpuArray::with_max_entries(1, 0);

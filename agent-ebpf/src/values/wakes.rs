@@ -10,6 +10,6 @@ pub(crate) struct Wakes {
     pub(crate) woken_ns: u64,
     /// Bytes that it has sent since the last check.
     pub(crate) unchecked_bytes: u32,
-    /// 1 when the agent is to be woken as soon as it may be again.
-    pub(crate) is_urgent: u32,
+    /// Zero.
+    pub(crate) reserved: u32,
 }
