@@ -112,9 +112,14 @@ impl ProcessCode {
             if !self.is_sent(cached) {
                 return None;
             }
-            let trusted_since_ns = self.trusted_since_ns;
-            match (*cached).revalidate(memory, scratch, layout, code, self.now_ns, trusted_since_ns)
-            {
+            match (*cached).revalidate(
+                memory,
+                scratch,
+                layout,
+                code,
+                self.now_ns,
+                self.trusted_since_ns,
+            ) {
                 Revalidation::NotDue => {}
                 Revalidation::Valid => count(Counter::CODE_REVALIDATIONS),
                 Revalidation::Replaced => {

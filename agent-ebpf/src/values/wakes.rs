@@ -10,6 +10,4 @@ pub(crate) struct Wakes {
     pub(crate) woken_ns: u64,
     /// Bytes that it has sent since the last check.
     pub(crate) unchecked_bytes: u32,
-    /// Zero.
-    pub(crate) reserved: u32,
 }
