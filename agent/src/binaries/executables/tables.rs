@@ -271,20 +271,10 @@ impl TableSet {
                 bytes: table.words.len() * 4,
                 rules,
             };
-            if size.bytes <= MAX_BYTES_OF_TABLE {
-                let unloaded = self.make_room(executables, size.bytes);
-                update.unloaded.extend(unloaded);
-            }
-            let state = if size.bytes > MAX_BYTES_OF_TABLE {
-                self.rules.release(&size.rules, Instant::now());
-                self.left_out += 1;
-                State::None
-            } else if self.bytes + size.bytes > MAX_TABLE_BYTES {
-                // It has a table, so frame pointers would be wrong.
-                self.rules.release(&size.rules, Instant::now());
-                self.left_out += 1;
-                State::NoRoom(size.bytes)
-            } else {
+            update
+                .unloaded
+                .extend(self.make_room(executables, size.bytes));
+            let state = if self.fits(size.bytes) {
                 self.bytes += size.bytes;
                 update.tables.push(NewTable {
                     executable: compilation.number,
@@ -292,6 +282,11 @@ impl TableSet {
                     table,
                 });
                 State::Loading(size)
+            } else {
+                // It has a table, so frame pointers would be wrong.
+                self.rules.release(&size.rules, Instant::now());
+                self.left_out += 1;
+                State::NoRoom(size.bytes)
             };
             self.states.insert(compilation.number, state);
         }
@@ -334,8 +329,11 @@ impl TableSet {
     /// room for `bytes`; returns their indices.
     fn make_room(&mut self, executables: &Executables, bytes: usize) -> Vec<u32> {
         let mut unloaded = Vec::new();
+        if !self.has_room(executables, bytes) {
+            return unloaded;
+        }
         for executable in self.unused(executables) {
-            if self.bytes + bytes <= MAX_TABLE_BYTES || !self.has_room(executables, bytes) {
+            if self.fits(bytes) {
                 break;
             }
             self.evict(executable.number());
@@ -344,9 +342,17 @@ impl TableSet {
         unloaded
     }
 
+    /// Whether there is room for `bytes` now.
+    fn fits(&self, bytes: usize) -> bool {
+        bytes <= MAX_BYTES_OF_TABLE && self.bytes + bytes <= MAX_TABLE_BYTES
+    }
+
     /// Whether there is room for `bytes`, or can be made.
     fn has_room(&self, executables: &Executables, bytes: usize) -> bool {
-        if self.bytes + bytes <= MAX_TABLE_BYTES {
+        if bytes > MAX_BYTES_OF_TABLE {
+            return false;
+        }
+        if self.fits(bytes) {
             return true;
         }
         let bytes_of = |executable: &Arc<Executable>| match self.states.get(&executable.number()) {
