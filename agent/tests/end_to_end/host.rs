@@ -505,7 +505,9 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     fs::write(&file, "rate: of course\n").unwrap();
     host.agent.signal(Signal::HUP);
     wait_for_cpu(&busy, SECOND);
-    let rule = "relabel_configs: [{target_label: service_name, replacement: renamed}]";
+    // Of this service alone: others may run on the machine.
+    let rule = "relabel_configs: [{source_labels: [service_name], regex: busy, action: keep}, \
+                {target_label: service_name, replacement: renamed}]";
     fs::write(&file, in_folder(second.path(), rule)).unwrap();
     host.agent.signal(Signal::HUP);
     wait_for_cpu(&busy, SECOND * 2);
