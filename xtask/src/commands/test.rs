@@ -30,7 +30,7 @@ const NEEDS: [(&str, &[&str]); 8] = [
         &["3.12"],
     ),
     (
-        "evaluation_loops::the_parts_equal_those_of_the_debugging_symbols",
+        "the_parts_equal_those_of_the_debugging_symbols",
         &["3.13-debug"],
     ),
     ("greenlets::", &["3.10", "3.11", "3.12", "3.13"]),
@@ -152,4 +152,36 @@ fn beside<T>(first: fn() -> Result<()>, second: fn() -> Result<T>) -> Result<T> 
             Err(_) => bail!("a thread panicked"),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CAPTURE, NEEDS};
+    use std::{fs, path::Path};
+
+    /// Whether a program with several files has the test, or one of a single file has it, where its
+    /// path has no module.
+    fn exists(test: &str) -> bool {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/tests");
+        let (module, function) = test.rsplit_once("::").unwrap_or(("", test));
+        let mut programs = fs::read_dir(tests).unwrap().map(|entry| entry.unwrap());
+        programs.any(|program| {
+            let file = if module.is_empty() {
+                program.path()
+            } else {
+                program.path().join(format!("{module}.rs"))
+            };
+            fs::read_to_string(file).is_ok_and(|source| {
+                function.is_empty() || source.contains(&format!("fn {function}("))
+            })
+        })
+    }
+
+    #[test]
+    fn tests_that_are_named_exist() {
+        let named = NEEDS.iter().map(|(test, _)| *test);
+        for test in named.chain([CAPTURE.1]) {
+            assert!(exists(test), "{test}");
+        }
+    }
 }
