@@ -4,7 +4,7 @@ use agent_common::{
     counter::Counter,
     record::{
         AbsentPage, Header, NativeUnwindStatus, ProcessEvent, ProcessEventKind, ProfileKind,
-        PythonUnwindStatus, RecordKind, Sample, WantedTable,
+        PythonUnwindStatus, RecordKind, Sample, WaitReason, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -73,7 +73,8 @@ pub(crate) fn sample(
         python_status: end,
         holds_gil: u16::from(sampler.position.holds_gil()),
         native_status,
-        reserved: [0; 2],
+        wait: WaitReason::NONE,
+        reserved: 0,
     };
     sent(size_of::<Sample>() as u32);
     if RECORDS.output::<Sample>(sample, wake_flag()).is_err() {

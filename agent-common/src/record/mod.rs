@@ -14,6 +14,7 @@ mod stack;
 mod text;
 mod thread_name;
 mod unwind_status;
+mod wait;
 
 pub use code_object::{CodeObjectHead, LineTableFormat};
 pub use header::{Header, RecordKind};
@@ -26,3 +27,4 @@ pub use stack::{Frame, FrameKind, StackHead};
 pub use text::Text;
 pub use thread_name::ThreadName;
 pub use unwind_status::{NativeUnwindStatus, PythonUnwindStatus};
+pub use wait::WaitReason;

@@ -22,4 +22,6 @@ profile_kinds! {
     CPU = 1, "CPU time, in nanoseconds.";
     PAGE_FAULTS = 2, "Page faults, as events.";
     MAJOR_FAULTS = 3, "Major page faults, as events.";
+    WALL = 4, "Elapsed time of threads, running or not, in nanoseconds.";
+    OFF_CPU = 5, "The part of that in which they did not run, in nanoseconds.";
 }

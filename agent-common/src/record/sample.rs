@@ -4,6 +4,7 @@ use super::{
     header::Header,
     profile_kind::ProfileKind,
     unwind_status::{NativeUnwindStatus, PythonUnwindStatus},
+    wait::WaitReason,
 };
 
 /// One sample of one thread.
@@ -38,8 +39,10 @@ pub struct Sample {
     pub holds_gil: u16,
     /// How unwinding of native frames ended.
     pub native_status: NativeUnwindStatus,
+    /// What the thread waited for.
+    pub wait: WaitReason,
     /// Zero.
-    pub reserved: [u16; 2],
+    pub reserved: u16,
 }
 
 const _: () = assert!(size_of::<Sample>() == 64);

@@ -2,7 +2,9 @@
 
 use agent_common::{
     decoded::{NativeStack, Stack},
-    record::{Header, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample},
+    record::{
+        Header, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample, WaitReason,
+    },
 };
 
 use super::{Catalog, Filter, NoSuchThread, ProfileTiming, Window, Windows};
@@ -31,7 +33,8 @@ pub fn window_of(process: u32, samples: u32) -> Window {
         python_status: PythonUnwindStatus::NO_THREAD_STATE,
         holds_gil: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
-        reserved: [0; 2],
+        wait: WaitReason::NONE,
+        reserved: 0,
     });
     windows.take()
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
     Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
-    PythonUnwindStatus, RecordKind, Sample,
+    PythonUnwindStatus, RecordKind, Sample, WaitReason,
 };
 
 use super::{Filter, ProfileTiming, ThreadFilter, fixtures::Aggregator};
@@ -32,7 +32,8 @@ fn sample(stack: u64, tid: u32, count: u32, end: PythonUnwindStatus) -> Sample {
         python_status: end,
         holds_gil: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
-        reserved: [0; 2],
+        wait: WaitReason::NONE,
+        reserved: 0,
     }
 }
 

@@ -168,7 +168,7 @@ mod tests {
         decoded::NativeStack,
         record::{
             Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind, PythonUnwindStatus,
-            RecordKind, Sample,
+            RecordKind, Sample, WaitReason,
         },
     };
     use std::{
@@ -210,7 +210,8 @@ mod tests {
             python_status: PythonUnwindStatus::NO_THREAD_STATE,
             holds_gil: 0,
             native_status: NativeUnwindStatus::COMPLETE,
-            reserved: [0; 2],
+            wait: WaitReason::NONE,
+            reserved: 0,
         }
     }
 

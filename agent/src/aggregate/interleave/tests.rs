@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
     Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
-    PythonUnwindStatus, RecordKind, Sample,
+    PythonUnwindStatus, RecordKind, Sample, WaitReason,
 };
 use proptest::prelude::*;
 
@@ -152,7 +152,8 @@ fn profile(
         python_status: end,
         holds_gil: 0,
         native_status: native_end,
-        reserved: [0; 2],
+        wait: WaitReason::NONE,
+        reserved: 0,
     });
     // Any other hash stands for a stack that is lost.
     if let Some(stack) = python.filter(|stack| stack.hash == 1) {
