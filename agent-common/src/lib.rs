@@ -5,6 +5,7 @@
 //! * [`maps`]: keys and values of the maps that both use;
 //! * [`layout`]: where the fields of an interpreter's structures and of the kernel's are;
 //! * [`unwind`]: rules that find the caller of a native frame, and tables of them;
+//! * [`visit`]: what the task iterators record of threads;
 //! * [`limits`]: every bound that both rely on;
 //! * [`python`] and [`native`]: the bounded walks of a thread's frames, generic over
 //!   [`memory::UserMemory`], so that the very code the kernel runs is tested on the host.
@@ -41,4 +42,5 @@ pub mod record;
 pub mod sample_clock;
 pub mod scratch;
 pub mod unwind;
+pub mod visit;
 pub mod volatile;

@@ -13,6 +13,7 @@ use agent_common::{
     },
     python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
+    visit::{KnownThread, WholeVisit},
 };
 use aya_ebpf::{
     Global, btf_maps,
@@ -161,6 +162,20 @@ pub(crate) static NATIVE_SAMPLER: PerCpuArray<NativeSampler> = PerCpuArray::with
 pub(crate) static SENT_NATIVE_STACKS: LruHashMap<u64, u64> =
     LruHashMap::with_max_entries(65_536, 0);
 
+/// Threads whose stacks the agent has. Written by the agent, read for each thread of each pass; of a thread
+/// that finds no room the stack is read in each pass.
+#[map]
+pub(crate) static KNOWN_THREADS: HashMap<u32, KnownThread> = HashMap::with_max_entries(8192, 0);
+
+/// The number of the chunk of threads whose stacks are being read. Written by the agent, read for each
+/// thread of the second part of a pass.
+#[map]
+pub(crate) static CHUNK: Array<u64> = Array::with_max_entries(1, 0);
+
+/// What is recorded of the visited thread. One pass at a time uses it.
+#[map]
+pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries(1, 0);
+
 /// Settings that may change at any time. Written by the agent, read at every sample.
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -191,6 +206,12 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     live_threads: 0,
     stack: 0,
     registers: 0,
+    on_cpu: 0,
+    state: 0,
+    start_time: 0,
+    run_time: 0,
+    run_delay: 0,
+    comm: 0,
 });
 
 /// Whether something was sent that the agent still has.

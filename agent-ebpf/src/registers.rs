@@ -1,11 +1,12 @@
 //! Reading the registers of the thread in user space.
 
-use aya_ebpf::bindings::bpf_perf_event_data;
+use agent_common::native::Registers;
+use aya_ebpf::bindings::{bpf_perf_event_data, task_struct};
 use aya_ebpf::helpers::generated::{
     bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs,
 };
 
-use crate::{maps::KERNEL_LAYOUT, task::Task, values::Registers};
+use crate::{maps::KERNEL_LAYOUT, task::Task};
 
 /// The registers of a thread that was interrupted in its own code.
 ///
@@ -33,18 +34,44 @@ pub(crate) fn copy_interrupted(context: *const bpf_perf_event_data, into: &mut R
     true
 }
 
-/// Reads the registers that a thread in the kernel had in its own code; [`false`] when there are none.
+/// Reads the registers that the current thread, in the kernel, had in its own code; [`false`] when there
+/// are none.
 #[inline(always)]
 pub(crate) fn read(registers: &mut Registers) -> bool {
-    let layout = KERNEL_LAYOUT.load();
-    let address = if layout.registers == 0 {
+    let address = if KERNEL_LAYOUT.load().registers == 0 {
         // SAFETY: each helper takes the pointer that the other one returns.
         unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()).cast_unsigned() }
     } else {
-        Task::current()
-            .stack()
-            .wrapping_add(layout.registers.into())
+        in_stack(Task::current())
     };
+    copy_saved(address, registers)
+}
+
+/// The same for another thread, which the kernel has given.
+///
+/// # Safety
+///
+/// The verifier must know `task` as a trusted pointer to a `task_struct`.
+#[inline(always)]
+pub(crate) unsafe fn read_of(task: *mut task_struct, registers: &mut Registers) -> bool {
+    let address = if KERNEL_LAYOUT.load().registers == 0 {
+        // SAFETY: the caller's.
+        unsafe { bpf_task_pt_regs(task).cast_unsigned() }
+    } else {
+        in_stack(Task::at(task as u64))
+    };
+    copy_saved(address, registers)
+}
+
+/// Where the registers are in the thread's stack in the kernel.
+#[inline(always)]
+fn in_stack(task: Task) -> u64 {
+    let registers = KERNEL_LAYOUT.load().registers;
+    task.stack().wrapping_add(registers.into())
+}
+
+#[inline(always)]
+fn copy_saved(address: u64, registers: &mut Registers) -> bool {
     // SAFETY: `registers` has room for what is read; the helper checks the address.
     let result = unsafe {
         bpf_probe_read_kernel(

@@ -55,7 +55,7 @@ impl Task {
     /// waited for.
     #[inline(always)]
     pub(crate) fn is_leader(self) -> bool {
-        read::<u32>(self.field(|layout| layout.pid)) == self.tgid()
+        self.tid() == self.tgid()
     }
 
     /// Whether it is a thread of the kernel's own.
@@ -88,6 +88,54 @@ impl Task {
         read(signal.wrapping_add(KERNEL_LAYOUT.load().live_threads.into()))
     }
 
+    /// Its id, in the initial PID namespace.
+    #[inline(always)]
+    pub(crate) fn tid(self) -> u32 {
+        read(self.field(|layout| layout.pid))
+    }
+
+    /// Whether it is on a processor, as a number.
+    #[inline(always)]
+    pub(crate) fn on_cpu(self) -> u32 {
+        if KERNEL_LAYOUT.load().on_cpu == 0 {
+            return 0;
+        }
+        read(self.field(|layout| layout.on_cpu))
+    }
+
+    /// Its state: 0 when it runs or could.
+    #[inline(always)]
+    pub(crate) fn state(self) -> u32 {
+        read(self.field(|layout| layout.state))
+    }
+
+    /// When it was made, in nanoseconds.
+    #[inline(always)]
+    pub(crate) fn start_time(self) -> u64 {
+        read(self.field(|layout| layout.start_time))
+    }
+
+    /// Nanoseconds that it ran.
+    #[inline(always)]
+    pub(crate) fn run_time(self) -> u64 {
+        read(self.field(|layout| layout.run_time))
+    }
+
+    /// Nanoseconds that it waited for a processor; 0 where the kernel does not keep them.
+    #[inline(always)]
+    pub(crate) fn run_delay(self) -> u64 {
+        if KERNEL_LAYOUT.load().run_delay == 0 {
+            return 0;
+        }
+        read(self.field(|layout| layout.run_delay))
+    }
+
+    /// Its name, ended by a zero byte.
+    #[inline(always)]
+    pub(crate) fn name(self) -> [u8; 16] {
+        read(self.field(|layout| layout.comm))
+    }
+
     /// Its stack in the kernel.
     #[inline(always)]
     pub(crate) fn stack(self) -> u64 {
@@ -106,6 +154,7 @@ trait Number: Copy {}
 impl Number for u32 {}
 impl Number for u64 {}
 impl Number for [u64; 2] {}
+impl Number for [u8; 16] {}
 
 /// Reads the kernel's memory; zeros where there is none.
 #[inline(always)]

@@ -29,10 +29,22 @@ pub struct KernelLayout {
     /// Bytes of that stack up to the registers that the thread had when it entered the kernel.
     /// 0 where the kernel has a helper for them (5.15 and later).
     pub registers: u32,
+    /// `task_struct.on_cpu`, 32 bits; 0 where the kernel has one processor and no such field.
+    pub on_cpu: u32,
+    /// `task_struct.__state`, which was `state` before 5.14.
+    pub state: u32,
+    /// `task_struct.start_time`, in nanoseconds.
+    pub start_time: u32,
+    /// `task_struct.se.sum_exec_runtime`, in nanoseconds.
+    pub run_time: u32,
+    /// `task_struct.sched_info.run_delay`, in nanoseconds; 0 where the kernel does not keep it.
+    pub run_delay: u32,
+    /// `task_struct.comm`, the name of the thread.
+    pub comm: u32,
 }
 
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 44);
+const _: () = assert!(size_of::<KernelLayout>() == 68);

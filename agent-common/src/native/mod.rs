@@ -5,6 +5,7 @@ mod driver;
 mod frame;
 mod location;
 mod mapping_search;
+mod registers;
 mod stack;
 mod walk;
 
@@ -13,5 +14,6 @@ pub use driver::{NativeOutcome, UnwindNative};
 pub use frame::NativeStep;
 pub use location::{CodeLocation, CodeLookup};
 pub use mapping_search::{MappingSearch, Mappings};
+pub use registers::Registers;
 pub use stack::{MAX_ENTRIES, NativeStack};
 pub use walk::{NativeWalk, PythonFrames};

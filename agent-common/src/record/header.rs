@@ -4,7 +4,12 @@
 #[repr(transparent)]
 #[cfg_attr(
     feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+    derive(
+        zerocopy::FromBytes,
+        zerocopy::IntoBytes,
+        zerocopy::Immutable,
+        zerocopy::KnownLayout
+    )
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordKind(pub u16);
@@ -35,7 +40,12 @@ impl RecordKind {
 #[repr(C)]
 #[cfg_attr(
     feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+    derive(
+        zerocopy::FromBytes,
+        zerocopy::IntoBytes,
+        zerocopy::Immutable,
+        zerocopy::KnownLayout
+    )
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

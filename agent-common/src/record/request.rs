@@ -1,6 +1,6 @@
 //! Requests to the agent.
 
-use super::header::Header;
+use super::header::{Header, RecordKind};
 
 /// Code of a file was sampled whose unwind table is not loaded.
 #[repr(C)]
@@ -16,6 +16,23 @@ pub struct WantedTable {
     pub executable: u32,
     /// The process that runs it, in the initial PID namespace.
     pub tgid: u32,
+}
+
+impl WantedTable {
+    /// The request for the table of a file that a process runs.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of(executable: u32, tgid: u32) -> Self {
+        Self {
+            header: Header {
+                kind: RecordKind::WANTED_TABLE,
+                reserved: 0,
+                bytes: size_of::<Self>() as u32,
+            },
+            executable,
+            tgid,
+        }
+    }
 }
 
 /// A page that a sample needed and that was not resident: only the agent can wait for it.

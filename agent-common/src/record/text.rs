@@ -6,7 +6,12 @@ use crate::limits::TEXT_BYTES;
 #[repr(C)]
 #[cfg_attr(
     feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+    derive(
+        zerocopy::FromBytes,
+        zerocopy::IntoBytes,
+        zerocopy::Immutable,
+        zerocopy::KnownLayout
+    )
 )]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Text {

@@ -6,7 +6,12 @@ use super::{header::Header, text::Text};
 #[repr(C)]
 #[cfg_attr(
     feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+    derive(
+        zerocopy::FromBytes,
+        zerocopy::IntoBytes,
+        zerocopy::Immutable,
+        zerocopy::KnownLayout
+    )
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadName {

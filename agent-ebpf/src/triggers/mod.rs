@@ -10,3 +10,4 @@ pub(crate) mod cpu_hotplug;
 pub(crate) mod major_faults;
 pub(crate) mod page_faults;
 pub(crate) mod processes;
+pub(crate) mod threads;

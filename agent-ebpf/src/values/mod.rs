@@ -6,7 +6,6 @@
 mod code_cache;
 mod last_fault;
 mod location;
-mod registers;
 mod sampler;
 mod thread_cache;
 mod thread_name;
@@ -15,7 +14,6 @@ mod wakes;
 pub(crate) use code_cache::{CodeCache, CodeCacheEntry, VALID_UNIT_NS};
 pub(crate) use last_fault::LastFault;
 pub(crate) use location::CachedLocation;
-pub(crate) use registers::Registers;
 pub(crate) use sampler::{AddressSearch, NativeSampler, Sampler};
 pub(crate) use thread_cache::{CACHED_FRAMES, ThreadCache, copy};
 pub(crate) use thread_name::{TEXT_MASK, ThreadNameRecord};

@@ -4,7 +4,7 @@ use agent_common::{
     hash::Hash,
     limits::MAX_KERNEL_FRAMES,
     maps::CodeIdentity,
-    native::{MappingSearch, NativeWalk},
+    native::{MappingSearch, NativeWalk, Registers},
     python::{CodeSymbol, PythonWalk, ThreadStateSearch, WalkPosition},
     record::ProfileKind,
     sample_clock::SampleClock,
@@ -13,7 +13,7 @@ use agent_common::{
     volatile::Volatile,
 };
 
-use super::{last_fault::LastFault, registers::Registers, thread_cache::CachedThread};
+use super::{last_fault::LastFault, thread_cache::CachedThread};
 
 /// The Python part of the sample.
 #[repr(C)]

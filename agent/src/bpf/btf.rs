@@ -66,6 +66,12 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
         live_threads: btf.offset(SIGNAL, &["live"])?,
         stack: task(&["stack"])?,
         registers: 0,
+        on_cpu: task(&["on_cpu"]).unwrap_or(0),
+        state: task(&["__state"]).or_else(|_| task(&["state"]))?,
+        start_time: task(&["start_time"])?,
+        run_time: task(&["se", "sum_exec_runtime"])?,
+        run_delay: task(&["sched_info", "run_delay"]).unwrap_or(0),
+        comm: task(&["comm"])?,
     })
 }
 

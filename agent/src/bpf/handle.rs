@@ -19,6 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     btf,
+    control::CONTROL,
     counters::{CounterMap, Counters},
     error::{Error, map_error, program_error},
     loader, map_sizes,
@@ -28,7 +29,9 @@ use super::{
     ring::Ring,
     sampling_events::SamplingEvents,
     table_loader::{LoadedTables, TableLoader},
+    thread_visits::ThreadVisits,
     unwind_tables::UnwindTableMaps,
+    walk_maps::WalkMaps,
 };
 use crate::profile::Kind;
 
@@ -40,9 +43,6 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_free", "sched_process_free"),
     ("on_cpu_hotplug", "cpuhp_exit"),
 ];
-
-/// One value, [`Control`]. Written by the agent, read by the BPF programs.
-const CONTROL: &str = "CONTROL";
 
 /// Where the registers of a thread are in its kernel stack on kernels without
 /// `bpf_task_pt_regs` (before Linux 5.15): a `pt_regs` of this size at the end of 16 KiB.
@@ -66,6 +66,19 @@ pub struct LoadOptions {
     pub with_native: bool,
     /// Whether every process is sampled that is not excluded, not only those that were added.
     pub whole_host: bool,
+    /// Whether there are passes over all threads.
+    pub visits: Visits,
+}
+
+/// Whether there are passes over all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visits {
+    /// No.
+    None,
+    /// Of the threads of all processes that are sampled.
+    OfAll,
+    /// Of those of one process.
+    OfProcess(u32),
 }
 
 /// The loaded BPF programs.
@@ -74,6 +87,8 @@ pub struct Bpf {
     logger: EbpfLogger<&'static dyn Log>,
     /// [`None`] once it was taken.
     ring: Option<Ring>,
+    /// [`None`] once they were taken, and where there are none.
+    visits: Option<(ThreadVisits, WalkMaps)>,
     control_map: Array<MapData, Control>,
     control: Control,
     processes: ProcessMap,
@@ -99,7 +114,11 @@ impl Bpf {
         let with_native = u32::from(options.with_native);
         let whole_host = u32::from(options.whole_host);
         let mut loader = loader::without_btf();
-        map_sizes::set(&mut loader, options.whole_host);
+        map_sizes::set(
+            &mut loader,
+            options.whole_host,
+            options.visits != Visits::None,
+        );
         let mut object = loader
             .override_global("WHOLE_HOST", &whole_host, true)
             .override_global(aya_log::LEVEL, &log_level(), true)
@@ -114,13 +133,25 @@ impl Bpf {
         for (program, tracepoint) in TRACEPOINTS {
             attach(&mut object, program, tracepoint)?;
         }
+        let has_visits = options.visits != Visits::None;
+        let tables = TableLoader::take(&mut object, has_visits)?;
+        let mut visits = None;
+        if has_visits {
+            let process = match options.visits {
+                Visits::OfProcess(process) => Some(process),
+                _ => None,
+            };
+            let maps = WalkMaps::open(&object, tables.clone())?;
+            visits = Some((ThreadVisits::load(&mut object, process)?, maps));
+        }
         let mut bpf = Self {
+            visits,
             ring: Some(Ring::take(&mut object)?),
             control_map: maps::take(&mut object, CONTROL)?,
             control: Control::default(),
             processes: ProcessMap::take(&mut object)?,
             mappings: MappingMap::take(&mut object, options.whole_host)?,
-            unwind_tables: UnwindTableMaps::take(&mut object)?,
+            unwind_tables: UnwindTableMaps::take(&mut object, tables)?,
             counters: CounterMap::take(&mut object)?,
             sampling_events,
             logger: EbpfLogger::init(&mut object)?,
@@ -371,6 +402,12 @@ impl Bpf {
     /// time.
     pub fn take_ring(&mut self) -> Option<Ring> {
         self.ring.take()
+    }
+
+    /// Takes what visits threads, which is for another thread; [`None`] the second time, and where there
+    /// are no passes.
+    pub fn take_visits(&mut self) -> Option<(ThreadVisits, WalkMaps)> {
+        self.visits.take()
     }
 
     /// Writes the log of the BPF programs to the agent's.

@@ -7,7 +7,10 @@
 use agent_common::limits::{HOST_THREAD_CACHES, MAX_MAPPINGS, PROGRAM_THREAD_CACHES};
 use aya::EbpfLoader;
 
-use super::process_map::{self, PROCESS_STATES, PROCESSES};
+use super::{
+    process_map::{self, PROCESS_STATES, PROCESSES},
+    thread_visits::KNOWN_THREADS,
+};
 
 /// Entries of a map in a capture, and on a host.
 struct Size {
@@ -16,7 +19,8 @@ struct Size {
     of_host: u32,
 }
 
-/// The maps whose size depends on what is profiled, apart from [`PROCESSES`] and [`PROCESS_STATES`].
+/// The maps whose size depends on what is profiled, apart from [`PROCESSES`],
+/// [`PROCESS_STATES`] and [`KNOWN_THREADS`].
 const SIZES: [Size; 8] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
@@ -40,7 +44,13 @@ impl Size {
 }
 
 /// Sets the sizes of the maps.
-pub(super) fn set(loader: &mut EbpfLoader<'_>, whole_host: bool) {
+pub(super) fn set(loader: &mut EbpfLoader<'_>, whole_host: bool, has_visits: bool) {
+    let known_threads = match (has_visits, whole_host) {
+        (false, _) => 1,
+        (true, false) => 2 << 10,
+        (true, true) => 8 << 10,
+    };
+    loader.map_max_entries(KNOWN_THREADS, known_threads);
     for map in [PROCESSES, PROCESS_STATES] {
         loader.map_max_entries(map, process_map::max_processes(whole_host));
     }

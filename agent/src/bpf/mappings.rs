@@ -19,7 +19,7 @@ use super::{
 
 /// Key: index. Value: [`Mapping`]. Written by the agent, read by the BPF programs. A process that
 /// finds no room has no native frames; no user takes all of it.
-const MAPPINGS: &str = "MAPPINGS";
+pub(super) const MAPPINGS: &str = "MAPPINGS";
 
 /// The mappings of all processes.
 pub(super) struct MappingMap {

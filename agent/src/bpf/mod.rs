@@ -5,6 +5,8 @@
 //!         ├─ process_map       tracked processes and the layouts of their interpreters
 //!         ├─ mappings          executable mappings of processes
 //!         ├─ unwind_tables     rules and tables of the native walk
+//!         ├─ thread_visits     passes over all threads
+//!         ├─ walk_maps         what a walk in the agent looks up
 //!         ├─ rights            the capability to open perf events
 //!         ├─ loader            aya's loader, without BTF
 //!         ├─ map_sizes         entries of the maps, by what is profiled
@@ -16,6 +18,7 @@
 //! namespace.
 
 mod btf;
+mod control;
 mod counters;
 mod error;
 mod events;
@@ -26,6 +29,7 @@ mod mappings;
 mod maps;
 mod process_map;
 mod quotas;
+mod records;
 mod regions;
 mod requirements;
 mod rights;
@@ -33,15 +37,20 @@ mod ring;
 mod sampling_events;
 mod slots;
 mod table_loader;
+mod thread_visits;
 mod unwind_tables;
+mod walk_maps;
 
 pub use counters::Counters;
 pub use error::Error;
-pub use handle::{Bpf, LoadOptions, monotonic_ns};
+pub use handle::{Bpf, LoadOptions, Visits, monotonic_ns};
 pub use process_map::InterpreterLocation;
+pub use records::Records;
 #[cfg(test)]
 pub use requirements::Unmet;
 pub use requirements::{Requirement, check as check_requirements, requirements};
 pub use rights::{give_up as give_up_sys_admin, lower as lower_sys_admin};
 pub use ring::Ring;
 pub use table_loader::{LoadedTables, NewTable, TableLoader};
+pub use thread_visits::{ThreadVisits, Visit};
+pub use walk_maps::{Rows, WalkMaps};

@@ -32,7 +32,7 @@ pub(super) const PROCESS_STATES: &str = "PROCESS_STATES";
 
 /// Key: index. Value: [`Layout`]. Written by the agent, read by the BPF programs. When it is full a
 /// layout that no process has is overwritten; without one the process has no Python frames.
-const LAYOUTS: &str = "LAYOUTS";
+pub(super) const LAYOUTS: &str = "LAYOUTS";
 
 /// Most entries where only one program and its children are profiled.
 const MAX_PROCESSES_OF_PROGRAM: usize = 2048;

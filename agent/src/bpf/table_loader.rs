@@ -4,7 +4,7 @@
 //! The loader can therefore be used from any thread.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -57,8 +57,12 @@ impl LoadedTables {
 }
 
 /// Creates the maps that hold unwind tables.
-#[derive(Clone, Debug)]
-pub struct TableLoader(Arc<Mutex<TableMaps>>);
+#[derive(Clone)]
+pub struct TableLoader {
+    maps: Arc<Mutex<TableMaps>>,
+    /// [`None`] where the BPF programs alone read them.
+    kept: Option<KeptMaps>,
+}
 
 #[derive(Debug)]
 struct TableMaps {
@@ -68,13 +72,25 @@ struct TableMaps {
     used: Vec<Option<Vec<u32>>>,
 }
 
+/// The map in each slot, for those who read them in the agent.
+type KeptMaps = Arc<Mutex<HashMap<u32, Arc<Array<MapData, Block>>>>>;
+
 impl TableLoader {
-    pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+    /// `keeps_maps`: whether the tables are also read in the agent.
+    pub(super) fn take(object: &mut Ebpf, keeps_maps: bool) -> Result<Self, Error> {
         let maps = TableMaps {
             all: maps::take(object, TABLE_MAPS)?,
             used: Vec::new(),
         };
-        Ok(Self(Arc::new(Mutex::new(maps))))
+        Ok(Self {
+            maps: Arc::new(Mutex::new(maps)),
+            kept: keeps_maps.then(KeptMaps::default),
+        })
+    }
+
+    /// The map in a slot.
+    pub(super) fn rows(&self, slot: u32) -> Option<Arc<Array<MapData, Block>>> {
+        lock(self.kept.as_ref()?).get(&slot).cloned()
     }
 
     /// Creates one map with all these tables, of their size. Where no slot is free none of them is
@@ -102,6 +118,10 @@ impl TableLoader {
         let Some(slot) = self.maps().put(&map, indices)? else {
             return Ok(LoadedTables(Vec::new()));
         };
+        if let Some(kept) = &self.kept {
+            // In the place of the map of tables that are unloaded.
+            lock(kept).insert(slot, Arc::new(map));
+        }
         let mut first_block = 0;
         let entries = tables.iter().map(|table| {
             let entry = TableLocation {
@@ -136,7 +156,10 @@ impl TableLoader {
         }
         let small = create(1)?;
         for _ in 0..GIVEN_BACK_AT_ONCE {
-            self.maps().clear_empty(&small)?;
+            let cleared = self.maps().clear_empty(&small)?;
+            if let (Some(slot), Some(kept)) = (cleared, &self.kept) {
+                lock(kept).remove(&slot);
+            }
         }
         Ok(self
             .maps()
@@ -148,9 +171,13 @@ impl TableLoader {
     }
 
     fn maps(&self) -> MutexGuard<'_, TableMaps> {
-        // It is consistent after every statement, so also after a panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.maps)
     }
+}
+
+/// What is locked here is consistent after every statement, so also after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TableMaps {
@@ -159,16 +186,17 @@ impl TableMaps {
         self.used.iter().flatten().any(Vec::is_empty)
     }
 
-    /// Puts a small map into such a slot, which is free then.
-    fn clear_empty(&mut self, small: &Array<MapData, Block>) -> Result<(), Error> {
+    /// Puts a small map into such a slot, which is free then; returns which.
+    fn clear_empty(&mut self, small: &Array<MapData, Block>) -> Result<Option<u32>, Error> {
         let is_empty = |used: &Option<Vec<u32>>| used.as_ref().is_some_and(Vec::is_empty);
-        if let Some(position) = self.used.iter().position(is_empty) {
-            let slot = u32::try_from(position).unwrap_or(u32::MAX);
-            let result = self.all.set(slot, small, 0);
-            result.map_err(map_error("write", TABLE_MAPS))?;
-            self.used[position] = None;
-        }
-        Ok(())
+        let Some(position) = self.used.iter().position(is_empty) else {
+            return Ok(None);
+        };
+        let slot = u32::try_from(position).unwrap_or(u32::MAX);
+        let result = self.all.set(slot, small, 0);
+        result.map_err(map_error("write", TABLE_MAPS))?;
+        self.used[position] = None;
+        Ok(Some(slot))
     }
 
     /// Puts a map into a free slot; [`None`] where there is none.

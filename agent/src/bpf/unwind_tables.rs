@@ -18,11 +18,11 @@ use super::{
 
 /// Key: index that rows refer to. Value: [`Rule`]. Written by the agent, and
 /// changed only when no table has referred to it for a while.
-const RULES: &str = "RULES";
+pub(super) const RULES: &str = "RULES";
 
 /// Key: index of an executable's table. Value: [`TableLocation`]. Written by the agent, read by the BPF
 /// programs.
-const TABLES: &str = "TABLES";
+pub(super) const TABLES: &str = "TABLES";
 
 /// The unwind tables of all executables.
 pub(super) struct UnwindTableMaps {
@@ -32,11 +32,11 @@ pub(super) struct UnwindTableMaps {
 }
 
 impl UnwindTableMaps {
-    pub(super) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+    pub(super) fn take(object: &mut Ebpf, loader: TableLoader) -> Result<Self, Error> {
         Ok(Self {
             rules: maps::take(object, RULES)?,
             tables: maps::take(object, TABLES)?,
-            loader: TableLoader::take(object)?,
+            loader,
         })
     }
 

@@ -100,6 +100,21 @@ impl Memory {
         })
     }
 
+    /// Fills `into` from `address` if all of it is in memory or in swap space: nothing that the process
+    /// maps makes it wait, unless the process changes that at this very moment.
+    ///
+    /// # Errors
+    ///
+    /// When not all of it could be read.
+    pub fn read_resident(&self, address: u64, into: &mut [u8]) -> Result<(), MemoryReadError> {
+        let end = address.saturating_add(into.len() as u64);
+        if i64::try_from(end).is_err() || !self.is_resident(address, end) {
+            return Err(MemoryReadError::Unmapped);
+        }
+        let read = self.contents.read_exact_at(into, address);
+        read.map_err(|_| MemoryReadError::Unmapped)
+    }
+
     fn read_by_helper(
         &self,
         mut address: u64,

@@ -6,20 +6,24 @@
 use agent_common::{
     decode::decode,
     decoded::Record,
-    record::{AbsentPage, ProcessEvent, RecordKind, WantedTable},
+    record::{AbsentPage, ProcessEvent, ProfileKind, RecordKind, Sample, WantedTable},
 };
 use zerocopy::FromBytes as _;
 
 #[cfg(feature = "recorder")]
 use super::recorder;
-use super::records::Records;
-use crate::aggregate::Windows;
+use super::running_threads::RunningThreads;
+use crate::{aggregate::Windows, bpf::Records, threads::Batch};
 
 /// Counts samples.
 #[derive(Debug, Default)]
 pub struct Counting {
     /// The samples that were not reported yet.
     pub windows: Windows,
+    /// Elapsed time of running threads; [`None`] where there are no passes.
+    running: Option<RunningThreads>,
+    /// Whether samples of CPU time say only where threads ran.
+    leaves_out_cpu: bool,
 }
 
 /// Records that are for other threads.
@@ -55,6 +59,55 @@ impl Events {
 }
 
 impl Counting {
+    /// Counts samples of passes, and those of CPU time if they are wanted too.
+    pub(super) fn with_passes(wants_cpu: bool) -> Self {
+        Self {
+            windows: Windows::default(),
+            running: Some(RunningThreads::default()),
+            leaves_out_cpu: !wants_cpu,
+        }
+    }
+
+    /// Counts what a pass has found, and adds the rest to `received`.
+    pub(super) fn receive_batch(&mut self, batch: &Batch, received: &mut Received) {
+        for sample in &batch.samples {
+            self.windows.add_sample(sample);
+        }
+        for running in &batch.running {
+            let unpaid = self.running.as_mut().and_then(|known| known.add(running));
+            if let Some(sample) = unpaid {
+                self.windows.add_sample(&sample);
+            }
+        }
+        for record in batch.references.iter() {
+            #[cfg(feature = "recorder")]
+            recorder::record(record);
+            received.references.push(record);
+        }
+        received.events.wanted_tables.extend(&batch.wanted_tables);
+    }
+
+    /// Counts what has waited for samples of CPU time until the end of a window.
+    pub(super) fn end_window(&mut self) {
+        for sample in self.running.iter_mut().flat_map(RunningThreads::end_window) {
+            self.windows.add_sample(&sample);
+        }
+    }
+
+    fn add_sample(&mut self, sample: &Sample) {
+        if sample.kind == ProfileKind::CPU
+            && let Some(running) = &mut self.running
+        {
+            if let Some(elapsed) = running.pay(sample) {
+                self.windows.add_sample(&elapsed);
+            }
+            if self.leaves_out_cpu {
+                return;
+            }
+        }
+        self.windows.add_sample(sample);
+    }
+
     /// Counts a sample, or adds another record to `received`.
     pub fn receive(&mut self, bytes: &[u8], received: &mut Received) {
         #[cfg(feature = "recorder")]
@@ -67,7 +120,7 @@ impl Counting {
         match decode(bytes) {
             Ok(Record::Sample(sample)) => {
                 received.first_sample_ns.get_or_insert(sample.time_ns);
-                self.windows.add_sample(&sample);
+                self.add_sample(&sample);
             }
             Ok(Record::ProcessEvent(event)) => received.events.processes.push(event),
             Ok(Record::AbsentPage(page)) => received.events.absent_pages.push(page),

@@ -32,6 +32,7 @@ use super::{
 use crate::{
     aggregate::Window,
     bpf::{Ring, monotonic_ns},
+    threads::Batch,
     workers::thread_cpu_time,
 };
 
@@ -77,11 +78,16 @@ enum Command {
     TakeWindow(oneshot::Sender<Window>),
     OpenWindow(oneshot::Sender<u64>),
     CloseWindow(u64, oneshot::Sender<Option<Window>>),
+    Count(Box<Batch>),
     End,
 }
 
 impl Drain {
-    pub(super) fn start(ring: Ring, references: ReferenceSender) -> Result<Self> {
+    pub(super) fn start(
+        ring: Ring,
+        references: ReferenceSender,
+        counting: Counting,
+    ) -> Result<Self> {
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let waker = Arc::new(waker.context("cannot start to read the ring buffer")?);
         ring.add_waker(&*waker)?;
@@ -92,7 +98,7 @@ impl Drain {
             ring,
             waker: Arc::clone(&waker),
             commands: inbox,
-            counting: Counting::default(),
+            counting,
             references,
             events: sender,
             status: Arc::clone(&status),
@@ -156,11 +162,21 @@ impl Drain {
     }
 
     fn send(&self, command: Command) {
-        // Without its receiver the thread has ended, and nobody answers.
-        let _ = self.commands.send(command);
-        // The counter of an eventfd does not overflow by ones.
-        let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+        send(&self.commands, &self.waker, command);
     }
+
+    /// Sends what passes have found to the thread; never waits.
+    pub(super) fn batches(&self) -> impl Fn(Batch) + Send + 'static {
+        let (commands, waker) = (self.commands.clone(), Arc::clone(&self.waker));
+        move |batch| send(&commands, &waker, Command::Count(Box::new(batch)))
+    }
+}
+
+fn send(commands: &mpsc::Sender<Command>, waker: &OwnedFd, command: Command) {
+    // Without its receiver the thread has ended, and nobody answers.
+    let _ = commands.send(command);
+    // The counter of an eventfd does not overflow by ones.
+    let _ = rustix::io::write(waker, &1_u64.to_ne_bytes());
 }
 
 impl Drop for Drain {
@@ -198,13 +214,20 @@ impl Reader {
             for command in commands {
                 // Nobody may wait for the answer any more.
                 match command {
+                    Command::Count(batch) => {
+                        let mut received = Received::default();
+                        self.counting.receive_batch(&batch, &mut received);
+                        self.pass_on(received);
+                    }
                     Command::TakeWindow(reply) => {
+                        self.counting.end_window();
                         let _ = reply.send(self.counting.windows.take());
                     }
                     Command::OpenWindow(reply) => {
                         let _ = reply.send(self.counting.windows.open());
                     }
                     Command::CloseWindow(number, reply) => {
+                        self.counting.end_window();
                         let _ = reply.send(self.counting.windows.close(number));
                     }
                     Command::End => return,

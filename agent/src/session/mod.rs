@@ -30,9 +30,9 @@ mod profiles;
 pub mod recorder;
 #[cfg(feature = "testing")]
 pub mod recording;
-mod records;
 mod rescan;
 mod rescan_schedule;
+mod running_threads;
 mod seed;
 mod signals;
 mod unwind_tables;
@@ -76,11 +76,12 @@ use self::{
 use crate::{
     aggregate::{Filter, Window},
     binaries::executables::MappedExecutables,
-    bpf::{self, Bpf, Counters, LoadOptions},
+    bpf::{self, Bpf, Counters, LoadOptions, Visits},
     process,
     profile::{CPU, Kind, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
+    threads::{self, PassStatus, Passes},
     workers::WorkersStatus,
 };
 
@@ -133,6 +134,19 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// The threads that passes visit.
+    fn visits(&self, has_passes: bool) -> Visits {
+        match self {
+            _ if !has_passes => Visits::None,
+            Self::Process {
+                pid,
+                children: false,
+                ..
+            } => Visits::OfProcess(*pid),
+            _ => Visits::OfAll,
+        }
+    }
+
     /// The process that was examined, and what it maps.
     fn mapped(&self) -> Option<(u32, &MappedExecutables)> {
         match self {
@@ -164,6 +178,9 @@ pub struct Session {
     /// The thread that builds profiles.
     pub profiles: ProfileBuilder,
     drain: Drain,
+    /// [`None`] before sampling starts, and where no kind has samples of passes.
+    passes: Option<Passes>,
+    pass_settings: threads::Settings,
     examinations: Examinations,
     running: Running,
     discovery: Discovery,
@@ -201,12 +218,16 @@ impl Session {
         observer: &mut O,
     ) -> Result<Self> {
         let is_host = matches!(scope, Scope::Host { .. });
+        let hash_seed = random_seed();
+        let has_passes = settings.kinds.iter().any(|kind| kind.is_of_passes());
+        let wants_cpu = settings.kinds.iter().any(|kind| kind.is_cpu());
         let options = LoadOptions {
-            kinds: settings.kinds.clone(),
+            kinds: sampled_kinds(&settings.kinds),
             period: settings.period,
-            hash_seed: random_seed(),
+            hash_seed,
             with_native: settings.native,
             whole_host: is_host,
+            visits: scope.visits(has_passes),
         };
         let loading = spawn_blocking(move || Bpf::load(&options));
         let mut unwind_tables = settings
@@ -227,13 +248,24 @@ impl Session {
         let haste = native.as_ref().map(NativeSymbolizer::haste);
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
-        let drain = Drain::start(ring, profiles.references())?;
+        let counting = if has_passes {
+            counting::Counting::with_passes(wants_cpu)
+        } else {
+            counting::Counting::default()
+        };
+        let drain = Drain::start(ring, profiles.references(), counting)?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut session = Self {
             bpf,
             profiles,
             drain,
+            passes: None,
+            pass_settings: threads::Settings {
+                period: settings.period,
+                hash_seed,
+                with_native: settings.native,
+            },
             running: Running::default(),
             discovery: match scope {
                 Scope::Process { .. } => Discovery::default(),
@@ -247,7 +279,8 @@ impl Session {
             rescan: RescanSchedule::default(),
             haste: haste.unwrap_or_default(),
             is_host,
-            gil: settings.gil,
+            // Why a thread waits depends on it.
+            gil: settings.gil || has_passes,
             kind: settings.kinds.first().copied().unwrap_or(&CPU),
             ticks,
         };
@@ -296,6 +329,11 @@ impl Session {
     pub fn start(&mut self) -> Result<Began> {
         let began = Began::now();
         self.bpf.start()?;
+        if let Some((visits, maps)) = self.bpf.take_visits() {
+            let settings = self.pass_settings;
+            let batches = self.drain.batches();
+            self.passes = Some(Passes::start(settings, visits, maps, batches)?);
+        }
         Ok(began)
     }
 
@@ -338,6 +376,9 @@ impl Session {
         end: &mut End,
         program: Option<&Program>,
     ) -> Result<Profile> {
+        if let Some(passes) = &mut self.passes {
+            passes.stop();
+        }
         self.bpf.stop()?;
         let about = began.about(period).of_kind(self.kind);
         let window = self.take_window(&mut ()).await?;
@@ -388,6 +429,12 @@ impl Session {
     #[must_use]
     pub fn drain_status(&self) -> &Arc<DrainStatus> {
         self.drain.status()
+    }
+
+    /// What the passes over the threads are doing; [`None`] where there are none.
+    #[must_use]
+    pub fn pass_status(&self) -> Option<&Arc<PassStatus>> {
+        self.passes.as_ref().map(Passes::status)
     }
 
     /// CPU time that grows with the sampling rate: that of the thread that drains the ring buffer,
@@ -564,6 +611,15 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+/// The kinds whose samples are to be taken: passes need to know where threads run.
+fn sampled_kinds(kinds: &[&'static Kind]) -> Vec<&'static Kind> {
+    let mut sampled = kinds.to_vec();
+    if kinds.iter().any(|kind| kind.is_of_passes()) && !kinds.iter().any(|kind| kind.is_cpu()) {
+        sampled.push(&CPU);
+    }
+    sampled
 }
 
 /// Logs an error that must not end the agent of a host.

@@ -16,7 +16,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use tokio::sync::oneshot;
 
-use super::{profiles::Profiles, records::Records};
+use super::profiles::Profiles;
+use crate::bpf::Records;
 use crate::symbolize::LookupTotals;
 
 /// Most bytes of records that wait.

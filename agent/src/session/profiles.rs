@@ -9,7 +9,7 @@ use std::sync::{
 
 use agent_common::{counter::Counter, decode::decode, decoded::Record, maps::KERNEL_THREADS};
 
-use super::records::Records;
+use crate::bpf::Records;
 use crate::{
     aggregate::{Catalog, Filter, NoSuchThread, ProfileTiming, Window},
     binaries::executables::Executables,

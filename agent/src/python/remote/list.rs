@@ -11,13 +11,13 @@ use agent_common::{
 use super::{error::ThreadListError, target::Target};
 
 /// A thread's `pthread_self()` and its thread states, the newest interpreter first.
-pub(super) type ThreadStates = (u64, Vec<ThreadState>);
+pub(crate) type ThreadStates = (u64, Vec<ThreadState>);
 
 /// All threads, the newest interpreter and the newest thread first.
 ///
 /// As in the search of the BPF programs, a thread has one state in an interpreter; here the number
 /// of interpreters with a state of the thread has no limit.
-pub(super) fn threads<M: UserMemory>(
+pub(crate) fn threads<M: UserMemory>(
     memory: &M,
     target: &Target,
 ) -> Result<Vec<ThreadStates>, ThreadListError> {

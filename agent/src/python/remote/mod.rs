@@ -17,6 +17,8 @@ mod thread_stack;
 use agent_common::memory::UserMemory;
 
 pub use error::{Error, ThreadListError};
+pub(crate) use list::threads as thread_states;
+pub(crate) use name::read_text as thread_name_text;
 pub use target::Target;
 pub use thread_stack::{Frame, Function, Run, ThreadStack};
 

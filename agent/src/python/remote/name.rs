@@ -4,6 +4,7 @@ use agent_common::{
     layout::Layout,
     memory::{Fault, UserAddr, UserMemory},
     python::{AttributeName, Attributes, MAX_ATTRIBUTES, locate_text},
+    record::Text,
     scratch::Scratch,
 };
 
@@ -24,6 +25,21 @@ pub(super) fn read<M: UserMemory>(
     layout: &Layout,
     root: UserAddr,
 ) -> Result<Option<String>, Fault> {
+    let found = read_text(memory, scratch, layout, root)?;
+    Ok(found.map(|(text, characters)| text::decode(text, &characters)))
+}
+
+/// The same, not decoded.
+///
+/// # Errors
+///
+/// [`Fault`] when the object cannot be read.
+pub(crate) fn read_text<M: UserMemory>(
+    memory: &M,
+    scratch: &mut Scratch,
+    layout: &Layout,
+    root: UserAddr,
+) -> Result<Option<(Text, Vec<u8>)>, Fault> {
     // The low bits are a tag from 3.14 on.
     let object = UserAddr(memory.word(root.field(layout.frame.locals))? & !7);
     let mut attributes = Attributes::new();
@@ -36,7 +52,7 @@ pub(super) fn read<M: UserMemory>(
         let mut characters = vec![0; text.bytes.into()];
         // SAFETY: `characters` has this length.
         unsafe { memory.copy(data, characters.as_mut_ptr(), text.bytes.into())? };
-        return Ok(Some(text::decode(text, &characters)));
+        return Ok(Some((text, characters)));
     }
     Ok(None)
 }

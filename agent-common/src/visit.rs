@@ -1,0 +1,84 @@
+//! What a pass over the threads records of each: the output of the task iterators.
+//!
+//! A visit is a [`ThreadVisit`]; of a thread whose stack the agent does not have yet a [`ThreadDetails`]
+//! and the addresses of its kernel frames follow.
+
+use crate::{limits::MAX_KERNEL_FRAMES, native::Registers};
+
+/// A thread at one instant.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadVisit {
+    /// Bytes of all that is recorded, with this.
+    pub bytes: u32,
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Thread, in the initial PID namespace.
+    pub tid: u32,
+    /// `__state` of the kernel: 0 when it runs or could.
+    pub state: u32,
+    /// Whether it is on a processor, or being taken from one.
+    pub on_cpu: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// When it was made, in nanoseconds; with the id it identifies a thread.
+    pub start_time_ns: u64,
+    /// Context switches so far: equal ones, and not on a processor both times, mean that it did not run.
+    pub switches: u64,
+    /// Nanoseconds that it ran.
+    pub run_ns: u64,
+    /// Nanoseconds that it waited for a processor.
+    pub run_delay_ns: u64,
+}
+
+/// What else is recorded of a thread, followed by the addresses of its kernel frames.
+#[repr(C)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadDetails {
+    /// Its registers in user space, all 0 where they could not be read.
+    pub registers: Registers,
+    /// Its thread pointer.
+    pub thread_pointer: u64,
+    /// The kernel's name of the thread, ended by a zero byte.
+    pub comm: [u8; 16],
+}
+
+/// The most that is recorded of a thread.
+#[repr(C)]
+pub struct WholeVisit {
+    /// The visit.
+    pub visit: ThreadVisit,
+    /// What else.
+    pub details: ThreadDetails,
+    /// Addresses of kernel frames, leaf first.
+    pub kernel: [u64; MAX_KERNEL_FRAMES],
+}
+
+/// A thread whose stack the agent has: the value of the map `KNOWN_THREADS`, whose key is the thread's
+/// id in the initial PID namespace.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownThread {
+    /// See [`ThreadVisit::start_time_ns`].
+    pub start_time_ns: u64,
+    /// See [`ThreadVisit::switches`].
+    pub switches: u64,
+    /// The number of the chunk of threads with which the stack was read.
+    pub chunk: u64,
+}
+
+#[cfg(feature = "user")]
+// SAFETY: integers without padding, valid for any bytes.
+unsafe impl aya::Pod for KnownThread {}
+
+const _: () = assert!(size_of::<ThreadVisit>() == 56);
+const _: () =
+    assert!(size_of::<WholeVisit>() == 56 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);

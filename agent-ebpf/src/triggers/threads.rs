@@ -1,0 +1,176 @@
+//! Passes over the threads: what each thread of the profiled processes is doing at an instant.
+//!
+//! The agent reads an iterator over all threads of the kernel, which has no filter that fits: a thread of
+//! a process that is not profiled is passed over. Of a thread whose stack the agent has, since it did
+//! not run, a [`ThreadVisit`] is recorded, else all of [`WholeVisit`].
+//!
+//! Invariants: nothing here runs in a profiled program; a visit is written whole or not at all, in which
+//! case the kernel visits the thread once more.
+
+use core::ffi::c_void;
+
+use agent_common::{
+    limits::MAX_KERNEL_FRAMES,
+    native::Registers,
+    visit::{KnownThread, ThreadDetails, ThreadVisit, WholeVisit},
+};
+use aya_ebpf::{
+    bindings::{seq_file, task_struct},
+    helpers::generated::{bpf_get_task_stack, bpf_seq_write},
+};
+
+use crate::{
+    maps::{CHUNK, KNOWN_THREADS, PROCESS_STATES, PROCESSES, VISIT, WITH_NATIVE},
+    registers,
+    task::Task,
+};
+
+/// The context of an iterator over tasks (`struct bpf_iter__task`).
+#[repr(C)]
+pub(crate) struct TaskVisit {
+    metadata: *const Metadata,
+    /// Null after the last one.
+    task: *mut task_struct,
+}
+
+/// `struct bpf_iter_meta`.
+#[repr(C)]
+pub(crate) struct Metadata {
+    output: *mut seq_file,
+}
+
+/// The head of a visit, without details.
+const HEAD_BYTES: u32 = size_of::<ThreadVisit>() as u32;
+
+/// A visit with details and no kernel frames.
+const DETAILED_BYTES: u32 = HEAD_BYTES + size_of::<ThreadDetails>() as u32;
+
+/// Most bytes of kernel frames.
+const KERNEL_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
+
+/// Visits each thread of the profiled processes: the first part of a pass.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/task")]
+pub(crate) extern "C" fn on_thread(context: *mut TaskVisit) -> i32 {
+    // SAFETY: the context that the kernel passes.
+    unsafe { visit(context, false) };
+    0
+}
+
+/// Visits the threads whose stacks were just read: the second part of a pass.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/task")]
+pub(crate) extern "C" fn on_read_thread(context: *mut TaskVisit) -> i32 {
+    // SAFETY: the context that the kernel passes.
+    unsafe { visit(context, true) };
+    0
+}
+
+/// Records a visit.
+///
+/// # Safety
+///
+/// `context` is that of an iterator over tasks.
+#[inline(always)]
+unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
+    // SAFETY: the verifier knows the fields of the context.
+    let (metadata, address) = unsafe { ((*context).metadata, (*context).task) };
+    if address.is_null() {
+        return None;
+    }
+    let task = Task::at(address as u64);
+    let tid = task.tid();
+    let known = KNOWN_THREADS.get_ptr(tid);
+    // SAFETY: values of the map stay readable while the program runs.
+    if read_ones && unsafe { known.is_none_or(|known| (*known).chunk != chunk()) } {
+        return None;
+    }
+    let tgid = task.tgid();
+    if !read_ones {
+        if !task.has_memory() || task.is_kernel_thread() || task.is_exiting() {
+            return None;
+        }
+        let process = PROCESSES.get_ptr(tgid)?;
+        // SAFETY: values of the maps stay readable while the program runs.
+        let is_excluded = unsafe {
+            (*process).is_excluded != 0
+                && PROCESS_STATES
+                    .get_ptr(tgid)
+                    .is_none_or(|state| (*state).program == (*process).program)
+        };
+        if is_excluded {
+            return None;
+        }
+    }
+    let record = VISIT.get_ptr_mut(0)?;
+    // SAFETY: a value of this processor, which nothing else writes to meanwhile.
+    let record = unsafe { &mut *record };
+    record.visit.tgid = tgid;
+    record.visit.tid = tid;
+    // Before the switches: a thread that runs between is seen by one of them.
+    record.visit.on_cpu = task.on_cpu();
+    record.visit.switches = task.switches();
+    record.visit.state = task.state();
+    record.visit.start_time_ns = task.start_time();
+    record.visit.run_ns = task.run_time();
+    record.visit.run_delay_ns = task.run_delay();
+    record.visit.reserved = 0;
+    let mut bytes = HEAD_BYTES;
+    // SAFETY: as above.
+    let is_known = known.is_some_and(|known| is_same(unsafe { &*known }, &record.visit));
+    if record.visit.on_cpu == 0 && !is_known {
+        // SAFETY: the iterator's own pointer.
+        bytes = unsafe { detail(address, task, record) };
+    }
+    record.visit.bytes = bytes;
+    // SAFETY: the verifier knows the field; the record has so many bytes.
+    unsafe {
+        bpf_seq_write(
+            (*metadata).output,
+            (&raw const *record).cast::<c_void>(),
+            bytes,
+        );
+    }
+    Some(())
+}
+
+/// Whether the thread did not run since its stack was read.
+#[inline(always)]
+fn is_same(known: &KnownThread, visit: &ThreadVisit) -> bool {
+    known.start_time_ns == visit.start_time_ns && known.switches == visit.switches
+}
+
+/// Records the details of a thread; returns the bytes of the visit.
+///
+/// # Safety
+///
+/// The verifier must know `address` as a trusted pointer to a `task_struct`.
+#[inline(always)]
+unsafe fn detail(address: *mut task_struct, task: Task, record: &mut WholeVisit) -> u32 {
+    record.details.comm = task.name();
+    record.details.thread_pointer = task.thread_pointer();
+    // SAFETY: the caller's.
+    if !unsafe { registers::read_of(address, &mut record.details.registers) } {
+        record.details.registers = Registers::ZERO;
+    }
+    if WITH_NATIVE.load() == 0 {
+        return DETAILED_BYTES;
+    }
+    // SAFETY: the array has room for so many bytes; the pointer is the caller's.
+    let kernel =
+        unsafe { bpf_get_task_stack(address, (&raw mut record.kernel).cast(), KERNEL_BYTES, 0) };
+    if kernel > 0 && kernel <= i64::from(KERNEL_BYTES) {
+        DETAILED_BYTES + kernel as u32
+    } else {
+        DETAILED_BYTES
+    }
+}
+
+/// The number of the current chunk.
+#[inline(always)]
+fn chunk() -> u64 {
+    // SAFETY: values of the map stay readable while the program runs.
+    CHUNK.get(0).map_or(0, |chunk| unsafe {
+        core::ptr::from_ref(chunk).read_volatile()
+    })
+}

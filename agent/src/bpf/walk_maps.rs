@@ -1,0 +1,136 @@
+//! The maps that the walks of the BPF programs look things up in, for walks in the agent.
+//!
+//! They are the same maps, opened once more: reads need no lock and may be made on any thread.
+
+use std::sync::Arc;
+
+use agent_common::{
+    layout::Layout,
+    maps::{Control, Mapping, ProcessState, TableLocation, TrackedProcess},
+    unwind::{Block, Rule},
+};
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, Map, MapData, MapError},
+};
+
+use super::{
+    control::CONTROL,
+    error::{Error, map_error},
+    mappings::MAPPINGS,
+    process_map::{LAYOUTS, PROCESS_STATES, PROCESSES},
+    table_loader::TableLoader,
+    unwind_tables::{RULES, TABLES},
+};
+
+/// The maps of the walks.
+pub struct WalkMaps {
+    processes: HashMap<MapData, u32, TrackedProcess>,
+    states: HashMap<MapData, u32, ProcessState>,
+    layouts: Array<MapData, Layout>,
+    mappings: Array<MapData, Mapping>,
+    tables: Array<MapData, TableLocation>,
+    rules: Array<MapData, Rule>,
+    control: Array<MapData, Control>,
+    loader: TableLoader,
+}
+
+impl WalkMaps {
+    /// Opens the maps once more, before they are taken.
+    pub(super) fn open(object: &Ebpf, loader: TableLoader) -> Result<Self, Error> {
+        Ok(Self {
+            processes: open(object, PROCESSES)?,
+            states: open(object, PROCESS_STATES)?,
+            layouts: open(object, LAYOUTS)?,
+            mappings: open(object, MAPPINGS)?,
+            tables: open(object, TABLES)?,
+            rules: open(object, RULES)?,
+            control: open(object, CONTROL)?,
+            loader,
+        })
+    }
+
+    /// What is known about the program that a process runs; [`None`] while that is nothing.
+    #[must_use]
+    pub fn process(&self, tgid: u32) -> Option<TrackedProcess> {
+        let process = self.processes.get(&tgid, 0).ok()?;
+        let program = match self.states.get(&tgid, 0) {
+            Ok(state) => state.program,
+            Err(_) => ProcessState::NEW.program,
+        };
+        (process.program == program).then_some(process)
+    }
+
+    /// The layout with this index.
+    #[must_use]
+    pub fn layout(&self, index: u32) -> Option<Layout> {
+        self.layouts.get(&index, 0).ok()
+    }
+
+    /// The mappings of a process.
+    #[must_use]
+    pub fn mappings(&self, process: &TrackedProcess) -> Vec<Mapping> {
+        let end = process.first_mapping.saturating_add(process.mapping_count);
+        let indices = process.first_mapping..end;
+        indices
+            .map_while(|index| self.mappings.get(&index, 0).ok())
+            .collect()
+    }
+
+    /// Where the unwind table with this index is.
+    #[must_use]
+    pub fn table(&self, index: u32) -> Option<TableLocation> {
+        self.tables.get(&index, 0).ok()
+    }
+
+    /// The unwind rule with this index.
+    #[must_use]
+    pub fn rule(&self, index: u16) -> Option<Rule> {
+        self.rules.get(&index.into(), 0).ok()
+    }
+
+    /// The map with the rows of a table.
+    #[must_use]
+    pub fn rows(&self, table: &TableLocation) -> Option<Rows> {
+        self.loader.rows(table.map).map(Rows)
+    }
+
+    /// What was sent before this time is to be sent again, in nanoseconds of the monotonic clock.
+    #[must_use]
+    pub fn resend_before_ns(&self) -> u64 {
+        let control = self.control.get(&0, 0);
+        control.map_or(0, |control| control.resend_before_ns)
+    }
+}
+
+/// Rows of unwind tables.
+pub struct Rows(Arc<Array<MapData, Block>>);
+
+impl Rows {
+    /// The block with this index.
+    #[must_use]
+    pub fn block(&self, index: u32) -> Option<Block> {
+        self.0.get(&index, 0).ok()
+    }
+}
+
+/// Opens a map of the object once more.
+fn open<M>(object: &Ebpf, name: &'static str) -> Result<M, Error>
+where
+    M: TryFrom<Map, Error = MapError>,
+{
+    let map = object.map(name).ok_or(Error::Incomplete(name))?;
+    let (data, wrap): (&MapData, fn(MapData) -> Map) = match map {
+        Map::Array(data) => (data, Map::Array),
+        Map::HashMap(data) => (data, Map::HashMap),
+        _ => return Err(Error::Incomplete(name)),
+    };
+    let descriptor = std::os::fd::AsFd::as_fd(data.fd())
+        .try_clone_to_owned()
+        .map_err(|source| Error::System {
+            call: "open a BPF map once more",
+            source,
+        })?;
+    let again = MapData::from_fd(descriptor).map_err(map_error("open", name))?;
+    M::try_from(wrap(again)).map_err(map_error("open", name))
+}

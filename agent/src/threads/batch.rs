@@ -1,0 +1,78 @@
+//! What a pass sends to the thread that counts samples: samples, what they refer to, and requests.
+//!
+//! Invariant: the hashes of what was sent are kept as long as those who receive it keep it, and are
+//! bounded: what is forgotten is sent again.
+
+use std::{collections::HashSet, mem};
+
+use agent_common::record::{Sample, WantedTable};
+
+use crate::bpf::Records;
+
+/// Most hashes that are kept.
+const MAX_SENT: usize = 64 << 10;
+
+/// Most requests of one pass.
+const MAX_WANTED: usize = 256;
+
+/// What a pass sends.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Samples of threads, of the kind *wall*.
+    pub samples: Vec<Sample>,
+    /// Process, thread and elapsed time, in nanoseconds, of threads that were running: where, their next
+    /// sample of CPU time tells.
+    pub running: Vec<RunningThread>,
+    /// Stacks, code objects and names of threads.
+    pub references: Records,
+    /// Unwind tables that walks missed.
+    pub wanted_tables: Vec<WantedTable>,
+    /// Hashes of what was sent.
+    sent: HashSet<u64>,
+}
+
+/// A thread that was running.
+#[derive(Clone, Copy, Debug)]
+pub struct RunningThread {
+    /// Process, in the initial PID namespace.
+    pub tgid: u32,
+    /// Thread, in the initial PID namespace.
+    pub tid: u32,
+    /// Elapsed time that it stands for, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+impl Batch {
+    /// Whether this hash was not sent yet; it is from now on.
+    pub(super) fn is_new(&mut self, hash: u64) -> bool {
+        if self.sent.len() >= MAX_SENT {
+            self.sent.clear();
+        }
+        self.sent.insert(hash)
+    }
+
+    /// Adds a record that samples refer to.
+    pub(super) fn add_reference(&mut self, record: &[u8]) {
+        self.references.push(record);
+    }
+
+    /// Adds a request.
+    pub(super) fn want_table(&mut self, wanted: WantedTable) {
+        if self.wanted_tables.len() < MAX_WANTED {
+            self.wanted_tables.push(wanted);
+        }
+    }
+
+    /// Takes what is to be sent; the hashes of what was sent stay.
+    pub(super) fn take(&mut self) -> Self {
+        let sent = mem::take(&mut self.sent);
+        let batch = mem::take(self);
+        self.sent = sent;
+        batch
+    }
+
+    /// Has all sent again.
+    pub(super) fn resend(&mut self) {
+        self.sent.clear();
+    }
+}

@@ -1,0 +1,28 @@
+//! Passes over all threads of the profiled processes, running or not: wall time.
+//!
+//! ```text
+//! passes ─► pass ─┬─ known_thread       what is remembered of each
+//!                 ├─ process            memory (page_cache), interpreter, code, symbols
+//!                 ├─ walker             stacks
+//!                 ├─ names
+//!                 └─ batch ─► session   samples and what they refer to
+//! ```
+//!
+//! Invariants: nothing runs in the profiled programs and none of them is stopped; what a thread did is
+//! never guessed: a stack is proved to be one, or is left out and counted.
+
+mod batch;
+mod code;
+mod known_thread;
+mod names;
+mod page_cache;
+mod pass;
+mod passes;
+mod process;
+mod status;
+mod symbols;
+mod walker;
+
+pub use batch::{Batch, RunningThread};
+pub use passes::{Passes, Settings};
+pub use status::PassStatus;

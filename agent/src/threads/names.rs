@@ -1,0 +1,59 @@
+//! The names of threads: the kernel's, and that of a `threading.Thread`.
+
+use agent_common::{
+    record::{Header, PythonUnwindStatus, RecordKind, Text, ThreadName},
+    scratch::Scratch,
+    visit::{ThreadDetails, ThreadVisit},
+};
+use zerocopy::IntoBytes as _;
+
+use super::{batch::Batch, process::VisitedProcess, walker::Walked};
+use crate::python::remote::thread_name_text;
+
+/// Time after which a name is read again, in nanoseconds.
+const AGAIN_NS: u64 = 10_000_000_000;
+
+/// Whether a name is to be read that was last read then.
+pub(super) fn are_due(named_ns: u64, now_ns: u64) -> bool {
+    named_ns == 0 || now_ns.saturating_sub(named_ns) >= AGAIN_NS
+}
+
+/// Sends the name of a thread.
+pub(super) fn send(
+    visit: &ThreadVisit,
+    details: &ThreadDetails,
+    walked: &Walked,
+    process: &VisitedProcess,
+    scratch: &mut Scratch,
+    batch: &mut Batch,
+) {
+    let mut characters = Vec::new();
+    let mut text = Text::default();
+    if walked.python_status == PythonUnwindStatus::COMPLETE
+        && let Some(interpreter) = &process.interpreter
+        && let Ok(Some((found, read))) =
+            thread_name_text(&process.memory, scratch, &interpreter.layout, walked.root)
+    {
+        text = found;
+        characters = read;
+    }
+    characters.resize(text.words() * size_of::<u64>(), 0);
+    let bytes = size_of::<ThreadName>() + characters.len();
+    let head = ThreadName {
+        header: Header {
+            kind: RecordKind::THREAD_NAME,
+            reserved: 0,
+            bytes: u32::try_from(bytes).unwrap_or(0),
+        },
+        tgid: visit.tgid,
+        tid: visit.tid,
+        root: walked.root_symbol,
+        comm: details.comm,
+        python: text,
+        reserved: 0,
+    };
+    let mut record = Vec::with_capacity(bytes);
+    record.extend_from_slice(head.as_bytes());
+    record.extend_from_slice(&characters);
+    batch.add_reference(&record);
+}

@@ -1,0 +1,346 @@
+//! One pass: every thread of the profiled processes at one instant.
+//!
+//! ```text
+//! visit all ─► changed ones: registers ─► reason, walk ─► visit those again: proved? ─► samples
+//!         └──► others: they have the stack that they had
+//! ```
+//!
+//! Invariants: a stack is used only if it is *proved*: its thread was on no processor and made no context
+//! switch from before the registers were read until after the last read of its memory; each thread
+//! gets all of the elapsed time, whether its stack is proved or not.
+
+use std::{collections::HashMap, io};
+
+use agent_common::{
+    record::{WaitReason, WantedTable},
+    visit::{ThreadDetails, ThreadVisit},
+};
+
+use super::{
+    batch::{Batch, RunningThread},
+    known_thread::{Activity, KnownThread},
+    names,
+    process::VisitedProcess,
+    status::PassStatus,
+    walker::{Source, Walked, Walker},
+};
+use crate::bpf::{ThreadVisits, Visit, WalkMaps, monotonic_ns};
+
+/// Stacks that are read before they are proved: the more there are, the more threads run meanwhile.
+const CHUNK: usize = 32;
+
+/// Times that a stack is read before it is given up.
+const ATTEMPTS: usize = 3;
+
+/// Most threads that are remembered.
+const MAX_THREADS: usize = 64 << 10;
+
+/// Makes passes, one after another.
+pub(super) struct Passer {
+    visits: ThreadVisits,
+    maps: WalkMaps,
+    walker: Walker,
+    processes: HashMap<u32, VisitedProcess>,
+    threads: HashMap<u32, KnownThread>,
+    pub(super) batch: Batch,
+    resend_before_ns: u64,
+    /// The number of the pass.
+    pass: u64,
+}
+
+/// A thread whose stack is to be read.
+struct Changed {
+    visit: ThreadVisit,
+    details: ThreadDetails,
+    /// Addresses of kernel frames, as bytes.
+    kernel: Vec<u8>,
+}
+
+impl Changed {
+    fn of(visit: &Visit<'_>) -> Option<Self> {
+        let (details, kernel) = visit.details?;
+        Some(Self {
+            visit: visit.head,
+            details,
+            kernel: kernel.to_vec(),
+        })
+    }
+}
+
+impl Passer {
+    pub(super) fn new(visits: ThreadVisits, maps: WalkMaps, walker: Walker) -> Self {
+        Self {
+            visits,
+            maps,
+            walker,
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            batch: Batch::default(),
+            resend_before_ns: 0,
+            pass: 0,
+        }
+    }
+
+    /// Makes a pass: each thread gets a sample of `elapsed_ns` nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// When the iterator or a map fails.
+    pub(super) fn pass(&mut self, elapsed_ns: u64, status: &PassStatus) -> io::Result<()> {
+        self.pass += 1;
+        self.resend_if_due();
+        let mut heads = Vec::with_capacity(self.threads.len());
+        let mut changed = Vec::new();
+        let time_ns = monotonic_ns();
+        for visit in self.visits.visit_all()? {
+            heads.push(visit.head);
+            changed.extend(Changed::of(&visit));
+        }
+        for head in &heads {
+            self.meet(head);
+        }
+        status.add_visits(heads.len());
+        self.read_stacks(changed, status)?;
+        for head in &heads {
+            self.add_sample(head, time_ns, elapsed_ns);
+        }
+        self.forget_gone();
+        Ok(())
+    }
+
+    /// Has all sent again that the receivers may have forgotten.
+    fn resend_if_due(&mut self) {
+        let before = self.maps.resend_before_ns();
+        if before == self.resend_before_ns {
+            return;
+        }
+        self.resend_before_ns = before;
+        self.batch.resend();
+        for process in self.processes.values_mut() {
+            process.symbols.clear();
+        }
+        for (tid, _) in self.threads.drain() {
+            self.visits.forget(tid);
+        }
+    }
+
+    /// Notes that a thread is there.
+    fn meet(&mut self, head: &ThreadVisit) {
+        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&head.tid) {
+            return;
+        }
+        let known = self
+            .threads
+            .entry(head.tid)
+            .or_insert_with(|| KnownThread::new(*head));
+        if !known.is(head) {
+            *known = KnownThread::new(*head);
+        }
+        known.pass = self.pass;
+    }
+
+    /// Reads the stacks of threads and proves them.
+    fn read_stacks(&mut self, changed: Vec<Changed>, status: &PassStatus) -> io::Result<()> {
+        let mut waiting = changed;
+        for attempt in 1..=ATTEMPTS {
+            let mut again = Vec::new();
+            for chunk in waiting.chunks(CHUNK) {
+                self.read_chunk(chunk, &mut again, status)?;
+            }
+            waiting = again;
+            if waiting.is_empty() {
+                break;
+            }
+            if attempt == ATTEMPTS {
+                for changed in &waiting {
+                    self.give_up(changed.visit.tid, status);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and proves some stacks; those of threads that ran meanwhile and wait again are to be read
+    /// again.
+    fn read_chunk(
+        &mut self,
+        chunk: &[Changed],
+        again: &mut Vec<Changed>,
+        status: &PassStatus,
+    ) -> io::Result<()> {
+        self.visits.begin_chunk()?;
+        for process in self.processes.values() {
+            process.memory.clear();
+        }
+        let mut walked = HashMap::with_capacity(chunk.len());
+        for changed in chunk {
+            if let Some(stack) = self.read(changed) {
+                walked.insert(changed.visit.tid, (changed.visit, stack));
+            }
+            // Without room for it, it is read in each pass.
+            let _ = self.visits.note(&changed.visit).map_err(io::Error::other)?;
+        }
+        let mut seen = Vec::with_capacity(chunk.len());
+        for visit in self.visits.visit_noted()? {
+            seen.push((visit.head, Changed::of(&visit)));
+        }
+        for (head, details) in seen {
+            let Some((before, (stack, reason))) = walked.remove(&head.tid) else {
+                continue;
+            };
+            let is_proved = head.on_cpu == 0
+                && head.switches == before.switches
+                && head.start_time_ns == before.start_time_ns;
+            if is_proved {
+                if let Some(known) = self.threads.get_mut(&head.tid) {
+                    known.stack = Some(stack);
+                    known.reason = reason;
+                }
+            } else if let Some(details) = details {
+                again.push(details);
+            } else {
+                self.give_up(head.tid, status);
+            }
+        }
+        // They have ended, or their processes are not known yet.
+        for tid in walked.into_keys() {
+            self.give_up(tid, status);
+        }
+        Ok(())
+    }
+
+    /// The stack of a thread could not be proved.
+    fn give_up(&mut self, tid: u32, status: &PassStatus) {
+        status.add_unproved();
+        self.visits.forget(tid);
+        if let Some(known) = self.threads.get_mut(&tid) {
+            known.stack = None;
+        }
+    }
+
+    /// Reads the stack of a thread, its name, and why it waits.
+    fn read(&mut self, changed: &Changed) -> Option<(Walked, WaitReason)> {
+        let Self {
+            maps,
+            walker,
+            processes,
+            threads,
+            batch,
+            ..
+        } = self;
+        let Changed {
+            visit,
+            details,
+            kernel,
+        } = changed;
+        let known = threads.get_mut(&visit.tid)?;
+        known.stack = None;
+        known.reason = WaitReason::OTHER;
+        let process = match processes.entry(visit.tgid) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(VisitedProcess::open(visit.tgid, maps)?)
+            }
+        };
+        if process.pass != self.pass {
+            process.pass = self.pass;
+            if !process.update(visit.tgid, maps) {
+                processes.remove(&visit.tgid);
+                return None;
+            }
+        }
+        let reason = WaitReason::OTHER;
+        let thread_id = process.thread_id(details.thread_pointer);
+        let mut wanted = Vec::new();
+        let mut walked = None;
+        for is_stale in [false, true] {
+            let states = process.states(thread_id, is_stale).to_vec();
+            let source = Source {
+                maps,
+                memory: &process.memory,
+                interpreter: process.interpreter.as_ref(),
+                states: &states,
+                thread_id,
+                registers: &details.registers,
+                kernel,
+                tgid: visit.tgid,
+            };
+            let stack = walker.walk(
+                &source,
+                &mut process.code,
+                &mut process.symbols,
+                &mut wanted,
+                batch,
+            );
+            let is_lost =
+                stack.python_status == agent_common::record::PythonUnwindStatus::THREAD_FAULT;
+            walked = Some(stack);
+            if !is_lost || states.is_empty() {
+                break;
+            }
+        }
+        let walked = walked?;
+        for executable in wanted {
+            batch.want_table(WantedTable::of(executable, visit.tgid));
+        }
+        let now_ns = monotonic_ns();
+        if names::are_due(known.named_ns, now_ns) {
+            known.named_ns = now_ns;
+            names::send(visit, details, &walked, process, walker.scratch(), batch);
+        }
+        Some((walked, reason))
+    }
+
+    /// Adds the sample of a thread.
+    fn add_sample(&mut self, head: &ThreadVisit, time_ns: u64, elapsed_ns: u64) {
+        let Some(known) = self.threads.get_mut(&head.tid) else {
+            // One of more than are remembered.
+            let unknown = KnownThread::new(*head);
+            let sample = unknown.sample(time_ns, elapsed_ns, WaitReason::OTHER);
+            self.batch.samples.push(sample);
+            return;
+        };
+        let is_in_call = known.reason != WaitReason::NONE && known.reason != WaitReason::RUNNABLE;
+        match known.update(head, elapsed_ns, is_in_call) {
+            Activity::Running => self.batch.running.push(RunningThread {
+                tgid: head.tgid,
+                tid: head.tid,
+                elapsed_ns,
+            }),
+            Activity::Runnable => {
+                let sample = known.sample(time_ns, elapsed_ns, WaitReason::RUNNABLE);
+                self.batch.samples.push(sample);
+            }
+            Activity::Waiting => {
+                let sample = known.sample(time_ns, elapsed_ns, known.reason);
+                self.batch.samples.push(sample);
+            }
+        }
+    }
+
+    /// Forgets threads and processes that this pass did not visit.
+    fn forget_gone(&mut self) {
+        let pass = self.pass;
+        let gone: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(_, known)| known.pass != pass)
+            .map(|(tid, _)| *tid)
+            .collect();
+        for tid in gone {
+            self.threads.remove(&tid);
+            self.visits.forget(tid);
+        }
+        if pass.is_multiple_of(PASSES_TO_FORGET) {
+            let used: std::collections::HashSet<u32> = self
+                .threads
+                .values()
+                .map(|known| known.visit.tgid)
+                .collect();
+            self.processes.retain(|tgid, _| used.contains(tgid));
+        }
+    }
+}
+
+/// Passes after which processes are looked through for those that have ended.
+const PASSES_TO_FORGET: u64 = 64;

@@ -1,0 +1,232 @@
+//! The thread that makes passes.
+//!
+//! Invariants: there is one pass in each period, at a uniformly random instant of it, so that no program
+//! runs in lockstep with them, and a wait that lasts for all periods has a sample in each; what
+//! passes cost is bounded: above the budget the period doubles.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use tracing::{error, info};
+
+use super::{batch::Batch, pass::Passer, status::PassStatus, walker::Walker};
+use crate::{
+    bpf::{ThreadVisits, WalkMaps},
+    workers::thread_cpu_time,
+};
+
+/// Most processor time of the passes, as a share of one processor's.
+const BUDGET: f64 = 0.03;
+
+/// Time over which the cost is measured.
+const MEASURED: Duration = Duration::from_secs(1);
+
+/// The longest period.
+const MAX_PERIOD: Duration = Duration::from_secs(1);
+
+/// Most time for the last pass when the session ends.
+const STOP_LIMIT: Duration = Duration::from_secs(1);
+
+/// How passes are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Time between two of them, while they cost no more than they may.
+    pub period: Duration,
+    /// Start value of the hashes of stacks and code objects.
+    pub hash_seed: u64,
+    /// Whether native and kernel frames are read.
+    pub with_native: bool,
+}
+
+/// The thread that makes passes. It ends when this is dropped.
+pub struct Passes {
+    stop: mpsc::Sender<()>,
+    ended: mpsc::Receiver<()>,
+    status: Arc<PassStatus>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Passes {
+    /// Starts to make passes; `send` gets what each of them has found.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started.
+    pub fn start(
+        settings: Settings,
+        visits: ThreadVisits,
+        maps: WalkMaps,
+        send: impl Fn(Batch) + Send + 'static,
+    ) -> Result<Self> {
+        let status = Arc::new(PassStatus::default());
+        let (stop, stopped) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let shared = Arc::clone(&status);
+        let thread = thread::Builder::new()
+            .name("passes".to_owned())
+            .spawn(move || {
+                let walker = Walker::new(settings.hash_seed, settings.with_native);
+                let passer = Passer::new(visits, maps, walker);
+                run(settings.period, passer, &stopped, &shared, send);
+                // Nobody may wait for it.
+                let _ = end.send(());
+            })
+            .context("cannot start a thread")?;
+        Ok(Self {
+            stop,
+            ended,
+            status,
+            thread: Some(thread),
+        })
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub fn status(&self) -> &Arc<PassStatus> {
+        &self.status
+    }
+
+    /// Ends the passes: all that was found is sent when this returns.
+    pub fn stop(&mut self) {
+        // It may have ended.
+        let _ = self.stop.send(());
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // A process may hold it up in a page that it controls: then it is left behind.
+        if self.ended.recv_timeout(STOP_LIMIT) != Err(RecvTimeoutError::Timeout) {
+            // It has panicked: that was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Passes {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Makes passes until `stopped`.
+fn run(
+    wanted: Duration,
+    mut passer: Passer,
+    stopped: &mpsc::Receiver<()>,
+    status: &PassStatus,
+    send: impl Fn(Batch),
+) {
+    let mut pace = Pace::new(wanted);
+    // The periods up to here have their samples.
+    let mut done = Instant::now();
+    let mut random = fastrand::Rng::new();
+    loop {
+        let period = pace.period;
+        let instant = done + period.mul_f64(random.f64());
+        let wait = instant.saturating_duration_since(Instant::now());
+        match stopped.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => return,
+        }
+        // Where passes come too late, the next one stands for several periods.
+        let late = Instant::now().saturating_duration_since(done).as_nanos() / period.as_nanos();
+        let periods = u32::try_from(late).unwrap_or(u32::MAX).saturating_add(1);
+        let elapsed = period.saturating_mul(periods);
+        done += elapsed;
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        if let Err(error) = passer.pass(elapsed_ns, status) {
+            error!("no more passes over the threads are made: {error}");
+            return;
+        }
+        send(passer.batch.take());
+        status.passes.fetch_add(1, Ordering::Relaxed);
+        status
+            .missed
+            .fetch_add((periods - 1).into(), Ordering::Relaxed);
+        let cpu = thread_cpu_time();
+        status.cpu_ns.store(nanoseconds(cpu), Ordering::Relaxed);
+        pace.adjust(cpu);
+        status
+            .period_ns
+            .store(nanoseconds(pace.period), Ordering::Relaxed);
+    }
+}
+
+/// The period, which follows the cost.
+struct Pace {
+    wanted: Duration,
+    period: Duration,
+    since: Instant,
+    cpu: Duration,
+}
+
+impl Pace {
+    fn new(wanted: Duration) -> Self {
+        Self {
+            wanted,
+            period: wanted,
+            since: Instant::now(),
+            cpu: thread_cpu_time(),
+        }
+    }
+
+    /// Changes the period, given the processor time that the passes have used so far.
+    fn adjust(&mut self, cpu: Duration) {
+        let elapsed = self.since.elapsed();
+        if elapsed < MEASURED.max(self.period * 2) {
+            return;
+        }
+        let share = cpu.saturating_sub(self.cpu).as_secs_f64() / elapsed.as_secs_f64();
+        let before = self.period;
+        self.period = next_period(before, self.wanted, share);
+        self.since = Instant::now();
+        self.cpu = cpu;
+        if self.period != before {
+            info!(
+                "passes over the threads use {:.1} % of a processor: there is one in {} ms now",
+                100.0 * share,
+                self.period.as_millis()
+            );
+        }
+    }
+}
+
+/// The period after one in which the passes used such a share of a processor.
+fn next_period(period: Duration, wanted: Duration, share: f64) -> Duration {
+    if share > BUDGET {
+        (period * 2).min(MAX_PERIOD.max(wanted))
+    } else if share < BUDGET / 3.0 {
+        (period / 2).max(wanted)
+    } else {
+        period
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_period_follows_the_cost() {
+        let wanted = Duration::from_millis(10);
+        let twice = next_period(wanted, wanted, 0.05);
+        assert_eq!(twice, wanted * 2);
+        assert_eq!(next_period(twice, wanted, 0.02), twice);
+        assert_eq!(next_period(twice, wanted, 0.005), wanted);
+        assert_eq!(next_period(wanted, wanted, 0.0), wanted);
+        assert_eq!(next_period(MAX_PERIOD, wanted, 1.0), MAX_PERIOD);
+        let slow = Duration::from_secs(10);
+        assert_eq!(next_period(slow, slow, 1.0), slow);
+    }
+}

@@ -1,0 +1,30 @@
+//! What the passes are doing, readable at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of the passes.
+#[derive(Debug, Default)]
+pub struct PassStatus {
+    /// Passes made.
+    pub passes: AtomicU64,
+    /// Threads visited.
+    pub visits: AtomicU64,
+    /// Stacks that could not be proved.
+    pub unproved: AtomicU64,
+    /// Periods that no pass was made in because the one before took too long.
+    pub missed: AtomicU64,
+    /// Processor time of the thread that makes them, in nanoseconds.
+    pub cpu_ns: AtomicU64,
+    /// Time between two passes, in nanoseconds: longer than wanted where they would cost too much.
+    pub period_ns: AtomicU64,
+}
+
+impl PassStatus {
+    pub(super) fn add_visits(&self, count: usize) {
+        self.visits.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_unproved(&self) {
+        self.unproved.fetch_add(1, Ordering::Relaxed);
+    }
+}

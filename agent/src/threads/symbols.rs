@@ -1,0 +1,168 @@
+//! The code objects of a process, for walks in the agent: their symbols, and the records that name them.
+//!
+//! Invariants: what a process has read is bounded per walk and per second, as in the BPF programs; a
+//! cached symbol is used only for the code object that it was made from.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use agent_common::{
+    layout::Layout,
+    limits::{
+        DESCRIPTION_PERIOD_NS, LINE_TABLE_PIECES, MAX_DESCRIBED_BYTES, MAX_PROCESS_DESCRIBED_BYTES,
+    },
+    maps::CodeIdentity,
+    memory::{Fault, UserAddr, UserMemory},
+    python::{CodeObjectRecord, CodeSymbol, PythonStack, SymbolLookup, read_identity},
+    scratch::Scratch,
+};
+
+use super::batch::Batch;
+
+/// Most code objects of a process that are cached.
+const MAX_KNOWN: usize = 16 << 10;
+
+/// The code objects of a process.
+#[derive(Debug, Default)]
+pub(super) struct KnownCode {
+    known: HashMap<UserAddr, (CodeIdentity, CodeSymbol)>,
+    budget: Budget,
+}
+
+/// Bytes of code objects that may be read.
+#[derive(Debug)]
+struct Budget {
+    since: Instant,
+    bytes: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            since: Instant::now(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Budget {
+    /// Whether any are left, for the process and for a walk that has read so many.
+    fn has_some(&mut self, of_walk: u32) -> bool {
+        if self.since.elapsed() >= Duration::from_nanos(DESCRIPTION_PERIOD_NS) {
+            *self = Self::default();
+        }
+        of_walk < MAX_DESCRIBED_BYTES && self.bytes < MAX_PROCESS_DESCRIBED_BYTES
+    }
+}
+
+impl SymbolLookup for KnownCode {
+    fn symbol<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        code: UserAddr,
+    ) -> Option<CodeSymbol> {
+        let (known, symbol) = self.known.get(&code)?;
+        // The process runs on: another code object may be there by now.
+        let identity = read_identity(memory, scratch, layout, code).ok()?;
+        (identity == *known).then_some(*symbol)
+    }
+}
+
+/// Reads code objects and writes their records.
+pub(super) struct Describer<'a, M> {
+    pub(super) memory: &'a M,
+    pub(super) scratch: &'a mut Scratch,
+    pub(super) layout: &'a Layout,
+    pub(super) record: &'a mut CodeObjectRecord,
+    /// Start value of the hashes.
+    pub(super) seed: u64,
+    pub(super) batch: &'a mut Batch,
+}
+
+impl<M: UserMemory> Describer<'_, M> {
+    /// Describes the code objects of a stack that are new. One that cannot be read stays without a name.
+    pub(super) fn describe(&mut self, stack: &PythonStack, code: &mut KnownCode) {
+        if !stack.has_unresolved() {
+            return;
+        }
+        let mut of_walk = 0;
+        for nth in 0..u32::from(stack.shape().frame_count) {
+            let Some(address) = stack.unresolved(nth) else {
+                continue;
+            };
+            if !code.budget.has_some(of_walk) {
+                break;
+            }
+            if let Ok(bytes) = self.describe_one(address, code) {
+                of_walk = of_walk.saturating_add(bytes);
+                code.budget.bytes = code.budget.bytes.saturating_add(bytes);
+            }
+        }
+    }
+
+    /// Describes one, unless it is known; returns how many bytes were read.
+    fn describe_one(&mut self, code: UserAddr, known: &mut KnownCode) -> Result<u32, Fault> {
+        let (memory, layout) = (self.memory, self.layout);
+        let identity = read_identity(memory, self.scratch, layout, code)?;
+        if known
+            .known
+            .get(&code)
+            .is_some_and(|(of, _)| *of == identity)
+        {
+            return Ok(0);
+        }
+        self.record.read(memory, self.scratch, layout, &identity)?;
+        let hash = self.record.finish_record(self.seed);
+        let mut bytes = self.record.head.header.bytes;
+        if self.batch.is_new(hash) {
+            self.batch.add_reference(self.record.record());
+            bytes = bytes.saturating_add(self.send_line_table(&identity)?);
+        }
+        if known.known.len() >= MAX_KNOWN {
+            known.known.clear();
+        }
+        let symbol = CodeSymbol {
+            hash,
+            first_traceable_bytes: identity.first_traceable_bytes,
+        };
+        known.known.insert(code, (identity, symbol));
+        Ok(bytes)
+    }
+
+    /// Writes the rest of a line table, piece by piece; returns how many bytes were read.
+    fn send_line_table(&mut self, identity: &CodeIdentity) -> Result<u32, Fault> {
+        let table = UserAddr(identity.line_table).field(self.layout.text.bytes_data);
+        let mut start = agent_common::limits::LINE_TABLE_PIECE_BYTES as u64;
+        let mut read = 0;
+        for _ in 0..LINE_TABLE_PIECES {
+            let from = UserAddr(table.0.wrapping_add(start));
+            let position = u32::try_from(start).map_err(|_| Fault)?;
+            let bytes = self
+                .record
+                .read_line_table_piece(self.memory, from, position)?;
+            if bytes == 0 {
+                break;
+            }
+            self.batch.add_reference(self.record.record());
+            read += bytes;
+            start += agent_common::limits::LINE_TABLE_PIECE_BYTES as u64;
+        }
+        Ok(read)
+    }
+}
+
+impl KnownCode {
+    /// The symbol of a code object that was described.
+    pub(super) fn find(&self, code: UserAddr) -> Option<CodeSymbol> {
+        self.known.get(&code).map(|(_, symbol)| *symbol)
+    }
+
+    /// Forgets all, so that records are written again.
+    pub(super) fn clear(&mut self) {
+        self.known.clear();
+    }
+}

@@ -1,0 +1,310 @@
+//! The stack of a thread that does not run, read from outside: the walks of the BPF programs, in their
+//! order and within their limits, on the memory of the process.
+
+use agent_common::{
+    hash::Hash,
+    layout::{GilStyle, Layout, RunStyle},
+    limits::MAX_KERNEL_FRAMES,
+    maps::ThreadState,
+    memory::UserAddr,
+    native::{CodeLocation, NativeOutcome, NativeWalk, PythonFrames, Registers, UnwindNative},
+    python::{
+        CodeObjectRecord, PythonOutcome, PythonWalk, ThreadWalk, UnwindPython, WalkPosition,
+        gil_holder,
+    },
+    record::{NativeUnwindStatus, PythonUnwindStatus},
+    scratch::Scratch,
+};
+
+use super::{
+    batch::Batch,
+    code::{Code, ProcessCode},
+    page_cache::PageCache,
+    symbols::{Describer, KnownCode},
+};
+use crate::bpf::WalkMaps;
+
+/// The interpreter of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interpreter {
+    /// Address of the pointer to the newest interpreter state.
+    pub(super) head: UserAddr,
+    /// Address of the pointer to the state that holds the GIL, null where it is not read.
+    pub(super) gil_holder: UserAddr,
+    /// Its layout.
+    pub(super) layout: Layout,
+}
+
+/// A stack that was read and sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walked {
+    /// Hash of the Python stack, 0 for none.
+    pub(super) stack: u64,
+    /// How its walk ended.
+    pub(super) python_status: PythonUnwindStatus,
+    /// Hash of the native stack, 0 for none.
+    pub(super) native_stack: u64,
+    /// How its walk ended.
+    pub(super) native_status: NativeUnwindStatus,
+    /// Whether the thread holds the GIL.
+    pub(super) holds_gil: bool,
+    /// Symbol of the Python frame nearest the root.
+    pub(super) root_symbol: u64,
+    /// Address of that frame.
+    pub(super) root: UserAddr,
+}
+
+impl Walked {
+    /// A stack that could not be proved to be one.
+    pub(super) const UNPROVED: Self = Self {
+        stack: 0,
+        python_status: PythonUnwindStatus::TORN,
+        native_stack: 0,
+        native_status: NativeUnwindStatus::NOT_WALKED,
+        holds_gil: false,
+        root_symbol: 0,
+        root: UserAddr(0),
+    };
+}
+
+/// Reads stacks, one after another.
+pub(super) struct Walker {
+    scratch: Box<Scratch>,
+    python: Box<PythonWalk>,
+    native: Box<NativeWalk>,
+    record: Box<CodeObjectRecord>,
+    /// Start value of the hashes.
+    seed: u64,
+    /// Whether native and kernel frames are read.
+    with_native: bool,
+}
+
+/// What a stack is read from.
+pub(super) struct Source<'a> {
+    pub(super) maps: &'a WalkMaps,
+    pub(super) memory: &'a PageCache,
+    pub(super) interpreter: Option<&'a Interpreter>,
+    /// The states of the thread, the newest interpreter first.
+    pub(super) states: &'a [ThreadState],
+    /// The thread's `pthread_self()`.
+    pub(super) thread_id: u64,
+    pub(super) registers: &'a Registers,
+    /// Addresses of kernel frames, leaf first, as bytes.
+    pub(super) kernel: &'a [u8],
+    pub(super) tgid: u32,
+}
+
+impl Walker {
+    pub(super) fn new(seed: u64, with_native: bool) -> Self {
+        Self {
+            scratch: Box::default(),
+            python: Box::default(),
+            native: Box::new(NativeWalk::new()),
+            record: Box::default(),
+            seed,
+            with_native,
+        }
+    }
+
+    /// Reads the stack of a thread; its records are added to `batch` unless they were sent before.
+    pub(super) fn walk(
+        &mut self,
+        source: &Source<'_>,
+        code: &mut ProcessCode,
+        symbols: &mut KnownCode,
+        wanted: &mut Vec<u32>,
+        batch: &mut Batch,
+    ) -> Walked {
+        let mut walked = self.walk_python(source, symbols, batch);
+        if self.with_native {
+            let status = self.walk_native(source, code, wanted);
+            self.native.stack.push_pending_run();
+            walked.native_status = status;
+            walked.native_stack = self.native.stack.hash();
+            if walked.native_stack != 0 && batch.is_new(walked.native_stack) {
+                self.native.stack.finish_record();
+                batch.add_reference(self.native.stack.record());
+            }
+        }
+        walked
+    }
+
+    fn walk_python(
+        &mut self,
+        source: &Source<'_>,
+        symbols: &mut KnownCode,
+        batch: &mut Batch,
+    ) -> Walked {
+        self.python.clear();
+        let mut walked = Walked {
+            python_status: PythonUnwindStatus::NO_PYTHON,
+            ..Walked::UNPROVED
+        };
+        let Some(interpreter) = source.interpreter else {
+            return walked;
+        };
+        if source.states.is_empty() {
+            walked.python_status = PythonUnwindStatus::NO_THREAD_STATE;
+            return walked;
+        }
+        let mut position = WalkPosition::new();
+        let mut steps = PythonSteps {
+            walk: ThreadWalk {
+                memory: source.memory,
+                scratch: &mut self.scratch,
+                layout: &interpreter.layout,
+                walk: &mut self.python,
+                position: &mut position,
+                thread_id: source.thread_id,
+            },
+            states: source.states,
+            symbols,
+        };
+        walked.python_status = steps.unwind();
+        walked.holds_gil = position.holds_gil() || holds_gil(source, interpreter);
+        let stack = &self.python.stack;
+        let mut describer = Describer {
+            memory: source.memory,
+            scratch: &mut self.scratch,
+            layout: &interpreter.layout,
+            record: &mut self.record,
+            seed: self.seed,
+            batch,
+        };
+        describer.describe(stack, symbols);
+        let shape = self.python.stack.shape();
+        let mut hash = Hash::new(self.seed);
+        for nth in 0..usize::from(shape.frame_count) {
+            let find = |code| symbols.find(code);
+            (hash, _) = self.python.stack.hash_frame(nth, shape, hash, find);
+        }
+        if shape.frame_count != 0 {
+            let hash = hash.finish();
+            self.python.stack.finish_record(shape, hash);
+            walked.stack = hash;
+            if batch.is_new(hash) {
+                batch.add_reference(self.python.stack.record());
+            }
+        }
+        walked.root_symbol = self.python.stack.root_symbol();
+        walked.root = self.python.root();
+        walked
+    }
+
+    fn walk_native(
+        &mut self,
+        source: &Source<'_>,
+        code: &mut ProcessCode,
+        wanted: &mut Vec<u32>,
+    ) -> NativeUnwindStatus {
+        let style = source
+            .interpreter
+            .map_or(RunStyle::EACH, |it| it.layout.frame.run_style);
+        let mut steps = NativeSteps {
+            walk: &mut self.native,
+            scratch: &mut self.scratch,
+            source,
+            python: PythonFrames {
+                runs: &self.python.runs,
+                depth: self.python.stack.depth(),
+                style,
+            },
+            code: Code {
+                maps: source.maps,
+                process: code,
+                tgid: source.tgid,
+                wanted,
+                place: CodeLocation::NOWHERE,
+            },
+            seed: self.seed,
+        };
+        steps.unwind()
+    }
+
+    /// Somewhere to copy structures to.
+    pub(super) fn scratch(&mut self) -> &mut Scratch {
+        &mut self.scratch
+    }
+}
+
+/// Whether the state of the thread is that which holds the GIL, where that is a variable.
+fn holds_gil(source: &Source<'_>, interpreter: &Interpreter) -> bool {
+    let layout = &interpreter.layout;
+    if layout.interpreter.gil_style == GilStyle::IN_THREAD || interpreter.gil_holder.is_null() {
+        return false;
+    }
+    let holder = gil_holder(source.memory, layout, interpreter.gil_holder);
+    !holder.is_null() && source.states.iter().any(|state| state.address == holder)
+}
+
+/// The steps of the walk through Python frames.
+struct PythonSteps<'a> {
+    walk: ThreadWalk<'a, PageCache>,
+    states: &'a [ThreadState],
+    symbols: &'a mut KnownCode,
+}
+
+impl UnwindPython for PythonSteps<'_> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn load_state(&mut self) -> PythonOutcome {
+        self.walk.load_first_state(self.states)
+    }
+
+    fn begin_walk(&mut self) -> PythonOutcome {
+        self.walk.begin()
+    }
+
+    fn walk_frames(&mut self) -> PythonOutcome {
+        let outcome = self.walk.walk_frames(self.symbols, Self::FRAMES_PER_STEP);
+        if outcome == PythonOutcome::NEXT {
+            return outcome;
+        }
+        self.continue_walk(outcome.status())
+    }
+
+    fn continue_walk(&mut self, status: PythonUnwindStatus) -> PythonOutcome {
+        self.walk.continue_walk(self.states, status)
+    }
+}
+
+/// The steps of the walk through native frames.
+struct NativeSteps<'a> {
+    walk: &'a mut NativeWalk,
+    scratch: &'a mut Scratch,
+    source: &'a Source<'a>,
+    python: PythonFrames<'a>,
+    code: Code<'a>,
+    seed: u64,
+}
+
+impl UnwindNative for NativeSteps<'_> {
+    const FRAMES_PER_STEP: u32 = 1;
+
+    fn begin(&mut self) -> NativeOutcome {
+        self.walk.clear(self.seed);
+        let (frames, _) = self.source.kernel.as_chunks::<8>();
+        for address in frames.iter().take(MAX_KERNEL_FRAMES) {
+            self.walk
+                .stack
+                .push_kernel_frame(u64::from_ne_bytes(*address));
+        }
+        let registers = self.source.registers;
+        if *registers == Registers::ZERO || !registers.are_of_64_bits() {
+            return NativeOutcome::ended(NativeUnwindStatus::NO_REGISTERS);
+        }
+        registers.begin(self.walk);
+        NativeOutcome::NEXT
+    }
+
+    fn walk_frames(&mut self) -> NativeOutcome {
+        let step = self.walk.walk_frames(
+            self.source.memory,
+            self.scratch,
+            self.python,
+            &mut self.code,
+            Self::FRAMES_PER_STEP,
+        );
+        step.into()
+    }
+}
