@@ -58,6 +58,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use agent_common::record::ProfileKind;
 use anyhow::{Context as _, Result};
 use tokio::{
     sync::oneshot::{self, error::TryRecvError},
@@ -181,8 +182,8 @@ pub struct Session {
     haste: Haste,
     is_host: bool,
     gil: bool,
-    /// What [`Self::finish`] makes a profile of.
-    kind: &'static Kind,
+    /// What is sampled; [`Self::finish`] makes a profile of the first.
+    kinds: Vec<&'static Kind>,
     ticks: Interval,
 }
 
@@ -248,7 +249,7 @@ impl Session {
             haste: haste.unwrap_or_default(),
             is_host,
             gil: settings.gil,
-            kind: settings.kinds.first().copied().unwrap_or(&CPU),
+            kinds: settings.kinds.clone(),
             ticks,
         };
         match scope {
@@ -339,7 +340,8 @@ impl Session {
         program: Option<&Program>,
     ) -> Result<Profile> {
         self.bpf.stop()?;
-        let about = began.about(period).of_kind(self.kind);
+        let kind = self.kinds.first().copied().unwrap_or(&CPU);
+        let about = began.about(period).of_kind(kind);
         let window = self.take_window(&mut ()).await?;
         let counters = self.counters()?;
         let filter = filter.clone();
@@ -358,6 +360,15 @@ impl Session {
             }
         };
         Ok(built.context("the thread that builds profiles has ended")??)
+    }
+
+    /// The kinds of the profiles of samples that are recorded as this kind.
+    #[must_use]
+    pub fn kinds_of(&self, recorded: ProfileKind) -> Vec<&'static Kind> {
+        let kinds = self.kinds.iter().copied();
+        kinds
+            .filter(|kind| kind.recorded_as() == recorded)
+            .collect()
     }
 
     /// What the BPF programs have counted so far.
