@@ -30,6 +30,8 @@ pub struct Pprof {
     pub time_nanos: i64,
     #[prost(message, optional, tag = "11")]
     pub period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    pub period: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -235,7 +237,7 @@ pub fn check_labels<'a>(
         return Err("too many label names".to_owned());
     }
     match seen.get("__name__") {
-        Some(&"process_cpu") => {}
+        Some(&("process_cpu" | "wall" | "offcpu" | "fgprof" | "parca_agent")) => {}
         other => return Err(format!("invalid metric name {other:?}")),
     }
     match seen.get("service_name") {

@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use super::{
     builder::{ProfileBuilder, ProfileTiming},
     filter::{Filter, NoSuchThread, SampledThread},
+    idle::IdleThreads,
     interleave::SampledStack,
     key::{SampleKey, ThreadKey},
     window::Window,
@@ -110,10 +111,11 @@ impl Catalog {
         self.threads.insert(thread, name);
     }
 
-    /// The threads of the samples of a window, the one with the most samples first.
-    fn sampled_threads(&self, window: &Window) -> Vec<SampledThread> {
+    /// The threads of the samples of a window that are of a kind, the one with the most samples first.
+    fn sampled_threads(&self, window: &Window, kind: &Kind) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::default();
-        for (key, amount) in &window.counts {
+        let of_kind = |key: &SampleKey| kind.has_samples(key.kind, key.wait);
+        for (key, amount) in window.counts.iter().filter(|(key, _)| of_kind(key)) {
             *samples.entry(key.thread).or_default() += amount.count;
         }
         let mut seen: Vec<_> = samples
@@ -143,7 +145,7 @@ impl Catalog {
         let Some(wanted) = &filter.thread else {
             return Ok(());
         };
-        let seen = self.sampled_threads(window);
+        let seen = self.sampled_threads(window, kind);
         let is_wanted = |thread: &SampledThread| wanted.matches(thread.tid, &thread.name);
         if seen.is_empty() || seen.iter().any(is_wanted) {
             return Ok(());
@@ -168,10 +170,11 @@ impl Catalog {
     ) -> Profile {
         let mut builder = ProfileBuilder::default();
         let mut filtered_out = FilteredOut::default();
+        let mut idle = IdleThreads::default();
         let mut keys: Vec<(&SampleKey, Amount)> = window
             .counts
             .iter()
-            .filter(|(key, _)| key.kind == about.kind.number)
+            .filter(|(key, _)| about.kind.has_samples(key.kind, key.wait))
             .map(|(key, amount)| (key, *amount))
             .collect();
         symbolizer.prepare(&self.native_frames(window, filter));
@@ -179,7 +182,7 @@ impl Catalog {
             let order = self.order(key.thread.tgid);
             let ends = (key.end.0, key.native_end.0);
             let stacks = (key.stack, key.native_stack);
-            (order, key.thread, stacks, ends, key.holds_gil)
+            (order, key.thread, stacks, ends, key.holds_gil, key.wait)
         });
         for (key, amount) in keys {
             let name = self.thread_name(key.thread);
@@ -188,14 +191,22 @@ impl Catalog {
             } else if filter.gil_only && !key.holds_gil {
                 filtered_out.without_gil += amount.count;
             } else {
+                let python = self.stacks.get(&key.stack);
+                let native = self.native_stacks.get(&key.native_stack);
+                let is_idle = idle.has(key, python, native, &mut builder, symbolizer);
+                if is_idle && !filter.idle {
+                    filtered_out.idle_ns = filtered_out.idle_ns.saturating_add(amount.value);
+                    continue;
+                }
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
                 let sampled = SampledStack {
                     key,
-                    python: self.stacks.get(&key.stack),
-                    native: self.native_stacks.get(&key.native_stack),
+                    python,
+                    native,
                     process,
                     is_python: self.is_python(key.thread.tgid),
+                    is_idle,
                     count: amount.count,
                 };
                 let stack = sampled.stack(&mut builder, symbolizer);

@@ -15,6 +15,8 @@ pub struct Filter {
     pub gil_only: bool,
     /// Only samples of matching threads.
     pub thread: Option<ThreadFilter>,
+    /// Samples of threads that wait for work too.
+    pub idle: bool,
 }
 
 impl Filter {

@@ -14,7 +14,8 @@
 //!
 //! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the
 //! interpreter hides it or it is part of an evaluation loop; missing frames have one marker, where
-//! they are missing; numbers from the BPF programs are untrusted.
+//! they are missing; numbers from the BPF programs are untrusted. What a thread waits for is a marker
+//! in place of the leaf, above all frames; that it waits for work one in place of the root.
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,10 @@ use super::{
     python_frames::{PythonFrames, Step},
 };
 use crate::{
-    profile::{ExecutableKind, LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses},
+    profile::{
+        ExecutableKind, IDLE_MARKER, LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses,
+        Wait,
+    },
     symbolize::SymbolizeFrames,
 };
 
@@ -47,6 +51,8 @@ pub(super) struct SampledStack<'a> {
     pub(super) process: ProcessIndex,
     /// Whether the process runs Python.
     pub(super) is_python: bool,
+    /// Whether the thread waited for work.
+    pub(super) is_idle: bool,
     /// Number of samples.
     pub(super) count: u64,
 }
@@ -67,7 +73,13 @@ impl SampledStack<'_> {
             loop_candidates: Vec::new(),
         };
         interleaver.interleave();
-        let locations = interleaver.locations;
+        let mut locations = interleaver.locations;
+        if let Some(wait) = Wait::from_reason(self.key.wait) {
+            locations.insert(0, builder.marker(wait.marker()));
+        }
+        if self.is_idle {
+            locations.push(builder.marker(IDLE_MARKER));
+        }
         self.count_walks(builder, symbolizer);
         builder.stack(locations)
     }

@@ -1,6 +1,6 @@
 //! Keys of the counts of samples.
 
-use agent_common::record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus};
+use agent_common::record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, WaitReason};
 
 /// Key of the counts of a window: samples with equal keys are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,6 +12,7 @@ pub(super) struct SampleKey {
     pub(super) native_stack: u64,
     pub(super) native_end: NativeUnwindStatus,
     pub(super) holds_gil: bool,
+    pub(super) wait: WaitReason,
 }
 
 /// A thread, identified by process and id.

@@ -14,6 +14,7 @@ mod catalog;
 mod filter;
 #[cfg(test)]
 pub mod fixtures;
+mod idle;
 mod interleave;
 mod interner;
 mod key;

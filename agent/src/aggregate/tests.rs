@@ -284,8 +284,8 @@ fn a_filter_includes_threads_that_held_the_gil() {
     let profile = filtered(&aggregator, &filter);
     assert_eq!(threads(&profile), ["1 1,  7: 2"]);
     let filtered_out = FilteredOut {
-        other_threads: 0,
         without_gil: 13,
+        ..FilteredOut::default()
     };
     assert_eq!(profile.filtered_out, filtered_out);
     // Samples that were filtered out are not counted as losses.
@@ -310,6 +310,7 @@ fn a_filter_matches_threads_by_id_or_last_name() {
         let filter = Filter {
             gil_only,
             thread: Some(thread),
+            ..Filter::default()
         };
         let profile = filtered(&aggregator, &filter);
         (threads(&profile), profile.filtered_out)
@@ -317,6 +318,7 @@ fn a_filter_matches_threads_by_id_or_last_name() {
     let filtered_out = |other_threads, without_gil| FilteredOut {
         other_threads,
         without_gil,
+        ..FilteredOut::default()
     };
     let by_id = || "7".parse().unwrap();
     let by_name = "worker".parse().unwrap();
@@ -343,6 +345,7 @@ fn a_filter_that_matches_no_thread_lists_the_sampled_ones() {
         let filter = Filter {
             gil_only: true,
             thread: Some(thread.parse().unwrap()),
+            ..Filter::default()
         };
         aggregator.check_filter(&filter, &CPU)
     };

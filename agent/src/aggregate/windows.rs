@@ -26,7 +26,7 @@ pub struct Windows {
 impl Windows {
     /// Counts a sample; one of an unknown kind is malformed.
     pub fn add_sample(&mut self, sample: &Sample) {
-        if Kind::from_number(sample.kind).is_none() {
+        if !Kind::is_recorded(sample.kind) {
             self.add_malformed();
             return;
         }
@@ -41,6 +41,7 @@ impl Windows {
             native_stack: sample.native_stack,
             native_end: sample.native_status,
             holds_gil: sample.holds_gil != 0,
+            wait: sample.wait,
         };
         let amount = Amount {
             count: sample.count.into(),

@@ -37,10 +37,10 @@ struct AttachedEvent {
 }
 
 impl SamplingEvents {
-    /// Loads the programs for some kinds.
+    /// Loads the programs for those kinds that are sampled by events.
     pub(super) fn load(object: &mut Ebpf, kinds: &[&'static Kind]) -> Result<Self, Error> {
         let mut sampling_events = Self::default();
-        for kind in kinds {
+        for kind in kinds.iter().filter(|kind| !kind.is_of_passes()) {
             let event = Event::of(kind).ok_or(Error::Incomplete(kind.name))?;
             program(object, event)?
                 .load()

@@ -278,6 +278,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
         max_memory: written.max_memory.map_or(MAX_MEMORY, |size| size.0),
         window,
         native: written.native.unwrap_or(true),
+        idle: written.idle.unwrap_or(false),
         thread_labels: written.thread_labels.unwrap_or(false),
         selector: selector(written.include, written.exclude)?,
         labels,

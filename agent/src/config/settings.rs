@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{http_server::HttpServer, log::Log};
 use crate::{
+    aggregate::Filter,
     export,
     profile::Kind,
     targets::{
@@ -27,6 +28,8 @@ pub struct Config {
     pub window: Duration,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
+    /// Whether profiles have threads that wait for work.
+    pub idle: bool,
     /// Whether samples have their thread as a label.
     pub thread_labels: bool,
     /// Which processes to profile.
@@ -46,13 +49,22 @@ pub struct Config {
 }
 
 impl Config {
+    /// Which samples profiles have.
+    #[must_use]
+    pub fn filter(&self) -> Filter {
+        Filter {
+            idle: self.idle,
+            ..Filter::default()
+        }
+    }
+
     /// How profiles are encoded for the exporters.
     #[must_use]
     pub fn batch_options(&self) -> export::BatchOptions {
         let destinations = self.exporters.iter().map(|exporter| &exporter.destination);
         export::BatchOptions {
             thread_labels: self.thread_labels,
-            function_names: destinations
+            pprof_names: destinations
                 .filter_map(export::DestinationConfig::pprof_names)
                 .collect(),
         }

@@ -2,8 +2,9 @@ use std::{fs, time::Duration};
 
 use super::{Config, Error, HttpServer, KEYS, LogFormat, Sources};
 use crate::{
-    export::{Authentication, DestinationConfig, SecretSource},
+    export::{Authentication, DestinationConfig, PprofNames, SecretSource},
     formats::FunctionNames,
+    profile::TypeNaming,
     targets::kubernetes::{By, CA_FILE, TOKEN_FILE},
 };
 
@@ -317,8 +318,12 @@ fn collectors_get_functions_with_their_module() {
         }
     }
     let config = read("exporters: {a: {type: parca, url: 'http://x'}, b: {type: otlp, url: x}}");
-    let encoded = config.unwrap().batch_options().function_names;
-    assert_eq!(encoded, [FunctionNames::Module].into());
+    let encoded = config.unwrap().batch_options().pprof_names;
+    let names = PprofNames {
+        functions: FunctionNames::Module,
+        types: TypeNaming::Parca,
+    };
+    assert_eq!(encoded, [names].into());
 }
 
 /// The example with all commented keys enabled: prose has exactly one space after its `#`.
@@ -355,6 +360,7 @@ fn the_example_has_every_key_with_its_default() {
         max_memory,
         window,
         native,
+        idle,
         thread_labels,
         selector,
         labels,
@@ -369,8 +375,8 @@ fn the_example_has_every_key_with_its_default() {
     assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
     assert_eq!((window, max_memory), (default.window, default.max_memory));
     assert_eq!(
-        (native, thread_labels),
-        (default.native, default.thread_labels)
+        (native, idle, thread_labels),
+        (default.native, default.idle, default.thread_labels)
     );
     assert_eq!(labels.per_process, default.labels.per_process);
     assert_eq!(labels.command_lines, default.labels.command_lines);

@@ -34,7 +34,6 @@ use crate::{
     aggregate::Window,
     config::Config,
     export::{ExporterConfig, ProfileBatch, Unencodable},
-    profile::Kind,
     session::{
         Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
         warn_on_error,
@@ -178,7 +177,12 @@ impl Host {
                 _ = watchdog.tick() => self.feed_watchdog(),
             }
             self.on_demand
-                .answer(&mut self.session, &mut self.targets, self.period)
+                .answer(
+                    &mut self.session,
+                    &mut self.targets,
+                    self.period,
+                    &self.config.filter(),
+                )
                 .await;
             if Instant::now() >= self.ends {
                 self.end_window().await;
@@ -436,15 +440,20 @@ impl Host {
         let built = self.built.0.clone();
         let in_work = Arc::clone(&self.windows_in_work);
         in_work.fetch_add(1, Relaxed);
+        let filter = self.config.filter();
+        let series: Vec<_> = series
+            .into_iter()
+            .map(|((labels, recorded), part)| (labels, self.session.kinds_of(recorded), part))
+            .collect();
         self.session.profiles.run(move |profiles| {
-            for ((labels, kind), part) in series {
-                let Some(kind) = Kind::from_number(kind) else {
-                    continue;
-                };
-                let about = about.of_kind(kind);
-                let batch = window::batch(profiles, &labels, &part, &about, &options);
+            let send = |batch| built.blocking_send(Built::Profile(batch)).is_ok();
+            for (labels, kinds, part) in series {
+                let mut batches = kinds.into_iter().filter_map(|kind| {
+                    let about = about.of_kind(kind);
+                    window::batch(profiles, &labels, &part, &about, &filter, &options)
+                });
                 // The agent may be about to end.
-                if built.blocking_send(Built::Profile(batch)).is_err() {
+                if !batches.all(send) {
                     break;
                 }
             }

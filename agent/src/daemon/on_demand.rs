@@ -6,7 +6,7 @@ use tracing::warn;
 
 use super::{http_server::ProfileRequest, target_table::TargetTable};
 use crate::{
-    aggregate::Window,
+    aggregate::{Filter, ProfileTiming, Window},
     formats::{EncodeOptions, Format, encode},
     session::{Began, Session},
 };
@@ -67,6 +67,7 @@ impl OnDemandProfiles {
         session: &mut Session,
         targets: &mut TargetTable,
         period: Duration,
+        filter: &Filter,
     ) {
         let now = Instant::now();
         let is_over = |pull: &OnDemandProfile| pull.ends() <= now || pull.asked.reply.is_closed();
@@ -77,7 +78,11 @@ impl OnDemandProfiles {
                 began,
             } = self.0.swap_remove(index);
             match session.close_window(window, targets).await {
-                Ok(Some(window)) => send(window, asked, began, session, targets, period),
+                Ok(Some(window)) => {
+                    let about = began.about(period).of_kind(asked.kind);
+                    let window = matching(window, &asked, targets);
+                    send(window, asked, about, filter.clone(), session);
+                }
                 Ok(None) => {}
                 Err(error) => warn!("{error:#}"),
             }
@@ -89,15 +94,12 @@ impl OnDemandProfiles {
 fn send(
     window: Window,
     asked: ProfileRequest,
-    began: Began,
+    about: ProfileTiming,
+    filter: Filter,
     session: &Session,
-    targets: &TargetTable,
-    period: Duration,
 ) {
-    let window = matching(window, &asked, targets);
-    let about = began.about(period).of_kind(asked.kind);
     session.profiles.run(move |profiles| {
-        let profile = profiles.profile_of(&window, &about);
+        let profile = profiles.profile_of(&window, &about, &filter);
         let mut pprof = Vec::new();
         let options = EncodeOptions {
             function_names: asked.function_names,
@@ -119,5 +121,7 @@ fn matching(window: Window, asked: &ProfileRequest, targets: &TargetTable) -> Wi
         (is_process && asked.labels.iter().all(has_label)).then_some(())
     };
     let mut parts = window.split(is_asked_for);
-    parts.remove(&((), asked.kind.number)).unwrap_or_default()
+    parts
+        .remove(&((), asked.kind.recorded_as()))
+        .unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::target_table::TargetTable;
 use crate::{
-    aggregate::{ProfileTiming, Window},
+    aggregate::{Filter, ProfileTiming, Window},
     export::{BatchOptions, ProfileBatch, Unencodable},
     profile::{LastFrame, Losses, Profile},
     session::Profiles,
@@ -158,7 +158,7 @@ fn merge_smallest(series: &mut BTreeMap<(Arc<Labels>, ProfileKind), Window>, mos
     small.len() as u64
 }
 
-/// The profile of a series, for the exporters.
+/// The profile of a series, for the exporters; [`None`] if `filter` excludes all of its samples.
 ///
 /// # Errors
 ///
@@ -168,11 +168,15 @@ pub(crate) fn batch(
     labels: &Labels,
     part: &Window,
     about: &ProfileTiming,
+    filter: &Filter,
     options: &BatchOptions,
-) -> Result<ProfileBatch, Unencodable> {
-    let mut profile = profiles.profile_of(part, about);
+) -> Option<Result<ProfileBatch, Unencodable>> {
+    let mut profile = profiles.profile_of(part, about, filter);
+    if profile.samples.is_empty() {
+        return None;
+    }
     profile.labels = labels.clone().into_map();
-    ProfileBatch::new(profile, options)
+    Some(ProfileBatch::new(profile, options))
 }
 
 #[cfg(test)]

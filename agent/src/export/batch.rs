@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::{
     formats::{EncodeOptions, Format, FunctionNames, encode},
-    profile::{Profile, SERVICE_NAME_LABEL},
+    profile::{Profile, SERVICE_NAME_LABEL, TypeNaming},
     store::name,
 };
 
@@ -28,8 +28,29 @@ pub struct ProfileBatch {
     pub profile: Arc<Profile>,
     /// Whether samples have their thread as a label.
     pub(super) thread_labels: bool,
-    /// The profile as gzipped pprof, by [`FunctionNames`].
-    pub(super) pprofs: Arc<[OnceLock<Arc<[u8]>>; FunctionNames::ALL.len()]>,
+    /// The profile as gzipped pprof.
+    pub(super) pprofs: Arc<Pprofs>,
+}
+
+/// Encodings as gzipped pprof, by [`FunctionNames`] and [`TypeNaming`].
+pub(super) type Pprofs = [[OnceLock<Arc<[u8]>>; TypeNaming::COUNT]; FunctionNames::ALL.len()];
+
+/// The names that a pprof has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PprofNames {
+    /// How functions are named.
+    pub functions: FunctionNames,
+    /// Whose names the kind has.
+    pub types: TypeNaming,
+}
+
+impl From<FunctionNames> for PprofNames {
+    fn from(functions: FunctionNames) -> Self {
+        Self {
+            functions,
+            types: TypeNaming::default(),
+        }
+    }
 }
 
 /// How batches are encoded.
@@ -37,8 +58,8 @@ pub struct ProfileBatch {
 pub struct BatchOptions {
     /// Whether samples have their thread as a label.
     pub thread_labels: bool,
-    /// How functions are named: one encoding for each is made in advance.
-    pub function_names: BTreeSet<FunctionNames>,
+    /// Names of the pprofs that are wanted: they are encoded in advance.
+    pub pprof_names: BTreeSet<PprofNames>,
 }
 
 impl ProfileBatch {
@@ -54,36 +75,37 @@ impl ProfileBatch {
             thread_labels: options.thread_labels,
             pprofs: Arc::default(),
         };
-        for names in &options.function_names {
+        for names in &options.pprof_names {
             batch.pprof(*names)?;
         }
         Ok(batch)
     }
 
-    /// The profile as gzipped pprof, which is encoded once for all destinations.
+    /// The profile as gzipped pprof, which is encoded once for all destinations with equal names.
     ///
     /// # Errors
     ///
     /// When the profile cannot be encoded.
-    pub fn pprof(&self, function_names: FunctionNames) -> Result<Arc<[u8]>, Unencodable> {
-        let pprof = &self.pprofs[function_names as usize];
+    pub fn pprof(&self, names: impl Into<PprofNames>) -> Result<Arc<[u8]>, Unencodable> {
+        let mut names = names.into();
+        if !self.profile.kind.has_names_of(names.types) {
+            names.types = TypeNaming::default();
+        }
+        let pprof = &self.pprofs[names.functions as usize][names.types as usize];
         if let Some(pprof) = pprof.get() {
             return Ok(Arc::clone(pprof));
         }
-        let encoded = self.encode(&self.profile, function_names)?;
+        let encoded = self.encode(&self.profile, names)?;
         Ok(Arc::clone(pprof.get_or_init(|| encoded.into())))
     }
 
     /// A part of the profile as gzipped pprof.
-    pub(super) fn encode(
-        &self,
-        part: &Profile,
-        function_names: FunctionNames,
-    ) -> Result<Vec<u8>, Unencodable> {
+    pub(super) fn encode(&self, part: &Profile, names: PprofNames) -> Result<Vec<u8>, Unencodable> {
         let options = EncodeOptions {
             threads: false,
             without_labels: !self.thread_labels,
-            function_names,
+            function_names: names.functions,
+            type_naming: names.types,
         };
         let mut pprof = Vec::new();
         encode(part, Format::Pprof, options, &mut pprof).map_err(|_| Unencodable)?;
@@ -93,7 +115,7 @@ impl ProfileBatch {
     /// Size of what has been encoded so far, in bytes.
     #[must_use]
     pub fn pprof_bytes(&self) -> usize {
-        let encoded = self.pprofs.iter().filter_map(OnceLock::get);
+        let encoded = self.pprofs.iter().flatten().filter_map(OnceLock::get);
         encoded.map(|pprof| pprof.len()).sum()
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::batch::ProfileBatch;
-use crate::profile::SERVICE_NAME_LABEL;
+use crate::profile::{SERVICE_NAME_LABEL, TypeNaming};
 
 /// Label of the profile type.
 const NAME: &str = "__name__";
@@ -21,10 +21,11 @@ const MAX_NAME_BYTES: usize = 1_024;
 /// Longest value, in bytes.
 const MAX_VALUE_BYTES: usize = 2_048;
 
-/// Labels of a batch, by name.
-pub(super) fn of_batch(batch: &ProfileBatch) -> BTreeMap<String, String> {
+/// Labels of a batch, by name; its type has the name of this naming.
+pub(super) fn of_batch(batch: &ProfileBatch, naming: TypeNaming) -> BTreeMap<String, String> {
+    let series = batch.profile.kind.names_in(naming).series;
     let mut labels = BTreeMap::from([
-        (NAME.to_owned(), batch.profile.kind.series_name.to_owned()),
+        (NAME.to_owned(), series.to_owned()),
         (SERVICE_NAME_LABEL.to_owned(), value(batch.service())),
     ]);
     for (name, text) in &*batch.labels {
@@ -86,7 +87,7 @@ mod tests {
         let pairs = pairs.iter().copied();
         let pairs = pairs.map(|(name, text)| (name.to_owned(), text.to_owned()));
         batch.labels = pairs.collect::<BTreeMap<_, _>>().into();
-        of_batch(&batch)
+        of_batch(&batch, TypeNaming::Pprof)
     }
 
     fn custom(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -111,11 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_that_of_the_kind() {
+    fn the_name_is_that_of_the_kind_in_the_collector() {
         for &kind in Kind::ALL {
             let mut batch = batch("web", &[]);
             batch.profile = Arc::new(of_kind((*batch.profile).clone(), kind));
-            assert_eq!(of_batch(&batch)["__name__"], kind.series_name);
+            for naming in [TypeNaming::Pprof, TypeNaming::Parca] {
+                let name = &of_batch(&batch, naming)["__name__"];
+                assert_eq!(name, kind.names_in(naming).series);
+            }
         }
     }
 

@@ -33,7 +33,7 @@ use tokio::{
 use tracing::warn;
 
 pub use self::{
-    batch::{BatchOptions, ProfileBatch, Unencodable},
+    batch::{BatchOptions, PprofNames, ProfileBatch, Unencodable},
     counts::Counts,
     file::FileConfig,
     otlp::{OtlpConfig, OtlpProtocol},
@@ -46,8 +46,6 @@ pub use crate::http_client::{
     Authentication, ClientCertificate, HttpConfig, HttpConfigError, Retry, Secret, SecretSource,
     TlsConfig,
 };
-
-use crate::formats::FunctionNames;
 
 use self::{
     destination::Destination,
@@ -91,13 +89,13 @@ pub enum DestinationConfig {
 }
 
 impl DestinationConfig {
-    /// How functions are named in the pprof that it needs; [`None`] where it needs none.
+    /// The names in the pprof that it needs; [`None`] where it needs none.
     #[must_use]
-    pub fn pprof_names(&self) -> Option<FunctionNames> {
+    pub fn pprof_names(&self) -> Option<PprofNames> {
         match self {
-            Self::File(to) => Some(to.function_names),
-            Self::Pyroscope(to) => Some(to.function_names),
-            Self::Parca(to) => Some(to.function_names),
+            Self::File(to) => Some(to.function_names.into()),
+            Self::Pyroscope(to) => Some(to.function_names.into()),
+            Self::Parca(to) => Some(to.pprof_names()),
             Self::Otlp(_) => None,
         }
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message as _;
 
 use super::{
-    batch::{Payload, ProfileBatch, Unencodable},
+    batch::{Payload, PprofNames, ProfileBatch, Unencodable},
     destination::{Destination, Receipt},
     failure::DeliveryError,
     labels,
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     formats::FunctionNames,
     http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, grpc},
+    profile::TypeNaming,
 };
 
 /// Path of the method.
@@ -28,18 +29,26 @@ pub struct ParcaConfig {
     pub function_names: FunctionNames,
 }
 
+impl ParcaConfig {
+    /// The names in the pprof that Parca gets.
+    pub(super) fn pprof_names(&self) -> PprofNames {
+        PprofNames {
+            functions: self.function_names,
+            types: TypeNaming::Parca,
+        }
+    }
+}
+
 pub(super) struct Parca {
     client: Client,
-    function_names: FunctionNames,
+    names: PprofNames,
 }
 
 impl Parca {
     pub(super) fn new(config: ParcaConfig) -> Result<Self, HttpConfigError> {
+        let names = config.pprof_names();
         let client = Client::new(config.http, HttpProtocol::Http2)?;
-        Ok(Self {
-            client,
-            function_names: config.function_names,
-        })
+        Ok(Self { client, names })
     }
 }
 
@@ -47,13 +56,13 @@ impl Destination for Parca {
     const FORMAT: PayloadFormat = *b"parc";
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let labels = labels::of_batch(batch).into_iter();
+        let labels = labels::of_batch(batch, TypeNaming::Parca).into_iter();
         let labels = labels.map(|(name, value)| Label { name, value }).collect();
         let request = WriteRawRequest {
             series: vec![Series {
                 labels: Some(LabelSet { labels }),
                 samples: vec![RawSample {
-                    raw_profile: Bytes::from_owner(batch.pprof(self.function_names)?),
+                    raw_profile: Bytes::from_owner(batch.pprof(self.names)?),
                 }],
             }],
             // Addresses are relative to the executables.

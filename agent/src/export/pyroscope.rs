@@ -19,7 +19,7 @@ use super::{
 use crate::{
     formats::FunctionNames,
     http_client::{Client, HttpConfig, HttpConfigError, HttpProtocol, Request, content_type},
-    profile::Profile,
+    profile::{Profile, TypeNaming},
 };
 
 /// Path of the method.
@@ -70,7 +70,7 @@ impl Destination for Pyroscope {
     const FORMAT: spool::PayloadFormat = *b"pyro";
 
     fn pack(&self, batch: &ProfileBatch) -> Result<Payload, Unencodable> {
-        let labels = labels::of_batch(batch).into_iter();
+        let labels = labels::of_batch(batch, TypeNaming::Pprof).into_iter();
         let pprof = batch.pprof(self.function_names)?;
         let samples = match parts(&batch.profile, &pprof) {
             0 | 1 => vec![raw_sample(Bytes::from_owner(pprof))],
@@ -127,7 +127,9 @@ fn split(
             samples: samples.to_vec(),
             ..profile.clone()
         };
-        Ok(raw_sample(batch.encode(&part, function_names)?.into()))
+        Ok(raw_sample(
+            batch.encode(&part, function_names.into())?.into(),
+        ))
     });
     chunks.collect()
 }

@@ -1,6 +1,7 @@
 //! Shared by the tests of exporters.
 
 use std::{
+    array,
     collections::BTreeMap,
     fs::File,
     io::Write as _,
@@ -21,7 +22,9 @@ pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
         profile: Arc::new(example_profile("/srv/app/main.py")),
         thread_labels: false,
         // The same, however functions are named.
-        pprofs: [OnceLock::from(pprof.clone()), OnceLock::from(pprof)].into(),
+        pprofs: Arc::new(array::from_fn(|_| {
+            array::from_fn(|_| OnceLock::from(Arc::clone(&pprof)))
+        })),
     }
 }
 

@@ -3,7 +3,13 @@
 
 use std::cmp::Reverse;
 
-use crate::profile::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnwindLosses};
+use crate::profile::{Counter, FilteredOut, Losses, Unit, UnsymbolizedLosses, UnwindLosses};
+
+/// What is before the time of idle threads in its sentence.
+const IDLE_PREFIX: &str = "idle threads: ";
+
+/// What is after it.
+const IDLE_SUFFIX: &str = " left out (--idle shows them)";
 
 /// One sentence for each count that is not zero.
 #[must_use]
@@ -11,6 +17,7 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
     let FilteredOut {
         other_threads,
         without_gil,
+        idle_ns,
     } = *filtered_out;
     let Losses {
         lost_samples,
@@ -92,7 +99,24 @@ pub fn sentences(filtered_out: &FilteredOut, losses: &Losses) -> Vec<String> {
         .chain(losses_not_in_samples(losses))
         .filter(|&(count, ..)| count != 0)
         .map(|(count, subject, rest)| sentence(count, subject, rest))
+        .chain((idle_ns != 0).then(|| idle_sentence(idle_ns)))
         .collect()
+}
+
+/// The time of threads that waited for work.
+fn idle_sentence(nanoseconds: u64) -> String {
+    let time = Unit::Nanoseconds.text(nanoseconds);
+    format!("{IDLE_PREFIX}{time}{IDLE_SUFFIX}")
+}
+
+/// The nanoseconds of an [`idle_sentence`], to its precision.
+fn read_idle(sentence: &str) -> Option<u64> {
+    let time = sentence.strip_prefix(IDLE_PREFIX)?;
+    let time = time.strip_suffix(IDLE_SUFFIX)?.strip_suffix(" s")?;
+    let (seconds, hundredths) = time.split_once('.')?;
+    let hundredths: u64 = (hundredths.len() == 2).then(|| hundredths.parse().ok())??;
+    let seconds = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+    seconds.checked_add(hundredths * 10_000_000)
 }
 
 /// A count, its subject in singular and plural, and the rest of the sentence.
@@ -140,6 +164,13 @@ fn sentence(count: u64, (one, many): (&str, &str), rest: &str) -> String {
 /// Adds the count of a sentence, if it is one of [`sentences`]. It is recognized by formatting each
 /// possible sentence, so that the texts are in one counter only.
 pub(super) fn read(sentence: &str, filtered_out: &mut FilteredOut, losses: &mut Losses) {
+    if let Some(idle_ns) = read_idle(sentence) {
+        filtered_out.merge(&FilteredOut {
+            idle_ns,
+            ..FilteredOut::default()
+        });
+        return;
+    }
     let number = sentence
         .split(' ')
         .next()
@@ -147,7 +178,7 @@ pub(super) fn read(sentence: &str, filtered_out: &mut FilteredOut, losses: &mut 
     let Some(number) = number.filter(|&number: &u64| number != 0) else {
         return;
     };
-    for counter in FilteredOut::ALL {
+    for counter in FilteredOut::SAMPLES {
         let mut only = FilteredOut::default();
         *counter(&mut only) = number;
         if sentences(&only, &Losses::default()) == [sentence] {
@@ -302,6 +333,7 @@ mod tests {
         let filtered_out = FilteredOut {
             other_threads: 40,
             without_gil: 1,
+            idle_ns: 12_345_678_901,
         };
         assert_eq!(
             sentences(&filtered_out, &losses),
@@ -314,6 +346,7 @@ mod tests {
                 "3 addresses have no lines and no inlined functions: there was no time to look \
                  them up.",
                 "1 file was not read for names and lines: it would have taken too long.",
+                "idle threads: 12.35 s left out (--idle shows them)",
             ]
         );
     }
@@ -321,8 +354,9 @@ mod tests {
     #[test]
     fn sentences_can_be_read_again() {
         let mut filtered_out = FilteredOut::default();
+        filtered_out.idle_ns = 90_120_000_000;
         let mut losses = Losses::default();
-        for (number, counter) in (1..).zip(FilteredOut::ALL) {
+        for (number, counter) in (1..).zip(FilteredOut::SAMPLES) {
             *counter(&mut filtered_out) = number;
         }
         for (number, counter) in (5..).zip(Losses::COUNTERS) {
@@ -351,6 +385,9 @@ mod tests {
             "0 samples were lost: the ring buffer was full.",
             "5 native frames have no name: the file has no symbols (",
             "5 stacks lack native frames: the stack was not in memory (x).",
+            "idle threads: 1 s left out (--idle shows them)",
+            "idle threads: 99999999999999.00 s left out (--idle shows them)",
+            "idle threads: 1.é s left out (--idle shows them)",
         ] {
             read(sentence, &mut filtered_out, &mut losses);
         }

@@ -1,6 +1,7 @@
 //! Options of encoding.
 
 use super::function_names::FunctionNames;
+use crate::profile::TypeNaming;
 
 /// Options of encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,4 +13,6 @@ pub struct EncodeOptions {
     pub without_labels: bool,
     /// How Python functions are named.
     pub function_names: FunctionNames,
+    /// Whose names of the kind pprof has.
+    pub type_naming: TypeNaming,
 }

@@ -256,6 +256,41 @@ pub fn example_processes(source: &str) -> Profile {
     profile
 }
 
+/// A profile some of whose samples, chosen by their indices, have these markers as the leaf.
+#[cfg(test)]
+pub(crate) fn with_waits(mut profile: Profile, waits: &[(usize, &str)]) -> Profile {
+    let mut made = Tables {
+        executables: Vec::new(),
+        functions: std::mem::take(&mut profile.functions),
+        locations: std::mem::take(&mut profile.locations),
+    };
+    for &(sample, marker) in waits {
+        let known = made
+            .functions
+            .iter()
+            .position(|function| function.name == marker);
+        let marker = known.map_or_else(
+            || made.marker(marker),
+            |known| FunctionId(u32::try_from(known).unwrap()),
+        );
+        let is_leaf =
+            |location: &Location| location.lines.iter().any(|line| line.function == marker);
+        let known = made.locations.iter().position(is_leaf);
+        let leaf = known.map_or_else(
+            || made.location(marker, 0),
+            |known| LocationId(u32::try_from(known).unwrap()),
+        );
+        let sample = &mut profile.samples[sample];
+        let stack = &profile.stacks[sample.stack.0 as usize];
+        let stack = [leaf].into_iter().chain(stack.iter().copied()).collect();
+        profile.stacks.push(stack);
+        sample.stack = StackId(last(&profile.stacks));
+    }
+    profile.functions = made.functions;
+    profile.locations = made.locations;
+    profile
+}
+
 /// A profile with as many samples of another kind.
 #[cfg(test)]
 pub(crate) fn of_kind(profile: Profile, kind: &'static Kind) -> Profile {

@@ -1,38 +1,87 @@
 //! What distinguishes the kinds of profiles.
 
-use agent_common::record::ProfileKind;
+use agent_common::record::{ProfileKind, WaitReason};
 
 use super::amount::ValueSource;
 
 /// A kind of profile.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Its number in the records of the BPF programs.
+    /// Its number, and that of its samples in the records of the BPF programs if they are its own.
     pub number: ProfileKind,
     /// Its name in options, messages and names of files.
     pub name: &'static str,
     /// Unit of the values of its samples.
     pub unit: Unit,
+    /// How its samples are taken.
+    pub source: Source,
     /// How far samples are apart.
     pub period: Period,
-    /// Types of the values of a sample in pprof: what is counted comes first, as is usual there.
-    pub sample_types: [SampleType; 2],
-    /// Which of [`Self::sample_types`] is shown by default.
+    /// Its names in pprof files, and in collectors that have no others.
+    pub names: TypeNames,
+    /// Its names in Parca, where these are others.
+    pub parca_names: Option<TypeNames>,
+    /// Its names in OTLP, where these are others.
+    pub otlp_names: Option<TypeNames>,
+    /// Which of the [sample types](TypeNames::sample_types) is shown by default.
     pub default_type: usize,
-    /// Name and unit of the period in pprof and OTLP.
-    pub period_type: (&'static str, &'static str),
-    /// Which of [`Self::sample_types`] OTLP has, where a profile has only one.
+    /// Which of the sample types OTLP has, where a profile has only one.
     pub otlp_type: usize,
-    /// Name of its series (`__name__`) in Pyroscope and Parca.
-    pub series_name: &'static str,
     /// The number that folded stacks and flame graphs have.
     pub plotted: ValueSource,
     /// Words of the summary.
     pub words: Words,
 }
 
-/// Type of a value of a sample.
-#[derive(Debug, PartialEq, Eq)]
+/// How the samples of a kind are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// By an event of the kernel, which runs a BPF program of the kind.
+    Event,
+    /// By passes over all threads of the profiled processes, whatever these do.
+    Passes(PassSamples),
+}
+
+/// Which samples of a pass a kind has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassSamples {
+    /// Those of all threads.
+    All,
+    /// Those of threads that did not run.
+    NotRunning,
+}
+
+/// Whose names of a kind an output has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TypeNaming {
+    /// Those of pprof files and of Pyroscope.
+    #[default]
+    Pprof,
+    /// Those of Parca.
+    Parca,
+    /// Those of OTLP.
+    Otlp,
+}
+
+impl TypeNaming {
+    /// How many there are.
+    pub const COUNT: usize = Self::Otlp as usize + 1;
+}
+
+/// Names of a kind by which a collector recognizes it. Together they are the key of its series:
+/// `__name__:sample_type:sample_unit:period_type:period_unit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeNames {
+    /// Name of its series (`__name__`) in Pyroscope and Parca.
+    pub series: &'static str,
+    /// Types of the values of a sample in pprof: what is counted comes first, as is usual there.
+    pub sample_types: [SampleType; 2],
+    /// Type of the period in pprof and OTLP.
+    pub period_type: SampleType,
+}
+
+/// Type of a value of a sample, or of the period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleType {
     /// Its name.
     pub name: &'static str,
@@ -86,25 +135,80 @@ impl Kind {
             number,
             name,
             unit: Unit::Events,
+            source: Source::Event,
             period: Period::Events(period),
-            sample_types: [
-                SampleType {
-                    name: "samples",
-                    unit: "count",
-                    source: ValueSource::Count,
-                },
-                SampleType {
-                    name: type_name,
-                    unit: "count",
-                    source: ValueSource::Value,
-                },
-            ],
+            names: TypeNames {
+                series: type_name,
+                sample_types: [SampleType::SAMPLES, SampleType::value(type_name, "count")],
+                period_type: SampleType::value(type_name, "count"),
+            },
+            parca_names: None,
+            otlp_names: None,
             default_type: 1,
-            period_type: (type_name, "count"),
             otlp_type: 1,
-            series_name: type_name,
             plotted: ValueSource::Value,
             words,
+        }
+    }
+
+    /// Its names in an output.
+    #[must_use]
+    pub fn names_in(&self, naming: TypeNaming) -> &TypeNames {
+        let own = match naming {
+            TypeNaming::Pprof => None,
+            TypeNaming::Parca => self.parca_names.as_ref(),
+            TypeNaming::Otlp => self.otlp_names.as_ref(),
+        };
+        own.unwrap_or(&self.names)
+    }
+
+    /// Whether it has other names in an output than in pprof files.
+    #[must_use]
+    pub fn has_names_of(&self, naming: TypeNaming) -> bool {
+        *self.names_in(naming) != self.names
+    }
+
+    /// Whether its samples are taken by passes, so that each has the state of its thread.
+    #[must_use]
+    pub fn is_of_passes(&self) -> bool {
+        matches!(self.source, Source::Passes(_))
+    }
+
+    /// The kind that its samples have in the records of the BPF programs.
+    #[must_use]
+    pub fn recorded_as(&self) -> ProfileKind {
+        match self.source {
+            Source::Event => self.number,
+            Source::Passes(_) => ProfileKind::WALL,
+        }
+    }
+
+    /// Whether it has the samples that were recorded as this kind, while the thread waited for this.
+    #[must_use]
+    pub fn has_samples(&self, recorded: ProfileKind, wait: WaitReason) -> bool {
+        let has_state = match self.source {
+            Source::Event | Source::Passes(PassSamples::All) => true,
+            Source::Passes(PassSamples::NotRunning) => wait != WaitReason::NONE,
+        };
+        recorded == self.recorded_as() && has_state
+    }
+}
+
+impl SampleType {
+    /// The number of samples; of a period that each sample counts once.
+    pub const SAMPLES: Self = Self {
+        name: "samples",
+        unit: "count",
+        source: ValueSource::Count,
+    };
+
+    /// What samples measured; of a period how far they are apart.
+    #[must_use]
+    pub const fn value(name: &'static str, unit: &'static str) -> Self {
+        Self {
+            name,
+            unit,
+            source: ValueSource::Value,
         }
     }
 }

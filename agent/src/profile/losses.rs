@@ -188,24 +188,33 @@ pub struct FilteredOut {
     pub other_threads: u64,
     /// Samples of threads that the filter includes, taken while the thread did not hold the GIL.
     pub without_gil: u64,
+    /// Elapsed time of threads that waited for work, in nanoseconds.
+    pub idle_ns: u64,
 }
 
 impl FilteredOut {
-    /// All counters.
-    pub const ALL: [Counter<Self>; 2] = [
+    /// The counters of samples.
+    pub const SAMPLES: [Counter<Self>; 2] = [
         |filtered_out| &mut filtered_out.other_threads,
         |filtered_out| &mut filtered_out.without_gil,
     ];
 
     /// Adds the counts of another profile.
     pub fn merge(&mut self, other: &Self) {
-        merge(self, *other, &Self::ALL);
+        merge(self, *other, &Self::SAMPLES);
+        self.idle_ns = self.idle_ns.saturating_add(other.idle_ns);
     }
 
-    /// All excluded samples.
+    /// Whether nothing was excluded.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// All excluded samples, without those of idle threads.
     #[must_use]
     pub fn total(self) -> u64 {
-        total(self, &Self::ALL)
+        total(self, &Self::SAMPLES)
     }
 }
 
@@ -227,7 +236,7 @@ fn total<T>(mut counted: T, counters: &[Counter<T>]) -> u64 {
 // A counter that is missing in a list would never be merged.
 const _: () = {
     const COUNTER: usize = size_of::<u64>();
-    assert!(size_of::<FilteredOut>() == FilteredOut::ALL.len() * COUNTER);
+    assert!(size_of::<FilteredOut>() == (FilteredOut::SAMPLES.len() + 1) * COUNTER);
     assert!(size_of::<UnwindLosses>() == UnwindLosses::ALL.len() * COUNTER);
     assert!(size_of::<UnsymbolizedLosses>() == UnsymbolizedLosses::ALL.len() * COUNTER);
     let nested = size_of::<UnwindLosses>() + size_of::<UnsymbolizedLosses>();

@@ -15,12 +15,13 @@ mod losses;
 mod model;
 mod process;
 mod unwind_stats;
+mod wait;
 
 pub use self::{
     amount::{Amount, ValueSource},
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    kind::{Kind, Period, SampleType, Unit},
+    kind::{Kind, Period, SampleType, TypeNames, TypeNaming, Unit},
     kinds::CPU,
     labels::SERVICE_NAME_LABEL,
     location::{CodeAddress, FrameKind, Function, Line, Location},
@@ -28,4 +29,5 @@ pub use self::{
     model::{Profile, Sample, Stack, Thread},
     process::{Image, Process},
     unwind_stats::{LastFrame, UnwindStats},
+    wait::{IDLE_MARKER, Wait},
 };

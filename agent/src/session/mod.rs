@@ -58,6 +58,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use agent_common::record::ProfileKind;
 use anyhow::{Context as _, Result};
 use tokio::{
     sync::oneshot::{self, error::TryRecvError},
@@ -198,8 +199,8 @@ pub struct Session {
     haste: Haste,
     is_host: bool,
     gil: bool,
-    /// What [`Self::finish`] makes a profile of.
-    kind: &'static Kind,
+    /// What is sampled; [`Self::finish`] makes a profile of the first.
+    kinds: Vec<&'static Kind>,
     ticks: Interval,
 }
 
@@ -281,7 +282,7 @@ impl Session {
             is_host,
             // Why a thread waits depends on it.
             gil: settings.gil || has_passes,
-            kind: settings.kinds.first().copied().unwrap_or(&CPU),
+            kinds: settings.kinds.clone(),
             ticks,
         };
         match scope {
@@ -380,7 +381,8 @@ impl Session {
             passes.stop();
         }
         self.bpf.stop()?;
-        let about = began.about(period).of_kind(self.kind);
+        let kind = self.kinds.first().copied().unwrap_or(&CPU);
+        let about = began.about(period).of_kind(kind);
         let window = self.take_window(&mut ()).await?;
         let counters = self.counters()?;
         let filter = filter.clone();
@@ -399,6 +401,15 @@ impl Session {
             }
         };
         Ok(built.context("the thread that builds profiles has ended")??)
+    }
+
+    /// The kinds of the profiles of samples that are recorded as this kind.
+    #[must_use]
+    pub fn kinds_of(&self, recorded: ProfileKind) -> Vec<&'static Kind> {
+        let kinds = self.kinds.iter().copied();
+        kinds
+            .filter(|kind| kind.recorded_as() == recorded)
+            .collect()
     }
 
     /// What the BPF programs have counted so far.

@@ -96,7 +96,7 @@ impl Profiles {
         counters: &Counters,
     ) -> Result<Profile, NoSuchThread> {
         self.catalog.check_filter(window, filter, about.kind)?;
-        let mut profile = self.build(window, about, filter);
+        let mut profile = self.profile_of(window, about, filter);
         let losses = &mut profile.losses;
         losses.lost_samples += counters.get(Counter::LOST_SAMPLES);
         losses.untracked_processes = counters.get(Counter::UNTRACKED_PROCESSES);
@@ -106,11 +106,12 @@ impl Profiles {
     }
 
     /// The profile of a window or a part of one.
-    pub fn profile_of(&mut self, window: &Window, about: &ProfileTiming) -> Profile {
-        self.build(window, about, &Filter::default())
-    }
-
-    fn build(&mut self, window: &Window, about: &ProfileTiming, filter: &Filter) -> Profile {
+    pub fn profile_of(
+        &mut self,
+        window: &Window,
+        about: &ProfileTiming,
+        filter: &Filter,
+    ) -> Profile {
         let before = self.lookups();
         let native = self.native.as_mut();
         let native = native.map(|native| (native, &self.executables));
@@ -157,7 +158,7 @@ impl Profiles {
 mod tests {
     use super::Profiles;
     use crate::{
-        aggregate::{ProfileTiming, Windows},
+        aggregate::{Filter, ProfileTiming, Windows},
         binaries::executables::Executables,
         process::Process,
         profile::CPU,
@@ -244,7 +245,7 @@ mod tests {
                 opening: share,
                 look_ups: share,
             });
-            let profile = profiles.profile_of(&window, &about);
+            let profile = profiles.profile_of(&window, &about, &Filter::default());
             assert_eq!(profile.losses.names_only, names_only);
             assert_eq!(profile.losses.unread_files, 0);
         }

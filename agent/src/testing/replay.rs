@@ -111,11 +111,12 @@ impl HostReplay {
         let options = config.batch_options();
         let window = replay.counting.windows.take();
         let series = window::split_series(window, targets, totals);
-        let batches = series.iter().map(|((labels, kind), part)| {
+        let filter = config.filter();
+        let batches = series.iter().filter_map(|((labels, kind), part)| {
             let profiles = &mut replay.profiles;
             let about = about.of_kind(Kind::from_number(*kind).expect("a known kind"));
-            let batch = window::batch(profiles, labels, part, &about, &options);
-            batch.inspect(|batch| totals.add_batch(batch))
+            let batch = window::batch(profiles, labels, part, &about, &filter, &options)?;
+            Some(batch.inspect(|batch| totals.add_batch(batch)))
         });
         batches
             .collect::<Result<_, _>>()

@@ -227,7 +227,7 @@ mod tests {
     fn everything_can_be_chosen() {
         assert_eq!(
             options(
-                "-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --thread main \
+                "-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --idle --thread main \
                  --function-names module"
             ),
             Ok(RecordOptions {
@@ -239,6 +239,7 @@ mod tests {
                 filter: Filter {
                     gil_only: true,
                     thread: Some(ThreadFilter::Name("main".to_owned())),
+                    idle: true,
                 },
                 native: false,
                 format: Format::Svg,

@@ -8,7 +8,7 @@ use crate::{
     aggregate::Filter,
     commands::output::Destination,
     formats::{self, Format, FunctionNames},
-    profile::Kind,
+    profile::{Kind, TypeNaming},
     store::Selection,
     targets::LaunchUser,
 };
@@ -101,6 +101,7 @@ impl RecordOptions {
             threads: self.threads,
             without_labels: false,
             function_names: self.function_names,
+            type_naming: TypeNaming::Pprof,
         }
     }
 }
@@ -137,6 +138,7 @@ impl ReportOutput {
             threads: self.threads,
             without_labels: false,
             function_names: self.function_names,
+            type_naming: TypeNaming::Pprof,
         }
     }
 }

@@ -79,7 +79,7 @@ pub(super) struct RecordFlags {
     )]
     event: &'static Kind,
 
-    /// Samples per second of CPU time
+    /// Samples per second of CPU time; of wall and off-cpu of the time of each thread
     #[arg(
         short,
         long,
@@ -105,6 +105,10 @@ pub(super) struct RecordFlags {
     /// Only samples of threads with this name, or of the thread with this id
     #[arg(long, value_name = "NAME|TID", help_heading = "Sampling")]
     thread: Option<ThreadFilter>,
+
+    /// Threads that wait for work too, below the root [idle]; of wall and off-cpu
+    #[arg(long, help_heading = "Sampling")]
+    idle: bool,
 
     /// File to write, - for standard output [default: agent-PID.pb.gz, numbered]
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
@@ -168,6 +172,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
             filter: Filter {
                 gil_only: flags.gil,
                 thread: flags.thread,
+                idle: flags.idle,
             },
             // Of both, clap keeps the last one.
             native: !flags.no_native,

@@ -4,6 +4,7 @@
 //! than the terminal.
 
 mod rank;
+mod states;
 mod table;
 
 pub use self::table::Summary;

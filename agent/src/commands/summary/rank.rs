@@ -94,6 +94,8 @@ pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
     for sample in &profile.samples {
         seen.clear();
         let stack = profile.stacks[sample.stack.0 as usize].iter();
+        // The function that waits is the leaf, not what it waits for.
+        let stack = stack.skip(usize::from(profile.wait_of(sample).is_some()));
         let functions = stack.flat_map(|id| &locations[id.0 as usize]);
         for (depth, &index) in functions.enumerate() {
             let row = &mut rows[index];

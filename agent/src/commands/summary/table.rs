@@ -5,7 +5,10 @@ use std::fmt;
 use console::Term;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::rank::{Named, busiest_processes, hottest_functions};
+use super::{
+    rank::{Named, busiest_processes, hottest_functions},
+    states::states_text,
+};
 use crate::text::{plural, shortened, shortened_path};
 use crate::{
     formats::losses,
@@ -74,8 +77,12 @@ impl<'a> Summary<'a> {
                 plural(total, "sample", "samples"),
                 kind.unit.text(self.profile.total_value()),
                 kind.words.total,
-            )
-        } else if self.profile.filtered_out.total() != 0 {
+            )?;
+            match states_text(self.profile) {
+                Some(states) => writeln!(formatter, "{states}"),
+                None => Ok(()),
+            }
+        } else if !self.profile.filtered_out.is_empty() {
             writeln!(
                 formatter,
                 "{subject}: no samples, those of these {duration:.1} s were not asked for."
@@ -280,8 +287,8 @@ fn percent(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::{
-        profile::fixtures::{PERIOD_NS, example_processes, example_profile, of_kind},
-        profile::kinds::page_faults,
+        profile::fixtures::{PERIOD_NS, example_processes, example_profile, of_kind, with_waits},
+        profile::kinds::{page_faults, wall},
         profile::{FilteredOut, Losses, Sample, StackId, Thread, ThreadIndex},
     };
 
@@ -359,6 +366,33 @@ python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 40400 page faults
         none.samples.clear();
         none.losses = Losses::default();
         assert!(summary(&none, 80).ends_with("the process had no page fault in these 10.0 s.\n"));
+    }
+
+    #[test]
+    fn elapsed_time_is_divided_by_the_states_of_threads() {
+        let waits = [(0, "[waiting: lock]"), (6, "[waiting: sleep]")];
+        let profile = with_waits(example_profile("/srv/app/main.py"), &waits);
+        let mut profile = of_kind(profile, &wall::KIND);
+        profile.losses = Losses::default();
+        profile.filtered_out.idle_ns = 21_500_000_000;
+        let text = summary(&profile, 100);
+        assert!(
+            text.starts_with(
+                "\
+python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of elapsed time
+2.30 s running, 1.70 s waiting: lock 1.20 s, sleep 0.50 s
+
+          self            total   function
+ 37.5%  1.50 s    37.5%  1.50 s   fib  /srv/app/main.py:7
+ 37.5%  1.50 s    37.5%  1.50 s   loads  /usr/lib/python3.12/json/__init__.py:299
+"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("\n\nidle threads: 21.50 s left out (--idle shows them)\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     formats::{FunctionNames, ShownNames},
     profile::{
-        ExecutableId, FrameKind, FunctionId, LocationId, Process, ProcessIndex, Profile, StackId,
-        ThreadIndex,
+        ExecutableId, FrameKind, FunctionId, LocationId, Process, ProcessIndex, Profile, Sample,
+        SampleType, StackId,
     },
     text::printable,
 };
@@ -47,24 +47,24 @@ impl<'a> DictionaryBuilder<'a> {
         }
     }
 
-    pub(super) fn value_type(
-        &mut self,
-        name: &str,
-        unit: &str,
-    ) -> Result<schema::ValueType, Unencodable> {
+    pub(super) fn value_type(&mut self, of: &SampleType) -> Result<schema::ValueType, Unencodable> {
         Ok(schema::ValueType {
-            r#type: self.string(name)?,
-            unit: self.string(unit)?,
+            r#type: self.string(of.name)?,
+            unit: self.string(of.unit)?,
         })
     }
 
-    /// Attributes of a thread.
-    pub(super) fn thread(&mut self, index: ThreadIndex) -> Result<Vec<i32>, Unencodable> {
-        let thread = &self.profile.threads[index.0 as usize];
+    /// Attributes of a sample: its thread, and what that waits for.
+    pub(super) fn sample(&mut self, sample: &Sample) -> Result<Vec<i32>, Unencodable> {
+        let thread = &self.profile.threads[sample.thread.0 as usize];
         let mut attributes = vec![self.attribute("thread.id", Value::number(thread.tid))?];
         if !thread.name.is_empty() {
             let name = Value::text(printable(&thread.name));
             attributes.push(self.attribute("thread.name", name)?);
+        }
+        if let Some(wait) = self.profile.wait_of(sample) {
+            let wait = Value::text(wait.label());
+            attributes.push(self.attribute("wait", wait)?);
         }
         Ok(attributes)
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     formats::FunctionNames,
-    profile::{self, ProcessIndex, ValueSource},
+    profile::{self, ProcessIndex, TypeNaming, ValueSource},
     targets::labels::attribute_name,
     text::printable,
 };
@@ -60,7 +60,8 @@ fn profile_of(
 ) -> Result<Profile, Unencodable> {
     let since = profile.start.duration_since(SystemTime::UNIX_EPOCH);
     let kind = profile.kind;
-    let sample_type = kind.sample_types.get(kind.otlp_type).ok_or(Unencodable)?;
+    let names = kind.names_in(TypeNaming::Otlp);
+    let sample_type = names.sample_types.get(kind.otlp_type).ok_or(Unencodable)?;
     let samples = samples.iter().map(|(sample, periods)| {
         // There is one period for all samples, which the agent may have changed meanwhile.
         let value = match sample_type.source {
@@ -69,17 +70,17 @@ fn profile_of(
         };
         Ok(Sample {
             stack: dictionary.stack(sample.stack, process)?,
-            attributes: dictionary.thread(sample.thread)?,
+            attributes: dictionary.sample(sample)?,
             values: vec![i64::try_from(value).unwrap_or(i64::MAX)],
         })
     });
     let samples = samples.collect::<Result<_, Unencodable>>()?;
     Ok(Profile {
         samples,
-        sample_type: Some(dictionary.value_type(sample_type.name, sample_type.unit)?),
+        sample_type: Some(dictionary.value_type(sample_type)?),
         time_unix_nano: nanoseconds(since.unwrap_or_default()),
         duration_nano: nanoseconds(profile.duration),
-        period_type: Some(dictionary.value_type(kind.period_type.0, kind.period_type.1)?),
+        period_type: Some(dictionary.value_type(&names.period_type)?),
         period: i64::try_from(profile.period).unwrap_or(i64::MAX),
     })
 }
@@ -121,3 +122,6 @@ fn resource(batch: &ProfileBatch, process: ProcessIndex) -> Resource {
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 mod away;
 mod credentials;
 mod failures;
+mod kinds;
 mod otlp;
 mod receivers;
 mod room;

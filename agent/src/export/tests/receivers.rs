@@ -164,7 +164,7 @@ fn encoded(profile: crate::profile::Profile) -> ProfileBatch {
 async fn a_batch_is_encoded_once_for_each_way_to_name_functions() {
     let options = BatchOptions {
         thread_labels: false,
-        function_names: [FunctionNames::Plain].into(),
+        pprof_names: [FunctionNames::Plain.into()].into(),
     };
     let batch = ProfileBatch::new(example_processes("/srv/app/main.py"), &options).unwrap();
     let plain = batch.pprof(FunctionNames::Plain).unwrap();

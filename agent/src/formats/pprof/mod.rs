@@ -28,8 +28,8 @@
 //! - Labels of a series are comments, `label NAME=VALUE`; collectors receive them outside of the
 //!   profile, and labels of samples have another purpose.
 //! - The name of a thread is a string label and its id a numeric label with another key. Pyroscope
-//!   creates a series for each string label, so there is only this one and, with several processes, the
-//!   name of the process. Profiles that are pushed continuously have no labels of samples.
+//!   creates a series for each string label, so there is only this one, what the thread waits for in
+//!   profiles that say so and, with several processes, the name of the process. Profiles that are pushed continuously have no labels of samples.
 
 mod mappings;
 mod names;

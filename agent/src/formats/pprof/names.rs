@@ -12,5 +12,6 @@ pub(super) const PROCESSES: &str = "processes ";
 /// Keys of labels of samples.
 pub(super) const THREAD_ID: &str = "thread_id";
 pub(super) const THREAD_NAME: &str = "thread_name";
+pub(super) const WAIT: &str = "wait";
 pub(super) const PROCESS_ID: &str = "process_id";
 pub(super) const PROCESS_NAME: &str = "process_name";

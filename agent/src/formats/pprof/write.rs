@@ -12,13 +12,13 @@ use prost::Message as _;
 
 use super::{
     mappings::Mappings,
-    names::{LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME},
+    names::{LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME, WAIT},
     schema,
     string_table::StringTable,
 };
 use crate::{
     formats::{function_names::FunctionNames, losses, options::EncodeOptions},
-    profile::{Amount, FunctionId, LocationId, Process, ProcessIndex, Profile},
+    profile::{Amount, FunctionId, LocationId, Process, ProcessIndex, Profile, SampleType, Wait},
     text::printable,
 };
 
@@ -37,12 +37,16 @@ pub fn write(profile: &Profile, options: EncodeOptions, out: &mut dyn Write) -> 
 fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
     let mut strings = StringTable::new();
     let kind = profile.kind;
-    let sample_types = kind.sample_types.iter();
+    let names = kind.names_in(options.type_naming);
+    let sample_types = names.sample_types.iter();
     let sample_types: Vec<_> = sample_types
-        .map(|of| value_type(of.name, of.unit, &mut strings))
+        .map(|of| value_type(of, &mut strings))
         .collect();
-    let (period_name, period_unit) = kind.period_type;
-    let period_type = value_type(period_name, period_unit, &mut strings);
+    let period_type = value_type(&names.period_type, &mut strings);
+    let one_sample = Amount {
+        count: 1,
+        value: profile.period,
+    };
     let default_type = sample_types.get(kind.default_type);
     let default_sample_type = default_type.map_or(0, |of| of.r#type);
     let mappings = Mappings::new(profile, &mut strings);
@@ -65,7 +69,7 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
         ),
         duration_nanos: nanoseconds(profile.duration),
         period_type: Some(period_type),
-        period: saturating(profile.period),
+        period: saturating(one_sample.get(names.period_type.source)),
         comment: comments(profile)
             .iter()
             .map(|comment| strings.index(comment))
@@ -75,10 +79,10 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
     }
 }
 
-fn value_type(name: &str, unit: &str, strings: &mut StringTable) -> schema::ValueType {
+fn value_type(of: &SampleType, strings: &mut StringTable) -> schema::ValueType {
     schema::ValueType {
-        r#type: strings.index(name),
-        unit: strings.index(unit),
+        r#type: strings.index(of.name),
+        unit: strings.index(of.unit),
     }
 }
 
@@ -185,8 +189,15 @@ fn plain_sample_messages(
 
 /// The values of a sample, one for each sample type.
 fn values(profile: &Profile, amount: Amount) -> Vec<i64> {
-    let types = profile.kind.sample_types.iter();
+    let types = profile.kind.names.sample_types.iter();
     types.map(|of| saturating(amount.get(of.source))).collect()
+}
+
+/// What equal samples measured together, and what their thread did that did not run.
+#[derive(Default)]
+struct WaitAmount {
+    wait: Option<Wait>,
+    amount: Amount,
 }
 
 fn sample_messages(
@@ -195,17 +206,20 @@ fn sample_messages(
     location_ids: &LocationIds,
     strings: &mut StringTable,
 ) -> Vec<schema::Sample> {
-    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), Amount>::new();
+    // What a thread waits for follows from the stack.
+    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), WaitAmount>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
         // Sorted by callers: neighbours share a prefix, which compresses well.
         let stack = stack.iter().rev().copied().collect();
         let thread = &profile.threads[sample.thread.0 as usize];
         let key = (thread.process, stack, thread.tid, &*thread.name);
-        *counts.entry(key).or_default() += sample.amount();
+        let counted = counts.entry(key).or_default();
+        counted.wait = profile.wait_of(sample);
+        counted.amount += sample.amount();
     }
     let mut messages = Vec::with_capacity(counts.len());
-    for ((process, stack, tid, thread_name), amount) in counts {
+    for ((process, stack, tid, thread_name), WaitAmount { wait, amount }) in counts {
         let place = |&id: &LocationId| {
             let mapping = mappings.of(profile.location(id), process);
             location_ids.id(mapping, id)
@@ -213,6 +227,9 @@ fn sample_messages(
         let mut label = Vec::new();
         number_label(&mut label, THREAD_ID, tid, strings);
         text_label(&mut label, THREAD_NAME, thread_name, strings);
+        if let Some(wait) = wait {
+            text_label(&mut label, WAIT, wait.label(), strings);
+        }
         if profile.processes.len() > 1 {
             let process = &profile.processes[process.0 as usize];
             number_label(&mut label, PROCESS_ID, process.pid, strings);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use inferno::flamegraph::color::Color;
 
-use crate::profile::{FrameKind, Function, Line, Location, Profile};
+use crate::profile::{FrameKind, Function, IDLE_MARKER, Line, Location, Profile, Wait};
 
 /// Origin of the code of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,18 +21,26 @@ pub(super) enum CodeOrigin {
     Interpreter,
     /// Kernel code.
     Kernel,
+    /// A marker for what a thread waits for.
+    Waiting,
     /// A marker for missing frames.
     Missing,
 }
 
+/// Whether a marker is for what a thread waits for.
+fn is_wait(marker: &str) -> bool {
+    marker == IDLE_MARKER || Wait::from_marker(marker).is_some()
+}
+
 impl CodeOrigin {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Program,
         Self::Package,
         Self::StandardLibrary,
         Self::Native,
         Self::Interpreter,
         Self::Kernel,
+        Self::Waiting,
         Self::Missing,
     ];
 
@@ -47,6 +55,7 @@ impl CodeOrigin {
             (_, Some(executable)) if executable.is_kernel() => Self::Kernel,
             (_, Some(executable)) if executable.is_interpreter() => Self::Interpreter,
             (_, Some(_)) => Self::Native,
+            (Some(function), None) if is_wait(&function.name) => Self::Waiting,
             (_, None) => Self::Missing,
         }
     }
@@ -76,6 +85,7 @@ impl CodeOrigin {
             Self::Native => "native code",
             Self::Interpreter => "interpreter",
             Self::Kernel => "kernel",
+            Self::Waiting => "waiting",
             Self::Missing => "not known",
         }
     }
@@ -89,6 +99,7 @@ impl CodeOrigin {
             Self::Native => [rgb(92, 172, 84), rgb(146, 212, 132)],
             Self::Interpreter => [rgb(176, 196, 160), rgb(206, 222, 192)],
             Self::Kernel => [rgb(148, 126, 204), rgb(190, 172, 232)],
+            Self::Waiting => [rgb(226, 150, 92), rgb(244, 184, 132)],
             Self::Missing => [rgb(190, 190, 190); 2],
         }
     }

@@ -4,7 +4,7 @@ use agent_common::record::ProfileKind;
 
 use crate::profile::{
     amount::ValueSource,
-    kind::{Kind, Period, SampleType, Unit, Words},
+    kind::{Kind, Period, SampleType, Source, TypeNames, Unit, Words},
 };
 
 /// CPU time. Its names are those of Go's CPU profiles, which all collectors recognize.
@@ -12,23 +12,17 @@ pub static KIND: Kind = Kind {
     number: ProfileKind::CPU,
     name: "cpu",
     unit: Unit::Nanoseconds,
+    source: Source::Event,
     period: Period::Rate,
-    sample_types: [
-        SampleType {
-            name: "samples",
-            unit: "count",
-            source: ValueSource::Count,
-        },
-        SampleType {
-            name: "cpu",
-            unit: "nanoseconds",
-            source: ValueSource::Value,
-        },
-    ],
+    names: TypeNames {
+        series: "process_cpu",
+        sample_types: [SampleType::SAMPLES, SampleType::value("cpu", "nanoseconds")],
+        period_type: SampleType::value("cpu", "nanoseconds"),
+    },
+    parca_names: None,
+    otlp_names: None,
     default_type: 1,
-    period_type: ("cpu", "nanoseconds"),
     otlp_type: 0,
-    series_name: "process_cpu",
     plotted: ValueSource::Count,
     words: Words {
         total: "of CPU",

@@ -5,7 +5,9 @@
 
 pub mod cpu;
 pub mod major_faults;
+pub mod off_cpu;
 pub mod page_faults;
+pub mod wall;
 
 pub use self::cpu::KIND as CPU;
 
@@ -15,12 +17,24 @@ use super::kind::Kind;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: &[&'static Self] = &[&cpu::KIND, &page_faults::KIND, &major_faults::KIND];
+    pub const ALL: &[&'static Self] = &[
+        &cpu::KIND,
+        &wall::KIND,
+        &off_cpu::KIND,
+        &page_faults::KIND,
+        &major_faults::KIND,
+    ];
 
     /// The kind with a number.
     #[must_use]
     pub fn from_number(number: ProfileKind) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|kind| kind.number == number)
+    }
+
+    /// Whether samples are recorded as this kind.
+    #[must_use]
+    pub fn is_recorded(number: ProfileKind) -> bool {
+        Self::ALL.iter().any(|kind| kind.recorded_as() == number)
     }
 
     /// The kind with a [name](Self::name).
@@ -40,11 +54,14 @@ impl Kind {
 mod tests {
     use std::collections::BTreeSet;
 
+    use agent_common::record::WaitReason;
+
     use super::*;
+    use crate::profile::{SampleType, TypeNaming};
 
     /// By these the reader of pprof recognizes a kind.
     fn types(kind: &Kind) -> Vec<(&'static str, &'static str)> {
-        let types = kind.sample_types.iter();
+        let types = kind.names.sample_types.iter();
         types.map(|of| (of.name, of.unit)).collect()
     }
 
@@ -53,10 +70,69 @@ mod tests {
         let all = Kind::ALL.iter();
         let numbers: BTreeSet<_> = all.clone().map(|kind| kind.number).collect();
         let names: BTreeSet<_> = all.clone().map(|kind| kind.name).collect();
-        let series: BTreeSet<_> = all.map(|kind| kind.series_name).collect();
-        let types: BTreeSet<Vec<_>> = Kind::ALL.iter().map(|kind| types(kind)).collect();
-        let all = [numbers.len(), names.len(), series.len(), types.len()];
-        assert_eq!(all, [Kind::ALL.len(); 4]);
+        let types: BTreeSet<Vec<_>> = all.map(|kind| types(kind)).collect();
+        let all = [numbers.len(), names.len(), types.len()];
+        assert_eq!(all, [Kind::ALL.len(); 3]);
+        for naming in [TypeNaming::Pprof, TypeNaming::Parca, TypeNaming::Otlp] {
+            let all = Kind::ALL.iter();
+            let series: BTreeSet<_> = all.map(|kind| kind.names_in(naming).series).collect();
+            assert_eq!(series.len(), Kind::ALL.len(), "{naming:?}");
+        }
+    }
+
+    /// The key of the series of a kind in a collector.
+    fn series(kind: &Kind, naming: TypeNaming) -> String {
+        let names = kind.names_in(naming);
+        let value = names.sample_types[kind.default_type];
+        let period = names.period_type;
+        format!(
+            "{}:{}:{}:{}:{}",
+            names.series, value.name, value.unit, period.name, period.unit
+        )
+    }
+
+    #[test]
+    fn names_are_those_that_collectors_know() {
+        for (kind, pprof, parca) in [
+            (
+                &cpu::KIND,
+                "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+            ),
+            (
+                &wall::KIND,
+                "wall:wall:nanoseconds:wall:nanoseconds",
+                "fgprof:time:nanoseconds:wallclock:nanoseconds",
+            ),
+            (
+                &off_cpu::KIND,
+                "offcpu:offcpu:nanoseconds:offcpu:nanoseconds",
+                "parca_agent:wallclock:nanoseconds:samples:count",
+            ),
+        ] {
+            assert_eq!(series(kind, TypeNaming::Pprof), pprof);
+            assert_eq!(series(kind, TypeNaming::Parca), parca);
+            assert_eq!(kind.has_names_of(TypeNaming::Parca), pprof != parca);
+        }
+        let otlp = |kind: &Kind| kind.names_in(TypeNaming::Otlp).sample_types[kind.otlp_type];
+        assert_eq!(otlp(&cpu::KIND), SampleType::SAMPLES);
+        assert_eq!(otlp(&wall::KIND), SampleType::value("wall", "nanoseconds"));
+        let off_cpu = SampleType::value("off_cpu", "nanoseconds");
+        assert_eq!(otlp(&off_cpu::KIND), off_cpu);
+    }
+
+    #[test]
+    fn samples_of_passes_are_of_two_kinds_unless_the_thread_ran() {
+        let of = |wait| {
+            let has = |kind: &&&Kind| kind.has_samples(ProfileKind::WALL, wait);
+            let kinds = Kind::ALL.iter().filter(has);
+            kinds.map(|kind| kind.name).collect::<Vec<_>>()
+        };
+        assert_eq!(of(WaitReason::NONE), ["wall"]);
+        assert_eq!(of(WaitReason::RUNNABLE), ["wall", "off-cpu"]);
+        assert_eq!(of(WaitReason::GIL), ["wall", "off-cpu"]);
+        assert!(Kind::is_recorded(ProfileKind::CPU));
+        assert!(!Kind::is_recorded(ProfileKind::OFF_CPU));
     }
 
     #[test]
@@ -67,15 +143,16 @@ mod tests {
             let is_plain = |c: char| c.is_ascii_lowercase() || c == '-';
             assert!(kind.name.chars().all(is_plain), "{}", kind.name);
         }
-        assert_eq!(Kind::from_name("wall"), None);
+        assert_eq!(Kind::from_name("gil"), None);
         assert_eq!(Kind::from_number(ProfileKind(0)), None);
     }
 
     #[test]
     fn types_that_are_chosen_exist() {
         for kind in Kind::ALL {
-            assert!(kind.default_type < kind.sample_types.len(), "{}", kind.name);
-            assert!(kind.otlp_type < kind.sample_types.len(), "{}", kind.name);
+            let types = kind.names.sample_types.len();
+            assert!(kind.default_type < types, "{}", kind.name);
+            assert!(kind.otlp_type < types, "{}", kind.name);
         }
     }
 }

@@ -110,8 +110,9 @@ impl<'a> Outline<'a> {
         };
         let mut kinds = Kind::ALL.iter().copied();
         let found = kinds.find(|kind| {
-            let mut pairs = kind.sample_types.iter().zip(types);
-            kind.sample_types.len() == types.len() && pairs.all(|(of, message)| is_of(of, message))
+            let mut pairs = kind.names.sample_types.iter().zip(types);
+            kind.names.sample_types.len() == types.len()
+                && pairs.all(|(of, message)| is_of(of, message))
         });
         found.ok_or(PprofReadError::Foreign)
     }
@@ -146,14 +147,14 @@ pub(super) fn amount_of(sample: &[u8], kind: &Kind) -> Result<Amount, PprofReadE
         match field? {
             (2, FieldValue::Number(value)) => values.push(value.cast_signed()),
             (2, FieldValue::Bytes(mut packed)) => {
-                while !packed.is_empty() && values.len() <= kind.sample_types.len() {
+                while !packed.is_empty() && values.len() <= kind.names.sample_types.len() {
                     let value = number(&mut packed).ok_or(MalformedMessage)?;
                     values.push(value.cast_signed());
                 }
             }
             _ => {}
         }
-        if values.len() > kind.sample_types.len() {
+        if values.len() > kind.names.sample_types.len() {
             break;
         }
     }
@@ -162,11 +163,11 @@ pub(super) fn amount_of(sample: &[u8], kind: &Kind) -> Result<Amount, PprofReadE
 
 /// What the values of a sample of a kind are together.
 pub(super) fn amount(values: &[i64], kind: &Kind) -> Result<Amount, PprofReadError> {
-    if values.len() != kind.sample_types.len() {
+    if values.len() != kind.names.sample_types.len() {
         return Err(malformed("values"));
     }
     let mut amount = Amount::default();
-    for (of, value) in kind.sample_types.iter().zip(values) {
+    for (of, value) in kind.names.sample_types.iter().zip(values) {
         let value = u64::try_from(*value).map_err(|_| malformed("values"))?;
         match of.source {
             ValueSource::Count => amount.count = value,

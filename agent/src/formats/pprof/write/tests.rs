@@ -1,4 +1,5 @@
 mod size;
+mod waits;
 
 use std::{
     collections::{BTreeSet, HashSet},

@@ -1,0 +1,157 @@
+//! Native functions of threads of pools that wait for work.
+//!
+//! Invariant: the first function, from the leaf on, that does not itself wait decides.
+
+use agent_common::record::WaitReason;
+
+/// What a thread of a native pool waits for.
+const WAITS: [WaitReason; 4] = [
+    WaitReason::LOCK,
+    WaitReason::POLL,
+    WaitReason::SLEEP,
+    WaitReason::OTHER,
+];
+
+/// Most functions from the leaf on.
+const MAX_FUNCTIONS: usize = 32;
+
+/// Executables whose functions wait, also those without a name.
+const C_LIBRARIES: [&str; 6] = [
+    "libc.so",
+    "libc-2",
+    "libpthread",
+    "ld-musl",
+    "libc.musl",
+    "[vdso]",
+];
+
+/// Parts of the names of functions that wait for others.
+const WAITING: &[&str] = &[
+    // C libraries, where they are linked statically.
+    "futex",
+    "pthread_cond_",
+    "epoll_wait",
+    "epoll_pwait",
+    "sem_wait",
+    "sem_timedwait",
+    "nanosleep",
+    "syscall",
+    // Go.
+    "runtime.futex",
+    "runtime.notesleep",
+    "runtime.notetsleep",
+    "runtime.mPark",
+    "runtime.netpoll",
+    "runtime.epollwait",
+    "runtime.usleep",
+    // Rust.
+    "std::sys::",
+    "std::sync::",
+    "std::thread::park",
+    "core::",
+    "parking_lot",
+    "lock_api::",
+    "mio::",
+    // The virtual machine and the library of Java.
+    "Unsafe_Park",
+    "Unsafe.park",
+    "Unsafe::park",
+    "Parker::park",
+    "PlatformMonitor::",
+    "Monitor::wait",
+    "LockSupport",
+    "AbstractQueuedSynchronizer",
+    "BlockingQueue",
+    "SynchronousQueue",
+    "DelayedWorkQueue",
+    // OpenMP.
+    "gomp_team_barrier_wait",
+    "gomp_simple_barrier_wait",
+    "gomp_barrier_wait",
+    "kmp_suspend",
+    "kmp_wait",
+    "kmp_flag",
+    "kmp_fork_barrier",
+    "kmp_hyper_barrier",
+    // libuv.
+    "uv_cond_wait",
+    "uv__io_poll",
+];
+
+/// Parts of the names of locks: that a thread waits for one is contention, wherever it does.
+const CONTENDED: &[&str] = &["mutex", "Mutex", "rwlock", "RwLock", "runtime.lock"];
+
+/// Parts, all of them, of the name of the function of a pool that waits for work.
+const POOLS: &[&[&str]] = &[
+    // Go.
+    &["runtime.stopm"],
+    &["runtime.stoplockedm"],
+    &["runtime.findRunnable"],
+    &["runtime.findrunnable"],
+    &["runtime.sysmon"],
+    &["runtime.templateThread"],
+    &["os/signal.signal_recv"],
+    // Java.
+    &["ThreadPoolExecutor", "getTask"],
+    &["ForkJoinPool", "awaitWork"],
+    &["CompileQueue::get"],
+    &["WatcherThread::sleep"],
+    &["VMThread::wait_for_vm_operations"],
+    // Rust.
+    &["tokio::runtime", "park"],
+    &["tokio::runtime", "Driver::turn"],
+    &["tokio::runtime::blocking::pool", "run"],
+    &["rayon_core::sleep"],
+    &["rayon_core::registry::WorkerThread::wait_until"],
+    // Numerical libraries.
+    &["blas_thread_server"],
+    &["gomp_thread_start"],
+    &["__kmp_launch_thread"],
+    // Node.js.
+    &["uv_run"],
+];
+
+/// The functions of a stack, from the leaf on.
+pub(super) struct NativeFunctions {
+    wait: WaitReason,
+    functions: usize,
+}
+
+impl NativeFunctions {
+    /// Of a thread that waits for this.
+    pub(super) fn new(wait: WaitReason) -> Self {
+        Self { wait, functions: 0 }
+    }
+
+    /// Looks at the next frame: the name of its executable, and its functions, the innermost first.
+    /// Returns whether the thread waits for work, as soon as that is known.
+    pub(super) fn next_frame<'a>(
+        &mut self,
+        executable: &str,
+        functions: impl Iterator<Item = &'a str>,
+    ) -> Option<bool> {
+        if !WAITS.contains(&self.wait) || self.functions >= MAX_FUNCTIONS {
+            return Some(false);
+        }
+        self.functions += 1;
+        let is_library = C_LIBRARIES.iter().any(|name| executable.starts_with(name));
+        let mut has_name = false;
+        for function in functions {
+            has_name = true;
+            let has = |part: &&str| function.contains(part);
+            if CONTENDED.iter().any(has) {
+                return Some(false);
+            }
+            if POOLS.iter().any(|parts| parts.iter().all(has)) {
+                return Some(true);
+            }
+            if !is_library && !WAITING.iter().any(has) {
+                return Some(false);
+            }
+        }
+        (!has_name && !is_library).then_some(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+use agent_common::record::WaitReason;
+
+use super::NativeFunctions;
+
+/// Whether a thread is idle with these functions, from the leaf on, each `name@executable`; without a
+/// name the executable has no symbols.
+fn idle(wait: WaitReason, frames: &[&str]) -> bool {
+    let mut functions = NativeFunctions::new(wait);
+    let decided = frames.iter().find_map(|frame| {
+        let (name, executable) = frame.split_once('@').unwrap();
+        let name = Some(name).filter(|name| !name.is_empty());
+        functions.next_frame(executable, name.into_iter())
+    });
+    decided.unwrap_or(false)
+}
+
+#[test]
+fn threads_of_go_are_idle_without_goroutines() {
+    let stop = [
+        "runtime.futex.abi0@server",
+        "runtime.futexsleep@server",
+        "runtime.notesleep@server",
+        "runtime.mPark@server",
+        "runtime.stopm@server",
+        "runtime.findRunnable@server",
+        "runtime.schedule@server",
+    ];
+    assert!(idle(WaitReason::LOCK, &stop));
+    assert!(!idle(WaitReason::FILE, &stop));
+    let poll = [
+        "internal/runtime/syscall.Syscall6@server",
+        "internal/runtime/syscall.EpollWait@server",
+        "runtime.netpoll@server",
+        "runtime.findRunnable@server",
+    ];
+    assert!(idle(WaitReason::POLL, &poll));
+    assert!(idle(
+        WaitReason::SLEEP,
+        &["runtime.usleep.abi0@server", "runtime.sysmon@server"]
+    ));
+    assert!(idle(
+        WaitReason::LOCK,
+        &[
+            "runtime.futex.abi0@server",
+            "runtime.notetsleepg@server",
+            "os/signal.signal_recv@server"
+        ]
+    ));
+    assert!(!idle(
+        WaitReason::LOCK,
+        &[
+            "runtime.futex.abi0@server",
+            "runtime.futexsleep@server",
+            "runtime.lock2@server",
+            "runtime.stopm@server"
+        ]
+    ));
+    assert!(!idle(
+        WaitReason::LOCK,
+        &["runtime.futex.abi0@server", "main.work@server"]
+    ));
+}
+
+#[test]
+fn threads_of_java_are_idle_without_tasks() {
+    let pool = [
+        "__futex_abstimed_wait_common@libc.so.6",
+        "pthread_cond_wait@libc.so.6",
+        "Unsafe_Park@libjvm.so",
+        "java.util.concurrent.locks.LockSupport.park@[jit]",
+        "java.util.concurrent.LinkedBlockingQueue.take@[jit]",
+        "java.util.concurrent.ThreadPoolExecutor.getTask@[jit]",
+    ];
+    assert!(idle(WaitReason::LOCK, &pool));
+    let own = [&pool[..4], &["com.example.Orders.await@[jit]", pool[5]]].concat();
+    assert!(!idle(WaitReason::LOCK, &own));
+    for thread in [
+        "CompileQueue::get",
+        "WatcherThread::sleep",
+        "VMThread::wait_for_vm_operations",
+    ] {
+        let thread = format!("{thread}@libjvm.so");
+        assert!(idle(
+            WaitReason::LOCK,
+            &["@libc.so.6", "PlatformMonitor::wait@libjvm.so", &thread]
+        ));
+    }
+    assert!(idle(
+        WaitReason::LOCK,
+        &[
+            "Unsafe_Park@libjvm.so",
+            "java.util.concurrent.ForkJoinPool.awaitWork@[jit]"
+        ]
+    ));
+}
+
+#[test]
+fn threads_of_rust_are_idle_without_tasks() {
+    for pool in [
+        "tokio::runtime::scheduler::multi_thread::park::Parker::park",
+        "tokio::runtime::blocking::pool::Inner::run",
+        "tokio::runtime::park::Inner::park",
+        "rayon_core::sleep::Sleep::sleep",
+        "rayon_core::registry::WorkerThread::wait_until_cold",
+    ] {
+        let pool = format!("{pool}@app");
+        let leaf = [
+            "syscall@libc.so.6",
+            "std::sys::pal::unix::futex::futex_wait@app",
+        ];
+        let condition = "parking_lot::condvar::Condvar::wait@app";
+        assert!(
+            idle(WaitReason::LOCK, &[leaf[0], leaf[1], condition, &pool]),
+            "{pool}"
+        );
+        let mutex = "std::sys::sync::mutex::futex::Mutex::lock_contended@app";
+        assert!(!idle(WaitReason::LOCK, &[leaf[0], mutex, &pool]), "{pool}");
+        assert!(
+            !idle(WaitReason::LOCK, &[leaf[0], "app::work@app", &pool]),
+            "{pool}"
+        );
+    }
+    assert!(idle(
+        WaitReason::POLL,
+        &[
+            "epoll_wait@libc.so.6",
+            "mio::poll::Poll::poll@app",
+            "tokio::runtime::io::driver::Driver::turn@app"
+        ]
+    ));
+}
+
+#[test]
+fn threads_of_libraries_are_idle_between_regions() {
+    assert!(idle(
+        WaitReason::LOCK,
+        &[
+            "@libc-2.31.so",
+            "pthread_cond_wait@libpthread-2.31.so",
+            "blas_thread_server@libopenblas.so.0"
+        ]
+    ));
+    assert!(idle(
+        WaitReason::LOCK,
+        &[
+            "futex_wait@libgomp.so.1",
+            "gomp_team_barrier_wait_end@libgomp.so.1",
+            "gomp_thread_start@libgomp.so.1"
+        ]
+    ));
+    assert!(idle(
+        WaitReason::LOCK,
+        &[
+            "__kmp_suspend_64@libomp.so",
+            "__kmp_launch_thread@libomp.so"
+        ]
+    ));
+    assert!(idle(
+        WaitReason::POLL,
+        &["epoll_pwait@libc.so.6", "uv__io_poll@node", "uv_run@node"]
+    ));
+    assert!(!idle(
+        WaitReason::LOCK,
+        &[
+            "pthread_mutex_lock@libc.so.6",
+            "blas_thread_server@libopenblas.so.0"
+        ]
+    ));
+}
+
+#[test]
+fn what_is_not_known_is_not_idle() {
+    assert!(!idle(WaitReason::LOCK, &[]));
+    assert!(!idle(WaitReason::LOCK, &["pthread_cond_wait@libc.so.6"]));
+    assert!(!idle(
+        WaitReason::LOCK,
+        &["pthread_cond_wait@libc.so.6", "@app", "uv_run@app"]
+    ));
+    let deep = ["futex@app"; 40];
+    let deep = [&deep[..], &["uv_run@app"]].concat();
+    assert!(!idle(WaitReason::LOCK, &deep));
+}

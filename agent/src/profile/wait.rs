@@ -1,0 +1,144 @@
+//! What threads do that do not run, as samples of passes show it: a marker as the leaf of the stack,
+//! from which the label follows.
+//!
+//! Invariant: the marker is the one record of it, so that all formats, merged profiles and profiles
+//! that were read again have it.
+
+use agent_common::record::WaitReason;
+
+use super::{
+    indices::StackId,
+    location::FrameKind,
+    model::{Profile, Sample},
+};
+
+/// Root frame of threads that wait for work.
+pub const IDLE_MARKER: &str = "[idle]";
+
+/// What a thread does that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wait {
+    /// It waits for a CPU.
+    Runnable,
+    /// It waits for the global interpreter lock.
+    Gil,
+    /// It waits for another lock, a condition or a semaphore.
+    Lock,
+    /// It waits for the end of a time.
+    Sleep,
+    /// It waits for one of several descriptors.
+    Poll,
+    /// It waits for a socket.
+    Socket,
+    /// It waits for a file.
+    File,
+    /// It waits for a pipe, a terminal or an event descriptor.
+    Pipe,
+    /// It waits for a child process.
+    Child,
+    /// It waits for a page of memory.
+    PageFault,
+    /// It waits for a completion of `io_uring`.
+    IoUring,
+    /// It waits for something else.
+    Other,
+}
+
+/// A reason, its number in records, its label and its marker.
+type Row = (Wait, WaitReason, &'static str, &'static str);
+
+#[rustfmt::skip]
+const ROWS: [Row; 12] = [
+    (Wait::Runnable, WaitReason::RUNNABLE, "runnable", "[runnable]"),
+    (Wait::Gil, WaitReason::GIL, "gil", "[waiting: gil]"),
+    (Wait::Lock, WaitReason::LOCK, "lock", "[waiting: lock]"),
+    (Wait::Sleep, WaitReason::SLEEP, "sleep", "[waiting: sleep]"),
+    (Wait::Poll, WaitReason::POLL, "poll", "[waiting: poll]"),
+    (Wait::Socket, WaitReason::SOCKET, "socket", "[waiting: socket]"),
+    (Wait::File, WaitReason::FILE, "file", "[waiting: file]"),
+    (Wait::Pipe, WaitReason::PIPE, "pipe", "[waiting: pipe]"),
+    (Wait::Child, WaitReason::CHILD, "child", "[waiting: child]"),
+    (Wait::PageFault, WaitReason::PAGE_FAULT, "page fault", "[waiting: page fault]"),
+    (Wait::IoUring, WaitReason::IO_URING, "io_uring", "[waiting: io_uring]"),
+    OTHER,
+];
+
+/// Stands for all numbers that are not known too.
+const OTHER: Row = (Wait::Other, WaitReason::OTHER, "other", "[waiting: other]");
+
+impl Wait {
+    /// From its number in records; [`None`] for a thread that ran. A number that is not known is
+    /// [`Self::Other`].
+    #[must_use]
+    pub fn from_reason(reason: WaitReason) -> Option<Self> {
+        if reason == WaitReason::NONE {
+            return None;
+        }
+        let row = ROWS.iter().find(|(_, number, ..)| *number == reason);
+        Some(row.unwrap_or(&OTHER).0)
+    }
+
+    /// From the name of its marker.
+    #[must_use]
+    pub fn from_marker(name: &str) -> Option<Self> {
+        let row = ROWS.iter().find(|(.., marker)| *marker == name);
+        row.map(|(wait, ..)| *wait)
+    }
+
+    /// Value of the label of its samples.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Name of the marker that is the leaf of its stacks.
+    #[must_use]
+    pub fn marker(self) -> &'static str {
+        self.row().3
+    }
+
+    fn row(self) -> &'static Row {
+        let row = ROWS.iter().find(|(wait, ..)| *wait == self);
+        row.unwrap_or(&OTHER)
+    }
+}
+
+impl Profile {
+    /// What the thread of a sample did that did not run; [`None`] if it ran, or is of a kind that
+    /// does not distinguish it.
+    #[must_use]
+    pub fn wait_of(&self, sample: &Sample) -> Option<Wait> {
+        let StackId(stack) = sample.stack;
+        let leaf = self.stacks.get(stack as usize)?.first()?;
+        let line = self.location(*leaf).lines.first()?;
+        let function = self.function(line.function);
+        match function.kind {
+            FrameKind::Marker => Wait::from_marker(&function.name),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_label_and_a_marker_of_its_own() {
+        for (number, (wait, reason, label, marker)) in (1..).zip(ROWS) {
+            assert_eq!(reason, WaitReason(number));
+            assert_eq!(Wait::from_reason(reason), Some(wait));
+            assert_eq!(Wait::from_marker(marker), Some(wait));
+            assert_eq!((wait.label(), wait.marker()), (label, marker));
+            let is_waiting = marker == format!("[waiting: {label}]");
+            assert!(is_waiting || marker == format!("[{label}]"), "{marker}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_runs_has_no_reason_and_an_unknown_reason_is_other() {
+        assert_eq!(Wait::from_reason(WaitReason::NONE), None);
+        assert_eq!(Wait::from_reason(WaitReason(999)), Some(Wait::Other));
+        assert_eq!(Wait::from_marker("[stack lost]"), None);
+    }
+}
