@@ -172,6 +172,16 @@ impl Churn {
         Ok((service(what), proc::cpu_time(running.pid())?))
     }
 
+    /// Programs that were started so far, in containers or not.
+    pub(super) fn programs(&self) -> u64 {
+        let Shared {
+            programs,
+            containers,
+            ..
+        } = &*self.shared;
+        programs.load(Ordering::Relaxed) + containers.load(Ordering::Relaxed)
+    }
+
     /// Ends all of it.
     pub(super) fn stop(&mut self) -> Result<Counts> {
         self.shared.is_over.store(true, Ordering::Relaxed);

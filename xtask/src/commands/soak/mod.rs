@@ -93,7 +93,7 @@ fn soak(agent: &Path, time: Duration) -> Result<()> {
     while began.elapsed() < time {
         thread::sleep(WINDOW);
         profiles.read(daemon.folder())?;
-        let reading = Reading::take(&daemon, began.elapsed())?;
+        let reading = Reading::take(&daemon, began.elapsed(), churn.programs())?;
         eprintln!("{reading}");
         readings.push(reading);
     }

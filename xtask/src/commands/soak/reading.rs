@@ -53,7 +53,7 @@ impl Quantity {
             Self::Processes => ("processes", 50.0),
             Self::Waiting => ("batches waiting", 10.0),
             Self::Series => ("metric series", 10.0),
-            Self::Cpu => ("CPU, ms a second", 10.0),
+            Self::Cpu => ("CPU, ms per program", 1.0),
         }
     }
 }
@@ -65,11 +65,14 @@ pub(super) struct Reading {
     pub(super) values: BTreeMap<Quantity, f64>,
     /// CPU time so far.
     cpu: Duration,
+    /// Programs that were started so far: what the agent does grows with them, and how many there are in a
+    /// second depends on the machine.
+    programs: u64,
 }
 
 impl Reading {
     /// Reads the agent.
-    pub(super) fn take(daemon: &Daemon, at: Duration) -> Result<Self> {
+    pub(super) fn take(daemon: &Daemon, at: Duration, programs: u64) -> Result<Self> {
         let pid = daemon.pid();
         let metrics = daemon.metrics()?;
         let count = |folder: &str| -> Result<f64> {
@@ -105,6 +108,7 @@ impl Reading {
             at,
             values: values.into(),
             cpu: proc::cpu_time(pid)?,
+            programs,
         })
     }
 
@@ -114,15 +118,16 @@ impl Reading {
             at,
             values: [(quantity, value)].into(),
             cpu: Duration::ZERO,
+            programs: 0,
         }
     }
 
-    /// The values, with the CPU time since an earlier reading.
+    /// The values, with the CPU time for each program since an earlier reading.
     pub(super) fn since(&self, before: &Self) -> BTreeMap<Quantity, f64> {
-        let time = self.at.saturating_sub(before.at).as_secs_f64();
+        let programs = self.programs.saturating_sub(before.programs).max(1);
         let cpu = self.cpu.saturating_sub(before.cpu).as_secs_f64();
         let mut values = self.values.clone();
-        values.insert(Quantity::Cpu, 1000.0 * cpu / time);
+        values.insert(Quantity::Cpu, 1000.0 * cpu / float(programs));
         values
     }
 }
