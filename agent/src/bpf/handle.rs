@@ -386,7 +386,15 @@ impl Bpf {
         kinds: impl IntoIterator<Item = &'static Kind>,
     ) -> Vec<(&'static Kind, Error)> {
         let mut refused = Vec::new();
-        for kind in kinds {
+        let (of_passes, of_events): (Vec<_>, Vec<_>) =
+            kinds.into_iter().partition(|kind| kind.is_of_passes());
+        if let Some(kind) = of_passes.first()
+            && let Err(error) = ThreadVisits::check(&mut self.object)
+        {
+            // What makes one of them impossible makes all of them.
+            refused.push((*kind, error));
+        }
+        for kind in of_events {
             let tried = SamplingEvents::load(&mut self.object, &[kind]).and_then(|mut events| {
                 let attached = events.attach(&mut self.object, self.control.period_ns, 0);
                 attached.and(events.unload(&mut self.object))

@@ -75,6 +75,16 @@ impl ThreadVisits {
         })
     }
 
+    /// Tries whether the kernel lets threads be visited; nothing can be loaded afterwards.
+    pub(super) fn check(object: &mut Ebpf) -> Result<(), Error> {
+        let mut visits = Self::load(object, None)?;
+        let visited = visits.visit_all().map(Iterator::count);
+        visited.map(drop).map_err(|source| Error::System {
+            call: "visit the threads",
+            source,
+        })
+    }
+
     /// Visits every thread.
     ///
     /// # Errors

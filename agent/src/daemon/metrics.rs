@@ -1,6 +1,12 @@
 //! The metrics of the agent of a host.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use super::{
     target_table::TargetTable,
@@ -14,6 +20,7 @@ use crate::{
     session::{LeftOut, Session},
     symbolize::LookupTotals,
     targets::kubernetes,
+    threads::PassStatus,
     workers::WorkersStatus,
 };
 
@@ -113,6 +120,8 @@ pub(crate) struct Threads {
     pub(crate) dropped: (u64, u64),
     pub(crate) lookups: LookupTotals,
     pub(crate) workers: WorkersStatus,
+    /// [`None`] where there are no passes over the threads.
+    pub(crate) passes: Option<Arc<PassStatus>>,
 }
 
 impl Threads {
@@ -130,11 +139,15 @@ impl Threads {
             ),
             lookups: builder.lookups(),
             workers: session.workers_status(),
+            passes: session.pass_status().cloned(),
         }
     }
 
     fn add(&self, metrics: &mut Metrics) {
         add_lookups(metrics, &self.lookups);
+        if let Some(passes) = &self.passes {
+            add_passes(metrics, passes);
+        }
         metrics.gauge(
             "profiling_agent_longest_drain_delay_seconds",
             "Longest time that a sample was in the ring buffer",
@@ -201,6 +214,51 @@ impl Threads {
             &[],
             self.workers.quarantined.len(),
         );
+    }
+}
+
+/// Adds what the passes over the threads are doing.
+fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
+    let counters: [(_, _, &AtomicU64); 4] = [
+        (
+            "profiling_agent_passes",
+            "Passes over the threads",
+            &passes.passes,
+        ),
+        (
+            "profiling_agent_passes_missed",
+            "Periods without a pass because the one before took too long",
+            &passes.missed,
+        ),
+        (
+            "profiling_agent_thread_visits",
+            "Threads visited by passes",
+            &passes.visits,
+        ),
+        (
+            "profiling_agent_unproved_stacks",
+            "Stacks of threads that ran while they were read, which were left out",
+            &passes.unproved,
+        ),
+    ];
+    for (name, help, count) in counters {
+        metrics.counter(name, help, &[], count.load(Ordering::Relaxed));
+    }
+    let times = [
+        (
+            "profiling_agent_pass_period_seconds",
+            "Present time between two passes",
+            &passes.period_ns,
+        ),
+        (
+            "profiling_agent_pass_cpu_seconds",
+            "Processor time of the passes",
+            &passes.cpu_ns,
+        ),
+    ];
+    for (name, help, nanoseconds) in times {
+        let time = Duration::from_nanos(nanoseconds.load(Ordering::Relaxed));
+        metrics.gauge(name, help, &[], time.as_secs_f64());
     }
 }
 
