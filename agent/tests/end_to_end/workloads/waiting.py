@@ -1,0 +1,58 @@
+"""Threads that wait each for something else, all of the time, and one that computes."""
+
+import os
+import select
+import socket
+import threading
+import time
+
+import truth
+
+
+def in_sleep():
+    time.sleep(1000)
+
+
+def in_lock():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def in_socket():
+    ours, theirs = socket.socketpair()
+    ours.recv(1)
+
+
+def in_pipe():
+    reading, writing = os.pipe()
+    os.read(reading, 1)
+
+
+def in_poll():
+    reading, writing = os.pipe()
+    select.select([reading], [], [])
+
+
+def in_child():
+    child = os.fork()
+    if child == 0:
+        # Ends with the workload: its end of the pipe is closed then.
+        os.read(held_open, 1)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def computes():
+    while True:
+        sum(range(1000))
+
+
+if __name__ == "__main__":
+    held_open, closed_at_the_end = os.pipe()
+    for wait in (in_sleep, in_lock, in_socket, in_pipe, in_poll, in_child, computes):
+        truth.start(wait.__name__, wait)
+    # All of them wait.
+    time.sleep(0.3)
+    truth.ready()
+    time.sleep(1000)
