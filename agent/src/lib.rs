@@ -12,6 +12,7 @@
 //! store         the folder of profiles as data
 //! formats       pprof, folded, SVG
 //! aggregate     samples → profiles of a window
+//! threads       what each thread does or waits for
 //! bpf           load, attach, ring buffer, maps; the only user of aya
 //! targets       which processes, and what they are called
 //! symbolize     addresses and code objects → names and lines
@@ -55,6 +56,7 @@ mod targets;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
+mod threads;
 mod workers;
 
 pub use commands::main;
