@@ -68,8 +68,8 @@ pub mod profile {
 /// CPython.
 pub mod python {
     pub use crate::python::{
-        Detector, Error, Interpreter, Version, detect, dwarf, evaluation_loop, inspect, layouts,
-        line_table, marked_code, remote, text, versions,
+        Detector, Error, Interpreter, Version, detect, dwarf, evaluation_loop, gil, inspect,
+        layouts, line_table, marked_code, remote, text, versions,
     };
 }
 
@@ -88,4 +88,9 @@ pub mod symbolize {
 /// Which processes, and what they are called.
 pub mod targets {
     pub use crate::targets::{kubernetes, labels};
+}
+
+/// Threads of processes.
+pub mod threads {
+    pub use crate::threads::reason;
 }

@@ -69,6 +69,9 @@ pub struct InterpreterLayout {
     /// `PyInterpreterState.threads.next_unique_id`, the id of the newest thread state, or
     /// [`ABSENT`] before 3.11, where it is not at the same place in all builds.
     pub newest_state_id: u16,
+    /// `PyInterpreterState.ceval.gil`, a pointer to the GIL of [`GilStyle::IN_THREAD`], else
+    /// [`ABSENT`].
+    pub gil: u16,
     /// Where the holder of the GIL is.
     pub gil_style: GilStyle,
 }

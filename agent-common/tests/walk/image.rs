@@ -28,6 +28,7 @@ pub(crate) const LAYOUT: Layout = Layout {
         next: 0,
         threads_head: 72,
         newest_state_id: 64,
+        gil: ABSENT,
         gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {

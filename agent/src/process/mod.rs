@@ -8,6 +8,7 @@
 
 pub mod cgroup;
 mod command_line;
+mod descriptors;
 mod environment;
 mod error;
 mod fault_in;
@@ -23,6 +24,7 @@ mod tree;
 
 #[cfg(feature = "fuzzing")]
 pub use command_line::CommandLine;
+pub use descriptors::Descriptors;
 #[cfg(feature = "fuzzing")]
 pub use environment::find as find_variables;
 pub use error::{Error, OpenError};

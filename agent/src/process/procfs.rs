@@ -19,6 +19,7 @@ use rustix::{
 use super::{
     cgroup::Cgroup,
     command_line::{self, CommandLine},
+    descriptors::Descriptors,
     environment,
     error::{Error, OpenError},
     files::{self, FileIdentity, RegularFile},
@@ -224,6 +225,15 @@ impl Process {
         let own = fs::readlink("/proc/self/ns/mnt", Vec::new())
             .map_err(|errno| Error::new(self.pid, "ns/mnt", errno))?;
         Ok(namespace != own)
+    }
+
+    /// Its file descriptors.
+    ///
+    /// # Errors
+    ///
+    /// When the process is gone or access is denied.
+    pub fn descriptors(&self) -> Result<Descriptors, Error> {
+        Descriptors::open(&self.directory).map_err(|errno| Error::new(self.pid, "fd", errno))
     }
 
     /// The identity of the file of a mapping, without opening it.

@@ -13,6 +13,7 @@ use agent_common::layout::Layout;
 use super::{
     error::Error,
     file_cache::{FileCache, FileContents, InspectedFile},
+    gil::GilLocation,
     inspect::{Flavour, InterpreterBuild, SymbolScope, UnsupportedInterpreter},
     layouts::{LayoutSource, LayoutSources, RejectedSource},
     thread_pointer,
@@ -41,6 +42,8 @@ pub struct Interpreter {
     /// Address of the pointer to the thread state that holds the GIL; [`None`] where the thread
     /// states have a flag for it.
     pub gil_holder: Option<u64>,
+    /// The words on which threads wait for the GIL.
+    pub gil: GilLocation,
     /// Bytes to subtract from the thread pointer to get `pthread_self()`.
     pub thread_pointer_distance: u64,
     /// Whether an interpreter state exists, so that there is something to profile; [`None`] when
@@ -364,6 +367,7 @@ impl Search<'_> {
                 image: first.image,
                 interpreters_head: first.interpreters_head,
                 gil_holder: build.gil_holder.map(|holder| holder.wrapping_add(bias)),
+                gil: build.gil.loaded_at(bias),
                 thread_pointer_distance: thread_pointer::distance(
                     machine,
                     self.thread_descriptor_bytes,

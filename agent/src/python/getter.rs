@@ -1,4 +1,4 @@
-//! The address of a variable, from the machine code of its getter function.
+//! The address of a variable, from the machine code of a short function that uses it.
 //!
 //! Up to CPython 3.6 the list of interpreters is a static variable, whose symbol `strip` removes;
 //! but every file exports its getter, `PyInterpreterState_Head`. Exactly these forms are decoded:
@@ -11,6 +11,9 @@
 //!   [pop %rbp | leave]              ldr x0, [xN, #low]
 //!   ret | repz ret                  ret
 //! ```
+//!
+//! `PyEval_ReleaseLock` of 2.7, which passes the lock of the GIL on to another function, is the same with
+//! `%rdi` instead of `%rax` and a jump instead of the return.
 
 use goblin::elf::header::{EM_AARCH64, EM_X86_64};
 
@@ -22,32 +25,54 @@ pub(super) const CODE_BYTES: usize = 24;
 /// the ELF header.
 #[must_use]
 pub(super) fn returned_variable(machine: u16, address: u64, code: &[u8]) -> Option<u64> {
+    variable(machine, address, code, Use::Returned)
+}
+
+/// The same for a function that passes the variable to the function that it ends with a jump to.
+#[must_use]
+pub(super) fn passed_variable(machine: u16, address: u64, code: &[u8]) -> Option<u64> {
+    variable(machine, address, code, Use::Passed)
+}
+
+/// What a function does with the variable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Returned,
+    Passed,
+}
+
+fn variable(machine: u16, address: u64, code: &[u8], used: Use) -> Option<u64> {
     match machine {
-        EM_X86_64 => x86_64(address, code),
-        EM_AARCH64 => aarch64(address, code),
+        EM_X86_64 => x86_64(address, code, used),
+        EM_AARCH64 => aarch64(address, code, used),
         _ => None,
     }
 }
 
-fn x86_64(address: u64, code: &[u8]) -> Option<u64> {
+fn x86_64(address: u64, code: &[u8], used: Use) -> Option<u64> {
     const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     const MAKE_FRAME: &[u8] = &[0x55, 0x48, 0x89, 0xe5];
-    const LOAD: &[u8] = &[0x48, 0x8b, 0x05];
-
+    let load: &[u8] = match used {
+        Use::Returned => &[0x48, 0x8b, 0x05],
+        Use::Passed => &[0x48, 0x8b, 0x3d],
+    };
     let rest = code.strip_prefix(ENDBR64).unwrap_or(code);
     let rest = rest.strip_prefix(MAKE_FRAME).unwrap_or(rest);
-    let (distance, rest) = rest.strip_prefix(LOAD)?.split_first_chunk()?;
+    let (distance, rest) = rest.strip_prefix(load)?.split_first_chunk()?;
     // The displacement is relative to the next instruction.
     let next = address.wrapping_add((code.len() - rest.len()) as u64);
-    let is_return = matches!(
-        rest,
-        [0xc3, ..] | [0xf3 | 0x5d | 0xc9, 0xc3, ..] | [0x5d | 0xc9, 0xf3, 0xc3, ..]
-    );
+    let is_end = match used {
+        Use::Returned => matches!(
+            rest,
+            [0xc3, ..] | [0xf3 | 0x5d | 0xc9, 0xc3, ..] | [0x5d | 0xc9, 0xf3, 0xc3, ..]
+        ),
+        Use::Passed => matches!(rest, [0xe9, ..] | [0x5d, 0xe9, ..]),
+    };
     let distance = i64::from(i32::from_le_bytes(*distance));
-    is_return.then(|| next.wrapping_add_signed(distance))
+    is_end.then(|| next.wrapping_add_signed(distance))
 }
 
-fn aarch64(address: u64, code: &[u8]) -> Option<u64> {
+fn aarch64(address: u64, code: &[u8], used: Use) -> Option<u64> {
     const BTI_C: u32 = 0xd503_245f;
     const RETURN: u32 = 0xd65f_03c0;
 
@@ -79,12 +104,18 @@ fn aarch64(address: u64, code: &[u8]) -> Option<u64> {
         .next()
         .filter(|it| it & 0xffc0_03ff == 0xf940_0000 | register << 5)?;
     variable = variable.wrapping_add(u64::from(load >> 10 & 0xfff) * 8);
-    (instructions.next()? == RETURN).then_some(variable)
+    let end = instructions.next()?;
+    let is_end = match used {
+        Use::Returned => end == RETURN,
+        // `b`, with any distance.
+        Use::Passed => end & 0xfc00_0000 == 0x1400_0000,
+    };
+    is_end.then_some(variable)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::returned_variable;
+    use super::{passed_variable, returned_variable};
     use goblin::elf::header::{EM_AARCH64, EM_RISCV, EM_X86_64};
     use proptest::prelude::{any, proptest};
 
@@ -121,6 +152,24 @@ mod tests {
     }
 
     #[test]
+    fn a_passed_variable_is_decoded() {
+        // As compiled by GCC for 2.7.18.
+        let code = [
+            0x48, 0x8b, 0x3d, 0xb9, 0x7b, 0x10, 0x00, 0xe9, 0xc4, 0xed, 0xf4, 0xff,
+        ];
+        assert_eq!(passed_variable(EM_X86_64, 0xe_f950, &code), Some(0x1f_7510));
+        assert_eq!(returned_variable(EM_X86_64, 0xe_f950, &code), None);
+        // adrp x0, 3 pages on; ldr x0, [x0, #0x6d0]; b back
+        let words: [u32; 3] = [0xf000_0000, 0xf943_6800, 0x17ff_fff0];
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(
+            passed_variable(EM_AARCH64, 0x12_3450, &code),
+            Some(0x12_66d0)
+        );
+        assert_eq!(returned_variable(EM_AARCH64, 0x12_3450, &code), None);
+    }
+
+    #[test]
     fn other_code_is_not_decoded() {
         let read = |code: &[u8]| returned_variable(EM_X86_64, 0, code);
         // A 32-bit load, a load without a return, a truncated load.
@@ -138,6 +187,8 @@ mod tests {
         fn no_code_makes_it_panic(address in any::<u64>(), code in any::<Vec<u8>>()) {
             let _ = returned_variable(EM_X86_64, address, &code);
             let _ = returned_variable(EM_AARCH64, address, &code);
+            let _ = passed_variable(EM_X86_64, address, &code);
+            let _ = passed_variable(EM_AARCH64, address, &code);
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::{
     debug_offsets::DebugOffsets,
     dwarf,
+    gil::GilLocation,
     interpreter_file::{InterpreterFile, StateLocation},
     layouts::{ChosenLayout, LayoutInputs, LayoutSource, LayoutSources, RejectedSource, choose},
     version::Version,
@@ -38,6 +39,8 @@ pub struct InterpreterBuild {
     /// Address of the pointer to the thread state that holds the GIL, before the load bias is
     /// added; [`None`] where the thread states have a flag for it.
     pub gil_holder: Option<u64>,
+    /// The words on which threads wait for the GIL, before the load bias is added.
+    pub gil: GilLocation,
     /// The layout of its structures.
     pub layout: Layout,
     /// Where the layout comes from.
@@ -171,7 +174,7 @@ pub fn inspect<S: Source, D: Source>(
         Ok(choice) => choice,
         Err(rejected_sources) => return unsupported(reason_of(&inputs, sources), rejected_sources),
     };
-    let Some((interpreters_head, gil_holder)) = addresses(location, &choice.layout) else {
+    let Some(addresses) = Addresses::of(location, &choice.layout, flavour) else {
         return unsupported(UnsupportedReason::Head, Vec::new());
     };
     let ChosenLayout {
@@ -182,8 +185,9 @@ pub fn inspect<S: Source, D: Source>(
     Ok(Inspection::Supported(InterpreterBuild {
         version,
         flavour,
-        interpreters_head,
-        gil_holder,
+        interpreters_head: addresses.interpreters_head,
+        gil_holder: addresses.gil_holder,
+        gil: addresses.gil,
         layout,
         layout_source: source,
         rejected_sources,
@@ -217,18 +221,48 @@ fn reason_of(inputs: &LayoutInputs, sources: LayoutSources) -> UnsupportedReason
     }
 }
 
-/// The addresses of the head of the list of interpreters and of the holder of the GIL.
-fn addresses(location: StateLocation, layout: &Layout) -> Option<(u64, Option<u64>)> {
-    let fields = &layout.interpreter;
-    match location {
-        StateLocation::Runtime(runtime) => {
-            let gil_holder = (fields.gil_style == GilStyle::LAST_HOLDER)
-                .then(|| runtime.field(fields.runtime_gil_holder));
-            Some((runtime.field(fields.runtime_head), gil_holder))
+/// The addresses of an interpreter's state.
+struct Addresses {
+    /// See [`InterpreterBuild::interpreters_head`].
+    interpreters_head: u64,
+    /// See [`InterpreterBuild::gil_holder`].
+    gil_holder: Option<u64>,
+    /// See [`InterpreterBuild::gil`].
+    gil: GilLocation,
+}
+
+impl Addresses {
+    /// [`None`] when the head of the list of interpreters could not be determined.
+    fn of(location: StateLocation, layout: &Layout, flavour: Flavour) -> Option<Self> {
+        let fields = &layout.interpreter;
+        match location {
+            StateLocation::Runtime(runtime) => {
+                let interpreters_head = runtime.field(fields.runtime_head);
+                let gil_holder = (fields.gil_style == GilStyle::LAST_HOLDER)
+                    .then(|| runtime.field(fields.runtime_gil_holder));
+                let gil = match gil_holder {
+                    Some(last_holder) => GilLocation::in_runtime(last_holder),
+                    None => GilLocation::of_interpreters(
+                        interpreters_head,
+                        fields,
+                        flavour.is_free_threaded,
+                    ),
+                };
+                Some(Self {
+                    interpreters_head,
+                    gil_holder,
+                    gil,
+                })
+            }
+            StateLocation::Globals {
+                interpreters_head,
+                gil_holder,
+                gil,
+            } => Some(Self {
+                interpreters_head: interpreters_head?,
+                gil_holder: Some(gil_holder),
+                gil,
+            }),
         }
-        StateLocation::Globals {
-            interpreters_head,
-            gil_holder,
-        } => Some((interpreters_head?, Some(gil_holder))),
     }
 }

@@ -5,6 +5,7 @@ use goblin::elf::header::EM_X86_64;
 use super::{
     debug_offsets::{self, DebugOffsets},
     getter,
+    gil::{GilLocation, WordRange},
     version::Version,
     version_hints::{FileNameHints, VersionLiterals},
     versions::SUPPORTED,
@@ -22,6 +23,12 @@ const DEBUG_FUNCTION: &str = "_Py_NegativeRefcount";
 
 /// Only Python 2 has this function.
 const PYTHON_2_FUNCTION: &str = "PyString_FromString";
+
+/// The static variables on which threads wait for the GIL (3.6).
+const GIL_VARIABLES: [&str; 4] = ["gil_cond", "gil_mutex", "switch_cond", "switch_mutex"];
+
+/// Most bytes of one of them: those of a condition variable.
+const MAX_GIL_VARIABLE: u64 = 48;
 
 /// Which symbols of a file are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +66,8 @@ pub(super) enum StateLocation {
         interpreters_head: Option<u64>,
         /// The address of `_PyThreadState_Current`.
         gil_holder: u64,
+        /// The words on which threads wait for the GIL.
+        gil: GilLocation,
     },
 }
 
@@ -90,6 +99,7 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
         Ok(Some(StateLocation::Globals {
             interpreters_head: self.interpreters_head()?,
             gil_holder: gil_holder.address,
+            gil: self.gil_variables()?,
         }))
     }
 
@@ -129,20 +139,55 @@ impl<'a, S: Source> InterpreterFile<'a, S> {
 
     /// The static variable `interp_head`, by the code of its getter, else by its symbol.
     fn interpreters_head(&self) -> Result<Option<u64>, Error> {
-        let by_code = match self.symbol("PyInterpreterState_Head")? {
-            Some(function) => {
-                let mut code = [0; getter::CODE_BYTES];
-                self.elf
-                    .initial_bytes(function.address, &mut code)?
-                    .then(|| getter::returned_variable(self.elf.machine(), function.address, &code))
-                    .flatten()
-            }
-            None => None,
-        };
+        let by_code = self.variable_of("PyInterpreterState_Head", getter::returned_variable)?;
         Ok(match by_code {
             Some(address) => Some(address),
             None => self.symbol("interp_head")?.map(|place| place.address),
         })
+    }
+
+    /// The static variables of the GIL, by their symbols; that of 2.7 also by the code of a function that
+    /// uses it.
+    fn gil_variables(&self) -> Result<GilLocation, Error> {
+        if self.symbol(PYTHON_2_FUNCTION)?.is_some() {
+            let by_code = self.variable_of("PyEval_ReleaseLock", getter::passed_variable)?;
+            let lock = match by_code {
+                Some(address) => Some(address),
+                None => self.symbol("interpreter_lock")?.map(|place| place.address),
+            };
+            return Ok(lock.map_or(GilLocation::Unknown, GilLocation::Lock));
+        }
+        let mut ranges = [WordRange::default(); GIL_VARIABLES.len()];
+        for (range, name) in ranges.iter_mut().zip(GIL_VARIABLES) {
+            if let Some(place) = self.symbol(name)? {
+                *range = WordRange {
+                    start: place.address,
+                    bytes: place.bytes.min(MAX_GIL_VARIABLE),
+                };
+            }
+        }
+        let is_known = ranges.iter().any(|range| range.bytes != 0);
+        Ok(if is_known {
+            GilLocation::Variables(ranges)
+        } else {
+            GilLocation::Unknown
+        })
+    }
+
+    /// The variable that `decode` finds in the code of the function `name`.
+    fn variable_of(
+        &self,
+        name: &str,
+        decode: fn(u16, u64, &[u8]) -> Option<u64>,
+    ) -> Result<Option<u64>, Error> {
+        let Some(function) = self.symbol(name)? else {
+            return Ok(None);
+        };
+        let mut code = [0; getter::CODE_BYTES];
+        let is_there = self.elf.initial_bytes(function.address, &mut code)?;
+        Ok(is_there
+            .then(|| decode(self.elf.machine(), function.address, &code))
+            .flatten())
     }
 
     fn symbol(&self, name: &str) -> Result<Option<Extent>, Error> {

@@ -11,6 +11,7 @@ pub mod error;
 pub mod evaluation_loop;
 mod file_cache;
 mod getter;
+pub mod gil;
 mod greenlets;
 pub mod inspect;
 mod interpreter_file;

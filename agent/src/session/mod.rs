@@ -82,7 +82,7 @@ use crate::{
     profile::{CPU, Kind, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
-    threads::{self, PassStatus, Passes},
+    threads::{self, GilLocations, PassStatus, Passes},
     workers::WorkersStatus,
 };
 
@@ -182,6 +182,8 @@ pub struct Session {
     /// [`None`] before sampling starts, and where no kind has samples of passes.
     passes: Option<Passes>,
     pass_settings: threads::Settings,
+    /// For the passes.
+    gil_locations: GilLocations,
     examinations: Examinations,
     running: Running,
     discovery: Discovery,
@@ -267,6 +269,7 @@ impl Session {
                 hash_seed,
                 with_native: settings.native,
             },
+            gil_locations: GilLocations::default(),
             running: Running::default(),
             discovery: match scope {
                 Scope::Process { .. } => Discovery::default(),
@@ -333,7 +336,8 @@ impl Session {
         if let Some((visits, maps)) = self.bpf.take_visits() {
             let settings = self.pass_settings;
             let batches = self.drain.batches();
-            self.passes = Some(Passes::start(settings, visits, maps, batches)?);
+            let gils = self.gil_locations.clone();
+            self.passes = Some(Passes::start(settings, visits, maps, gils, batches)?);
         }
         Ok(began)
     }

@@ -76,12 +76,14 @@ impl Session {
                     return self.begin(pid, Some(event.parent));
                 }
                 executables.add_forked(pid, event.parent);
+                self.gil_locations.copy(pid, event.parent);
                 if self.unwind_tables.is_some() {
                     self.bpf.share_mappings(pid, event.parent);
                 }
             }
             ProcessEventKind::EXECUTED | ProcessEventKind::EXITED => {
                 self.earlier.remove(&pid);
+                self.gil_locations.remove(pid);
                 executables.remove_process(pid);
                 if self.unwind_tables.is_some() {
                     self.bpf.remove_mappings(pid);
@@ -189,6 +191,7 @@ impl Session {
                 thread_pointer_distance: interpreter.thread_pointer_distance,
                 layout: interpreter.layout,
             };
+            self.gil_locations.set(pid, interpreter.gil);
             match self.bpf.update_process(pid, &python) {
                 Ok(()) => {}
                 // All else that was found out about it holds.
@@ -221,6 +224,7 @@ impl Session {
         }
         let executables = &self.examinations.executables;
         executables.add_forked(heir.pid, examined);
+        self.gil_locations.copy(heir.pid, examined);
         if self.unwind_tables.is_some() {
             self.bpf.share_mappings(heir.pid, examined);
         }

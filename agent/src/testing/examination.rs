@@ -12,7 +12,10 @@ use crate::{
     bpf::{Requirement, requirements},
     commands::doctor::{self, Contents, LeftOut, Measured, NativeCode, NativeFile, Symbols},
     process::file_name,
-    python::{Interpreter, Version, inspect::Flavour, layouts::LayoutSource, versions::series_of},
+    python::{
+        Interpreter, Version, gil::GilLocation, inspect::Flavour, layouts::LayoutSource,
+        versions::series_of,
+    },
 };
 
 /// The doctor's report on the process of a recorded capture: the interpreter and the files are those
@@ -38,6 +41,7 @@ pub fn replay_examination(folder: &Path, name: &str, rate: u32) -> String {
         image: library.path.clone(),
         interpreters_head: library.start + 0x0042_3368,
         gil_holder: None,
+        gil: GilLocation::Unknown,
         thread_pointer_distance: 0,
         is_initialised: Some(true),
         layout: series_of(version).expect("a series").layout,

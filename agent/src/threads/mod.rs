@@ -4,6 +4,7 @@
 //! passes ─► pass ─┬─ known_thread       what is remembered of each
 //!                 ├─ process            memory (page_cache), interpreter, code, symbols
 //!                 ├─ walker             stacks
+//!                 ├─ reason             why it waits
 //!                 ├─ names
 //!                 └─ batch ─► session   samples and what they refer to
 //! ```
@@ -13,16 +14,19 @@
 
 mod batch;
 mod code;
+mod gil_locations;
 mod known_thread;
 mod names;
 mod page_cache;
 mod pass;
 mod passes;
 mod process;
+pub mod reason;
 mod status;
 mod symbols;
 mod walker;
 
 pub use batch::{Batch, RunningThread};
+pub use gil_locations::GilLocations;
 pub use passes::{Passes, Settings};
 pub use status::PassStatus;

@@ -18,6 +18,7 @@ use agent_common::{
 
 use super::{
     batch::{Batch, RunningThread},
+    gil_locations::GilLocations,
     known_thread::{Activity, KnownThread},
     names,
     process::VisitedProcess,
@@ -39,6 +40,7 @@ const MAX_THREADS: usize = 64 << 10;
 pub(super) struct Passer {
     visits: ThreadVisits,
     maps: WalkMaps,
+    gils: GilLocations,
     walker: Walker,
     processes: HashMap<u32, VisitedProcess>,
     threads: HashMap<u32, KnownThread>,
@@ -68,10 +70,16 @@ impl Changed {
 }
 
 impl Passer {
-    pub(super) fn new(visits: ThreadVisits, maps: WalkMaps, walker: Walker) -> Self {
+    pub(super) fn new(
+        visits: ThreadVisits,
+        maps: WalkMaps,
+        gils: GilLocations,
+        walker: Walker,
+    ) -> Self {
         Self {
             visits,
             maps,
+            gils,
             walker,
             processes: HashMap::new(),
             threads: HashMap::new(),
@@ -222,6 +230,7 @@ impl Passer {
     fn read(&mut self, changed: &Changed) -> Option<(Walked, WaitReason)> {
         let Self {
             maps,
+            gils,
             walker,
             processes,
             threads,
@@ -239,17 +248,18 @@ impl Passer {
         let process = match processes.entry(visit.tgid) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(VisitedProcess::open(visit.tgid, maps)?)
+                entry.insert(VisitedProcess::open(visit.tgid, maps, gils)?)
             }
         };
         if process.pass != self.pass {
             process.pass = self.pass;
-            if !process.update(visit.tgid, maps) {
+            if !process.update(visit.tgid, maps, gils) {
                 processes.remove(&visit.tgid);
                 return None;
             }
         }
-        let reason = WaitReason::OTHER;
+        let reason = process.reason(visit, &details.registers);
+        known.reason = reason;
         let thread_id = process.thread_id(details.thread_pointer);
         let mut wanted = Vec::new();
         let mut walked = None;

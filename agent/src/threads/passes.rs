@@ -17,7 +17,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use tracing::{error, info};
 
-use super::{batch::Batch, pass::Passer, status::PassStatus, walker::Walker};
+use super::{
+    batch::Batch, gil_locations::GilLocations, pass::Passer, status::PassStatus, walker::Walker,
+};
 use crate::{
     bpf::{ThreadVisits, WalkMaps},
     workers::thread_cpu_time,
@@ -64,6 +66,7 @@ impl Passes {
         settings: Settings,
         visits: ThreadVisits,
         maps: WalkMaps,
+        gils: GilLocations,
         send: impl Fn(Batch) + Send + 'static,
     ) -> Result<Self> {
         let status = Arc::new(PassStatus::default());
@@ -74,7 +77,7 @@ impl Passes {
             .name("passes".to_owned())
             .spawn(move || {
                 let walker = Walker::new(settings.hash_seed, settings.with_native);
-                let passer = Passer::new(visits, maps, walker);
+                let passer = Passer::new(visits, maps, gils, walker);
                 run(settings.period, passer, &stopped, &shared, send);
                 // Nobody may wait for it.
                 let _ = end.send(());

@@ -9,13 +9,26 @@ use agent_common::{
     layout::Layout,
     maps::{ThreadState, TrackedProcess},
     memory::UserAddr,
+    native::Registers,
+    record::WaitReason,
+    visit::ThreadVisit,
 };
 
-use super::{code::ProcessCode, page_cache::PageCache, symbols::KnownCode, walker::Interpreter};
+use super::{
+    code::ProcessCode,
+    gil_locations::GilLocations,
+    page_cache::PageCache,
+    reason::{Abi, FileKind, FileKinds, SystemCall, ThreadAtRest, reason},
+    symbols::KnownCode,
+    walker::Interpreter,
+};
 use crate::{
     bpf::WalkMaps,
     process::Process,
-    python::remote::{Target, thread_states},
+    python::{
+        gil::{GilLocation, GilWords},
+        remote::{Target, thread_states},
+    },
 };
 
 /// Time after which the list of thread states is read again for threads that had none.
@@ -27,6 +40,11 @@ pub(super) struct VisitedProcess {
     pub(super) code: ProcessCode,
     pub(super) symbols: KnownCode,
     pub(super) interpreter: Option<Interpreter>,
+    /// The kinds of its files, during a pass.
+    files: Option<FileKinds>,
+    /// The words of its GIL, during a pass.
+    gil: Option<GilWords>,
+    gil_location: GilLocation,
     /// What the maps said of it.
     tracked: TrackedProcess,
     /// Its thread states by `pthread_self()`, and when they were listed.
@@ -38,9 +56,13 @@ pub(super) struct VisitedProcess {
 
 impl VisitedProcess {
     /// Opens a process; [`None`] where it has ended, or nothing is known about it yet.
-    pub(super) fn open(tgid: u32, maps: &WalkMaps) -> Option<Self> {
+    pub(super) fn open(tgid: u32, maps: &WalkMaps, gils: &GilLocations) -> Option<Self> {
+        let opened = Process::open(tgid).ok()?;
         let mut process = Self {
-            memory: PageCache::new(Process::open(tgid).ok()?),
+            files: FileKinds::open(&opened).ok(),
+            gil: None,
+            gil_location: GilLocation::default(),
+            memory: PageCache::new(opened),
             code: ProcessCode::default(),
             symbols: KnownCode::default(),
             interpreter: None,
@@ -49,12 +71,12 @@ impl VisitedProcess {
             listed: None,
             pass: 0,
         };
-        process.update(tgid, maps).then_some(process)
+        process.update(tgid, maps, gils).then_some(process)
     }
 
     /// Takes over what the maps say of the process; [`false`] where it runs another program than when
     /// it was opened.
-    pub(super) fn update(&mut self, tgid: u32, maps: &WalkMaps) -> bool {
+    pub(super) fn update(&mut self, tgid: u32, maps: &WalkMaps, gils: &GilLocations) -> bool {
         if !self.memory.is_alive() {
             return false;
         }
@@ -62,6 +84,11 @@ impl VisitedProcess {
             return false;
         };
         self.memory.clear();
+        self.gil = None;
+        self.gil_location = gils.get(tgid);
+        if let Some(files) = &mut self.files {
+            files.begin_pass();
+        }
         self.code.update(maps, &tracked);
         if tracked == self.tracked {
             return true;
@@ -77,6 +104,26 @@ impl VisitedProcess {
         }
         self.tracked = tracked;
         true
+    }
+
+    /// Why a thread of it waits.
+    pub(super) fn reason(&mut self, visit: &ThreadVisit, registers: &Registers) -> WaitReason {
+        /// `TASK_UNINTERRUPTIBLE`.
+        const UNINTERRUPTIBLE: u32 = 2;
+        let thread = ThreadAtRest {
+            system_call: system_call(registers),
+            uninterruptible: visit.state & UNINTERRUPTIBLE != 0,
+            runnable: visit.state == 0,
+        };
+        let gil = self
+            .gil
+            .get_or_insert_with(|| self.gil_location.words(&self.memory));
+        let files = &mut self.files;
+        let file = |descriptor| {
+            let files = files.as_mut();
+            files.map_or(FileKind::Unknown, |files| files.kind(descriptor))
+        };
+        reason(&thread, file, Some(gil))
     }
 
     /// `pthread_self()` of a thread with this thread pointer.
@@ -105,6 +152,23 @@ impl VisitedProcess {
         }
         self.states.get(&thread_id).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The system call that a thread is in.
+fn system_call(registers: &Registers) -> Option<SystemCall> {
+    let (number, arguments) = registers.system_call()?;
+    let abi = if cfg!(target_arch = "aarch64") {
+        Abi::Aarch64
+    } else if registers.are_of_64_bits() {
+        Abi::X86_64
+    } else {
+        Abi::I386
+    };
+    Some(SystemCall {
+        abi,
+        number,
+        arguments,
+    })
 }
 
 fn interpreter(tracked: &TrackedProcess, layout: Option<Layout>) -> Option<Interpreter> {

@@ -28,6 +28,7 @@ const AGENT: &[&str] = &[
     "store",
     "formats",
     "aggregate",
+    "threads",
     "bpf",
     "targets",
     "symbolize",

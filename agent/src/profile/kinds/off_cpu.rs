@@ -44,7 +44,7 @@ pub static KIND: Kind = Kind {
     }),
     default_type: 1,
     otlp_type: 1,
-    plotted: ValueSource::Count,
+    plotted: ValueSource::Value,
     words: Words {
         total: "off the CPU",
         any: "waited",

@@ -36,7 +36,7 @@ pub static KIND: Kind = Kind {
     otlp_names: None,
     default_type: 1,
     otlp_type: 1,
-    plotted: ValueSource::Count,
+    plotted: ValueSource::Value,
     words: Words {
         total: "of elapsed time",
         any: "ran or waited",

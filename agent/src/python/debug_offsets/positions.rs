@@ -35,6 +35,8 @@ pub struct InterpreterPositions {
     pub next: u16,
     /// `threads_head`.
     pub threads_head: u16,
+    /// `ceval_gil`.
+    pub gil: u16,
 }
 
 /// Positions in `thread_state`.

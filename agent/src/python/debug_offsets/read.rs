@@ -116,6 +116,7 @@ impl<'a> DebugOffsets<'a> {
         to.runtime_head = runtime.word("interpreters_head", at.runtime.interpreters_head)?;
         to.next = state.word("next", at.interpreter.next)?;
         to.threads_head = state.word("threads_head", at.interpreter.threads_head)?;
+        to.gil = state.word("ceval_gil", at.interpreter.gil)?;
         // `next_unique_id` is the field before this one.
         to.newest_state_id = match to.threads_head.checked_sub(8) {
             Some(offset) if offset > 0 => offset,

@@ -151,6 +151,11 @@ impl StructureFields<'_> {
             next: self.offset(INTERPRETER, &["next"])?,
             threads_head: self.offset(INTERPRETER, &["threads.head", "tstate_head"])?,
             newest_state_id: self.optional(INTERPRETER, "threads.next_unique_id")?,
+            gil: if base.gil_style == GilStyle::IN_THREAD {
+                self.offset(INTERPRETER, &["ceval.gil"])?
+            } else {
+                ABSENT
+            },
             gil_style: base.gil_style,
         })
     }

@@ -25,6 +25,7 @@ const LAYOUT: Layout = Layout {
         next: 0,
         threads_head: 8,
         newest_state_id: ABSENT,
+        gil: ABSENT,
         gil_style: GilStyle::LAST_HOLDER,
     },
     thread: ThreadLayout {

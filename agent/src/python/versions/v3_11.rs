@@ -25,6 +25,7 @@ const LAYOUT: Layout = Layout {
         next: 0,
         threads_head: 16,
         newest_state_id: 8,
+        gil: ABSENT,
         gil_style: GilStyle::LAST_HOLDER,
     },
     thread: ThreadLayout {

@@ -25,6 +25,7 @@ const LAYOUT: Layout = Layout {
         next: 0,
         threads_head: 72,
         newest_state_id: 64,
+        gil: 384,
         gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {

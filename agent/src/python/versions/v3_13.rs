@@ -29,6 +29,7 @@ const LAYOUT: Layout = Layout {
         next: 7264,
         threads_head: 7344,
         newest_state_id: 7336,
+        gil: 16,
         gil_style: GilStyle::IN_THREAD,
     },
     thread: ThreadLayout {
@@ -152,6 +153,7 @@ const DEBUG_OFFSETS: Positions = Positions {
         bytes: 48,
         next: 64,
         threads_head: 72,
+        gil: 112,
     },
     thread: ThreadPositions {
         bytes: 152,

@@ -1,0 +1,232 @@
+//! What threads wait for, on every interpreter: a program has a thread for each way to wait, and the
+//! registers of each are looked at as a pass over the threads does, by way of `/proc`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use agent::testing::{
+    process::Process,
+    python::{Detector, Interpreter},
+    threads::reason::{Abi, FileKinds, SystemCall, ThreadAtRest, reason},
+};
+use agent_common::record::WaitReason;
+use test_support::child;
+use xtask::interpreters;
+
+/// The program of the interpreters; documented there.
+const PROGRAM: &str = include_str!("data/waits.py");
+
+/// How long the threads are looked at.
+const DURATION: Duration = Duration::from_secs(1);
+
+/// Between two looks at all threads: no divisor of the 5 ms after which a thread asks for the GIL.
+const PAUSE: Duration = Duration::from_micros(3300);
+
+/// Least looks at each thread that waits for ever.
+const LEAST_LOOKS: usize = 50;
+
+/// Least looks at the threads that want the GIL in which one waits for it.
+const LEAST_GIL_LOOKS: usize = 20;
+
+/// What the threads of the program wait for, by name; all others want the GIL.
+const EXPECTED: [(WaitReason, &[&str]); 9] = [
+    (
+        WaitReason::LOCK,
+        &[
+            "lock_acquire",
+            "lock_acquire_with_time_limit",
+            "rlock_acquire",
+            "queue_get",
+            "queue_get_with_time_limit",
+            "condition_wait",
+            "condition_wait_with_time_limit",
+            "event_wait",
+            "event_wait_with_time_limit",
+            "thread_join",
+            "file_lock",
+            "record_lock",
+        ],
+    ),
+    (
+        WaitReason::SLEEP,
+        &["time_sleep", "select_nothing", "poll_nothing"],
+    ),
+    (
+        WaitReason::POLL,
+        &[
+            "select_pipe",
+            "select_pipe_with_time_limit",
+            "poll_pipe",
+            "epoll_pipe",
+        ],
+    ),
+    (
+        WaitReason::SOCKET,
+        &["socket_receive", "socket_read", "socket_accept"],
+    ),
+    (WaitReason::PIPE, &["pipe_read", "terminal_read", "main"]),
+    (WaitReason::CHILD, &["child_wait"]),
+    (WaitReason::FILE, &["open_named_pipe"]),
+    (WaitReason::GIL, &["spin_1", "spin_2"]),
+    (WaitReason::GIL, &["own_gil_1", "own_gil_2"]),
+];
+
+#[test]
+fn every_thread_waits_for_what_its_program_says() {
+    for interpreter in interpreters::all().unwrap() {
+        let (mut child, threads) = start(&interpreter);
+        let process = Process::open(child.id()).unwrap();
+        let python = Detector::default().detect(&process).unwrap();
+        let looks = look(&process, &python, &threads);
+        let count = |reason| looks.iter().filter(|look| look.1 == reason).count();
+        println!(
+            "{interpreter}: {} threads, {} looks, {} at waits for the GIL",
+            threads.len(),
+            looks.len(),
+            count(WaitReason::GIL),
+        );
+        // Own GILs exist from 3.12 on.
+        let groups = if (interpreter.major, interpreter.minor) < (3, 12) {
+            &EXPECTED[..8]
+        } else {
+            &EXPECTED
+        };
+        // Words of condition variables are elsewhere with musl.
+        let has_musl = process.mappings().unwrap().iter().any(|mapping| {
+            let file = mapping.file.as_ref();
+            file.is_some_and(|file| file.path.to_string_lossy().contains("ld-musl"))
+        });
+        for (expected, names) in groups {
+            let is_gil = *expected == WaitReason::GIL;
+            let expected = if is_gil && has_musl {
+                WaitReason::LOCK
+            } else {
+                *expected
+            };
+            let mut of_group = 0;
+            for name in *names {
+                let Some(tid) = threads.get(*name) else {
+                    assert!(
+                        interpreter.major == 2 && name.ends_with("with_time_limit"),
+                        "{interpreter}: no {name}"
+                    );
+                    continue;
+                };
+                let of_thread = looks.iter().filter(|(looked, _)| looked == tid);
+                let (right, mut wrong): (Vec<_>, Vec<_>) =
+                    of_thread.partition(|(_, reason)| *reason == expected);
+                // With musl the mutexes are recognized.
+                wrong.retain(|(_, reason)| !(has_musl && is_gil && *reason == WaitReason::GIL));
+                assert!(wrong.is_empty(), "{interpreter}: {name}: {wrong:?}");
+                if !is_gil {
+                    let looks = right.len();
+                    assert!(looks >= LEAST_LOOKS, "{interpreter}: {name}: {looks} looks");
+                }
+                of_group += right.len();
+            }
+            assert!(
+                of_group >= LEAST_GIL_LOOKS,
+                "{interpreter}: {names:?}: {of_group} looks"
+            );
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
+
+/// Starts the program and waits until all its threads wait; also gives their IDs by name.
+fn start(interpreter: &interpreters::Interpreter) -> (Child, BTreeMap<String, u32>) {
+    let mut child = child::start(
+        Command::new(&interpreter.path)
+            .args(["-s", "-W", "ignore", "-c", PROGRAM])
+            // Free-threaded builds have the GIL only when it is enabled.
+            .env("PYTHON_GIL", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
+    let mut threads = BTreeMap::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    while !threads.contains_key("main") {
+        let line = lines.next().unwrap().unwrap();
+        let (name, thread) = line.split_once(' ').unwrap();
+        threads.insert(name.to_owned(), thread.parse().unwrap());
+    }
+    thread::sleep(Duration::from_millis(200));
+    (child, threads)
+}
+
+/// Looks at all threads again and again; each look is a thread ID and a reason. A thread that ran or changed
+/// its system call meanwhile is left out.
+fn look(
+    process: &Process,
+    python: &Interpreter,
+    threads: &BTreeMap<String, u32>,
+) -> Vec<(u32, WaitReason)> {
+    let mut kinds = FileKinds::open(process).unwrap();
+    let mut looks = Vec::new();
+    let end = Instant::now() + DURATION;
+    while Instant::now() < end {
+        kinds.begin_pass();
+        let gil = python.gil.words(process.memory().unwrap());
+        assert!(!gil.is_empty());
+        for tid in threads.values() {
+            let thread = Thread(PathBuf::from(format!("/proc/{}/task/{tid}", process.pid())));
+            let before = thread.system_call();
+            let is_waiting = thread.is_interruptible();
+            if before != thread.system_call() || !is_waiting {
+                continue;
+            }
+            let Some(thread) = parse(&before) else {
+                continue;
+            };
+            looks.push((*tid, reason(&thread, |fd| kinds.kind(fd), Some(&gil))));
+        }
+        thread::sleep(PAUSE);
+    }
+    looks
+}
+
+/// The directory of a thread.
+struct Thread(PathBuf);
+
+impl Thread {
+    fn system_call(&self) -> String {
+        fs::read_to_string(self.0.join("syscall")).unwrap()
+    }
+
+    fn is_interruptible(&self) -> bool {
+        let stat = fs::read_to_string(self.0.join("stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('S')
+    }
+}
+
+/// Reads `/proc/PID/task/TID/syscall`: the number, the arguments, the stack pointer and the program
+/// counter, or only the word `running`.
+fn parse(text: &str) -> Option<ThreadAtRest> {
+    let mut words = text.split_whitespace();
+    let number: i64 = words.next()?.parse().ok()?;
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        *argument = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+    }
+    Some(ThreadAtRest {
+        system_call: Some(SystemCall {
+            abi: if cfg!(target_arch = "aarch64") {
+                Abi::Aarch64
+            } else {
+                Abi::X86_64
+            },
+            number: u32::try_from(number).ok()?,
+            arguments,
+        }),
+        uninterruptible: false,
+        runnable: false,
+    })
+}
