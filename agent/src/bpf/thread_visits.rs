@@ -139,6 +139,14 @@ impl ThreadVisits {
         }
     }
 
+    /// Has the details of all threads recorded again.
+    pub fn forget_all(&mut self) {
+        let known: Vec<u32> = self.known.keys().flatten().collect();
+        for tid in known {
+            self.forget(tid);
+        }
+    }
+
     /// Has the details of a thread recorded again at its next visit.
     pub fn forget(&mut self, tid: u32) {
         // It may have found no room.

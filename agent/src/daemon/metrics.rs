@@ -1,10 +1,7 @@
 //! The metrics of the agent of a host.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -34,7 +31,7 @@ pub(crate) struct State<'a> {
     /// CPUs that are sampled.
     pub(crate) cpus: usize,
     /// What the threads of the session are doing.
-    pub(crate) threads: Threads,
+    pub(crate) threads: Threads<'a>,
     pub(crate) executables: ExecutableCounts,
     pub(crate) targets: &'a TargetTable,
     pub(crate) totals: &'a Totals,
@@ -109,7 +106,7 @@ impl State<'_> {
 }
 
 /// What the threads of the session are doing.
-pub(crate) struct Threads {
+pub(crate) struct Threads<'a> {
     /// Cached stacks and cached code objects.
     pub(crate) cached: (usize, usize),
     /// The longest time that a sample was in the ring buffer.
@@ -121,11 +118,11 @@ pub(crate) struct Threads {
     pub(crate) lookups: LookupTotals,
     pub(crate) workers: WorkersStatus,
     /// [`None`] where there are no passes over the threads.
-    pub(crate) passes: Option<Arc<PassStatus>>,
+    pub(crate) passes: Option<&'a PassStatus>,
 }
 
-impl Threads {
-    pub(crate) fn of(session: &Session) -> Self {
+impl<'a> Threads<'a> {
+    pub(crate) fn of(session: &'a Session) -> Self {
         let drain = session.drain_status();
         let builder = session.profiles.status();
         let delay = drain.longest_delay_ns.load(Ordering::Relaxed);
@@ -139,7 +136,7 @@ impl Threads {
             ),
             lookups: builder.lookups(),
             workers: session.workers_status(),
-            passes: session.pass_status().cloned(),
+            passes: session.pass_status(),
         }
     }
 
@@ -219,7 +216,12 @@ impl Threads {
 
 /// Adds what the passes over the threads are doing.
 fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
-    let counters: [(_, _, &AtomicU64); 4] = [
+    let counters: [(_, _, &AtomicU64); 5] = [
+        (
+            "profiling_agent_pass_threads_given_up",
+            "Threads that made passes until a process held them up",
+            &passes.given_up,
+        ),
         (
             "profiling_agent_passes",
             "Passes over the threads",

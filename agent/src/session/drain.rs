@@ -166,7 +166,7 @@ impl Drain {
     }
 
     /// Sends what passes have found to the thread; never waits.
-    pub(super) fn batches(&self) -> impl Fn(Batch) + Send + 'static {
+    pub(super) fn batches(&self) -> impl Fn(Batch) + Send + Sync + 'static {
         let (commands, waker) = (self.commands.clone(), Arc::clone(&self.waker));
         move |batch| send(&commands, &waker, Command::Count(Box::new(batch)))
     }

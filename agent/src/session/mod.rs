@@ -333,11 +333,12 @@ impl Session {
     pub fn start(&mut self) -> Result<Began> {
         let began = Began::now();
         self.bpf.start()?;
-        if let Some((visits, maps)) = self.bpf.take_visits() {
+        if let Some(visits) = self.bpf.take_visits() {
             let settings = self.pass_settings;
             let batches = self.drain.batches();
             let gils = self.gil_locations.clone();
-            self.passes = Some(Passes::start(settings, visits, maps, gils, batches)?);
+            let workers = self.examinations.workers.clone();
+            self.passes = Some(Passes::start(settings, visits, gils, workers, batches)?);
         }
         Ok(began)
     }
@@ -448,7 +449,7 @@ impl Session {
 
     /// What the passes over the threads are doing; [`None`] where there are none.
     #[must_use]
-    pub fn pass_status(&self) -> Option<&Arc<PassStatus>> {
+    pub fn pass_status(&self) -> Option<&PassStatus> {
         self.passes.as_ref().map(Passes::status)
     }
 
@@ -588,6 +589,9 @@ impl Session {
             }
             Cause::Tick => {
                 self.bpf.flush_log();
+                if let Some(passes) = &mut self.passes {
+                    passes.supervise()?;
+                }
                 self.forget_due()?;
                 if self.profiles.take_lost() {
                     warn!("stacks were dropped because too much was waiting: they are sent again");

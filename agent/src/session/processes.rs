@@ -88,7 +88,8 @@ impl Session {
                 if self.unwind_tables.is_some() {
                     self.bpf.remove_mappings(pid);
                 }
-                for subject in [Subject::process(pid), memory_of(pid)] {
+                let subjects = [Subject::process(pid), Subject::stacks(pid), memory_of(pid)];
+                for subject in subjects {
                     self.examinations.workers.release(&subject);
                 }
             }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Invariants: nothing runs in the profiled programs and none of them is stopped; what a thread did is
-//! never guessed: a stack is proved to be one, or is left out and counted.
+//! never guessed: a stack is proved to be one, or is left out and counted; a process that holds a read up
+//! is left out, and all others are not.
 
 mod batch;
 mod code;
@@ -22,6 +23,7 @@ mod pass;
 mod passes;
 mod process;
 pub mod reason;
+mod shared;
 mod status;
 mod symbols;
 mod walker;

@@ -9,7 +9,7 @@
 //! switch from before the registers were read until after the last read of its memory; each thread
 //! gets all of the elapsed time, whether its stack is proved or not.
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, sync::Arc};
 
 use agent_common::{
     record::{WaitReason, WantedTable},
@@ -18,14 +18,16 @@ use agent_common::{
 
 use super::{
     batch::{Batch, RunningThread},
-    gil_locations::GilLocations,
     known_thread::{Activity, KnownThread},
     names,
     process::VisitedProcess,
-    status::PassStatus,
+    shared::{GivenUp, Shared},
     walker::{Source, Walked, Walker},
 };
-use crate::bpf::{ThreadVisits, Visit, WalkMaps, monotonic_ns};
+use crate::{
+    bpf::{Visit, monotonic_ns},
+    workers::Subject,
+};
 
 /// Stacks that are read before they are proved: the more there are, the more threads run meanwhile.
 const CHUNK: usize = 32;
@@ -36,11 +38,26 @@ const ATTEMPTS: usize = 3;
 /// Most threads that are remembered.
 const MAX_THREADS: usize = 64 << 10;
 
+/// Why a pass has not ended.
+#[derive(Debug)]
+pub(super) enum PassError {
+    /// The iterator or a map has failed.
+    Failed(io::Error),
+    /// A process has held the thread up for so long that another one makes the passes.
+    GivenUp,
+}
+
+impl From<io::Error> for PassError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Makes passes, one after another.
 pub(super) struct Passer {
-    visits: ThreadVisits,
-    maps: WalkMaps,
-    gils: GilLocations,
+    shared: Arc<Shared>,
+    /// The turn of the thread that makes them.
+    turn: u32,
     walker: Walker,
     processes: HashMap<u32, VisitedProcess>,
     threads: HashMap<u32, KnownThread>,
@@ -70,16 +87,10 @@ impl Changed {
 }
 
 impl Passer {
-    pub(super) fn new(
-        visits: ThreadVisits,
-        maps: WalkMaps,
-        gils: GilLocations,
-        walker: Walker,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, walker: Walker, turn: u32) -> Self {
         Self {
-            visits,
-            maps,
-            gils,
+            shared,
+            turn,
             walker,
             processes: HashMap::new(),
             threads: HashMap::new(),
@@ -93,22 +104,22 @@ impl Passer {
     ///
     /// # Errors
     ///
-    /// When the iterator or a map fails.
-    pub(super) fn pass(&mut self, elapsed_ns: u64, status: &PassStatus) -> io::Result<()> {
+    /// When the iterator or a map fails, or the thread was given up.
+    pub(super) fn pass(&mut self, elapsed_ns: u64) -> Result<(), PassError> {
         self.pass += 1;
         self.resend_if_due();
         let mut heads = Vec::with_capacity(self.threads.len());
         let mut changed = Vec::new();
         let time_ns = monotonic_ns();
-        for visit in self.visits.visit_all()? {
+        for visit in self.shared.visits().visit_all()? {
             heads.push(visit.head);
             changed.extend(Changed::of(&visit));
         }
         for head in &heads {
             self.meet(head);
         }
-        status.add_visits(heads.len());
-        self.read_stacks(changed, status)?;
+        self.shared.status.add_visits(heads.len());
+        self.read_stacks(changed)?;
         for head in &heads {
             self.add_sample(head, time_ns, elapsed_ns);
         }
@@ -118,7 +129,7 @@ impl Passer {
 
     /// Has all sent again that the receivers may have forgotten.
     fn resend_if_due(&mut self) {
-        let before = self.maps.resend_before_ns();
+        let before = self.shared.maps.resend_before_ns();
         if before == self.resend_before_ns {
             return;
         }
@@ -127,9 +138,8 @@ impl Passer {
         for process in self.processes.values_mut() {
             process.symbols.clear();
         }
-        for (tid, _) in self.threads.drain() {
-            self.visits.forget(tid);
-        }
+        self.threads.clear();
+        self.shared.visits().forget_all();
     }
 
     /// Notes that a thread is there.
@@ -148,12 +158,12 @@ impl Passer {
     }
 
     /// Reads the stacks of threads and proves them.
-    fn read_stacks(&mut self, changed: Vec<Changed>, status: &PassStatus) -> io::Result<()> {
+    fn read_stacks(&mut self, changed: Vec<Changed>) -> Result<(), PassError> {
         let mut waiting = changed;
         for attempt in 1..=ATTEMPTS {
             let mut again = Vec::new();
             for chunk in waiting.chunks(CHUNK) {
-                self.read_chunk(chunk, &mut again, status)?;
+                self.read_chunk(chunk, &mut again)?;
             }
             waiting = again;
             if waiting.is_empty() {
@@ -161,7 +171,7 @@ impl Passer {
             }
             if attempt == ATTEMPTS {
                 for changed in &waiting {
-                    self.give_up(changed.visit.tid, status);
+                    self.give_up(changed.visit.tid);
                 }
             }
         }
@@ -170,26 +180,24 @@ impl Passer {
 
     /// Reads and proves some stacks; those of threads that ran meanwhile and wait again are to be read
     /// again.
-    fn read_chunk(
-        &mut self,
-        chunk: &[Changed],
-        again: &mut Vec<Changed>,
-        status: &PassStatus,
-    ) -> io::Result<()> {
-        self.visits.begin_chunk()?;
+    fn read_chunk(&mut self, chunk: &[Changed], again: &mut Vec<Changed>) -> Result<(), PassError> {
+        self.shared.visits().begin_chunk()?;
         for process in self.processes.values() {
             process.memory.clear();
         }
         let mut walked = HashMap::with_capacity(chunk.len());
         for changed in chunk {
-            if let Some(stack) = self.read(changed) {
+            let shared = Arc::clone(&self.shared);
+            let stack = shared.read(self.turn, changed.visit.tgid, || self.read(changed));
+            if let Some(stack) = stack.map_err(|GivenUp| PassError::GivenUp)? {
                 walked.insert(changed.visit.tid, (changed.visit, stack));
             }
+            let noted = self.shared.visits().note(&changed.visit);
             // Without room for it, it is read in each pass.
-            let _ = self.visits.note(&changed.visit).map_err(io::Error::other)?;
+            let _ = noted.map_err(io::Error::other)?;
         }
         let mut seen = Vec::with_capacity(chunk.len());
-        for visit in self.visits.visit_noted()? {
+        for visit in self.shared.visits().visit_noted()? {
             seen.push((visit.head, Changed::of(&visit)));
         }
         for (head, details) in seen {
@@ -207,20 +215,20 @@ impl Passer {
             } else if let Some(details) = details {
                 again.push(details);
             } else {
-                self.give_up(head.tid, status);
+                self.give_up(head.tid);
             }
         }
         // They have ended, or their processes are not known yet.
         for tid in walked.into_keys() {
-            self.give_up(tid, status);
+            self.give_up(tid);
         }
         Ok(())
     }
 
     /// The stack of a thread could not be proved.
-    fn give_up(&mut self, tid: u32, status: &PassStatus) {
-        status.add_unproved();
-        self.visits.forget(tid);
+    fn give_up(&mut self, tid: u32) {
+        self.shared.status.add_unproved();
+        self.shared.visits().forget(tid);
         if let Some(known) = self.threads.get_mut(&tid) {
             known.stack = None;
         }
@@ -229,14 +237,14 @@ impl Passer {
     /// Reads the stack of a thread, its name, and why it waits.
     fn read(&mut self, changed: &Changed) -> Option<(Walked, WaitReason)> {
         let Self {
-            maps,
-            gils,
+            shared,
             walker,
             processes,
             threads,
             batch,
             ..
         } = self;
+        let (maps, gils) = (&shared.maps, &shared.gils);
         let Changed {
             visit,
             details,
@@ -248,12 +256,16 @@ impl Passer {
         let process = match processes.entry(visit.tgid) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
+                if shared.workers.is_quarantined(&Subject::stacks(visit.tgid)) {
+                    return None;
+                }
                 entry.insert(VisitedProcess::open(visit.tgid, maps, gils)?)
             }
         };
         if process.pass != self.pass {
             process.pass = self.pass;
-            if !process.update(visit.tgid, maps, gils) {
+            let is_left_out = shared.workers.is_quarantined(&Subject::stacks(visit.tgid));
+            if is_left_out || !process.update(visit.tgid, maps, gils) {
                 processes.remove(&visit.tgid);
                 return None;
             }
@@ -339,7 +351,7 @@ impl Passer {
             .collect();
         for tid in gone {
             self.threads.remove(&tid);
-            self.visits.forget(tid);
+            self.shared.visits().forget(tid);
         }
         if pass.is_multiple_of(PASSES_TO_FORGET) {
             let used: std::collections::HashSet<u32> = self

@@ -18,11 +18,16 @@ use anyhow::{Context as _, Result};
 use tracing::{error, info};
 
 use super::{
-    batch::Batch, gil_locations::GilLocations, pass::Passer, status::PassStatus, walker::Walker,
+    batch::Batch,
+    gil_locations::GilLocations,
+    pass::{PassError, Passer},
+    shared::Shared,
+    status::PassStatus,
+    walker::Walker,
 };
 use crate::{
     bpf::{ThreadVisits, WalkMaps},
-    workers::thread_cpu_time,
+    workers::{Workers, thread_cpu_time},
 };
 
 /// Most processor time of the passes, as a share of one processor's.
@@ -37,6 +42,12 @@ const MAX_PERIOD: Duration = Duration::from_secs(1);
 /// Most time for the last pass when the session ends.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
 
+/// Time of one read after which the process is left out.
+const HELD_UP: Duration = Duration::from_secs(2);
+
+/// Most threads that are given up: each stays until its read ends.
+const MAX_GIVEN_UP: u64 = 8;
+
 /// How passes are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -50,10 +61,18 @@ pub struct Settings {
 
 /// The thread that makes passes. It ends when this is dropped.
 pub struct Passes {
+    settings: Settings,
+    shared: Arc<Shared>,
+    thread: Option<PassThread>,
+    /// The read that was going on at the last look, and since when.
+    seen: Option<((u32, u64), Instant)>,
+}
+
+/// A thread that makes passes.
+struct PassThread {
     stop: mpsc::Sender<()>,
     ended: mpsc::Receiver<()>,
-    status: Arc<PassStatus>,
-    thread: Option<JoinHandle<()>>,
+    handle: JoinHandle<()>,
 }
 
 impl Passes {
@@ -64,50 +83,98 @@ impl Passes {
     /// When the thread cannot be started.
     pub fn start(
         settings: Settings,
-        visits: ThreadVisits,
-        maps: WalkMaps,
+        (visits, maps): (ThreadVisits, WalkMaps),
         gils: GilLocations,
-        send: impl Fn(Batch) + Send + 'static,
+        workers: Workers,
+        send: impl Fn(Batch) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let status = Arc::new(PassStatus::default());
+        let shared = Arc::new(Shared::new(visits, maps, gils, workers, Box::new(send)));
+        let mut passes = Self {
+            settings,
+            shared,
+            thread: None,
+            seen: None,
+        };
+        passes.thread = Some(passes.start_thread(0)?);
+        Ok(passes)
+    }
+
+    fn start_thread(&self, turn: u32) -> Result<PassThread> {
         let (stop, stopped) = mpsc::channel();
         let (end, ended) = mpsc::channel();
-        let shared = Arc::clone(&status);
-        let thread = thread::Builder::new()
+        let (settings, shared) = (self.settings, Arc::clone(&self.shared));
+        let handle = thread::Builder::new()
             .name("passes".to_owned())
             .spawn(move || {
                 let walker = Walker::new(settings.hash_seed, settings.with_native);
-                let passer = Passer::new(visits, maps, gils, walker);
-                run(settings.period, passer, &stopped, &shared, send);
+                let passer = Passer::new(Arc::clone(&shared), walker, turn);
+                run(settings.period, passer, &stopped, &shared);
                 // Nobody may wait for it.
                 let _ = end.send(());
             })
             .context("cannot start a thread")?;
-        Ok(Self {
+        Ok(PassThread {
             stop,
             ended,
-            status,
-            thread: Some(thread),
+            handle,
         })
     }
 
     /// What it is doing.
     #[must_use]
-    pub fn status(&self) -> &Arc<PassStatus> {
-        &self.status
+    pub fn status(&self) -> &PassStatus {
+        &self.shared.status
+    }
+
+    /// Gives the thread up if a process has held it up for a while, and starts another one, which
+    /// leaves that process out. To be called about once a second.
+    ///
+    /// # Errors
+    ///
+    /// When another one cannot be started.
+    pub fn supervise(&mut self) -> Result<()> {
+        let read = self.shared.present_read();
+        let since = match (read, self.seen) {
+            (None, _) => {
+                self.seen = None;
+                return Ok(());
+            }
+            (Some(read), Some((seen, since))) if read == seen => since,
+            (Some(read), _) => {
+                self.seen = Some((read, Instant::now()));
+                return Ok(());
+            }
+        };
+        if since.elapsed() < HELD_UP {
+            return Ok(());
+        }
+        self.seen = None;
+        let Some((tgid, _)) = read else {
+            return Ok(());
+        };
+        let turn = self.shared.give_up(tgid);
+        self.thread = if self.shared.status.given_up.load(Ordering::Relaxed) < MAX_GIVEN_UP {
+            Some(self.start_thread(turn)?)
+        } else {
+            error!(
+                "no more passes over the threads are made: too many processes have held them up"
+            );
+            None
+        };
+        Ok(())
     }
 
     /// Ends the passes: all that was found is sent when this returns.
     pub fn stop(&mut self) {
-        // It may have ended.
-        let _ = self.stop.send(());
         let Some(thread) = self.thread.take() else {
             return;
         };
+        // It may have ended.
+        let _ = thread.stop.send(());
         // A process may hold it up in a page that it controls: then it is left behind.
-        if self.ended.recv_timeout(STOP_LIMIT) != Err(RecvTimeoutError::Timeout) {
+        if thread.ended.recv_timeout(STOP_LIMIT) != Err(RecvTimeoutError::Timeout) {
             // It has panicked: that was printed.
-            let _ = thread.join();
+            let _ = thread.handle.join();
         }
     }
 }
@@ -119,13 +186,8 @@ impl Drop for Passes {
 }
 
 /// Makes passes until `stopped`.
-fn run(
-    wanted: Duration,
-    mut passer: Passer,
-    stopped: &mpsc::Receiver<()>,
-    status: &PassStatus,
-    send: impl Fn(Batch),
-) {
+fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, shared: &Shared) {
+    let status = &shared.status;
     let mut pace = Pace::new(wanted);
     // The periods up to here have their samples.
     let mut done = Instant::now();
@@ -143,22 +205,23 @@ fn run(
         let periods = u32::try_from(late).unwrap_or(u32::MAX).saturating_add(1);
         let elapsed = period.saturating_mul(periods);
         done += elapsed;
-        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        if let Err(error) = passer.pass(elapsed_ns, status) {
-            error!("no more passes over the threads are made: {error}");
-            return;
+        match passer.pass(nanoseconds(elapsed)) {
+            Ok(()) => {}
+            Err(PassError::GivenUp) => return,
+            Err(PassError::Failed(error)) => {
+                error!("no more passes over the threads are made: {error}");
+                return;
+            }
         }
-        send(passer.batch.take());
+        (shared.send)(passer.batch.take());
         status.passes.fetch_add(1, Ordering::Relaxed);
-        status
-            .missed
-            .fetch_add((periods - 1).into(), Ordering::Relaxed);
+        let missed = u64::from(periods - 1);
+        status.missed.fetch_add(missed, Ordering::Relaxed);
         let cpu = thread_cpu_time();
         status.cpu_ns.store(nanoseconds(cpu), Ordering::Relaxed);
         pace.adjust(cpu);
-        status
-            .period_ns
-            .store(nanoseconds(pace.period), Ordering::Relaxed);
+        let period_ns = nanoseconds(pace.period);
+        status.period_ns.store(period_ns, Ordering::Relaxed);
     }
 }
 

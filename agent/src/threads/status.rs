@@ -13,6 +13,8 @@ pub struct PassStatus {
     pub unproved: AtomicU64,
     /// Periods that no pass was made in because the one before took too long.
     pub missed: AtomicU64,
+    /// Threads that made passes until a process held them up for good.
+    pub given_up: AtomicU64,
     /// Processor time of the thread that makes them, in nanoseconds.
     pub cpu_ns: AtomicU64,
     /// Time between two passes, in nanoseconds: longer than wanted where they would cost too much.

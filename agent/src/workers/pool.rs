@@ -104,6 +104,11 @@ impl Workers {
         self.0.0.pace.limit(share);
     }
 
+    /// Puts a subject into quarantine that held up a thread which is none of the workers'.
+    pub fn quarantine(&self, subject: &Subject) {
+        self.0.0.quarantine_overrun(subject);
+    }
+
     /// Ends the quarantine of a subject that has changed, for instance a process that has exited.
     pub fn release(&self, subject: &Subject) {
         self.0.0.quarantine().remove(subject);

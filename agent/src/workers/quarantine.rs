@@ -46,6 +46,12 @@ impl Subject {
         Self::new(("process", pid), format!("process {pid}"))
     }
 
+    /// The stacks of a process's threads.
+    #[must_use]
+    pub fn stacks(pid: u32) -> Self {
+        Self::new(("stacks", pid), format!("the stacks of process {pid}"))
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }

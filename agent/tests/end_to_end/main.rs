@@ -60,5 +60,6 @@ mod strict;
 mod target;
 mod threads;
 mod unwind_rate;
+mod waiting;
 mod whole;
 mod zoo;

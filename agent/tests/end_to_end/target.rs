@@ -124,6 +124,13 @@ impl Target {
         kill_process(Pid::from_child(&self.process.0), Signal::KILL).unwrap();
     }
 
+    /// Reads a line of its standard output, without its end.
+    pub(crate) fn read_line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
     /// Writes a line to its standard input.
     pub(crate) fn send_line(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();

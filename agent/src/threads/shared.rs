@@ -1,0 +1,102 @@
+//! What the thread that makes passes shares with those who supervise it, and with the one that takes its
+//! place when a process holds it up.
+//!
+//! Invariant: no lock is held while a process is read.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+use super::{batch::Batch, gil_locations::GilLocations, status::PassStatus};
+use crate::{
+    bpf::{ThreadVisits, WalkMaps},
+    workers::{Subject, Workers},
+};
+
+/// What passes need.
+pub(super) struct Shared {
+    visits: Mutex<ThreadVisits>,
+    pub(super) maps: WalkMaps,
+    pub(super) gils: GilLocations,
+    pub(super) workers: Workers,
+    pub(super) status: PassStatus,
+    /// Gets what each pass has found.
+    pub(super) send: Box<dyn Fn(Batch) + Send + Sync>,
+    /// The number of the thread that makes passes: those before have been given up.
+    turn: AtomicU32,
+    /// The process that is being read, 0 for none, and how many reads there were.
+    reading: AtomicU32,
+    reads: AtomicU64,
+}
+
+/// A thread was given up while a process held it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GivenUp;
+
+impl Shared {
+    pub(super) fn new(
+        visits: ThreadVisits,
+        maps: WalkMaps,
+        gils: GilLocations,
+        workers: Workers,
+        send: Box<dyn Fn(Batch) + Send + Sync>,
+    ) -> Self {
+        Self {
+            visits: Mutex::new(visits),
+            maps,
+            gils,
+            workers,
+            status: PassStatus::default(),
+            send,
+            turn: AtomicU32::new(0),
+            reading: AtomicU32::new(0),
+            reads: AtomicU64::new(0),
+        }
+    }
+
+    /// The iterators.
+    pub(super) fn visits(&self) -> MutexGuard<'_, ThreadVisits> {
+        // It is consistent after every statement, so also after a panic.
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a process, which may hold up the thread that has this turn.
+    pub(super) fn read<T>(
+        &self,
+        turn: u32,
+        tgid: u32,
+        read: impl FnOnce() -> T,
+    ) -> Result<T, GivenUp> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.reading.store(tgid, Ordering::Relaxed);
+        let result = read();
+        if self.is_given_up(turn) {
+            return Err(GivenUp);
+        }
+        self.reading.store(0, Ordering::Relaxed);
+        Ok(result)
+    }
+
+    /// The read that goes on, if any: its process, and its number.
+    pub(super) fn present_read(&self) -> Option<(u32, u64)> {
+        let reads = self.reads.load(Ordering::Relaxed);
+        let reading = self.reading.load(Ordering::Relaxed);
+        (reading != 0).then_some((reading, reads))
+    }
+
+    /// Whether another thread has taken the place of the one that has this turn.
+    pub(super) fn is_given_up(&self, turn: u32) -> bool {
+        self.turn.load(Ordering::Relaxed) != turn
+    }
+
+    /// Gives the thread up that reads a process; returns the turn of the next one.
+    pub(super) fn give_up(&self, tgid: u32) -> u32 {
+        let next = self.turn.fetch_add(1, Ordering::Relaxed) + 1;
+        self.reading.store(0, Ordering::Relaxed);
+        self.workers.quarantine(&Subject::stacks(tgid));
+        self.status.given_up.fetch_add(1, Ordering::Relaxed);
+        self.visits().forget_all();
+        next
+    }
+}

@@ -1,0 +1,262 @@
+//! Elapsed time: what threads wait for, how long, and where.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    abilities::has_fair_lock,
+    capture::Capture,
+    folded::{Folded, Frame, is_marked},
+    host::Host,
+    machine,
+    source::{Source, function_name},
+    target::{Target, mortal, workload_path},
+};
+
+/// The functions of the workload `waiting` that wait, and for what.
+const WAITS: [(&str, &str); 6] = [
+    ("in_sleep", "[waiting: sleep]"),
+    ("in_lock", "[waiting: lock]"),
+    ("in_socket", "[waiting: socket]"),
+    ("in_pipe", "[waiting: pipe]"),
+    ("in_poll", "[waiting: poll]"),
+    ("in_child", "[waiting: child]"),
+];
+
+/// Threads of that workload: the main thread sleeps, and one computes.
+const THREADS: u64 = WAITS.len() as u64 + 2;
+
+/// Python frames and the state of the thread above them, with nanoseconds.
+fn states(folded: &Folded) -> impl Iterator<Item = (&[Frame], Option<&str>, u64)> {
+    folded.iter().map(|(stack, time)| {
+        let (leaf, frames) = stack.split_last().unwrap();
+        if leaf.name.starts_with("[waiting: ") || leaf.name == "[runnable]" {
+            (frames, Some(&*leaf.name), time)
+        } else {
+            (stack, None, time)
+        }
+    })
+}
+
+/// The time of stacks with a function, by state.
+fn time_in(folded: &Folded, function: &str) -> BTreeMap<String, u64> {
+    let mut times = BTreeMap::new();
+    for (stack, state, time) in states(folded) {
+        if stack.iter().any(|frame| frame.name == function) {
+            let state = state.unwrap_or("running").to_owned();
+            *times.entry(state).or_default() += time;
+        }
+    }
+    times
+}
+
+#[test]
+fn each_thread_has_all_of_the_elapsed_time_and_its_reason() {
+    let _machine = machine::alone();
+    machine::for_each_representative(|interpreter| {
+        let target = Target::start(interpreter, "waiting");
+        let folded = Capture::folded(target.pid(), "--event wall --idle -d 1.5");
+        let of_thread = folded.total() / THREADS;
+        for (function, reason) in WAITS {
+            let times = time_in(&folded, function);
+            let expected = [(reason.to_owned(), of_thread)];
+            assert_eq!(times, expected.into(), "{function}: {times:?}");
+        }
+        let computes = time_in(&folded, "computes");
+        let known = ["running", "[runnable]", "[waiting: gil]"];
+        assert!(
+            computes.keys().all(|state| known.contains(&&**state)),
+            "{computes:?}"
+        );
+        // Its first samples have no stack until it is sampled while it runs.
+        let time: u64 = computes.values().sum();
+        assert!(
+            time * 10 > of_thread * 9 && time <= of_thread,
+            "{computes:?}"
+        );
+    });
+}
+
+#[test]
+fn time_off_the_cpu_is_elapsed_time_without_that_of_running() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "waiting");
+    let folded = Capture::folded(target.pid(), "--event off-cpu --idle -d 1.5");
+    for (stack, state, _) in states(&folded) {
+        assert!(state.is_some(), "{stack:?}");
+    }
+    let times: Vec<_> = WAITS
+        .iter()
+        .map(|(function, reason)| time_in(&folded, function).remove(*reason).unwrap())
+        .collect();
+    assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+}
+
+/// Ten threads and the main thread compute: one has the GIL at a time.
+#[test]
+fn threads_that_compute_wait_for_the_gil() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone_that(has_fair_lock, |interpreter| {
+        let target = Target::start(interpreter, "threads");
+        let folded = Capture::folded(target.pid(), "--event wall --idle -d 1.5");
+        let mut times = BTreeMap::<&str, u64>::new();
+        for (_, state, time) in states(&folded) {
+            *times.entry(state.unwrap_or("running")).or_default() += time;
+        }
+        let total = folded.total();
+        let gil = times.get("[waiting: gil]").copied().unwrap_or(0);
+        println!("{}: {times:?}", interpreter.name);
+        // Ten of eleven wait.
+        assert!(
+            gil * 100 > total * 85 && gil * 100 < total * 95,
+            "{times:?}"
+        );
+        let lock = times.get("[waiting: lock]").copied().unwrap_or(0);
+        assert!(lock * 50 < total, "{times:?}");
+    });
+}
+
+/// Threads that run and wait for some microseconds at a time: their stacks change while they are read.
+#[test]
+fn stacks_of_threads_that_wait_shortly_are_true() {
+    let _machine = machine::alone();
+    let source = Source::of("short_waits");
+    machine::for_each_representative(|interpreter| {
+        let calls: Vec<(&str, u32, &str)> = source
+            .values("call")
+            .map(|call| {
+                let (site, function) = call.split_once(' ').unwrap();
+                let (caller, mark) = site.split_once('@').unwrap();
+                let name = |qualified| function_name(qualified, interpreter);
+                (name(caller), source.line(mark).1, name(function))
+            })
+            .collect();
+        let is_legal = |stack: &[Frame]| {
+            let own: Vec<_> = stack.iter().filter(|it| source.has(&it.place)).collect();
+            !own.is_empty()
+                && own.windows(2).all(|pair| {
+                    let call = (&*pair[0].name, pair[0].line.unwrap_or(0), &*pair[1].name);
+                    calls.contains(&call)
+                })
+        };
+        let target = Target::start(interpreter, "short_waits");
+        let folded = Capture::folded(target.pid(), "--event wall --idle -d 3 -r 997");
+        let (mut impossible, mut marked, mut waiting) = (Vec::new(), 0, 0);
+        for (stack, state, time) in states(&folded) {
+            if is_marked(stack) {
+                marked += time;
+            } else if !is_legal(stack) {
+                impossible.push(stack);
+            } else if state == Some("[waiting: sleep]") {
+                assert_eq!(stack.last().unwrap().name, "wait", "{stack:?}");
+                waiting += time;
+            }
+        }
+        let total = folded.total();
+        println!(
+            "{}: {marked} incomplete, {waiting} waiting of {total} ns",
+            interpreter.name
+        );
+        assert!(impossible.is_empty(), "{impossible:?}");
+        assert!(marked * 10 < total, "{marked} of {total} ns are incomplete");
+        assert!(waiting * 4 > total, "{waiting} of {total} ns are waiting");
+    });
+}
+
+/// Waits of some milliseconds, one after another, whose length the program itself takes.
+#[test]
+fn shares_of_waits_are_those_that_the_program_stamps() {
+    const FUNCTIONS: [&str; 3] = ["reads", "sleeps", "takes_lock"];
+    let _machine = machine::alone();
+    machine::for_each_kind_alone(|interpreter| {
+        let mut target = Target::start(interpreter, "stamped_waits");
+        target.send_line("begin");
+        target.read_line();
+        let folded = Capture::folded(target.pid(), "--event wall --idle -d 4 -r 499");
+        target.send_line("end");
+        let stamped: BTreeMap<String, f64> = target
+            .read_line()
+            .split_whitespace()
+            .map(|pair| {
+                let (name, seconds) = pair.split_once('=').unwrap();
+                (name.to_owned(), seconds.parse().unwrap())
+            })
+            .collect();
+        let sampled = FUNCTIONS.map(|name| time_in(&folded, name).values().sum::<u64>());
+        let total = sampled.iter().sum::<u64>();
+        let all: f64 = stamped.values().sum();
+        for (name, time) in FUNCTIONS.iter().zip(sampled) {
+            let sampled = ratio(time, total);
+            let expected = stamped[*name] / all;
+            println!("{}: {name} {sampled:.4} of {expected:.4}", interpreter.name);
+            // Three threads, four seconds, and not fewer than fifty samples in a second: three standard
+            // errors of the share, and what the waits themselves vary by.
+            let tolerance = 3.0 * (expected * (1.0 - expected) / 600.0).sqrt() + 0.02;
+            assert!(
+                (sampled - expected).abs() < tolerance,
+                "{name}: {sampled} of {expected} ± {tolerance}"
+            );
+        }
+    });
+}
+
+/// A share of so many nanoseconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "some seconds, of which a thousandth counts"
+)]
+fn ratio(time: u64, total: u64) -> f64 {
+    time as f64 / total as f64
+}
+
+/// Idle threads are left out, and the summary says how much time that is.
+#[test]
+fn threads_that_wait_for_work_are_left_out() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "idle_workers");
+    let pid = target.pid().to_string();
+    let options = [
+        "--event", "wall", "-d", "1", "--format", "folded", "--output", "-",
+    ];
+    let mut arguments = vec!["--pid", &pid];
+    arguments.extend(options);
+    let capture = Capture::run(&arguments);
+    let without = Folded::parse(&String::from_utf8(capture.output).unwrap());
+    assert_eq!(without.count(|stack| stack[0].name == "[idle]"), 0);
+    assert!(capture.messages.contains("idle"), "{}", capture.messages);
+    let with = Capture::folded(target.pid(), "--event wall --idle -d 1");
+    let idle = with.count(|stack| stack[0].name == "[idle]");
+    // Three workers of a pool; the main thread sleeps.
+    assert_eq!(idle, with.total() / 4 * 3);
+}
+
+#[test]
+fn a_host_has_profiles_of_cpu_time_and_of_elapsed_time_at_once() {
+    let _machine = machine::alone();
+    let host = Host::start("events: [cpu, wall]");
+    let interpreter = machine::one_interpreter();
+    let mut command = mortal(&interpreter.path);
+    command
+        .args(["-E", "-s", "-B"])
+        .arg(workload_path("waiting"))
+        .env("OTEL_SERVICE_NAME", "waiting");
+    let target = Target::from_command(command);
+    std::thread::sleep(Duration::from_secs(4));
+    let folder = host.stop();
+    drop(target);
+    let folder = folder.path().join("profiles");
+    for event in ["cpu", "wall"] {
+        let mut report = std::process::Command::new(env!("CARGO_BIN_EXE_agent"));
+        report.args(["report", "--folder", folder.to_str().unwrap()]);
+        report.args(["--event", event, "--service", "waiting"]);
+        report.args(["--format", "folded", "--output", "-"]);
+        let output = report.output().unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{messages}");
+        let folded = Folded::parse(&String::from_utf8(output.stdout).unwrap());
+        let sleeping = time_in(&folded, "in_sleep");
+        let computing = time_in(&folded, "computes");
+        assert!(!computing.is_empty(), "{event}: {folded:?}");
+        let expected = if event == "cpu" { 0 } else { 1 };
+        assert_eq!(sleeping.len(), expected, "{event}: {sleeping:?}");
+    }
+}
