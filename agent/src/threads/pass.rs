@@ -29,11 +29,12 @@ use crate::{
     workers::Subject,
 };
 
-/// Stacks that are read before they are proved: the more there are, the more threads run meanwhile.
+/// Stacks that are read before they are proved, at the first attempt. Most threads wait for long; one that
+/// ran meanwhile is read again on its own.
 const CHUNK: usize = 32;
 
 /// Times that a stack is read before it is given up.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 /// Most threads that are remembered.
 const MAX_THREADS: usize = 64 << 10;
@@ -162,7 +163,8 @@ impl Passer {
         let mut waiting = changed;
         for attempt in 1..=ATTEMPTS {
             let mut again = Vec::new();
-            for chunk in waiting.chunks(CHUNK) {
+            let size = if attempt == 1 { CHUNK } else { 1 };
+            for chunk in waiting.chunks(size) {
                 self.read_chunk(chunk, &mut again)?;
             }
             waiting = again;
@@ -182,8 +184,10 @@ impl Passer {
     /// again.
     fn read_chunk(&mut self, chunk: &[Changed], again: &mut Vec<Changed>) -> Result<(), PassError> {
         self.shared.visits().begin_chunk()?;
-        for process in self.processes.values() {
-            process.memory.clear();
+        for changed in chunk {
+            if let Some(process) = self.processes.get(&changed.visit.tgid) {
+                process.memory.clear();
+            }
         }
         let mut walked = HashMap::with_capacity(chunk.len());
         for changed in chunk {
