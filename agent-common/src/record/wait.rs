@@ -32,7 +32,7 @@ impl WaitReason {
     pub const CHILD: Self = Self(9);
     /// A page of memory.
     pub const PAGE_FAULT: Self = Self(10);
-    /// A completion of io_uring.
+    /// A completion of `io_uring`.
     pub const IO_URING: Self = Self(11);
     /// Something else in the kernel.
     pub const OTHER: Self = Self(12);

@@ -94,10 +94,10 @@ fn is_native_idle(
             _ => {}
         }
         let index = builder.symbolize(key.thread.tgid, frame, symbolizer);
-        let symbolized = builder.symbolized(index);
-        let names = symbolized.functions.iter().flat_map(|names| names.iter());
+        let native_frame = builder.symbolized(index);
+        let names = native_frame.functions.iter().flat_map(|names| names.iter());
         let names = names.map(|function| &*function.name);
-        if let Some(is_idle) = functions.next_frame(&symbolized.executable.name(), names) {
+        if let Some(is_idle) = functions.next_frame(&native_frame.executable.name(), names) {
             return is_idle;
         }
     }

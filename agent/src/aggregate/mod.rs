@@ -1,9 +1,10 @@
 //! Samples of a window → profiles.
 //!
-//! Samples are counted by the hashes of their stacks, by thread and by the status of their walks; see
-//! [`agent_common::hash`] for what a hash collision does. Python and native stacks are interleaved
-//! when the profile is built. Stacks with equal locations, that is with Python frames at the same
-//! lines and native frames at the same addresses, are one stack of the profile, in all processes.
+//! Samples are counted by the hashes of their stacks, by thread, by the status of their walks and by what
+//! the thread waited for; see [`agent_common::hash`] for what a hash collision does. Python and native
+//! stacks are interleaved when the profile is built. Stacks with equal locations, that is with Python
+//! frames at the same lines and native frames at the same addresses, are one stack of the profile, in
+//! all processes.
 //!
 //! Invariants: a thread is identified by its process and its id, because the id of a thread that has
 //! ended may be reused by another process; every sample that was counted is in the profile or in

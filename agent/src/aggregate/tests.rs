@@ -295,7 +295,7 @@ fn a_filter_includes_threads_that_held_the_gil() {
     };
     assert_eq!(profile.losses, losses);
     assert_eq!(
-        profile.total() + profile.filtered_out.total(),
+        profile.total() + filtered_out.without_gil,
         aggregator.samples()
     );
 }

@@ -84,6 +84,7 @@ fn every_key_is_a_flag_and_a_variable() {
         ("thread_labels", "true"),
         ("window", "1m"),
         ("native", "false"),
+        ("idle", "true"),
         ("include", "[{command: 'python*'}]"),
         ("exclude", "[{user: root, unit: cron.service}]"),
         ("labels", "{team: web}"),
@@ -118,7 +119,7 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 25);
+    assert_eq!(KEYS.len(), 26);
 }
 
 /// In a pod with the name of its node.
@@ -194,7 +195,7 @@ fn an_unknown_key_is_an_error_with_a_suggestion() {
 #[test]
 fn invalid_values_are_rejected() {
     for (text, part) in [
-        ("events: [cpu, wall]", "`events` has `wall`: the events are"),
+        ("events: [cpu, gil]", "`events` has `gil`: the events are"),
         ("events: []", "`events` is empty"),
         ("rate: 0", "`rate` is 0: it must be from 1 to 1000"),
         ("rate: many", "expected u32"),

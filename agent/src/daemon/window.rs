@@ -181,13 +181,21 @@ pub(crate) fn batch(
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_EXECUTABLES, Totals, merge_smallest};
+    use super::{MAX_EXECUTABLES, Totals, batch, merge_smallest};
     use crate::{
-        aggregate::{Window, fixtures::window_of},
+        aggregate::{Filter, ProfileTiming, Window, fixtures::window_of},
+        binaries::executables::Executables,
+        export::BatchOptions,
+        profile::{CPU, kinds::wall},
+        session::Profiles,
         targets::labels::Labels,
     };
     use agent_common::record::ProfileKind;
-    use std::{collections::BTreeMap, sync::Arc};
+    use std::{
+        collections::BTreeMap,
+        sync::Arc,
+        time::{Duration, SystemTime},
+    };
 
     fn labels(service: &str) -> Arc<Labels> {
         Arc::new(Labels::default().with(&[("service_name".to_owned(), service.to_owned())].into()))
@@ -209,6 +217,25 @@ mod tests {
         let other = &merged[&(Arc::new(Labels::other()), ProfileKind::CPU)];
         assert_eq!(other.samples(), 501_501);
         assert!(merged.contains_key(&key(1002)) && !merged.contains_key(&key(1001)));
+    }
+
+    #[test]
+    fn a_profile_without_samples_is_not_sent() {
+        let mut profiles = Profiles::new(None, Executables::default());
+        let mut batch_of = |kind| {
+            let about = ProfileTiming {
+                kind,
+                start: SystemTime::UNIX_EPOCH,
+                duration: Duration::from_secs(15),
+                period: Duration::from_millis(50),
+            };
+            let (labels, window) = (Labels::default(), window_of(7, 3));
+            let (filter, options) = (Filter::default(), BatchOptions::default());
+            let batch = batch(&mut profiles, &labels, &window, &about, &filter, &options);
+            batch.map(|batch| batch.unwrap().profile.total())
+        };
+        assert_eq!(batch_of(&CPU), Some(3));
+        assert_eq!(batch_of(&wall::KIND), None);
     }
 
     #[test]

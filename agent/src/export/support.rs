@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use super::batch::ProfileBatch;
-use crate::{profile::SERVICE_NAME_LABEL, profile::fixtures::example_profile};
+use crate::profile::{SERVICE_NAME_LABEL, TypeNaming, fixtures::example_profile};
 
 pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
     let pprof: Arc<[u8]> = pprof.into();
@@ -21,9 +21,11 @@ pub(super) fn batch(service: &str, pprof: &[u8]) -> ProfileBatch {
         labels: BTreeMap::from([(SERVICE_NAME_LABEL.to_owned(), service.to_owned())]).into(),
         profile: Arc::new(example_profile("/srv/app/main.py")),
         thread_labels: false,
-        // The same, however functions are named.
+        // The same, however functions are named; all kinds of these batches have the names of pprof.
         pprofs: Arc::new(array::from_fn(|_| {
-            array::from_fn(|_| OnceLock::from(Arc::clone(&pprof)))
+            let mut pprofs = [const { OnceLock::new() }; TypeNaming::COUNT];
+            pprofs[TypeNaming::Pprof as usize] = OnceLock::from(Arc::clone(&pprof));
+            pprofs
         })),
     }
 }

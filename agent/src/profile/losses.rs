@@ -210,12 +210,6 @@ impl FilteredOut {
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
-
-    /// All excluded samples, without those of idle threads.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        total(self, &Self::SAMPLES)
-    }
 }
 
 /// Access to one counter of `T`.

@@ -21,7 +21,7 @@ pub use self::{
     amount::{Amount, ValueSource},
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    kind::{Kind, Period, SampleType, TypeNames, TypeNaming, Unit},
+    kind::{Kind, Period, SampleType, TypeNaming, Unit},
     kinds::CPU,
     labels::SERVICE_NAME_LABEL,
     location::{CodeAddress, FrameKind, Function, Line, Location},

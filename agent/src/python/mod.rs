@@ -11,6 +11,10 @@ pub mod error;
 pub mod evaluation_loop;
 mod file_cache;
 mod getter;
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(dead_code, reason = "for passes over the threads, which do not run yet")
+)]
 pub mod gil;
 mod greenlets;
 pub mod inspect;

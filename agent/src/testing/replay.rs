@@ -32,7 +32,7 @@ use crate::{
     },
     export::{ExporterStatus, ProfileBatch},
     process::{Process, machine::enter_machine},
-    profile::{CPU, Kind, Profile},
+    profile::{CPU, Profile},
     session::{
         Counting, LeftOut, Observer, Origin, Profiles, Received,
         recording::{Entry, RecordedEvent, RecordedFinding},
@@ -114,7 +114,9 @@ impl HostReplay {
         let filter = config.filter();
         let batches = series.iter().filter_map(|((labels, kind), part)| {
             let profiles = &mut replay.profiles;
-            let about = about.of_kind(Kind::from_number(*kind).expect("a known kind"));
+            let mut kinds = config.kinds.iter();
+            let kind = kinds.find(|configured| configured.recorded_as() == *kind)?;
+            let about = about.of_kind(kind);
             let batch = window::batch(profiles, labels, part, &about, &filter, &options)?;
             Some(batch.inspect(|batch| totals.add_batch(batch)))
         });

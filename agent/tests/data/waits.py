@@ -192,6 +192,7 @@ import os, threading
 def spin(name):
     thread = os.path.basename(os.readlink("/proc/thread-self"))
     os.write(1, ("%s %s\\n" % (name, thread)).encode())
+    os.write(STARTED, b"!")
     number = 0
     while True:
         number += 1
@@ -200,6 +201,8 @@ second = threading.Thread(target=spin, args=("own_gil_2",))
 second.start()
 spin("own_gil_1")
 """
+started, started_writer = os.pipe()
+SPIN_IN_INTERPRETER = SPIN_IN_INTERPRETER.replace("STARTED", str(started_writer))
 
 
 def spin_in_interpreter():
@@ -263,11 +266,12 @@ if sys.version_info >= (3, 2):
     ]
 for wait in waits:
     start(wait, wait.__name__)
-start(spin, "spin_1")
-start(spin, "spin_2")
 if sys.version_info >= (3, 12):
     threading.Thread(target=spin_in_interpreter, daemon=True).start()
-    time.sleep(0.5)
+    os.read(started, 1)
+    os.read(started, 1)
+start(spin, "spin_1")
+start(spin, "spin_2")
 time.sleep(0.2)
 announce("main")
 sys.stdin.read()

@@ -176,7 +176,10 @@ fn what_a_thread_waits_for_is_the_leaf() {
         sample(1, WaitReason::GIL),
         sample(1, WaitReason::GIL),
         sample(1, WaitReason(77)),
-        sample(0, WaitReason::PAGE_FAULT),
+        Sample {
+            python_status: PythonUnwindStatus::NO_THREAD_STATE,
+            ..sample(0, WaitReason::PAGE_FAULT)
+        },
     ]);
     let profile = profile(&aggregator, &wall::KIND, false);
     assert_eq!(

@@ -62,7 +62,7 @@ mod tests {
         ];
         let profile = with_waits(example_profile(""), &waits);
         let text = |kind| states_text(&of_kind(profile.clone(), kind));
-        let all = "1.80 s running, 1.20 s runnable, 0.80 s waiting: sleep 0.50 s, lock 0.30 s";
+        let all = "2.00 s running, 1.20 s runnable, 0.80 s waiting: sleep 0.50 s, lock 0.30 s";
         assert_eq!(text(&wall::KIND).as_deref(), Some(all));
         assert_eq!(text(&CPU), None);
     }

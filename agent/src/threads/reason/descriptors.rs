@@ -15,8 +15,8 @@ use crate::process::{Descriptors, Error, Process};
 /// each time.
 const MAX_CACHED: usize = 1024;
 
-/// Bytes of a link's text that are read; the kind is in its beginning.
-const TEXT_BYTES: usize = 64;
+/// Bytes of a link's text that are read; what is longer is a file.
+const TEXT_BYTES: usize = 256;
 
 /// What a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The kind by the text of the link, or the beginning of it.
+    /// The kind by the text of the link.
     #[must_use]
     pub fn of_link(text: &[u8]) -> Self {
         // Only paths begin with a slash, whatever a file is called.
@@ -66,7 +66,7 @@ impl FileKind {
 
     fn of_path(path: &[u8]) -> Self {
         let begins = |with: &&str| path.starts_with(with.as_bytes());
-        if TERMINALS.iter().any(begins) {
+        if TERMINALS.iter().any(begins) || is_pseudo_terminal(path) {
             Self::Terminal
         } else if EVENT_DEVICES.iter().any(begins) {
             Self::Event
@@ -87,7 +87,21 @@ const EVENTS: [&str; 6] = [
 ];
 
 /// Beginnings of the paths of terminals.
-const TERMINALS: [&str; 4] = ["/dev/pts/", "/dev/tty", "/dev/console", "/dev/ptmx"];
+const TERMINALS: [&str; 3] = ["/dev/tty", "/dev/console", "/dev/ptmx"];
+
+/// Whether a path is that of a pseudo-terminal; below the root directory of the process, which is not
+/// that of the agent after a `chroot`.
+fn is_pseudo_terminal(path: &[u8]) -> bool {
+    /// The end of its path, before its number.
+    const FOLDER: &[u8] = b"/dev/pts/";
+
+    let number = path.rsplit(|&byte| byte == b'/').next();
+    let number = number.unwrap_or_default();
+    let folder = path.get(..path.len() - number.len());
+    let is_number = number.iter().all(u8::is_ascii_digit) && !number.is_empty();
+    let is_ptmx = number == b"ptmx";
+    (is_number || is_ptmx) && folder.is_some_and(|folder| folder.ends_with(FOLDER))
+}
 
 /// Beginnings of the paths of devices from which events are read.
 const EVENT_DEVICES: [&str; 3] = ["/dev/fuse", "/dev/net/tun", "/dev/input/"];
@@ -195,6 +209,10 @@ mod tests {
             ("net:[4026531840]", FileKind::Unknown),
             ("", FileKind::Unknown),
             ("/dev/pts/0", FileKind::Terminal),
+            ("/srv/jail/dev/pts/12", FileKind::Terminal),
+            ("/dev/pts/ptmx", FileKind::Terminal),
+            ("/home/me/dev/pts/notes", FileKind::File),
+            ("/home/me/pts/1", FileKind::File),
             ("/dev/tty", FileKind::Terminal),
             ("/dev/ttyS0", FileKind::Terminal),
             ("/dev/console", FileKind::Terminal),

@@ -1,6 +1,6 @@
 use agent_common::record::WaitReason;
 
-use super::{PythonFunction, RULES, is_idle, is_in};
+use super::{PythonFunction, is_idle, pattern::is_in, rules::RULES};
 
 const LIBRARY: &str = "/usr/lib/python3.12/";
 

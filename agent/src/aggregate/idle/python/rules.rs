@@ -1,0 +1,290 @@
+//! The rules, as data.
+//!
+//! Invariant: a rule begins at the leaf; only functions that wait for others may come before the loop
+//! that it names.
+
+use agent_common::record::WaitReason;
+
+use super::pattern::{
+    Pattern::{self, Any, Many, One},
+    Rule,
+};
+
+/// Descriptors that become ready.
+const READY: &[WaitReason] = &[WaitReason::POLL];
+/// A connection that is accepted.
+const ACCEPT: &[WaitReason] = &[WaitReason::SOCKET, WaitReason::POLL];
+/// An item of a queue within the process, or the end of a time.
+const QUEUE: &[WaitReason] = &[WaitReason::LOCK, WaitReason::SLEEP];
+/// An item of a queue of another process.
+const PIPE: &[WaitReason] = &[
+    WaitReason::PIPE,
+    WaitReason::SOCKET,
+    WaitReason::POLL,
+    WaitReason::LOCK,
+];
+/// The end of a time.
+const TIME: &[WaitReason] = &[WaitReason::SLEEP, WaitReason::LOCK];
+/// A child process.
+const CHILD: &[WaitReason] = &[WaitReason::CHILD, WaitReason::POLL];
+
+/// A selector.
+const SELECTOR: Pattern = One(&[("select", "selectors.py")]);
+/// A condition or an event.
+const CONDITION: Pattern = Many(&[("wait", "threading.py"), ("wait_for", "threading.py")]);
+/// A queue of threads.
+const GET: Pattern = One(&[("get", "queue.py")]);
+/// The same, where it is written in C, without a frame.
+const MAYBE_GET: Pattern = Many(&[("get", "queue.py"), ("wait", "threading.py")]);
+/// A queue of processes.
+const RECEIVE: Pattern = Many(&[
+    ("*", "multiprocessing/connection.py"),
+    ("*", "multiprocessing/queues.py"),
+    ("*", "multiprocessing/synchronize.py"),
+    ("*", "billiard/connection.py"),
+    ("*", "billiard/queues.py"),
+    ("*", "billiard/synchronize.py"),
+    ("*", "billiard/compat.py"),
+    ("*", "loky/backend/queues.py"),
+    ("select", "selectors.py"),
+]);
+
+/// Every rule.
+pub(super) const RULES: &[Rule] = &[
+    // Event loops.
+    rule(
+        READY,
+        &[SELECTOR, One(&[("_run_once", "asyncio/base_events.py")])],
+    ),
+    // The loop of uvloop is written in C.
+    rule(
+        READY,
+        &[One(&[
+            ("run", "asyncio/runners.py"),
+            ("run", "uvloop/__init__.py"),
+            ("run", "uvicorn/server.py"),
+            ("run", "uvicorn/workers.py"),
+            ("run_app", "aiohttp/web.py"),
+        ])],
+    ),
+    rule(READY, &[One(&[("get_events", "trio/_core/_io_epoll.py")])]),
+    rule(READY, &[One(&[("run", "gevent/hub.py")])]),
+    rule(
+        READY,
+        &[
+            Many(&[
+                ("*", "eventlet/hubs/epolls.py"),
+                ("*", "eventlet/hubs/poll.py"),
+                ("*", "eventlet/hubs/selects.py"),
+            ]),
+            One(&[("run", "eventlet/hubs/hub.py")]),
+        ],
+    ),
+    rule(
+        READY,
+        &[One(&[
+            ("doPoll", "twisted/internet/epollreactor.py"),
+            ("doPoll", "twisted/internet/pollreactor.py"),
+            ("doSelect", "twisted/internet/selectreactor.py"),
+        ])],
+    ),
+    rule(READY, &[One(&[("start", "tornado/ioloop.py")])]),
+    // Servers.
+    rule(
+        READY,
+        &[SELECTOR, One(&[("serve_forever", "socketserver.py")])],
+    ),
+    rule(
+        READY,
+        &[One(&[
+            ("wait", "gunicorn/workers/sync.py"),
+            ("sleep", "gunicorn/arbiter.py"),
+        ])],
+    ),
+    rule(
+        ACCEPT,
+        &[
+            Many(&[("accept", "socket.py")]),
+            One(&[("accept", "gunicorn/workers/sync.py")]),
+        ],
+    ),
+    rule(
+        READY,
+        &[
+            SELECTOR,
+            One(&[
+                ("run", "gunicorn/workers/gthread.py"),
+                (
+                    "wait_for_and_dispatch_events",
+                    "gunicorn/workers/gthread.py",
+                ),
+            ]),
+        ],
+    ),
+    rule(
+        READY,
+        &[One(&[
+            ("poll", "waitress/wasyncore.py"),
+            ("poll2", "waitress/wasyncore.py"),
+        ])],
+    ),
+    rule(
+        QUEUE,
+        &[CONDITION, One(&[("handler_thread", "waitress/task.py")])],
+    ),
+    // Threads that wait for items of a queue.
+    rule(
+        QUEUE,
+        &[
+            MAYBE_GET,
+            One(&[("_worker", "concurrent/futures/thread.py")]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[CONDITION, GET, Any, One(&[("run", "threading.py")])],
+    ),
+    rule(
+        QUEUE,
+        &[
+            CONDITION,
+            GET,
+            One(&[("run", "*")]),
+            One(&[("_bootstrap_inner", "threading.py")]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[
+            MAYBE_GET,
+            Many(&[("dequeue", "logging/handlers.py")]),
+            One(&[("_monitor", "logging/handlers.py")]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[CONDITION, One(&[("_feed", "multiprocessing/queues.py")])],
+    ),
+    // Timers and schedulers.
+    rule(
+        TIME,
+        &[
+            CONDITION,
+            One(&[("run", "threading.py")]),
+            One(&[("_bootstrap_inner", "threading.py")]),
+        ],
+    ),
+    rule(
+        TIME,
+        &[
+            CONDITION,
+            One(&[("_main_loop", "apscheduler/schedulers/blocking.py")]),
+        ],
+    ),
+    rule(TIME, &[One(&[("start", "celery/beat.py")])]),
+    // Processes of pools, and the threads that serve them.
+    rule(
+        PIPE,
+        &[
+            RECEIVE,
+            One(&[
+                ("worker", "multiprocessing/pool.py"),
+                ("_handle_results", "multiprocessing/pool.py"),
+                ("_wait_for_updates", "multiprocessing/pool.py"),
+                ("_process_worker", "concurrent/futures/process.py"),
+                ("_process_worker", "loky/process_executor.py"),
+                (
+                    "wait_result_broken_or_wakeup",
+                    "concurrent/futures/process.py",
+                ),
+                ("wait_result_broken_or_wakeup", "loky/process_executor.py"),
+                ("wait_for_job", "billiard/pool.py"),
+            ]),
+        ],
+    ),
+    rule(
+        QUEUE,
+        &[
+            MAYBE_GET,
+            One(&[
+                ("worker", "multiprocessing/pool.py"),
+                ("_handle_tasks", "multiprocessing/pool.py"),
+                ("_handle_results", "multiprocessing/pool.py"),
+                ("_handle_workers", "multiprocessing/pool.py"),
+            ]),
+        ],
+    ),
+    rule(
+        PIPE,
+        &[
+            Many(&[
+                ("accept", "socket.py"),
+                ("accept", "multiprocessing/connection.py"),
+            ]),
+            One(&[
+                ("accepter", "multiprocessing/managers.py"),
+                ("_serve", "multiprocessing/resource_sharer.py"),
+            ]),
+        ],
+    ),
+    rule(
+        PIPE,
+        &[
+            RECEIVE,
+            One(&[("serve_client", "multiprocessing/managers.py")]),
+        ],
+    ),
+    rule(
+        PIPE,
+        &[
+            RECEIVE,
+            One(&[
+                ("main", "multiprocessing/forkserver.py"),
+                ("main", "multiprocessing/resource_tracker.py"),
+            ]),
+        ],
+    ),
+    // The end of child processes.
+    rule(
+        CHILD,
+        &[
+            Many(&[
+                ("*", "multiprocessing/connection.py"),
+                ("select", "selectors.py"),
+            ]),
+            One(&[
+                ("poll", "multiprocessing/popen_fork.py"),
+                ("wait", "multiprocessing/popen_fork.py"),
+            ]),
+            Many(&[("wait", "multiprocessing/popen_fork.py")]),
+            One(&[("join", "multiprocessing/process.py")]),
+        ],
+    ),
+    // Celery.
+    rule(
+        READY,
+        &[
+            Many(&[("poll", "kombu/utils/eventio.py")]),
+            One(&[
+                ("create_loop", "kombu/asynchronous/hub.py"),
+                ("create_loop", "kombu/async/hub.py"),
+            ]),
+        ],
+    ),
+    rule(
+        ACCEPT,
+        &[
+            Many(&[
+                ("*", "kombu/"),
+                ("*", "amqp/"),
+                ("*", "redis/"),
+                ("select", "selectors.py"),
+            ]),
+            One(&[("synloop", "celery/worker/loops.py")]),
+        ],
+    ),
+];
+
+const fn rule(waits: &'static [WaitReason], functions: &'static [Pattern]) -> Rule {
+    Rule { waits, functions }
+}
