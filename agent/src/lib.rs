@@ -56,10 +56,6 @@ mod targets;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
-#[cfg_attr(
-    not(feature = "testing"),
-    expect(dead_code, reason = "for passes over the threads, which do not run yet")
-)]
 mod threads;
 mod workers;
 

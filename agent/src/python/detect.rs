@@ -43,10 +43,6 @@ pub struct Interpreter {
     /// states have a flag for it.
     pub gil_holder: Option<u64>,
     /// The words on which threads wait for the GIL.
-    #[cfg_attr(
-        not(feature = "testing"),
-        expect(dead_code, reason = "for passes over the threads, which do not run yet")
-    )]
     pub gil: GilLocation,
     /// Bytes to subtract from the thread pointer to get `pthread_self()`.
     pub thread_pointer_distance: u64,

@@ -13,7 +13,10 @@ mod file_cache;
 mod getter;
 #[cfg_attr(
     not(feature = "testing"),
-    expect(dead_code, reason = "for passes over the threads, which do not run yet")
+    expect(
+        dead_code,
+        reason = "for passes over the threads, which do not run yet"
+    )
 )]
 pub mod gil;
 mod greenlets;

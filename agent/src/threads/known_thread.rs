@@ -16,23 +16,60 @@ pub(super) struct KnownThread {
     pub(super) stack: Option<Walked>,
     /// Why it waits.
     pub(super) reason: WaitReason,
-    /// Nanoseconds that it waited for a processor and that no sample stands for yet.
-    pub(super) unpaid_delay_ns: u64,
+    /// What the kernel's accounts and the samples differ by.
+    balance: Balance,
     /// When its name was last read, in nanoseconds of the monotonic clock; 0 for never.
     pub(super) named_ns: u64,
     /// The last pass that visited it.
     pub(super) pass: u64,
 }
 
+/// Nanoseconds that a thread ran, or waited for a processor, by the kernel's accounts, less those of its
+/// samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Balance {
+    run_ns: i64,
+    delay_ns: i64,
+}
+
 /// What a thread was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// It ran, or would have if the agent had not taken its processor.
+    /// It ran.
     Running,
     /// It could run, and waited for a processor.
     Runnable,
     /// It waited for something else.
     Waiting,
+}
+
+impl Balance {
+    /// What a sample of so many nanoseconds shows of a thread that was seen active or not, which is paid
+    /// for then.
+    ///
+    /// A pass sees a thread that does not run in its place too seldom: where all processors are busy, the
+    /// pass begins when a thread gives up its processor, which then waits. And it takes processors from
+    /// threads that would run. So the kernel's accounts say how many samples show a thread running or
+    /// runnable, and the pass says what it does in the others.
+    fn pay(&mut self, elapsed_ns: i64, is_active: bool) -> Activity {
+        let owes = |balance: i64| balance >= elapsed_ns;
+        if is_active && self.run_ns >= self.delay_ns || !is_active && owes(self.run_ns) {
+            self.run_ns = self.run_ns.saturating_sub(elapsed_ns);
+            Activity::Running
+        } else if is_active || owes(self.delay_ns) {
+            self.delay_ns = self.delay_ns.saturating_sub(elapsed_ns);
+            Activity::Runnable
+        } else {
+            Activity::Waiting
+        }
+    }
+
+    /// Limits what is remembered to some samples.
+    fn limit(&mut self, elapsed_ns: i64) {
+        let most = elapsed_ns.saturating_mul(MAX_SAMPLES);
+        self.run_ns = self.run_ns.clamp(-most, most);
+        self.delay_ns = self.delay_ns.clamp(-most, most);
+    }
 }
 
 impl KnownThread {
@@ -41,7 +78,7 @@ impl KnownThread {
             visit,
             stack: None,
             reason: WaitReason::NONE,
-            unpaid_delay_ns: 0,
+            balance: Balance::default(),
             named_ns: 0,
             pass: 0,
         }
@@ -52,33 +89,23 @@ impl KnownThread {
         self.visit.start_time_ns == visit.start_time_ns && self.visit.tgid == visit.tgid
     }
 
-    /// Takes over a visit: what the thread was doing. `is_in_call`: it is in a system call that waits.
-    ///
-    /// Of the visits that find it active, so many are of a thread that waits for a processor as the
-    /// kernel's account of that time says: the pass itself takes processors from threads, and would see
-    /// those wait.
+    /// Takes over a visit: what a sample of the elapsed time shows. `is_in_call`: the thread is in a
+    /// system call that waits.
     pub(super) fn update(
         &mut self,
         visit: &ThreadVisit,
         elapsed_ns: u64,
         is_in_call: bool,
     ) -> Activity {
-        let delay = visit.run_delay_ns.saturating_sub(self.visit.run_delay_ns);
-        let most = elapsed_ns.saturating_mul(MAX_UNPAID);
-        self.unpaid_delay_ns = self.unpaid_delay_ns.saturating_add(delay).min(most);
+        let elapsed_ns = i64::try_from(elapsed_ns).unwrap_or(i64::MAX);
+        let since = |now: u64, before: u64| i64::try_from(now.saturating_sub(before)).unwrap_or(0);
+        let is_active = visit.on_cpu != 0 || visit.state == 0 && !is_in_call;
+        let balance = &mut self.balance;
+        balance.run_ns += since(visit.run_ns, self.visit.run_ns);
+        balance.delay_ns += since(visit.run_delay_ns, self.visit.run_delay_ns);
+        balance.limit(elapsed_ns);
         self.visit = *visit;
-        if visit.on_cpu == 0 && (visit.state != 0 || is_in_call) {
-            if visit.state == 0 {
-                // It was woken already: its wait pays for that.
-                self.unpaid_delay_ns = self.unpaid_delay_ns.saturating_sub(elapsed_ns);
-            }
-            return Activity::Waiting;
-        }
-        if self.unpaid_delay_ns >= elapsed_ns {
-            self.unpaid_delay_ns -= elapsed_ns;
-            return Activity::Runnable;
-        }
-        Activity::Running
+        balance.pay(elapsed_ns, is_active)
     }
 
     /// A sample of the elapsed time.
@@ -107,5 +134,76 @@ impl KnownThread {
     }
 }
 
-/// Most periods that a thread is remembered to have waited for a processor.
-const MAX_UNPAID: u64 = 100;
+/// Most samples that the accounts may differ by: what a thread ran while passes could not see it.
+const MAX_SAMPLES: i64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ELAPSED: u64 = 10;
+
+    fn visit(run_ns: u64, run_delay_ns: u64, state: u32) -> ThreadVisit {
+        ThreadVisit {
+            bytes: 0,
+            tgid: 1,
+            tid: 2,
+            state,
+            on_cpu: 0,
+            reserved: 0,
+            start_time_ns: 3,
+            switches: 4,
+            run_ns,
+            run_delay_ns,
+        }
+    }
+
+    /// What the samples of a thread show of which the kernel accounts for so much time per pass.
+    fn shares(run_ns: u64, delay_ns: u64, state: u32) -> [usize; 3] {
+        let mut thread = KnownThread::new(visit(0, 0, state));
+        let mut counts = [0; 3];
+        for pass in 1..=100 {
+            let visit = visit(pass * run_ns, pass * delay_ns, state);
+            counts[thread.update(&visit, ELAPSED, false) as usize] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn the_kernel_says_how_long_a_thread_ran_and_waited_for_a_processor() {
+        // Seen active each time.
+        assert_eq!(shares(10, 0, 0), [100, 0, 0]);
+        assert_eq!(shares(5, 5, 0), [50, 50, 0]);
+        assert_eq!(shares(8, 2, 0), [80, 20, 0]);
+        // Never seen active.
+        assert_eq!(shares(0, 0, 1), [0, 0, 100]);
+        assert_eq!(shares(2, 0, 1), [20, 0, 80]);
+        assert_eq!(shares(1, 3, 1), [10, 30, 60]);
+    }
+
+    #[test]
+    fn a_thread_that_starves_is_runnable_also_where_the_kernel_does_not_say_so() {
+        assert_eq!(shares(5, 0, 0), [50, 50, 0]);
+    }
+
+    #[test]
+    fn a_thread_that_was_woken_is_in_its_wait() {
+        let mut thread = KnownThread::new(visit(0, 0, 0));
+        assert_eq!(
+            thread.update(&visit(0, 0, 0), ELAPSED, true),
+            Activity::Waiting
+        );
+        assert_eq!(
+            thread.update(&visit(0, 0, 0), ELAPSED, false),
+            Activity::Running
+        );
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut thread = KnownThread::new(visit(0, 0, 1));
+        thread.update(&visit(1 << 60, 1 << 60, 1), ELAPSED, false);
+        let most = MAX_SAMPLES * i64::try_from(ELAPSED).unwrap();
+        assert!(thread.balance.run_ns <= most && thread.balance.delay_ns <= most);
+    }
+}
