@@ -50,15 +50,13 @@ impl WalkMaps {
         })
     }
 
-    /// What is known about the program that a process runs; [`None`] while that is nothing.
+    /// What is known about the program that a process runs, and what the BPF programs have noted about the
+    /// process; [`None`] while nothing is known.
     #[must_use]
-    pub fn process(&self, tgid: u32) -> Option<TrackedProcess> {
+    pub fn process(&self, tgid: u32) -> Option<(TrackedProcess, ProcessState)> {
         let process = self.processes.get(&tgid, 0).ok()?;
-        let program = match self.states.get(&tgid, 0) {
-            Ok(state) => state.program,
-            Err(_) => ProcessState::NEW.program,
-        };
-        (process.program == program).then_some(process)
+        let state = self.states.get(&tgid, 0).unwrap_or(ProcessState::NEW);
+        (process.program == state.program).then_some((process, state))
     }
 
     /// The layout with this index.

@@ -80,9 +80,10 @@ impl VisitedProcess {
         if !self.memory.is_alive() {
             return false;
         }
-        let Some(tracked) = maps.process(tgid) else {
+        let Some((tracked, state)) = maps.process(tgid) else {
             return false;
         };
+        self.symbols.note(&state);
         self.memory.clear();
         self.gil = None;
         self.gil_location = gils.get(tgid);

@@ -1,7 +1,7 @@
 //! The code objects of a process, for walks in the agent: their symbols, and the records that name them.
 //!
 //! Invariants: what a process has read is bounded per walk and per second, as in the BPF programs; a
-//! cached symbol is used only for the code object that it was made from.
+//! cached symbol is compared with the code object at its address as often as it is there.
 
 use std::{
     collections::HashMap,
@@ -13,13 +13,17 @@ use agent_common::{
     limits::{
         DESCRIPTION_PERIOD_NS, LINE_TABLE_PIECES, MAX_DESCRIBED_BYTES, MAX_PROCESS_DESCRIBED_BYTES,
     },
-    maps::CodeIdentity,
+    maps::{CachedCode, CodeIdentity, ProcessState},
     memory::{Fault, UserAddr, UserMemory},
-    python::{CodeObjectRecord, CodeSymbol, PythonStack, SymbolLookup, read_identity},
+    python::{
+        CodeObjectRecord, CodeSymbol, PythonStack, Revalidation, SymbolLookup, read_identity,
+        trusted_since,
+    },
     scratch::Scratch,
 };
 
 use super::batch::Batch;
+use crate::bpf::monotonic_ns;
 
 /// Most code objects of a process that are cached.
 const MAX_KNOWN: usize = 16 << 10;
@@ -27,7 +31,11 @@ const MAX_KNOWN: usize = 16 << 10;
 /// The code objects of a process.
 #[derive(Debug, Default)]
 pub(super) struct KnownCode {
-    known: HashMap<UserAddr, (CodeIdentity, CodeSymbol)>,
+    known: HashMap<UserAddr, CachedCode>,
+    /// When one was last new, and when one was last found in the place of another, in nanoseconds of the
+    /// monotonic clock.
+    new_code_ns: u64,
+    reused_ns: u64,
     budget: Budget,
 }
 
@@ -65,10 +73,17 @@ impl SymbolLookup for KnownCode {
         layout: &Layout,
         code: UserAddr,
     ) -> Option<CodeSymbol> {
-        let (known, symbol) = self.known.get(&code)?;
+        let known = self.known.get_mut(&code)?;
+        let now_ns = monotonic_ns();
+        let trusted_since_ns = trusted_since(now_ns, self.new_code_ns, self.reused_ns);
         // The process runs on: another code object may be there by now.
-        let identity = read_identity(memory, scratch, layout, code).ok()?;
-        (identity == *known).then_some(*symbol)
+        match known.revalidate(memory, scratch, layout, code, now_ns, trusted_since_ns) {
+            Revalidation::NotDue | Revalidation::Valid => Some(known.code_symbol()),
+            Revalidation::Replaced => {
+                self.reused_ns = now_ns;
+                None
+            }
+        }
     }
 }
 
@@ -111,7 +126,7 @@ impl<M: UserMemory> Describer<'_, M> {
         if known
             .known
             .get(&code)
-            .is_some_and(|(of, _)| *of == identity)
+            .is_some_and(|it| it.identity == identity)
         {
             return Ok(0);
         }
@@ -125,11 +140,11 @@ impl<M: UserMemory> Describer<'_, M> {
         if known.known.len() >= MAX_KNOWN {
             known.known.clear();
         }
-        let symbol = CodeSymbol {
-            hash,
-            first_traceable_bytes: identity.first_traceable_bytes,
-        };
-        known.known.insert(code, (identity, symbol));
+        let now_ns = monotonic_ns();
+        known.new_code_ns = now_ns;
+        known
+            .known
+            .insert(code, CachedCode::new(hash, identity, now_ns));
         Ok(bytes)
     }
 
@@ -158,7 +173,14 @@ impl<M: UserMemory> Describer<'_, M> {
 impl KnownCode {
     /// The symbol of a code object that was described.
     pub(super) fn find(&self, code: UserAddr) -> Option<CodeSymbol> {
-        self.known.get(&code).map(|(_, symbol)| *symbol)
+        self.known.get(&code).map(CachedCode::code_symbol)
+    }
+
+    /// Takes over what the BPF programs have noted: when a code object was last new, and when one was last
+    /// found in the place of another.
+    pub(super) fn note(&mut self, state: &ProcessState) {
+        self.new_code_ns = self.new_code_ns.max(state.new_code_ns);
+        self.reused_ns = self.reused_ns.max(state.reused_ns);
     }
 
     /// Forgets all, so that records are written again.
