@@ -14,7 +14,7 @@ use std::{
 use agent::testing::{
     process::Process,
     python::{Detector, Interpreter},
-    threads::reason::{Abi, FileKinds, SystemCall, ThreadAtRest, reason},
+    threads::reason::{Abi, SystemCall, ThreadAtRest, descriptors::FileKinds, reason},
 };
 use agent_common::record::WaitReason;
 use test_support::child;

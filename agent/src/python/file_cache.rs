@@ -84,7 +84,7 @@ impl InspectedFile {
             contents: match found {
                 Inspection::NotPython => FileContents::Other,
                 Inspection::Supported(build) => FileContents::Python {
-                    build: Box::new(build),
+                    build,
                     segments: elf.segments().clone(),
                 },
                 Inspection::Unsupported(found) => FileContents::Unsupported(found),

@@ -22,7 +22,7 @@ pub enum Inspection {
     /// No CPython.
     NotPython,
     /// A supported CPython.
-    Supported(InterpreterBuild),
+    Supported(Box<InterpreterBuild>),
     /// An unsupported CPython.
     Unsupported(UnsupportedInterpreter),
 }
@@ -182,7 +182,7 @@ pub fn inspect<S: Source, D: Source>(
         source,
         rejected_sources,
     } = choice;
-    Ok(Inspection::Supported(InterpreterBuild {
+    Ok(Inspection::Supported(Box::new(InterpreterBuild {
         version,
         flavour,
         interpreters_head: addresses.interpreters_head,
@@ -191,7 +191,7 @@ pub fn inspect<S: Source, D: Source>(
         layout,
         layout_source: source,
         rejected_sources,
-    }))
+    })))
 }
 
 fn table_of(series: &'static VersionSeries, flavour: Flavour) -> Option<&'static Layout> {

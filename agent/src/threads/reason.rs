@@ -18,14 +18,16 @@
 //! Invariants: every number and every argument has a reason; nothing is read of the process here.
 
 mod calls;
-mod descriptors;
+pub mod descriptors;
 
 pub use calls::Abi;
-pub use descriptors::{FileKind, FileKinds};
 
 use agent_common::record::WaitReason;
 
-use self::calls::{Wait, wait_of};
+use self::{
+    calls::{Wait, wait_of},
+    descriptors::FileKind,
+};
 use crate::python::gil::GilWords;
 
 /// A thread that is not on a processor.
@@ -86,9 +88,8 @@ fn reason_of_call(
     let is_gil = || gil.is_some_and(|gil| gil.contains(first));
     match wait_of(call.abi, call.number) {
         Wait::Futex if !is_futex_wait(second) => WaitReason::OTHER,
-        Wait::Futex | Wait::FutexWord if is_gil() => WaitReason::GIL,
+        Wait::Futex | Wait::FutexWord | Wait::Restart if is_gil() => WaitReason::GIL,
         Wait::Futex | Wait::FutexWord | Wait::Lock => WaitReason::LOCK,
-        Wait::Restart if is_gil() => WaitReason::GIL,
         Wait::Restart | Wait::Sleep => WaitReason::SLEEP,
         Wait::Select if number(first) <= 0 || [second, third, fourth] == [0; 3] => {
             WaitReason::SLEEP
@@ -147,11 +148,12 @@ fn reason_of_file(kind: FileKind) -> WaitReason {
 /// The same for a call with two files: the one that is not on a disk makes it wait for others.
 fn reason_of_files(kinds: [FileKind; 2]) -> WaitReason {
     let [one, other] = kinds.map(reason_of_file);
-    match (one, other) {
-        (WaitReason::OTHER, it)
-        | (WaitReason::FILE, it @ (WaitReason::SOCKET | WaitReason::PIPE)) => it,
-        (it, _) => it,
-    }
+    let is_rather_other = match one {
+        WaitReason::OTHER => true,
+        WaitReason::FILE => matches!(other, WaitReason::SOCKET | WaitReason::PIPE),
+        _ => false,
+    };
+    if is_rather_other { other } else { one }
 }
 
 /// An argument of the type `int`, whose upper half is undefined.

@@ -98,7 +98,7 @@ def file_lock():
 
 
 def record_lock():
-    # Held by the child of `hold_record`.
+    # The child of `hold_record` has it.
     with open(os.path.join(folder, "records"), "r+") as same:
         fcntl.lockf(same, fcntl.LOCK_EX)
 

@@ -50,7 +50,7 @@ pub(super) enum Wait {
     Clone,
     /// A child process, if the flags in memory have `CLONE_VFORK`.
     Clone3,
-    /// A completion of io_uring.
+    /// A completion of `io_uring`.
     IoUring,
     /// A lock, a semaphore or a message.
     Lock,

@@ -34,7 +34,7 @@ pub enum FileKind {
     Timer,
     /// Any other file with a path: a regular file, a directory, a device, a pipe with a name.
     File,
-    /// A ring of io_uring.
+    /// A ring of `io_uring`.
     IoUring,
     /// It is closed, its link may not be read, or reading from it is not possible.
     Unknown,
