@@ -128,7 +128,11 @@ impl ThreadVisits {
             switches: visit.switches,
             chunk: self.chunk,
         };
-        match self.known.insert(visit.tid, known, 0) {
+        self.insert(visit.tid, known)
+    }
+
+    fn insert(&mut self, tid: u32, known: KnownThread) -> Result<bool, Error> {
+        match self.known.insert(tid, known, 0) {
             Ok(()) => Ok(true),
             Err(MapError::SyscallError(error))
                 if error.io_error.raw_os_error() == Some(libc::E2BIG) =>
@@ -137,6 +141,20 @@ impl ThreadVisits {
             }
             Err(error) => Err(map_error("write", KNOWN_THREADS)(error)),
         }
+    }
+
+    /// Has the details of a thread recorded by the next [`Self::visit_noted`] of this chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] when the map cannot be written.
+    pub fn select(&mut self, tid: u32) -> Result<bool, Error> {
+        let unlike_any = KnownThread {
+            start_time_ns: u64::MAX,
+            switches: u64::MAX,
+            chunk: self.chunk,
+        };
+        self.insert(tid, unlike_any)
     }
 
     /// Has the details of all threads recorded again.

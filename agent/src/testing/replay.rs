@@ -147,6 +147,7 @@ impl HostReplay {
                     ..native.map(NativeSymbolizer::totals).unwrap_or_default()
                 },
                 workers: Workers::default().status(),
+                passes: None,
             },
             executables: self.replay.executables.counts(),
             targets: &self.targets,

@@ -3,10 +3,17 @@
 //! Threads of a process have much in common: the lists of thread states, code objects, and the pages in
 //! which all of that lies. A page that is not in memory is not read: to wait for it could take any time.
 //!
+//! A thread that runs for some microseconds at a time would have run before its stack is walked page by page:
+//! then all pages of the walk before are copied at once, and walked when it is proved that the thread did not
+//! run meanwhile.
+//!
 //! Invariants: what is kept is bounded, and is from one moment: it is [cleared](PageCache::clear) before
-//! stacks are read whose proofs begin later.
+//! stacks are read whose proofs begin later; nothing is added to a [snapshot](PageCache::take_snapshot).
 
-use std::{cell::RefCell, collections::HashMap};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+};
 
 use agent_common::memory::{Fault, UserAddr, UserMemory};
 
@@ -18,6 +25,12 @@ const PAGE: usize = 4096;
 /// Most pages that are kept.
 const MAX_PAGES: usize = 2048;
 
+/// Most pages of a snapshot.
+const MAX_SNAPSHOT: usize = 128;
+
+/// Most changes from one page to another that are noted in a walk.
+const MAX_WANTED: usize = 4096;
+
 /// The contents of a page.
 type Page = Box<[u8; PAGE]>;
 
@@ -27,6 +40,12 @@ pub(super) struct PageCache {
     process: Process,
     /// By number; [`None`] of one that cannot be read.
     pages: RefCell<HashMap<u64, Option<Page>>>,
+    /// Numbers of the pages that were wanted since [`Self::begin_walk`].
+    wanted: RefCell<Vec<u64>>,
+    /// Whether the pages are a snapshot.
+    is_frozen: Cell<bool>,
+    /// Whether a page was wanted that the snapshot lacks.
+    is_incomplete: Cell<bool>,
 }
 
 impl PageCache {
@@ -34,6 +53,9 @@ impl PageCache {
         Self {
             process,
             pages: RefCell::default(),
+            wanted: RefCell::default(),
+            is_frozen: Cell::new(false),
+            is_incomplete: Cell::new(false),
         }
     }
 
@@ -45,6 +67,65 @@ impl PageCache {
     /// Forgets all pages.
     pub(super) fn clear(&self) {
         self.pages.borrow_mut().clear();
+        self.is_frozen.set(false);
+    }
+
+    /// Begins to note which pages are wanted.
+    pub(super) fn begin_walk(&self) {
+        self.wanted.borrow_mut().clear();
+        self.is_incomplete.set(false);
+    }
+
+    /// The pages that were wanted since then; whether there were all of them.
+    pub(super) fn wanted(&self) -> (Vec<u64>, bool) {
+        let mut wanted = self.wanted.borrow().clone();
+        wanted.sort_unstable();
+        wanted.dedup();
+        (wanted, !self.is_incomplete.get())
+    }
+
+    /// Copies these pages at once, and no others until they are [cleared](Self::clear). One that cannot be
+    /// read ends the copy.
+    ///
+    /// The call takes the process by its id: use the copy only if the program [still
+    /// runs](Self::is_alive) afterwards.
+    pub(super) fn take_snapshot(&self, numbers: &[u64]) {
+        self.clear();
+        self.is_frozen.set(true);
+        let numbers = numbers.get(..MAX_SNAPSHOT).unwrap_or(numbers);
+        let mut copies: Vec<Page> = numbers.iter().map(|_| Box::new([0; PAGE])).collect();
+        let local: Vec<_> = copies
+            .iter_mut()
+            .map(|page| libc::iovec {
+                iov_base: page.as_mut_ptr().cast(),
+                iov_len: PAGE,
+            })
+            .collect();
+        let remote: Vec<_> = numbers
+            .iter()
+            .map(|number| libc::iovec {
+                iov_base: std::ptr::without_provenance_mut(
+                    usize::try_from(number.saturating_mul(PAGE as u64)).unwrap_or(usize::MAX),
+                ),
+                iov_len: PAGE,
+            })
+            .collect();
+        let pid = libc::pid_t::try_from(self.process.pid()).unwrap_or(0);
+        // SAFETY: the local pages are valid for writes of their sizes; the kernel checks the others.
+        let copied = unsafe {
+            libc::process_vm_readv(
+                pid,
+                local.as_ptr(),
+                local.len() as libc::c_ulong,
+                remote.as_ptr(),
+                remote.len() as libc::c_ulong,
+                0,
+            )
+        };
+        let whole = usize::try_from(copied).unwrap_or(0) / PAGE;
+        let copies = copies.into_iter().map(Some).take(whole);
+        let copies = numbers.iter().copied().zip(copies);
+        self.pages.borrow_mut().extend(copies);
     }
 
     /// Copies what the page of `address` has from there on; returns how many bytes.
@@ -53,7 +134,15 @@ impl PageCache {
         let number = address / size;
         let start = usize::try_from(address % size).map_err(|_| Fault)?;
         let bytes = into.len().min(PAGE - start);
+        let mut wanted = self.wanted.borrow_mut();
+        if wanted.last() != Some(&number) && wanted.len() < MAX_WANTED {
+            wanted.push(number);
+        }
         let mut pages = self.pages.borrow_mut();
+        if self.is_frozen.get() && !pages.contains_key(&number) {
+            self.is_incomplete.set(true);
+            return Err(Fault);
+        }
         if pages.len() >= MAX_PAGES {
             pages.clear();
         }
@@ -116,6 +205,38 @@ mod tests {
         assert_eq!(read(&mut into), Ok(()));
         assert!(into.iter().all(|byte| *byte == 8));
         assert!(pages.is_alive());
+    }
+
+    #[test]
+    fn a_snapshot_has_the_pages_of_the_walk_before_and_no_others() {
+        let mut bytes = vec![7_u8; 4 * PAGE];
+        let pages = PageCache::new(Process::open(std::process::id()).unwrap());
+        let at = |page: usize| UserAddr((bytes.as_ptr().addr() + page * PAGE) as u64 / 8 * 8);
+        let (first, third) = (at(0), at(2));
+        pages.begin_walk();
+        let sevens = u64::from_ne_bytes([7; 8]);
+        assert_eq!(pages.word(first), Ok(sevens));
+        let (wanted, is_complete) = pages.wanted();
+        assert_eq!((wanted.len(), is_complete), (1, true));
+        pages.take_snapshot(&wanted);
+        bytes.fill(8);
+        pages.begin_walk();
+        assert_eq!(pages.word(first), Ok(sevens));
+        assert!(pages.wanted().1);
+        assert_eq!(pages.word(third), Err(Fault));
+        let (wanted, is_complete) = pages.wanted();
+        assert_eq!((wanted.len(), is_complete), (2, false));
+        pages.clear();
+        assert_eq!(pages.word(third), Ok(u64::from_ne_bytes([8; 8])));
+    }
+
+    #[test]
+    fn a_snapshot_ends_where_a_page_cannot_be_read() {
+        let bytes = vec![7_u8; 2 * PAGE];
+        let pages = PageCache::new(Process::open(std::process::id()).unwrap());
+        let number = bytes.as_ptr().addr() as u64 / PAGE as u64;
+        pages.take_snapshot(&[0, number]);
+        assert_eq!(pages.word(UserAddr(number * PAGE as u64)), Err(Fault));
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use std::{collections::HashMap, io, sync::Arc};
 
 use agent_common::{
-    record::{WaitReason, WantedTable},
+    record::{PythonUnwindStatus, WaitReason, WantedTable},
     visit::{ThreadDetails, ThreadVisit},
 };
 
@@ -20,6 +20,7 @@ use super::{
     batch::{Batch, RunningThread},
     known_thread::{Activity, KnownThread},
     names,
+    page_cache::PageCache,
     process::VisitedProcess,
     shared::{GivenUp, Shared},
     walker::{Source, Walked, Walker},
@@ -33,8 +34,8 @@ use crate::{
 /// ran meanwhile is read again on its own.
 const CHUNK: usize = 32;
 
-/// Times that a stack is read before it is given up.
-const ATTEMPTS: usize = 5;
+/// Times that the stack of a thread that runs for short times is read again.
+const ATTEMPTS: usize = 6;
 
 /// Most threads that are remembered.
 const MAX_THREADS: usize = 64 << 10;
@@ -46,6 +47,12 @@ pub(super) enum PassError {
     Failed(io::Error),
     /// A process has held the thread up for so long that another one makes the passes.
     GivenUp,
+}
+
+impl From<GivenUp> for PassError {
+    fn from(_: GivenUp) -> Self {
+        Self::GivenUp
+    }
 }
 
 impl From<io::Error> for PassError {
@@ -74,6 +81,28 @@ struct Changed {
     details: ThreadDetails,
     /// Addresses of kernel frames, as bytes.
     kernel: Vec<u8>,
+}
+
+/// A thread that ran while its stack was read.
+struct Again {
+    tgid: u32,
+    tid: u32,
+    /// The pages of the last walk.
+    pages: Vec<u64>,
+    /// Why it waited when the pass saw it.
+    reason: WaitReason,
+    /// What was recorded of it since.
+    details: Option<Changed>,
+}
+
+/// What was read of a thread.
+struct Read {
+    stack: Walked,
+    reason: WaitReason,
+    /// The pages of the walk.
+    pages: Vec<u64>,
+    /// Whether all of them were there.
+    is_complete: bool,
 }
 
 impl Changed {
@@ -120,7 +149,7 @@ impl Passer {
             self.meet(head);
         }
         self.shared.status.add_visits(heads.len());
-        self.read_stacks(changed)?;
+        self.read_stacks(&changed)?;
         for head in &heads {
             self.add_sample(head, time_ns, elapsed_ns);
         }
@@ -159,30 +188,19 @@ impl Passer {
     }
 
     /// Reads the stacks of threads and proves them.
-    fn read_stacks(&mut self, changed: Vec<Changed>) -> Result<(), PassError> {
-        let mut waiting = changed;
-        for attempt in 1..=ATTEMPTS {
-            let mut again = Vec::new();
-            let size = if attempt == 1 { CHUNK } else { 1 };
-            for chunk in waiting.chunks(size) {
-                self.read_chunk(chunk, &mut again)?;
-            }
-            waiting = again;
-            if waiting.is_empty() {
-                break;
-            }
-            if attempt == ATTEMPTS {
-                for changed in &waiting {
-                    self.give_up(changed.visit.tid);
-                }
-            }
+    fn read_stacks(&mut self, changed: &[Changed]) -> Result<(), PassError> {
+        let mut again = Vec::new();
+        for chunk in changed.chunks(CHUNK) {
+            self.read_chunk(chunk, &mut again)?;
+        }
+        for again in again {
+            self.read_again(again)?;
         }
         Ok(())
     }
 
-    /// Reads and proves some stacks; those of threads that ran meanwhile and wait again are to be read
-    /// again.
-    fn read_chunk(&mut self, chunk: &[Changed], again: &mut Vec<Changed>) -> Result<(), PassError> {
+    /// Reads and proves some stacks; those of threads that ran meanwhile are to be read again.
+    fn read_chunk(&mut self, chunk: &[Changed], again: &mut Vec<Again>) -> Result<(), PassError> {
         self.shared.visits().begin_chunk()?;
         for changed in chunk {
             if let Some(process) = self.processes.get(&changed.visit.tgid) {
@@ -191,42 +209,133 @@ impl Passer {
         }
         let mut walked = HashMap::with_capacity(chunk.len());
         for changed in chunk {
-            let shared = Arc::clone(&self.shared);
-            let stack = shared.read(self.turn, changed.visit.tgid, || self.read(changed));
-            if let Some(stack) = stack.map_err(|GivenUp| PassError::GivenUp)? {
-                walked.insert(changed.visit.tid, (changed.visit, stack));
+            let visit = changed.visit;
+            if let Some(read) = self.read(changed)? {
+                if let Some(known) = self.threads.get_mut(&visit.tid) {
+                    known.reason = read.reason;
+                }
+                walked.insert(visit.tid, (visit, read));
+                self.note(&visit)?;
             }
-            let noted = self.shared.visits().note(&changed.visit);
-            // Without room for it, it is read in each pass.
-            let _ = noted.map_err(io::Error::other)?;
         }
-        let mut seen = Vec::with_capacity(chunk.len());
-        for visit in self.shared.visits().visit_noted()? {
-            seen.push((visit.head, Changed::of(&visit)));
-        }
-        for (head, details) in seen {
-            let Some((before, (stack, reason))) = walked.remove(&head.tid) else {
+        for (head, details) in self.visit_noted(chunk.len())? {
+            let Some((before, read)) = walked.remove(&head.tid) else {
                 continue;
             };
-            let is_proved = head.on_cpu == 0
-                && head.switches == before.switches
-                && head.start_time_ns == before.start_time_ns;
-            if is_proved {
-                if let Some(known) = self.threads.get_mut(&head.tid) {
-                    known.stack = Some(stack);
-                    known.reason = reason;
-                }
-            } else if let Some(details) = details {
-                again.push(details);
+            if did_not_run(&before, &head) {
+                self.set_stack(head.tid, read.stack);
             } else {
-                self.give_up(head.tid);
+                again.push(Again {
+                    tgid: head.tgid,
+                    tid: head.tid,
+                    pages: read.pages,
+                    reason: read.reason,
+                    details,
+                });
             }
         }
-        // They have ended, or their processes are not known yet.
+        // They have ended.
         for tid in walked.into_keys() {
             self.give_up(tid);
         }
         Ok(())
+    }
+
+    /// Reads the stack of a thread again that runs for short times: as a copy of the pages of its last
+    /// walk, which is walked when it is proved.
+    ///
+    /// A stack of another wait than the one that the pass has seen is not used: long waits would be seen
+    /// more often than they are.
+    fn read_again(&mut self, mut again: Again) -> Result<(), PassError> {
+        let Again { tgid, tid, .. } = again;
+        for _ in 0..ATTEMPTS {
+            let changed = match again.details.take() {
+                Some(changed) => changed,
+                None => match self.select(tid)? {
+                    Some(changed) => changed,
+                    // It runs.
+                    None => continue,
+                },
+            };
+            let shared = Arc::clone(&self.shared);
+            let processes = &self.processes;
+            let copied = shared.read(self.turn, tgid, || {
+                let process = processes.get(&tgid)?;
+                process.memory.take_snapshot(&again.pages);
+                Some(())
+            });
+            if copied.map_err(PassError::from)?.is_none() {
+                break;
+            }
+            self.shared.visits().begin_chunk()?;
+            self.note(&changed.visit)?;
+            let seen = self.visit_noted(1)?.pop();
+            let Some((head, details)) = seen.filter(|(head, _)| head.tid == tid) else {
+                // It has ended.
+                break;
+            };
+            if !did_not_run(&changed.visit, &head) {
+                again.details = details;
+                continue;
+            }
+            let Some(read) = self.read(&changed)? else {
+                break;
+            };
+            if !read.is_complete {
+                // The walk has led to other pages.
+                again.pages = read.pages;
+                continue;
+            }
+            let memory = self.processes.get(&tgid).map(|process| &process.memory);
+            if read.reason != again.reason || !memory.is_some_and(PageCache::is_alive) {
+                break;
+            }
+            self.set_stack(tid, read.stack);
+            self.clear_memory(tgid);
+            return Ok(());
+        }
+        self.clear_memory(tgid);
+        self.give_up(tid);
+        Ok(())
+    }
+
+    /// Visits a thread once more; [`None`] while it runs.
+    fn select(&mut self, tid: u32) -> Result<Option<Changed>, PassError> {
+        let mut visits = self.shared.visits();
+        visits.begin_chunk()?;
+        visits.select(tid).map_err(io::Error::other)?;
+        drop(visits);
+        let seen = self.visit_noted(1)?.pop();
+        Ok(seen.and_then(|(_, details)| details))
+    }
+
+    fn note(&self, visit: &ThreadVisit) -> Result<(), PassError> {
+        // Without room for it, it is read in each pass.
+        let noted = self.shared.visits().note(visit);
+        noted
+            .map(drop)
+            .map_err(|error| io::Error::other(error).into())
+    }
+
+    /// Visits those again that were noted in this chunk.
+    fn visit_noted(&self, count: usize) -> Result<Vec<(ThreadVisit, Option<Changed>)>, PassError> {
+        let mut seen = Vec::with_capacity(count);
+        for visit in self.shared.visits().visit_noted()? {
+            seen.push((visit.head, Changed::of(&visit)));
+        }
+        Ok(seen)
+    }
+
+    fn set_stack(&mut self, tid: u32, stack: Walked) {
+        if let Some(known) = self.threads.get_mut(&tid) {
+            known.stack = Some(stack);
+        }
+    }
+
+    fn clear_memory(&self, tgid: u32) {
+        if let Some(process) = self.processes.get(&tgid) {
+            process.memory.clear();
+        }
     }
 
     /// The stack of a thread could not be proved.
@@ -238,8 +347,21 @@ impl Passer {
         }
     }
 
-    /// Reads the stack of a thread, its name, and why it waits.
-    fn read(&mut self, changed: &Changed) -> Option<(Walked, WaitReason)> {
+    /// Reads the stack of a thread, its name, and why it waits; [`None`] where its process has ended or is
+    /// left out, or is not known yet.
+    fn read(&mut self, changed: &Changed) -> Result<Option<Read>, PassError> {
+        let shared = Arc::clone(&self.shared);
+        let read = shared.read(self.turn, changed.visit.tgid, || self.try_read(changed));
+        Ok(read?)
+    }
+
+    fn try_read(&mut self, changed: &Changed) -> Option<Read> {
+        let Changed {
+            visit,
+            details,
+            kernel,
+        } = changed;
+        self.open_process(visit.tgid)?;
         let Self {
             shared,
             walker,
@@ -248,41 +370,18 @@ impl Passer {
             batch,
             ..
         } = self;
-        let (maps, gils) = (&shared.maps, &shared.gils);
-        let Changed {
-            visit,
-            details,
-            kernel,
-        } = changed;
+        let process = processes.get_mut(&visit.tgid)?;
         let known = threads.get_mut(&visit.tid)?;
         known.stack = None;
-        known.reason = WaitReason::OTHER;
-        let process = match processes.entry(visit.tgid) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                if shared.workers.is_quarantined(&Subject::stacks(visit.tgid)) {
-                    return None;
-                }
-                entry.insert(VisitedProcess::open(visit.tgid, maps, gils)?)
-            }
-        };
-        if process.pass != self.pass {
-            process.pass = self.pass;
-            let is_left_out = shared.workers.is_quarantined(&Subject::stacks(visit.tgid));
-            if is_left_out || !process.update(visit.tgid, maps, gils) {
-                processes.remove(&visit.tgid);
-                return None;
-            }
-        }
+        process.memory.begin_walk();
         let reason = process.reason(visit, &details.registers);
-        known.reason = reason;
         let thread_id = process.thread_id(details.thread_pointer);
         let mut wanted = Vec::new();
-        let mut walked = None;
-        for is_stale in [false, true] {
+        let mut is_stale = false;
+        let stack = loop {
             let states = process.states(thread_id, is_stale).to_vec();
             let source = Source {
-                maps,
+                maps: &shared.maps,
                 memory: &process.memory,
                 interpreter: process.interpreter.as_ref(),
                 states: &states,
@@ -298,23 +397,54 @@ impl Passer {
                 &mut wanted,
                 batch,
             );
-            let is_lost =
-                stack.python_status == agent_common::record::PythonUnwindStatus::THREAD_FAULT;
-            walked = Some(stack);
-            if !is_lost || states.is_empty() {
-                break;
+            let is_lost = stack.python_status == PythonUnwindStatus::THREAD_FAULT;
+            if !is_lost || is_stale || states.is_empty() {
+                break stack;
             }
-        }
-        let walked = walked?;
+            is_stale = true;
+        };
         for executable in wanted {
             batch.want_table(WantedTable::of(executable, visit.tgid));
         }
+        let (pages, is_complete) = process.memory.wanted();
         let now_ns = monotonic_ns();
-        if names::are_due(known.named_ns, now_ns) {
+        if is_complete && names::are_due(known.named_ns, now_ns) {
             known.named_ns = now_ns;
-            names::send(visit, details, &walked, process, walker.scratch(), batch);
+            names::send(visit, details, &stack, process, walker.scratch(), batch);
         }
-        Some((walked, reason))
+        Some(Read {
+            stack,
+            reason,
+            pages,
+            is_complete,
+        })
+    }
+
+    /// Opens a process, or takes over what is new about it, once in a pass; [`None`] where it has ended
+    /// or is left out, or is not known yet.
+    fn open_process(&mut self, tgid: u32) -> Option<()> {
+        let Shared {
+            maps,
+            gils,
+            workers,
+            ..
+        } = &*self.shared;
+        let present = self.processes.get(&tgid);
+        if present.is_some_and(|process| process.pass == self.pass) {
+            return Some(());
+        }
+        let opened = if workers.is_quarantined(&Subject::stacks(tgid)) {
+            None
+        } else {
+            match self.processes.remove(&tgid) {
+                Some(mut process) => process.update(tgid, maps, gils).then_some(process),
+                None => VisitedProcess::open(tgid, maps, gils),
+            }
+        };
+        let mut process = opened?;
+        process.pass = self.pass;
+        self.processes.insert(tgid, process);
+        Some(())
     }
 
     /// Adds the sample of a thread.
@@ -338,7 +468,13 @@ impl Passer {
                 self.batch.samples.push(sample);
             }
             Activity::Waiting => {
-                let sample = known.sample(time_ns, elapsed_ns, known.reason);
+                // Of a process that could not be read nothing is known.
+                let reason = if is_in_call {
+                    known.reason
+                } else {
+                    WaitReason::OTHER
+                };
+                let sample = known.sample(time_ns, elapsed_ns, reason);
                 self.batch.samples.push(sample);
             }
         }
@@ -366,6 +502,13 @@ impl Passer {
             self.processes.retain(|tgid, _| used.contains(tgid));
         }
     }
+}
+
+/// Whether a thread did not run between two visits, before and after its memory was read.
+fn did_not_run(before: &ThreadVisit, after: &ThreadVisit) -> bool {
+    after.on_cpu == 0
+        && after.switches == before.switches
+        && after.start_time_ns == before.start_time_ns
 }
 
 /// Passes after which processes are looked through for those that have ended.

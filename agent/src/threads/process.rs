@@ -18,7 +18,11 @@ use super::{
     code::ProcessCode,
     gil_locations::GilLocations,
     page_cache::PageCache,
-    reason::{Abi, FileKind, FileKinds, SystemCall, ThreadAtRest, reason},
+    reason::{
+        Abi, SystemCall, ThreadAtRest,
+        descriptors::{FileKind, FileKinds},
+        reason,
+    },
     symbols::KnownCode,
     walker::Interpreter,
 };
