@@ -20,7 +20,7 @@ pub mod binaries {
 
 /// The BPF programs and their maps.
 pub mod bpf {
-    pub use crate::bpf::{Bpf, LoadOptions};
+    pub use crate::bpf::{Bpf, LoadOptions, Visits};
 }
 
 /// Commands.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use agent::testing::{
-    bpf::{Bpf, LoadOptions},
+    bpf::{Bpf, LoadOptions, Visits},
     profile::CPU,
 };
 use agent_common::counter::Counter;
@@ -28,6 +28,7 @@ fn what_is_written_late_about_the_program_before_is_void() {
         hash_seed: 1,
         with_native: false,
         whole_host: false,
+        visits: Visits::None,
     })
     .unwrap();
     let mut command = mortal("sh");
