@@ -48,12 +48,14 @@ impl Registers {
     /// Whether the processor ran code of a program, not of the kernel.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
     #[inline(always)]
+    #[must_use]
     pub fn is_user_mode(code_segment: u64) -> bool {
         code_segment & 3 == 3
     }
 
     #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
     #[inline(always)]
+    #[must_use]
     pub fn is_user_mode(state: u64) -> bool {
         /// `PSR_MODE_MASK`; 0 is that of programs.
         const MODE: u64 = 0xf;
@@ -63,6 +65,7 @@ impl Registers {
     /// Whether they are those of a 64-bit program.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
     #[inline(always)]
+    #[must_use]
     pub fn are_of_64_bits(&self) -> bool {
         /// `__USER_CS`.
         const CODE_SEGMENT: u64 = 0x33;
@@ -72,6 +75,7 @@ impl Registers {
     /// Whether they are those of a 64-bit program.
     #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
     #[inline(always)]
+    #[must_use]
     pub fn are_of_64_bits(&self) -> bool {
         /// `PSR_MODE32_BIT` and the bits of the exception level.
         const MODE: u64 = 0x1f;

@@ -88,7 +88,7 @@ pub struct Bpf {
     /// [`None`] once it was taken.
     ring: Option<Ring>,
     /// [`None`] once they were taken, and where there are none.
-    visits: Option<(ThreadVisits, WalkMaps)>,
+    visits: Option<Box<(ThreadVisits, WalkMaps)>>,
     control_map: Array<MapData, Control>,
     control: Control,
     processes: ProcessMap,
@@ -142,7 +142,8 @@ impl Bpf {
                 _ => None,
             };
             let maps = WalkMaps::open(&object, tables.clone())?;
-            visits = Some((ThreadVisits::load(&mut object, process)?, maps));
+            let iterators = ThreadVisits::load(&mut object, process)?;
+            visits = Some(Box::new((iterators, maps)));
         }
         let mut bpf = Self {
             visits,
@@ -415,7 +416,7 @@ impl Bpf {
     /// Takes what visits threads, which is for another thread; [`None`] the second time, and where there
     /// are no passes.
     pub fn take_visits(&mut self) -> Option<(ThreadVisits, WalkMaps)> {
-        self.visits.take()
+        self.visits.take().map(|visits| *visits)
     }
 
     /// Writes the log of the BPF programs to the agent's.

@@ -180,7 +180,7 @@ pub struct Session {
     pub profiles: ProfileBuilder,
     drain: Drain,
     /// [`None`] before sampling starts, and where no kind has samples of passes.
-    passes: Option<Passes>,
+    passes: Option<Box<Passes>>,
     pass_settings: threads::Settings,
     /// For the passes.
     gil_locations: GilLocations,
@@ -338,7 +338,8 @@ impl Session {
             let batches = self.drain.batches();
             let gils = self.gil_locations.clone();
             let workers = self.examinations.workers.clone();
-            self.passes = Some(Passes::start(settings, visits, gils, workers, batches)?);
+            let passes = Passes::start(settings, visits, gils, workers, batches)?;
+            self.passes = Some(Box::new(passes));
         }
         Ok(began)
     }
@@ -450,7 +451,7 @@ impl Session {
     /// What the passes over the threads are doing; [`None`] where there are none.
     #[must_use]
     pub fn pass_status(&self) -> Option<&PassStatus> {
-        self.passes.as_ref().map(Passes::status)
+        self.passes.as_ref().map(|passes| passes.status())
     }
 
     /// CPU time that grows with the sampling rate: that of the thread that drains the ring buffer,

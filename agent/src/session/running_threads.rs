@@ -93,7 +93,7 @@ fn wall(of: Sample, count: u32, elapsed_ns: u64) -> Sample {
 }
 
 /// A sample of a thread that was never seen running.
-fn unseen((tgid, tid): (u32, u32)) -> Sample {
+fn unseen((process, thread): (u32, u32)) -> Sample {
     Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
@@ -103,8 +103,8 @@ fn unseen((tgid, tid): (u32, u32)) -> Sample {
         time_ns: 0,
         stack: 0,
         native_stack: 0,
-        tgid,
-        tid,
+        tgid: process,
+        tid: thread,
         value: 0,
         count: 0,
         kind: ProfileKind::WALL,

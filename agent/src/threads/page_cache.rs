@@ -93,8 +93,8 @@ impl PageCache {
         self.clear();
         self.is_frozen.set(true);
         let numbers = numbers.get(..MAX_SNAPSHOT).unwrap_or(numbers);
-        let mut copies: Vec<Page> = numbers.iter().map(|_| Box::new([0; PAGE])).collect();
-        let local: Vec<_> = copies
+        let mut contents: Vec<Page> = numbers.iter().map(|_| Box::new([0; PAGE])).collect();
+        let local: Vec<_> = contents
             .iter_mut()
             .map(|page| libc::iovec {
                 iov_base: page.as_mut_ptr().cast(),
@@ -123,9 +123,9 @@ impl PageCache {
             )
         };
         let whole = usize::try_from(copied).unwrap_or(0) / PAGE;
-        let copies = copies.into_iter().map(Some).take(whole);
-        let copies = numbers.iter().copied().zip(copies);
-        self.pages.borrow_mut().extend(copies);
+        let contents = contents.into_iter().map(Some).take(whole);
+        let pages = numbers.iter().copied().zip(contents);
+        self.pages.borrow_mut().extend(pages);
     }
 
     /// Copies what the page of `address` has from there on; returns how many bytes.

