@@ -1,6 +1,8 @@
 //! What threads wait for, on every interpreter: a program has a thread for each way to wait, and the
 //! registers of each are looked at as a pass over the threads does, by way of `/proc`.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     collections::BTreeMap,
     fs,

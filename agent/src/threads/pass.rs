@@ -37,6 +37,13 @@ const CHUNK: usize = 32;
 /// Times that the stack of a thread that runs for short times is read again.
 const ATTEMPTS: usize = 6;
 
+/// Most processes that are open after a pass: each takes five file descriptors. One whose threads do not run
+/// need not be.
+const MAX_OPEN: usize = 64;
+
+/// Most that are open in the middle of a pass.
+const MAX_OPEN_IN_PASS: usize = 4 * MAX_OPEN;
+
 /// Most threads that are remembered.
 const MAX_THREADS: usize = 64 << 10;
 
@@ -443,6 +450,9 @@ impl Passer {
         };
         let mut process = opened?;
         process.pass = self.pass;
+        if self.processes.len() >= MAX_OPEN_IN_PASS {
+            self.close_processes();
+        }
         self.processes.insert(tgid, process);
         Some(())
     }
@@ -493,13 +503,23 @@ impl Passer {
             self.threads.remove(&tid);
             self.shared.visits().forget(tid);
         }
-        if pass.is_multiple_of(PASSES_TO_FORGET) {
-            let used: std::collections::HashSet<u32> = self
-                .threads
-                .values()
-                .map(|known| known.visit.tgid)
-                .collect();
-            self.processes.retain(|tgid, _| used.contains(tgid));
+        self.close_processes();
+    }
+
+    /// Closes the processes that were not read for the longest time, if more are open than may be.
+    fn close_processes(&mut self) {
+        let surplus = self.processes.len().saturating_sub(MAX_OPEN);
+        if surplus == 0 {
+            return;
+        }
+        let mut open: Vec<(u64, u32)> = self
+            .processes
+            .iter()
+            .map(|(tgid, process)| (process.pass, *tgid))
+            .collect();
+        open.sort_unstable();
+        for (_, tgid) in open.into_iter().take(surplus) {
+            self.processes.remove(&tgid);
         }
     }
 }
@@ -510,6 +530,3 @@ fn did_not_run(before: &ThreadVisit, after: &ThreadVisit) -> bool {
         && after.switches == before.switches
         && after.start_time_ns == before.start_time_ns
 }
-
-/// Passes after which processes are looked through for those that have ended.
-const PASSES_TO_FORGET: u64 = 64;
