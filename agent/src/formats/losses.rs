@@ -353,8 +353,10 @@ mod tests {
 
     #[test]
     fn sentences_can_be_read_again() {
-        let mut filtered_out = FilteredOut::default();
-        filtered_out.idle_ns = 90_120_000_000;
+        let mut filtered_out = FilteredOut {
+            idle_ns: 90_120_000_000,
+            ..FilteredOut::default()
+        };
         let mut losses = Losses::default();
         for (number, counter) in (1..).zip(FilteredOut::SAMPLES) {
             *counter(&mut filtered_out) = number;

@@ -50,7 +50,8 @@ impl SymbolizeFrames for Functions {
     }
 
     fn native(&mut self, _tgid: u32, frame: &NativeFrame) -> SymbolizedNativeFrame {
-        let name = ["futex_wait", "runtime.futex", "runtime.stopm"][frame.address as usize];
+        let name = ["futex_wait", "runtime.futex", "runtime.stopm"]
+            [usize::try_from(frame.address).unwrap()];
         let kind = match frame.kind {
             NativeKind::KERNEL => ExecutableKind::Kernel,
             _ => ExecutableKind::File,

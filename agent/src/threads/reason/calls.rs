@@ -345,8 +345,8 @@ mod tests {
 
     #[test]
     fn x32_calls_are_those_of_x86_64() {
-        assert_eq!(wait_of(Abi::X86_64, 0x4000_0000 | 202), Wait::Futex);
-        assert_eq!(wait_of(Abi::I386, 0x4000_0000 | 240), Wait::Other);
+        assert_eq!(wait_of(Abi::X86_64, 0x4000_0000 + 202), Wait::Futex);
+        assert_eq!(wait_of(Abi::I386, 0x4000_0000 + 240), Wait::Other);
     }
 
     #[test]
