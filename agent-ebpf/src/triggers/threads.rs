@@ -79,8 +79,8 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
         return None;
     }
     let task = Task::at(address as u64);
-    let tid = task.tid();
-    let known = KNOWN_THREADS.get_ptr(tid);
+    let thread = task.tid();
+    let known = KNOWN_THREADS.get_ptr(thread);
     // SAFETY: values of the map stay readable while the program runs.
     if read_ones && unsafe { known.is_none_or(|known| (*known).chunk != chunk()) } {
         return None;
@@ -106,7 +106,7 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     // SAFETY: a value of this processor, which nothing else writes to meanwhile.
     let record = unsafe { &mut *record };
     record.visit.tgid = tgid;
-    record.visit.tid = tid;
+    record.visit.tid = thread;
     // Before the switches: a thread that runs between is seen by one of them.
     record.visit.on_cpu = task.on_cpu();
     record.visit.switches = task.switches();
@@ -159,10 +159,9 @@ unsafe fn detail(address: *mut task_struct, task: Task, record: &mut WholeVisit)
     // SAFETY: the array has room for so many bytes; the pointer is the caller's.
     let kernel =
         unsafe { bpf_get_task_stack(address, (&raw mut record.kernel).cast(), KERNEL_BYTES, 0) };
-    if kernel > 0 && kernel <= i64::from(KERNEL_BYTES) {
-        DETAILED_BYTES + kernel as u32
-    } else {
-        DETAILED_BYTES
+    match u32::try_from(kernel) {
+        Ok(bytes) if bytes <= KERNEL_BYTES => DETAILED_BYTES + bytes,
+        _ => DETAILED_BYTES,
     }
 }
 

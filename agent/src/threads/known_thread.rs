@@ -1,4 +1,4 @@
-//! What is remembered of a thread from pass to pass.
+//! What is kept about a thread from pass to pass.
 
 use agent_common::{
     record::{Header, ProfileKind, RecordKind, Sample, WaitReason},

@@ -1,7 +1,7 @@
 //! Passes over all threads of the profiled processes, running or not: wall time.
 //!
 //! ```text
-//! passes ─► pass ─┬─ known_thread       what is remembered of each
+//! passes ─► pass ─┬─ known_thread       what is kept about each
 //!                 ├─ process            memory (page_cache), interpreter, code, symbols
 //!                 ├─ walker             stacks
 //!                 ├─ reason             why it waits
