@@ -13,6 +13,7 @@ use agent_common::{
     limits::MAX_KERNEL_FRAMES,
     native::Registers,
     visit::{KnownThread, ThreadDetails, ThreadVisit, WholeVisit},
+    volatile::masked,
 };
 use aya_ebpf::{
     bindings::{seq_file, task_struct},
@@ -123,13 +124,17 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
         bytes = unsafe { detail(address, task, record) };
     }
     record.visit.bytes = bytes;
-    // SAFETY: the verifier knows the field; the record has so many bytes.
-    unsafe {
-        bpf_seq_write(
-            (*metadata).output,
-            (&raw const *record).cast::<c_void>(),
-            bytes,
-        );
+    // Hidden from the compiler, which would drop the check below that older verifiers need.
+    let bytes = masked(bytes, u32::MAX) as usize;
+    if bytes <= size_of::<WholeVisit>() {
+        // SAFETY: the verifier knows the field; the record has so many bytes.
+        unsafe {
+            bpf_seq_write(
+                (*metadata).output,
+                (&raw const *record).cast::<c_void>(),
+                bytes as u32,
+            );
+        }
     }
     Some(())
 }
