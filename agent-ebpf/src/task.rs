@@ -100,7 +100,8 @@ impl Task {
         if KERNEL_LAYOUT.load().on_cpu == 0 {
             return 0;
         }
-        read(self.field(|layout| layout.on_cpu))
+        // The lowest byte of 32 bits before Linux 7.
+        u32::from(read::<u8>(self.field(|layout| layout.on_cpu)))
     }
 
     /// Its state: 0 when it runs or could.
@@ -151,6 +152,7 @@ impl Task {
 /// What any bytes are a value of.
 trait Number: Copy {}
 
+impl Number for u8 {}
 impl Number for u32 {}
 impl Number for u64 {}
 impl Number for [u64; 2] {}

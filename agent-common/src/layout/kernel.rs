@@ -29,7 +29,7 @@ pub struct KernelLayout {
     /// Bytes of that stack up to the registers that the thread had when it entered the kernel.
     /// 0 where the kernel has a helper for them (5.15 and later).
     pub registers: u32,
-    /// `task_struct.on_cpu`, 32 bits; 0 where the kernel has one processor and no such field.
+    /// `task_struct.on_cpu`, 0 or 1 in 8 or 32 bits; 0 where the kernel has one processor and no such field.
     pub on_cpu: u32,
     /// `task_struct.__state`, which was `state` before 5.14.
     pub state: u32,
