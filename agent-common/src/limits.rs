@@ -74,6 +74,9 @@ pub const PROGRAM_THREAD_CACHES: u32 = 128;
 const _: () = assert!(HOST_THREAD_CACHES.is_power_of_two());
 const _: () = assert!(PROGRAM_THREAD_CACHES.is_power_of_two());
 
+/// Threads whose stacks are kept from pass to pass.
+pub const MAX_KNOWN_THREADS: u32 = 1 << 16;
+
 /// Native frames of a stack that are kept: of a deeper one the leaf-most. Runs of Python frames
 /// between them do not count.
 pub const MAX_NATIVE_FRAMES: usize = 128;

@@ -6,7 +6,10 @@
 use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout},
-    limits::{HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_LAYOUTS, MAX_MAPPINGS, MAX_RULES},
+    limits::{
+        HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_MAPPINGS,
+        MAX_RULES,
+    },
     maps::{
         CachedCode, CodeKey, Control, Mapping, ProcessState, TableLocation, TrackedProcess,
         TrackedThread,
@@ -162,10 +165,14 @@ pub(crate) static NATIVE_SAMPLER: PerCpuArray<NativeSampler> = PerCpuArray::with
 pub(crate) static SENT_NATIVE_STACKS: LruHashMap<u64, u64> =
     LruHashMap::with_max_entries(65_536, 0);
 
-/// Threads whose stacks the agent has. Written by the agent, read for each thread of each pass; of a thread
-/// that finds no room the stack is read in each pass.
+/// `BPF_F_NO_PREALLOC`: entries take memory when they are there.
+const NO_PREALLOCATION: u32 = 1;
+
+/// Threads whose stacks the agent has. Written by the agent, read for each thread of each pass; threads that
+/// find no room are counted, and have no stacks.
 #[map]
-pub(crate) static KNOWN_THREADS: HashMap<u32, KnownThread> = HashMap::with_max_entries(8192, 0);
+pub(crate) static KNOWN_THREADS: HashMap<u32, KnownThread> =
+    HashMap::with_max_entries(MAX_KNOWN_THREADS, NO_PREALLOCATION);
 
 /// The number of the chunk of threads whose stacks are being read. Written by the agent, read for each
 /// thread of the second part of a pass.

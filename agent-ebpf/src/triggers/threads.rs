@@ -108,9 +108,13 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     let record = unsafe { &mut *record };
     record.visit.tgid = tgid;
     record.visit.tid = thread;
-    // Before the switches: a thread that runs between is seen by one of them.
+    // A thread that gives its processor up just now counts as on it.
+    let switches = task.switches();
     record.visit.on_cpu = task.on_cpu();
     record.visit.switches = task.switches();
+    if record.visit.switches != switches {
+        record.visit.on_cpu = 1;
+    }
     record.visit.state = task.state();
     record.visit.start_time_ns = task.start_time();
     record.visit.run_ns = task.run_time();

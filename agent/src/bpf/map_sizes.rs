@@ -4,7 +4,9 @@
 //! Invariants: the maps of a capture take less than 8 MB, those of a host's agent less than 24 MB
 //! without unwind tables; the maps that are named here evict or count what finds them full.
 
-use agent_common::limits::{HOST_THREAD_CACHES, MAX_MAPPINGS, PROGRAM_THREAD_CACHES};
+use agent_common::limits::{
+    HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS, PROGRAM_THREAD_CACHES,
+};
 use aya::EbpfLoader;
 
 use super::{
@@ -45,11 +47,7 @@ impl Size {
 
 /// Sets the sizes of the maps.
 pub(super) fn set(loader: &mut EbpfLoader<'_>, whole_host: bool, has_visits: bool) {
-    let known_threads = match (has_visits, whole_host) {
-        (false, _) => 1,
-        (true, false) => 2 << 10,
-        (true, true) => 8 << 10,
-    };
+    let known_threads = if has_visits { MAX_KNOWN_THREADS } else { 1 };
     loader.map_max_entries(KNOWN_THREADS, known_threads);
     for map in [PROCESSES, PROCESS_STATES] {
         loader.map_max_entries(map, process_map::max_processes(whole_host));

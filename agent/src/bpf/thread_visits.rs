@@ -35,8 +35,8 @@ const ON_READ_THREAD: &str = "on_read_thread";
 /// The function of the kernel whose arguments the programs get is that of this iterator.
 const TASKS: &str = "task";
 
-/// Most bytes of one part of a pass: 100,000 threads whose stacks the agent has, or 5,000 others.
-const MAX_BYTES: u64 = 8 << 20;
+/// Most bytes of one part of a pass: 1,000,000 threads whose stacks the agent has, or 50,000 others.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Visits threads.
 pub struct ThreadVisits {

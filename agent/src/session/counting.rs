@@ -98,7 +98,7 @@ impl Counting {
         if sample.kind == ProfileKind::CPU
             && let Some(running) = &mut self.running
         {
-            if let Some(elapsed) = running.pay(sample) {
+            for elapsed in running.pay(sample) {
                 self.windows.add_sample(&elapsed);
             }
             if self.leaves_out_cpu {

@@ -224,6 +224,7 @@ impl Reader {
                         let _ = reply.send(self.counting.windows.take());
                     }
                     Command::OpenWindow(reply) => {
+                        self.counting.end_window();
                         let _ = reply.send(self.counting.windows.open());
                     }
                     Command::CloseWindow(number, reply) => {

@@ -25,41 +25,56 @@ pub(super) struct RunningThreads {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
-    samples: u32,
-    elapsed_ns: u64,
+    running: Elapsed,
+    runnable: Elapsed,
     /// The last sample of CPU time.
     seen: Option<Sample>,
     /// Windows that have ended since.
     age: u8,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Elapsed {
+    samples: u32,
+    ns: u64,
+}
+
 impl RunningThreads {
-    /// Adds elapsed time of a running thread; returns a sample where it cannot be remembered.
+    /// Adds elapsed time of a thread; returns a sample where it cannot be remembered.
     pub(super) fn add(&mut self, running: &RunningThread) -> Option<Sample> {
         let key = (running.tgid, running.tid);
+        let (count, ns) = (1, running.elapsed_ns);
         if self.owed.len() >= MAX_THREADS && !self.owed.contains_key(&key) {
-            return Some(wall(unseen(key), 1, running.elapsed_ns));
+            let elapsed = Elapsed { samples: count, ns };
+            return Some(wall(unseen(key), elapsed, running.is_runnable));
         }
         let owed = self.owed.entry(key).or_default();
-        owed.samples += 1;
-        owed.elapsed_ns = owed.elapsed_ns.saturating_add(running.elapsed_ns);
-        owed.age = 0;
+        let elapsed = if running.is_runnable {
+            &mut owed.runnable
+        } else {
+            &mut owed.running
+        };
+        elapsed.samples += count;
+        elapsed.ns = elapsed.ns.saturating_add(ns);
         None
     }
 
-    /// Notes a sample of CPU time; returns one of the elapsed time that it stands for.
-    pub(super) fn pay(&mut self, cpu: &Sample) -> Option<Sample> {
+    /// Notes a sample of CPU time; returns those of the elapsed time that it stands for.
+    pub(super) fn pay(&mut self, cpu: &Sample) -> impl Iterator<Item = Sample> + use<> {
         let key = (cpu.tgid, cpu.tid);
-        let owed = self.owed.get_mut(&key)?;
-        owed.seen = Some(*cpu);
-        owed.age = 0;
-        owed.take(key)
+        let paid = self.owed.get_mut(&key).map(|owed| {
+            owed.seen = Some(*cpu);
+            owed.age = 0;
+            owed.take(key)
+        });
+        paid.into_iter().flatten().flatten()
     }
 
     /// The samples of what was not paid for, at the end of a window.
     pub(super) fn end_window(&mut self) -> Vec<Sample> {
         let unpaid = self.owed.iter_mut();
-        let samples = unpaid.filter_map(|(key, owed)| owed.take(*key)).collect();
+        let samples = unpaid.flat_map(|(key, owed)| owed.take(*key)).flatten();
+        let samples = samples.collect();
         self.owed.retain(|_, owed| {
             owed.age += 1;
             owed.age < 2
@@ -69,25 +84,27 @@ impl RunningThreads {
 }
 
 impl Owed {
-    fn take(&mut self, key: (u32, u32)) -> Option<Sample> {
-        if self.samples == 0 {
-            return None;
-        }
+    fn take(&mut self, key: (u32, u32)) -> [Option<Sample>; 2] {
         let seen = self.seen.unwrap_or_else(|| unseen(key));
-        let sample = wall(seen, self.samples, self.elapsed_ns);
-        self.samples = 0;
-        self.elapsed_ns = 0;
-        Some(sample)
+        let running = std::mem::take(&mut self.running);
+        let runnable = std::mem::take(&mut self.runnable);
+        [(running, false), (runnable, true)].map(|(elapsed, is_runnable)| {
+            (elapsed.samples != 0).then(|| wall(seen, elapsed, is_runnable))
+        })
     }
 }
 
 /// A sample of elapsed time, with the stack of another one.
-fn wall(of: Sample, count: u32, elapsed_ns: u64) -> Sample {
+fn wall(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Sample {
     Sample {
-        value: elapsed_ns,
-        count,
+        value: elapsed.ns,
+        count: elapsed.samples,
         kind: ProfileKind::WALL,
-        wait: WaitReason::NONE,
+        wait: if is_runnable {
+            WaitReason::RUNNABLE
+        } else {
+            WaitReason::NONE
+        },
         ..of
     }
 }
@@ -135,6 +152,7 @@ mod tests {
             tgid: 1,
             tid,
             elapsed_ns: 100,
+            is_runnable: false,
         }
     }
 
@@ -143,11 +161,23 @@ mod tests {
         let mut threads = RunningThreads::default();
         assert!(threads.add(&running(2)).is_none());
         assert!(threads.add(&running(2)).is_none());
-        assert!(threads.pay(&cpu(3, 7)).is_none());
-        let paid = threads.pay(&cpu(2, 8)).unwrap();
-        assert_eq!((paid.stack, paid.count, paid.value), (8, 2, 200));
-        assert_eq!(paid.kind, ProfileKind::WALL);
-        assert!(threads.pay(&cpu(2, 9)).is_none());
+        let runnable = RunningThread {
+            is_runnable: true,
+            ..running(2)
+        };
+        assert!(threads.add(&runnable).is_none());
+        assert_eq!(threads.pay(&cpu(3, 7)).count(), 0);
+        let paid: Vec<_> = threads.pay(&cpu(2, 8)).collect();
+        let shown = |paid: &Sample| (paid.stack, paid.count, paid.value, paid.wait);
+        assert_eq!(
+            paid.iter().map(shown).collect::<Vec<_>>(),
+            [
+                (8, 2, 200, WaitReason::NONE),
+                (8, 1, 100, WaitReason::RUNNABLE)
+            ]
+        );
+        assert!(paid.iter().all(|paid| paid.kind == ProfileKind::WALL));
+        assert_eq!(threads.pay(&cpu(2, 9)).count(), 0);
     }
 
     #[test]
@@ -155,7 +185,7 @@ mod tests {
         let mut threads = RunningThreads::default();
         threads.add(&running(2));
         threads.add(&running(3));
-        threads.pay(&cpu(2, 8));
+        assert_eq!(threads.pay(&cpu(2, 8)).count(), 1);
         threads.add(&running(2));
         let mut samples = threads.end_window();
         samples.sort_by_key(|sample| sample.tid);
@@ -164,6 +194,7 @@ mod tests {
             .map(|sample| (sample.tid, sample.stack, sample.value))
             .collect();
         assert_eq!(seen, [(2, 8, 100), (3, 0, 100)]);
+        assert!(threads.end_window().is_empty());
         assert!(threads.end_window().is_empty());
         assert!(threads.owed.is_empty());
     }

@@ -20,8 +20,7 @@ const MAX_WANTED: usize = 256;
 pub struct Batch {
     /// Samples of threads, of the kind *wall*.
     pub samples: Vec<Sample>,
-    /// Process, thread and elapsed time, in nanoseconds, of threads that were running: where, their next
-    /// sample of CPU time tells.
+    /// Threads that ran, or could run and have no stack: where, their next sample of CPU time tells.
     pub running: Vec<RunningThread>,
     /// Stacks, code objects and names of threads.
     pub references: Records,
@@ -31,7 +30,7 @@ pub struct Batch {
     sent: HashSet<u64>,
 }
 
-/// A thread that was running.
+/// A thread that ran or could run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunningThread {
     /// Process, in the initial PID namespace.
@@ -40,6 +39,8 @@ pub struct RunningThread {
     pub tid: u32,
     /// Elapsed time that it stands for, in nanoseconds.
     pub elapsed_ns: u64,
+    /// Whether it could run and did not.
+    pub is_runnable: bool,
 }
 
 impl Batch {
@@ -49,6 +50,11 @@ impl Batch {
             self.sent.clear();
         }
         self.sent.insert(hash)
+    }
+
+    /// Takes back that a hash was sent.
+    pub(super) fn forget(&mut self, hash: u64) {
+        self.sent.remove(&hash);
     }
 
     /// Adds a record that samples refer to.

@@ -18,6 +18,11 @@ pub(super) struct KnownThread {
     pub(super) reason: WaitReason,
     /// What the kernel's accounts and the samples differ by.
     balance: Balance,
+    /// When its stack is to be read again although it did not run, in nanoseconds of the monotonic clock;
+    /// 0 for never.
+    pub(super) again_ns: u64,
+    /// How long after the last reading that is.
+    backoff_ns: u64,
     /// When its name was last read, in nanoseconds of the monotonic clock; 0 for never.
     pub(super) named_ns: u64,
     /// The last pass that visited it.
@@ -44,24 +49,27 @@ pub(super) enum Activity {
 }
 
 impl Balance {
-    /// What a sample of so many nanoseconds shows of a thread that was seen active or not, which is paid
+    /// What a sample of so many nanoseconds shows of a thread that was `seen` doing something, which is paid
     /// for then.
     ///
     /// A pass sees a thread that does not run in its place too seldom: where all processors are busy, the
     /// pass begins when a thread gives up its processor, which then waits. And it takes processors from
     /// threads that would run. So the kernel's accounts say how many samples show a thread running or
     /// runnable, and the pass says what it does in the others.
-    fn pay(&mut self, elapsed_ns: i64, is_active: bool) -> Activity {
-        let owes = |balance: i64| balance >= elapsed_ns;
-        if is_active && self.run_ns >= self.delay_ns || !is_active && owes(self.run_ns) {
-            self.run_ns = self.run_ns.saturating_sub(elapsed_ns);
+    fn pay(&mut self, elapsed_ns: i64, seen: Activity) -> Activity {
+        let shown = if self.run_ns >= elapsed_ns {
             Activity::Running
-        } else if is_active || owes(self.delay_ns) {
-            self.delay_ns = self.delay_ns.saturating_sub(elapsed_ns);
+        } else if self.delay_ns >= elapsed_ns {
             Activity::Runnable
         } else {
-            Activity::Waiting
+            seen
+        };
+        match shown {
+            Activity::Running => self.run_ns = self.run_ns.saturating_sub(elapsed_ns),
+            Activity::Runnable => self.delay_ns = self.delay_ns.saturating_sub(elapsed_ns),
+            Activity::Waiting => {}
         }
+        shown
     }
 
     /// Limits what is remembered to some samples.
@@ -79,6 +87,8 @@ impl KnownThread {
             stack: None,
             reason: WaitReason::NONE,
             balance: Balance::default(),
+            again_ns: 0,
+            backoff_ns: 0,
             named_ns: 0,
             pass: 0,
         }
@@ -87,6 +97,25 @@ impl KnownThread {
     /// Whether this is a visit of the same thread.
     pub(super) fn is(&self, visit: &ThreadVisit) -> bool {
         self.visit.start_time_ns == visit.start_time_ns && self.visit.tgid == visit.tgid
+    }
+
+    /// Forgets its stack, of which nothing is known any more.
+    pub(super) fn reset(&mut self) {
+        self.stack = None;
+        self.reason = WaitReason::NONE;
+    }
+
+    /// Takes over a stack that was proved. One that is not whole is read again after a while, although the
+    /// thread did not run: unwind tables, mappings, interpreters and thread states become known later.
+    pub(super) fn set_stack(&mut self, stack: Walked, is_whole: bool, now_ns: u64) {
+        self.stack = Some(stack);
+        if is_whole {
+            (self.again_ns, self.backoff_ns) = (0, 0);
+        } else {
+            let doubled = self.backoff_ns.saturating_mul(2);
+            self.backoff_ns = doubled.clamp(MIN_BACKOFF_NS, MAX_BACKOFF_NS);
+            self.again_ns = now_ns.saturating_add(self.backoff_ns);
+        }
     }
 
     /// Takes over a visit: what a sample of the elapsed time shows. `is_in_call`: the thread is in a
@@ -99,13 +128,23 @@ impl KnownThread {
     ) -> Activity {
         let elapsed_ns = i64::try_from(elapsed_ns).unwrap_or(i64::MAX);
         let since = |now: u64, before: u64| i64::try_from(now.saturating_sub(before)).unwrap_or(0);
-        let is_active = visit.on_cpu != 0 || visit.state == 0 && !is_in_call;
+        let seen = if visit.on_cpu != 0 {
+            Activity::Running
+        } else if visit.state == 0 && !is_in_call {
+            Activity::Runnable
+        } else {
+            Activity::Waiting
+        };
         let balance = &mut self.balance;
-        balance.run_ns += since(visit.run_ns, self.visit.run_ns);
-        balance.delay_ns += since(visit.run_delay_ns, self.visit.run_delay_ns);
+        let (ran, delayed) = (
+            since(visit.run_ns, self.visit.run_ns),
+            since(visit.run_delay_ns, self.visit.run_delay_ns),
+        );
+        balance.run_ns = balance.run_ns.saturating_add(ran);
+        balance.delay_ns = balance.delay_ns.saturating_add(delayed);
         balance.limit(elapsed_ns);
         self.visit = *visit;
-        balance.pay(elapsed_ns, is_active)
+        balance.pay(elapsed_ns, seen)
     }
 
     /// A sample of the elapsed time.
@@ -133,6 +172,10 @@ impl KnownThread {
         }
     }
 }
+
+/// Times after which a stack that is not whole is read again.
+const MIN_BACKOFF_NS: u64 = 1_000_000_000;
+const MAX_BACKOFF_NS: u64 = 60_000_000_000;
 
 /// Most samples that the accounts may differ by: what a thread ran while passes could not see it.
 const MAX_SAMPLES: i64 = 100;
@@ -184,6 +227,20 @@ mod tests {
     #[test]
     fn a_thread_that_starves_is_runnable_also_where_the_kernel_does_not_say_so() {
         assert_eq!(shares(5, 0, 0), [50, 50, 0]);
+        assert_eq!(shares(0, 0, 0), [0, 100, 0]);
+    }
+
+    #[test]
+    fn a_stack_that_is_not_whole_is_read_again_ever_more_seldom() {
+        let mut thread = KnownThread::new(visit(0, 0, 1));
+        let mut times = Vec::new();
+        for _ in 0..9 {
+            thread.set_stack(Walked::UNPROVED, false, 0);
+            times.push(thread.again_ns / MIN_BACKOFF_NS);
+        }
+        assert_eq!(times, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        thread.set_stack(Walked::UNPROVED, true, 0);
+        assert_eq!(thread.again_ns, 0);
     }
 
     #[test]
@@ -195,7 +252,7 @@ mod tests {
         );
         assert_eq!(
             thread.update(&visit(0, 0, 0), ELAPSED, false),
-            Activity::Running
+            Activity::Runnable
         );
     }
 

@@ -7,7 +7,7 @@ use agent_common::{
 };
 use zerocopy::IntoBytes as _;
 
-use super::{batch::Batch, process::VisitedProcess, walker::Walked};
+use super::{process::VisitedProcess, walker::Walked};
 use crate::python::remote::thread_name_text;
 
 /// Time after which a name is read again, in nanoseconds.
@@ -18,15 +18,14 @@ pub(super) fn are_due(named_ns: u64, now_ns: u64) -> bool {
     named_ns == 0 || now_ns.saturating_sub(named_ns) >= AGAIN_NS
 }
 
-/// Sends the name of a thread.
-pub(super) fn send(
+/// The record of the name of a thread.
+pub(super) fn record(
     visit: &ThreadVisit,
     details: &ThreadDetails,
     walked: &Walked,
     process: &VisitedProcess,
     scratch: &mut Scratch,
-    batch: &mut Batch,
-) {
+) -> Vec<u8> {
     let mut characters = Vec::new();
     let mut text = Text::default();
     if walked.python_status == PythonUnwindStatus::COMPLETE
@@ -55,5 +54,5 @@ pub(super) fn send(
     let mut record = Vec::with_capacity(bytes);
     record.extend_from_slice(head.as_bytes());
     record.extend_from_slice(&characters);
-    batch.add_reference(&record);
+    record
 }

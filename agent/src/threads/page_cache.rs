@@ -135,12 +135,15 @@ impl PageCache {
         let start = usize::try_from(address % size).map_err(|_| Fault)?;
         let bytes = into.len().min(PAGE - start);
         let mut wanted = self.wanted.borrow_mut();
-        if wanted.last() != Some(&number) && wanted.len() < MAX_WANTED {
-            wanted.push(number);
-        }
+        let mut want = || {
+            if wanted.last() != Some(&number) && wanted.len() < MAX_WANTED {
+                wanted.push(number);
+            }
+        };
         let mut pages = self.pages.borrow_mut();
         if self.is_frozen.get() && !pages.contains_key(&number) {
             self.is_incomplete.set(true);
+            want();
             return Err(Fault);
         }
         if pages.len() >= MAX_PAGES {
@@ -148,6 +151,7 @@ impl PageCache {
         }
         let page = pages.entry(number).or_insert_with(|| self.read(number));
         let page = page.as_ref().ok_or(Fault)?;
+        want();
         let from = page.get(start..start + bytes).ok_or(Fault)?;
         into.get_mut(..bytes).ok_or(Fault)?.copy_from_slice(from);
         Ok(bytes)

@@ -9,9 +9,15 @@
 //! switch from before the registers were read until after the last read of its memory; each thread
 //! gets all of the elapsed time, whether its stack is proved or not.
 
-use std::{collections::HashMap, io, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use agent_common::{
+    limits::MAX_KNOWN_THREADS,
     record::{PythonUnwindStatus, WaitReason, WantedTable},
     visit::{ThreadDetails, ThreadVisit},
 };
@@ -23,7 +29,7 @@ use super::{
     page_cache::PageCache,
     process::VisitedProcess,
     shared::{GivenUp, Shared},
-    walker::{Source, Walked, Walker},
+    walker::{Source, StackRecords, Walked, Walker},
 };
 use crate::{
     bpf::{Visit, monotonic_ns},
@@ -45,7 +51,10 @@ const MAX_OPEN: usize = 64;
 const MAX_OPEN_IN_PASS: usize = 4 * MAX_OPEN;
 
 /// Most threads that are remembered.
-const MAX_THREADS: usize = 64 << 10;
+const MAX_THREADS: usize = MAX_KNOWN_THREADS as usize;
+
+/// Most time for reading stacks in a pass; threads that there is no time for have none.
+const LIMIT: Duration = Duration::from_millis(50);
 
 /// Why a pass has not ended.
 #[derive(Debug)]
@@ -77,6 +86,8 @@ pub(super) struct Passer {
     processes: HashMap<u32, VisitedProcess>,
     threads: HashMap<u32, KnownThread>,
     pub(super) batch: Batch,
+    /// Processes that could not be opened in this pass.
+    unknown: HashSet<u32>,
     resend_before_ns: u64,
     /// The number of the pass.
     pass: u64,
@@ -105,6 +116,9 @@ struct Again {
 /// What was read of a thread.
 struct Read {
     stack: Walked,
+    records: StackRecords,
+    /// The record of the thread's name, if it is to be sent.
+    name: Option<Vec<u8>>,
     reason: WaitReason,
     /// The pages of the walk.
     pages: Vec<u64>,
@@ -132,6 +146,7 @@ impl Passer {
             processes: HashMap::new(),
             threads: HashMap::new(),
             batch: Batch::default(),
+            unknown: HashSet::new(),
             resend_before_ns: 0,
             pass: 0,
         }
@@ -148,12 +163,18 @@ impl Passer {
         let mut heads = Vec::with_capacity(self.threads.len());
         let mut changed = Vec::new();
         let time_ns = monotonic_ns();
+        self.unknown.clear();
         for visit in self.shared.visits().visit_all()? {
             heads.push(visit.head);
             changed.extend(Changed::of(&visit));
         }
         for head in &heads {
-            self.meet(head);
+            self.meet(head, time_ns);
+        }
+        if !changed.is_empty() {
+            // Where there is no time for all, it is not always the same ones that have no stacks.
+            let first = usize::try_from(self.pass).unwrap_or(0) % changed.len();
+            changed.rotate_left(first);
         }
         self.shared.status.add_visits(heads.len());
         self.read_stacks(&changed)?;
@@ -175,12 +196,15 @@ impl Passer {
         for process in self.processes.values_mut() {
             process.symbols.clear();
         }
-        self.threads.clear();
+        for known in self.threads.values_mut() {
+            known.reset();
+            known.named_ns = 0;
+        }
         self.shared.visits().forget_all();
     }
 
     /// Notes that a thread is there.
-    fn meet(&mut self, head: &ThreadVisit) {
+    fn meet(&mut self, head: &ThreadVisit, now_ns: u64) {
         if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&head.tid) {
             return;
         }
@@ -192,16 +216,35 @@ impl Passer {
             *known = KnownThread::new(*head);
         }
         known.pass = self.pass;
+        if head.on_cpu != 0 {
+            known.reset();
+        }
+        if known.again_ns != 0 && now_ns >= known.again_ns {
+            known.again_ns = 0;
+            // It is read in the next pass.
+            self.shared.visits().forget(head.tid);
+        }
     }
 
     /// Reads the stacks of threads and proves them.
     fn read_stacks(&mut self, changed: &[Changed]) -> Result<(), PassError> {
+        let deadline = Instant::now() + LIMIT;
         let mut again = Vec::new();
         for chunk in changed.chunks(CHUNK) {
-            self.read_chunk(chunk, &mut again)?;
+            if Instant::now() < deadline {
+                self.read_chunk(chunk, &mut again)?;
+            } else {
+                for changed in chunk {
+                    self.give_up(changed.visit.tid);
+                }
+            }
         }
         for again in again {
-            self.read_again(again)?;
+            if Instant::now() < deadline {
+                self.read_again(again)?;
+            } else {
+                self.give_up(again.tid);
+            }
         }
         Ok(())
     }
@@ -217,12 +260,18 @@ impl Passer {
         let mut walked = HashMap::with_capacity(chunk.len());
         for changed in chunk {
             let visit = changed.visit;
-            if let Some(read) = self.read(changed)? {
+            if let Some(known) = self.threads.get_mut(&visit.tid) {
+                known.reset();
+            }
+            if let Some(read) = self.read(changed)?
+                && self.note(&visit)?
+            {
                 if let Some(known) = self.threads.get_mut(&visit.tid) {
                     known.reason = read.reason;
                 }
                 walked.insert(visit.tid, (visit, read));
-                self.note(&visit)?;
+            } else {
+                self.give_up(visit.tid);
             }
         }
         for (head, details) in self.visit_noted(chunk.len())? {
@@ -230,7 +279,7 @@ impl Passer {
                 continue;
             };
             if did_not_run(&before, &head) {
-                self.set_stack(head.tid, read.stack);
+                self.set_stack(head.tid, &read);
             } else {
                 again.push(Again {
                     tgid: head.tgid,
@@ -255,6 +304,11 @@ impl Passer {
     /// more often than they are.
     fn read_again(&mut self, mut again: Again) -> Result<(), PassError> {
         let Again { tgid, tid, .. } = again;
+        // It may have been closed to read others.
+        if self.open_process(tgid).is_none() {
+            self.give_up(tid);
+            return Ok(());
+        }
         for _ in 0..ATTEMPTS {
             let changed = match again.details.take() {
                 Some(changed) => changed,
@@ -275,7 +329,9 @@ impl Passer {
                 break;
             }
             self.shared.visits().begin_chunk()?;
-            self.note(&changed.visit)?;
+            if !self.note(&changed.visit)? {
+                break;
+            }
             let seen = self.visit_noted(1)?.pop();
             let Some((head, details)) = seen.filter(|(head, _)| head.tid == tid) else {
                 // It has ended.
@@ -290,14 +346,16 @@ impl Passer {
             };
             if !read.is_complete {
                 // The walk has led to other pages.
-                again.pages = read.pages;
+                again.pages.extend(read.pages);
+                again.pages.sort_unstable();
+                again.pages.dedup();
                 continue;
             }
             let memory = self.processes.get(&tgid).map(|process| &process.memory);
             if read.reason != again.reason || !memory.is_some_and(PageCache::is_alive) {
                 break;
             }
-            self.set_stack(tid, read.stack);
+            self.set_stack(tid, &read);
             self.clear_memory(tgid);
             return Ok(());
         }
@@ -316,12 +374,10 @@ impl Passer {
         Ok(seen.and_then(|(_, details)| details))
     }
 
-    fn note(&self, visit: &ThreadVisit) -> Result<(), PassError> {
-        // Without room for it, it is read in each pass.
+    /// Notes that a stack was read; [`false`] where there is no room, and it cannot be proved.
+    fn note(&self, visit: &ThreadVisit) -> Result<bool, PassError> {
         let noted = self.shared.visits().note(visit);
-        noted
-            .map(drop)
-            .map_err(|error| io::Error::other(error).into())
+        noted.map_err(|error| io::Error::other(error).into())
     }
 
     /// Visits those again that were noted in this chunk.
@@ -333,10 +389,16 @@ impl Passer {
         Ok(seen)
     }
 
-    fn set_stack(&mut self, tid: u32, stack: Walked) {
+    /// Takes over a stack that is proved, and sends its records.
+    fn set_stack(&mut self, tid: u32, read: &Read) {
         if let Some(known) = self.threads.get_mut(&tid) {
-            known.stack = Some(stack);
+            known.set_stack(read.stack, read.stack.is_whole, monotonic_ns());
+            if let Some(name) = &read.name {
+                known.named_ns = monotonic_ns();
+                self.batch.add_reference(name);
+            }
         }
+        read.records.send(&read.stack, &mut self.batch);
     }
 
     fn clear_memory(&self, tgid: u32) {
@@ -378,14 +440,13 @@ impl Passer {
             ..
         } = self;
         let process = processes.get_mut(&visit.tgid)?;
-        let known = threads.get_mut(&visit.tid)?;
-        known.stack = None;
+        let known = threads.get(&visit.tid)?;
         process.memory.begin_walk();
         let reason = process.reason(visit, &details.registers);
         let thread_id = process.thread_id(details.thread_pointer);
         let mut wanted = Vec::new();
         let mut is_stale = false;
-        let stack = loop {
+        let (stack, records) = loop {
             let states = process.states(thread_id, is_stale).to_vec();
             let source = Source {
                 maps: &shared.maps,
@@ -397,7 +458,7 @@ impl Passer {
                 kernel,
                 tgid: visit.tgid,
             };
-            let stack = walker.walk(
+            let (stack, records) = walker.walk(
                 &source,
                 &mut process.code,
                 &mut process.symbols,
@@ -406,7 +467,7 @@ impl Passer {
             );
             let is_lost = stack.python_status == PythonUnwindStatus::THREAD_FAULT;
             if !is_lost || is_stale || states.is_empty() {
-                break stack;
+                break (stack, records);
             }
             is_stale = true;
         };
@@ -414,13 +475,12 @@ impl Passer {
             batch.want_table(WantedTable::of(executable, visit.tgid));
         }
         let (pages, is_complete) = process.memory.wanted();
-        let now_ns = monotonic_ns();
-        if is_complete && names::are_due(known.named_ns, now_ns) {
-            known.named_ns = now_ns;
-            names::send(visit, details, &stack, process, walker.scratch(), batch);
-        }
+        let is_due = is_complete && names::are_due(known.named_ns, monotonic_ns());
+        let name = is_due.then(|| names::record(visit, details, &stack, process, walker.scratch()));
         Some(Read {
             stack,
+            records,
+            name,
             reason,
             pages,
             is_complete,
@@ -440,7 +500,8 @@ impl Passer {
         if present.is_some_and(|process| process.pass == self.pass) {
             return Some(());
         }
-        let opened = if workers.is_quarantined(&Subject::stacks(tgid)) {
+        let is_known = !self.unknown.contains(&tgid) && maps.process(tgid).is_some();
+        let opened = if !is_known || workers.is_quarantined(&Subject::stacks(tgid)) {
             None
         } else {
             match self.processes.remove(&tgid) {
@@ -448,7 +509,10 @@ impl Passer {
                 None => VisitedProcess::open(tgid, maps, gils),
             }
         };
-        let mut process = opened?;
+        let Some(mut process) = opened else {
+            self.unknown.insert(tgid);
+            return None;
+        };
         process.pass = self.pass;
         if self.processes.len() >= MAX_OPEN_IN_PASS {
             self.close_processes();
@@ -468,12 +532,17 @@ impl Passer {
         };
         let is_in_call = known.reason != WaitReason::NONE && known.reason != WaitReason::RUNNABLE;
         match known.update(head, elapsed_ns, is_in_call) {
-            Activity::Running => self.batch.running.push(RunningThread {
-                tgid: head.tgid,
-                tid: head.tid,
-                elapsed_ns,
-            }),
-            Activity::Runnable => {
+            activity @ (Activity::Running | Activity::Runnable)
+                if activity == Activity::Running || known.stack.is_none() =>
+            {
+                self.batch.running.push(RunningThread {
+                    tgid: head.tgid,
+                    tid: head.tid,
+                    elapsed_ns,
+                    is_runnable: activity == Activity::Runnable,
+                });
+            }
+            Activity::Running | Activity::Runnable => {
                 let sample = known.sample(time_ns, elapsed_ns, WaitReason::RUNNABLE);
                 self.batch.samples.push(sample);
             }

@@ -45,8 +45,11 @@ const STOP_LIMIT: Duration = Duration::from_secs(1);
 /// Time of one read after which the process is left out.
 const HELD_UP: Duration = Duration::from_secs(2);
 
-/// Most threads that are given up: each stays until its read ends.
-const MAX_GIVEN_UP: u64 = 8;
+/// Most threads that are held up at a time: each stays until its read ends.
+const MAX_HELD: u32 = 8;
+
+/// Time after which a thread that has failed is started again.
+const RESTART: Duration = Duration::from_secs(10);
 
 /// How passes are made.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +69,8 @@ pub struct Passes {
     thread: Option<PassThread>,
     /// The read that was going on at the last look, and since when.
     seen: Option<((u32, u64), Instant)>,
+    /// When the thread was started.
+    started: Instant,
 }
 
 /// A thread that makes passes.
@@ -94,6 +99,7 @@ impl Passes {
             shared,
             thread: None,
             seen: None,
+            started: Instant::now(),
         };
         passes.thread = Some(passes.start_thread(0)?);
         Ok(passes)
@@ -133,6 +139,16 @@ impl Passes {
     ///
     /// When another one cannot be started.
     pub fn supervise(&mut self) -> Result<()> {
+        let is_over = |thread: &PassThread| thread.handle.is_finished();
+        if self.thread.as_ref().is_none_or(is_over) {
+            // It has failed, which it has said, or too many are held up.
+            if self.started.elapsed() >= RESTART && self.shared.held() < MAX_HELD {
+                let turn = self.shared.next_turn();
+                self.thread = Some(self.start_thread(turn)?);
+                self.started = Instant::now();
+            }
+            return Ok(());
+        }
         let read = self.shared.present_read();
         let since = match (read, self.seen) {
             (None, _) => {
@@ -153,12 +169,11 @@ impl Passes {
             return Ok(());
         };
         let turn = self.shared.give_up(tgid);
-        self.thread = if self.shared.status.given_up.load(Ordering::Relaxed) < MAX_GIVEN_UP {
+        self.started = Instant::now();
+        self.thread = if self.shared.held() < MAX_HELD {
             Some(self.start_thread(turn)?)
         } else {
-            error!(
-                "no more passes over the threads are made: too many processes have held them up"
-            );
+            error!("no passes over the threads are made: too many processes hold them up");
             None
         };
         Ok(())
@@ -210,7 +225,7 @@ fn run(wanted: Duration, mut passer: Passer, stopped: &mpsc::Receiver<()>, share
             Ok(()) => {}
             Err(PassError::GivenUp) => return,
             Err(PassError::Failed(error)) => {
-                error!("no more passes over the threads are made: {error}");
+                error!("passes over the threads have failed: {error}");
                 return;
             }
         }

@@ -163,7 +163,8 @@ impl VisitedProcess {
 fn system_call(registers: &Registers) -> Option<SystemCall> {
     let (number, arguments) = registers.system_call()?;
     let abi = if cfg!(target_arch = "aarch64") {
-        Abi::Aarch64
+        // The calls of 32-bit programs have other numbers.
+        registers.are_of_64_bits().then_some(Abi::Aarch64)?
     } else if registers.are_of_64_bits() {
         Abi::X86_64
     } else {

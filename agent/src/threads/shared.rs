@@ -28,6 +28,8 @@ pub(super) struct Shared {
     /// The process that is being read, 0 for none, and how many reads there were.
     reading: AtomicU32,
     reads: AtomicU64,
+    /// Threads that were given up and whose read has not ended.
+    held: AtomicU32,
 }
 
 /// A thread was given up while a process held it up.
@@ -52,6 +54,7 @@ impl Shared {
             turn: AtomicU32::new(0),
             reading: AtomicU32::new(0),
             reads: AtomicU64::new(0),
+            held: AtomicU32::new(0),
         }
     }
 
@@ -72,6 +75,7 @@ impl Shared {
         self.reading.store(tgid, Ordering::Relaxed);
         let result = read();
         if self.is_given_up(turn) {
+            self.held.fetch_sub(1, Ordering::Relaxed);
             return Err(GivenUp);
         }
         self.reading.store(0, Ordering::Relaxed);
@@ -85,9 +89,20 @@ impl Shared {
         (reading != 0).then_some((reading, reads))
     }
 
+    /// Threads that were given up and whose read has not ended.
+    pub(super) fn held(&self) -> u32 {
+        self.held.load(Ordering::Relaxed)
+    }
+
     /// Whether another thread has taken the place of the one that has this turn.
     pub(super) fn is_given_up(&self, turn: u32) -> bool {
         self.turn.load(Ordering::Relaxed) != turn
+    }
+
+    /// The turn of a thread that takes the place of one that has failed.
+    pub(super) fn next_turn(&self) -> u32 {
+        self.visits().forget_all();
+        self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Gives the thread up that reads a process; returns the turn of the next one.
@@ -96,6 +111,7 @@ impl Shared {
         self.reading.store(0, Ordering::Relaxed);
         self.workers.quarantine(&Subject::stacks(tgid));
         self.status.given_up.fetch_add(1, Ordering::Relaxed);
+        self.held.fetch_add(1, Ordering::Relaxed);
         self.visits().forget_all();
         next
     }

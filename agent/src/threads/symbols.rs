@@ -81,6 +81,7 @@ impl SymbolLookup for KnownCode {
             Revalidation::NotDue | Revalidation::Valid => Some(known.code_symbol()),
             Revalidation::Replaced => {
                 self.reused_ns = now_ns;
+                self.known.remove(&code);
                 None
             }
         }
@@ -135,7 +136,12 @@ impl<M: UserMemory> Describer<'_, M> {
         let mut bytes = self.record.head.header.bytes;
         if self.batch.is_new(hash) {
             self.batch.add_reference(self.record.record());
-            bytes = bytes.saturating_add(self.send_line_table(&identity)?);
+            let Ok(sent) = self.send_line_table(&identity) else {
+                // With all of it next time.
+                self.batch.forget(hash);
+                return Err(Fault);
+            };
+            bytes = bytes.saturating_add(sent);
         }
         if known.known.len() >= MAX_KNOWN {
             known.known.clear();

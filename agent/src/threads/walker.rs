@@ -35,7 +35,28 @@ pub(super) struct Interpreter {
     pub(super) layout: Layout,
 }
 
-/// A stack that was read and sent.
+/// The records of a stack, sent when it is proved.
+#[derive(Debug, Default)]
+pub(super) struct StackRecords {
+    python: Vec<u8>,
+    native: Vec<u8>,
+}
+
+impl StackRecords {
+    /// Adds the records to a batch unless they were sent before.
+    pub(super) fn send(&self, walked: &Walked, batch: &mut Batch) {
+        for (hash, record) in [
+            (walked.stack, &self.python),
+            (walked.native_stack, &self.native),
+        ] {
+            if hash != 0 && batch.is_new(hash) {
+                batch.add_reference(record);
+            }
+        }
+    }
+}
+
+/// A stack that was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walked {
     /// Hash of the Python stack, 0 for none.
@@ -52,6 +73,17 @@ pub(super) struct Walked {
     pub(super) root_symbol: u64,
     /// Address of that frame.
     pub(super) root: UserAddr,
+    /// Whether nothing can be missing that becomes known later.
+    pub(super) is_whole: bool,
+}
+
+impl Walked {
+    /// Notes what is missing.
+    fn check(&mut self, wants_tables: bool) {
+        let is_python = self.python_status == PythonUnwindStatus::COMPLETE
+            || self.python_status == PythonUnwindStatus::NO_FRAME;
+        self.is_whole &= is_python && self.native_status.is_complete() && !wants_tables;
+    }
 }
 
 impl Walked {
@@ -64,6 +96,7 @@ impl Walked {
         holds_gil: false,
         root_symbol: 0,
         root: UserAddr(0),
+        is_whole: true,
     };
 }
 
@@ -106,7 +139,7 @@ impl Walker {
         }
     }
 
-    /// Reads the stack of a thread; its records are added to `batch` unless they were sent before.
+    /// Reads the stack of a thread; code objects that are new are added to `batch`.
     pub(super) fn walk(
         &mut self,
         source: &Source<'_>,
@@ -114,19 +147,21 @@ impl Walker {
         symbols: &mut KnownCode,
         wanted: &mut Vec<u32>,
         batch: &mut Batch,
-    ) -> Walked {
-        let mut walked = self.walk_python(source, symbols, batch);
+    ) -> (Walked, StackRecords) {
+        let mut records = StackRecords::default();
+        let mut walked = self.walk_python(source, symbols, batch, &mut records);
         if self.with_native {
             let status = self.walk_native(source, code, wanted);
             self.native.stack.push_pending_run();
             walked.native_status = status;
             walked.native_stack = self.native.stack.hash();
-            if walked.native_stack != 0 && batch.is_new(walked.native_stack) {
+            if walked.native_stack != 0 {
                 self.native.stack.finish_record();
-                batch.add_reference(self.native.stack.record());
+                self.native.stack.record().clone_into(&mut records.native);
             }
         }
-        walked
+        walked.check(!wanted.is_empty());
+        (walked, records)
     }
 
     fn walk_python(
@@ -134,6 +169,7 @@ impl Walker {
         source: &Source<'_>,
         symbols: &mut KnownCode,
         batch: &mut Batch,
+        records: &mut StackRecords,
     ) -> Walked {
         self.python.clear();
         let mut walked = Walked {
@@ -176,15 +212,15 @@ impl Walker {
         let mut hash = Hash::new(self.seed);
         for nth in 0..usize::from(shape.frame_count) {
             let find = |code| symbols.find(code);
-            (hash, _) = self.python.stack.hash_frame(nth, shape, hash, find);
+            let is_resolved;
+            (hash, is_resolved) = self.python.stack.hash_frame(nth, shape, hash, find);
+            walked.is_whole &= is_resolved;
         }
         if shape.frame_count != 0 {
             let hash = hash.finish();
             self.python.stack.finish_record(shape, hash);
             walked.stack = hash;
-            if batch.is_new(hash) {
-                batch.add_reference(self.python.stack.record());
-            }
+            self.python.stack.record().clone_into(&mut records.python);
         }
         walked.root_symbol = self.python.stack.root_symbol();
         walked.root = self.python.root();
