@@ -112,9 +112,9 @@ fn threads_that_compute_wait_for_the_gil() {
         let total = folded.total();
         let gil = times.get("[waiting: gil]").copied().unwrap_or(0);
         println!("{}: {times:?}", interpreter.name);
-        // Ten of eleven wait.
+        // Ten of eleven wait, or wait for a CPU when it was handed over.
         assert!(
-            gil * 100 > total * 85 && gil * 100 < total * 95,
+            gil * 100 > total * 70 && gil * 100 < total * 95,
             "{times:?}"
         );
         let lock = times.get("[waiting: lock]").copied().unwrap_or(0);
