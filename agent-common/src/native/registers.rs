@@ -42,6 +42,7 @@ impl Registers {
     /// Index of the word that contains the mode of the processor.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
     pub const MODE: usize = 17;
+    /// Index of the word that contains the mode of the processor.
     #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
     pub const MODE: usize = 33;
 
@@ -53,6 +54,7 @@ impl Registers {
         code_segment & 3 == 3
     }
 
+    /// Whether the processor ran code of a program, not of the kernel.
     #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
     #[inline(always)]
     #[must_use]
