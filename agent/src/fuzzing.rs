@@ -16,7 +16,7 @@ use crate::{daemon::http_server::ProfileQuery, http_client::grpc, profile::Kind}
 /// Samples, and what they refer to.
 pub mod aggregate {
     pub use crate::{
-        aggregate::ProfileTiming,
+        aggregate::{Filter, ProfileTiming},
         binaries::executables::Executables,
         session::{Counting, Profiles, Received},
     };

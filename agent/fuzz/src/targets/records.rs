@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use agent::{
-    fuzzing::aggregate::{Counting, Executables, ProfileTiming, Profiles, Received},
+    fuzzing::aggregate::{Counting, Executables, Filter, ProfileTiming, Profiles, Received},
     testing::{
         formats::{EncodeOptions, Format, encode},
         profile::Kind,
@@ -41,7 +41,7 @@ pub fn run(bytes: &[u8]) {
             duration: Duration::from_secs(1),
             period: Duration::from_millis(10),
         };
-        let profile = profiles.profile_of(&window, &about);
+        let profile = profiles.profile_of(&window, &about, &Filter::default());
         for format in Format::ALL {
             let _ = encode(&profile, format, EncodeOptions::default(), &mut Vec::new());
         }
