@@ -105,7 +105,7 @@ impl KnownThread {
         self.reason = WaitReason::NONE;
     }
 
-    /// Takes over a stack that was proved. One that is not whole is read again after a while, although the
+    /// Takes over a stack that was proved. One that is incomplete is read again after a while, although the
     /// thread did not run: unwind tables, mappings, interpreters and thread states become known later.
     pub(super) fn set_stack(&mut self, stack: Walked, is_whole: bool, now_ns: u64) {
         self.stack = Some(stack);
@@ -173,7 +173,7 @@ impl KnownThread {
     }
 }
 
-/// Times after which a stack that is not whole is read again.
+/// Times after which a stack that is incomplete is read again.
 const MIN_BACKOFF_NS: u64 = 1_000_000_000;
 const MAX_BACKOFF_NS: u64 = 60_000_000_000;
 
