@@ -12,7 +12,8 @@ use tracing::warn;
 
 use crate::{
     binaries::executables::{
-        self, Compilation, CompileJob, Executables, MappedExecutables, TableSet, TableUpdate,
+        self, Compilation, CompileJob, Executables, MappedExecutables, TableRequest, TableSet,
+        TableUpdate,
     },
     bpf::{self, Bpf, LoadedTables, NewTable, TableLoader},
     python::marked_code,
@@ -138,11 +139,13 @@ impl UnwindTables {
 
     /// Starts to compile a table that a sample missed.
     pub(super) fn request(&mut self, executables: &Executables, wanted: &WantedTable) {
-        let job = executables
+        let request = executables
             .get(wanted.executable)
             .and_then(|executable| self.tables.request(executables, &executable));
-        if let Some(job) = job {
-            self.compile(job);
+        match request {
+            Some(TableRequest::Compile(job)) => self.compile(job),
+            Some(TableRequest::Hasten(subject)) => self.workers.hasten(Lane::Tables, &subject),
+            None => {}
         }
     }
 
@@ -260,11 +263,15 @@ impl UnwindTables {
 
     fn compile(&mut self, job: CompileJob) {
         let subject = job.subject().clone();
+        let wanted = job.is_wanted().then(|| subject.clone());
         let without_result = job.without_result();
         let run = move || job.run();
         let pending = self
             .workers
             .submit(Lane::Tables, subject, COMPILATION_LIMIT, run);
+        if let Some(subject) = wanted {
+            self.workers.hasten(Lane::Tables, &subject);
+        }
         self.jobs.spawn(async move {
             let compilation = pending.result().await;
             TableJob::Compiled(compilation.unwrap_or(without_result))

@@ -100,7 +100,13 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
+    /// Jobs that can wait.
     waiting: VecDeque<Job>,
+    /// Jobs whose results samples need, which go first.
+    urgent: VecDeque<Job>,
+    /// When the next job of each kind may begin; [`None`] is at once.
+    waiting_from: Option<Instant>,
+    urgent_from: Option<Instant>,
     running: HashMap<u64, Running>,
     /// How many jobs have been started.
     started: u64,
@@ -137,7 +143,7 @@ impl Queue {
     /// Adds a job; `start` starts another thread of the lane.
     pub(super) fn push(&self, job: Job, start: impl FnOnce() -> bool) {
         let mut state = self.state();
-        if state.waiting.len() >= MAX_WAITING {
+        if state.jobs() >= MAX_WAITING {
             drop(state);
             (job.fail)(Failure::Overloaded);
             return;
@@ -147,15 +153,40 @@ impl Queue {
         self.changed.notify_one();
     }
 
+    /// Has the jobs about a subject go before those that can wait.
+    pub(super) fn hasten(&self, subject: &Subject) {
+        let mut state = self.state();
+        let State {
+            waiting, urgent, ..
+        } = &mut *state;
+        let before = urgent.len();
+        // Their order stays.
+        for _ in 0..waiting.len() {
+            let Some(job) = waiting.pop_front() else {
+                break;
+            };
+            if job.subject == *subject {
+                urgent.push_back(job);
+            } else {
+                waiting.push_back(job);
+            }
+        }
+        let is_changed = urgent.len() > before;
+        drop(state);
+        if is_changed {
+            self.changed.notify_all();
+        }
+    }
+
     /// Starts a thread if one is missing; without threads no job is left waiting.
     fn staff(&self, state: &mut State, start: impl FnOnce() -> bool) {
-        let is_wanted = state.waiting.len() > state.idle && state.threads < self.lane.width();
+        let is_wanted = state.jobs() > state.idle && state.threads < self.lane.width();
         let may_start = state.abandoned < MAX_ABANDONED;
         if is_wanted && may_start && start() {
             state.threads += 1;
         }
         if state.threads == 0 {
-            for job in state.waiting.drain(..) {
+            for job in state.take_all() {
                 (job.fail)(Failure::Overloaded);
             }
         }
@@ -195,34 +226,17 @@ impl Queue {
             }
             let mut state = self.state();
             state.done += 1;
+            let now = Instant::now();
+            let pauses = pace.spend(thread_cpu_time().saturating_sub(before), now);
+            if self.lane.is_paced() {
+                state.waiting_from = Some(now + pauses.ordinary);
+                state.urgent_from = Some(now + pauses.urgent);
+            }
             if state.running.remove(&number).is_none() {
                 // Given up meanwhile: another thread is in its place.
                 state.abandoned -= 1;
                 return;
             }
-            drop(state);
-            let spent = thread_cpu_time().saturating_sub(before);
-            let pause = pace.spend(spent, Instant::now());
-            if self.lane.is_paced() && !pause.is_zero() {
-                self.pause(pause);
-            }
-        }
-    }
-
-    /// Waits for a time, or until the lane is closed.
-    fn pause(&self, time: Duration) {
-        let ends = Instant::now() + time;
-        let mut state = self.state();
-        while !state.is_closed {
-            let left = ends.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
         }
     }
 
@@ -230,7 +244,8 @@ impl Queue {
     fn next(&self) -> Option<(u64, Job)> {
         let mut state = self.state();
         loop {
-            if let Some(job) = state.waiting.pop_front() {
+            let now = Instant::now();
+            if let Some(job) = state.pop(now) {
                 state.started += 1;
                 let number = state.started;
                 let running = Running {
@@ -247,11 +262,18 @@ impl Queue {
                 state.threads -= 1;
                 return None;
             }
+            let pause = state.pause(now);
             state.idle += 1;
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = match pause {
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(pause) => {
+                    let waited = self.changed.wait_timeout(state, pause);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
             state.idle -= 1;
         }
     }
@@ -290,14 +312,14 @@ impl Queue {
 
     pub(super) fn is_busy(&self) -> bool {
         let state = self.state();
-        !(state.running.is_empty() && state.waiting.is_empty())
+        !state.running.is_empty() || state.jobs() > 0
     }
 
     pub(super) fn status(&self) -> LaneStatus {
         let state = self.state();
         LaneStatus {
             lane: self.lane,
-            waiting: state.waiting.len(),
+            waiting: state.jobs(),
             running: state.running.len(),
             abandoned: state.abandoned,
             done: state.done,
@@ -309,7 +331,7 @@ impl Queue {
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
-        let waiting = std::mem::take(&mut state.waiting);
+        let waiting: Vec<_> = state.take_all().collect();
         drop(state);
         self.changed.notify_all();
         for job in waiting {
@@ -319,5 +341,35 @@ impl Queue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// How many jobs wait.
+    fn jobs(&self) -> usize {
+        self.waiting.len() + self.urgent.len()
+    }
+
+    /// The next job that may begin.
+    fn pop(&mut self, now: Instant) -> Option<Job> {
+        let may_begin = |from: Option<Instant>| from.is_none_or(|from| from <= now);
+        let urgent = may_begin(self.urgent_from).then(|| self.urgent.pop_front());
+        urgent
+            .flatten()
+            .or_else(|| may_begin(self.waiting_from).then(|| self.waiting.pop_front())?)
+    }
+
+    /// For how long nothing that waits may begin; [`None`] if nothing waits.
+    fn pause(&self, now: Instant) -> Option<Duration> {
+        let urgent = self.urgent_from.filter(|_| !self.urgent.is_empty());
+        let waiting = self.waiting_from.filter(|_| !self.waiting.is_empty());
+        let from = urgent.into_iter().chain(waiting).min()?;
+        Some(from.saturating_duration_since(now))
+    }
+
+    /// Takes out all jobs that wait.
+    fn take_all(&mut self) -> impl Iterator<Item = Job> {
+        let urgent = std::mem::take(&mut self.urgent);
+        urgent.into_iter().chain(std::mem::take(&mut self.waiting))
     }
 }

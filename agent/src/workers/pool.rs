@@ -93,6 +93,11 @@ impl Workers {
         pending
     }
 
+    /// Has the jobs about a subject that wait go before others of their lane: samples need them.
+    pub fn hasten(&self, lane: Lane, subject: &Subject) {
+        self.0.0.queue(lane).hasten(subject);
+    }
+
     /// Whether jobs about a subject are refused.
     #[must_use]
     pub fn is_quarantined(&self, subject: &Subject) -> bool {

@@ -22,6 +22,14 @@ pub struct Subject {
     reason: &'static str,
 }
 
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Subject {}
+
 impl Subject {
     /// From a key that is unique among all subjects, and a name for people.
     pub fn new(key: impl Hash, name: impl Into<String>) -> Self {

@@ -1,10 +1,10 @@
 use std::{
     io,
-    sync::mpsc::{Receiver, channel},
+    sync::mpsc::{Receiver, TryRecvError, channel},
     time::Duration,
 };
 
-use super::{Failure, Lane, Subject, Workers, charge};
+use super::{Failure, Lane, Subject, Workers, charge, thread_cpu_time};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -99,6 +99,49 @@ fn threads_that_are_given_up_are_bounded_and_nobody_waits_for_ever() {
     }
     let after = workers.submit(Lane::Memory, file("after"), LONG, || 2);
     assert_eq!(after.wait(), Ok(2));
+}
+
+/// Uses this much processor time.
+fn spend(time: Duration) {
+    let end = thread_cpu_time() + time;
+    while thread_cpu_time() < end {}
+}
+
+#[test]
+fn what_a_sample_needs_does_not_wait_for_processor_time_to_be_earned() {
+    let workers = Workers::default();
+    // Nothing is earned: jobs that can wait begin again after the longest pause.
+    workers.limit_cpu(1e-9);
+    let costly = workers.submit(Lane::Tables, file("costly"), LONG, || {
+        spend(Duration::from_millis(2100));
+    });
+    assert_eq!(costly.wait(), Ok(()));
+    let status = || {
+        let lanes = workers.status().lanes;
+        let tables = lanes.into_iter().find(|lane| lane.lane == Lane::Tables);
+        tables.unwrap()
+    };
+    while status().done == 0 {
+        std::thread::yield_now();
+    }
+    let (done, order) = channel();
+    let waiting = ["first", "second", "third"].map(|name| {
+        let done = done.clone();
+        let job = move || done.send(name);
+        workers.submit(Lane::Tables, file(name), LONG, job)
+    });
+    workers.hasten(Lane::Tables, &file("third"));
+    workers.hasten(Lane::Tables, &file("unknown"));
+    assert_eq!(order.recv(), Ok("third"));
+    assert_eq!(order.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(status().waiting, 2);
+    // Those that wait are answered when the workers end.
+    drop(workers);
+    let [first, second, third] = waiting;
+    assert!(matches!(third.wait(), Ok(Ok(()))));
+    for pending in [first, second] {
+        assert!(matches!(pending.wait(), Err(Failure::Overloaded)));
+    }
 }
 
 #[test]

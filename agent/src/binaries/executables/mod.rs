@@ -24,4 +24,4 @@ pub use bytes::Bytes;
 pub use entries::ExecutableCounts;
 pub use executable::Executable;
 pub use registry::{Executables, MappedExecutables};
-pub use tables::{Compilation, CompileJob, NewTable, TableSet, TableUpdate};
+pub use tables::{Compilation, CompileJob, NewTable, TableRequest, TableSet, TableUpdate};

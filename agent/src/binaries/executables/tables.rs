@@ -77,6 +77,15 @@ pub struct CompileJob {
     subject: Subject,
 }
 
+/// What is to be done so that a sample's table is there.
+#[derive(Debug)]
+pub enum TableRequest {
+    /// The table is to be compiled.
+    Compile(CompileJob),
+    /// It is being compiled, or waits for that behind those that no sample needs.
+    Hasten(Subject),
+}
+
 /// The result of a [`CompileJob`].
 #[derive(Debug)]
 pub struct Compilation {
@@ -125,6 +134,12 @@ impl CompileJob {
     #[must_use]
     pub fn subject(&self) -> &Subject {
         &self.subject
+    }
+
+    /// Whether a sample needs the table.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        !self.only_small
     }
 
     /// What takes its place when it does not end.
@@ -190,24 +205,29 @@ impl TableSet {
         self.rules.left_out()
     }
 
-    /// A job that compiles the table of an executable, which a sample needs; [`None`] where it was
-    /// requested before, cannot be read, or still finds no room.
+    /// Requests the table of an executable, which a sample needs; [`None`] where that was done before,
+    /// the file cannot be read, or there is still no room.
     pub fn request(
         &mut self,
         executables: &Executables,
         executable: &Executable,
-    ) -> Option<CompileJob> {
+    ) -> Option<TableRequest> {
         match self.states.get_mut(&executable.number()) {
-            Some(State::Compiling { is_wanted }) => *is_wanted = true,
-            Some(State::Loading(_) | State::Loaded(_) | State::None) => {}
+            Some(State::Compiling { is_wanted }) if !*is_wanted => {
+                *is_wanted = true;
+                return Some(TableRequest::Hasten(executable.subject()));
+            }
+            Some(State::Compiling { .. } | State::Loading(_) | State::Loaded(_) | State::None) => {
+                return None;
+            }
             Some(&mut State::NoRoom(bytes)) => {
-                if self.has_room(executables, bytes) {
-                    return self.begin(executable, false);
+                if !self.has_room(executables, bytes) {
+                    return None;
                 }
             }
-            Some(State::Left) | None => return self.begin(executable, false),
+            Some(State::Left) | None => {}
         }
-        None
+        self.begin(executable, false).map(TableRequest::Compile)
     }
 
     /// As [`Self::request`], only for an executable whose table is compiled in milliseconds.
@@ -254,7 +274,7 @@ impl TableSet {
                     let is_wanted = *is_wanted;
                     self.states.insert(compilation.number, State::Left);
                     if is_wanted && let Some(executable) = executables.get(compilation.number) {
-                        update.jobs.extend(self.request(executables, &executable));
+                        update.jobs.extend(self.begin(&executable, false));
                     }
                     continue;
                 }
