@@ -33,6 +33,8 @@ pub struct ThreadVisit {
     pub run_ns: u64,
     /// Nanoseconds that it waited for a processor.
     pub run_delay_ns: u64,
+    /// Its thread pointer; of a thread that runs the one it had when it last did not.
+    pub thread_pointer: u64,
 }
 
 /// What else is recorded of a thread, followed by the addresses of its kernel frames.
@@ -45,8 +47,6 @@ pub struct ThreadVisit {
 pub struct ThreadDetails {
     /// Its registers in user space, all 0 where they could not be read.
     pub registers: Registers,
-    /// Its thread pointer.
-    pub thread_pointer: u64,
     /// The kernel's name of the thread, ended by a zero byte.
     pub comm: [u8; 16],
 }
@@ -79,6 +79,6 @@ pub struct KnownThread {
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KnownThread {}
 
-const _: () = assert!(size_of::<ThreadVisit>() == 56);
+const _: () = assert!(size_of::<ThreadVisit>() == 64);
 const _: () =
-    assert!(size_of::<WholeVisit>() == 56 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);
+    assert!(size_of::<WholeVisit>() == 64 + size_of::<ThreadDetails>() + 8 * MAX_KERNEL_FRAMES);

@@ -24,4 +24,6 @@ profile_kinds! {
     MAJOR_FAULTS = 3, "Major page faults, as events.";
     WALL = 4, "Elapsed time of threads, running or not, in nanoseconds.";
     OFF_CPU = 5, "The part of that in which they did not run, in nanoseconds.";
+    GIL = 6, "Elapsed time in which threads waited for the GIL, in nanoseconds, of who held it.";
+    GIL_HELD = 7, "Elapsed time in which threads held the GIL, in nanoseconds.";
 }

@@ -119,6 +119,7 @@ unsafe fn visit(context: *mut TaskVisit, read_ones: bool) -> Option<()> {
     record.visit.start_time_ns = task.start_time();
     record.visit.run_ns = task.run_time();
     record.visit.run_delay_ns = task.run_delay();
+    record.visit.thread_pointer = task.thread_pointer();
     record.visit.reserved = 0;
     let mut bytes = HEAD_BYTES;
     // SAFETY: as above.
@@ -157,7 +158,6 @@ fn is_same(known: &KnownThread, visit: &ThreadVisit) -> bool {
 #[inline(always)]
 unsafe fn detail(address: *mut task_struct, task: Task, record: &mut WholeVisit) -> u32 {
     record.details.comm = task.name();
-    record.details.thread_pointer = task.thread_pointer();
     // SAFETY: the caller's.
     if !unsafe { registers::read_of(address, &mut record.details.registers) } {
         record.details.registers = Registers::ZERO;

@@ -114,7 +114,7 @@ impl Catalog {
     /// The threads of the samples of a window that are of a kind, the one with the most samples first.
     fn sampled_threads(&self, window: &Window, kind: &Kind) -> Vec<SampledThread> {
         let mut samples = HashMap::<ThreadKey, u64>::default();
-        let of_kind = |key: &SampleKey| kind.has_samples(key.kind, key.wait);
+        let of_kind = |key: &SampleKey| kind.has_samples(key.kind, key.activity());
         for (key, amount) in window.counts.iter().filter(|(key, _)| of_kind(key)) {
             *samples.entry(key.thread).or_default() += amount.count;
         }
@@ -174,7 +174,7 @@ impl Catalog {
         let mut keys: Vec<(&SampleKey, Amount)> = window
             .counts
             .iter()
-            .filter(|(key, _)| about.kind.has_samples(key.kind, key.wait))
+            .filter(|(key, _)| about.kind.has_samples(key.kind, key.activity()))
             .map(|(key, amount)| (key, *amount))
             .collect();
         symbolizer.prepare(&self.native_frames(window, filter));
@@ -182,7 +182,8 @@ impl Catalog {
             let order = self.order(key.thread.tgid);
             let ends = (key.end.0, key.native_end.0);
             let stacks = (key.stack, key.native_stack);
-            (order, key.thread, stacks, ends, key.holds_gil, key.wait)
+            let activity = (key.holds_gil, key.wait, key.blocked);
+            (order, key.thread, stacks, ends, activity)
         });
         for (key, amount) in keys {
             let name = self.thread_name(key.thread);
@@ -193,15 +194,22 @@ impl Catalog {
             } else {
                 let python = self.stacks.get(&key.stack);
                 let native = self.native_stacks.get(&key.native_stack);
-                let is_idle = idle.has(key, python, native, &mut builder, symbolizer);
+                // Who keeps others waiting is not idle.
+                let is_idle = !about.kind.is_about_gil()
+                    && idle.has(key, python, native, &mut builder, symbolizer);
                 if is_idle && !filter.idle {
                     filtered_out.idle_ns = filtered_out.idle_ns.saturating_add(amount.value);
                     continue;
                 }
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
+                let blocked = ThreadKey {
+                    tid: key.blocked,
+                    ..key.thread
+                };
                 let sampled = SampledStack {
                     key,
+                    blocked: (key.blocked != 0).then(|| self.thread_name(blocked)),
                     python,
                     native,
                     process,

@@ -15,7 +15,8 @@
 //! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the
 //! interpreter hides it or it is part of an evaluation loop; missing frames have one marker, where
 //! they are missing; numbers from the BPF programs are untrusted. What a thread waits for is a marker
-//! in place of the leaf, above all frames; that it waits for work one in place of the root.
+//! in place of the leaf, above all frames, and so is which thread it keeps waiting; that it waits for
+//! work is one in place of the root.
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,7 @@ use super::{
 use crate::{
     profile::{
         ExecutableKind, IDLE_MARKER, LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses,
-        Wait,
+        Wait, blocks_marker,
     },
     symbolize::SymbolizeFrames,
 };
@@ -53,6 +54,8 @@ pub(super) struct SampledStack<'a> {
     pub(super) is_python: bool,
     /// Whether the thread waited for work.
     pub(super) is_idle: bool,
+    /// The name of the thread that it keeps waiting.
+    pub(super) blocked: Option<&'a str>,
     /// Number of samples.
     pub(super) count: u64,
 }
@@ -76,6 +79,9 @@ impl SampledStack<'_> {
         let mut locations = interleaver.locations;
         if let Some(wait) = Wait::from_reason(self.key.wait) {
             locations.insert(0, builder.marker(wait.marker()));
+        }
+        if let Some(blocked) = self.blocked {
+            locations.insert(0, builder.marker(&blocks_marker(blocked)));
         }
         if self.is_idle {
             locations.push(builder.marker(IDLE_MARKER));

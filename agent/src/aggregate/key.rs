@@ -2,6 +2,8 @@
 
 use agent_common::record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, WaitReason};
 
+use crate::profile::ThreadActivity;
+
 /// Key of the counts of a window: samples with equal keys are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SampleKey {
@@ -13,6 +15,18 @@ pub(super) struct SampleKey {
     pub(super) native_end: NativeUnwindStatus,
     pub(super) holds_gil: bool,
     pub(super) wait: WaitReason,
+    /// The thread of the same process that it keeps waiting, 0 for none.
+    pub(super) blocked: u32,
+}
+
+impl SampleKey {
+    /// What the thread did.
+    pub(super) fn activity(&self) -> ThreadActivity {
+        ThreadActivity {
+            wait: self.wait,
+            holds_gil: self.holds_gil,
+        }
+    }
 }
 
 /// A thread, identified by process and id.

@@ -26,6 +26,11 @@ pub struct Windows {
 impl Windows {
     /// Counts a sample; one of an unknown kind is malformed.
     pub fn add_sample(&mut self, sample: &Sample) {
+        self.add_blocking_sample(sample, 0);
+    }
+
+    /// Counts a sample of a thread that keeps another one of its process waiting, 0 for none.
+    pub fn add_blocking_sample(&mut self, sample: &Sample, blocked: u32) {
         if !Kind::is_recorded(sample.kind) {
             self.add_malformed();
             return;
@@ -42,6 +47,7 @@ impl Windows {
             native_end: sample.native_status,
             holds_gil: sample.holds_gil != 0,
             wait: sample.wait,
+            blocked,
         };
         let amount = Amount {
             count: sample.count.into(),

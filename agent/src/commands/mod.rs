@@ -2,6 +2,7 @@
 
 mod cli;
 pub mod doctor;
+mod gil;
 mod output;
 mod progress;
 mod record;
@@ -51,6 +52,7 @@ async fn run_command(command: Command) -> Result<ExitCode> {
         Command::Record(options) => record::run(&options).await,
         Command::Run(options) => run::run(&options, profiles_folder()).await,
         Command::Report(options) => report::run(&options, &profiles_folder()),
+        Command::Gil(options) => gil::run(&options).await,
         Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
         Command::Completions(shell) => print(&cli::completions(shell)),
         Command::Man => print(&cli::man_page()?),

@@ -11,6 +11,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     fs::{self, File, OpenOptions, Permissions},
     io::{self, IsTerminal as _, Write as _},
     os::{
@@ -43,6 +44,18 @@ pub enum Destination {
     File(PathBuf),
     /// Standard output.
     StandardOutput,
+}
+
+impl Destination {
+    /// Whether each of several profiles can have a file of its own.
+    #[must_use]
+    pub fn can_have_several_files(&self) -> bool {
+        match self {
+            Self::Unnamed => true,
+            Self::File(path) => !path.starts_with("/dev") && !path.starts_with("/proc"),
+            Self::StandardOutput => false,
+        }
+    }
 }
 
 impl From<PathBuf> for Destination {
@@ -134,7 +147,7 @@ pub enum OutputError {
 
 impl Output {
     /// Checks that the output can be written, without changing what is there; a default name has the
-    /// process id `pid`.
+    /// process id `pid`. The name of one of several has a `word` of its own.
     ///
     /// # Errors
     ///
@@ -143,10 +156,18 @@ impl Output {
         destination: &Destination,
         format: Format,
         pid: u32,
+        word: Option<&str>,
     ) -> Result<Self, OutputError> {
         let kind = match destination {
-            Destination::Unnamed => prepare_numbered(Path::new(""), format, pid)?,
-            Destination::File(path) => prepare_file(path)?,
+            Destination::Unnamed => {
+                let dot = if word.is_some() { "." } else { "" };
+                let stem = format!("agent-{pid}{dot}{}", word.unwrap_or_default());
+                prepare_numbered(Path::new(""), format, &stem)?
+            }
+            Destination::File(path) => match word {
+                Some(word) => prepare_file(&with_word(path, word))?,
+                None => prepare_file(path)?,
+            },
             Destination::StandardOutput => Kind::StandardOutput,
         };
         let is_terminal = match &kind {
@@ -196,11 +217,26 @@ impl Output {
     }
 }
 
-fn prepare_numbered(folder: &Path, format: Format, pid: u32) -> Result<Kind, OutputError> {
+/// The path with a word before its extension: `a/b.pb.gz` becomes `a/b.wall.pb.gz`.
+fn with_word(path: &Path, word: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let endings = Format::ALL.into_iter().flat_map(Format::endings);
+    let is_ending = |ending: &&&str| {
+        let before = name.strip_suffix(ending.as_bytes());
+        before.is_some_and(|before| before.len() > 1 && before.ends_with(b"."))
+    };
+    let ending = endings.filter(is_ending).max_by_key(|ending| ending.len());
+    let bytes = ending.map_or(0, |ending| ending.len() + 1);
+    let (before, ending) = name.split_at(name.len() - bytes);
+    let name = [before, b".", word.as_bytes(), ending].concat();
+    path.with_file_name(OsStr::from_bytes(&name))
+}
+
+fn prepare_numbered(folder: &Path, format: Format, stem: &str) -> Result<Kind, OutputError> {
     Ok(Kind::Numbered {
         temporary: temporary(folder, folder)?,
         name: NumberedName {
-            stem: folder.join(format!("agent-{pid}")),
+            stem: folder.join(stem),
             ending: format.endings()[0],
         },
     })
@@ -405,7 +441,7 @@ mod tests {
     use super::*;
 
     fn prepare(path: &Path) -> Result<Output, OutputError> {
-        Output::prepare(&Destination::from(path.to_owned()), Format::Pprof, 42)
+        Output::prepare(&Destination::from(path.to_owned()), Format::Pprof, 42, None)
     }
 
     fn names_in(folder: &Path) -> Vec<String> {
@@ -450,7 +486,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.pb.gz");
         prepare(&path).unwrap().commit(b"new").unwrap();
-        let unnamed = prepare_numbered(folder.path(), Format::Pprof, 42).unwrap();
+        let unnamed = prepare_numbered(folder.path(), Format::Pprof, "agent-42").unwrap();
         let unnamed = Output(unnamed).commit(b"new").unwrap().unwrap();
         for path in [path, unnamed] {
             assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600, "{path:?}");
@@ -501,7 +537,7 @@ mod tests {
     fn a_file_without_a_chosen_name_replaces_none() {
         let folder = tempfile::tempdir().unwrap();
         for content in ["first", "second", "third"] {
-            let kind = prepare_numbered(folder.path(), Format::Svg, 42).unwrap();
+            let kind = prepare_numbered(folder.path(), Format::Svg, "agent-42").unwrap();
             Output(kind).commit(content.as_bytes()).unwrap();
         }
         assert_eq!(
@@ -511,6 +547,20 @@ mod tests {
         let read = |name| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("agent-42.svg"), "first");
         assert_eq!(read("agent-42-3.svg"), "third");
+    }
+
+    #[test]
+    fn each_of_several_profiles_has_its_word_before_the_extension() {
+        for (path, expected) in [
+            ("a.b/c.pb.gz", "a.b/c.wall.pb.gz"),
+            ("/tmp/x.svg", "/tmp/x.wall.svg"),
+            ("x", "x.wall"),
+            ("x.json", "x.json.wall"),
+            (".svg", ".svg.wall"),
+        ] {
+            assert_eq!(with_word(Path::new(path), "wall"), Path::new(expected));
+        }
+        assert!(!Destination::from(PathBuf::from("/dev/null")).can_have_several_files());
     }
 
     #[test]

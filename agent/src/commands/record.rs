@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::{
     cli::{RecordOptions, Target},
-    output::Output,
+    output::{Output, OutputError},
     progress::Progress,
     summary::Summary,
 };
@@ -58,13 +58,15 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         Some(_) => Signals::to_pass_on()?,
         None => Signals::to_end()?,
     };
-    let output = Output::prepare(&options.destination, options.format, pid)?;
+    let outputs = outputs(options, pid)?;
 
     let settings = Settings {
-        kinds: vec![options.kind],
+        kinds: options.kinds.clone(),
         period: Duration::from_secs(1) / options.rate,
         native: options.native,
         gil: options.filter.gil_only,
+        blocked_threads: true,
+        gil_times: None,
         symbol_bytes: SYMBOL_BYTES,
     };
     let scope = Scope::Process {
@@ -81,7 +83,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         .run(&began, &mut end, program.as_ref(), &mut progress)
         .await?;
     progress.finish();
-    let profile = session
+    let profiles = session
         .finish(
             &began,
             settings.period,
@@ -92,7 +94,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         )
         .await;
     drop(session);
-    let result = profile.and_then(|profile| write_profile(&profile, options, output, reason));
+    let result = profiles.and_then(|profiles| write_profiles(&profiles, options, outputs, reason));
     match &mut program {
         Some(program) => {
             let status = end.outlast(program).await?;
@@ -145,24 +147,40 @@ impl Observer for ProgressLine {
     }
 }
 
-/// Encodes and writes the profile, and prints its summary.
-fn write_profile(
-    profile: &Profile,
+/// An output for each kind; where there are several, each has its name.
+fn outputs(options: &RecordOptions, pid: u32) -> Result<Vec<Output>, OutputError> {
+    let kinds = options.kinds.iter();
+    let outputs = kinds.map(|kind| {
+        let word = (options.kinds.len() > 1).then_some(kind.name);
+        Output::prepare(&options.destination, options.format, pid, word)
+    });
+    outputs.collect()
+}
+
+/// Encodes and writes the profiles, and prints their summaries.
+fn write_profiles(
+    profiles: &[Profile],
     options: &RecordOptions,
-    output: Output,
+    outputs: Vec<Output>,
     reason: EndReason,
 ) -> Result<()> {
-    let mut bytes = Vec::new();
-    encode(profile, options.format, options.encoding(), &mut bytes)?;
-    let written = output.commit(&bytes)?;
+    let mut written = Vec::new();
+    for (profile, output) in profiles.iter().zip(outputs) {
+        let mut bytes = Vec::new();
+        encode(profile, options.format, options.encoding(), &mut bytes)?;
+        written.extend(output.commit(&bytes)?);
+    }
 
     let mut stderr = io::stderr().lock();
-    // Standard error may be closed; the profile is written all the same.
-    let _ = write!(stderr, "{}", Summary::new(profile));
+    // Standard error may be closed; the profiles are written all the same.
+    for (nth, profile) in profiles.iter().enumerate() {
+        let before = if nth == 0 { "" } else { "\n" };
+        let _ = write!(stderr, "{before}{}", Summary::new(profile));
+    }
     if reason == EndReason::ProcessEnded && matches!(options.target, Target::Process(_)) {
         let _ = writeln!(stderr, "The process ended before the time was over.");
     }
-    if let Some(path) = written {
+    for path in written {
         let _ = writeln!(stderr, "Written to {}", path.display());
     }
     Ok(())

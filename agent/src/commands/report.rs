@@ -42,7 +42,7 @@ fn list(store: &Store, selection: &Selection) -> Result<()> {
 
 fn merge(store: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<()> {
     // The id is for default names, and this output has a name.
-    let output = Output::prepare(&wanted.destination, wanted.format, 0)?;
+    let output = Output::prepare(&wanted.destination, wanted.format, 0, None)?;
     let Merged {
         profile,
         files,

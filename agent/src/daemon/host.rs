@@ -108,6 +108,8 @@ impl Host {
             period,
             native: config.native,
             gil: false,
+            blocked_threads: config.thread_labels,
+            gil_times: None,
             symbol_bytes: MAX_SYMBOL_BYTES,
         };
         let mut targets = TargetTable::new(&config);

@@ -49,6 +49,19 @@ pub enum PassSamples {
     All,
     /// Those of threads that did not run.
     NotRunning,
+    /// Those of threads that held the GIL.
+    HoldingGil,
+    /// Those of threads that waited for the GIL, each with the stack of the one that held it.
+    BlockedByGil,
+}
+
+/// What a thread did when it was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadActivity {
+    /// What it waited for.
+    pub wait: WaitReason,
+    /// Whether it held the GIL or, without one, was attached to the interpreter.
+    pub holds_gil: bool,
 }
 
 /// Whose names of a kind an output has.
@@ -178,17 +191,25 @@ impl Kind {
     #[must_use]
     pub fn recorded_as(&self) -> ProfileKind {
         match self.source {
-            Source::Event => self.number,
+            Source::Event | Source::Passes(PassSamples::BlockedByGil) => self.number,
             Source::Passes(_) => ProfileKind::WALL,
         }
     }
 
-    /// Whether it has the samples that were recorded as this kind, while the thread waited for this.
+    /// Whether passes have to look at who holds the GIL.
     #[must_use]
-    pub fn has_samples(&self, recorded: ProfileKind, wait: WaitReason) -> bool {
+    pub fn is_about_gil(&self) -> bool {
+        let of_gil = [PassSamples::HoldingGil, PassSamples::BlockedByGil];
+        of_gil.iter().any(|of| self.source == Source::Passes(*of))
+    }
+
+    /// Whether it has the samples that were recorded as this kind, of threads that did this.
+    #[must_use]
+    pub fn has_samples(&self, recorded: ProfileKind, state: ThreadActivity) -> bool {
         let has_state = match self.source {
-            Source::Event | Source::Passes(PassSamples::All) => true,
-            Source::Passes(PassSamples::NotRunning) => wait != WaitReason::NONE,
+            Source::Event | Source::Passes(PassSamples::All | PassSamples::BlockedByGil) => true,
+            Source::Passes(PassSamples::NotRunning) => state.wait != WaitReason::NONE,
+            Source::Passes(PassSamples::HoldingGil) => state.holds_gil,
         };
         recorded == self.recorded_as() && has_state
     }

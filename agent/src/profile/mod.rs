@@ -21,7 +21,7 @@ pub use self::{
     amount::{Amount, ValueSource},
     executable::{Executable, ExecutableKind},
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    kind::{Kind, Period, SampleType, TypeNaming, Unit},
+    kind::{Kind, Period, SampleType, ThreadActivity, TypeNaming, Unit},
     kinds::CPU,
     labels::SERVICE_NAME_LABEL,
     location::{CodeAddress, FrameKind, Function, Line, Location},
@@ -29,5 +29,5 @@ pub use self::{
     model::{Profile, Sample, Stack, Thread},
     process::{Image, Process},
     unwind_stats::{LastFrame, UnwindStats},
-    wait::{IDLE_MARKER, Wait},
+    wait::{IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_state_marker},
 };

@@ -15,6 +15,12 @@ use super::{
 /// Root frame of threads that wait for work.
 pub const IDLE_MARKER: &str = "[idle]";
 
+/// Marker above the stack of a thread that keeps another one waiting, which has this name.
+#[must_use]
+pub fn blocks_marker(thread: &str) -> String {
+    format!("[blocks: {thread}]")
+}
+
 /// What a thread does that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
@@ -103,25 +109,68 @@ impl Wait {
     }
 }
 
+/// What the markers that are the leaves of a stack say of its thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeafMarkers<'a> {
+    /// What it did that did not run.
+    pub wait: Option<Wait>,
+    /// The name of the thread that it kept waiting.
+    pub blocks: Option<&'a str>,
+    /// How many there are.
+    pub count: usize,
+}
+
 impl Profile {
+    /// What the markers above the stack of a sample say of its thread: nothing of one that ran, or where
+    /// the kind does not distinguish it.
+    #[must_use]
+    pub fn leaf_markers(&self, sample: &Sample) -> LeafMarkers<'_> {
+        let mut markers = LeafMarkers::default();
+        let StackId(stack) = sample.stack;
+        let stack = self.stacks.get(stack as usize);
+        for leaf in stack.iter().flat_map(|stack| stack.iter()) {
+            let Some(line) = self.location(*leaf).lines.first() else {
+                break;
+            };
+            let function = self.function(line.function);
+            if function.kind != FrameKind::Marker {
+                break;
+            }
+            if let Some(thread) = blocked_thread(&function.name) {
+                markers.blocks = Some(thread);
+            } else if let Some(wait) = Wait::from_marker(&function.name) {
+                markers.wait = Some(wait);
+            } else {
+                break;
+            }
+            markers.count += 1;
+        }
+        markers
+    }
+
     /// What the thread of a sample did that did not run; [`None`] if it ran, or is of a kind that
     /// does not distinguish it.
     #[must_use]
     pub fn wait_of(&self, sample: &Sample) -> Option<Wait> {
-        let StackId(stack) = sample.stack;
-        let leaf = self.stacks.get(stack as usize)?.first()?;
-        let line = self.location(*leaf).lines.first()?;
-        let function = self.function(line.function);
-        match function.kind {
-            FrameKind::Marker => Wait::from_marker(&function.name),
-            _ => None,
-        }
+        self.leaf_markers(sample).wait
     }
+}
+
+/// Whether a marker says what a thread did, not that frames are missing.
+#[must_use]
+pub fn is_state_marker(marker: &str) -> bool {
+    marker == IDLE_MARKER || Wait::from_marker(marker).is_some() || blocked_thread(marker).is_some()
+}
+
+/// The name in a [`blocks_marker`].
+fn blocked_thread(marker: &str) -> Option<&str> {
+    marker.strip_prefix("[blocks: ")?.strip_suffix(']')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::fixtures::{example_profile, with_waits};
 
     #[test]
     fn each_reason_has_a_label_and_a_marker_of_its_own() {
@@ -132,6 +181,35 @@ mod tests {
             assert_eq!((wait.label(), wait.marker()), (label, marker));
             let is_waiting = marker == format!("[waiting: {label}]");
             assert!(is_waiting || marker == format!("[{label}]"), "{marker}");
+        }
+    }
+
+    #[test]
+    fn both_markers_of_a_leaf_are_read() {
+        let waits = [
+            (0, "[waiting: lock]"),
+            (0, "[blocks: a [b]]"),
+            (1, "[runnable]"),
+            (2, "[stack lost]"),
+        ];
+        let profile = with_waits(example_profile(""), &waits);
+        let markers = |sample| profile.leaf_markers(&profile.samples[sample]);
+        let both = LeafMarkers {
+            wait: Some(Wait::Lock),
+            blocks: Some("a [b]"),
+            count: 2,
+        };
+        assert_eq!(markers(0), both);
+        assert_eq!(markers(1).wait, Some(Wait::Runnable));
+        assert_eq!(markers(2), LeafMarkers::default());
+        assert_eq!(blocks_marker("a [b]"), "[blocks: a [b]]");
+        for (marker, is_state) in [
+            ("[blocks: worker]", true),
+            ("[idle]", true),
+            ("[waiting: gil]", true),
+            ("[stack lost]", false),
+        ] {
+            assert_eq!(is_state_marker(marker), is_state, "{marker}");
         }
     }
 

@@ -15,11 +15,15 @@
 //! count. With musl a thread waits for a condition variable on a word of its own stack, so that only the mutexes
 //! are recognized. Free-threaded builds wait there when the GIL is enabled at run time.
 //!
+//! Who holds it is a pointer to a thread state: a variable up to 3.11, and a field of that structure from 3.12
+//! on.
+//!
 //! Invariants: at most [`MAX_GILS`] ranges; what cannot be read is left out.
 
 use agent_common::{
-    layout::{ABSENT, InterpreterLayout},
+    layout::{ABSENT, InterpreterLayout, Layout},
     memory::{UserAddr, UserMemory},
+    python::gil_holder,
 };
 
 /// Most interpreters of a process whose GILs are read.
@@ -36,8 +40,9 @@ const CONDITIONS_BYTES: u64 = if cfg!(target_arch = "aarch64") {
     176
 };
 
-/// `_gil_runtime_state.last_holder` to `.cond`.
+/// `_gil_runtime_state.last_holder` to `.cond`, and `.locked` to `.cond`.
 const HOLDER_TO_CONDITIONS: u64 = 24;
+const LOCKED_TO_CONDITIONS: u64 = 16;
 
 /// `_gil_runtime_state.cond`; free-threaded builds have one more field before it.
 const CONDITIONS: u16 = 32;
@@ -178,7 +183,10 @@ impl GilLocation {
             }
         }
         ranges.retain(|range| range.bytes != 0);
-        GilWords { ranges }
+        GilWords {
+            ranges,
+            has_holders: matches!(self, Self::Interpreters { .. }),
+        }
     }
 }
 
@@ -192,13 +200,75 @@ fn structure<M: UserMemory>(memory: &M, link: UserAddr) -> Option<UserAddr> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GilWords {
     ranges: Vec<WordRange>,
+    /// Whether the holder of each is before its words.
+    has_holders: bool,
+}
+
+/// A GIL of a process, of which a process may have several from 3.12 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Gil {
+    /// The only one, whose holder is a variable.
+    Only,
+    /// One of an interpreter, by the address of its condition variables.
+    At(u64),
+}
+
+impl Gil {
+    /// The state of the thread that holds it: null where nobody does, or that cannot be read. `variable`
+    /// is the one that says so for [`Self::Only`], null if there is none.
+    #[must_use]
+    pub fn holder<M: UserMemory>(
+        self,
+        memory: &M,
+        layout: &Layout,
+        variable: UserAddr,
+    ) -> UserAddr {
+        match self {
+            Self::Only => gil_holder(memory, layout, variable),
+            Self::At(conditions) => {
+                let word = |distance| {
+                    let address = UserAddr(conditions.wrapping_sub(distance));
+                    memory.word_or_zero(address)
+                };
+                let [locked, ..] = word(LOCKED_TO_CONDITIONS).to_le_bytes();
+                let holder = if locked == 1 {
+                    word(HOLDER_TO_CONDITIONS)
+                } else {
+                    0
+                };
+                UserAddr(holder)
+            }
+        }
+    }
 }
 
 impl GilWords {
     /// Whether a thread that waits on the word at this address waits for the GIL.
     #[must_use]
     pub fn contains(&self, word: u64) -> bool {
-        self.ranges.iter().any(|range| range.contains(word))
+        self.find(word).is_some()
+    }
+
+    /// The GIL for which a thread waits that waits on the word at this address.
+    #[must_use]
+    pub fn find(&self, word: u64) -> Option<Gil> {
+        let range = self.ranges.iter().find(|range| range.contains(word))?;
+        Some(self.of(*range))
+    }
+
+    /// All GILs.
+    pub fn all(&self) -> impl Iterator<Item = Gil> {
+        let only = (!self.has_holders && !self.ranges.is_empty()).then_some(Gil::Only);
+        let ranges = self.ranges.iter().filter(|_| self.has_holders);
+        only.into_iter().chain(ranges.map(|range| self.of(*range)))
+    }
+
+    fn of(&self, range: WordRange) -> Gil {
+        if self.has_holders {
+            Gil::At(range.start)
+        } else {
+            Gil::Only
+        }
     }
 
     /// Whether no word is known.

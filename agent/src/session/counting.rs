@@ -12,7 +12,7 @@ use zerocopy::FromBytes as _;
 
 #[cfg(feature = "recorder")]
 use super::recorder;
-use super::running_threads::RunningThreads;
+use super::running_threads::{Paid, RunningThreads};
 use crate::{aggregate::Windows, bpf::Records, threads::Batch};
 
 /// Counts samples.
@@ -24,6 +24,8 @@ pub struct Counting {
     running: Option<RunningThreads>,
     /// Whether samples of CPU time say only where threads ran.
     leaves_out_cpu: bool,
+    /// Whether to count apart which thread another one keeps waiting.
+    names_blocked: bool,
 }
 
 /// Records that are for other threads.
@@ -59,12 +61,14 @@ impl Events {
 }
 
 impl Counting {
-    /// Counts samples of passes, and those of CPU time if they are wanted too.
-    pub(super) fn with_passes(wants_cpu: bool) -> Self {
+    /// Counts samples of passes, and those of CPU time if they are wanted too. `names_blocked`: which
+    /// thread another one keeps waiting is counted apart.
+    pub(super) fn with_passes(wants_cpu: bool, names_blocked: bool) -> Self {
         Self {
             windows: Windows::default(),
             running: Some(RunningThreads::default()),
             leaves_out_cpu: !wants_cpu,
+            names_blocked,
         }
     }
 
@@ -73,12 +77,12 @@ impl Counting {
         for sample in &batch.samples {
             self.windows.add_sample(sample);
         }
-        for running in &batch.running {
-            let unpaid = self.running.as_mut().and_then(|known| known.add(running));
-            if let Some(sample) = unpaid {
-                self.windows.add_sample(&sample);
-            }
+        let mut samples = batch.gil_waits.clone();
+        if let Some(known) = &mut self.running {
+            samples.extend(batch.running.iter().filter_map(|it| known.add(it)));
+            samples.extend(batch.blocked.iter().filter_map(|it| known.add_blocked(it)));
         }
+        self.add_paid(samples);
         for record in batch.references.iter() {
             #[cfg(feature = "recorder")]
             recorder::record(record);
@@ -89,8 +93,14 @@ impl Counting {
 
     /// Counts what has waited for samples of CPU time until the end of a window.
     pub(super) fn end_window(&mut self) {
-        for sample in self.running.iter_mut().flat_map(RunningThreads::end_window) {
-            self.windows.add_sample(&sample);
+        let unpaid = self.running.as_mut().map(RunningThreads::end_window);
+        self.add_paid(unpaid.unwrap_or_default());
+    }
+
+    fn add_paid(&mut self, samples: Vec<Paid>) {
+        for (sample, blocked) in samples {
+            let blocked = if self.names_blocked { blocked } else { 0 };
+            self.windows.add_blocking_sample(&sample, blocked);
         }
     }
 
@@ -98,9 +108,8 @@ impl Counting {
         if sample.kind == ProfileKind::CPU
             && let Some(running) = &mut self.running
         {
-            for elapsed in running.pay(sample) {
-                self.windows.add_sample(&elapsed);
-            }
+            let paid = running.pay(sample);
+            self.add_paid(paid);
             if self.leaves_out_cpu {
                 return;
             }

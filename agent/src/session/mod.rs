@@ -82,7 +82,7 @@ use crate::{
     profile::{CPU, Kind, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
-    threads::{self, GilLocations, PassStatus, Passes},
+    threads::{self, GilLocations, GilTimes, PassStatus, Passes},
     workers::WorkersStatus,
 };
 
@@ -103,7 +103,7 @@ const FINISH_LIMIT: Duration = Duration::from_secs(5);
 /// How to sample.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What to sample; profiles of [`Session::finish`] are of the first.
+    /// What to sample.
     pub kinds: Vec<&'static Kind>,
     /// Time between two samples of the clock of a CPU.
     pub period: Duration,
@@ -111,6 +111,10 @@ pub struct Settings {
     pub native: bool,
     /// Whether to look at who holds the GIL.
     pub gil: bool,
+    /// Whether samples of threads that keep others waiting say which.
+    pub blocked_threads: bool,
+    /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
+    pub gil_times: Option<GilTimes>,
     /// Most bytes that the symbols of files take.
     pub symbol_bytes: usize,
 }
@@ -201,7 +205,7 @@ pub struct Session {
     haste: Haste,
     is_host: bool,
     gil: bool,
-    /// What is sampled; [`Self::finish`] makes a profile of the first.
+    /// What is sampled.
     kinds: Vec<&'static Kind>,
     ticks: Interval,
 }
@@ -252,7 +256,7 @@ impl Session {
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
         let counting = if has_passes {
-            counting::Counting::with_passes(wants_cpu)
+            counting::Counting::with_passes(wants_cpu, settings.blocked_threads)
         } else {
             counting::Counting::default()
         };
@@ -268,6 +272,8 @@ impl Session {
                 period: settings.period,
                 hash_seed,
                 with_native: settings.native,
+                with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
+                gil_times: settings.gil_times.clone(),
             },
             gil_locations: GilLocations::default(),
             running: Running::default(),
@@ -334,7 +340,7 @@ impl Session {
         let began = Began::now();
         self.bpf.start()?;
         if let Some(visits) = self.bpf.take_visits() {
-            let settings = self.pass_settings;
+            let settings = self.pass_settings.clone();
             let batches = self.drain.batches();
             let gils = self.gil_locations.clone();
             let workers = self.examinations.workers.clone();
@@ -366,7 +372,7 @@ impl Session {
         }
     }
 
-    /// Stops sampling and returns the profile of the whole session.
+    /// Stops sampling and returns the profiles of the whole session, one of each kind.
     ///
     /// When a signal has ended the session, or `end` gets one meanwhile, what takes longer than a
     /// moment is left out.
@@ -382,26 +388,30 @@ impl Session {
         reason: EndReason,
         end: &mut End,
         program: Option<&Program>,
-    ) -> Result<Profile> {
+    ) -> Result<Vec<Profile>> {
         if let Some(passes) = &mut self.passes {
             passes.stop();
         }
         self.bpf.stop()?;
-        let kind = self.kinds.first().copied().unwrap_or(&CPU);
-        let about = began.about(period).of_kind(kind);
+        let about = began.about(period);
+        let kinds = self.kinds.clone();
         let window = self.take_window(&mut ()).await?;
         let counters = self.counters()?;
         let filter = filter.clone();
-        let profile = self
-            .profiles
-            .run(move |profiles| profiles.profile(&window, &about, &filter, &counters));
-        let mut profile = std::pin::pin!(profile);
+        let building = self.profiles.run(move |profiles| {
+            let profiles = kinds.iter().map(|kind| {
+                let about = about.of_kind(kind);
+                profiles.profile(&window, &about, &filter, &counters)
+            });
+            profiles.collect::<Result<Vec<_>, _>>()
+        });
+        let mut building = std::pin::pin!(building);
         let built = tokio::select! {
-            built = &mut profile => built,
+            built = &mut building => built,
             () = end.interrupted(reason, program) => {
                 self.haste.begin();
                 let limit = Instant::now() + FINISH_LIMIT;
-                timeout_at(limit.into(), profile)
+                timeout_at(limit.into(), building)
                     .await
                     .context("the profile could not be built in time")?
             }

@@ -1,8 +1,9 @@
-//! Elapsed time of threads that were running.
+//! Elapsed time of threads that were running, and of those that waited for a GIL that they held.
 //!
 //! A pass finds out that a thread runs, not where: its next sample of CPU time tells, which then stands for
-//! the elapsed time too. What no sample has paid for at the end of a window goes to where the thread was
-//! last seen running.
+//! the elapsed time too. Where the pass knows whether the thread held the GIL, only a sample tells of which
+//! that is as true. What no sample has paid for at the end of a window goes to where the thread was last
+//! seen running.
 //!
 //! Invariant: what is remembered is bounded; elapsed time of more threads has no stack.
 
@@ -11,10 +12,14 @@ use agent_common::record::{
 };
 use foldhash::HashMap;
 
-use crate::threads::RunningThread;
+use crate::threads::{BlockedThread, RunningThread};
 
 /// Most threads that are remembered.
 const MAX_THREADS: usize = 16 << 10;
+
+/// Most threads of which is remembered that one of these keeps them waiting; the time of more is counted
+/// without saying which.
+const MAX_BLOCKED: usize = 256;
 
 /// Elapsed time of running threads that has no stack yet.
 #[derive(Debug, Default)]
@@ -23,10 +28,18 @@ pub(super) struct RunningThreads {
     owed: HashMap<(u32, u32), Owed>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// A sample, and the thread that its thread keeps waiting, 0 for none.
+pub(super) type Paid = (Sample, u32);
+
+#[derive(Clone, Debug, Default)]
 struct Owed {
+    /// Running while it held the GIL, while it did not, and while that was not known.
+    with_gil: Elapsed,
+    without_gil: Elapsed,
     running: Elapsed,
     runnable: Elapsed,
+    /// Threads that waited for the GIL while it held it.
+    blocked: HashMap<u32, Elapsed>,
     /// The last sample of CPU time.
     seen: Option<Sample>,
     /// Windows that have ended since.
@@ -39,42 +52,78 @@ struct Elapsed {
     ns: u64,
 }
 
+impl Elapsed {
+    fn add(&mut self, ns: u64) {
+        self.samples = self.samples.saturating_add(1);
+        self.ns = self.ns.saturating_add(ns);
+    }
+}
+
 impl RunningThreads {
     /// Adds elapsed time of a thread; returns a sample where it cannot be remembered.
-    pub(super) fn add(&mut self, running: &RunningThread) -> Option<Sample> {
+    pub(super) fn add(&mut self, running: &RunningThread) -> Option<Paid> {
         let key = (running.tgid, running.tid);
-        let (count, ns) = (1, running.elapsed_ns);
-        if self.owed.len() >= MAX_THREADS && !self.owed.contains_key(&key) {
-            let elapsed = Elapsed { samples: count, ns };
+        let Some(owed) = self.owed_of(key) else {
+            let mut elapsed = Elapsed::default();
+            elapsed.add(running.elapsed_ns);
             return Some(wall(unseen(key), elapsed, running.is_runnable));
-        }
-        let owed = self.owed.entry(key).or_default();
-        let elapsed = if running.is_runnable {
-            &mut owed.runnable
-        } else {
-            &mut owed.running
         };
-        elapsed.samples += count;
-        elapsed.ns = elapsed.ns.saturating_add(ns);
+        let elapsed = match running.holds_gil {
+            _ if running.is_runnable => &mut owed.runnable,
+            Some(true) => &mut owed.with_gil,
+            Some(false) => &mut owed.without_gil,
+            None => &mut owed.running,
+        };
+        elapsed.add(running.elapsed_ns);
         None
     }
 
+    /// Adds elapsed time of a thread that waits for a running one; returns a sample where it cannot be
+    /// remembered.
+    pub(super) fn add_blocked(&mut self, blocked: &BlockedThread) -> Option<Paid> {
+        let key = (blocked.tgid, blocked.holder);
+        let Some(owed) = self.owed_of(key) else {
+            let mut elapsed = Elapsed::default();
+            elapsed.add(blocked.elapsed_ns);
+            return Some(gil(unseen(key), elapsed, blocked.tid));
+        };
+        let is_known = owed.blocked.contains_key(&blocked.tid);
+        let thread = if is_known || owed.blocked.len() < MAX_BLOCKED {
+            blocked.tid
+        } else {
+            0
+        };
+        owed.blocked
+            .entry(thread)
+            .or_default()
+            .add(blocked.elapsed_ns);
+        None
+    }
+
+    fn owed_of(&mut self, key: (u32, u32)) -> Option<&mut Owed> {
+        if self.owed.len() >= MAX_THREADS && !self.owed.contains_key(&key) {
+            return None;
+        }
+        Some(self.owed.entry(key).or_default())
+    }
+
     /// Notes a sample of CPU time; returns those of the elapsed time that it stands for.
-    pub(super) fn pay(&mut self, cpu: &Sample) -> impl Iterator<Item = Sample> + use<> {
+    pub(super) fn pay(&mut self, cpu: &Sample) -> Vec<Paid> {
         let key = (cpu.tgid, cpu.tid);
-        let paid = self.owed.get_mut(&key).map(|owed| {
+        self.owed.get_mut(&key).map_or_else(Vec::new, |owed| {
             owed.seen = Some(*cpu);
             owed.age = 0;
-            owed.take(key)
-        });
-        paid.into_iter().flatten().flatten()
+            owed.take(*cpu, Some(cpu.holds_gil != 0))
+        })
     }
 
     /// The samples of what was not paid for, at the end of a window.
-    pub(super) fn end_window(&mut self) -> Vec<Sample> {
-        let unpaid = self.owed.iter_mut();
-        let samples = unpaid.flat_map(|(key, owed)| owed.take(*key)).flatten();
-        let samples = samples.collect();
+    pub(super) fn end_window(&mut self) -> Vec<Paid> {
+        let mut samples = Vec::new();
+        for (key, owed) in &mut self.owed {
+            let seen = owed.seen.unwrap_or_else(|| unseen(*key));
+            samples.append(&mut owed.take(seen, None));
+        }
         self.owed.retain(|_, owed| {
             owed.age += 1;
             owed.age < 2
@@ -84,19 +133,36 @@ impl RunningThreads {
 }
 
 impl Owed {
-    fn take(&mut self, key: (u32, u32)) -> [Option<Sample>; 2] {
-        let seen = self.seen.unwrap_or_else(|| unseen(key));
-        let running = std::mem::take(&mut self.running);
-        let runnable = std::mem::take(&mut self.runnable);
-        [(running, false), (runnable, true)].map(|(elapsed, is_runnable)| {
-            (elapsed.samples != 0).then(|| wall(seen, elapsed, is_runnable))
-        })
+    /// Takes out what a sample tells of; `holds_gil`: only what is true of a thread that does or does
+    /// not hold the GIL.
+    fn take(&mut self, seen: Sample, holds_gil: Option<bool>) -> Vec<Paid> {
+        let mut paid = Vec::new();
+        let mut pay = |elapsed: &mut Elapsed, is_runnable, of| {
+            let elapsed = std::mem::take(elapsed);
+            if elapsed.samples != 0 {
+                paid.push(wall(of, elapsed, is_runnable));
+            }
+        };
+        let held = |holds_gil: u16| Sample { holds_gil, ..seen };
+        pay(&mut self.running, false, seen);
+        pay(&mut self.runnable, true, seen);
+        if holds_gil != Some(false) {
+            pay(&mut self.with_gil, false, held(1));
+        }
+        if holds_gil != Some(true) {
+            pay(&mut self.without_gil, false, held(0));
+        }
+        if holds_gil != Some(false) {
+            let blocked = self.blocked.drain();
+            paid.extend(blocked.map(|(thread, elapsed)| gil(held(1), elapsed, thread)));
+        }
+        paid
     }
 }
 
 /// A sample of elapsed time, with the stack of another one.
-fn wall(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Sample {
-    Sample {
+fn wall(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Paid {
+    let sample = Sample {
         value: elapsed.ns,
         count: elapsed.samples,
         kind: ProfileKind::WALL,
@@ -106,7 +172,20 @@ fn wall(of: Sample, elapsed: Elapsed, is_runnable: bool) -> Sample {
             WaitReason::NONE
         },
         ..of
-    }
+    };
+    (sample, 0)
+}
+
+/// A sample of the time that a thread waits for the GIL, with the stack of the one that holds it.
+fn gil(of: Sample, elapsed: Elapsed, blocked: u32) -> Paid {
+    let sample = Sample {
+        value: elapsed.ns,
+        count: elapsed.samples,
+        kind: ProfileKind::GIL,
+        wait: WaitReason::NONE,
+        ..of
+    };
+    (sample, blocked)
 }
 
 /// A sample of a thread that was never seen running.
@@ -153,6 +232,7 @@ mod tests {
             tid,
             elapsed_ns: 100,
             is_runnable: false,
+            holds_gil: None,
         }
     }
 
@@ -166,9 +246,9 @@ mod tests {
             ..running(2)
         };
         assert!(threads.add(&runnable).is_none());
-        assert_eq!(threads.pay(&cpu(3, 7)).count(), 0);
-        let paid: Vec<_> = threads.pay(&cpu(2, 8)).collect();
-        let shown = |paid: &Sample| (paid.stack, paid.count, paid.value, paid.wait);
+        assert!(threads.pay(&cpu(3, 7)).is_empty());
+        let paid = threads.pay(&cpu(2, 8));
+        let shown = |(paid, _): &Paid| (paid.stack, paid.count, paid.value, paid.wait);
         assert_eq!(
             paid.iter().map(shown).collect::<Vec<_>>(),
             [
@@ -176,8 +256,73 @@ mod tests {
                 (8, 1, 100, WaitReason::RUNNABLE)
             ]
         );
-        assert!(paid.iter().all(|paid| paid.kind == ProfileKind::WALL));
-        assert_eq!(threads.pay(&cpu(2, 9)).count(), 0);
+        let is_wall = |(paid, _): &Paid| paid.kind == ProfileKind::WALL;
+        assert!(paid.iter().all(is_wall));
+        assert!(threads.pay(&cpu(2, 9)).is_empty());
+    }
+
+    #[test]
+    fn a_sample_tells_of_what_is_as_true_of_the_gil() {
+        let mut threads = RunningThreads::default();
+        for holds_gil in [Some(true), Some(false), Some(false)] {
+            let running = RunningThread {
+                holds_gil,
+                ..running(2)
+            };
+            assert!(threads.add(&running).is_none());
+        }
+        let blocked = BlockedThread {
+            tgid: 1,
+            holder: 2,
+            tid: 5,
+            elapsed_ns: 100,
+        };
+        assert!(threads.add_blocked(&blocked).is_none());
+        let shown = |paid: Vec<Paid>| {
+            let shown = paid.iter().map(|(paid, blocked)| {
+                let of = (paid.kind, paid.holds_gil, *blocked);
+                (paid.stack, paid.value, of)
+            });
+            shown.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(threads.pay(&cpu(2, 7))),
+            [(7, 200, (ProfileKind::WALL, 0, 0))]
+        );
+        let with_gil = Sample {
+            holds_gil: 1,
+            ..cpu(2, 8)
+        };
+        assert_eq!(
+            shown(threads.pay(&with_gil)),
+            [
+                (8, 100, (ProfileKind::WALL, 1, 0)),
+                (8, 100, (ProfileKind::GIL, 1, 5))
+            ]
+        );
+        // At the end nothing is left out.
+        assert!(threads.add_blocked(&blocked).is_none());
+        threads.pay(&cpu(2, 9));
+        let last = shown(threads.end_window());
+        assert_eq!(last, [(9, 100, (ProfileKind::GIL, 1, 5))]);
+    }
+
+    #[test]
+    fn of_too_many_blocked_threads_is_remembered_how_long_they_waited() {
+        let mut threads = RunningThreads::default();
+        for tid in 1..=1000 {
+            let blocked = BlockedThread {
+                tgid: 1,
+                holder: 2,
+                tid,
+                elapsed_ns: 100,
+            };
+            assert!(threads.add_blocked(&blocked).is_none());
+        }
+        let samples = threads.end_window();
+        assert_eq!(samples.len(), MAX_BLOCKED + 1);
+        let total: u64 = samples.iter().map(|(sample, _)| sample.value).sum();
+        assert_eq!(total, 100_000);
     }
 
     #[test]
@@ -185,13 +330,13 @@ mod tests {
         let mut threads = RunningThreads::default();
         threads.add(&running(2));
         threads.add(&running(3));
-        assert_eq!(threads.pay(&cpu(2, 8)).count(), 1);
+        assert_eq!(threads.pay(&cpu(2, 8)).len(), 1);
         threads.add(&running(2));
         let mut samples = threads.end_window();
-        samples.sort_by_key(|sample| sample.tid);
+        samples.sort_by_key(|(sample, _)| sample.tid);
         let seen: Vec<_> = samples
             .iter()
-            .map(|sample| (sample.tid, sample.stack, sample.value))
+            .map(|(sample, _)| (sample.tid, sample.stack, sample.value))
             .collect();
         assert_eq!(seen, [(2, 8, 100), (3, 0, 100)]);
         assert!(threads.end_window().is_empty());

@@ -22,6 +22,11 @@ pub struct Batch {
     pub samples: Vec<Sample>,
     /// Threads that ran, or could run and have no stack: where, their next sample of CPU time tells.
     pub running: Vec<RunningThread>,
+    /// Samples of the kind *gil*: of threads that hold it and do not run, with the thread that each
+    /// keeps waiting, or of threads that wait while nobody holds it.
+    pub gil_waits: Vec<(Sample, u32)>,
+    /// Threads that wait for the GIL while its holder runs.
+    pub blocked: Vec<BlockedThread>,
     /// Stacks, code objects and names of threads.
     pub references: Records,
     /// Unwind tables that walks missed.
@@ -41,6 +46,21 @@ pub struct RunningThread {
     pub elapsed_ns: u64,
     /// Whether it could run and did not.
     pub is_runnable: bool,
+    /// Whether it held the GIL, where that is known.
+    pub holds_gil: Option<bool>,
+}
+
+/// A thread that waits for the GIL while the thread that holds it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockedThread {
+    /// Process of both, in the initial PID namespace.
+    pub tgid: u32,
+    /// The thread that holds the GIL, in the initial PID namespace.
+    pub holder: u32,
+    /// The thread that waits.
+    pub tid: u32,
+    /// Elapsed time that it stands for, in nanoseconds.
+    pub elapsed_ns: u64,
 }
 
 impl Batch {

@@ -5,7 +5,7 @@ use agent_common::{
     visit::ThreadVisit,
 };
 
-use super::walker::Walked;
+use super::{gil::GilWait, walker::Walked};
 
 /// A thread that was visited.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,10 @@ pub(super) struct KnownThread {
     pub(super) stack: Option<Walked>,
     /// Why it waits.
     pub(super) reason: WaitReason,
+    /// For which GIL, if that is why.
+    pub(super) gil: Option<GilWait>,
+    /// What its sample of the last pass shows.
+    pub(super) shown: Shown,
     /// What the kernel's accounts and the samples differ by.
     balance: Balance,
     /// When its stack is to be read again although it did not run, in nanoseconds of the monotonic clock;
@@ -35,6 +39,18 @@ pub(super) struct KnownThread {
 struct Balance {
     run_ns: i64,
     delay_ns: i64,
+}
+
+/// What a sample shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// The thread ran, or could run, and where is not known.
+    Elsewhere {
+        /// Whether it could run and did not.
+        is_runnable: bool,
+    },
+    /// It has its stack, and waited for this.
+    Waiting(WaitReason),
 }
 
 /// What a thread was doing.
@@ -86,6 +102,8 @@ impl KnownThread {
             visit,
             stack: None,
             reason: WaitReason::NONE,
+            gil: None,
+            shown: Shown::Waiting(WaitReason::OTHER),
             balance: Balance::default(),
             again_ns: 0,
             backoff_ns: 0,
@@ -103,6 +121,7 @@ impl KnownThread {
     pub(super) fn reset(&mut self) {
         self.stack = None;
         self.reason = WaitReason::NONE;
+        self.gil = None;
     }
 
     /// Takes over a stack that was proved. One that is incomplete is read again after a while, although the
@@ -118,14 +137,22 @@ impl KnownThread {
         }
     }
 
-    /// Takes over a visit: what a sample of the elapsed time shows. `is_in_call`: the thread is in a
-    /// system call that waits.
-    pub(super) fn update(
-        &mut self,
-        visit: &ThreadVisit,
-        elapsed_ns: u64,
-        is_in_call: bool,
-    ) -> Activity {
+    /// Takes over a visit: what a sample of the elapsed time shows.
+    pub(super) fn show(&mut self, visit: &ThreadVisit, elapsed_ns: u64) {
+        let is_in_call = self.reason != WaitReason::NONE && self.reason != WaitReason::RUNNABLE;
+        let has_stack = self.stack.is_some();
+        self.shown = match self.update(visit, elapsed_ns, is_in_call) {
+            Activity::Running => Shown::Elsewhere { is_runnable: false },
+            Activity::Runnable if !has_stack => Shown::Elsewhere { is_runnable: true },
+            Activity::Runnable => Shown::Waiting(WaitReason::RUNNABLE),
+            Activity::Waiting if is_in_call => Shown::Waiting(self.reason),
+            // Of a process that could not be read nothing is known.
+            Activity::Waiting => Shown::Waiting(WaitReason::OTHER),
+        };
+    }
+
+    /// `is_in_call`: the thread is in a system call that waits.
+    fn update(&mut self, visit: &ThreadVisit, elapsed_ns: u64, is_in_call: bool) -> Activity {
         let elapsed_ns = i64::try_from(elapsed_ns).unwrap_or(i64::MAX);
         let since = |now: u64, before: u64| i64::try_from(now.saturating_sub(before)).unwrap_or(0);
         let seen = if visit.on_cpu != 0 {
@@ -198,6 +225,7 @@ mod tests {
             switches: 4,
             run_ns,
             run_delay_ns,
+            thread_pointer: 0,
         }
     }
 

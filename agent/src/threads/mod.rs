@@ -5,6 +5,7 @@
 //!                 ├─ process            memory (page_cache), interpreter, code, symbols
 //!                 ├─ walker             stacks
 //!                 ├─ reason             why it waits
+//!                 ├─ gil                who holds the GIL meanwhile
 //!                 ├─ names
 //!                 └─ batch ─► session   samples and what they refer to
 //! ```
@@ -15,7 +16,9 @@
 
 mod batch;
 mod code;
+mod gil;
 mod gil_locations;
+mod gil_times;
 mod known_thread;
 mod names;
 mod page_cache;
@@ -28,7 +31,8 @@ mod status;
 mod symbols;
 mod walker;
 
-pub use batch::{Batch, RunningThread};
+pub use batch::{Batch, BlockedThread, RunningThread};
 pub use gil_locations::GilLocations;
+pub use gil_times::GilTimes;
 pub use passes::{Passes, Settings};
 pub use status::PassStatus;

@@ -18,15 +18,20 @@ use std::{
 
 use agent_common::{
     limits::MAX_KNOWN_THREADS,
-    record::{PythonUnwindStatus, WaitReason, WantedTable},
+    record::{
+        NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason, WantedTable,
+    },
     visit::{ThreadDetails, ThreadVisit},
 };
 
 use super::{
-    batch::{Batch, RunningThread},
-    known_thread::{Activity, KnownThread},
+    batch::{Batch, BlockedThread, RunningThread},
+    gil::{GilHolders, GilWait, Holder},
+    gil_times::GilTimes,
+    known_thread::{KnownThread, Shown},
     names,
     page_cache::PageCache,
+    passes::Settings,
     process::VisitedProcess,
     shared::{GivenUp, Shared},
     walker::{Source, StackRecords, Walked, Walker},
@@ -91,6 +96,9 @@ pub(super) struct Passer {
     resend_before_ns: u64,
     /// The number of the pass.
     pass: u64,
+    /// Whether it looks at who holds the GIL.
+    with_gil: bool,
+    gil_times: Option<GilTimes>,
 }
 
 /// A thread whose stack is to be read.
@@ -120,6 +128,7 @@ struct Read {
     /// The record of the thread's name, if it is to be sent.
     name: Option<Vec<u8>>,
     reason: WaitReason,
+    gil: Option<GilWait>,
     /// The pages of the walk.
     pages: Vec<u64>,
     /// Whether all of them were there.
@@ -138,7 +147,7 @@ impl Changed {
 }
 
 impl Passer {
-    pub(super) fn new(shared: Arc<Shared>, walker: Walker, turn: u32) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, walker: Walker, turn: u32, settings: &Settings) -> Self {
         Self {
             shared,
             turn,
@@ -149,6 +158,8 @@ impl Passer {
             unknown: HashSet::new(),
             resend_before_ns: 0,
             pass: 0,
+            with_gil: settings.with_gil,
+            gil_times: settings.gil_times.clone(),
         }
     }
 
@@ -179,7 +190,17 @@ impl Passer {
         self.shared.status.add_visits(heads.len());
         self.read_stacks(&changed)?;
         for head in &heads {
-            self.add_sample(head, time_ns, elapsed_ns);
+            if let Some(known) = self.threads.get_mut(&head.tid) {
+                known.show(head, elapsed_ns);
+            }
+        }
+        let holders = if self.with_gil {
+            self.gil_holders(&heads)?
+        } else {
+            GilHolders::default()
+        };
+        for head in &heads {
+            self.add_sample(head, &holders, time_ns, elapsed_ns);
         }
         self.forget_gone();
         Ok(())
@@ -268,6 +289,7 @@ impl Passer {
             {
                 if let Some(known) = self.threads.get_mut(&visit.tid) {
                     known.reason = read.reason;
+                    known.gil = read.gil;
                 }
                 walked.insert(visit.tid, (visit, read));
             } else {
@@ -392,6 +414,7 @@ impl Passer {
     /// Takes over a stack that is proved, and sends its records.
     fn set_stack(&mut self, tid: u32, read: &Read) {
         if let Some(known) = self.threads.get_mut(&tid) {
+            known.gil = read.gil;
             known.set_stack(read.stack, read.stack.is_whole, monotonic_ns());
             if let Some(name) = &read.name {
                 known.named_ns = monotonic_ns();
@@ -437,13 +460,23 @@ impl Passer {
             processes,
             threads,
             batch,
+            pass,
+            with_gil,
             ..
         } = self;
         let process = processes.get_mut(&visit.tgid)?;
         let known = threads.get(&visit.tid)?;
         process.memory.begin_walk();
         let reason = process.reason(visit, &details.registers);
-        let thread_id = process.thread_id(details.thread_pointer);
+        let gil = (*with_gil && reason == WaitReason::GIL)
+            .then(|| process.gil_wait(&details.registers))
+            .flatten()
+            .map(|(gil, holder)| GilWait {
+                gil,
+                holder,
+                pass: *pass,
+            });
+        let thread_id = process.thread_id(visit.thread_pointer);
         let mut wanted = Vec::new();
         let mut is_stale = false;
         let (stack, records) = loop {
@@ -482,6 +515,7 @@ impl Passer {
             records,
             name,
             reason,
+            gil,
             pages,
             is_complete,
         })
@@ -521,40 +555,127 @@ impl Passer {
         Some(())
     }
 
+    /// Reads who holds the GILs of the processes whose threads run or wait for them.
+    fn gil_holders(&mut self, heads: &[ThreadVisit]) -> Result<GilHolders, PassError> {
+        let deadline = Instant::now() + LIMIT;
+        let is_concerned = |head: &&ThreadVisit| {
+            let known = self.threads.get(&head.tid);
+            known.is_some_and(|known| match known.shown {
+                Shown::Elsewhere { .. } => true,
+                Shown::Waiting(reason) => reason == WaitReason::GIL,
+            })
+        };
+        let concerned = heads.iter().filter(is_concerned).map(|head| head.tgid);
+        let concerned: HashSet<u32> = concerned.collect();
+        let threads = heads
+            .iter()
+            .map(|head| (head.tgid, head.thread_pointer, head.tid));
+        let mut holders = GilHolders::of_processes(&concerned, threads);
+        for tgid in concerned {
+            if Instant::now() >= deadline {
+                break;
+            }
+            let shared = Arc::clone(&self.shared);
+            let read = shared.read(self.turn, tgid, || {
+                self.open_process(tgid)?;
+                Some(self.processes.get_mut(&tgid)?.gil_holders())
+            })?;
+            if let Some(read) = read {
+                holders.add(tgid, &read);
+            }
+        }
+        Ok(holders)
+    }
+
     /// Adds the sample of a thread.
-    fn add_sample(&mut self, head: &ThreadVisit, time_ns: u64, elapsed_ns: u64) {
-        let Some(known) = self.threads.get_mut(&head.tid) else {
+    fn add_sample(
+        &mut self,
+        head: &ThreadVisit,
+        holders: &GilHolders,
+        time_ns: u64,
+        elapsed_ns: u64,
+    ) {
+        let Some(known) = self.threads.get(&head.tid) else {
             // One of more than are remembered.
             let unknown = KnownThread::new(*head);
             let sample = unknown.sample(time_ns, elapsed_ns, WaitReason::OTHER);
             self.batch.samples.push(sample);
             return;
         };
-        let is_in_call = known.reason != WaitReason::NONE && known.reason != WaitReason::RUNNABLE;
-        match known.update(head, elapsed_ns, is_in_call) {
-            activity @ (Activity::Running | Activity::Runnable)
-                if activity == Activity::Running || known.stack.is_none() =>
-            {
-                self.batch.running.push(RunningThread {
-                    tgid: head.tgid,
-                    tid: head.tid,
-                    elapsed_ns,
-                    is_runnable: activity == Activity::Runnable,
-                });
-            }
-            Activity::Running | Activity::Runnable => {
-                let sample = known.sample(time_ns, elapsed_ns, WaitReason::RUNNABLE);
-                self.batch.samples.push(sample);
-            }
-            Activity::Waiting => {
-                // Of a process that could not be read nothing is known.
-                let reason = if is_in_call {
-                    known.reason
-                } else {
-                    WaitReason::OTHER
-                };
+        if let Some(times) = &self.gil_times {
+            let at_rest = known
+                .stack
+                .filter(|_| matches!(known.shown, Shown::Waiting(_)));
+            let holds = holders.holds(head.tgid, head.tid) == Some(true)
+                || at_rest.is_some_and(|stack| stack.holds_gil);
+            let waits = known.shown == Shown::Waiting(WaitReason::GIL);
+            times.add(head.tgid, head.tid, elapsed_ns, holds, waits);
+        }
+        match known.shown {
+            Shown::Elsewhere { is_runnable } => self.batch.running.push(RunningThread {
+                tgid: head.tgid,
+                tid: head.tid,
+                elapsed_ns,
+                is_runnable,
+                holds_gil: holders.holds(head.tgid, head.tid),
+            }),
+            Shown::Waiting(reason) => {
                 let sample = known.sample(time_ns, elapsed_ns, reason);
                 self.batch.samples.push(sample);
+                if let (WaitReason::GIL, Some(wait)) = (reason, known.gil) {
+                    self.add_gil_wait(&sample, wait, holders);
+                }
+            }
+        }
+    }
+
+    /// Adds the sample of a wait for the GIL, of which `waiting` is that of elapsed time.
+    fn add_gil_wait(&mut self, waiting: &Sample, wait: GilWait, holders: &GilHolders) {
+        let tgid = waiting.tgid;
+        let holder = if wait.pass == self.pass {
+            // It held the GIL while the other one was proved to wait.
+            holders.thread(tgid, wait.holder)
+        } else {
+            holders.holder(tgid, wait.gil)
+        };
+        let of_gil = |sample| Sample {
+            kind: ProfileKind::GIL,
+            ..sample
+        };
+        match holder {
+            Holder::Thread(holding) if holding != waiting.tid => {
+                match self.threads.get(&holding).map(|known| (known, known.shown)) {
+                    Some((known, Shown::Waiting(reason))) if known.stack.is_some() => {
+                        let sample = known.sample(waiting.time_ns, waiting.value, reason);
+                        let sample = Sample {
+                            holds_gil: 1,
+                            ..of_gil(sample)
+                        };
+                        self.batch.gil_waits.push((sample, waiting.tid));
+                    }
+                    _ => self.batch.blocked.push(BlockedThread {
+                        tgid,
+                        holder: holding,
+                        tid: waiting.tid,
+                        elapsed_ns: waiting.value,
+                    }),
+                }
+            }
+            // It is free, or the thread has got it since: it is being handed over.
+            Holder::Nobody | Holder::Thread(_) => {
+                self.batch.gil_waits.push((of_gil(*waiting), 0));
+            }
+            Holder::Unknown => {
+                let unknown = Sample {
+                    tid: 0,
+                    stack: 0,
+                    native_stack: 0,
+                    python_status: PythonUnwindStatus::TORN,
+                    native_status: NativeUnwindStatus::NOT_WALKED,
+                    wait: WaitReason::NONE,
+                    ..of_gil(*waiting)
+                };
+                self.batch.gil_waits.push((unknown, waiting.tid));
             }
         }
     }

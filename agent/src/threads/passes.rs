@@ -20,6 +20,7 @@ use tracing::{error, info};
 use super::{
     batch::Batch,
     gil_locations::GilLocations,
+    gil_times::GilTimes,
     pass::{PassError, Passer},
     shared::Shared,
     status::PassStatus,
@@ -52,7 +53,7 @@ const MAX_HELD: u32 = 8;
 const RESTART: Duration = Duration::from_secs(10);
 
 /// How passes are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Time between two of them, while they cost no more than they may.
     pub period: Duration,
@@ -60,6 +61,10 @@ pub struct Settings {
     pub hash_seed: u64,
     /// Whether native and kernel frames are read.
     pub with_native: bool,
+    /// Whether to look at who holds the GIL.
+    pub with_gil: bool,
+    /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
+    pub gil_times: Option<GilTimes>,
 }
 
 /// The thread that makes passes. It ends when this is dropped.
@@ -108,12 +113,12 @@ impl Passes {
     fn start_thread(&self, turn: u32) -> Result<PassThread> {
         let (stop, stopped) = mpsc::channel();
         let (end, ended) = mpsc::channel();
-        let (settings, shared) = (self.settings, Arc::clone(&self.shared));
+        let (settings, shared) = (self.settings.clone(), Arc::clone(&self.shared));
         let handle = thread::Builder::new()
             .name("passes".to_owned())
             .spawn(move || {
                 let walker = Walker::new(settings.hash_seed, settings.with_native);
-                let passer = Passer::new(Arc::clone(&shared), walker, turn);
+                let passer = Passer::new(Arc::clone(&shared), walker, turn, &settings);
                 run(settings.period, passer, &stopped, &shared);
                 // Nobody may wait for it.
                 let _ = end.send(());

@@ -8,7 +8,7 @@ use std::{
 use agent_common::{
     layout::Layout,
     maps::{ThreadState, TrackedProcess},
-    memory::UserAddr,
+    memory::{UserAddr, UserMemory as _},
     native::Registers,
     record::WaitReason,
     visit::ThreadVisit,
@@ -16,6 +16,7 @@ use agent_common::{
 
 use super::{
     code::ProcessCode,
+    gil::HolderPointer,
     gil_locations::GilLocations,
     page_cache::PageCache,
     reason::{
@@ -30,7 +31,7 @@ use crate::{
     bpf::WalkMaps,
     process::Process,
     python::{
-        gil::{GilLocation, GilWords},
+        gil::{Gil, GilLocation, GilWords},
         remote::{Target, thread_states},
     },
 };
@@ -120,15 +121,50 @@ impl VisitedProcess {
             uninterruptible: visit.state & UNINTERRUPTIBLE != 0,
             runnable: visit.state == 0,
         };
-        let gil = self
-            .gil
-            .get_or_insert_with(|| self.gil_location.words(&self.memory));
+        self.gil_words();
+        let gil = self.gil.as_ref();
         let files = &mut self.files;
         let file = |descriptor| {
             let files = files.as_mut();
             files.map_or(FileKind::Unknown, |files| files.kind(descriptor))
         };
-        reason(&thread, file, Some(gil))
+        reason(&thread, file, gil)
+    }
+
+    /// The GIL for which a thread waits, and who holds it.
+    pub(super) fn gil_wait(&mut self, registers: &Registers) -> Option<(Gil, HolderPointer)> {
+        let (_, [word, ..]) = registers.system_call()?;
+        let gil = self.gil_words().find(word)?;
+        Some((gil, self.holder(gil)))
+    }
+
+    /// Who holds the GILs of this process now.
+    pub(super) fn gil_holders(&mut self) -> Vec<(Gil, HolderPointer)> {
+        self.memory.clear();
+        let gils: Vec<_> = self.gil_words().all().collect();
+        let holders = gils.into_iter().map(|gil| (gil, self.holder(gil)));
+        holders.collect()
+    }
+
+    fn holder(&self, gil: Gil) -> HolderPointer {
+        let Some(interpreter) = &self.interpreter else {
+            return HolderPointer::Unknown;
+        };
+        let layout = &interpreter.layout;
+        let state = gil.holder(&self.memory, layout, interpreter.gil_holder);
+        if state.is_null() {
+            return HolderPointer::Nobody;
+        }
+        let thread_id = self.memory.word(state.field(layout.thread.thread_id));
+        thread_id.map_or(HolderPointer::Unknown, |thread_id| {
+            let distance = self.tracked.thread_pointer_distance;
+            HolderPointer::Thread(thread_id.wrapping_add(distance))
+        })
+    }
+
+    fn gil_words(&mut self) -> &GilWords {
+        self.gil
+            .get_or_insert_with(|| self.gil_location.words(&self.memory))
     }
 
     /// `pthread_self()` of a thread with this thread pointer.

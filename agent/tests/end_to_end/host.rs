@@ -344,7 +344,7 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
         thread::sleep(Duration::from_millis(50));
         cpu_time(&target)
     });
-    let stolen = stolen_time() - stolen_before;
+    let stolen = stolen_time().saturating_sub(stolen_before);
     // The last window must be exported before the metrics are read.
     thread::sleep(Duration::from_secs(3));
     let metrics = host.metrics();
@@ -527,7 +527,7 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     host.agent.signal(Signal::TERM);
     let capture = host.agent.finish();
     let most = cpu_time(&busy).saturating_sub(used_before);
-    let stolen = stolen_time() - stolen_before;
+    let stolen = stolen_time().saturating_sub(stolen_before);
     assert!(capture.status.success(), "{}", capture.messages);
     let refused = "the configuration is unchanged";
     assert!(capture.messages.contains(refused), "{}", capture.messages);

@@ -1,16 +1,16 @@
 //! The command `agent` with its subcommands, and its help.
 
-use std::{env, path::PathBuf};
+use std::{env, path::PathBuf, time::Duration};
 
 use clap::{CommandFactory as _, Parser, error::ErrorKind};
 use clap_complete::Shell;
 
 use super::{
-    options::{Command, DoctorOptions, RunOptions, UsageError},
-    record::RecordFlags,
+    options::{Command, DoctorOptions, GilOptions, RunOptions, UsageError},
+    record::{MAX_RATE, RecordFlags},
     report::ReportFlags,
     run::RunFlags,
-    values::MAX_PID,
+    values::{self, MAX_PID},
 };
 
 /// Width of the help, in columns.
@@ -66,6 +66,25 @@ enum Subcommand {
     /// List the profiles that `agent run` has stored, or merge them into one
     #[command(after_help = REPORT_EXAMPLES, override_usage = "agent report [OPTIONS]")]
     Report(ReportFlags),
+    /// Show which threads of a process hold the GIL, and which wait for it and where
+    #[command(after_help = GIL_EXAMPLES, override_usage = "agent gil [OPTIONS] --pid <PID>")]
+    Gil {
+        /// Process to sample
+        #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
+        pid: u32,
+        /// Time to sample: 30, 500ms, 1m30s; Ctrl-C ends it early
+        #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+        duration: Duration,
+        /// Samples per second of the time of each thread
+        #[arg(
+            short,
+            long,
+            value_name = "HZ",
+            default_value_t = 99,
+            value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
+        )]
+        rate: u32,
+    },
     /// Examine a process: can it be profiled, and if not, why
     #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] --pid <PID>")]
     Doctor {
@@ -93,6 +112,7 @@ agent
        agent report [OPTIONS]
        agent [OPTIONS] --pid <PID>
        agent [OPTIONS] -- <COMMAND>...
+       agent gil --pid <PID>
        agent doctor --pid <PID>";
 
 const ABOUT: &str = "\
@@ -137,6 +157,17 @@ Examples:
   agent report --from '3 hours ago' --to '2 hours ago' -o before.pb.gz
   agent report --label namespace=shop -o - -f folded";
 
+const GIL_EXAMPLES: &str = "\
+The table goes to standard output. Of a hold or wait the longest is counted in
+samples: the thread may have let go between two of them.
+
+Examples:
+  agent gil --pid 1234
+  agent gil --pid 1234 -d 1m -r 499
+
+  The same as a flame graph: whom each stack with the GIL keeps waiting
+    agent --pid 1234 --event gil -o gil.svg";
+
 const DOCTOR_EXAMPLES: &str = "\
 Exits with 0 if the process can be profiled, else with 1.
 
@@ -161,6 +192,15 @@ impl TryFrom<Flags> for Command {
         match flags.subcommand {
             Some(Subcommand::Run(RunFlags(options))) => Ok(Self::Run(options)),
             Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
+            Some(Subcommand::Gil {
+                pid,
+                duration,
+                rate,
+            }) => Ok(Self::Gil(GilOptions {
+                pid,
+                duration,
+                rate,
+            })),
             Some(Subcommand::Doctor { pid, config }) => {
                 Ok(Self::Doctor(DoctorOptions { pid, config }))
             }
@@ -211,7 +251,7 @@ mod tests {
                 target: Target::Process(42),
                 children: false,
                 duration: Some(Duration::from_secs(10)),
-                kind: &CPU,
+                kinds: vec![&CPU],
                 rate: 99,
                 filter: Filter::default(),
                 native: true,
@@ -234,7 +274,7 @@ mod tests {
                 target: Target::Process(42),
                 children: true,
                 duration: Some(Duration::from_secs(90)),
-                kind: &CPU,
+                kinds: vec![&CPU],
                 rate: 499,
                 filter: Filter {
                     gil_only: true,

@@ -18,6 +18,7 @@ pub use self::{
     flags::parse,
     man_page::man_page,
     options::{
-        Command, DoctorOptions, RecordOptions, ReportOptions, ReportOutput, RunOptions, Target,
+        Command, DoctorOptions, GilOptions, RecordOptions, ReportOptions, ReportOutput, RunOptions,
+        Target,
     },
 };

@@ -22,12 +22,25 @@ pub enum Command {
     Run(RunOptions),
     /// `agent report`: list or merge stored profiles.
     Report(ReportOptions),
+    /// `agent gil`: who holds the GIL of a process, and who waits for it.
+    Gil(GilOptions),
     /// `agent doctor`: examine a process.
     Doctor(DoctorOptions),
     /// `agent completions`: print the completions of a shell.
     Completions(Shell),
     /// `agent man`: print the manual page.
     Man,
+}
+
+/// Options of `agent gil`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GilOptions {
+    /// The process id, as the agent sees it.
+    pub pid: u32,
+    /// For how long.
+    pub duration: Duration,
+    /// Samples per second of the time of each thread, in hertz.
+    pub rate: u32,
 }
 
 /// Options of `agent doctor`.
@@ -59,8 +72,8 @@ pub struct RecordOptions {
     pub children: bool,
     /// For how long; [`None`] until the target exits.
     pub duration: Option<Duration>,
-    /// What to sample.
-    pub kind: &'static Kind,
+    /// What to sample, at least one.
+    pub kinds: Vec<&'static Kind>,
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
     /// Which samples to keep.
@@ -159,6 +172,9 @@ pub enum UsageError {
     /// The program writes to standard output too.
     #[error("standard output belongs to the program: name a file with --output")]
     SharedOutput,
+    /// Several profiles cannot be written to one output.
+    #[error("several events have a file each: name a file with --output, or choose one event")]
+    OneOutput,
     /// The time range is empty.
     #[error("--from must be earlier than --to")]
     EmptyRange,

@@ -20,7 +20,7 @@ use crate::{
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Highest rate, in hertz: above it samples cost more than they are worth.
-const MAX_RATE: i64 = 10_000;
+pub(super) const MAX_RATE: i64 = 10_000;
 
 /// The flags.
 #[derive(Debug, Args)]
@@ -68,18 +68,19 @@ pub(super) struct RecordFlags {
     )]
     duration: Option<Duration>,
 
-    /// What to sample
+    /// What to sample; several, as in cpu,wall, have a file each
     #[arg(
         short,
         long,
         value_name = "EVENT",
         default_value = CPU.name,
+        value_delimiter = ',',
         help_heading = "Sampling",
         value_parser = values::event()
     )]
-    event: &'static Kind,
+    event: Vec<&'static Kind>,
 
-    /// Samples per second of CPU time; of wall and off-cpu of the time of each thread
+    /// Samples per second of CPU time; of the events of waiting of the time of each thread
     #[arg(
         short,
         long,
@@ -162,12 +163,21 @@ impl TryFrom<RecordFlags> for RecordOptions {
         if is_program && destination == Destination::StandardOutput {
             return Err(UsageError::SharedOutput);
         }
+        let mut kinds = Vec::new();
+        for kind in flags.event {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        if kinds.len() > 1 && !destination.can_have_several_files() {
+            return Err(UsageError::OneOutput);
+        }
         let default_duration = (!is_program).then_some(DEFAULT_DURATION);
         Ok(Self {
             target,
             children: flags.children,
             duration: flags.duration.or(default_duration),
-            kind: flags.event,
+            kinds,
             rate: flags.rate,
             filter: Filter {
                 gil_only: flags.gil,

@@ -230,6 +230,8 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         period: Duration::from_secs(1) / RATE,
         native: true,
         gil: false,
+        blocked_threads: false,
+        gil_times: None,
         symbol_bytes: SYMBOL_BYTES,
     };
     let scope = Scope::Process {
@@ -242,16 +244,17 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     let began = session.start()?;
     let reason = session.run(&began, &mut end, None, &mut ()).await?;
     let filter = Filter::default();
-    let profile = session
+    let profiles = session
         .finish(&began, settings.period, &filter, reason, &mut end, None)
         .await?;
+    let profile = profiles.first().context("there is no profile")?;
     let others = Kind::ALL.iter().copied().filter(|kind| !kind.is_cpu());
     let refused = session.bpf.refused_events(others).into_iter();
     Ok(Measured {
         refused_events: refused
             .map(|(kind, error)| (kind.name, error.to_string()))
             .collect(),
-        ..Measured::of(&profile)
+        ..Measured::of(profile)
     })
 }
 

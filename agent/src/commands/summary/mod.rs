@@ -7,4 +7,6 @@ mod rank;
 mod states;
 mod table;
 
+pub(super) use self::{rank::Named, table::function_text};
+
 pub use self::table::Summary;

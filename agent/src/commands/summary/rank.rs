@@ -58,7 +58,7 @@ impl Named {
     }
 
     /// The functions of a location, the innermost first.
-    fn of(profile: &Profile, location: &Location) -> Vec<Self> {
+    pub(crate) fn of(profile: &Profile, location: &Location) -> Vec<Self> {
         if location.lines.is_empty() {
             return vec![Self::new(profile, location, None)];
         }
@@ -95,7 +95,7 @@ pub(crate) fn hottest_functions(profile: &Profile) -> Vec<FunctionRow> {
         seen.clear();
         let stack = profile.stacks[sample.stack.0 as usize].iter();
         // The function that waits is the leaf, not what it waits for.
-        let stack = stack.skip(usize::from(profile.wait_of(sample).is_some()));
+        let stack = stack.skip(profile.leaf_markers(sample).count);
         let functions = stack.flat_map(|id| &locations[id.0 as usize]);
         for (depth, &index) in functions.enumerate() {
             let row = &mut rows[index];

@@ -213,7 +213,7 @@ impl fmt::Display for Summary<'_> {
 
 /// `name  file:line` or `name  executable`; what is too wide loses the file's first folders, then the
 /// place, then the end of the name.
-fn function_text(function: &Named, width: usize) -> String {
+pub(crate) fn function_text(function: &Named, width: usize) -> String {
     let name = printable(function.name.trim());
     let place = printable(&function.place);
     if place.is_empty() {

@@ -62,9 +62,14 @@ impl<'a> DictionaryBuilder<'a> {
             let name = Value::text(printable(&thread.name));
             attributes.push(self.attribute("thread.name", name)?);
         }
-        if let Some(wait) = self.profile.wait_of(sample) {
+        let markers = self.profile.leaf_markers(sample);
+        if let Some(wait) = markers.wait {
             let wait = Value::text(wait.label());
             attributes.push(self.attribute("wait", wait)?);
+        }
+        if let Some(thread) = markers.blocks {
+            let thread = Value::text(printable(thread));
+            attributes.push(self.attribute("blocks", thread)?);
         }
         Ok(attributes)
     }

@@ -13,5 +13,8 @@ pub(super) const PROCESSES: &str = "processes ";
 pub(super) const THREAD_ID: &str = "thread_id";
 pub(super) const THREAD_NAME: &str = "thread_name";
 pub(super) const WAIT: &str = "wait";
+
+/// Label: name of the thread that it keeps waiting.
+pub(super) const BLOCKS: &str = "blocks";
 pub(super) const PROCESS_ID: &str = "process_id";
 pub(super) const PROCESS_NAME: &str = "process_name";

@@ -12,13 +12,17 @@ use prost::Message as _;
 
 use super::{
     mappings::Mappings,
-    names::{LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME, WAIT},
+    names::{
+        BLOCKS, LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME, WAIT,
+    },
     schema,
     string_table::StringTable,
 };
 use crate::{
     formats::{function_names::FunctionNames, losses, options::EncodeOptions},
-    profile::{Amount, FunctionId, LocationId, Process, ProcessIndex, Profile, SampleType, Wait},
+    profile::{
+        Amount, FunctionId, LeafMarkers, LocationId, Process, ProcessIndex, Profile, SampleType,
+    },
     text::printable,
 };
 
@@ -193,10 +197,10 @@ fn values(profile: &Profile, amount: Amount) -> Vec<i64> {
     types.map(|of| saturating(amount.get(of.source))).collect()
 }
 
-/// What equal samples measured together, and what their thread did that did not run.
+/// What equal samples measured together, and what the markers of their stack say of their thread.
 #[derive(Default)]
-struct WaitAmount {
-    wait: Option<Wait>,
+struct MarkedAmount<'a> {
+    markers: LeafMarkers<'a>,
     amount: Amount,
 }
 
@@ -206,8 +210,8 @@ fn sample_messages(
     location_ids: &LocationIds,
     strings: &mut StringTable,
 ) -> Vec<schema::Sample> {
-    // What a thread waits for follows from the stack.
-    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), WaitAmount>::new();
+    // What a thread waits for, and whom it blocks, follows from the stack.
+    let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), MarkedAmount>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
         // Sorted by callers: neighbours share a prefix, which compresses well.
@@ -215,11 +219,11 @@ fn sample_messages(
         let thread = &profile.threads[sample.thread.0 as usize];
         let key = (thread.process, stack, thread.tid, &*thread.name);
         let counted = counts.entry(key).or_default();
-        counted.wait = profile.wait_of(sample);
+        counted.markers = profile.leaf_markers(sample);
         counted.amount += sample.amount();
     }
     let mut messages = Vec::with_capacity(counts.len());
-    for ((process, stack, tid, thread_name), WaitAmount { wait, amount }) in counts {
+    for ((process, stack, tid, thread_name), MarkedAmount { markers, amount }) in counts {
         let place = |&id: &LocationId| {
             let mapping = mappings.of(profile.location(id), process);
             location_ids.id(mapping, id)
@@ -227,8 +231,11 @@ fn sample_messages(
         let mut label = Vec::new();
         number_label(&mut label, THREAD_ID, tid, strings);
         text_label(&mut label, THREAD_NAME, thread_name, strings);
-        if let Some(wait) = wait {
+        if let Some(wait) = markers.wait {
             text_label(&mut label, WAIT, wait.label(), strings);
+        }
+        if let Some(thread) = markers.blocks {
+            text_label(&mut label, BLOCKS, thread, strings);
         }
         if profile.processes.len() > 1 {
             let process = &profile.processes[process.0 as usize];

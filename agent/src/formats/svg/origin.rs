@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use inferno::flamegraph::color::Color;
 
-use crate::profile::{FrameKind, Function, IDLE_MARKER, Line, Location, Profile, Wait};
+use crate::profile::{FrameKind, Function, Line, Location, Profile, is_state_marker};
 
 /// Origin of the code of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,15 +21,10 @@ pub(super) enum CodeOrigin {
     Interpreter,
     /// Kernel code.
     Kernel,
-    /// A marker for what a thread waits for.
+    /// A marker for what a thread waits for, or whom it keeps waiting.
     Waiting,
     /// A marker for missing frames.
     Missing,
-}
-
-/// Whether a marker is for what a thread waits for.
-fn is_wait(marker: &str) -> bool {
-    marker == IDLE_MARKER || Wait::from_marker(marker).is_some()
 }
 
 impl CodeOrigin {
@@ -55,7 +50,7 @@ impl CodeOrigin {
             (_, Some(executable)) if executable.is_kernel() => Self::Kernel,
             (_, Some(executable)) if executable.is_interpreter() => Self::Interpreter,
             (_, Some(_)) => Self::Native,
-            (Some(function), None) if is_wait(&function.name) => Self::Waiting,
+            (Some(function), None) if is_state_marker(&function.name) => Self::Waiting,
             (_, None) => Self::Missing,
         }
     }

@@ -4,6 +4,8 @@
 //! [`Kind`] what differs.
 
 pub mod cpu;
+pub mod gil;
+pub mod gil_held;
 pub mod major_faults;
 pub mod off_cpu;
 pub mod page_faults;
@@ -21,6 +23,8 @@ impl Kind {
         &cpu::KIND,
         &wall::KIND,
         &off_cpu::KIND,
+        &gil::KIND,
+        &gil_held::KIND,
         &page_faults::KIND,
         &major_faults::KIND,
     ];
@@ -51,7 +55,7 @@ mod tests {
     use agent_common::record::WaitReason;
 
     use super::*;
-    use crate::profile::{SampleType, TypeNaming};
+    use crate::profile::{SampleType, ThreadActivity, TypeNaming};
 
     /// By these the reader of pprof recognizes a kind.
     fn types(kind: &Kind) -> Vec<(&'static str, &'static str)> {
@@ -116,17 +120,26 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_passes_are_of_two_kinds_unless_the_thread_ran() {
-        let of = |wait| {
-            let has = |kind: &&&Kind| kind.has_samples(ProfileKind::WALL, wait);
+    fn samples_of_passes_are_of_the_kinds_that_their_threads_were_in() {
+        let of = |recorded, wait, holds_gil| {
+            let state = ThreadActivity { wait, holds_gil };
+            let has = |kind: &&&Kind| kind.has_samples(recorded, state);
             let kinds = Kind::ALL.iter().filter(has);
             kinds.map(|kind| kind.name).collect::<Vec<_>>()
         };
-        assert_eq!(of(WaitReason::NONE), ["wall"]);
-        assert_eq!(of(WaitReason::RUNNABLE), ["wall", "off-cpu"]);
-        assert_eq!(of(WaitReason::GIL), ["wall", "off-cpu"]);
-        assert!(Kind::is_recorded(ProfileKind::CPU));
-        assert!(!Kind::is_recorded(ProfileKind::OFF_CPU));
+        let wall = ProfileKind::WALL;
+        assert_eq!(of(wall, WaitReason::NONE, false), ["wall"]);
+        assert_eq!(of(wall, WaitReason::NONE, true), ["wall", "gil-held"]);
+        assert_eq!(of(wall, WaitReason::RUNNABLE, false), ["wall", "off-cpu"]);
+        let all = ["wall", "off-cpu", "gil-held"];
+        assert_eq!(of(wall, WaitReason::SLEEP, true), all);
+        assert_eq!(of(ProfileKind::GIL, WaitReason::NONE, true), ["gil"]);
+        for recorded in [ProfileKind::CPU, ProfileKind::GIL] {
+            assert!(Kind::is_recorded(recorded));
+        }
+        for derived in [ProfileKind::OFF_CPU, ProfileKind::GIL_HELD] {
+            assert!(!Kind::is_recorded(derived));
+        }
     }
 
     #[test]
@@ -136,7 +149,7 @@ mod tests {
             let is_plain = |c: char| c.is_ascii_lowercase() || c == '-';
             assert!(kind.name.chars().all(is_plain), "{}", kind.name);
         }
-        assert_eq!(Kind::from_name("gil"), None);
+        assert_eq!(Kind::from_name("gills"), None);
         assert!(!Kind::is_recorded(ProfileKind(0)));
     }
 

@@ -1,0 +1,111 @@
+//! `agent gil`: which threads of a process hold the GIL, which wait for it, and where.
+
+mod table;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use self::table::Table;
+use super::{cli::GilOptions, progress::Progress, record::SYMBOL_BYTES};
+use crate::{
+    aggregate::Filter,
+    bpf,
+    profile::{
+        Profile,
+        kinds::{gil, gil_held, wall},
+    },
+    session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
+    threads::GilTimes,
+};
+
+/// The profiles of a capture from which the table is made.
+struct Profiles {
+    /// Elapsed time.
+    elapsed: Profile,
+    /// Waiting for the GIL, by who holds it.
+    blamed: Profile,
+    /// Time with the GIL.
+    held: Profile,
+}
+
+/// Samples a process and prints the table.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub(super) async fn run(options: &GilOptions) -> Result<ExitCode> {
+    memory::limit_arenas();
+    bpf::check_requirements()?;
+    let pid = options.pid;
+    let examinations = Examinations::new(true);
+    let finding = examinations.examine(pid).await?;
+    if let Err(error) = finding.interpreter {
+        return Err(error.into());
+    }
+    let mut signals = Signals::to_end()?;
+    let times = GilTimes::default();
+    let settings = Settings {
+        kinds: vec![&wall::KIND, &gil::KIND, &gil_held::KIND],
+        period: Duration::from_secs(1) / options.rate,
+        native: true,
+        gil: true,
+        blocked_threads: true,
+        gil_times: Some(times.clone()),
+        symbol_bytes: SYMBOL_BYTES,
+    };
+    let scope = Scope::Process {
+        pid,
+        finding: Some(Box::new(finding)),
+        children: false,
+    };
+    let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
+    let mut end = End::new(pid, Some(options.duration), signals)?;
+    let began = session.start()?;
+    let mut progress = Line(Progress::new(options.duration));
+    let reason = session.run(&began, &mut end, None, &mut progress).await?;
+    progress.0.finish();
+    let filter = Filter {
+        idle: true,
+        ..Filter::default()
+    };
+    let profiles = session
+        .finish(&began, settings.period, &filter, reason, &mut end, None)
+        .await?;
+    let profiles = Profiles::new(profiles)?;
+    if profiles.elapsed.samples.is_empty() {
+        bail!("no thread of process {pid} was seen: sample it for longer with --duration");
+    }
+    let mut output = io::stdout().lock();
+    write!(output, "{}", Table::new(&profiles, &times)).context("cannot write the table")?;
+    if reason == EndReason::ProcessEnded {
+        writeln!(io::stderr(), "The process ended before the time was over.").ok();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Profiles {
+    /// From those of the kinds, in their order.
+    fn new(profiles: Vec<Profile>) -> Result<Self> {
+        let [elapsed, blamed, held]: [Profile; 3] =
+            profiles.try_into().ok().context("a kind has no profile")?;
+        Ok(Self {
+            elapsed,
+            blamed,
+            held,
+        })
+    }
+}
+
+/// The line of progress.
+struct Line(Progress);
+
+impl Observer for Line {
+    fn on_progress(&mut self, elapsed: Duration, samples: u64) {
+        self.0.update(elapsed, samples);
+    }
+}
