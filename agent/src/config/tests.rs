@@ -195,7 +195,10 @@ fn an_unknown_key_is_an_error_with_a_suggestion() {
 #[test]
 fn invalid_values_are_rejected() {
     for (text, part) in [
-        ("events: [cpu, gil]", "`events` has `gil`: the events are"),
+        (
+            "events: [cpu, gills]",
+            "`events` has `gills`: the events are",
+        ),
         ("events: []", "`events` is empty"),
         ("rate: 0", "`rate` is 0: it must be from 1 to 1000"),
         ("rate: many", "expected u32"),

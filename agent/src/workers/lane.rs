@@ -278,12 +278,14 @@ impl Queue {
         }
     }
 
-    /// Abandons the jobs whose time is over by more than `grace`, and returns their subjects.
+    /// Abandons the jobs whose time is over by more than `grace`; `overran` gets their subjects before
+    /// whoever waits for them has an answer.
     pub(super) fn abandon_overdue(
         &self,
         grace: Duration,
         mut start: impl FnMut() -> bool,
-    ) -> Vec<Subject> {
+        overran: impl Fn(&Subject),
+    ) {
         let mut state = self.state();
         let overdue: Vec<_> = state
             .running
@@ -298,16 +300,13 @@ impl Queue {
             self.staff(&mut state, &mut start);
         }
         drop(state);
-        overdue
-            .into_iter()
-            .map(|job| {
-                (job.fail)(Failure::TimedOut {
-                    subject: job.subject.name().to_owned(),
-                    limit: job.limit,
-                });
-                job.subject
-            })
-            .collect()
+        for job in overdue {
+            overran(&job.subject);
+            (job.fail)(Failure::TimedOut {
+                subject: job.subject.name().to_owned(),
+                limit: job.limit,
+            });
+        }
     }
 
     pub(super) fn is_busy(&self) -> bool {

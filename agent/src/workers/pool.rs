@@ -193,10 +193,9 @@ impl Shared {
                 .0;
             drop(supervision);
             for lane in Lane::ALL {
-                let overdue = self.queue(lane).abandon_overdue(GRACE, || self.start(lane));
-                for subject in &overdue {
-                    self.quarantine_overrun(subject);
-                }
+                let start = || self.start(lane);
+                let overran = |subject: &Subject| self.quarantine_overrun(subject);
+                self.queue(lane).abandon_overdue(GRACE, start, overran);
             }
             supervision = self.supervision();
         }

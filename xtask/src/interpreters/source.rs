@@ -31,12 +31,12 @@ const BUILD_PACKAGES: [&str; 7] = [
     "zlib1g-dev",
 ];
 
-/// Options of all builds.
+/// Options of all builds. Optimizing no further saves a third of the time.
 const OPTIONS: [&str; 5] = [
     "--disable-test-modules",
     "--without-ensurepip",
     "MODULE_BUILDTYPE=static",
-    "OPT=-g -O2 -DNDEBUG",
+    "OPT=-g -O1 -DNDEBUG",
     "PKG_CONFIG=/bin/false",
 ];
 

@@ -55,7 +55,8 @@ fn build(site: &Site) -> Result<()> {
     let go = root.join("usr/lib/go");
     site.run(
         Command::new(go.join("bin/go"))
-            .args(["build", "-ldflags=-s", "-o"])
+            // It takes a few requests: not optimized it is built faster.
+            .args(["build", "-gcflags=all=-N -l", "-ldflags=-s", "-o"])
             .arg(site.unfinished.join(PROGRAM))
             .current_dir(&source)
             .env("GOROOT", &go)

@@ -1,6 +1,7 @@
-//! Kustomize and Helm, which render manifests of Kubernetes, out of the Go module proxy.
+//! Kustomize, from a package of Debian, and Helm, out of the Go module proxy, which render manifests of
+//! Kubernetes.
 //!
-//! Building them takes about three minutes of CPU time. Invariant: the versions and hashes of all
+//! Building Helm takes about two minutes of CPU time. Invariant: the versions and hashes of all its
 //! modules are those of `go.mod` and `go.sum` in `xtask/reference_tools/kubernetes`.
 
 use std::path::PathBuf;
@@ -9,10 +10,11 @@ use anyhow::Result;
 
 use super::SHELF;
 use crate::cache::{Site, hash};
+use crate::debian::{self, SID};
 use crate::paths;
 use crate::tools::go;
 
-/// Their module, below the workspace.
+/// Helm's module, below the workspace.
 const MODULE: &str = "xtask/reference_tools/kubernetes";
 
 /// Its files.
@@ -21,11 +23,8 @@ const FILES: [&str; 2] = [
     include_str!("../../reference_tools/kubernetes/go.sum"),
 ];
 
-/// Their packages.
-const PACKAGES: [&str; 2] = [
-    "helm.sh/helm/v4/cmd/helm",
-    "sigs.k8s.io/kustomize/kustomize/v5",
-];
+/// Its package.
+const PACKAGE: &str = "helm.sh/helm/v4/cmd/helm";
 
 /// The programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +36,11 @@ pub struct Renderers {
 }
 
 pub(super) fn ensure() -> Result<Renderers> {
-    let name = format!("kubernetes-tools-{}", hash(FILES));
+    let name = format!("helm-{}", hash(FILES));
     let directory = SHELF.ensure(&name, build)?;
     Ok(Renderers {
         helm: directory.join("helm"),
-        kustomize: directory.join("kustomize"),
+        kustomize: debian::program(SID, "kustomize", "kustomize")?,
     })
 }
 
@@ -50,9 +49,10 @@ fn build(site: &Site) -> Result<()> {
     site.run(
         go::newest()?
             .in_module(&module, &site.scratch)
-            .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+            // It renders a few files: not optimized it is built faster.
+            .args(["build", "-gcflags=all=-N -l", "-ldflags=-s -w", "-o"])
             .arg(&site.unfinished)
-            .args(PACKAGES)
+            .arg(PACKAGE)
             .env("CGO_ENABLED", "0"),
     )
 }
