@@ -188,3 +188,24 @@ fn a_program_without_python_has_no_gil() {
     assert!(!capture.status.success());
     assert!(capture.messages.contains("Python"), "{}", capture.messages);
 }
+
+/// A build without a GIL has nothing to show, and one in which it is switched on has.
+#[test]
+fn a_build_without_a_gil_is_told_apart_from_one_that_has_it_switched_on() {
+    let _machine = machine::alone();
+    machine::for_each_named(&["3.13t", "3.14t"], |interpreter| {
+        for (setting, has_gil) in [("0", false), ("1", true)] {
+            let environment = [("PYTHON_GIL", setting)];
+            let target = Target::start_in(interpreter, "gil_holders", &[], &environment);
+            let capture = Capture::run(&["gil", "--pid", &target.pid().to_string(), "-d", "1"]);
+            let table = String::from_utf8(capture.output).unwrap();
+            assert_eq!(capture.status.success(), has_gil, "{}", capture.messages);
+            if has_gil {
+                assert!(table.contains("by sleeper"), "{table}");
+            } else {
+                let said = capture.messages.contains("runs without a GIL");
+                assert!(said && table.is_empty(), "{} {table}", capture.messages);
+            }
+        }
+    });
+}

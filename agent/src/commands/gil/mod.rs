@@ -19,6 +19,7 @@ use crate::{
         Profile,
         kinds::{gil, gil_held, wall},
     },
+    python::Interpreter,
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
     threads::GilTimes,
 };
@@ -44,6 +45,8 @@ pub(super) async fn run(options: &GilOptions) -> Result<ExitCode> {
     let pid = options.pid;
     let examinations = Examinations::new(true);
     let finding = examinations.examine(pid).await?;
+    let has_gil = |interpreter: &Interpreter| !interpreter.flavour.is_free_threaded;
+    let has_gil = finding.interpreter.as_ref().is_ok_and(has_gil);
     if let Err(error) = finding.interpreter {
         return Err(error.into());
     }
@@ -79,6 +82,13 @@ pub(super) async fn run(options: &GilOptions) -> Result<ExitCode> {
     let profiles = Profiles::new(profiles)?;
     if profiles.elapsed.samples.is_empty() {
         bail!("no thread of process {pid} was seen: sample it for longer with --duration");
+    }
+    if !has_gil && profiles.blamed.samples.is_empty() {
+        // It can be switched on when such a program runs.
+        bail!(
+            "process {pid} runs without a GIL, as this build of Python does: `agent --pid {pid} --event \
+             wall` shows what its threads wait for"
+        );
     }
     let mut output = io::stdout().lock();
     write!(output, "{}", Table::new(&profiles, &times)).context("cannot write the table")?;
