@@ -19,7 +19,6 @@ use crate::{
         Profile,
         kinds::{gil, gil_held, wall},
     },
-    python::Interpreter,
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
     threads::GilTimes,
 };
@@ -45,8 +44,8 @@ pub(super) async fn run(options: &GilOptions) -> Result<ExitCode> {
     let pid = options.pid;
     let examinations = Examinations::new(true);
     let finding = examinations.examine(pid).await?;
-    let has_gil = |interpreter: &Interpreter| !interpreter.flavour.is_free_threaded;
-    let has_gil = finding.interpreter.as_ref().is_ok_and(has_gil);
+    let interpreter = finding.interpreter.as_ref();
+    let has_gil = interpreter.is_ok_and(|it| !it.flavour.is_free_threaded);
     if let Err(error) = finding.interpreter {
         return Err(error.into());
     }
