@@ -645,7 +645,9 @@ impl Passer {
         match holder {
             Holder::Thread(holding) if holding != waiting.tid => {
                 match self.threads.get(&holding).map(|known| (known, known.shown)) {
-                    Some((known, Shown::Waiting(reason))) if known.stack.is_some() => {
+                    Some((known, Shown::Waiting(reason)))
+                        if known.stack.is_some_and(|stack| stack.holds_gil) =>
+                    {
                         let sample = known.sample(waiting.time_ns, waiting.value, reason);
                         let sample = Sample {
                             holds_gil: 1,
@@ -653,6 +655,7 @@ impl Passer {
                         };
                         self.batch.gil_waits.push((sample, waiting.tid));
                     }
+                    // It runs, or has got the GIL since its stack was read.
                     _ => self.batch.blocked.push(BlockedThread {
                         tgid,
                         holder: holding,

@@ -49,7 +49,7 @@ fn names_of_a_derived_class_are_read() {
 fn stacks_are_exactly_those_of_the_source() {
     let _machine = machine::alone();
     let source = Source::of("call_tree");
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "call_tree");
         let expected: BTreeSet<Vec<Frame>> = source.stacks(interpreter).into_iter().collect();
         let has_all = |folded: &Folded| expected.iter().all(|stack| folded.0.contains_key(stack));

@@ -11,7 +11,7 @@ use super::{
 #[test]
 fn an_interpreter_is_named_with_its_version() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "busy");
         let examination = Capture::run(&["doctor", "--pid", &target.pid().to_string()]);
         let report = String::from_utf8(examination.output).unwrap();

@@ -5,7 +5,7 @@ use super::{capture::Capture, machine, target::Target};
 #[test]
 fn stacks_are_complete_when_the_lock_is_released() {
     let _machine = machine::alone();
-    machine::for_each_interpreter(|interpreter| {
+    machine::for_each_representative(|interpreter| {
         let target = Target::start(interpreter, "gil_released");
         let threads = target.threads();
         // In old versions, threads that release the lock wait long to reacquire it.
