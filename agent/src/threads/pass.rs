@@ -31,8 +31,8 @@ use super::{
     known_thread::{KnownThread, Shown},
     names,
     page_cache::PageCache,
-    passes::Settings,
     process::VisitedProcess,
+    settings::Settings,
     shared::{GivenUp, Shared},
     walker::{Source, StackRecords, Walked, Walker},
 };

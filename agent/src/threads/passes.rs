@@ -20,8 +20,8 @@ use tracing::{error, info};
 use super::{
     batch::Batch,
     gil_locations::GilLocations,
-    gil_times::GilTimes,
     pass::{PassError, Passer},
+    settings::Settings,
     shared::Shared,
     status::PassStatus,
     walker::Walker,
@@ -51,21 +51,6 @@ const MAX_HELD: u32 = 8;
 
 /// Time after which a thread that has failed is started again.
 const RESTART: Duration = Duration::from_secs(10);
-
-/// How passes are made.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Time between two of them, while they cost no more than they may.
-    pub period: Duration,
-    /// Start value of the hashes of stacks and code objects.
-    pub hash_seed: u64,
-    /// Whether native and kernel frames are read.
-    pub with_native: bool,
-    /// Whether to look at who holds the GIL.
-    pub with_gil: bool,
-    /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
-    pub gil_times: Option<GilTimes>,
-}
 
 /// The thread that makes passes. It ends when this is dropped.
 pub struct Passes {

@@ -132,8 +132,8 @@ fn forked_processes_are_profiled_from_their_first_sample() {
                 // the frames of its parent.
                 let python = stack.iter().filter(|frame| frame.is_python());
                 let python: Vec<_> = python.map(|frame| &*frame.name).collect();
-                let is_exit = names(stack).contains(&EXIT);
-                if !is_exit && !python.starts_with(&["<module>", "main"]) {
+                let is_ending = names(stack).contains(&EXIT);
+                if !is_ending && !python.starts_with(&["<module>", "main"]) {
                     assert!(is_marked(stack), "{stack:?}");
                     in_exit += count;
                 }

@@ -1,5 +1,6 @@
 //! `agent gil`: which threads of a process hold the GIL, which wait for it, and where.
 
+mod profiles;
 mod table;
 
 use std::{
@@ -10,28 +11,15 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use self::table::Table;
+use self::{profiles::Profiles, table::Table};
 use super::{cli::GilOptions, progress::Progress, record::SYMBOL_BYTES};
 use crate::{
     aggregate::Filter,
     bpf,
-    profile::{
-        Profile,
-        kinds::{gil, gil_held, wall},
-    },
+    profile::kinds::{gil, gil_held, wall},
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
     threads::GilTimes,
 };
-
-/// The profiles of a capture from which the table is made.
-struct Profiles {
-    /// Elapsed time.
-    elapsed: Profile,
-    /// Waiting for the GIL, by who holds it.
-    blamed: Profile,
-    /// Time with the GIL.
-    held: Profile,
-}
 
 /// Samples a process and prints the table.
 ///
@@ -95,19 +83,6 @@ pub(super) async fn run(options: &GilOptions) -> Result<ExitCode> {
         writeln!(io::stderr(), "The process ended before the time was over.").ok();
     }
     Ok(ExitCode::SUCCESS)
-}
-
-impl Profiles {
-    /// From those of the kinds, in their order.
-    fn new(profiles: Vec<Profile>) -> Result<Self> {
-        let [elapsed, blamed, held]: [Profile; 3] =
-            profiles.try_into().ok().context("a kind has no profile")?;
-        Ok(Self {
-            elapsed,
-            blamed,
-            held,
-        })
-    }
 }
 
 /// The line of progress.

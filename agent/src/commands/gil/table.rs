@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, fmt};
 
-use super::Profiles;
+use super::profiles::Profiles;
 use crate::{
     commands::summary::{Named, function_text},
     profile::{FrameKind, Profile, Sample, Wait},

@@ -1,0 +1,20 @@
+//! How passes are made.
+
+use std::time::Duration;
+
+use super::gil_times::GilTimes;
+
+/// How passes are made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Time between two of them, while they cost no more than they may.
+    pub period: Duration,
+    /// Start value of the hashes of stacks and code objects.
+    pub hash_seed: u64,
+    /// Whether native and kernel frames are read.
+    pub with_native: bool,
+    /// Whether to look at who holds the GIL.
+    pub with_gil: bool,
+    /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
+    pub gil_times: Option<GilTimes>,
+}
