@@ -164,6 +164,39 @@ impl Kind {
         }
     }
 
+    /// A kind of nanoseconds that passes over the threads sample. `series` and `type_name` are its names
+    /// in collectors.
+    #[must_use]
+    pub const fn of_passes(
+        number: ProfileKind,
+        name: &'static str,
+        (series, type_name): (&'static str, &'static str),
+        samples: PassSamples,
+        words: Words,
+    ) -> Self {
+        Self {
+            number,
+            name,
+            unit: Unit::Nanoseconds,
+            source: Source::Passes(samples),
+            period: Period::Rate,
+            names: TypeNames {
+                series,
+                sample_types: [
+                    SampleType::SAMPLES,
+                    SampleType::value(type_name, "nanoseconds"),
+                ],
+                period_type: SampleType::value(type_name, "nanoseconds"),
+            },
+            parca_names: None,
+            otlp_names: None,
+            default_type: 1,
+            otlp_type: 1,
+            plotted: ValueSource::Value,
+            words,
+        }
+    }
+
     /// Its names in an output.
     #[must_use]
     pub fn names_in(&self, naming: TypeNaming) -> &TypeNames {

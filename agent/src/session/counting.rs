@@ -77,12 +77,16 @@ impl Counting {
         for sample in &batch.samples {
             self.windows.add_sample(sample);
         }
-        let mut samples = batch.gil_waits.clone();
+        self.add_paid(batch.gil_waits.iter().copied());
         if let Some(known) = &mut self.running {
-            samples.extend(batch.running.iter().filter_map(|it| known.add(it)));
+            let mut samples: Vec<_> = batch
+                .running
+                .iter()
+                .filter_map(|it| known.add(it))
+                .collect();
             samples.extend(batch.blocked.iter().filter_map(|it| known.add_blocked(it)));
+            self.add_paid(samples);
         }
-        self.add_paid(samples);
         for record in batch.references.iter() {
             #[cfg(feature = "recorder")]
             recorder::record(record);
@@ -97,7 +101,7 @@ impl Counting {
         self.add_paid(unpaid.unwrap_or_default());
     }
 
-    fn add_paid(&mut self, samples: Vec<Paid>) {
+    fn add_paid(&mut self, samples: impl IntoIterator<Item = Paid>) {
         for (sample, blocked) in samples {
             let blocked = if self.names_blocked { blocked } else { 0 };
             self.windows.add_blocking_sample(&sample, blocked);

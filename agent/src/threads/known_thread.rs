@@ -151,6 +151,16 @@ impl KnownThread {
         };
     }
 
+    /// What a thread waits for that holds the GIL meanwhile.
+    pub(super) fn waits_with_gil(&self) -> Option<WaitReason> {
+        match self.shown {
+            Shown::Waiting(reason) if self.stack.is_some_and(|stack| stack.holds_gil) => {
+                Some(reason)
+            }
+            _ => None,
+        }
+    }
+
     /// `is_in_call`: the thread is in a system call that waits.
     fn update(&mut self, visit: &ThreadVisit, elapsed_ns: u64, is_in_call: bool) -> Activity {
         let elapsed_ns = i64::try_from(elapsed_ns).unwrap_or(i64::MAX);

@@ -644,24 +644,19 @@ impl Passer {
         };
         match holder {
             Holder::Thread(holding) if holding != waiting.tid => {
-                match self.threads.get(&holding).map(|known| (known, known.shown)) {
-                    Some((known, Shown::Waiting(reason)))
-                        if known.stack.is_some_and(|stack| stack.holds_gil) =>
-                    {
-                        let sample = known.sample(waiting.time_ns, waiting.value, reason);
-                        let sample = Sample {
-                            holds_gil: 1,
-                            ..of_gil(sample)
-                        };
-                        self.batch.gil_waits.push((sample, waiting.tid));
-                    }
+                let known = self.threads.get(&holding);
+                if let Some((known, reason)) = known.and_then(|it| Some((it, it.waits_with_gil()?)))
+                {
+                    let sample = known.sample(waiting.time_ns, waiting.value, reason);
+                    self.batch.gil_waits.push((of_gil(sample), waiting.tid));
+                } else {
                     // It runs, or has got the GIL since its stack was read.
-                    _ => self.batch.blocked.push(BlockedThread {
+                    self.batch.blocked.push(BlockedThread {
                         tgid,
                         holder: holding,
                         tid: waiting.tid,
                         elapsed_ns: waiting.value,
-                    }),
+                    });
                 }
             }
             // It is free, or the thread has got it since: it is being handed over.

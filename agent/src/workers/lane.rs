@@ -156,22 +156,12 @@ impl Queue {
     /// Has the jobs about a subject go before those that can wait.
     pub(super) fn hasten(&self, subject: &Subject) {
         let mut state = self.state();
-        let State {
-            waiting, urgent, ..
-        } = &mut *state;
-        let before = urgent.len();
-        // Their order stays.
-        for _ in 0..waiting.len() {
-            let Some(job) = waiting.pop_front() else {
-                break;
-            };
-            if job.subject == *subject {
-                urgent.push_back(job);
-            } else {
-                waiting.push_back(job);
-            }
-        }
-        let is_changed = urgent.len() > before;
+        let waiting = std::mem::take(&mut state.waiting);
+        let is_about_it = |job: &Job| job.subject == *subject;
+        let (mut hastened, others): (VecDeque<_>, _) = waiting.into_iter().partition(is_about_it);
+        state.waiting = others;
+        let is_changed = !hastened.is_empty();
+        state.urgent.append(&mut hastened);
         drop(state);
         if is_changed {
             self.changed.notify_all();

@@ -20,6 +20,16 @@ pub(crate) fn has_fair_lock(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 2)
 }
 
+/// A global lock, which builds without one have only when it is switched on.
+pub(crate) fn has_gil(interpreter: &Interpreter) -> bool {
+    !interpreter.free_threaded
+}
+
+/// A global lock that is handed over in turn.
+pub(crate) fn has_fair_gil(interpreter: &Interpreter) -> bool {
+    has_gil(interpreter) && has_fair_lock(interpreter)
+}
+
 /// A module that creates subinterpreters and runs code in them.
 pub(crate) fn has_inner_interpreters(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 8)

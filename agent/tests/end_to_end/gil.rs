@@ -5,24 +5,16 @@ use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 use tempfile::TempDir;
 
 use super::{
-    abilities::has_fair_lock,
+    abilities::{has_fair_gil, has_gil},
     capture::Capture,
     folded::{Folded, Frame, names},
     machine,
     target::Target,
+    waiting::ratio,
 };
-use xtask::interpreters::Interpreter;
 
 /// Options of a capture of all that is about the GIL.
 const EVENTS: &str = "wall,gil,gil-held";
-
-fn has_gil(interpreter: &Interpreter) -> bool {
-    !interpreter.free_threaded
-}
-
-fn has_fair_gil(interpreter: &Interpreter) -> bool {
-    has_gil(interpreter) && has_fair_lock(interpreter)
-}
 
 /// The profiles of [`EVENTS`], each in a file of its own.
 fn captured(pid: u32, options: &str) -> [Folded; 3] {
@@ -115,7 +107,7 @@ fn a_thread_that_sleeps_with_the_gil_is_found() {
         // A share of the elapsed time: the program was not sampled all of the time that it counted.
         let stamped = times * seconds / taken;
         let each = elapsed.total() / 4;
-        let sampled = share(time_with(&held, "holds"), each);
+        let sampled = ratio(time_with(&held, "holds"), each);
         println!("{}: {sampled:.3} of {stamped:.3}", interpreter.name);
         assert!((sampled - stamped).abs() < 0.06, "{sampled} {stamped}");
 
@@ -143,14 +135,6 @@ fn a_thread_that_sleeps_with_the_gil_is_found() {
             blamed.total()
         );
     });
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "some seconds, of which a thousandth counts"
-)]
-fn share(time: u64, of: u64) -> f64 {
-    time as f64 / of as f64
 }
 
 /// The table of the command.

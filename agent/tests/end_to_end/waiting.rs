@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use xtask::interpreters::Interpreter;
-
 use super::{
-    abilities::has_fair_lock,
+    abilities::has_fair_gil,
     capture::Capture,
     folded::{Folded, Frame, is_marked},
     host::Host,
@@ -91,11 +89,6 @@ fn time_off_the_cpu_is_elapsed_time_without_that_of_running() {
         .map(|(function, reason)| time_in(&folded, function).remove(*reason).unwrap())
         .collect();
     assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
-}
-
-/// Whether it has a lock that threads hand over.
-fn has_fair_gil(interpreter: &Interpreter) -> bool {
-    has_fair_lock(interpreter) && !interpreter.free_threaded
 }
 
 /// Ten threads and the main thread compute: one has the GIL at a time.
@@ -215,7 +208,7 @@ fn shares_of_waits_are_those_that_the_program_stamps() {
     clippy::cast_precision_loss,
     reason = "some seconds, of which a thousandth counts"
 )]
-fn ratio(time: u64, total: u64) -> f64 {
+pub(super) fn ratio(time: u64, total: u64) -> f64 {
     time as f64 / total as f64
 }
 

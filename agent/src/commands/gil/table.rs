@@ -4,8 +4,8 @@ use std::{cmp::Reverse, collections::HashMap, fmt};
 
 use super::profiles::Profiles;
 use crate::{
-    commands::summary::{Named, function_text},
-    profile::{FrameKind, Profile, Sample, Wait},
+    commands::summary::{Named, function_text, percent, subject_text},
+    profile::{FrameKind, Profile, Sample, Unit, Wait},
     text::{plural, printable, shortened},
     threads::GilTimes,
 };
@@ -63,15 +63,17 @@ impl Table {
         let mut row = |profile: &Profile, sample: &Sample, add: &dyn Fn(&mut ThreadRow)| {
             let thread = &profile.threads[sample.thread.0 as usize];
             let pid = profile.processes[thread.process.0 as usize].pid;
-            let longest = times.of(pid, thread.tid);
             let key = (thread.tid, thread.name.clone());
-            add(threads.entry(key).or_insert_with(|| ThreadRow {
-                name: thread.name.clone(),
-                tid: thread.tid,
-                held: 0,
-                waited: 0,
-                longest_held: longest.held_ns,
-                longest_waited: longest.waited_ns,
+            add(threads.entry(key).or_insert_with(|| {
+                let longest = times.of(pid, thread.tid);
+                ThreadRow {
+                    name: thread.name.clone(),
+                    tid: thread.tid,
+                    held: 0,
+                    waited: 0,
+                    longest_held: longest.held_ns,
+                    longest_waited: longest.waited_ns,
+                }
             }));
         };
         for sample in &elapsed.samples {
@@ -98,17 +100,7 @@ impl Table {
 /// The first sentence.
 fn head(elapsed: &Profile, held: u64, waited: u64, threads: usize) -> String {
     let process = elapsed.processes.first();
-    let name = process.map_or_else(String::new, |process| {
-        let runtime = match &*process.runtime {
-            "" => String::new(),
-            runtime => format!(", {}", printable(runtime)),
-        };
-        format!(
-            "{} (pid {}{runtime})",
-            printable(&process.name),
-            process.pid
-        )
-    });
+    let name = process.map_or_else(String::new, subject_text);
     let duration = elapsed.duration;
     let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let threads = format!("{threads} {}", plural(threads as u64, "thread", "threads"));
@@ -267,20 +259,8 @@ fn more(
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "what is shown has two decimals, and so much time nobody samples"
-)]
 fn text(nanoseconds: u64) -> String {
-    format!("{:.2} s", nanoseconds as f64 / 1e9)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "what is shown has three digits, and so much time nobody samples"
-)]
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
+    Unit::Nanoseconds.text(nanoseconds)
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ mod rank;
 mod states;
 mod table;
 
-pub(super) use self::{rank::Named, table::function_text};
+pub(super) use self::{
+    rank::Named,
+    table::{function_text, percent, subject_text},
+};
 
 pub use self::table::Summary;

@@ -59,15 +59,7 @@ impl<'a> Summary<'a> {
         let subject = match &*self.profile.processes {
             [] => "all processes".to_owned(),
             [process] if process.pid == 0 => process_text(process),
-            [process] if process.runtime.is_empty() => {
-                format!("{} (pid {})", printable(&process.name), process.pid)
-            }
-            [process] => format!(
-                "{} (pid {}, {})",
-                printable(&process.name),
-                process.pid,
-                printable(&process.runtime)
-            ),
+            [process] => subject_text(process),
             several => format!("{} processes", several.len()),
         };
         if total != 0 {
@@ -234,6 +226,15 @@ fn pid_text(process: &Process) -> String {
     }
 }
 
+/// For example `python3.12 (pid 4711, CPython 3.12.1)`.
+pub(crate) fn subject_text(process: &Process) -> String {
+    let name = printable(&process.name);
+    match &*process.runtime {
+        "" => format!("{name} (pid {})", process.pid),
+        runtime => format!("{name} (pid {}, {})", process.pid, printable(runtime)),
+    }
+}
+
 /// For example `python3.12, CPython 3.12.1`.
 fn process_text(process: &Process) -> String {
     let name = printable(process.name.trim());
@@ -279,8 +280,8 @@ impl Columns {
     clippy::cast_precision_loss,
     reason = "what is shown has three digits, and so many samples nobody takes"
 )]
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole as f64
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 
 use agent_common::record::ProfileKind;
 
-use crate::profile::{
-    amount::ValueSource,
-    kind::{Kind, PassSamples, Period, SampleType, Source, TypeNames, Unit, Words},
-};
+use crate::profile::kind::{Kind, PassSamples, SampleType, TypeNames, Words};
 
 /// Elapsed time of threads that wait, for something or for a CPU. It is derived: its samples are those
 /// of elapsed time.
@@ -13,19 +10,6 @@ use crate::profile::{
 /// Its names are those of Alloy in Pyroscope, those of `parca-agent` in Parca, whose page knows no
 /// others, and in OTLP those of OpenTelemetry's profiler. For Parca a sample is the period.
 pub static KIND: Kind = Kind {
-    number: ProfileKind::OFF_CPU,
-    name: "off-cpu",
-    unit: Unit::Nanoseconds,
-    source: Source::Passes(PassSamples::NotRunning),
-    period: Period::Rate,
-    names: TypeNames {
-        series: "offcpu",
-        sample_types: [
-            SampleType::SAMPLES,
-            SampleType::value("offcpu", "nanoseconds"),
-        ],
-        period_type: SampleType::value("offcpu", "nanoseconds"),
-    },
     parca_names: Some(TypeNames {
         series: "parca_agent",
         sample_types: [
@@ -42,12 +26,15 @@ pub static KIND: Kind = Kind {
         ],
         period_type: SampleType::value("off_cpu", "nanoseconds"),
     }),
-    default_type: 1,
-    otlp_type: 1,
-    plotted: ValueSource::Value,
-    words: Words {
-        total: "off the CPU",
-        any: "waited",
-        none: "did not wait",
-    },
+    ..Kind::of_passes(
+        ProfileKind::OFF_CPU,
+        "off-cpu",
+        ("offcpu", "offcpu"),
+        PassSamples::NotRunning,
+        Words {
+            total: "off the CPU",
+            any: "waited",
+            none: "did not wait",
+        },
+    )
 };
