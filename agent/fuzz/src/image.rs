@@ -1,20 +1,20 @@
 //! ELF files around sections, so that a run's bytes are the contents of sections alone.
 
 /// Where the code of the files is; they do not hold it.
-pub const CODE: u64 = 0x40_0000;
+pub(crate) const CODE: u64 = 0x40_0000;
 
 /// Bytes of code.
-pub const CODE_BYTES: u64 = 1 << 24;
+pub(crate) const CODE_BYTES: u64 = 1 << 24;
 
 /// Where the loaded bytes of the files are.
-pub const DATA: u64 = 0x1000_0000;
+pub(crate) const DATA: u64 = 0x1000_0000;
 
 const HEADER_BYTES: usize = 64;
 const SEGMENT_BYTES: usize = 56;
 const SECTION_BYTES: usize = 64;
 
 /// A section.
-pub struct Section<'a> {
+pub(crate) struct Section<'a> {
     /// Its name.
     pub name: &'a str,
     /// Whether its flags have `SHF_COMPRESSED`.
@@ -25,7 +25,7 @@ pub struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// A section that is not compressed.
-    pub fn new(name: &'a str, contents: &'a [u8]) -> Self {
+    pub(crate) fn new(name: &'a str, contents: &'a [u8]) -> Self {
         Self {
             name,
             is_compressed: false,
@@ -41,7 +41,7 @@ const fn head_bytes(sections: usize) -> usize {
 
 /// A file for `machine` with these sections, which are loaded one after the other, each at a multiple
 /// of eight.
-pub fn file(machine: u16, sections: &[Section<'_>]) -> Vec<u8> {
+pub(crate) fn file(machine: u16, sections: &[Section<'_>]) -> Vec<u8> {
     let mut names = vec![0];
     let mut contents = Vec::new();
     let start = head_bytes(sections.len());

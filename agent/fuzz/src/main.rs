@@ -7,6 +7,11 @@
 //! same run.
 
 #![cfg_attr(not(test), no_main)]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a panic is what libFuzzer finds"
+)]
 
 mod image;
 mod input;

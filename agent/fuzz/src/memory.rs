@@ -3,20 +3,20 @@
 use agent_common::memory::{Fault, UserAddr, UserMemory};
 
 /// Where the memory starts.
-pub const START: u64 = 0x7f00_0000_0000;
+pub(crate) const START: u64 = 0x7f00_0000_0000;
 
 /// Bytes at [`START`]; all else faults.
-pub struct Memory(Vec<u8>);
+pub(crate) struct Memory(Vec<u8>);
 
 impl Memory {
     /// Memory of exactly these bytes.
-    pub fn of_bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
 
     /// Memory of which two bytes of a run are eight: a small number, or a pointer into the memory
     /// where the highest bit is set. Any bytes so have structures that lead to others.
-    pub fn of_cells(bytes: &[u8]) -> Self {
+    pub(crate) fn of_cells(bytes: &[u8]) -> Self {
         let (cells, _) = bytes.as_chunks();
         let words = cells.iter().map(|cell| {
             let cell = usize::from(u16::from_le_bytes(*cell));
@@ -31,7 +31,7 @@ impl Memory {
     }
 
     /// Writes a word, where the memory has room for it or can be extended.
-    pub fn set(&mut self, address: UserAddr, word: u64) {
+    pub(crate) fn set(&mut self, address: UserAddr, word: u64) {
         const MOST: usize = 1 << 16;
         let at = usize::try_from(address.0.wrapping_sub(START)).unwrap_or(MOST);
         if at < MOST {

@@ -30,6 +30,7 @@ pub struct CommandLine(Vec<u8>);
 
 impl CommandLine {
     /// Wraps the contents of a file `/proc/PID/cmdline`, possibly truncated.
+    #[must_use]
     pub fn new(text: Vec<u8>) -> Self {
         Self(text)
     }

@@ -14,6 +14,10 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_VARIABLE: u64 = 16 << 10;
 
 /// The values of the variables `names`; the first one of a name counts, as for `getenv`.
+///
+/// # Errors
+///
+/// Those of reading the environment.
 pub fn find<const N: usize>(
     environment: impl BufRead,
     names: [&str; N],

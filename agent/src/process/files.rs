@@ -153,6 +153,7 @@ impl RegularFile {
     }
 
     /// Reads it from `offset` on.
+    #[must_use]
     pub fn reader(&self, offset: u64) -> impl Read {
         Reader { file: self, offset }
     }

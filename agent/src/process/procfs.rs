@@ -312,6 +312,7 @@ fn number(status: &[u8], key: &str) -> Option<u32> {
 }
 
 /// Whether a file `stat` belongs to a kernel thread.
+#[must_use]
 pub fn is_kernel_thread(stat: &[u8]) -> bool {
     /// Bit `PF_KTHREAD` of the field `flags`.
     const KERNEL_THREAD: u64 = 0x20_0000;

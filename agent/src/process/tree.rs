@@ -47,6 +47,7 @@ pub fn descendants(pid: u32) -> Vec<Descendant> {
 }
 
 /// The parent's PID in a file `stat`: the second field after `comm`, which may contain any byte.
+#[must_use]
 pub fn parent(stat: &[u8]) -> Option<u32> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let mut fields = stat[end + 1..]

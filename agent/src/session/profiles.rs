@@ -38,6 +38,7 @@ pub struct Profiles {
 
 impl Profiles {
     /// Without samples; `native` symbolizes the addresses of `executables`.
+    #[must_use]
     pub fn new(native: Option<NativeSymbolizer>, executables: Executables) -> Self {
         Self {
             catalog: Catalog::default(),

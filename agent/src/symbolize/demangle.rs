@@ -48,12 +48,14 @@ const STRINGS: [&str; 3] = [
 
 /// The name of a Go function: Go has no suffixes of parts, and what looks like one belongs to the name,
 /// as in `runtime.clone`.
+#[must_use]
 pub fn go_name(name: &[u8]) -> String {
     let name = decoded(name);
     shorten(name[..boundary(&name, MAX_DEMANGLED_BYTES)].to_owned())
 }
 
 /// The name of a stub of the procedure linkage table, `FUNCTION@plt`.
+#[must_use]
 pub fn stub_name(name: &[u8]) -> String {
     const END: &str = "@plt";
     let function = name.strip_suffix(END.as_bytes()).unwrap_or(name);
@@ -68,6 +70,7 @@ fn decoded(name: &[u8]) -> Cow<'_, str> {
 }
 
 /// The demangled name of a symbol; the symbol itself if it is not mangled.
+#[must_use]
 pub fn demangle(symbol: &[u8]) -> String {
     let name = decoded(symbol);
     let name = without_suffixes(without_version(&name));

@@ -5,9 +5,6 @@ use clap::Args;
 use xtask::cargo_tools::CARGO_DENY;
 use xtask::process::run;
 
-/// The workspaces.
-const MANIFESTS: [&str; 2] = ["Cargo.toml", "agent/fuzz/Cargo.toml"];
-
 /// Options of `cargo xtask dependencies`.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -18,15 +15,11 @@ pub(crate) struct Options {
 
 /// Checks licenses, banned crates and sources of all dependencies.
 pub(crate) fn check(options: &Options) -> Result<()> {
-    for manifest in MANIFESTS {
-        println!("{manifest}");
-        let mut deny = CARGO_DENY.command()?;
-        deny.args(["--locked", "--config", "deny.toml", "--manifest-path"])
-            .args([manifest, "check", "licenses", "bans", "sources"]);
-        if options.advisories {
-            deny.arg("advisories");
-        }
-        run(&mut deny)?;
+    let mut deny = CARGO_DENY.command()?;
+    deny.args(["--locked", "--config", "deny.toml"])
+        .args(["check", "licenses", "bans", "sources"]);
+    if options.advisories {
+        deny.arg("advisories");
     }
-    Ok(())
+    run(&mut deny)
 }

@@ -15,22 +15,19 @@ use super::setup;
 
 /// Formats all crates, or only checks whether they are formatted.
 pub(crate) fn format(only_check: bool) -> Result<()> {
-    // `agent/fuzz` is a workspace of its own.
-    for manifest in ["Cargo.toml", "agent/fuzz/Cargo.toml"] {
-        let mut command = cargo();
-        command.args(["fmt", "--all", "--manifest-path", manifest]);
-        if only_check {
-            command.arg("--check");
-        }
-        run(&mut command)?;
+    let mut command = cargo();
+    command.args(["fmt", "--all"]);
+    if only_check {
+        command.arg("--check");
     }
-    Ok(())
+    run(&mut command)
 }
 
 /// Lints everything for this machine's architecture.
 pub(crate) fn clippy() -> Result<()> {
     let tools = setup::bpf()?;
     setup::linters(&tools)?;
+    setup::fuzzers()?;
     host()?;
     bpf(&tools)
 }

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use build_bpf::toolchain::{self, Provider, Toolchain};
 use build_bpf::{Tools, linker};
 use xtask::process::{cargo, find_program, succeeds};
@@ -68,6 +68,18 @@ pub(crate) fn test_programs() -> Result<()> {
 /// When one of them is missing and cannot be installed.
 pub(crate) fn cross_compiler() -> Result<()> {
     cross::other().ensure()
+}
+
+/// Finds or installs the C++ compiler that the fuzzers are built with.
+///
+/// # Errors
+///
+/// When it is missing and cannot be installed.
+pub(crate) fn fuzzers() -> Result<()> {
+    if find_program("c++").is_none() {
+        packages::install(&["g++"]).context("libFuzzer needs a C++ compiler")?;
+    }
+    Ok(())
 }
 
 /// Finds or installs the formatter and the linters: those of cargo's toolchain, and those of the

@@ -2,7 +2,7 @@
 
 use agent::testing::process::cgroup::Cgroup;
 
-pub fn run(text: &[u8]) {
+pub(super) fn run(text: &[u8]) {
     let cgroup = Cgroup::parse(text);
     let _ = (cgroup.container(), &cgroup.pod);
     assert!(cgroup.path.is_empty() || cgroup.is_within("/"));

@@ -10,7 +10,7 @@ use crate::{
 /// Most bytes of a section; a claim of more is refused.
 const LIMIT: u64 = 16 << 20;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let kind = input.byte();
     let claimed = input.number();

@@ -5,7 +5,7 @@ use std::{fs::File, io::Write as _, os::fd::AsRawFd as _};
 use agent::testing::config::{Config, KEYS, Sources};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let Some((kind, text)) = bytes.split_first() else {
         return;
     };
@@ -14,22 +14,19 @@ pub fn run(bytes: &[u8]) {
         ..Sources::default()
     };
     let mut file = None;
-    match KEYS.get(usize::from(*kind)) {
-        Some(key) => {
-            let Ok(text) = str::from_utf8(text) else {
-                return;
-            };
-            sources.flags.push((key.name, text.to_owned()));
-        }
-        None => {
-            let Ok(memory) = memfd_create("config", MemfdFlags::CLOEXEC) else {
-                return;
-            };
-            let mut memory = File::from(memory);
-            let _ = memory.write_all(text);
-            sources.file = Some(format!("/proc/self/fd/{}", memory.as_raw_fd()).into());
-            file = Some(memory);
-        }
+    if let Some(key) = KEYS.get(usize::from(*kind)) {
+        let Ok(text) = str::from_utf8(text) else {
+            return;
+        };
+        sources.flags.push((key.name, text.to_owned()));
+    } else {
+        let Ok(memory) = memfd_create("config", MemfdFlags::CLOEXEC) else {
+            return;
+        };
+        let mut memory = File::from(memory);
+        let _ = memory.write_all(text);
+        sources.file = Some(format!("/proc/self/fd/{}", memory.as_raw_fd()).into());
+        file = Some(memory);
     }
     if let Err(error) = Config::read(&sources) {
         let _ = error.to_string();

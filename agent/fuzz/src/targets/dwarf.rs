@@ -27,7 +27,7 @@ const SECTIONS: [&str; 9] = [
 /// Addresses that are looked up.
 const ADDRESSES: u64 = 64;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let sections = SECTIONS.map(|name| Section::new(name, input.sized()));
     let Ok(elf) = Elf::read(file(62, &sections)) else {

@@ -5,7 +5,7 @@ use agent::testing::binaries::elf::{Elf, Which};
 /// Most functions of a table that are named.
 const FUNCTIONS: usize = 64;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let Ok(elf) = Elf::read(bytes) else {
         return;
     };

@@ -12,7 +12,7 @@ use crate::{
     input::Input,
 };
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let kind = input.byte();
     let name = if kind & 1 == 0 {

@@ -14,7 +14,7 @@ use crate::{
 /// Most functions that are looked at.
 const FUNCTIONS: usize = 64;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let machine = if input.byte() & 1 == 0 { 62 } else { 183 };
     let module = input.sized();

@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let status = 200 + u16::from(input.byte());
     let headers = input.sized();

@@ -5,7 +5,7 @@ use agent_common::{layout::LineTableFormat, record::Text};
 
 use crate::input::Input;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (format, kind, truncated) = (input.byte() % 6, input.byte() % 6, input.byte() & 1);
     let first_line = input.number().cast_signed();

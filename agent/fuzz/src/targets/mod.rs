@@ -1,14 +1,14 @@
 //! The targets: one file each, with the same name as its folder of `corpus`.
 
 /// What a target does with the bytes of a run.
-pub type Target = fn(&[u8]);
+pub(crate) type Target = fn(&[u8]);
 
 macro_rules! targets {
     ($($name:ident)*) => {
         $(mod $name;)*
 
         /// All targets, by name.
-        pub const TARGETS: &[(&str, Target)] = &[$((stringify!($name), $name::run)),*];
+        pub(crate) const TARGETS: &[(&str, Target)] = &[$((stringify!($name), $name::run)),*];
     };
 }
 

@@ -90,7 +90,7 @@ fn rule(input: &mut Input<'_>) -> Rule {
     }
 }
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let style = RunStyle(u16::from(input.byte()) % 4);
     let mut code = Code {

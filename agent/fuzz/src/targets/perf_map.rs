@@ -7,7 +7,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::input::Input;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let first = input.sized();
     let Ok(memory) = memfd_create("perf-map", MemfdFlags::CLOEXEC) else {

@@ -2,7 +2,7 @@
 
 use agent::testing::targets::labels::pods::PodList;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut list = PodList::default();
     let _ = list.read_page(bytes);
     let _ = list.read_page(bytes);

@@ -8,7 +8,7 @@ use agent::{
 };
 use flate2::{Compression, write::GzEncoder};
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;
     };

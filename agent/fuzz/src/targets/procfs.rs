@@ -10,7 +10,7 @@ use agent::{
     testing::{process::maps, targets::labels::attributes::Attributes},
 };
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let Some((kind, text)) = bytes.split_first() else {
         return;
     };

@@ -9,7 +9,7 @@ use agent::testing::{
     },
 };
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let Ok(elf) = Elf::read(bytes) else {
         return;
     };

@@ -11,7 +11,7 @@ use crate::{
     memory::{Memory, START},
 };
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (kind, series) = (input.byte(), input.byte());
     let series = &SUPPORTED[usize::from(series) % SUPPORTED.len()];

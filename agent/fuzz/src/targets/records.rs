@@ -17,7 +17,7 @@ use crate::input::Input;
 /// Most bytes of a record.
 const MOST: usize = 16 << 10;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut counting = Counting::default();
     let mut profiles = Profiles::new(None, Executables::default());

@@ -7,7 +7,7 @@ use agent::testing::targets::labels::{Selector, Subject, metadata::ProcessMetada
 
 use crate::input::Input;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let values = [input.sized(), input.sized()].map(String::from_utf8_lossy);
     let Ok(text) = str::from_utf8(input.rest()) else {

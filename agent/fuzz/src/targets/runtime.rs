@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::input::Input;
 
-pub fn run(bytes: &[u8]) {
+pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let sandboxes = Bytes::copy_from_slice(input.sized());
     let containers = Bytes::copy_from_slice(input.rest());

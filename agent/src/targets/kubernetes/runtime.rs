@@ -88,6 +88,10 @@ async fn request(client: &Client) -> Result<PodList, FetchError> {
 }
 
 /// Parses both responses; a malformed item costs that item only.
+///
+/// # Errors
+///
+/// When a response is none of that service.
 pub fn read(sandboxes: &Bytes, containers: &Bytes) -> Result<PodList, FetchError> {
     let sandboxes = ListPodSandboxResponse::decode(sandboxes.clone())?.items;
     let containers = ListContainersResponse::decode(containers.clone())?.containers;
