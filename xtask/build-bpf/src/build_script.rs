@@ -64,11 +64,18 @@ fn build(out_directory: &Path) -> Result<PathBuf> {
     rerun_if_changed(&tools.linker.path);
 
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").context("run this through cargo")?;
-    let object = tools.build(&architecture, &out_directory.join("bpf"))?;
+    let object = tools.build(&architecture, &shared(out_directory).join(&architecture))?;
     for line in object.warnings.lines() {
         println!("cargo::warning={line}");
     }
     Ok(object.path)
+}
+
+/// Where the programs are built, for all builds of the agent with this profile: some have other features and
+/// thus another `out_directory`, which is below it.
+fn shared(out_directory: &Path) -> PathBuf {
+    let directory = out_directory.ancestors().nth(3).unwrap_or(out_directory);
+    directory.join("bpf")
 }
 
 fn rerun_if_changed(path: &Path) {
