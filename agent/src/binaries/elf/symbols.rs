@@ -120,7 +120,7 @@ impl<S: Source> Elf<S> {
         self.scan(
             strings.sh_offset,
             strings.sh_size,
-            needle.len() - 1,
+            needle.len().saturating_sub(1),
             |start, piece| {
                 let found = finder.find_iter(piece).map(|at| start + at as u64);
                 offsets.extend(found.take(most - offsets.len()));

@@ -41,7 +41,7 @@ impl Image {
     pub(crate) fn function(&mut self, common: usize, start: u64, bytes: u64, instructions: &[u8]) {
         let back = u32::try_from(self.frames.len() + 4 - common).unwrap();
         let mut contents = back.to_le_bytes().to_vec();
-        contents.extend((CODE + start).to_le_bytes());
+        contents.extend(CODE.wrapping_add(start).to_le_bytes());
         contents.extend(bytes.to_le_bytes());
         contents.push(0);
         contents.extend(instructions);
