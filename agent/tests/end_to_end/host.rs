@@ -21,7 +21,7 @@ use super::{
     capture::Running,
     dashboard,
     folded::{names, text},
-    machine,
+    machine::{self, stolen_time},
     pprof::{self, Profile},
     target::{Target, mortal},
     whole::{self, Kind, Location},
@@ -281,15 +281,6 @@ pub(super) fn cpu_time(target: &Target) -> Duration {
     let schedstat = fs::read_to_string(path).unwrap();
     let nanoseconds = schedstat.split(' ').next().unwrap();
     Duration::from_nanos(nanoseconds.parse().unwrap())
-}
-
-/// Time that a hypervisor gave to others since the start, of all CPUs: the clock of the samples goes on in
-/// it, and the scheduler's accounts leave it out.
-fn stolen_time() -> Duration {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    let mut fields = stat.lines().next().unwrap().split_whitespace();
-    let hundredths: u64 = fields.nth(8).unwrap().parse().unwrap();
-    Duration::from_millis(hundredths * 10)
 }
 
 /// Asserts that there are as many samples as the CPU time between `least` and `most` makes.

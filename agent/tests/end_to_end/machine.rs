@@ -4,8 +4,10 @@
 //! workloads; a test of several interpreters reports which of them failed.
 
 use std::{
+    fs,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
+    time::Duration,
 };
 
 use xtask::{
@@ -33,6 +35,15 @@ fn require_root() {
         process::is_root(),
         "only root may load the BPF programs: run the tests as root"
     );
+}
+
+/// Time that a hypervisor gave to others since the start, of all CPUs: the clock of the samples goes on in
+/// it, and the scheduler's accounts leave it out.
+pub(crate) fn stolen_time() -> Duration {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let mut fields = stat.lines().next().unwrap().split_whitespace();
+    let hundredths: u64 = fields.nth(8).unwrap().parse().unwrap();
+    Duration::from_millis(hundredths * 10)
 }
 
 /// The interpreters to test.
