@@ -133,7 +133,12 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Image => println!("{}", build::image()?),
         Task::Demo => demo::profile_workload()?,
         Task::Bench(options) => bench::run(&options)?,
-        Task::Test(kernels) => return Ok(counted(|results| test::all(results, kernels.list()))),
+        Task::Test(kernels) => {
+            return Ok(counted(|results| {
+                let interpreters = results.step("setup of the tests", test::set_up)?;
+                test::all(results, kernels.list(), interpreters)
+            }));
+        }
         Task::Ci { fast: true, .. } => return Ok(counted(ci::run_fast)),
         Task::Ci { kernels, .. } => {
             return Ok(counted(|results| ci::run(results, kernels.list())));

@@ -1,9 +1,10 @@
 //! Installs packages of the distribution, on Debian and its derivatives.
 //!
-//! Invariants: only missing packages are installed; the lists of packages are only updated when something is to be installed, once.
+//! Invariants: only missing packages are installed; the lists of packages are only updated when something
+//! is to be installed, once; one thread at a time runs apt.
 
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context as _, Result};
 
@@ -15,6 +16,8 @@ use crate::process::{as_root, capture, find_program, succeeds};
 ///
 /// With the command to run by hand when there is no apt, no right to use it, or it fails.
 pub fn install(names: &[&str]) -> Result<()> {
+    static APT: Mutex<()> = Mutex::new(());
+    let _apt = APT.lock().unwrap_or_else(PoisonError::into_inner);
     let missing: Vec<_> = names.iter().filter(|name| !is_installed(name)).collect();
     if missing.is_empty() {
         return Ok(());

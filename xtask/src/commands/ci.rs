@@ -16,20 +16,23 @@ use super::{Results, lint, setup, test};
 /// When something cannot be started; what failed is in the results.
 pub(crate) fn run(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
     let tools = set_up(results)?;
-    // Most of the time of a lint one processor is idle.
-    let fuzzer = thread::scope(|scope| {
-        let fuzzer = scope.spawn(Fuzzer::for_check);
+    let interpreters = thread::scope(|scope| {
+        // Downloads and `configure` leave processors to the compiler.
+        let programs = scope.spawn(test::set_up);
+        results.check("formatting", || lint::format(true));
+        // First, because the tests share the dependencies that it compiles.
+        results.check("fuzzing", || Fuzzer::for_check()?.check());
         lint_host(results, &tools);
         results.check("lints_other_architecture", || {
             lint::other_architecture(&tools)
         });
-        fuzzer.join()
-    });
-    results.check("fuzzing", || match fuzzer {
-        Ok(fuzzer) => fuzzer?.check(),
-        Err(_) => bail!("a thread panicked"),
-    });
-    test::all(results, kernels)
+        results.step("compilation of the tests", test::compile)?;
+        results.step("setup of the tests", || match programs.join() {
+            Ok(interpreters) => interpreters,
+            Err(_) => bail!("a thread panicked"),
+        })
+    })?;
+    test::all(results, kernels, interpreters)
 }
 
 /// Checks what a small change is likely to break, in a few minutes: formatting, lints for this
@@ -40,6 +43,7 @@ pub(crate) fn run(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
 /// When something cannot be started; what failed is in the results.
 pub(crate) fn run_fast(results: &mut Results) -> Result<()> {
     let tools = set_up(results)?;
+    results.check("formatting", || lint::format(true));
     lint_host(results, &tools);
     test::fast(results)
 }
@@ -53,7 +57,6 @@ fn set_up(results: &mut Results) -> Result<Tools> {
 }
 
 fn lint_host(results: &mut Results, tools: &Tools) {
-    results.check("formatting", || lint::format(true));
     results.check("lints_host", lint::host);
     results.check("lints_bpf", || lint::bpf(tools));
 }

@@ -1,15 +1,20 @@
 //! The results of tests and checks, and how long each part took.
 //!
 //! Invariants: a failure is counted and the next check runs; the last line is always
-//! `N passed, N failed`, and behind it what this machine cannot test.
+//! `N passed, N failed`, and behind it what this machine cannot test. How long a part took is printed when
+//! it ends too, for a run that is ended from outside.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader};
+use std::mem;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use xtask::process;
+
+/// How long a test takes at least whose time is printed.
+const LONG: Duration = Duration::from_secs(10);
 
 /// How many tests and checks have passed and failed so far, and what took how long.
 #[derive(Debug, Default)]
@@ -75,11 +80,18 @@ impl Results {
         let before = (self.passed, self.failed);
         let mut part = "compilation of the tests".to_owned();
         let mut start = Instant::now();
+        let mut last_test = start;
         for line in BufReader::new(output).split(b'\n') {
             let line = line?;
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
             self.count(&line);
+            if line.starts_with("test ") {
+                let duration = mem::replace(&mut last_test, Instant::now()).elapsed();
+                if duration >= LONG {
+                    println!("  {} s since the one before", duration.as_secs());
+                }
+            }
             if let Some(program) = test_program(&line) {
                 self.took(&part, start);
                 part = program;
@@ -98,10 +110,12 @@ impl Results {
     }
 
     fn took(&mut self, name: &str, start: Instant) {
-        self.parts.push(Part {
+        let part = Part {
             name: name.to_owned(),
             duration: start.elapsed(),
-        });
+        };
+        println!("took {part}");
+        self.parts.push(part);
     }
 
     fn count_check(&mut self, name: &str, outcome: Result<()>) {

@@ -6,13 +6,21 @@ use std::{slice, thread};
 
 use anyhow::{Context as _, Result, bail};
 use xtask::interpreters::{self, Available, Interpreter};
-use xtask::process::{cargo, find_program, is_root};
+use xtask::paths;
+use xtask::process::{cargo, find_program, is_root, run};
 use xtask::vm::{self, Kernel};
 
-use super::{Results, build, setup, soak};
+use super::{Results, setup, soak};
 
 /// The programs among the tests that compare with recordings and run in seconds.
 const TEST_PROGRAMS: [&str; 6] = ["golden", "graph", "house", "native", "walk", "words"];
+
+/// What is compiled for this machine as it is: the BPF programs are not, and the fuzzers are instrumented.
+const PACKAGES: [&str; 3] = [
+    "--workspace",
+    "--exclude=agent-ebpf",
+    "--exclude=agent-fuzz",
+];
 
 /// A test that captures a profile, and the program that has it.
 const CAPTURE: (&str, &str) = (
@@ -56,19 +64,37 @@ const NEEDS: [(&str, &[&str]); 8] = [
     ),
 ];
 
+/// Makes what the tests run.
+///
+/// # Errors
+///
+/// When something but an interpreter cannot be made.
+pub(crate) fn set_up() -> Result<Available> {
+    setup::test_programs()?;
+    beside(setup::reference_tools, interpreters::available)
+}
+
+/// Compiles all tests and the agent that they run.
+///
+/// # Errors
+///
+/// When something does not compile.
+pub(crate) fn compile() -> Result<()> {
+    run(cargo()
+        .args(["test", "--release", "--no-run"])
+        .args(PACKAGES))
+}
+
 /// Runs every test, those on the given kernels last, and adds them to `results`.
 ///
 /// # Errors
 ///
 /// When the tests cannot be started; what failed is in the results.
-pub(crate) fn all(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
+pub(crate) fn all(results: &mut Results, kernels: &[Kernel], available: Available) -> Result<()> {
     let Available {
         found: interpreters,
         missing,
-    } = results.step("setup of the tests", || {
-        setup::test_programs()?;
-        beside(setup::reference_tools, interpreters::available)
-    })?;
+    } = available;
     for (name, error) in missing {
         if env::var_os(ALL_REQUIRED).is_some() {
             results.fail(&format!("interpreter_{name}"), error);
@@ -76,11 +102,8 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
             results.not_tested(name, &format!("{error:#}"));
         }
     }
-    let agent = results.step("build", build::agent)?;
     let mut tests = on_host(&interpreters)?;
-    tests
-        .args(["--workspace", "--exclude=agent-ebpf"])
-        .args(["--no-fail-fast", "--"]);
+    tests.args(PACKAGES).args(["--no-fail-fast", "--"]);
     for (test, any_of) in NEEDS {
         if !interpreters.iter().any(|it| any_of.contains(&&*it.name)) {
             results.not_tested(test, &format!("needs Python {}", any_of.join(" or ")));
@@ -88,6 +111,8 @@ pub(crate) fn all(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
         }
     }
     results.cargo_test(&mut tests)?;
+    // The tests have made and run it.
+    let agent = paths::agent_binary();
     soak::check(results, &agent);
     for &kernel in kernels {
         results.check(&format!("linux_{kernel}"), || {
@@ -110,8 +135,8 @@ pub(crate) fn fast(results: &mut Results) -> Result<()> {
     let tests = || on_host(slice::from_ref(&interpreter));
     results.cargo_test(
         tests()?
-            .args(["--workspace", "--exclude=agent-ebpf", "--no-fail-fast"])
-            .args(["--lib", "--bins"])
+            .args(PACKAGES)
+            .args(["--no-fail-fast", "--lib", "--bins"])
             .args(TEST_PROGRAMS.iter().flat_map(|name| ["--test", name])),
     )?;
     results.cargo_test(
