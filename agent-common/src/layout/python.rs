@@ -74,6 +74,11 @@ pub struct InterpreterLayout {
     pub gil: u16,
     /// Where the holder of the GIL is.
     pub gil_style: GilStyle,
+    /// `PyInterpreterState.gc.collecting`, a 32-bit word that is 1 during a garbage collection (3.9 and
+    /// later), else [`ABSENT`].
+    pub gc_collecting: u16,
+    /// `_PyRuntimeState.gc.collecting`, the same for all interpreters (3.7, 3.8), else [`ABSENT`].
+    pub runtime_gc_collecting: u16,
 }
 
 /// `PyThreadState`, and how its newest frame is found.

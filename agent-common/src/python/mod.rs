@@ -24,6 +24,8 @@ pub use runs::{PythonRun, PythonRuns};
 pub use stack::{PythonStack, StackShape};
 pub use symbol::{CodeSymbol, SymbolLookup};
 pub use text::locate_text;
-pub use thread_state::{SearchStep, ThreadStateSearch, gil_holder, is_attached, revalidate};
+pub use thread_state::{
+    SearchStep, ThreadStateSearch, collects_garbage, gil_holder, is_attached, revalidate,
+};
 pub use thread_walk::{ProcessPointers, StateList, ThreadWalk, WalkPosition};
 pub use walk::{PythonStep, PythonWalk};

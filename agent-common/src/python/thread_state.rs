@@ -52,6 +52,45 @@ pub fn gil_holder<M: UserMemory>(memory: &M, layout: &Layout, holder: UserAddr) 
     state
 }
 
+/// Whether a thread collects garbage: the word of its interpreter at `interpreter` says that one does, and the
+/// thread holds the GIL. It also seems so for another one that a finalizer lets run meanwhile.
+///
+/// `holds_gil`: whether the thread is known to hold the GIL. Where that was not read, and stands in the
+/// runtime, it is read here; `is_own` tells the thread's states. `interpreters_head` is as for
+/// [`ThreadStateSearch::begin`].
+#[inline(always)]
+#[must_use]
+pub fn collects_garbage<M: UserMemory>(
+    memory: &M,
+    layout: &Layout,
+    interpreter: UserAddr,
+    interpreters_head: UserAddr,
+    holds_gil: bool,
+    is_own: impl FnOnce(UserAddr) -> bool,
+) -> bool {
+    let fields = &layout.interpreter;
+    let in_runtime = |field: u16| interpreters_head.field(field.wrapping_sub(fields.runtime_head));
+    if !holds_gil && fields.runtime_gil_holder == ABSENT {
+        return false;
+    }
+    let word = if fields.gc_collecting != ABSENT {
+        interpreter.field(fields.gc_collecting)
+    } else if fields.runtime_gc_collecting != ABSENT {
+        in_runtime(fields.runtime_gc_collecting)
+    } else {
+        return false;
+    };
+    if memory.word_or_zero(word) as u32 != 1 {
+        return false;
+    }
+    holds_gil
+        || is_own(gil_holder(
+            memory,
+            layout,
+            in_runtime(fields.runtime_gil_holder),
+        ))
+}
+
 /// Whether `state` is still the state of the thread `thread_id`; it is then in the slot.
 ///
 /// The id and the interpreter must be the same, and the neighbour in the list of the

@@ -18,7 +18,7 @@ use super::{
     driver::PythonOutcome,
     newest_state::is_unchanged,
     symbol::SymbolLookup,
-    thread_state::{gil_holder, is_attached, revalidate},
+    thread_state::{collects_garbage, gil_holder, is_attached, revalidate},
     walk::{PythonStep, PythonWalk},
 };
 
@@ -32,6 +32,8 @@ pub struct WalkPosition {
     is_second_walk: Volatile<u32>,
     /// 1 when the thread holds the GIL, 0 when it does not or that is not known.
     holds_gil: Volatile<u32>,
+    /// 1 when it also collects garbage, 0 when it does not or that is not known.
+    collects_garbage: Volatile<u32>,
 }
 
 impl WalkPosition {
@@ -42,6 +44,7 @@ impl WalkPosition {
             nth_state: Volatile::new(0),
             is_second_walk: Volatile::new(0),
             holds_gil: Volatile::new(0),
+            collects_garbage: Volatile::new(0),
         }
     }
 
@@ -51,6 +54,7 @@ impl WalkPosition {
         self.nth_state.set(0);
         self.is_second_walk.set(0);
         self.holds_gil.set(0);
+        self.collects_garbage.set(0);
     }
 
     /// Whether the thread is known to hold the GIL or, without one, to be attached.
@@ -58,6 +62,13 @@ impl WalkPosition {
     #[must_use]
     pub fn holds_gil(&self) -> bool {
         self.holds_gil.get() != 0
+    }
+
+    /// Whether the thread is known to collect garbage.
+    #[inline(always)]
+    #[must_use]
+    pub fn collects_garbage(&self) -> bool {
+        self.collects_garbage.get() != 0
     }
 }
 
@@ -151,6 +162,17 @@ impl<M: UserMemory> ThreadWalk<'_, M> {
         let holder = gil_holder(self.memory, layout, pointers.gil_holder);
         let holds_gil = is_attached || tracked.states.contain(holder);
         self.position.holds_gil.set(u32::from(holds_gil));
+        let collects_garbage = collects_garbage(
+            self.memory,
+            layout,
+            state.interpreter,
+            pointers.interpreters_head,
+            holds_gil,
+            |holder| tracked.states.contain(holder),
+        );
+        self.position
+            .collects_garbage
+            .set(u32::from(collects_garbage));
         PythonOutcome::DONE
     }
 

@@ -36,7 +36,9 @@ pub struct Sample {
     /// How unwinding of Python frames ended.
     pub python_status: PythonUnwindStatus,
     /// 1 when the thread held the GIL or, without one, was attached to the interpreter.
-    pub holds_gil: u16,
+    pub holds_gil: u8,
+    /// 1 when it also collected garbage.
+    pub collects_garbage: u8,
     /// How unwinding of native frames ended.
     pub native_status: NativeUnwindStatus,
     /// What the thread waited for.

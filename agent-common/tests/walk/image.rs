@@ -30,6 +30,8 @@ pub(crate) const LAYOUT: Layout = Layout {
         newest_state_id: 64,
         gil: ABSENT,
         gil_style: GilStyle::IN_THREAD,
+        gc_collecting: 48,
+        runtime_gc_collecting: ABSENT,
     },
     thread: ThreadLayout {
         bytes: 248,

@@ -59,6 +59,8 @@ struct Cached {
     thread: TrackedThread,
     gil_holder: u64,
     searches: u32,
+    /// Whether the last sample found that it collects garbage.
+    collects_garbage: bool,
 }
 
 impl Cached {
@@ -78,6 +80,7 @@ impl Cached {
             },
             gil_holder: 0,
             searches: 0,
+            collects_garbage: false,
         }
     }
 
@@ -88,12 +91,13 @@ impl Cached {
         } = *self;
         let mut scratch = Box::new(Scratch::new());
         let mut walk = Box::new(PythonWalk::new());
+        let mut position = WalkPosition::new();
         let outcome = ThreadWalk {
             memory: &process.image,
             scratch: &mut scratch,
             layout: &layout,
             walk: &mut walk,
-            position: &mut WalkPosition::new(),
+            position: &mut position,
             thread_id,
         }
         .load_cached_state(
@@ -104,6 +108,7 @@ impl Cached {
             },
             NOW_NS,
         );
+        self.collects_garbage = position.collects_garbage();
         if outcome == PythonOutcome::NEXT {
             self.search(&process.image, UserAddr(process.interpreters_head));
             return self.thread.states.count() != 0;
@@ -175,6 +180,31 @@ fn a_new_state_in_the_memory_of_another_threads_is_found_at_once() {
         process.leave(&layout);
         process.enter(&layout, memory, ONE);
         assert!(one.is_in_python(&process));
+    }
+}
+
+#[test]
+fn only_who_holds_the_gil_collects_garbage() {
+    for layout in &layouts()[1..] {
+        let (mut process, [memory, _]) = process(layout);
+        let holder = process.image.map(16);
+        let mut one = Cached::new(*layout, ONE);
+        one.gil_holder = holder;
+        process.enter(layout, memory, ONE);
+        assert!(one.is_in_python(&process));
+        for (state, is_locked, is_collecting) in
+            [(memory, 1, 1), (memory, 1, 0), (memory, 0, 1), (0, 1, 1)]
+        {
+            process
+                .image
+                .put(holder, 0, if is_locked == 1 { state } else { 0 });
+            process.image.put(holder, 8, is_locked);
+            let word = layout.interpreter.gc_collecting;
+            process.image.put(process.interpreter, word, is_collecting);
+            assert!(one.is_in_python(&process));
+            let collects = state != 0 && is_locked == 1 && is_collecting == 1;
+            assert_eq!(one.collects_garbage, collects);
+        }
     }
 }
 

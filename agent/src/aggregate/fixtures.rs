@@ -32,6 +32,7 @@ pub fn window_of(process: u32, samples: u32) -> Window {
         kind: ProfileKind::CPU,
         python_status: PythonUnwindStatus::NO_THREAD_STATE,
         holds_gil: 0,
+        collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
         reserved: 0,

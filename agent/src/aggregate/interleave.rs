@@ -33,8 +33,8 @@ use super::{
 };
 use crate::{
     profile::{
-        ExecutableKind, IDLE_MARKER, LastFrame, LocationId, ProcessIndex, StackId, UnwindLosses,
-        Wait, blocks_marker,
+        ExecutableKind, GC_MARKER, IDLE_MARKER, LastFrame, LocationId, ProcessIndex, StackId,
+        UnwindLosses, Wait, blocks_marker,
     },
     symbolize::SymbolizeFrames,
 };
@@ -77,6 +77,9 @@ impl SampledStack<'_> {
         };
         interleaver.interleave();
         let mut locations = interleaver.locations;
+        if self.key.collects_garbage {
+            locations.insert(0, builder.marker(GC_MARKER));
+        }
         if let Some(wait) = Wait::from_reason(self.key.wait) {
             locations.insert(0, builder.marker(wait.marker()));
         }

@@ -14,6 +14,7 @@ pub(super) struct SampleKey {
     pub(super) native_stack: u64,
     pub(super) native_end: NativeUnwindStatus,
     pub(super) holds_gil: bool,
+    pub(super) collects_garbage: bool,
     pub(super) wait: WaitReason,
     /// The thread of the same process that it keeps waiting, 0 for none.
     pub(super) blocked: u32,

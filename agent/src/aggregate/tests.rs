@@ -31,6 +31,7 @@ fn sample(stack: u64, tid: u32, count: u32, end: PythonUnwindStatus) -> Sample {
         kind: ProfileKind::CPU,
         python_status: end,
         holds_gil: 0,
+        collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
         reserved: 0,

@@ -46,6 +46,7 @@ impl Windows {
             native_stack: sample.native_stack,
             native_end: sample.native_status,
             holds_gil: sample.holds_gil != 0,
+            collects_garbage: sample.collects_garbage != 0,
             wait: sample.wait,
             blocked,
         };

@@ -1,5 +1,6 @@
-//! What threads do that do not run, as samples of passes show it: a marker as the leaf of the stack,
-//! from which the label follows.
+//! What threads do that stacks do not say: what those wait for that do not run, as samples of passes show it,
+//! and whether the interpreter collects garbage. It is a marker as the leaf of the stack, from which the label
+//! follows.
 //!
 //! Invariant: the marker is the one record of it, so that all formats, merged profiles and profiles
 //! that were read again have it.
@@ -14,6 +15,9 @@ use super::{
 
 /// Root frame of threads that wait for work.
 pub const IDLE_MARKER: &str = "[idle]";
+
+/// Marker above the stack of a thread that collects garbage.
+pub const GC_MARKER: &str = "[gc]";
 
 /// Marker above the stack of a thread that keeps another one waiting, which has this name.
 #[must_use]
@@ -116,6 +120,8 @@ pub struct LeafMarkers<'a> {
     pub wait: Option<Wait>,
     /// The name of the thread that it kept waiting.
     pub blocks: Option<&'a str>,
+    /// Whether it collected garbage.
+    pub collects_garbage: bool,
     /// How many there are.
     pub count: usize,
 }
@@ -140,6 +146,8 @@ impl Profile {
                 markers.blocks = Some(thread);
             } else if let Some(wait) = Wait::from_marker(&function.name) {
                 markers.wait = Some(wait);
+            } else if function.name == GC_MARKER {
+                markers.collects_garbage = true;
             } else {
                 break;
             }
@@ -191,17 +199,21 @@ mod tests {
             (0, "[blocks: a [b]]"),
             (1, "[runnable]"),
             (2, "[stack lost]"),
+            (3, "[gc]"),
         ];
         let profile = with_waits(example_profile(""), &waits);
         let markers = |sample| profile.leaf_markers(&profile.samples[sample]);
         let both = LeafMarkers {
             wait: Some(Wait::Lock),
             blocks: Some("a [b]"),
+            collects_garbage: false,
             count: 2,
         };
         assert_eq!(markers(0), both);
         assert_eq!(markers(1).wait, Some(Wait::Runnable));
         assert_eq!(markers(2), LeafMarkers::default());
+        assert!(markers(3).collects_garbage);
+        assert_eq!(markers(3).count, 1);
         assert_eq!(blocks_marker("a [b]"), "[blocks: a [b]]");
         for (marker, is_state) in [
             ("[blocks: worker]", true),

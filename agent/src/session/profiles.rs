@@ -211,6 +211,7 @@ mod tests {
             kind: ProfileKind::CPU,
             python_status: PythonUnwindStatus::NO_THREAD_STATE,
             holds_gil: 0,
+            collects_garbage: 0,
             native_status: NativeUnwindStatus::COMPLETE,
             wait: WaitReason::NONE,
             reserved: 0,

@@ -143,7 +143,7 @@ impl Owed {
                 paid.push(wall(of, elapsed, is_runnable));
             }
         };
-        let held = |holds_gil: u16| Sample { holds_gil, ..seen };
+        let held = |holds_gil: u8| Sample { holds_gil, ..seen };
         pay(&mut self.running, false, seen);
         pay(&mut self.runnable, true, seen);
         if holds_gil != Some(false) {
@@ -206,6 +206,7 @@ fn unseen((process, thread): (u32, u32)) -> Sample {
         kind: ProfileKind::WALL,
         python_status: PythonUnwindStatus::TORN,
         holds_gil: 0,
+        collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
         reserved: 0,

@@ -203,6 +203,7 @@ impl KnownThread {
             kind: ProfileKind::WALL,
             python_status: stack.python_status,
             holds_gil: stack.holds_gil.into(),
+            collects_garbage: stack.collects_garbage.into(),
             native_status: stack.native_status,
             wait,
             reserved: 0,

@@ -10,7 +10,7 @@ use agent_common::{
     native::{CodeLocation, NativeOutcome, NativeWalk, PythonFrames, Registers, UnwindNative},
     python::{
         CodeObjectRecord, PythonOutcome, PythonWalk, ThreadWalk, UnwindPython, WalkPosition,
-        gil_holder,
+        collects_garbage, gil_holder,
     },
     record::{NativeUnwindStatus, PythonUnwindStatus},
     scratch::Scratch,
@@ -69,6 +69,8 @@ pub(super) struct Walked {
     pub(super) native_status: NativeUnwindStatus,
     /// Whether the thread holds the GIL.
     pub(super) holds_gil: bool,
+    /// Whether it also collects garbage.
+    pub(super) collects_garbage: bool,
     /// Symbol of the Python frame nearest the root.
     pub(super) root_symbol: u64,
     /// Address of that frame.
@@ -94,6 +96,7 @@ impl Walked {
         native_stack: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         holds_gil: false,
+        collects_garbage: false,
         root_symbol: 0,
         root: UserAddr(0),
         is_whole: true,
@@ -198,6 +201,14 @@ impl Walker {
         };
         walked.python_status = steps.unwind();
         walked.holds_gil = position.holds_gil() || holds_gil(source, interpreter);
+        walked.collects_garbage = collects_garbage(
+            source.memory,
+            &interpreter.layout,
+            source.states[0].interpreter,
+            interpreter.head,
+            walked.holds_gil,
+            |holder| is_own(source, holder),
+        );
         let stack = &self.python.stack;
         let mut describer = Describer {
             memory: source.memory,
@@ -270,7 +281,12 @@ fn holds_gil(source: &Source<'_>, interpreter: &Interpreter) -> bool {
         return false;
     }
     let holder = gil_holder(source.memory, layout, interpreter.gil_holder);
-    !holder.is_null() && source.states.iter().any(|state| state.address == holder)
+    is_own(source, holder)
+}
+
+/// Whether this is the address of a state of the thread.
+fn is_own(source: &Source<'_>, state: UserAddr) -> bool {
+    !state.is_null() && source.states.iter().any(|own| own.address == state)
 }
 
 /// The steps of the walk through Python frames.

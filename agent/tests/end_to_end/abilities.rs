@@ -20,6 +20,11 @@ pub(crate) fn has_fair_lock(interpreter: &Interpreter) -> bool {
     version(interpreter) >= (3, 2)
 }
 
+/// A word that says whether it collects garbage and that can be found.
+pub(crate) fn tells_of_collections(interpreter: &Interpreter) -> bool {
+    version(interpreter) >= (3, 7)
+}
+
 /// A global lock, which builds without one have only when it is switched on.
 pub(crate) fn has_gil(interpreter: &Interpreter) -> bool {
     !interpreter.free_threaded

@@ -29,6 +29,7 @@ mod faults;
 mod filters;
 mod folded;
 mod fuse;
+mod garbage;
 mod gil;
 mod gil_released;
 mod go_pprof;

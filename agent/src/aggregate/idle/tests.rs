@@ -94,6 +94,7 @@ fn sample(stack: u64, wait: WaitReason) -> Sample {
         kind: ProfileKind::WALL,
         python_status: PythonUnwindStatus::COMPLETE,
         holds_gil: 0,
+        collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait,
         reserved: 0,

@@ -151,6 +151,7 @@ fn profile(
         kind: ProfileKind::CPU,
         python_status: end,
         holds_gil: 0,
+        collects_garbage: 0,
         native_status: native_end,
         wait: WaitReason::NONE,
         reserved: 0,

@@ -1,7 +1,9 @@
-//! The states of threads in a profile of elapsed time: running, runnable, waiting and for what.
+//! The states of threads: in a profile of elapsed time running, runnable, waiting and for what; in any the
+//! share of garbage collection.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
+use super::table::percent;
 use crate::profile::{Profile, Wait};
 
 /// For example `0.25 s running, 1.00 s runnable, 10.75 s waiting: lock 6.75 s, sleep 4.00 s`: states that
@@ -43,9 +45,21 @@ pub(super) fn states_text(profile: &Profile) -> Option<String> {
     (!states.is_empty()).then(|| states.join(", "))
 }
 
+/// For example `1.20 s (30.0 %) in garbage collection`; [`None`] where there is none.
+pub(super) fn gc_text(profile: &Profile) -> Option<String> {
+    let collecting = profile
+        .samples
+        .iter()
+        .filter(|sample| profile.leaf_markers(sample).collects_garbage)
+        .fold(0, |sum: u64, sample| sum.saturating_add(sample.value));
+    let text = profile.kind.unit.text(collecting);
+    let share = percent(collecting, profile.total_value());
+    (collecting != 0).then(|| format!("{text} ({share:.1} %) in garbage collection"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::states_text;
+    use super::{gc_text, states_text};
     use crate::profile::{
         CPU,
         fixtures::{example_profile, of_kind, with_waits},
@@ -65,6 +79,17 @@ mod tests {
         let all = "2.00 s running, 1.20 s runnable, 0.80 s waiting: sleep 0.50 s, lock 0.30 s";
         assert_eq!(text(&wall::KIND).as_deref(), Some(all));
         assert_eq!(text(&CPU), None);
+    }
+
+    #[test]
+    fn garbage_collection_has_its_share() {
+        assert_eq!(gc_text(&example_profile("")), None);
+        let profile = with_waits(example_profile(""), &[(0, "[gc]")]);
+        let text = gc_text(&profile);
+        assert_eq!(
+            text.as_deref(),
+            Some("1.20 s (30.0 %) in garbage collection")
+        );
     }
 
     #[test]

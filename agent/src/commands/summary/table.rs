@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     rank::{Named, busiest_processes, hottest_functions},
-    states::states_text,
+    states::{gc_text, states_text},
 };
 use crate::text::{plural, shortened, shortened_path};
 use crate::{
@@ -70,10 +70,11 @@ impl<'a> Summary<'a> {
                 kind.unit.text(self.profile.total_value()),
                 kind.words.total,
             )?;
-            match states_text(self.profile) {
-                Some(states) => writeln!(formatter, "{states}"),
-                None => Ok(()),
+            let lines = [states_text(self.profile), gc_text(self.profile)];
+            for line in lines.into_iter().flatten() {
+                writeln!(formatter, "{line}")?;
             }
+            Ok(())
         } else if !self.profile.filtered_out.is_empty() {
             writeln!(
                 formatter,

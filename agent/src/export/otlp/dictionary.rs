@@ -71,6 +71,9 @@ impl<'a> DictionaryBuilder<'a> {
             let thread = Value::text(printable(thread));
             attributes.push(self.attribute("blocks", thread)?);
         }
+        if markers.collects_garbage {
+            attributes.push(self.attribute("gc", Value::text("true"))?);
+        }
         Ok(attributes)
     }
 

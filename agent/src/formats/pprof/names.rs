@@ -16,5 +16,9 @@ pub(super) const WAIT: &str = "wait";
 
 /// Label: name of the thread that it keeps waiting.
 pub(super) const BLOCKS: &str = "blocks";
+
+/// Label: the thread collected garbage. Its one value.
+pub(super) const GC: &str = "gc";
+pub(super) const TRUE: &str = "true";
 pub(super) const PROCESS_ID: &str = "process_id";
 pub(super) const PROCESS_NAME: &str = "process_name";

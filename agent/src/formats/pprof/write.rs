@@ -13,7 +13,8 @@ use prost::Message as _;
 use super::{
     mappings::Mappings,
     names::{
-        BLOCKS, LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME, WAIT,
+        BLOCKS, GC, LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME,
+        TRUE, WAIT,
     },
     schema,
     string_table::StringTable,
@@ -236,6 +237,9 @@ fn sample_messages(
         }
         if let Some(thread) = markers.blocks {
             text_label(&mut label, BLOCKS, thread, strings);
+        }
+        if markers.collects_garbage {
+            text_label(&mut label, GC, TRUE, strings);
         }
         if profile.processes.len() > 1 {
             let process = &profile.processes[process.0 as usize];

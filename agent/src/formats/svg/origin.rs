@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use inferno::flamegraph::color::Color;
 
-use crate::profile::{FrameKind, Function, Line, Location, Profile, is_state_marker};
+use crate::profile::{FrameKind, Function, GC_MARKER, Line, Location, Profile, is_state_marker};
 
 /// Origin of the code of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +50,7 @@ impl CodeOrigin {
             (_, Some(executable)) if executable.is_kernel() => Self::Kernel,
             (_, Some(executable)) if executable.is_interpreter() => Self::Interpreter,
             (_, Some(_)) => Self::Native,
+            (Some(function), None) if function.name == GC_MARKER => Self::Interpreter,
             (Some(function), None) if is_state_marker(&function.name) => Self::Waiting,
             (_, None) => Self::Missing,
         }

@@ -37,6 +37,10 @@ pub struct InterpreterPositions {
     pub threads_head: u16,
     /// `ceval_gil`.
     pub gil: u16,
+    /// `gc`.
+    pub gc: u16,
+    /// `gc.collecting`, behind which is the offset in the structure of the collector.
+    pub gc_collecting: u16,
 }
 
 /// Positions in `thread_state`.

@@ -117,6 +117,9 @@ impl<'a> DebugOffsets<'a> {
         to.next = state.word("next", at.interpreter.next)?;
         to.threads_head = state.word("threads_head", at.interpreter.threads_head)?;
         to.gil = state.word("ceval_gil", at.interpreter.gil)?;
+        let collector = state.word("gc", at.interpreter.gc)?;
+        let collecting = state.field("gc.collecting", at.interpreter.gc_collecting, 4)?;
+        to.gc_collecting = collector.saturating_add(collecting);
         // `next_unique_id` is the field before this one.
         to.newest_state_id = match to.threads_head.checked_sub(8) {
             Some(offset) if offset > 0 => offset,

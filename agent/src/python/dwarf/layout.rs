@@ -157,6 +157,12 @@ impl StructureFields<'_> {
                 ABSENT
             },
             gil_style: base.gil_style,
+            gc_collecting: self.optional(INTERPRETER, "gc.collecting")?,
+            runtime_gc_collecting: if base.runtime_gc_collecting == ABSENT {
+                ABSENT
+            } else {
+                in_runtime("gc.collecting")?
+            },
         })
     }
 

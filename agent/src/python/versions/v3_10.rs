@@ -27,6 +27,8 @@ const LAYOUT: Layout = Layout {
         newest_state_id: ABSENT,
         gil: ABSENT,
         gil_style: GilStyle::LAST_HOLDER,
+        gc_collecting: 816,
+        runtime_gc_collecting: ABSENT,
     },
     thread: ThreadLayout {
         bytes: 184,

@@ -27,6 +27,8 @@ const LAYOUT: Layout = Layout {
         newest_state_id: 8,
         gil: ABSENT,
         gil_style: GilStyle::LAST_HOLDER,
+        gc_collecting: 848,
+        runtime_gc_collecting: ABSENT,
     },
     thread: ThreadLayout {
         bytes: 312,

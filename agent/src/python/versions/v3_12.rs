@@ -27,6 +27,8 @@ const LAYOUT: Layout = Layout {
         newest_state_id: 64,
         gil: 384,
         gil_style: GilStyle::IN_THREAD,
+        gc_collecting: 312,
+        runtime_gc_collecting: ABSENT,
     },
     thread: ThreadLayout {
         bytes: 248,

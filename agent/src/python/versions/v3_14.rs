@@ -31,6 +31,8 @@ const LAYOUT: Layout = Layout {
         newest_state_id: 7336,
         gil: 16,
         gil_style: GilStyle::IN_THREAD,
+        gc_collecting: 7600,
+        runtime_gc_collecting: ABSENT,
     },
     thread: ThreadLayout {
         bytes: 248,
@@ -160,6 +162,8 @@ const DEBUG_OFFSETS: Positions = Positions {
         next: 64,
         threads_head: 72,
         gil: 120,
+        gc: 88,
+        gc_collecting: 656,
     },
     thread: ThreadPositions {
         bytes: 176,

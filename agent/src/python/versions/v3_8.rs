@@ -27,6 +27,8 @@ const LAYOUT: Layout = Layout {
         newest_state_id: ABSENT,
         gil: ABSENT,
         gil_style: GilStyle::LAST_HOLDER,
+        gc_collecting: ABSENT,
+        runtime_gc_collecting: 544,
     },
     thread: ThreadLayout {
         bytes: 184,

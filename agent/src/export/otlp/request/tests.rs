@@ -2,7 +2,10 @@ use std::collections::BTreeSet;
 
 use super::of_batch;
 use crate::{
-    export::{otlp::schema::ExportRequest, support},
+    export::{
+        otlp::schema::{ExportRequest, Sample},
+        support,
+    },
     formats::FunctionNames,
     profile::{
         Kind,
@@ -12,9 +15,13 @@ use crate::{
 };
 
 fn request(kind: &'static Kind) -> ExportRequest {
-    let mut batch = support::batch("web", &[]);
     let waits = [(0, "[waiting: lock]"), (1, "[waiting: page fault]")];
-    let profile = with_waits(example_profile("/srv/app/main.py"), &waits);
+    request_with(kind, &waits)
+}
+
+fn request_with(kind: &'static Kind, waits: &[(usize, &str)]) -> ExportRequest {
+    let mut batch = support::batch("web", &[]);
+    let profile = with_waits(example_profile("/srv/app/main.py"), waits);
     batch.profile = of_kind(profile, kind).into();
     of_batch(&batch, FunctionNames::Plain).unwrap()
 }
@@ -59,21 +66,34 @@ fn types_have_the_names_of_otlp() {
 #[test]
 fn what_a_thread_waits_for_is_an_attribute() {
     let request = request(&wall::KIND);
-    let dictionary = request.dictionary.as_ref().unwrap();
-    let at = |index: i32| usize::try_from(index).unwrap();
-    let samples = &request.resource_profiles[0].scope_profiles[0].profiles[0].samples;
-    let mut waits = Vec::new();
-    for sample in samples {
-        let attributes = sample.attributes.iter();
-        let attributes = attributes.map(|index| &dictionary.attributes[at(*index)]);
-        let wait = attributes
-            .filter(|attribute| dictionary.strings[at(attribute.key)] == "wait")
-            .map(|attribute| attribute.value.clone().unwrap());
-        waits.push(wait.collect::<Vec<_>>());
-    }
+    let waits = attributes(&request, "wait");
     let text = |text: &str| vec![super::Value::text(text)];
     assert_eq!(waits[..3], [text("lock"), text("page fault"), Vec::new()]);
     // A sample that has a wait is not that of another one.
+    let samples = &request.resource_profiles[0].scope_profiles[0].profiles[0].samples;
     let distinct: BTreeSet<_> = samples.iter().map(|sample| sample.stack).collect();
     assert!(distinct.len() > 3);
+}
+
+#[test]
+fn garbage_collection_is_an_attribute() {
+    let request = request_with(&cpu::KIND, &[(0, "[gc]")]);
+    let found = attributes(&request, "gc");
+    assert_eq!(found[..2], [vec![super::Value::text("true")], Vec::new()]);
+}
+
+/// The values of the attributes of each sample that have a key.
+fn attributes(request: &ExportRequest, key: &str) -> Vec<Vec<super::Value>> {
+    let dictionary = request.dictionary.as_ref().unwrap();
+    let at = |index: i32| usize::try_from(index).unwrap();
+    let samples = &request.resource_profiles[0].scope_profiles[0].profiles[0].samples;
+    let of = |sample: &Sample| {
+        let attributes = sample.attributes.iter();
+        let attributes = attributes.map(|index| &dictionary.attributes[at(*index)]);
+        let found = attributes
+            .filter(|attribute| dictionary.strings[at(attribute.key)] == key)
+            .map(|attribute| attribute.value.clone().unwrap());
+        found.collect()
+    };
+    samples.iter().map(of).collect()
 }

@@ -25,18 +25,34 @@ fn waiting() -> Profile {
 
 #[test]
 fn what_a_thread_waits_for_is_a_label() {
-    let message = decoded(&waiting());
+    assert_eq!(
+        labels(&waiting(), "wait"),
+        ["lock", "page fault", "runnable"]
+    );
+    let cpu = decoded(&example_profile("/srv/app/main.py"));
+    assert!(!cpu.string_table.contains(&"wait".to_owned()));
+}
+
+#[test]
+fn garbage_collection_is_a_label() {
+    let profile = example_profile("/srv/app/main.py");
+    assert_eq!(labels(&profile, "gc"), [""; 0]);
+    let collecting = with_waits(profile, &[(1, "[gc]")]);
+    assert_eq!(labels(&collecting, "gc"), ["true"]);
+}
+
+/// The values of the labels with a key, in their order.
+fn labels(profile: &Profile, key: &str) -> Vec<String> {
+    let message = decoded(profile);
     let mut labels: Vec<_> = message
         .sample
         .iter()
         .flat_map(|sample| &sample.label)
-        .filter(|label| message.text(label.key) == "wait")
-        .map(|label| message.text(label.str))
+        .filter(|label| message.text(label.key) == key)
+        .map(|label| message.text(label.str).to_owned())
         .collect();
     labels.sort_unstable();
-    assert_eq!(labels, ["lock", "page fault", "runnable"]);
-    let cpu = decoded(&example_profile("/srv/app/main.py"));
-    assert!(!cpu.string_table.contains(&"wait".to_owned()));
+    labels
 }
 
 #[test]
