@@ -35,7 +35,7 @@ const RATE_HZ: u32 = 97;
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// Its time in CI.
-const CHECK_TIME: Duration = Duration::from_secs(90);
+const CHECK_TIME: Duration = Duration::from_secs(60);
 
 /// From the end of the churn until all that it left behind is in profiles.
 const QUIET: Duration = Duration::from_secs(12);
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     soak(&agent, options.time)
 }
 
-/// Runs it for a minute and a half, as a check.
+/// Runs it for a minute, as a check.
 pub(crate) fn check(results: &mut Results, agent: &Path) {
     results.check("soak", || soak(agent, CHECK_TIME));
 }
