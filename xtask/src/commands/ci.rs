@@ -52,6 +52,8 @@ fn set_up(results: &mut Results) -> Result<Tools> {
     results.step("setup of the tools", || {
         let tools = setup::bpf()?;
         setup::linters(&tools)?;
+        // Their lint compiles libFuzzer.
+        setup::fuzzers()?;
         Ok(tools)
     })
 }
