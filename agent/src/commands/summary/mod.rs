@@ -4,12 +4,14 @@
 //! than the terminal.
 
 mod rank;
+mod share;
 mod states;
 mod table;
 
 pub(super) use self::{
     rank::Named,
-    table::{function_text, percent, subject_text},
+    share::percent,
+    table::{function_text, subject_text},
 };
 
 pub use self::table::Summary;

@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::table::percent;
+use super::share::percent;
 use crate::profile::{Profile, Wait};
 
 /// For example `0.25 s running, 1.00 s runnable, 10.75 s waiting: lock 6.75 s, sleep 4.00 s`: states that

@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     rank::{Named, busiest_processes, hottest_functions},
+    share::percent,
     states::{gc_text, states_text},
 };
 use crate::text::{plural, shortened, shortened_path};
@@ -275,14 +276,6 @@ impl Columns {
             self.value_width
         )
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "what is shown has three digits, and so many samples nobody takes"
-)]
-pub(crate) fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
 }
 
 #[cfg(test)]
