@@ -57,6 +57,10 @@ impl CargoTool {
             for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "RUSTFLAGS"] {
                 install.env_remove(name);
             }
+            // It runs for seconds, and is built in half of the time.
+            for (name, value) in [("OPT_LEVEL", "1"), ("LTO", "off"), ("CODEGEN_UNITS", "16")] {
+                install.env(format!("CARGO_PROFILE_RELEASE_{name}"), value);
+            }
             run(&mut install)?;
         }
         Ok(tool)

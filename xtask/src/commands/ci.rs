@@ -15,10 +15,10 @@ use super::{Results, lint, setup, test};
 ///
 /// When something cannot be started; what failed is in the results.
 pub(crate) fn run(results: &mut Results, kernels: &[Kernel]) -> Result<()> {
-    let tools = set_up(results)?;
     let interpreters = thread::scope(|scope| {
         // Downloads and `configure` leave processors to the compiler.
         let programs = scope.spawn(test::set_up);
+        let tools = set_up(results)?;
         results.check("formatting", || lint::format(true));
         // First, because the tests share the dependencies that it compiles.
         results.check("fuzzing", || Fuzzer::for_check()?.check());

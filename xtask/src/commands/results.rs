@@ -19,10 +19,21 @@ const LONG: Duration = Duration::from_secs(10);
 /// How many tests and checks have passed and failed so far, and what took how long.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
+    start: Start,
     passed: u64,
     failed: u64,
     not_tested: Vec<String>,
     parts: Vec<Part>,
+}
+
+/// When a run began.
+#[derive(Debug)]
+struct Start(Instant);
+
+impl Default for Start {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
 }
 
 /// A part of a run.
@@ -114,7 +125,8 @@ impl Results {
             name: name.to_owned(),
             duration: start.elapsed(),
         };
-        println!("took {part}");
+        let end = self.start.0.elapsed();
+        println!("took {part}, until {}", Minutes(end));
         self.parts.push(part);
     }
 
@@ -177,9 +189,18 @@ impl Results {
 
 impl fmt::Display for Part {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.duration.as_secs();
-        let (minutes, seconds) = (seconds / 60, seconds % 60);
-        write!(formatter, "{minutes:>4}:{seconds:02}  {}", self.name)
+        let Self { name, duration } = self;
+        write!(formatter, "{}  {name}", Minutes(*duration))
+    }
+}
+
+/// A duration as minutes and seconds, in a column.
+struct Minutes(Duration);
+
+impl fmt::Display for Minutes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        write!(formatter, "{:>4}:{:02}", seconds / 60, seconds % 60)
     }
 }
 
