@@ -21,8 +21,8 @@ pub(super) struct Job {
     pub(super) subject: Subject,
     pub(super) limit: Duration,
     pub(super) is_abandoned: Arc<AtomicBool>,
-    /// Does the work and answers, unless [`Self::fail`] has answered.
-    pub(super) run: Box<dyn FnOnce() + Send>,
+    /// Does the work, and returns what answers with its result, unless [`Self::fail`] has answered.
+    pub(super) run: Box<dyn FnOnce() -> Box<dyn FnOnce()> + Send>,
     /// Answers that there is no result, unless it was answered.
     pub(super) fail: Arc<dyn Fn(Failure) + Send + Sync>,
 }
@@ -42,7 +42,7 @@ impl Job {
             is_abandoned: Arc::default(),
             run: Box::new(move || {
                 let result = work();
-                answer(&reply, Ok(result));
+                Box::new(move || answer(&reply, Ok(result)))
             }),
             fail: Arc::new(move |failure| answer(&other, Err(failure))),
         };

@@ -204,14 +204,16 @@ impl Queue {
                 fail(Failure::Quarantined { subject: name() });
             } else {
                 Budget::new(limit, is_abandoned).begin();
-                let result = catch_unwind(AssertUnwindSafe(run));
+                let answer = catch_unwind(AssertUnwindSafe(run));
                 let (is_exceeded, others) = Budget::end();
+                // Whoever has the answer must not be able to have more done about the subject.
                 others.iter().for_each(&overran);
                 if is_exceeded {
                     overran(&subject);
                 }
-                if result.is_err() {
-                    fail(Failure::Panicked { subject: name() });
+                match answer {
+                    Ok(answer) => answer(),
+                    Err(_) => fail(Failure::Panicked { subject: name() }),
                 }
             }
             let mut state = self.state();
