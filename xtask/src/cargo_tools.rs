@@ -58,7 +58,7 @@ impl CargoTool {
                 install.env_remove(name);
             }
             // It runs for seconds, and is built in half of the time.
-            for (name, value) in [("OPT_LEVEL", "1"), ("LTO", "off"), ("CODEGEN_UNITS", "16")] {
+            for (name, value) in [("OPT_LEVEL", "1"), ("LTO", "off"), ("CODEGEN_UNITS", "2")] {
                 install.env(format!("CARGO_PROFILE_RELEASE_{name}"), value);
             }
             run(&mut install)?;
