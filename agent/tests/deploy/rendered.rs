@@ -41,17 +41,20 @@ fn helm(values: &str) -> Objects {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("values.yaml");
     fs::write(&file, values).unwrap();
-    let run = |arguments: &[&str]| {
+    let helm = || {
         let mut helm = Command::new(reference_tools::renderers().unwrap().helm);
         // Neither the user's settings nor a cluster.
         for name in ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"] {
             helm.env(name, folder.path());
         }
-        helm.env("KUBECONFIG", "/dev/null").args(arguments);
-        output(helm.arg(deploy("helm/agent")).arg("--values").arg(&file))
+        helm.env("KUBECONFIG", "/dev/null");
+        helm
     };
-    run(&["lint", "--strict", "--quiet"]);
-    objects(&run(&["template", "agent", "--namespace=agent"]))
+    let chart = deploy("helm/agent");
+    output(helm().arg("lint").arg(&chart));
+    let mut template = helm();
+    template.args(["template", "agent"]).arg(&chart).arg("agent");
+    objects(&output(template.arg(file)))
 }
 
 /// The object of this kind.

@@ -1,42 +1,44 @@
-//! Kustomize, from a package of Debian, and Helm, out of the Go module proxy, which render manifests of
-//! Kubernetes.
+//! Kustomize, from a package of Debian, and Helm, which render manifests of Kubernetes.
 //!
-//! Building Helm takes about two minutes of CPU time. Invariant: the versions and hashes of all its
-//! modules are those of `go.mod` and `go.sum` in `xtask/reference_tools/kubernetes`.
+//! Helm is the library that helm-java has on Maven Central, with a program of a few lines around it:
+//! building Helm itself takes five minutes of CPU time. Invariant: its version and hash are pinned.
 
+use std::env::consts::ARCH;
+use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::SHELF;
 use crate::cache::{Site, hash};
 use crate::debian::{self, SID};
-use crate::paths;
-use crate::tools::go;
+use crate::tools::{GCC, UNZIP};
 
-/// Helm's module, below the workspace.
-const MODULE: &str = "xtask/reference_tools/kubernetes";
+/// The version of helm-java, which is built for one architecture, and the SHA-256 of its archive; its
+/// Helm is 3.21.
+const VERSION: &str = "0.0.21";
+const SHA256: &str = "a01b3a7a746e67ac9541d147dabcea0b295ea1cbb0c456a3f2f5b911ce75bf7a";
+const ARCHITECTURE: &str = "x86_64";
 
-/// Its files.
-const FILES: [&str; 2] = [
-    include_str!("../../reference_tools/kubernetes/go.mod"),
-    include_str!("../../reference_tools/kubernetes/go.sum"),
-];
+/// The library and its header in the archive.
+const LIBRARY: &str = "helm-linux-amd64.so";
+const HEADER: &str = "helm-linux-amd64.h";
 
-/// Its package.
-const PACKAGE: &str = "helm.sh/helm/v4/cmd/helm";
+/// The program around it.
+const MAIN: &str = include_str!("../../reference_tools/helm.c");
 
 /// The programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renderers {
-    /// Renders charts.
+    /// Renders charts: `helm lint CHART` and `helm template NAME CHART NAMESPACE VALUES`.
     pub helm: PathBuf,
     /// Renders kustomizations.
     pub kustomize: PathBuf,
 }
 
 pub(super) fn ensure() -> Result<Renderers> {
-    let name = format!("helm-{}", hash(FILES));
+    let name = format!("helm-{}", hash([VERSION, MAIN]));
     let directory = SHELF.ensure(&name, build)?;
     Ok(Renderers {
         helm: directory.join("helm"),
@@ -45,14 +47,32 @@ pub(super) fn ensure() -> Result<Renderers> {
 }
 
 fn build(site: &Site) -> Result<()> {
-    let module = paths::workspace().join(MODULE);
+    ensure!(ARCH == ARCHITECTURE, "no Helm is pinned for {ARCH}");
+    let address = format!(
+        "https://repo1.maven.org/maven2/com/marcnuri/helm-java/linux-amd64/{VERSION}/linux-amd64-{VERSION}.jar"
+    );
+    let archive = site.scratch.join("helm.jar");
+    site.download(&address, SHA256, &archive)?;
     site.run(
-        go::newest()?
-            .in_module(&module, &site.scratch)
-            // It renders a few files: not optimized it is built faster.
-            .args(["build", "-gcflags=all=-N -l", "-ldflags=-s -w", "-o"])
+        Command::new(UNZIP.ensure()?)
+            .arg("-q")
+            .arg(&archive)
+            .args([LIBRARY, HEADER])
+            .arg("-d")
+            .arg(&site.scratch),
+    )?;
+    fs::rename(site.scratch.join(HEADER), site.scratch.join("helm.h"))?;
+    fs::rename(site.scratch.join(LIBRARY), site.unfinished.join(LIBRARY))?;
+    let main = site.scratch.join("helm.c");
+    fs::write(&main, MAIN)?;
+    site.run(
+        Command::new(GCC.ensure()?)
+            .arg(main)
+            .arg("-o")
+            .arg(site.unfinished.join("helm"))
+            .arg("-L")
             .arg(&site.unfinished)
-            .arg(PACKAGE)
-            .env("CGO_ENABLED", "0"),
+            .arg(format!("-l:{LIBRARY}"))
+            .arg("-Wl,-rpath,$ORIGIN"),
     )
 }
