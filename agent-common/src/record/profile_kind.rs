@@ -26,4 +26,5 @@ profile_kinds! {
     OFF_CPU = 5, "The part of that in which they did not run, in nanoseconds.";
     GIL = 6, "Elapsed time in which threads waited for the GIL, in nanoseconds, of who held it.";
     GIL_HELD = 7, "Elapsed time in which threads held the GIL, in nanoseconds.";
+    RUN_QUEUE = 8, "Elapsed time in which threads could run and waited for a CPU, in nanoseconds.";
 }

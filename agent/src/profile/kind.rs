@@ -49,6 +49,8 @@ pub enum PassSamples {
     All,
     /// Those of threads that did not run.
     NotRunning,
+    /// Those of threads that could run and waited for a CPU.
+    Runnable,
     /// Those of threads that held the GIL.
     HoldingGil,
     /// Those of threads that waited for the GIL, each with the stack of the one that held it.
@@ -242,6 +244,7 @@ impl Kind {
         let has_state = match self.source {
             Source::Event | Source::Passes(PassSamples::All | PassSamples::BlockedByGil) => true,
             Source::Passes(PassSamples::NotRunning) => state.wait != WaitReason::NONE,
+            Source::Passes(PassSamples::Runnable) => state.wait == WaitReason::RUNNABLE,
             Source::Passes(PassSamples::HoldingGil) => state.holds_gil,
         };
         recorded == self.recorded_as() && has_state

@@ -1,4 +1,4 @@
-//! Total CPU time, compared with the scheduler's statistics.
+//! Total CPU time, and time in run queues, compared with the scheduler's statistics.
 //!
 //! One sample stands for one period, so each context switch adds an error of a fraction of a
 //! period. At two samples per millisecond that is a few tenths of a per cent over the durations
@@ -11,8 +11,9 @@ use std::{
 
 use super::{
     abilities::has_fair_lock,
-    capture::Running,
+    capture::{Capture, Running},
     machine::{self, stolen_time},
+    pprof::Profile,
     target::{Killed, Target, mortal},
 };
 
@@ -33,7 +34,7 @@ fn the_cpu_time_of_one_thread_matches_the_scheduler() {
     let _machine = machine::alone();
     machine::for_each_kind_alone(|interpreter| {
         let target = Target::start(interpreter, "busy");
-        check(&target, "1.2", &interpreter.name);
+        check(&target, &Times::on_cpus("-d 1.2 -r 1999"), &interpreter.name);
     });
 }
 
@@ -46,7 +47,23 @@ fn the_cpu_time_of_eleven_threads_with_one_lock_matches_the_scheduler() {
     let _machine = machine::alone();
     machine::for_each_kind_alone_that(has_fair_lock, |interpreter| {
         let target = Target::start(interpreter, "threads");
-        check(&target, "1.2", &interpreter.name);
+        check(&target, &Times::on_cpus("-d 1.2 -r 1999"), &interpreter.name);
+    });
+}
+
+/// The same of the time in which a thread waits for a CPU that others have.
+#[test]
+fn the_time_in_run_queues_matches_the_scheduler() {
+    let _machine = machine::alone();
+    let _loops: Vec<_> = (0..LOOPS).map(|_| busy_loop()).collect();
+    machine::for_each_kind_alone(|interpreter| {
+        let target = Target::start(interpreter, "busy");
+        let in_queues = Times {
+            field: 1,
+            options: "-d 2 -r 199 --event run-queue",
+            profile: Capture::into_pprof_of_passes,
+        };
+        check(&target, &in_queues, &interpreter.name);
     });
 }
 
@@ -54,40 +71,68 @@ fn the_cpu_time_of_eleven_threads_with_one_lock_matches_the_scheduler() {
 #[test]
 fn the_cpu_time_on_an_overloaded_machine_matches_the_scheduler() {
     let _machine = machine::alone();
-    let busy_loop = || Killed::start(mortal("sh").args(["-c", "while :; do :; done"]));
     let _loops: Vec<_> = (0..LOOPS).map(|_| busy_loop()).collect();
     machine::for_all_kinds_at_once(|interpreter| {
         let target = Target::start(interpreter, "busy");
-        check(&target, "3", &interpreter.name);
+        check(&target, &Times::on_cpus("-d 3 -r 1999"), &interpreter.name);
     });
+}
+
+fn busy_loop() -> Killed {
+    Killed::start(mortal("sh").args(["-c", "while :; do :; done"]))
+}
+
+/// Times that both the scheduler and a profile have.
+struct Times {
+    /// Their field in `schedstat`.
+    field: usize,
+    /// Options of the capture.
+    options: &'static str,
+    /// Reads its profile.
+    profile: fn(Capture) -> Profile,
+}
+
+impl Times {
+    fn on_cpus(options: &'static str) -> Self {
+        Self {
+            field: 0,
+            options,
+            profile: Capture::into_pprof,
+        }
+    }
 }
 
 /// Fails if the median of several captures is wrong: the host of a virtual machine may suspend it
 /// during one.
-fn check(target: &Target, seconds: &str, name: &str) {
-    let captures = (0..CAPTURES).map(|_| error(target, seconds, name));
+fn check(target: &Target, times: &Times, name: &str) {
+    let captures = (0..CAPTURES).map(|_| error(target, times, name));
     let mut errors: Vec<_> = captures.collect();
     errors.sort_by(f64::total_cmp);
     assert!(errors[CAPTURES / 2] <= TOLERANCE, "{errors:?}");
 }
 
-/// The relative error of the CPU time in a profile, by the scheduler's for the same interval. The time that
-/// was stolen from the machine meanwhile may be in it.
-fn error(target: &Target, seconds: &str, name: &str) -> f64 {
+/// The relative error of the times in a profile, by the scheduler's for the same interval. The time that
+/// was stolen from the machine meanwhile may be in them.
+fn error(target: &Target, times: &Times, name: &str) -> f64 {
     let pid = target.pid().to_string();
     let stolen_before = stolen_time();
-    let mut capture = Running::start(&["-p", &pid, "-d", seconds, "-r", "1999", "-o", "-"]);
-    let mut statistics = SchedulerStatistics(Vec::new());
+    let options = times.options.split(' ');
+    let arguments: Vec<_> = ["-p", &pid, "-o", "-"].into_iter().chain(options).collect();
+    let mut capture = Running::start(&arguments);
+    let mut statistics = SchedulerStatistics {
+        field: times.field,
+        read: Vec::new(),
+    };
     loop {
         let has_ended = capture.has_ended();
-        statistics.read(target.pid());
+        statistics.add(target.pid());
         if has_ended {
             break;
         }
         thread::sleep(READ_EVERY);
     }
     let stolen = stolen_time().saturating_sub(stolen_before).as_secs_f64();
-    let profile = capture.finish().into_pprof();
+    let profile = (times.profile)(capture.finish());
     let end = profile.start + profile.duration;
     let used = statistics.at(end) - statistics.at(profile.start);
     let found: Duration = profile.samples.iter().map(|sample| sample.cpu).sum();
@@ -96,29 +141,32 @@ fn error(target: &Target, seconds: &str, name: &str) -> f64 {
     (found - used - stolen).max(used - found).max(0.0) / used
 }
 
-/// CPU seconds used by a process, as read from the scheduler's statistics at several times.
-struct SchedulerStatistics(Vec<(SystemTime, f64)>);
+/// Seconds of a process, as read from a field of the scheduler's statistics at several times.
+struct SchedulerStatistics {
+    field: usize,
+    read: Vec<(SystemTime, f64)>,
+}
 
 impl SchedulerStatistics {
-    /// Adds a reading of the CPU time used so far.
-    fn read(&mut self, pid: u32) {
+    /// Adds a reading of the seconds so far.
+    fn add(&mut self, pid: u32) {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let used: Duration = threads
             .map(|thread| {
                 let path = thread.unwrap().path().join("schedstat");
                 let schedstat = fs::read_to_string(path).unwrap();
-                let nanoseconds = schedstat.split(' ').next().unwrap();
+                let nanoseconds = schedstat.split(' ').nth(self.field).unwrap();
                 Duration::from_nanos(nanoseconds.parse().unwrap())
             })
             .sum();
-        self.0.push((SystemTime::now(), used.as_secs_f64()));
+        self.read.push((SystemTime::now(), used.as_secs_f64()));
     }
 
-    /// The CPU time used up to a time between two readings, interpolated.
+    /// The seconds up to a time between two readings, interpolated.
     fn at(&self, time: SystemTime) -> f64 {
-        let next = self.0.partition_point(|(read, _)| *read <= time);
-        let (before, used_before) = self.0[next - 1];
-        let (after, used_after) = self.0[next];
+        let next = self.read.partition_point(|(read, _)| *read <= time);
+        let (before, used_before) = self.read[next - 1];
+        let (after, used_after) = self.read[next];
         let since = |end: SystemTime| end.duration_since(before).unwrap().as_secs_f64();
         used_before + (used_after - used_before) * since(time) / since(after)
     }

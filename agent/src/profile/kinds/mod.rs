@@ -9,6 +9,7 @@ pub mod gil_held;
 pub mod major_faults;
 pub mod off_cpu;
 pub mod page_faults;
+pub mod run_queue;
 pub mod wall;
 
 pub use self::cpu::KIND as CPU;
@@ -23,6 +24,7 @@ impl Kind {
         &cpu::KIND,
         &wall::KIND,
         &off_cpu::KIND,
+        &run_queue::KIND,
         &gil::KIND,
         &gil_held::KIND,
         &page_faults::KIND,
@@ -130,15 +132,16 @@ mod tests {
         let wall = ProfileKind::WALL;
         assert_eq!(of(wall, WaitReason::NONE, false), ["wall"]);
         assert_eq!(of(wall, WaitReason::NONE, true), ["wall", "gil-held"]);
-        assert_eq!(of(wall, WaitReason::RUNNABLE, false), ["wall", "off-cpu"]);
-        let all = ["wall", "off-cpu", "gil-held"];
-        assert_eq!(of(wall, WaitReason::SLEEP, true), all);
+        let waits_for_cpu = ["wall", "off-cpu", "run-queue"];
+        assert_eq!(of(wall, WaitReason::RUNNABLE, false), waits_for_cpu);
+        let sleeps_with_gil = ["wall", "off-cpu", "gil-held"];
+        assert_eq!(of(wall, WaitReason::SLEEP, true), sleeps_with_gil);
         assert_eq!(of(ProfileKind::GIL, WaitReason::NONE, true), ["gil"]);
         for recorded in [ProfileKind::CPU, ProfileKind::GIL] {
             assert!(Kind::is_recorded(recorded));
         }
-        for derived in [ProfileKind::OFF_CPU, ProfileKind::GIL_HELD] {
-            assert!(!Kind::is_recorded(derived));
+        for derived in [&off_cpu::KIND, &run_queue::KIND, &gil_held::KIND] {
+            assert!(!Kind::is_recorded(derived.number));
         }
     }
 
