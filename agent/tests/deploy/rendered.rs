@@ -53,7 +53,10 @@ fn helm(values: &str) -> Objects {
     let chart = deploy("helm/agent");
     output(helm().arg("lint").arg(&chart));
     let mut template = helm();
-    template.args(["template", "agent"]).arg(&chart).arg("agent");
+    template
+        .args(["template", "agent"])
+        .arg(&chart)
+        .arg("agent");
     objects(&output(template.arg(file)))
 }
 

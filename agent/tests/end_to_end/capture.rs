@@ -99,19 +99,19 @@ impl Capture {
 
     /// Its standard output as a pprof profile.
     pub(crate) fn into_pprof(self) -> Profile {
-        let profile = self.into_pprof_of_passes();
+        let profile = self.into_pprof_of("cpu");
         for sample in &profile.samples {
             // The period of a capture does not change.
             let count = u32::try_from(sample.count).unwrap();
-            assert_eq!(profile.period * count, sample.cpu);
+            assert_eq!(profile.period * count, sample.time);
         }
         profile
     }
 
-    /// The same of a kind that passes over the threads sample, whose distances differ.
-    pub(crate) fn into_pprof_of_passes(self) -> Profile {
+    /// The same of another time, whose samples may be of several periods.
+    pub(crate) fn into_pprof_of(self, time: &str) -> Profile {
         self.assert_success();
-        pprof::read(&self.output)
+        pprof::read_times(&self.output, time)
     }
 
     /// Fails unless the agent succeeded without lost samples.

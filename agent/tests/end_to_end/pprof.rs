@@ -19,7 +19,7 @@ pub(crate) struct Profile {
     pub(crate) start: SystemTime,
     /// The duration of sampling.
     pub(crate) duration: Duration,
-    /// CPU time that one sample stands for.
+    /// Time that one sample stands for.
     pub(crate) period: Duration,
     /// The samples.
     pub(crate) samples: Vec<Sample>,
@@ -32,8 +32,8 @@ pub(crate) struct Sample {
     pub(crate) thread: ThreadStack,
     /// The number of samples.
     pub(crate) count: u64,
-    /// Their CPU time.
-    pub(crate) cpu: Duration,
+    /// Their time.
+    pub(crate) time: Duration,
 }
 
 impl Profile {
@@ -60,15 +60,20 @@ impl Profile {
     }
 }
 
-/// Reads a file, which must be complete, without dangling references.
+/// Reads a file of CPU time, which must be complete, without dangling references.
 pub(crate) fn read(file: &[u8]) -> Profile {
+    read_times(file, "cpu")
+}
+
+/// The same of a file whose second value is this time.
+pub(crate) fn read_times(file: &[u8], time: &str) -> Profile {
     let profile = decode(file);
     let types: Vec<_> = profile
         .sample_type
         .iter()
         .map(|kind| (text(&profile, kind.r#type), text(&profile, kind.unit)))
         .collect();
-    assert_eq!(types, [("samples", "count"), ("cpu", "nanoseconds")]);
+    assert_eq!(types, [("samples", "count"), (time, "nanoseconds")]);
     Profile {
         start: SystemTime::UNIX_EPOCH + nanoseconds(profile.time_nanos),
         duration: nanoseconds(profile.duration_nanos),
@@ -89,7 +94,7 @@ pub(crate) fn decode(file: &[u8]) -> schema::Profile {
 }
 
 fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
-    let [count, cpu_ns] = sample.value[..] else {
+    let [count, time_ns] = sample.value[..] else {
         panic!("a sample has {} values", sample.value.len());
     };
     let label = |key| {
@@ -110,7 +115,7 @@ fn read_sample(profile: &schema::Profile, sample: &schema::Sample) -> Sample {
                 .collect(),
         },
         count: count.try_into().unwrap(),
-        cpu: nanoseconds(cpu_ns),
+        time: nanoseconds(time_ns),
     }
 }
 
