@@ -37,7 +37,8 @@ def in_poll():
 def in_child():
     child = os.fork()
     if child == 0:
-        # Ends with the workload: its end of the pipe is closed then.
+        # Ends with the workload: nobody else has the other end of the pipe.
+        os.close(closed_at_the_end)
         os.read(held_open, 1)
         os._exit(0)
     os.waitpid(child, 0)
