@@ -5,16 +5,22 @@
 //! it ends too, for a run that is ended from outside.
 
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, PipeReader};
 use std::mem;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use xtask::process;
 
 /// How long a test takes at least whose time is printed.
 const LONG: Duration = Duration::from_secs(10);
+/// How long tests may print nothing: longer than a test waits for anything.
+const SILENCE: Duration = Duration::from_secs(15 * 60);
+/// How long a line may take from a program that has ended to here.
+const PASSAGE: Duration = Duration::from_secs(1);
 
 /// How many tests and checks have passed and failed so far, and what took how long.
 #[derive(Debug, Default)]
@@ -71,13 +77,15 @@ impl Results {
         self.not_tested.push(name.to_owned());
     }
 
-    /// Runs a `cargo test` command and counts its tests; each of its test programs is a part.
+    /// Runs a `cargo test` command and counts its tests; each of its test programs is a part. Processes that
+    /// the tests leave behind are a failure, and not waited for.
     ///
     /// # Errors
     ///
-    /// When the command cannot be started; failing tests are counted instead.
+    /// When the command cannot be started, and when it printed nothing for [`SILENCE`], after which it is
+    /// killed; failing tests are counted instead.
     pub(crate) fn cargo_test(&mut self, command: &mut Command) -> Result<()> {
-        let line = process::line(command);
+        let command_line = process::line(command);
         // Both streams in one, because cargo prints the names of the programs to the one, and they
         // print their results to the other.
         let (output, input) = io::pipe()?;
@@ -85,16 +93,15 @@ impl Results {
             .stdout(input.try_clone()?)
             .stderr(input)
             .spawn()
-            .with_context(|| format!("cannot run `{line}`"))?;
+            .with_context(|| format!("cannot run `{command_line}`"))?;
         // The command's own ends of the pipe would keep it open.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let before = (self.passed, self.failed);
         let mut part = "compilation of the tests".to_owned();
         let mut start = Instant::now();
         let mut last_test = start;
-        for line in BufReader::new(output).split(b'\n') {
-            let line = line?;
-            let line = String::from_utf8_lossy(&line);
+        let lines = lines(output);
+        while let Some(line) = self.next_line(&lines, &mut child)? {
             println!("{line}");
             self.count(&line);
             if line.starts_with("test ") {
@@ -113,11 +120,37 @@ impl Results {
         let status = child.wait()?;
         if !status.success() && self.failed == before.1 {
             // It failed outside of any test, as when something does not compile.
-            self.fail(&line, anyhow!("{status}"));
+            self.fail(&command_line, anyhow!("{status}"));
         } else if before == (self.passed, self.failed) {
-            self.fail(&line, anyhow!("there is no such test"));
+            self.fail(&command_line, anyhow!("there is no such test"));
         }
         Ok(())
+    }
+
+    /// The next line of a child and its descendants, if there is one.
+    fn next_line(&mut self, lines: &Receiver<String>, child: &mut Child) -> Result<Option<String>> {
+        let start = Instant::now();
+        loop {
+            match lines.recv_timeout(PASSAGE) {
+                Ok(line) => return Ok(Some(line)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if child.try_wait()?.is_some() {
+                let error =
+                    anyhow!("they have the output of the tests, which have ended, still open");
+                self.fail("processes_left_behind", error);
+                return Ok(None);
+            }
+            if start.elapsed() > SILENCE {
+                child.kill()?;
+                child.wait()?;
+                bail!(
+                    "the tests are killed: they printed nothing for {} s",
+                    SILENCE.as_secs()
+                );
+            }
+        }
     }
 
     fn took(&mut self, name: &str, start: Instant) {
@@ -204,6 +237,21 @@ impl fmt::Display for Minutes {
     }
 }
 
+/// The lines that come out of a pipe, until all its ends are closed.
+fn lines(output: PipeReader) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            let Ok(line) = line else { return };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
 /// The test program that cargo starts, by a line of its messages: `Running tests/pprof.rs (target/…/pprof-1f0a)`,
 /// `Running unittests src/lib.rs (target/…/agent-2e9b)` or `Doc-tests agent`.
 fn test_program(line: &str) -> Option<String> {
@@ -264,6 +312,18 @@ mod tests {
         ]);
         results.cargo_test(&mut fails).unwrap();
         assert_eq!(counts(&results), (1, 3));
+    }
+
+    #[test]
+    fn a_process_that_tests_leave_behind_is_a_failure_and_not_waited_for() {
+        let mut results = Results::default();
+        let mut tests = Command::new("sh");
+        tests.args([
+            "-c",
+            "echo 'test result: ok. 1 passed; 0 failed'; sleep 60 &",
+        ]);
+        results.cargo_test(&mut tests).unwrap();
+        assert_eq!(counts(&results), (1, 1));
     }
 
     #[test]
