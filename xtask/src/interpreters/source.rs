@@ -31,12 +31,13 @@ const BUILD_PACKAGES: [&str; 7] = [
 ];
 
 /// Options of all builds. Optimizing no further saves a third of the time, and debug information, which pyenv's
-/// builds have, another.
-const OPTIONS: [&str; 5] = [
+/// builds have, another; musl's static library has its own, which is left out too.
+const OPTIONS: [&str; 6] = [
     "--disable-test-modules",
     "--without-ensurepip",
     "MODULE_BUILDTYPE=static",
     "OPT=-O1 -DNDEBUG",
+    "LDFLAGS=-Wl,--strip-debug",
     "PKG_CONFIG=/bin/false",
 ];
 
