@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -283,14 +284,17 @@ pub(super) fn cpu_time(target: &Target) -> Duration {
     Duration::from_nanos(nanoseconds.parse().unwrap())
 }
 
-/// Asserts that there are as many samples as the CPU time between `least` and `most` makes.
-fn assert_sampled(samples: u64, least: Duration, most: Duration) {
+/// Asserts that there are as many samples as the CPU time between `least` and `most` makes; else shows `about`.
+fn assert_sampled(samples: u64, least: Duration, most: Duration, about: &impl Debug) {
     /// Each switch to another process and back is an error of up to a sample.
     const SWITCHES: f64 = 4.0;
     let due = |time: Duration| time.as_secs_f64() * f64::from(u32::try_from(RATE).unwrap());
     let (least, most) = (due(least) * 0.96 - SWITCHES, due(most) * 1.04 + SWITCHES);
     let found = f64::from(u32::try_from(samples).unwrap());
-    assert!((least..most).contains(&found), "{least} {found} {most}");
+    assert!(
+        (least..most).contains(&found),
+        "{least} {found} {most}: {about:?}"
+    );
 }
 
 /// Asserts that a profile is of the workload `busy`, which used at least a second of CPU time.
@@ -349,9 +353,18 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
         before.saturating_sub(used_since),
         before.saturating_sub(used_before),
     );
-    assert_sampled(profiles["before"].total(), least, most + stolen);
-    assert_sampled(profiles["after"].total(), after, after + stolen);
-    assert_sampled(profiles["shell"].total(), shell, shell + stolen);
+    let samples: BTreeMap<_, _> = profiles
+        .iter()
+        .map(|(service, profile)| (&**service, profile.total()))
+        .collect();
+    for (service, least, most) in [
+        ("before", least, most),
+        ("after", after, after),
+        ("shell", shell, shell),
+    ] {
+        let about = (service, &samples);
+        assert_sampled(samples[service], least, most + stolen, &about);
+    }
     for lost in [
         "profiling_agent_samples_lost_total",
         "profiling_agent_window_lost_samples_total",
@@ -361,7 +374,7 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     ] {
         assert!(metrics[lost].abs() < f64::EPSILON, "{lost}: {metrics:?}");
     }
-    let total: u64 = profiles.values().map(Profile::total).sum();
+    let total: u64 = samples.values().sum();
     let exported = metrics["profiling_agent_profile_samples_total"];
     // Samples taken after the metrics were read are only in the profiles.
     let total = f64::from(u32::try_from(total).unwrap());
@@ -528,7 +541,7 @@ fn a_reloaded_configuration_takes_effect_without_a_gap() {
     assert_eq!(second.keys().collect::<Vec<_>>(), ["renamed"]);
     assert!(count(&second["renamed"], &["<module>", "main"]) >= RATE / 2);
     let samples = first["busy"].total() + second["renamed"].total();
-    assert_sampled(samples, least, most + stolen);
+    assert_sampled(samples, least, most + stolen, &"busy");
 }
 
 #[test]
