@@ -284,6 +284,14 @@ pub(super) fn cpu_time(target: &Target) -> Duration {
     Duration::from_nanos(nanoseconds.parse().unwrap())
 }
 
+/// Stops a process with a single thread: the CPU time that it has used, which is all that it will use.
+fn used_until_stopped(target: &Target) -> Duration {
+    let pid = Pid::from_raw(target.pid().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    cpu_time(target)
+}
+
 /// Asserts that there are as many samples as the CPU time between `least` and `most` makes; else shows `about`.
 fn assert_sampled(samples: u64, least: Duration, most: Duration, about: &impl Debug) {
     /// Each switch to another process and back is an error of up to a sample.
@@ -326,19 +334,15 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     let used_since = cpu_time(&before);
     wait_for_cpu(&before, SECOND);
     let after = service("busy", "after");
+    wait_for_cpu(&after, SECOND);
+    // Two at a time: how often one is met that shares its CPU with another is a matter of chance.
+    let before = used_until_stopped(&before);
     let mut shell = mortal("sh");
     shell.env("OTEL_SERVICE_NAME", "shell");
     shell.args(["-c", "echo ready; while :; do :; done"]);
     let shell = Target::from_command(shell);
-    wait_for_cpu(&after, SECOND);
     wait_for_cpu(&shell, SECOND);
-    // Stopped, they use no more.
-    let used = [before, after, shell].map(|target| {
-        let pid = Pid::from_raw(target.pid().try_into().unwrap()).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
-        thread::sleep(Duration::from_millis(50));
-        cpu_time(&target)
-    });
+    let (after, shell) = (used_until_stopped(&after), used_until_stopped(&shell));
     let stolen = stolen_time().saturating_sub(stolen_before);
     // The last window must be exported before the metrics are read.
     thread::sleep(Duration::from_secs(3));
@@ -348,7 +352,6 @@ fn every_process_of_a_host_is_profiled_and_every_sample_is_accounted_for() {
     for name in ["before", "after"] {
         assert_busy(&profiles[name]);
     }
-    let [before, after, shell] = used;
     let (least, most) = (
         before.saturating_sub(used_since),
         before.saturating_sub(used_before),
