@@ -6,13 +6,13 @@
 use crate::{
     limits::LEAF_FRAMES,
     record::{
-        AbsentPage, CodeObjectHead, Frame, Header, NativeFrame, NativeStackHead, ProcessEvent,
-        RecordKind, Sample, StackHead, Text, ThreadName, WantedTable,
+        AbsentPage, CodeObjectHead, Frame, Header, LockName, NativeFrame, NativeStackHead,
+        ProcessEvent, RecordKind, Sample, StackHead, Text, ThreadName, WantedTable,
     },
 };
 use zerocopy::FromBytes as _;
 
-use crate::decoded::{CodeRecord, Gap, NativeStack, Record, Stack, ThreadRecord};
+use crate::decoded::{CodeRecord, Gap, LockRecord, NativeStack, Record, Stack, ThreadRecord};
 
 /// Why some bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +61,11 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
             let (head, rest) = ThreadName::read_from_prefix(bytes).map_err(|_| short)?;
             let (python, _) = take(rest, head.python).ok_or(length)?;
             Ok(Record::ThreadName(ThreadRecord { head, python }))
+        }
+        RecordKind::LOCK_NAME => {
+            let (head, rest) = LockName::read_from_prefix(bytes).map_err(|_| short)?;
+            let (name, _) = take(rest, head.name).ok_or(length)?;
+            Ok(Record::LockName(LockRecord { head, name }))
         }
         RecordKind::PROCESS_EVENT => {
             let (event, _) = ProcessEvent::read_from_prefix(bytes).map_err(|_| short)?;
@@ -136,7 +141,7 @@ mod tests {
 
     use crate::{
         limits::{LEAF_FRAMES, MAX_FRAMES, ROOT_FRAMES},
-        record::{FrameKind, NativeKind, RecordKind},
+        record::{FrameKind, NativeKind, RecordKind, Text},
     };
     use proptest::prelude::*;
 
@@ -256,6 +261,20 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_has_its_name() {
+        let mut rest = 9_u64.to_ne_bytes().to_vec();
+        rest.extend([Text::BYTES, 0, 3, 0, 0, 0, 0, 0]);
+        rest.extend(b"abc\0\0\0\0\0");
+        let bytes = record(RecordKind::LOCK_NAME, &rest);
+        let Ok(Record::LockName(lock)) = decode(&bytes) else {
+            panic!("{:?}", decode(&bytes));
+        };
+        assert_eq!((lock.head.lock, lock.name), (9, &b"abc"[..]));
+        let cut = record(RecordKind::LOCK_NAME, &rest[..rest.len() - 8]);
+        assert_eq!(decode(&cut), Err(Malformed::Length { kind: 10 }));
+    }
+
+    #[test]
     fn what_is_no_record_says_why() {
         assert_eq!(decode(&[1, 0]), Err(Malformed::Short(2)));
         let unknown = record(RecordKind(77), &[]);
@@ -270,7 +289,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0_u16..11,
+            kind in 0_u16..12,
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             cut in 0_usize..64,
         ) {

@@ -3,7 +3,8 @@
 use std::vec::Vec;
 
 use crate::record::{
-    AbsentPage, CodeObjectHead, Frame, NativeFrame, ProcessEvent, Sample, ThreadName, WantedTable,
+    AbsentPage, CodeObjectHead, Frame, LockName, NativeFrame, ProcessEvent, Sample, ThreadName,
+    WantedTable,
 };
 
 /// A record.
@@ -19,6 +20,8 @@ pub enum Record<'a> {
     LineTablePiece(CodeRecord<'a>),
     /// The name of a thread.
     ThreadName(ThreadRecord<'a>),
+    /// The name of a lock.
+    LockName(LockRecord<'a>),
     /// Something that happened to a process.
     ProcessEvent(ProcessEvent),
     /// A page that a sample missed.
@@ -70,6 +73,15 @@ pub struct CodeRecord<'a> {
     pub file: &'a [u8],
     /// The line table from `head.line_table_start` on.
     pub line_table: &'a [u8],
+}
+
+/// The name of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockRecord<'a> {
+    /// What is of fixed size.
+    pub head: LockName,
+    /// Characters of its name.
+    pub name: &'a [u8],
 }
 
 /// The name of a thread.

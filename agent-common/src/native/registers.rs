@@ -117,6 +117,18 @@ impl Registers {
         ))
     }
 
+    /// The stack pointer.
+    #[cfg(feature = "user")]
+    #[must_use]
+    pub fn stack_pointer(&self) -> u64 {
+        const PLACE: usize = if cfg!(target_arch = "aarch64") {
+            31
+        } else {
+            19
+        };
+        self.words[PLACE]
+    }
+
     /// Starts a walk at these registers.
     #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
     #[inline(always)]

@@ -162,10 +162,33 @@ impl Attributes {
         } else {
             values.wrapping_add(u64::from(fields.values_head))
         });
-        self.enter(memory, scratch, fields.keys, UserAddr(keys))
+        self.enter(memory, scratch, fields.keys, UserAddr(keys), MAX_ATTRIBUTES)
     }
 
-    /// Starts at the first entry of the `keys`.
+    /// Finds the first `most` entries of a dictionary that is no instance's, such as that of a module.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when it cannot be read.
+    #[cfg(feature = "user")]
+    pub fn begin_dictionary<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        dictionary: UserAddr,
+        most: u32,
+    ) -> Result<(), Fault> {
+        let fields = &layout.object;
+        if fields.instance == InstanceStyle::OPAQUE || !dictionary.could_be_structure() {
+            return Err(Fault);
+        }
+        let keys = UserAddr(memory.word(dictionary.field(fields.dict_keys))?);
+        self.value.set(0);
+        self.enter(memory, scratch, fields.keys, keys, most)
+    }
+
+    /// Starts at the first of at most `most` entries of the `keys`.
     #[inline(always)]
     fn enter<M: UserMemory>(
         &mut self,
@@ -173,6 +196,7 @@ impl Attributes {
         scratch: &mut Scratch,
         style: KeysStyle,
         keys: UserAddr,
+        most: u32,
     ) -> Result<(), Fault> {
         scratch.load_slot(memory, keys, KEYS_BYTES)?;
         let (head_bytes, index_bytes, count, entry_bytes) = if style == KeysStyle::SIZE {
@@ -193,8 +217,8 @@ impl Attributes {
         self.entry
             .set(keys.0.wrapping_add(head_bytes).wrapping_add(index_bytes));
         self.entry_bytes.set(entry_bytes);
-        self.left.set(if count > u64::from(MAX_ATTRIBUTES) {
-            MAX_ATTRIBUTES
+        self.left.set(if count > u64::from(most) {
+            most
         } else {
             count as u32
         });
@@ -214,6 +238,21 @@ impl Attributes {
         layout: &Layout,
         name: AttributeName,
     ) -> Result<Option<UserAddr>, Fault> {
+        let (key, value) = self.next_entry(memory)?;
+        // A key that was deleted is a null pointer.
+        if key.is_null() || !name.is_at(memory, scratch, layout, key)? {
+            return Ok(None);
+        }
+        Ok(Some(UserAddr(memory.word(value)?)))
+    }
+
+    /// The key of the next attribute, null if it was deleted, and where its value stands.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when there are no more or it cannot be read.
+    #[inline(always)]
+    pub fn next_entry<M: UserMemory>(&mut self, memory: &M) -> Result<(UserAddr, UserAddr), Fault> {
         let left = self.left.get();
         if left == 0 {
             return Err(Fault);
@@ -232,10 +271,6 @@ impl Attributes {
             self.value.set(value.wrapping_add(8));
             UserAddr(value)
         };
-        // A key that was deleted is a null pointer.
-        if key.is_null() || !name.is_at(memory, scratch, layout, key)? {
-            return Ok(None);
-        }
-        Ok(Some(UserAddr(memory.word(value)?)))
+        Ok((key, value))
     }
 }

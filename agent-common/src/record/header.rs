@@ -34,6 +34,8 @@ impl RecordKind {
     pub const NATIVE_STACK: Self = Self(8);
     /// A [`WantedTable`](super::WantedTable).
     pub const WANTED_TABLE: Self = Self(9);
+    /// A [`LockName`](super::LockName).
+    pub const LOCK_NAME: Self = Self(10);
 }
 
 /// The start of every record.

@@ -5,6 +5,7 @@
 
 mod code_object;
 mod header;
+mod lock_name;
 mod native_stack;
 mod process_event;
 mod profile_kind;
@@ -18,6 +19,7 @@ mod wait;
 
 pub use code_object::{CodeObjectHead, LineTableFormat};
 pub use header::{Header, RecordKind};
+pub use lock_name::LockName;
 pub use native_stack::{NativeFrame, NativeKind, NativeStackHead};
 pub use process_event::{ProcessEvent, ProcessEventKind};
 pub use profile_kind::ProfileKind;

@@ -27,4 +27,5 @@ profile_kinds! {
     GIL = 6, "Elapsed time in which threads waited for the GIL, in nanoseconds, of who held it.";
     GIL_HELD = 7, "Elapsed time in which threads held the GIL, in nanoseconds.";
     RUN_QUEUE = 8, "Elapsed time in which threads could run and waited for a CPU, in nanoseconds.";
+    LOCK = 9, "Elapsed time in which threads waited for locks, in nanoseconds.";
 }
