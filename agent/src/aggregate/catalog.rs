@@ -27,6 +27,8 @@ pub struct Catalog {
     /// How many processes have been added.
     processes_added: usize,
     threads: GenerationalCache<ThreadKey, String>,
+    /// Names of locks by their hashes.
+    locks: GenerationalCache<u64, String>,
 }
 
 /// A process, and its position among those that were added.
@@ -97,18 +99,24 @@ impl Catalog {
         self.stacks.rotate();
         self.native_stacks.rotate();
         self.threads.rotate();
+        self.locks.rotate();
     }
 
-    /// Number of cached stacks, Python and native.
+    /// Number of cached stacks, Python and native, and of names of locks.
     #[must_use]
     pub fn cached_stacks(&self) -> usize {
-        self.stacks.len() + self.native_stacks.len()
+        self.stacks.len() + self.native_stacks.len() + self.locks.len()
     }
 
     /// Sets the name of a thread; `process` and `tid` are ids in the agent's PID namespace.
     pub fn add_thread(&mut self, process: u32, tid: u32, name: String) {
         let thread = ThreadKey { tgid: process, tid };
         self.threads.insert(thread, name);
+    }
+
+    /// Adds the name of a lock that samples refer to by its hash.
+    pub fn add_lock(&mut self, hash: u64, name: String) {
+        self.locks.insert(hash, name);
     }
 
     /// The threads of the samples of a window that are of a kind, the one with the most samples first.
@@ -183,6 +191,7 @@ impl Catalog {
             let ends = (key.end.0, key.native_end.0);
             let stacks = (key.stack, key.native_stack);
             let activity = (key.holds_gil, key.collects_garbage, key.wait, key.blocked);
+            let activity = (activity, key.lock);
             (order, key.thread, stacks, ends, activity)
         });
         for (key, amount) in keys {
@@ -210,6 +219,7 @@ impl Catalog {
                 let sampled = SampledStack {
                     key,
                     blocked: (key.blocked != 0).then(|| self.thread_name(blocked)),
+                    lock: self.locks.get(&key.lock).map(String::as_str),
                     python,
                     native,
                     process,

@@ -15,7 +15,7 @@
 //! Invariants: a frame that one of the walks has found is in the interleaved stack, unless the
 //! interpreter hides it or it is part of an evaluation loop; missing frames have one marker, where
 //! they are missing; numbers from the BPF programs are untrusted. What a thread waits for is a marker
-//! in place of the leaf, above all frames, and so is which thread it keeps waiting; that it waits for
+//! in place of the leaf, above all frames, and so are the lock and which thread it keeps waiting; that it waits for
 //! work is one in place of the root.
 
 #[cfg(test)]
@@ -34,7 +34,7 @@ use super::{
 use crate::{
     profile::{
         ExecutableKind, GC_MARKER, IDLE_MARKER, LastFrame, LocationId, ProcessIndex, StackId,
-        UnwindLosses, Wait, blocks_marker,
+        UnwindLosses, Wait, blocks_marker, lock_marker,
     },
     symbolize::SymbolizeFrames,
 };
@@ -56,6 +56,8 @@ pub(super) struct SampledStack<'a> {
     pub(super) is_idle: bool,
     /// The name of the thread that it keeps waiting.
     pub(super) blocked: Option<&'a str>,
+    /// The name of the lock for which it waits.
+    pub(super) lock: Option<&'a str>,
     /// Number of samples.
     pub(super) count: u64,
 }
@@ -80,7 +82,9 @@ impl SampledStack<'_> {
         if self.key.collects_garbage {
             locations.insert(0, builder.marker(GC_MARKER));
         }
-        if let Some(wait) = Wait::from_reason(self.key.wait) {
+        if let Some(lock) = self.lock {
+            locations.insert(0, builder.marker(&lock_marker(lock)));
+        } else if let Some(wait) = Wait::from_reason(self.key.wait) {
             locations.insert(0, builder.marker(wait.marker()));
         }
         if let Some(blocked) = self.blocked {

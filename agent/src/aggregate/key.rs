@@ -18,6 +18,8 @@ pub(super) struct SampleKey {
     pub(super) wait: WaitReason,
     /// The thread of the same process that it keeps waiting, 0 for none.
     pub(super) blocked: u32,
+    /// The lock for which it waits, by the hash of its name, 0 for none or an unknown one.
+    pub(super) lock: u64,
 }
 
 impl SampleKey {

@@ -26,11 +26,20 @@ pub struct Windows {
 impl Windows {
     /// Counts a sample; one of an unknown kind is malformed.
     pub fn add_sample(&mut self, sample: &Sample) {
-        self.add_blocking_sample(sample, 0);
+        self.add(sample, 0, 0);
+    }
+
+    /// Counts a sample of a thread that waits for a lock, by the hash of its name, 0 where it is not known.
+    pub fn add_lock_sample(&mut self, sample: &Sample, lock: u64) {
+        self.add(sample, 0, lock);
     }
 
     /// Counts a sample of a thread that keeps another one of its process waiting, 0 for none.
     pub fn add_blocking_sample(&mut self, sample: &Sample, blocked: u32) {
+        self.add(sample, blocked, 0);
+    }
+
+    fn add(&mut self, sample: &Sample, blocked: u32, lock: u64) {
         if !Kind::is_recorded(sample.kind) {
             self.add_malformed();
             return;
@@ -49,6 +58,7 @@ impl Windows {
             collects_garbage: sample.collects_garbage != 0,
             wait: sample.wait,
             blocked,
+            lock,
         };
         let amount = Amount {
             count: sample.count.into(),

@@ -3,11 +3,13 @@
 mod cli;
 pub mod doctor;
 mod gil;
+mod lock;
 mod output;
 mod progress;
 mod record;
 mod report;
 mod run;
+mod sampling;
 pub mod summary;
 
 use std::{
@@ -53,6 +55,7 @@ async fn run_command(command: Command) -> Result<ExitCode> {
         Command::Run(options) => run::run(&options, profiles_folder()).await,
         Command::Report(options) => report::run(&options, &profiles_folder()),
         Command::Gil(options) => gil::run(&options).await,
+        Command::Lock(options) => lock::run(&options).await,
         Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
         Command::Completions(shell) => print(&cli::completions(shell)),
         Command::Man => print(&cli::man_page()?),

@@ -66,6 +66,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         native: options.native,
         gil: options.filter.gil_only,
         blocked_threads: true,
+        lock_addresses: true,
         gil_times: None,
         symbol_bytes: SYMBOL_BYTES,
     };

@@ -109,6 +109,7 @@ impl Host {
             native: config.native,
             gil: false,
             blocked_threads: config.thread_labels,
+            lock_addresses: config.thread_labels,
             gil_times: None,
             symbol_bytes: MAX_SYMBOL_BYTES,
         };

@@ -55,6 +55,8 @@ pub enum PassSamples {
     HoldingGil,
     /// Those of threads that waited for the GIL, each with the stack of the one that held it.
     BlockedByGil,
+    /// Those of threads that waited for a lock, each with that lock.
+    WaitingForLock,
 }
 
 /// What a thread did when it was sampled.
@@ -210,6 +212,13 @@ impl Kind {
         own.unwrap_or(&self.names)
     }
 
+    /// Whether samples are apart by a time that its [type of periods](TypeNames::period_type) in pprof files,
+    /// which collectors recognize, has no number for.
+    #[must_use]
+    pub fn hides_period(&self) -> bool {
+        self.period == Period::Rate && self.names.period_type.source == ValueSource::Count
+    }
+
     /// Whether it has other names in an output than in pprof files.
     #[must_use]
     pub fn has_names_of(&self, naming: TypeNaming) -> bool {
@@ -226,7 +235,10 @@ impl Kind {
     #[must_use]
     pub fn recorded_as(&self) -> ProfileKind {
         match self.source {
-            Source::Event | Source::Passes(PassSamples::BlockedByGil) => self.number,
+            Source::Event
+            | Source::Passes(PassSamples::BlockedByGil | PassSamples::WaitingForLock) => {
+                self.number
+            }
             Source::Passes(_) => ProfileKind::WALL,
         }
     }
@@ -238,11 +250,20 @@ impl Kind {
         of_gil.iter().any(|of| self.source == Source::Passes(*of))
     }
 
+    /// Whether passes have to look at which locks threads wait for.
+    #[must_use]
+    pub fn is_about_locks(&self) -> bool {
+        self.source == Source::Passes(PassSamples::WaitingForLock)
+    }
+
     /// Whether it has the samples that were recorded as this kind, of threads that did this.
     #[must_use]
     pub fn has_samples(&self, recorded: ProfileKind, state: ThreadActivity) -> bool {
         let has_state = match self.source {
-            Source::Event | Source::Passes(PassSamples::All | PassSamples::BlockedByGil) => true,
+            Source::Event
+            | Source::Passes(
+                PassSamples::All | PassSamples::BlockedByGil | PassSamples::WaitingForLock,
+            ) => true,
             Source::Passes(PassSamples::NotRunning) => state.wait != WaitReason::NONE,
             Source::Passes(PassSamples::Runnable) => state.wait == WaitReason::RUNNABLE,
             Source::Passes(PassSamples::HoldingGil) => state.holds_gil,

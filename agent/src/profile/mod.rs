@@ -29,5 +29,7 @@ pub use self::{
     model::{Profile, Sample, Stack, Thread},
     process::{Image, Process},
     unwind_stats::{LastFrame, UnwindStats},
-    wait::{GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_state_marker},
+    wait::{
+        GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_state_marker, lock_marker,
+    },
 };

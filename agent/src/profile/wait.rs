@@ -25,6 +25,13 @@ pub fn blocks_marker(thread: &str) -> String {
     format!("[blocks: {thread}]")
 }
 
+/// Marker above the stack of a thread that waits for the lock with this name, in place of the one of
+/// [`Wait::Lock`].
+#[must_use]
+pub fn lock_marker(lock: &str) -> String {
+    format!("[lock: {lock}]")
+}
+
 /// What a thread does that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
@@ -118,6 +125,8 @@ impl Wait {
 pub struct LeafMarkers<'a> {
     /// What it did that did not run.
     pub wait: Option<Wait>,
+    /// The name of the lock for which it waited.
+    pub lock: Option<&'a str>,
     /// The name of the thread that it kept waiting.
     pub blocks: Option<&'a str>,
     /// Whether it collected garbage.
@@ -144,6 +153,9 @@ impl Profile {
             }
             if let Some(thread) = blocked_thread(&function.name) {
                 markers.blocks = Some(thread);
+            } else if let Some(lock) = lock_name(&function.name) {
+                markers.lock = Some(lock);
+                markers.wait = Some(Wait::Lock);
             } else if let Some(wait) = Wait::from_marker(&function.name) {
                 markers.wait = Some(wait);
             } else if function.name == GC_MARKER {
@@ -167,7 +179,15 @@ impl Profile {
 /// Whether a marker says what a thread did, not that frames are missing.
 #[must_use]
 pub fn is_state_marker(marker: &str) -> bool {
-    marker == IDLE_MARKER || Wait::from_marker(marker).is_some() || blocked_thread(marker).is_some()
+    marker == IDLE_MARKER
+        || Wait::from_marker(marker).is_some()
+        || blocked_thread(marker).is_some()
+        || lock_name(marker).is_some()
+}
+
+/// The name in a [`lock_marker`].
+fn lock_name(marker: &str) -> Option<&str> {
+    marker.strip_prefix("[lock: ")?.strip_suffix(']')
 }
 
 /// The name in a [`blocks_marker`].
@@ -200,11 +220,13 @@ mod tests {
             (1, "[runnable]"),
             (2, "[stack lost]"),
             (3, "[gc]"),
+            (4, "[lock: Pool.jobs (Queue at 0x7f00)]"),
         ];
         let profile = with_waits(example_profile(""), &waits);
         let markers = |sample| profile.leaf_markers(&profile.samples[sample]);
         let both = LeafMarkers {
             wait: Some(Wait::Lock),
+            lock: None,
             blocks: Some("a [b]"),
             collects_garbage: false,
             count: 2,
@@ -214,9 +236,16 @@ mod tests {
         assert_eq!(markers(2), LeafMarkers::default());
         assert!(markers(3).collects_garbage);
         assert_eq!(markers(3).count, 1);
+        let lock = (markers(4).lock, markers(4).wait);
+        assert_eq!(
+            lock,
+            (Some("Pool.jobs (Queue at 0x7f00)"), Some(Wait::Lock))
+        );
+        assert_eq!(lock_marker("a [b]"), "[lock: a [b]]");
         assert_eq!(blocks_marker("a [b]"), "[blocks: a [b]]");
         for (marker, is_state) in [
             ("[blocks: worker]", true),
+            ("[lock: Lock at 0x7f00]", true),
             ("[idle]", true),
             ("[waiting: gil]", true),
             ("[stack lost]", false),

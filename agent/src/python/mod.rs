@@ -38,4 +38,5 @@ pub mod versions;
 pub use detect::{Detector, Interpreter};
 pub use error::Error;
 pub use marked_code::marked_code;
+pub(crate) use remote::is_lock_module;
 pub use version::Version;

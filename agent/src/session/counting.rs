@@ -77,6 +77,9 @@ impl Counting {
         for sample in &batch.samples {
             self.windows.add_sample(sample);
         }
+        for (sample, lock) in &batch.lock_waits {
+            self.windows.add_lock_sample(sample, *lock);
+        }
         self.add_paid(batch.gil_waits.iter().copied());
         if let Some(known) = &mut self.running {
             let mut samples: Vec<_> = batch
@@ -152,6 +155,7 @@ fn is_reference(bytes: &[u8]) -> bool {
             | RecordKind::NATIVE_STACK
             | RecordKind::CODE_OBJECT
             | RecordKind::LINE_TABLE_PIECE
-            | RecordKind::THREAD_NAME)
+            | RecordKind::THREAD_NAME
+            | RecordKind::LOCK_NAME)
     )
 }

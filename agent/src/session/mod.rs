@@ -113,6 +113,8 @@ pub struct Settings {
     pub gil: bool,
     /// Whether samples of threads that keep others waiting say which.
     pub blocked_threads: bool,
+    /// Whether names of locks have their addresses.
+    pub lock_addresses: bool,
     /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
     pub gil_times: Option<GilTimes>,
     /// Most bytes that the symbols of files take.
@@ -273,6 +275,8 @@ impl Session {
                 hash_seed,
                 with_native: settings.native,
                 with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
+                with_locks: settings.kinds.iter().any(|kind| kind.is_about_locks()),
+                lock_addresses: settings.lock_addresses,
                 gil_times: settings.gil_times.clone(),
             },
             gil_locations: GilLocations::default(),

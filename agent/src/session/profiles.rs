@@ -15,6 +15,7 @@ use crate::{
     binaries::executables::Executables,
     bpf::Counters,
     profile::{self, Profile},
+    python::text,
     symbolize::{FrameSymbolizer, LookupTotals, NativeSymbolizer, PythonSymbolizer},
 };
 
@@ -69,6 +70,9 @@ impl Profiles {
                     thread.head.tid,
                     python.thread_name(&thread),
                 ),
+                Ok(Record::LockName(lock)) => {
+                    catalog.add_lock(lock.head.lock, text::decode(lock.head.name, lock.name));
+                }
                 Ok(_) | Err(_) => *malformed += 1,
             }
         }

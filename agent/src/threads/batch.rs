@@ -25,6 +25,8 @@ pub struct Batch {
     /// Samples of the kind *gil*: of threads that hold it and do not run, with the thread that each
     /// keeps waiting, or of threads that wait while nobody holds it.
     pub gil_waits: Vec<(Sample, u32)>,
+    /// Samples of the kind *lock*, and the lock by the hash of its name, 0 where it is not known.
+    pub lock_waits: Vec<(Sample, u64)>,
     /// Threads that wait for the GIL while its holder runs.
     pub blocked: Vec<BlockedThread>,
     /// Stacks, code objects and names of threads.

@@ -18,6 +18,8 @@ pub(super) struct KnownThread {
     pub(super) reason: WaitReason,
     /// For which GIL, if that is why.
     pub(super) gil: Option<GilWait>,
+    /// For which lock, by the hash of its name, if that is why; 0 for none.
+    pub(super) lock: u64,
     /// What its sample of the last pass shows.
     pub(super) shown: Shown,
     /// What the kernel's accounts and the samples differ by.
@@ -103,6 +105,7 @@ impl KnownThread {
             stack: None,
             reason: WaitReason::NONE,
             gil: None,
+            lock: 0,
             shown: Shown::Waiting(WaitReason::OTHER),
             balance: Balance::default(),
             again_ns: 0,
@@ -122,6 +125,7 @@ impl KnownThread {
         self.stack = None;
         self.reason = WaitReason::NONE;
         self.gil = None;
+        self.lock = 0;
     }
 
     /// Takes over a stack that was proved. One that is incomplete is read again after a while, although the

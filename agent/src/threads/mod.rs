@@ -6,6 +6,7 @@
 //!                 ├─ walker             stacks
 //!                 ├─ reason             why it waits
 //!                 ├─ gil                who holds the GIL meanwhile
+//!                 ├─ locks              which lock it waits for
 //!                 ├─ names
 //!                 └─ batch ─► session   samples and what they refer to
 //! ```
@@ -20,6 +21,7 @@ mod gil;
 mod gil_locations;
 mod gil_times;
 mod known_thread;
+mod locks;
 mod names;
 mod page_cache;
 mod pass;

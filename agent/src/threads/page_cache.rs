@@ -64,6 +64,11 @@ impl PageCache {
         self.process.is_same_program()
     }
 
+    /// Whether what is read is a [snapshot](Self::take_snapshot).
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.is_frozen.get()
+    }
+
     /// Forgets all pages.
     pub(super) fn clear(&self) {
         self.pages.borrow_mut().clear();

@@ -29,6 +29,7 @@ use super::{
     gil::{GilHolders, GilWait, Holder},
     gil_times::GilTimes,
     known_thread::{KnownThread, Shown},
+    locks::{FoundLock, NamedLock},
     names,
     page_cache::PageCache,
     process::VisitedProcess,
@@ -98,6 +99,9 @@ pub(super) struct Passer {
     pass: u64,
     /// Whether it looks at who holds the GIL.
     with_gil: bool,
+    /// Whether it looks at which locks threads wait for.
+    with_locks: bool,
+    lock_addresses: bool,
     gil_times: Option<GilTimes>,
 }
 
@@ -129,6 +133,7 @@ struct Read {
     name: Option<Vec<u8>>,
     reason: WaitReason,
     gil: Option<GilWait>,
+    lock: Option<FoundLock>,
     /// The pages of the walk.
     pages: Vec<u64>,
     /// Whether all of them were there.
@@ -159,6 +164,8 @@ impl Passer {
             resend_before_ns: 0,
             pass: 0,
             with_gil: settings.with_gil,
+            with_locks: settings.with_locks,
+            lock_addresses: settings.lock_addresses,
             gil_times: settings.gil_times.clone(),
         }
     }
@@ -413,15 +420,29 @@ impl Passer {
 
     /// Takes over a stack that is proved, and sends its records.
     fn set_stack(&mut self, tid: u32, read: &Read) {
+        let lock = read.lock.and_then(|found| self.named_lock(tid, found));
         if let Some(known) = self.threads.get_mut(&tid) {
             known.gil = read.gil;
+            known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
             known.set_stack(read.stack, read.stack.is_whole, monotonic_ns());
             if let Some(name) = &read.name {
                 known.named_ns = monotonic_ns();
                 self.batch.add_reference(name);
             }
         }
+        if let Some(lock) = &lock
+            && self.batch.is_new(lock.hash)
+        {
+            self.batch.add_reference(&lock.record);
+        }
         read.records.send(&read.stack, &mut self.batch);
+    }
+
+    /// The lock for which a thread was proved to wait, if its name is known.
+    fn named_lock(&mut self, tid: u32, found: FoundLock) -> Option<NamedLock> {
+        let tgid = self.threads.get(&tid)?.visit.tgid;
+        let name = self.processes.get_mut(&tgid)?.locks.name(found)?;
+        Some(NamedLock::new(self.walker.seed(), tgid, name))
     }
 
     fn clear_memory(&self, tgid: u32) {
@@ -462,6 +483,7 @@ impl Passer {
             batch,
             pass,
             with_gil,
+            with_locks,
             ..
         } = self;
         let process = processes.get_mut(&visit.tgid)?;
@@ -507,7 +529,12 @@ impl Passer {
         for executable in wanted {
             batch.want_table(WantedTable::of(executable, visit.tgid));
         }
+        let lock = (*with_locks && reason == WaitReason::LOCK)
+            .then(|| process.lock(&details.registers, thread_id, walker.scratch()))
+            .flatten();
         let (pages, is_complete) = process.memory.wanted();
+        // In pages that a proof does not need.
+        let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
         let is_due = is_complete && names::are_due(known.named_ns, monotonic_ns());
         let name = is_due.then(|| names::record(visit, details, &stack, process, walker.scratch()));
         Some(Read {
@@ -516,6 +543,7 @@ impl Passer {
             name,
             reason,
             gil,
+            lock,
             pages,
             is_complete,
         })
@@ -540,7 +568,7 @@ impl Passer {
         } else {
             match self.processes.remove(&tgid) {
                 Some(mut process) => process.update(tgid, maps, gils).then_some(process),
-                None => VisitedProcess::open(tgid, maps, gils),
+                None => VisitedProcess::open(tgid, maps, gils, self.lock_addresses),
             }
         };
         let Some(mut process) = opened else {
@@ -622,6 +650,13 @@ impl Passer {
             Shown::Waiting(reason) => {
                 let sample = known.sample(time_ns, elapsed_ns, reason);
                 self.batch.samples.push(sample);
+                if self.with_locks && reason == WaitReason::LOCK {
+                    let of_lock = Sample {
+                        kind: ProfileKind::LOCK,
+                        ..sample
+                    };
+                    self.batch.lock_waits.push((of_lock, known.lock));
+                }
                 if let (WaitReason::GIL, Some(wait)) = (reason, known.gil) {
                     self.add_gil_wait(&sample, wait, holders);
                 }

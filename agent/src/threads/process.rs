@@ -11,6 +11,7 @@ use agent_common::{
     memory::{UserAddr, UserMemory as _},
     native::Registers,
     record::WaitReason,
+    scratch::Scratch,
     visit::ThreadVisit,
 };
 
@@ -18,11 +19,12 @@ use super::{
     code::ProcessCode,
     gil::HolderPointer,
     gil_locations::GilLocations,
+    locks::{FoundLock, KnownLocks},
     page_cache::PageCache,
     reason::{
         Abi, SystemCall, ThreadAtRest,
         descriptors::{FileKind, FileKinds},
-        reason,
+        futex_word, reason,
     },
     symbols::KnownCode,
     walker::Interpreter,
@@ -32,7 +34,7 @@ use crate::{
     process::Process,
     python::{
         gil::{Gil, GilLocation, GilWords},
-        remote::{Target, thread_states},
+        remote::{Lock, LockReader, Target, thread_states, word_of_lock},
     },
 };
 
@@ -50,6 +52,7 @@ pub(super) struct VisitedProcess {
     /// The words of its GIL, during a pass.
     gil: Option<GilWords>,
     gil_location: GilLocation,
+    pub(super) locks: KnownLocks,
     /// What the maps said of it.
     tracked: TrackedProcess,
     /// Its thread states by `pthread_self()`, and when they were listed.
@@ -61,12 +64,18 @@ pub(super) struct VisitedProcess {
 
 impl VisitedProcess {
     /// Opens a process; [`None`] where it has ended, or nothing is known about it yet.
-    pub(super) fn open(tgid: u32, maps: &WalkMaps, gils: &GilLocations) -> Option<Self> {
+    pub(super) fn open(
+        tgid: u32,
+        maps: &WalkMaps,
+        gils: &GilLocations,
+        lock_addresses: bool,
+    ) -> Option<Self> {
         let opened = Process::open(tgid).ok()?;
         let mut process = Self {
             files: FileKinds::open(&opened).ok(),
             gil: None,
             gil_location: GilLocation::default(),
+            locks: KnownLocks::new(lock_addresses),
             memory: PageCache::new(opened),
             code: ProcessCode::default(),
             symbols: KnownCode::default(),
@@ -144,6 +153,33 @@ impl VisitedProcess {
         let gils: Vec<_> = self.gil_words().all().collect();
         let holders = gils.into_iter().map(|gil| (gil, self.holder(gil)));
         holders.collect()
+    }
+
+    /// The lock for which a thread with this `pthread_self()` waits; [`None`] for what is no lock in memory,
+    /// such as one of a file.
+    pub(super) fn lock(
+        &mut self,
+        registers: &Registers,
+        thread_id: u64,
+        scratch: &mut Scratch,
+    ) -> Option<Lock> {
+        let word = futex_word(&system_call(registers)?)?;
+        let word = word_of_lock(&self.memory, word, registers.stack_pointer());
+        let state = self.states(thread_id, false).first().map(|it| it.address);
+        let (Some(interpreter), Some(state)) = (&self.interpreter, state) else {
+            return Some(Lock::at(word));
+        };
+        let mut reader = LockReader::new(&self.memory, scratch, &interpreter.layout);
+        Some(reader.find(state, word))
+    }
+
+    /// Looks up the name of a lock of it.
+    pub(super) fn look_up_lock(&mut self, lock: Lock, scratch: &mut Scratch) -> FoundLock {
+        let is_searched = !self.memory.is_snapshot();
+        let interpreter = self.interpreter.as_ref().filter(|_| is_searched);
+        let mut reader = interpreter
+            .map(|interpreter| LockReader::new(&self.memory, scratch, &interpreter.layout));
+        self.locks.look_up(lock, reader.as_mut())
     }
 
     fn holder(&self, gil: Gil) -> HolderPointer {

@@ -78,6 +78,15 @@ pub fn reason(
     }
 }
 
+/// The word for which a thread waits in a call of `futex`.
+pub fn futex_word(call: &SystemCall) -> Option<u64> {
+    let is_futex = matches!(
+        wait_of(call.abi, call.number),
+        Wait::Futex | Wait::FutexWord
+    );
+    is_futex.then_some(call.arguments[0])
+}
+
 fn reason_of_call(
     call: &SystemCall,
     uninterruptible: bool,

@@ -15,6 +15,10 @@ pub struct Settings {
     pub with_native: bool,
     /// Whether to look at who holds the GIL.
     pub with_gil: bool,
+    /// Whether to look at which locks threads wait for.
+    pub with_locks: bool,
+    /// Whether their names have their addresses.
+    pub lock_addresses: bool,
     /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
     pub gil_times: Option<GilTimes>,
 }

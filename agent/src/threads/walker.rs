@@ -268,6 +268,11 @@ impl Walker {
         steps.unwind()
     }
 
+    /// Start value of the hashes.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Somewhere to copy structures to.
     pub(super) fn scratch(&mut self) -> &mut Scratch {
         &mut self.scratch

@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, error::ErrorKind};
 use clap_complete::Shell;
 
 use super::{
-    options::{Command, DoctorOptions, GilOptions, RunOptions, UsageError},
+    options::{Command, DoctorOptions, RunOptions, UsageError, WaitOptions},
     record::{MAX_RATE, RecordFlags},
     report::ReportFlags,
     run::RunFlags,
@@ -68,23 +68,10 @@ enum Subcommand {
     Report(ReportFlags),
     /// Show which threads of a process hold the GIL, and which wait for it and where
     #[command(after_help = GIL_EXAMPLES, override_usage = "agent gil [OPTIONS] --pid <PID>")]
-    Gil {
-        /// Process to sample
-        #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
-        pid: u32,
-        /// Time to sample: 30, 500ms, 1m30s; Ctrl-C ends it early
-        #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
-        duration: Duration,
-        /// Samples per second of the time of each thread
-        #[arg(
-            short,
-            long,
-            value_name = "HZ",
-            default_value_t = 99,
-            value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
-        )]
-        rate: u32,
-    },
+    Gil(WaitFlags),
+    /// Show for which locks the threads of a process wait, and where
+    #[command(after_help = LOCK_EXAMPLES, override_usage = "agent lock [OPTIONS] --pid <PID>")]
+    Lock(WaitFlags),
     /// Examine a process: can it be profiled, and if not, why
     #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] --pid <PID>")]
     Doctor {
@@ -104,6 +91,36 @@ enum Subcommand {
     /// Print the manual page, in roff
     #[command(after_help = MAN_EXAMPLES)]
     Man,
+}
+
+/// Options of commands that sample what the threads of a process wait for.
+#[derive(Debug, clap::Args)]
+struct WaitFlags {
+    /// Process to sample
+    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
+    pid: u32,
+    /// Time to sample: 30, 500ms, 1m30s; Ctrl-C ends it early
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    duration: Duration,
+    /// Samples per second of the time of each thread
+    #[arg(
+        short,
+        long,
+        value_name = "HZ",
+        default_value_t = 99,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
+    )]
+    rate: u32,
+}
+
+impl From<WaitFlags> for WaitOptions {
+    fn from(flags: WaitFlags) -> Self {
+        Self {
+            pid: flags.pid,
+            duration: flags.duration,
+            rate: flags.rate,
+        }
+    }
 }
 
 const USAGE: &str = "\
@@ -168,6 +185,18 @@ Examples:
   The same as a flame graph: whom each stack with the GIL keeps waiting
     agent --pid 1234 --event gil -o gil.svg";
 
+const LOCK_EXAMPLES: &str = "\
+The table goes to standard output. A lock has the name of a variable that refers
+to it, if one was found in the functions that wait or their modules, and its
+class and address.
+
+Examples:
+  agent lock --pid 1234
+  agent lock --pid 1234 -d 1m -r 499
+
+  The same as a flame graph, with the locks as the leaves
+    agent --pid 1234 --event lock -o lock.svg";
+
 const DOCTOR_EXAMPLES: &str = "\
 Exits with 0 if the process can be profiled, else with 1.
 
@@ -192,15 +221,8 @@ impl TryFrom<Flags> for Command {
         match flags.subcommand {
             Some(Subcommand::Run(RunFlags(options))) => Ok(Self::Run(options)),
             Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
-            Some(Subcommand::Gil {
-                pid,
-                duration,
-                rate,
-            }) => Ok(Self::Gil(GilOptions {
-                pid,
-                duration,
-                rate,
-            })),
+            Some(Subcommand::Gil(flags)) => Ok(Self::Gil(flags.into())),
+            Some(Subcommand::Lock(flags)) => Ok(Self::Lock(flags.into())),
             Some(Subcommand::Doctor { pid, config }) => {
                 Ok(Self::Doctor(DoctorOptions { pid, config }))
             }

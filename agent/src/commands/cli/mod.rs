@@ -18,7 +18,7 @@ pub use self::{
     flags::parse,
     man_page::man_page,
     options::{
-        Command, DoctorOptions, GilOptions, RecordOptions, ReportOptions, ReportOutput, RunOptions,
-        Target,
+        Command, DoctorOptions, RecordOptions, ReportOptions, ReportOutput, RunOptions, Target,
+        WaitOptions,
     },
 };

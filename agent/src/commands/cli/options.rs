@@ -23,7 +23,9 @@ pub enum Command {
     /// `agent report`: list or merge stored profiles.
     Report(ReportOptions),
     /// `agent gil`: who holds the GIL of a process, and who waits for it.
-    Gil(GilOptions),
+    Gil(WaitOptions),
+    /// `agent lock`: for which locks the threads of a process wait.
+    Lock(WaitOptions),
     /// `agent doctor`: examine a process.
     Doctor(DoctorOptions),
     /// `agent completions`: print the completions of a shell.
@@ -32,9 +34,9 @@ pub enum Command {
     Man,
 }
 
-/// Options of `agent gil`.
+/// Options of `agent gil` and `agent lock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GilOptions {
+pub struct WaitOptions {
     /// The process id, as the agent sees it.
     pub pid: u32,
     /// For how long.

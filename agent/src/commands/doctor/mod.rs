@@ -231,6 +231,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         native: true,
         gil: false,
         blocked_threads: false,
+        lock_addresses: false,
         gil_times: None,
         symbol_bytes: SYMBOL_BYTES,
     };

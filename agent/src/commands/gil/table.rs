@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::HashMap, fmt};
 
 use super::profiles::Profiles;
 use crate::{
-    commands::summary::{Named, function_text, percent, subject_text},
+    commands::summary::{Named, function_text, more_rows, percent, subject_text},
     profile::{FrameKind, Profile, Sample, Unit, Wait},
     text::{plural, printable, shortened},
     threads::GilTimes,
@@ -195,7 +195,7 @@ impl fmt::Display for Table {
                 row.tid
             )?;
         }
-        more(
+        more_rows(
             formatter,
             self.threads.len(),
             THREAD_ROWS,
@@ -237,25 +237,7 @@ impl fmt::Display for Table {
             };
             writeln!(formatter, "{:>16}blocked {shown}{rest}", "")?;
         }
-        more(formatter, self.places.len(), PLACE_ROWS, "place", "places")
-    }
-}
-
-/// How many rows are not shown.
-fn more(
-    formatter: &mut fmt::Formatter<'_>,
-    rows: usize,
-    shown: usize,
-    one: &'static str,
-    several: &'static str,
-) -> fmt::Result {
-    match rows.saturating_sub(shown) {
-        0 => Ok(()),
-        rest => writeln!(
-            formatter,
-            "… and {rest} more {}",
-            plural(rest as u64, one, several)
-        ),
+        more_rows(formatter, self.places.len(), PLACE_ROWS, "place", "places")
     }
 }
 

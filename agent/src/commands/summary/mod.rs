@@ -11,7 +11,7 @@ mod table;
 pub(super) use self::{
     rank::Named,
     share::percent,
-    table::{function_text, subject_text},
+    table::{function_text, more_rows, subject_text},
 };
 
 pub use self::table::Summary;

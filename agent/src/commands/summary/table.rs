@@ -220,6 +220,24 @@ pub(crate) fn function_text(function: &Named, width: usize) -> String {
     }
 }
 
+/// Writes how many rows of a table are not shown.
+pub(crate) fn more_rows(
+    formatter: &mut fmt::Formatter<'_>,
+    rows: usize,
+    shown: usize,
+    one: &'static str,
+    several: &'static str,
+) -> fmt::Result {
+    match rows.saturating_sub(shown) {
+        0 => Ok(()),
+        rest => writeln!(
+            formatter,
+            "… and {rest} more {}",
+            plural(rest as u64, one, several)
+        ),
+    }
+}
+
 /// The id of a process; empty for several processes of a service.
 fn pid_text(process: &Process) -> String {
     match process.pid {

@@ -67,6 +67,10 @@ impl<'a> DictionaryBuilder<'a> {
             let wait = Value::text(wait.label());
             attributes.push(self.attribute("wait", wait)?);
         }
+        if let Some(lock) = markers.lock {
+            let lock = Value::text(printable(lock));
+            attributes.push(self.attribute("lock", lock)?);
+        }
         if let Some(thread) = markers.blocks {
             let thread = Value::text(printable(thread));
             attributes.push(self.attribute("blocks", thread)?);

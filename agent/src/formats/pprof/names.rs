@@ -9,10 +9,16 @@ pub(super) const PROCESS: &str = "process ";
 /// Prefix of a comment that stands for all processes of a service.
 pub(super) const PROCESSES: &str = "processes ";
 
+/// Prefix of a comment with the period in nanoseconds, where the type of the period is another.
+pub(super) const PERIOD_NS: &str = "period_ns ";
+
 /// Keys of labels of samples.
 pub(super) const THREAD_ID: &str = "thread_id";
 pub(super) const THREAD_NAME: &str = "thread_name";
 pub(super) const WAIT: &str = "wait";
+
+/// Label: name of the lock for which it waits.
+pub(super) const LOCK: &str = "lock";
 
 /// Label: name of the thread that it keeps waiting.
 pub(super) const BLOCKS: &str = "blocks";

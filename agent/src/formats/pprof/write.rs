@@ -13,8 +13,8 @@ use prost::Message as _;
 use super::{
     mappings::Mappings,
     names::{
-        BLOCKS, GC, LABEL, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES, THREAD_ID, THREAD_NAME,
-        TRUE, WAIT,
+        BLOCKS, GC, LABEL, LOCK, PERIOD_NS, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES,
+        THREAD_ID, THREAD_NAME, TRUE, WAIT,
     },
     schema,
     string_table::StringTable,
@@ -211,7 +211,7 @@ fn sample_messages(
     location_ids: &LocationIds,
     strings: &mut StringTable,
 ) -> Vec<schema::Sample> {
-    // What a thread waits for, and whom it blocks, follows from the stack.
+    // What a thread waits for, for which lock, and whom it blocks, follows from the stack.
     let mut counts = BTreeMap::<(ProcessIndex, Vec<LocationId>, u32, &str), MarkedAmount>::new();
     for sample in &profile.samples {
         let stack = &profile.stacks[sample.stack.0 as usize];
@@ -234,6 +234,9 @@ fn sample_messages(
         text_label(&mut label, THREAD_NAME, thread_name, strings);
         if let Some(wait) = markers.wait {
             text_label(&mut label, WAIT, wait.label(), strings);
+        }
+        if let Some(lock) = markers.lock {
+            text_label(&mut label, LOCK, lock, strings);
         }
         if let Some(thread) = markers.blocks {
             text_label(&mut label, BLOCKS, thread, strings);
@@ -291,6 +294,9 @@ fn comments(profile: &Profile) -> Vec<String> {
         let (name, value) = (printable(name), printable(value));
         format!("{LABEL}{name}={value}")
     }));
+    if profile.kind.hides_period() {
+        comments.push(format!("{PERIOD_NS}{}", profile.period));
+    }
     let processes = &profile.processes;
     let named = processes.iter().take(PROCESS_COMMENTS);
     comments.extend(named.map(process_comment));

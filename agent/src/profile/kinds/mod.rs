@@ -6,6 +6,7 @@
 pub mod cpu;
 pub mod gil;
 pub mod gil_held;
+pub mod lock;
 pub mod major_faults;
 pub mod off_cpu;
 pub mod page_faults;
@@ -27,6 +28,7 @@ impl Kind {
         &run_queue::KIND,
         &gil::KIND,
         &gil_held::KIND,
+        &lock::KIND,
         &page_faults::KIND,
         &major_faults::KIND,
     ];
@@ -105,6 +107,11 @@ mod tests {
                 "fgprof:time:nanoseconds:wallclock:nanoseconds",
             ),
             (
+                &lock::KIND,
+                "block:delay:nanoseconds:contentions:count",
+                "block:delay:nanoseconds:contentions:count",
+            ),
+            (
                 &off_cpu::KIND,
                 "offcpu:offcpu:nanoseconds:offcpu:nanoseconds",
                 "parca_agent:wallclock:nanoseconds:samples:count",
@@ -137,7 +144,8 @@ mod tests {
         let sleeps_with_gil = ["wall", "off-cpu", "gil-held"];
         assert_eq!(of(wall, WaitReason::SLEEP, true), sleeps_with_gil);
         assert_eq!(of(ProfileKind::GIL, WaitReason::NONE, true), ["gil"]);
-        for recorded in [ProfileKind::CPU, ProfileKind::GIL] {
+        assert_eq!(of(ProfileKind::LOCK, WaitReason::LOCK, false), ["lock"]);
+        for recorded in [ProfileKind::CPU, ProfileKind::GIL, ProfileKind::LOCK] {
             assert!(Kind::is_recorded(recorded));
         }
         for derived in [&off_cpu::KIND, &run_queue::KIND, &gil_held::KIND] {

@@ -1,4 +1,4 @@
-//! Stacks of all threads of a process, read once through `/proc/PID/mem`.
+//! Stacks of all threads of a process, read once through `/proc/PID/mem`, and the locks for which threads wait.
 //!
 //! This replaces the BPF programs: it drives the same walk within the same limits and writes the
 //! same records, which are decoded by the same code.
@@ -8,6 +8,7 @@
 
 mod error;
 mod list;
+mod lock;
 mod memory;
 mod name;
 mod stack;
@@ -18,6 +19,7 @@ use agent_common::memory::UserMemory;
 
 pub use error::{Error, ThreadListError};
 pub(crate) use list::threads as thread_states;
+pub(crate) use lock::{Lock, LockReader, is_lock_module, word_of_lock};
 pub(crate) use name::read_text as thread_name_text;
 pub use target::Target;
 pub use thread_stack::{Frame, Function, Run, ThreadStack};

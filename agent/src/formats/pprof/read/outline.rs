@@ -84,6 +84,9 @@ impl<'a> Outline<'a> {
             }
         }
         outline.kind = outline.kind_of(&types)?;
+        if outline.kind.hides_period() {
+            outline.period = outline.comments()?.period.unwrap_or_default();
+        }
         let is_valid = match outline.kind.period {
             Period::Rate => PERIODS_NS.contains(&outline.period),
             Period::Events(_) => i64::try_from(outline.period).is_ok_and(|period| period > 0),

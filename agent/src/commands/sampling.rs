@@ -1,0 +1,85 @@
+//! Samples what one process waits for, for a table on the terminal.
+
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+
+use super::{cli::WaitOptions, progress::Progress, record::SYMBOL_BYTES};
+use crate::{
+    aggregate::Filter,
+    bpf,
+    profile::{Kind, Profile},
+    session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
+    targets::examiner::Finding,
+    threads::GilTimes,
+};
+
+/// The profiles of these kinds of a process, in their order; what `check` does not like is an error.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub(super) async fn sample(
+    options: &WaitOptions,
+    kinds: Vec<&'static Kind>,
+    gil_times: Option<GilTimes>,
+    check: impl FnOnce(&Finding) -> Result<()>,
+) -> Result<Vec<Profile>> {
+    memory::limit_arenas();
+    bpf::check_requirements()?;
+    let pid = options.pid;
+    let examinations = Examinations::new(true);
+    let finding = examinations.examine(pid).await?;
+    check(&finding)?;
+    let mut signals = Signals::to_end()?;
+    let settings = Settings {
+        kinds,
+        period: Duration::from_secs(1) / options.rate,
+        native: true,
+        gil: true,
+        blocked_threads: true,
+        lock_addresses: true,
+        gil_times,
+        symbol_bytes: SYMBOL_BYTES,
+    };
+    let scope = Scope::Process {
+        pid,
+        finding: Some(Box::new(finding)),
+        children: false,
+    };
+    let mut session = Session::open(&settings, examinations, scope, &mut signals, &mut ()).await?;
+    let mut end = End::new(pid, Some(options.duration), signals)?;
+    let began = session.start()?;
+    let mut progress = Line(Progress::new(options.duration));
+    let reason = session.run(&began, &mut end, None, &mut progress).await?;
+    progress.0.finish();
+    let filter = Filter {
+        idle: true,
+        ..Filter::default()
+    };
+    let profiles = session
+        .finish(&began, settings.period, &filter, reason, &mut end, None)
+        .await?;
+    if profiles
+        .first()
+        .is_none_or(|first| first.samples.is_empty())
+    {
+        bail!("no thread of process {pid} was seen: sample it for longer with --duration");
+    }
+    if reason == EndReason::ProcessEnded {
+        writeln!(io::stderr(), "The process ended before the time was over.").ok();
+    }
+    Ok(profiles)
+}
+
+/// The line of progress.
+struct Line(Progress);
+
+impl Observer for Line {
+    fn on_progress(&mut self, elapsed: Duration, samples: u64) {
+        self.0.update(elapsed, samples);
+    }
+}
