@@ -40,6 +40,7 @@ mod impossible;
 mod inner_interpreters;
 mod jit;
 mod kept;
+mod locks;
 mod lost_events;
 mod machine;
 mod many_threads;

@@ -24,7 +24,7 @@ pub(crate) struct Target {
     input: ChildStdin,
     /// Open as long as the process, which may write to it.
     output: BufReader<ChildStdout>,
-    lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
 }
 
 /// A thread and its stack.

@@ -1,0 +1,107 @@
+"""Threads that wait for one lock of each type, as long as the program runs.
+
+Each prints `thread	lock`: the name and the class that the lock has.
+"""
+
+import multiprocessing
+import sys
+import threading
+import time
+
+import truth
+
+try:
+    import queue
+except ImportError:
+    import Queue as queue
+
+
+class Pool(object):
+    """Locks as attributes, which nobody ever releases."""
+
+    def __init__(self):
+        self.plain = threading.Lock()
+        self.recursive = threading.RLock()
+        self.condition = threading.Condition()
+        self.event = threading.Event()
+        self.semaphore = threading.Semaphore(0)
+        self.jobs = queue.Queue()
+        self.full = queue.Queue(1)
+        self.shared = multiprocessing.Lock()
+        self.plain.acquire()
+        self.recursive.acquire()
+        self.full.put(None)
+        self.shared.acquire()
+
+    def in_plain(self):
+        with self.plain:
+            pass
+
+    def in_recursive(self):
+        with self.recursive:
+            pass
+
+    def in_condition(self):
+        with self.condition:
+            self.condition.wait()
+
+    def in_event(self):
+        self.event.wait()
+
+    def in_semaphore(self):
+        with self.semaphore:
+            pass
+
+    def in_jobs(self):
+        self.jobs.get()
+
+    def in_full(self):
+        self.full.put(None)
+
+    def in_shared(self):
+        with self.shared:
+            pass
+
+    def in_argument(self):
+        takes(self.plain)
+
+
+def takes(lock):
+    with lock:
+        pass
+
+
+of_module = threading.Lock()
+
+
+def in_of_module():
+    of_module.acquire()
+
+
+def in_unnamed(lock):
+    with lock:
+        pass
+
+
+def expect(thread, name, lock):
+    sys.stdout.write("%s\t%s (%s)\n" % (thread, name, type(lock).__name__))
+
+
+if __name__ == "__main__":
+    pool = Pool()
+    of_module.acquire()
+    for name, lock in sorted(vars(pool).items()):
+        expect("in_" + name, "Pool." + name, lock)
+        truth.start("in_" + name, getattr(pool, "in_" + name))
+    expect("in_argument", "Pool.plain", pool.plain)
+    truth.start("in_argument", pool.in_argument)
+    expect("in_of_module", "of_module", of_module)
+    truth.start("in_of_module", in_of_module)
+    unnamed = [threading.Lock()]
+    unnamed[0].acquire()
+    sys.stdout.write("in_unnamed\tLock\n")
+    truth.start("in_unnamed", in_unnamed, unnamed[0])
+    # All of them wait.
+    time.sleep(0.3)
+    truth.ready()
+    time.sleep(1000)
