@@ -1,9 +1,9 @@
 //! Programs from the Python Package Index.
 //!
 //! Invariants: versions are pinned; each program is installed once per machine, in a virtual
-//! environment in the cache.
+//! environment in the cache, by one thread of one process at a time.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,7 +21,15 @@ use crate::process::{capture, is_executable};
 pub fn ensure(python: &Path, package: &str, version: &str) -> Result<PathBuf> {
     let cache = paths::cache()?;
     let directory = cache.join(format!("{package}-{version}"));
-    if is_executable(&directory.join("bin/python")) {
+    let is_there = || is_executable(&directory.join("bin/python"));
+    if is_there() {
+        return Ok(directory);
+    }
+    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let lock = File::create(cache.join("pip.lock"))?;
+    lock.lock()?;
+    // Whoever held the lock may have installed it.
+    if is_there() {
         return Ok(directory);
     }
     let unfinished = cache.join(format!("{package}-{version}.unfinished"));
