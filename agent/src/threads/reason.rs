@@ -79,6 +79,7 @@ pub fn reason(
 }
 
 /// The word for which a thread waits in a call of `futex`.
+#[must_use]
 pub fn futex_word(call: &SystemCall) -> Option<u64> {
     let is_futex = matches!(
         wait_of(call.abi, call.number),

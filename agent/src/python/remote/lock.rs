@@ -61,20 +61,36 @@ const MODULES: [&str; 7] = [
     "/concurrent/futures/_base.py",
 ];
 
-/// Functions of these that do, without their classes.
-const WAITS: [&str; 12] = [
+/// Functions of these that do, or that wait for the lock which is a part of the object, without their classes.
+const WAITS: [&str; 28] = [
+    "__enter__",
+    "_acquire_restore",
+    "_enter",
+    "_wait",
+    "_wait_for_tstate_lock",
+    "acquire",
+    "add_done_callback",
+    "cancel",
+    "clear",
+    "done",
+    "empty",
+    "exception",
+    "full",
+    "get",
+    "join",
+    "notify",
+    "notify_all",
+    "put",
+    "qsize",
+    "release",
+    "result",
+    "running",
+    "set",
+    "set_exception",
+    "set_result",
+    "task_done",
     "wait",
     "wait_for",
-    "acquire",
-    "__enter__",
-    "get",
-    "put",
-    "join",
-    "result",
-    "exception",
-    "_wait_for_tstate_lock",
-    "_wait",
-    "_enter",
 ];
 
 /// Whether the functions of a file wait for an object, as those of `threading.py` do.
@@ -452,8 +468,8 @@ mod tests {
             if address.0 >= agent_common::limits::USER_ADDRESS_END {
                 return Err(Fault);
             }
-            for nth in 0..u64::from(bytes) {
-                let at = address.0 + nth;
+            for nth in 0..bytes {
+                let at = address.0 + u64::from(nth);
                 let word = self.0(at & !7).to_le_bytes();
                 // SAFETY: the caller's.
                 unsafe { into.add(nth as usize).write(word[(at & 7) as usize]) };
