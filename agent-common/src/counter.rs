@@ -52,6 +52,9 @@ impl Counter {
     /// Code objects that were not read because their sample or their process had read too much; they
     /// are read when next seen.
     pub const DEFERRED_CODE_OBJECTS: Self = Self(21);
+    /// Waits for locks whose ends were recorded by another event than a release: the end of a time, a signal,
+    /// or a process that has the lock at another address or is not profiled.
+    pub const UNKNOWN_LOCK_RELEASES: Self = Self(22);
     /// How many counters there are.
-    pub const COUNT: u32 = 22;
+    pub const COUNT: u32 = 23;
 }

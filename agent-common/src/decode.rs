@@ -6,8 +6,9 @@
 use crate::{
     limits::LEAF_FRAMES,
     record::{
-        AbsentPage, CodeObjectHead, Frame, Header, LockName, NativeFrame, NativeStackHead,
-        ProcessEvent, RecordKind, Sample, StackHead, Text, ThreadName, WantedTable,
+        AbsentPage, CodeObjectHead, Frame, Header, LockName, LockRelease, NativeFrame,
+        NativeStackHead, ProcessEvent, RecordKind, Sample, StackHead, Text, ThreadName,
+        WantedTable,
     },
 };
 use zerocopy::FromBytes as _;
@@ -66,6 +67,10 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
             let (head, rest) = LockName::read_from_prefix(bytes).map_err(|_| short)?;
             let (name, _) = take(rest, head.name).ok_or(length)?;
             Ok(Record::LockName(LockRecord { head, name }))
+        }
+        RecordKind::LOCK_RELEASE => {
+            let (release, _) = LockRelease::read_from_prefix(bytes).map_err(|_| short)?;
+            Ok(Record::LockRelease(release))
         }
         RecordKind::PROCESS_EVENT => {
             let (event, _) = ProcessEvent::read_from_prefix(bytes).map_err(|_| short)?;
@@ -289,7 +294,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(
-            kind in 0_u16..12,
+            kind in 0_u16..13,
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             cut in 0_usize..64,
         ) {

@@ -3,8 +3,8 @@
 use std::vec::Vec;
 
 use crate::record::{
-    AbsentPage, CodeObjectHead, Frame, LockName, NativeFrame, ProcessEvent, Sample, ThreadName,
-    WantedTable,
+    AbsentPage, CodeObjectHead, Frame, LockName, LockRelease, NativeFrame, ProcessEvent, Sample,
+    ThreadName, WantedTable,
 };
 
 /// A record.
@@ -22,6 +22,8 @@ pub enum Record<'a> {
     ThreadName(ThreadRecord<'a>),
     /// The name of a lock.
     LockName(LockRecord<'a>),
+    /// The end of a wait for a lock.
+    LockRelease(LockRelease),
     /// Something that happened to a process.
     ProcessEvent(ProcessEvent),
     /// A page that a sample missed.

@@ -3,8 +3,8 @@
 use agent_common::{
     counter::Counter,
     record::{
-        AbsentPage, Header, NativeUnwindStatus, ProcessEvent, ProcessEventKind, ProfileKind,
-        PythonUnwindStatus, RecordKind, Sample, WaitReason, WantedTable,
+        AbsentPage, Header, LockRelease, ProcessEvent, ProcessEventKind, ProfileKind, RecordKind,
+        Sample, WaitReason, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -15,6 +15,7 @@ use aya_ebpf::{
 use crate::{
     current,
     maps::{RECORDS, WHOLE_HOST, count},
+    values::{SampledStacks, Sampler},
 };
 
 /// Unread bytes from which on the agent is woken; below it polls.
@@ -45,41 +46,64 @@ pub(crate) unsafe fn send(record: *const u8, bytes: usize) -> bool {
         .is_ok()
 }
 
-/// Sends the sample with the hashes of its stacks, 0 for none.
+/// Sends the sample with its stacks.
 #[inline(always)]
-pub(crate) fn sample(
-    stack: u64,
-    end: PythonUnwindStatus,
-    native_stack: u64,
-    native_status: NativeUnwindStatus,
-) {
+pub(crate) fn sample(stacks: &SampledStacks) {
     let Some(sampler) = current::sampler() else {
         return;
     };
-    let sample = Sample {
+    let sample = finished(sampler, stacks, RecordKind::SAMPLE, size_of::<Sample>());
+    sent(size_of::<Sample>() as u32);
+    if RECORDS.output::<Sample>(sample, wake_flag()).is_err() {
+        count(Counter::LOST_SAMPLES);
+    }
+}
+
+/// Sends the sample of a thread that ends the wait of another one, with its stacks. It never wakes the agent: that
+/// would be another wake-up to look at.
+#[inline(always)]
+pub(crate) fn lock_release(stacks: &SampledStacks) {
+    let Some(sampler) = current::sampler() else {
+        return;
+    };
+    let of = sampler.wait_end.get();
+    let bytes = size_of::<LockRelease>();
+    let release = LockRelease {
+        sample: finished(sampler, stacks, RecordKind::LOCK_RELEASE, bytes),
+        switches: of.switches,
+        waiter: of.waiter,
+        waiter_tgid: of.waiter_tgid,
+    };
+    sent(bytes as u32);
+    let flags = u64::from(BPF_RB_NO_WAKEUP);
+    if RECORDS.output::<LockRelease>(release, flags).is_err() {
+        count(Counter::LOST_SAMPLES);
+    }
+}
+
+/// The sample with its stacks.
+#[inline(always)]
+fn finished(sampler: &Sampler, stacks: &SampledStacks, kind: RecordKind, bytes: usize) -> Sample {
+    Sample {
         header: Header {
-            kind: RecordKind::SAMPLE,
+            kind,
             reserved: 0,
-            bytes: size_of::<Sample>() as u32,
+            bytes: bytes as u32,
         },
         time_ns: sampler.time_ns.get(),
-        stack,
-        native_stack,
+        stack: stacks.stack,
+        native_stack: stacks.native_stack,
         tgid: sampler.tgid.get(),
         tid: sampler.tid.get(),
         value: sampler.value.get(),
         count: sampler.count.get(),
         kind: ProfileKind(sampler.kind.get() as u16),
-        python_status: end,
+        python_status: stacks.status,
         holds_gil: u8::from(sampler.position.holds_gil()),
         collects_garbage: u8::from(sampler.position.collects_garbage()),
-        native_status,
+        native_status: stacks.native_status,
         wait: WaitReason::NONE,
         reserved: 0,
-    };
-    sent(size_of::<Sample>() as u32);
-    if RECORDS.output::<Sample>(sample, wake_flag()).is_err() {
-        count(Counter::LOST_SAMPLES);
     }
 }
 

@@ -7,12 +7,12 @@ use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout},
     limits::{
-        HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_MAPPINGS,
-        MAX_RULES,
+        HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_LOCK_WAITS,
+        MAX_MAPPINGS, MAX_RULES,
     },
     maps::{
-        CachedCode, CodeKey, Control, Mapping, ProcessState, TableLocation, TrackedProcess,
-        TrackedThread,
+        CachedCode, CodeKey, Control, LockWait, Mapping, ProcessState, TableLocation,
+        TrackedProcess, TrackedThread,
     },
     python::CodeObjectRecord,
     unwind::{BLOCK_WORDS, Rule},
@@ -178,6 +178,12 @@ pub(crate) static KNOWN_THREADS: HashMap<u32, KnownThread> =
 /// thread of the second part of a pass.
 #[map]
 pub(crate) static CHUNK: Array<u64> = Array::with_max_entries(1, 0);
+
+/// Threads that wait for locks, and the ends of whose waits are to be recorded. Written by the agent; an entry is
+/// removed by the BPF program that records the end. Read each time that a thread is woken. When it is full nothing
+/// is recorded of the wait's end.
+#[map]
+pub(crate) static LOCK_WAITS: HashMap<u32, LockWait> = HashMap::with_max_entries(MAX_LOCK_WAITS, 0);
 
 /// What is recorded of the visited thread. One pass at a time uses it.
 #[map]

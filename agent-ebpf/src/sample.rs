@@ -24,7 +24,7 @@ use crate::{
     maps::{CONTROL, PROCESS_STATES, PROCESSES, WHOLE_HOST, WITH_NATIVE, count},
     registers, steps,
     task::Task,
-    values::Sampler,
+    values::{SampledStacks, Sampler},
 };
 
 /// Prepares a sample of the current thread in [`current::sampler`], if its process is profiled.
@@ -124,19 +124,54 @@ pub(crate) fn take_event(context: &PerfEventContext, kind: ProfileKind) {
 
 /// Takes the sample that a trigger has prepared with [`begin`].
 #[inline(always)]
-pub(crate) fn take(context: &impl EbpfContext) {
+pub(crate) fn take(context: &PerfEventContext) {
+    let stacks = read_stacks(|| {
+        let has_registers = copy_registers(context);
+        let kernel_bytes = if has_registers == 0 {
+            copy_kernel_stack(context)
+        } else {
+            0
+        };
+        (kernel_bytes, has_registers)
+    });
+    emit::sample(&stacks);
+}
+
+/// Takes the sample that a trigger has prepared with [`begin`], of a thread in a system call with which it ends the
+/// wait of another one. The kernel's frames, which are those of the call, are left out.
+#[inline(always)]
+pub(crate) fn take_release() {
+    let stacks = read_stacks(|| (0, 0));
+    let statuses = u32::from(stacks.status.0) | u32::from(stacks.native_status.0) << 16;
+    emit_release(stacks.stack, stacks.native_stack, statuses);
+}
+
+/// Sends the sample of a thread that ends the wait of another one. A global function, so that the record is not on the
+/// stack while the frames are walked.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn emit_release(stack: u64, native_stack: u64, statuses: u32) -> u32 {
+    emit::lock_release(&SampledStacks {
+        stack,
+        status: PythonUnwindStatus(statuses as u16),
+        native_stack,
+        native_status: NativeUnwindStatus((statuses >> 16) as u16),
+    });
+    0
+}
+
+/// Reads the stacks of the sampled thread, and sends them and what they refer to. `begin_native` copies the kernel's
+/// frames and the registers with which the thread was interrupted in its own code, and returns the bytes of the
+/// frames, and 1 for registers.
+#[inline(always)]
+fn read_stacks(begin_native: impl FnOnce() -> (u32, u32)) -> SampledStacks {
     let mut status = PythonUnwindStatus(read_stack() as u16);
     let stack = emit_stack();
     let mut native_status = NativeUnwindStatus::NOT_WALKED;
     let mut native_stack = 0;
     if WITH_NATIVE.load() != 0 {
-        let registers = copy_registers(context);
-        let kernel_bytes = if registers == 0 {
-            copy_kernel_stack(context)
-        } else {
-            0
-        };
-        native_status = NativeUnwindStatus(read_native_stack(kernel_bytes, registers) as u16);
+        let (kernel_bytes, has_registers) = begin_native();
+        native_status = NativeUnwindStatus(read_native_stack(kernel_bytes, has_registers) as u16);
         native_stack = steps::send_native();
     }
     emit::absent_page();
@@ -149,13 +184,18 @@ pub(crate) fn take(context: &impl EbpfContext) {
         log::incomplete_stack(u32::from(status.0), u32::from(native_status.0));
     }
     name_thread(u32::from(status.0));
-    emit::sample(stack, status, native_stack, native_status);
+    SampledStacks {
+        stack,
+        status,
+        native_stack,
+        native_status,
+    }
 }
 
 /// Copies the registers of a thread that was interrupted in its own code; 0 when it was in the
 /// kernel.
 #[inline(always)]
-fn copy_registers(context: &impl EbpfContext) -> u32 {
+fn copy_registers(context: &PerfEventContext) -> u32 {
     let is_copied = current::native().is_some_and(|native| {
         registers::copy_interrupted(context.as_ptr().cast(), &mut native.registers)
     });
@@ -164,7 +204,7 @@ fn copy_registers(context: &impl EbpfContext) -> u32 {
 
 /// Copies the addresses of the kernel's frames; returns their bytes.
 #[inline(always)]
-fn copy_kernel_stack(context: &impl EbpfContext) -> u32 {
+fn copy_kernel_stack(context: &PerfEventContext) -> u32 {
     const MAX_BYTES: u32 = MAX_KERNEL_FRAMES as u32 * 8;
     let Some(native) = current::native() else {
         return 0;

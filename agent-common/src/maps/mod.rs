@@ -4,6 +4,7 @@
 
 mod code_object;
 mod control;
+mod lock_wait;
 mod mapping;
 mod process;
 mod table;
@@ -11,6 +12,7 @@ mod thread;
 
 pub use code_object::{CachedCode, CodeIdentity, CodeKey};
 pub use control::Control;
+pub use lock_wait::LockWait;
 pub use mapping::Mapping;
 pub use process::{KERNEL_THREADS, ProcessState, TrackedProcess};
 pub use table::{TableLocation, TableState};

@@ -28,6 +28,13 @@ pub struct Registers {
     pub words: [u64; 36],
 }
 
+/// The numbers of the system calls `futex` and `futex_wake`.
+#[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
+const FUTEX: u64 = 202;
+#[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
+const FUTEX: u64 = 98;
+const FUTEX_WAKE: u64 = 454;
+
 impl Registers {
     /// No registers.
     pub const ZERO: Self = Self {
@@ -117,6 +124,51 @@ impl Registers {
         ))
     }
 
+    /// Whether a 64-bit program is in a system call that wakes threads which wait for this word of memory.
+    #[inline(always)]
+    #[must_use]
+    pub fn wake(&self, word: u64) -> bool {
+        /// Bits `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
+        const FLAGS: u64 = 0x180;
+        /// `FUTEX_WAKE`, `FUTEX_REQUEUE`, `FUTEX_CMP_REQUEUE`, `FUTEX_WAKE_OP`, `FUTEX_UNLOCK_PI` and
+        /// `FUTEX_WAKE_BITSET`, as bits.
+        const WAKES: u64 = 1 << 1 | 1 << 3 | 1 << 4 | FUTEX_WAKE_OP | 1 << 7 | 1 << 10;
+        const FUTEX_WAKE_OP: u64 = 1 << 5;
+
+        let ([first, operation, fifth], number) = self.wake_arguments();
+        if !self.are_of_64_bits() || word == 0 {
+            return false;
+        }
+        if number == FUTEX_WAKE {
+            return first == word;
+        }
+        let operation = operation & 0xffff_ffff & !FLAGS;
+        if number != FUTEX || operation > 63 {
+            return false;
+        }
+        let operation = 1 << operation;
+        operation & WAKES != 0 && (first == word || operation == FUTEX_WAKE_OP && fifth == word)
+    }
+
+    /// The first, the second and the fifth argument of a system call, and its number.
+    #[cfg(not(any(target_arch = "aarch64", bpf_target_arch = "aarch64")))]
+    #[inline(always)]
+    fn wake_arguments(&self) -> ([u64; 3], u64) {
+        // `rdi`, `rsi`, `r8`; `orig_ax`.
+        (
+            [self.words[14], self.words[13], self.words[9]],
+            self.words[15],
+        )
+    }
+
+    /// The first, the second and the fifth argument of a system call, and its number.
+    #[cfg(any(target_arch = "aarch64", bpf_target_arch = "aarch64"))]
+    #[inline(always)]
+    fn wake_arguments(&self) -> ([u64; 3], u64) {
+        let number = self.words[35] & 0xffff_ffff;
+        ([self.words[34], self.words[1], self.words[4]], number)
+    }
+
     /// The stack pointer.
     #[cfg(feature = "user")]
     #[must_use]
@@ -154,5 +206,44 @@ impl Registers {
             nth += 1;
         }
         walk.begin(self.words[32]);
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// In a system call with the first, the second and the fifth argument.
+    fn in_call(number: u64, [first, second, fifth]: [u64; 3]) -> Registers {
+        let mut registers = Registers::ZERO;
+        registers.words[15] = number;
+        registers.words[14] = first;
+        registers.words[13] = second;
+        registers.words[9] = fifth;
+        registers.words[Registers::MODE] = 0x33;
+        registers
+    }
+
+    #[test]
+    fn who_wakes_the_threads_that_wait_for_a_word_is_in_a_call_that_does() {
+        const WORD: u64 = 0x7f00_0010;
+        // `FUTEX_WAKE_PRIVATE`, `FUTEX_WAKE_BITSET`, `FUTEX_CMP_REQUEUE_PRIVATE`.
+        for operation in [0x81, 10, 0x84] {
+            assert!(in_call(FUTEX, [WORD, operation, 0]).wake(WORD));
+            assert!(!in_call(FUTEX, [WORD + 8, operation, WORD]).wake(WORD));
+        }
+        // `FUTEX_WAKE_OP_PRIVATE` has two words.
+        assert!(in_call(FUTEX, [WORD + 8, 0x85, WORD]).wake(WORD));
+        assert!(in_call(FUTEX_WAKE, [WORD, 0, 0]).wake(WORD));
+        // `FUTEX_WAIT`, `FUTEX_WAIT_BITSET`, no operation, and another call.
+        for operation in [0x80, 0x89, 64, u64::MAX] {
+            assert!(!in_call(FUTEX, [WORD, operation, WORD]).wake(WORD));
+        }
+        assert!(!in_call(0, [WORD, 0x81, 0]).wake(WORD));
+        assert!(!in_call(u64::MAX, [WORD, 0x81, 0]).wake(WORD));
+        assert!(!in_call(FUTEX, [0, 0x81, 0]).wake(0));
+        let mut of_32_bits = in_call(FUTEX, [WORD, 0x81, 0]);
+        of_32_bits.words[Registers::MODE] = 0x23;
+        assert!(!of_32_bits.wake(WORD));
     }
 }

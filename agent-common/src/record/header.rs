@@ -36,6 +36,8 @@ impl RecordKind {
     pub const WANTED_TABLE: Self = Self(9);
     /// A [`LockName`](super::LockName).
     pub const LOCK_NAME: Self = Self(10);
+    /// A [`LockRelease`](super::LockRelease).
+    pub const LOCK_RELEASE: Self = Self(11);
 }
 
 /// The start of every record.

@@ -6,6 +6,7 @@
 mod code_object;
 mod header;
 mod lock_name;
+mod lock_release;
 mod native_stack;
 mod process_event;
 mod profile_kind;
@@ -20,6 +21,7 @@ mod wait;
 pub use code_object::{CodeObjectHead, LineTableFormat};
 pub use header::{Header, RecordKind};
 pub use lock_name::LockName;
+pub use lock_release::LockRelease;
 pub use native_stack::{NativeFrame, NativeKind, NativeStackHead};
 pub use process_event::{ProcessEvent, ProcessEventKind};
 pub use profile_kind::ProfileKind;

@@ -7,6 +7,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;
+pub(crate) mod lock_releases;
 pub(crate) mod major_faults;
 pub(crate) mod page_faults;
 pub(crate) mod processes;

@@ -6,7 +6,7 @@ use agent_common::{
     maps::CodeIdentity,
     native::{MappingSearch, NativeWalk, Registers},
     python::{CodeSymbol, PythonWalk, ThreadStateSearch, WalkPosition},
-    record::ProfileKind,
+    record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus},
     sample_clock::SampleClock,
     scratch::Scratch,
     unwind,
@@ -56,6 +56,8 @@ pub(crate) struct Sampler {
     pub(crate) value: Volatile<u64>,
     /// The number of `Sample::kind`.
     pub(crate) kind: Volatile<u32>,
+    /// The wait that it ends, if its kind is about that.
+    pub(crate) wait_end: Volatile<WaitEnd>,
     /// Which of the chains of frames is walked.
     pub(crate) position: WalkPosition,
     /// The clock of this processor.
@@ -86,6 +88,30 @@ impl Sampler {
         self.count.set(count);
         self.value.set(value);
     }
+}
+
+/// The stacks of a sample.
+pub(crate) struct SampledStacks {
+    /// Hash of the Python stack, 0 for none.
+    pub(crate) stack: u64,
+    /// How its walk ended.
+    pub(crate) status: PythonUnwindStatus,
+    /// Hash of the native stack, 0 for none.
+    pub(crate) native_stack: u64,
+    /// How its walk ended.
+    pub(crate) native_status: NativeUnwindStatus,
+}
+
+/// The end of a thread's wait, see [`LockRelease`](agent_common::record::LockRelease).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct WaitEnd {
+    /// The thread.
+    pub(crate) waiter: u32,
+    /// Its process.
+    pub(crate) waiter_tgid: u32,
+    /// Its context switches.
+    pub(crate) switches: u64,
 }
 
 /// The native part of the sample.

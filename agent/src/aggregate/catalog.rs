@@ -1,7 +1,7 @@
 //! The stacks, processes and threads that samples refer to; builds profiles of windows.
 
 use agent_common::decoded::{NativeStack, Stack};
-use agent_common::record::{NativeFrame, NativeKind};
+use agent_common::record::{NativeFrame, NativeKind, ProfileKind, WaitReason};
 use foldhash::HashMap;
 
 use super::{
@@ -191,7 +191,6 @@ impl Catalog {
             let ends = (key.end.0, key.native_end.0);
             let stacks = (key.stack, key.native_stack);
             let activity = (key.holds_gil, key.collects_garbage, key.wait, key.blocked);
-            let activity = (activity, key.lock);
             (order, key.thread, stacks, ends, activity)
         });
         for (key, amount) in keys {
@@ -205,7 +204,7 @@ impl Catalog {
                 let native = self.native_stacks.get(&key.native_stack);
                 // Who keeps others waiting is not idle.
                 let is_idle = !about.kind.is_about_gil()
-                    && idle.has(key, python, native, &mut builder, symbolizer);
+                    && self.is_idle(key, &mut idle, &mut builder, symbolizer);
                 if is_idle && !filter.idle {
                     filtered_out.idle_ns = filtered_out.idle_ns.saturating_add(amount.value);
                     continue;
@@ -213,13 +212,13 @@ impl Catalog {
                 let process = builder.process(key.thread.tgid, || self.process(key.thread.tgid));
                 let thread = builder.thread(process, key.thread.tid, name);
                 let blocked = ThreadKey {
-                    tid: key.blocked,
+                    tid: key.blocked.thread,
                     ..key.thread
                 };
                 let sampled = SampledStack {
                     key,
-                    blocked: (key.blocked != 0).then(|| self.thread_name(blocked)),
-                    lock: self.locks.get(&key.lock).map(String::as_str),
+                    blocked: (key.blocked.thread != 0).then(|| self.thread_name(blocked)),
+                    lock: self.locks.get(&key.blocked.lock).map(String::as_str),
                     python,
                     native,
                     process,
@@ -241,6 +240,24 @@ impl Catalog {
         profile.losses.lost_samples = window.lost_samples;
         profile.filtered_out = filtered_out;
         profile
+    }
+
+    /// Whether the thread of samples waits for work, or the one whose wait it has ended did.
+    fn is_idle(
+        &self,
+        key: &SampleKey,
+        idle: &mut IdleThreads,
+        builder: &mut ProfileBuilder,
+        symbolizer: &mut impl SymbolizeFrames,
+    ) -> bool {
+        let mut waiting = *key;
+        if key.kind == ProfileKind::LOCK_RELEASE {
+            (waiting.stack, waiting.native_stack) = key.blocked.stacks;
+            waiting.wait = WaitReason::LOCK;
+        }
+        let python = self.stacks.get(&waiting.stack);
+        let native = self.native_stacks.get(&waiting.native_stack);
+        idle.has(&waiting, python, native, builder, symbolizer)
     }
 
     /// The native and kernel frames of the samples of a window that `filter` includes, each once and

@@ -17,6 +17,18 @@ use crate::{
 pub fn window_of(process: u32, samples: u32) -> Window {
     let mut windows = Windows::default();
     windows.add_sample(&Sample {
+        tgid: process,
+        tid: process,
+        value: samples.into(),
+        count: samples,
+        ..sample()
+    });
+    windows.take()
+}
+
+/// A sample of the process 1.
+pub fn sample() -> Sample {
+    Sample {
         header: Header {
             kind: RecordKind::SAMPLE,
             reserved: 0,
@@ -25,10 +37,10 @@ pub fn window_of(process: u32, samples: u32) -> Window {
         time_ns: 0,
         stack: 0,
         native_stack: 0,
-        tgid: process,
-        tid: process,
-        value: samples.into(),
-        count: samples,
+        tgid: 1,
+        tid: 1,
+        value: 1,
+        count: 1,
         kind: ProfileKind::CPU,
         python_status: PythonUnwindStatus::NO_THREAD_STATE,
         holds_gil: 0,
@@ -36,8 +48,7 @@ pub fn window_of(process: u32, samples: u32) -> Window {
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
         reserved: 0,
-    });
-    windows.take()
+    }
 }
 
 /// Samples of one window, and what they refer to.

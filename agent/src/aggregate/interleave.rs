@@ -23,7 +23,7 @@ mod tests;
 
 use agent_common::decoded::{NativeStack, Stack};
 use agent_common::record::{
-    Frame, FrameKind, NativeFrame, NativeKind, NativeUnwindStatus, PythonUnwindStatus,
+    Frame, FrameKind, NativeFrame, NativeKind, NativeUnwindStatus, PythonUnwindStatus, WaitReason,
 };
 
 use super::{
@@ -34,7 +34,7 @@ use super::{
 use crate::{
     profile::{
         ExecutableKind, GC_MARKER, IDLE_MARKER, LastFrame, LocationId, ProcessIndex, StackId,
-        UnwindLosses, Wait, blocks_marker, lock_marker,
+        UnwindLosses, Wait, blocks_marker, lock_marker, releases_marker,
     },
     symbolize::SymbolizeFrames,
 };
@@ -56,7 +56,7 @@ pub(super) struct SampledStack<'a> {
     pub(super) is_idle: bool,
     /// The name of the thread that it keeps waiting.
     pub(super) blocked: Option<&'a str>,
-    /// The name of the lock for which it waits.
+    /// The name of the lock for which it waits, or that it releases.
     pub(super) lock: Option<&'a str>,
     /// Number of samples.
     pub(super) count: u64,
@@ -83,7 +83,12 @@ impl SampledStack<'_> {
             locations.insert(0, builder.marker(GC_MARKER));
         }
         if let Some(lock) = self.lock {
-            locations.insert(0, builder.marker(&lock_marker(lock)));
+            let marker = if self.key.wait == WaitReason::NONE {
+                releases_marker(lock)
+            } else {
+                lock_marker(lock)
+            };
+            locations.insert(0, builder.marker(&marker));
         } else if let Some(wait) = Wait::from_reason(self.key.wait) {
             locations.insert(0, builder.marker(wait.marker()));
         }

@@ -16,10 +16,21 @@ pub(super) struct SampleKey {
     pub(super) holds_gil: bool,
     pub(super) collects_garbage: bool,
     pub(super) wait: WaitReason,
-    /// The thread of the same process that it keeps waiting, 0 for none.
-    pub(super) blocked: u32,
-    /// The lock for which it waits, by the hash of its name, 0 for none or an unknown one.
-    pub(super) lock: u64,
+    /// Whom it keeps waiting, and for which lock; or for which one it waits itself.
+    pub(super) blocked: Blocked,
+}
+
+/// Whom a sampled thread keeps waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Blocked {
+    /// The thread of the same process, 0 for none or one that is not told apart.
+    pub thread: u32,
+    /// The lock for which that waits, or the sampled thread itself, by the hash of its name; 0 for none or an
+    /// unknown one.
+    pub lock: u64,
+    /// Hashes of the Python and the native stack of a thread that waits for a lock, by which it is found out whether
+    /// it waits for work; 0 for none.
+    pub stacks: (u64, u64),
 }
 
 impl SampleKey {

@@ -31,6 +31,7 @@ pub use self::{
     catalog::Catalog,
     filter::{Filter, NoSuchThread, ThreadFilter},
     interner::{Interner, index},
+    key::Blocked,
     window::Window,
     windows::Windows,
 };

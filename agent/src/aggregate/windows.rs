@@ -8,7 +8,7 @@ use std::mem;
 use agent_common::record::Sample;
 
 use super::{
-    key::{SampleKey, ThreadKey},
+    key::{Blocked, SampleKey, ThreadKey},
     window::Window,
 };
 use crate::profile::{Amount, Kind};
@@ -26,20 +26,20 @@ pub struct Windows {
 impl Windows {
     /// Counts a sample; one of an unknown kind is malformed.
     pub fn add_sample(&mut self, sample: &Sample) {
-        self.add(sample, 0, 0);
+        self.add_blocking_sample(sample, Blocked::default());
     }
 
     /// Counts a sample of a thread that waits for a lock, by the hash of its name, 0 where it is not known.
     pub fn add_lock_sample(&mut self, sample: &Sample, lock: u64) {
-        self.add(sample, 0, lock);
+        let blocked = Blocked {
+            lock,
+            ..Blocked::default()
+        };
+        self.add_blocking_sample(sample, blocked);
     }
 
-    /// Counts a sample of a thread that keeps another one of its process waiting, 0 for none.
-    pub fn add_blocking_sample(&mut self, sample: &Sample, blocked: u32) {
-        self.add(sample, blocked, 0);
-    }
-
-    fn add(&mut self, sample: &Sample, blocked: u32, lock: u64) {
+    /// Counts a sample of a thread that keeps another one waiting.
+    pub fn add_blocking_sample(&mut self, sample: &Sample, blocked: Blocked) {
         if !Kind::is_recorded(sample.kind) {
             self.add_malformed();
             return;
@@ -58,7 +58,6 @@ impl Windows {
             collects_garbage: sample.collects_garbage != 0,
             wait: sample.wait,
             blocked,
-            lock,
         };
         let amount = Amount {
             count: sample.count.into(),

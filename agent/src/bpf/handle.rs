@@ -10,7 +10,7 @@ use agent_common::{
 use aya::{
     Ebpf,
     maps::{Array, MapData},
-    programs::{ProgramType, RawTracePoint},
+    programs::ProgramType,
     sys::{BpfHelper, is_helper_supported},
 };
 use aya_log::EbpfLogger;
@@ -21,8 +21,10 @@ use super::{
     btf,
     control::CONTROL,
     counters::{CounterMap, Counters},
-    error::{Error, map_error, program_error},
-    loader, map_sizes,
+    error::{Error, map_error},
+    loader,
+    lock_waits::LockWaits,
+    map_sizes,
     mappings::MappingMap,
     maps,
     process_map::{InterpreterLocation, ProcessMap},
@@ -30,6 +32,7 @@ use super::{
     sampling_events::SamplingEvents,
     table_loader::{LoadedTables, TableLoader},
     thread_visits::ThreadVisits,
+    tracepoints::attach,
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
 };
@@ -68,6 +71,8 @@ pub struct LoadOptions {
     pub whole_host: bool,
     /// Whether there are passes over all threads.
     pub visits: Visits,
+    /// Whether it is recorded who ends waits for locks.
+    pub lock_releases: bool,
 }
 
 /// Whether there are passes over all threads.
@@ -81,6 +86,16 @@ pub enum Visits {
     OfProcess(u32),
 }
 
+/// What passes over all threads need.
+pub struct PassMaps {
+    /// Visits them.
+    pub visits: ThreadVisits,
+    /// What the walks look up.
+    pub maps: WalkMaps,
+    /// Who ends waits for locks, if that is recorded.
+    pub lock_waits: Option<LockWaits>,
+}
+
 /// The loaded BPF programs.
 pub struct Bpf {
     object: Ebpf,
@@ -88,7 +103,7 @@ pub struct Bpf {
     /// [`None`] once it was taken.
     ring: Option<Ring>,
     /// [`None`] once they were taken, and where there are none.
-    visits: Option<Box<(ThreadVisits, WalkMaps)>>,
+    pass_maps: Option<Box<PassMaps>>,
     control_map: Array<MapData, Control>,
     control: Control,
     processes: ProcessMap,
@@ -118,6 +133,7 @@ impl Bpf {
             &mut loader,
             options.whole_host,
             options.visits != Visits::None,
+            options.lock_releases,
         );
         let mut object = loader
             .override_global("WHOLE_HOST", &whole_host, true)
@@ -135,18 +151,26 @@ impl Bpf {
         }
         let has_visits = options.visits != Visits::None;
         let tables = TableLoader::take(&mut object, has_visits)?;
-        let mut visits = None;
+        let mut pass_maps = None;
         if has_visits {
             let process = match options.visits {
                 Visits::OfProcess(process) => Some(process),
                 _ => None,
             };
             let maps = WalkMaps::open(&object, tables.clone())?;
-            let iterators = ThreadVisits::load(&mut object, process)?;
-            visits = Some(Box::new((iterators, maps)));
+            let visits = ThreadVisits::load(&mut object, process)?;
+            let mut lock_waits = None;
+            if options.lock_releases {
+                lock_waits = Some(LockWaits::load(&mut object)?);
+            }
+            pass_maps = Some(Box::new(PassMaps {
+                visits,
+                maps,
+                lock_waits,
+            }));
         }
         let mut bpf = Self {
-            visits,
+            pass_maps,
             ring: Some(Ring::take(&mut object)?),
             control_map: maps::take(&mut object, CONTROL)?,
             control: Control::default(),
@@ -394,6 +418,10 @@ impl Bpf {
         {
             // What makes one of them impossible makes all of them.
             refused.push((*kind, error));
+        } else if let Some(kind) = of_passes.iter().find(|kind| kind.is_about_releases())
+            && let Err(error) = LockWaits::load(&mut self.object)
+        {
+            refused.push((*kind, error));
         }
         for kind in of_events {
             let tried = SamplingEvents::load(&mut self.object, &[kind]).and_then(|mut events| {
@@ -413,10 +441,10 @@ impl Bpf {
         self.ring.take()
     }
 
-    /// Takes what visits threads, which is for another thread; [`None`] the second time, and where there
-    /// are no passes.
-    pub fn take_visits(&mut self) -> Option<(ThreadVisits, WalkMaps)> {
-        self.visits.take().map(|visits| *visits)
+    /// Takes what passes need, which is for another thread; [`None`] the second time, and where there are
+    /// none.
+    pub fn take_pass_maps(&mut self) -> Option<PassMaps> {
+        self.pass_maps.take().map(|maps| *maps)
     }
 
     /// Writes the log of the BPF programs to the agent's.
@@ -460,19 +488,6 @@ impl Bpf {
             .set(0, self.control, 0)
             .map_err(map_error("write", CONTROL))
     }
-}
-
-fn attach(object: &mut Ebpf, name: &'static str, tracepoint: &'static str) -> Result<(), Error> {
-    let program: &mut RawTracePoint = object
-        .program_mut(name)
-        .ok_or(Error::Incomplete(name))?
-        .try_into()
-        .map_err(program_error("load", name))?;
-    program.load().map_err(program_error("load", name))?;
-    program
-        .attach(tracepoint)
-        .map_err(program_error("attach", name))?;
-    Ok(())
 }
 
 /// Whether the kernel has the helper `bpf_task_pt_regs`.

@@ -10,6 +10,7 @@ use agent_common::limits::{
 use aya::EbpfLoader;
 
 use super::{
+    lock_waits::{self, LOCK_WAITS},
     process_map::{self, PROCESS_STATES, PROCESSES},
     thread_visits::KNOWN_THREADS,
 };
@@ -22,7 +23,7 @@ struct Size {
 }
 
 /// The maps whose size depends on what is profiled, apart from [`PROCESSES`],
-/// [`PROCESS_STATES`] and [`KNOWN_THREADS`].
+/// [`PROCESS_STATES`], [`KNOWN_THREADS`] and [`LOCK_WAITS`].
 const SIZES: [Size; 8] = [
     Size::new("CODE_OBJECTS", 6 << 10, 12 << 10),
     Size::new("MAPPINGS", MAX_MAPPINGS / 4, MAX_MAPPINGS),
@@ -46,9 +47,20 @@ impl Size {
 }
 
 /// Sets the sizes of the maps.
-pub(super) fn set(loader: &mut EbpfLoader<'_>, whole_host: bool, has_visits: bool) {
+pub(super) fn set(
+    loader: &mut EbpfLoader<'_>,
+    whole_host: bool,
+    has_visits: bool,
+    lock_releases: bool,
+) {
     let known_threads = if has_visits { MAX_KNOWN_THREADS } else { 1 };
     loader.map_max_entries(KNOWN_THREADS, known_threads);
+    let lock_waits = if lock_releases {
+        lock_waits::ENTRIES
+    } else {
+        1
+    };
+    loader.map_max_entries(LOCK_WAITS, lock_waits);
     for map in [PROCESSES, PROCESS_STATES] {
         loader.map_max_entries(map, process_map::max_processes(whole_host));
     }

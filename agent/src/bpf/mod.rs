@@ -7,6 +7,7 @@
 //!         ├─ unwind_tables     rules and tables of the native walk
 //!         ├─ thread_visits     passes over all threads
 //!         ├─ walk_maps         what a walk in the agent looks up
+//!         ├─ lock_waits        who ends waits for locks
 //!         ├─ rights            the capability to open perf events
 //!         ├─ loader            aya's loader, without BTF
 //!         ├─ map_sizes         entries of the maps, by what is profiled
@@ -24,6 +25,7 @@ mod error;
 mod events;
 mod handle;
 mod loader;
+mod lock_waits;
 mod map_sizes;
 mod mappings;
 mod maps;
@@ -38,12 +40,14 @@ mod sampling_events;
 mod slots;
 mod table_loader;
 mod thread_visits;
+mod tracepoints;
 mod unwind_tables;
 mod walk_maps;
 
 pub use counters::Counters;
 pub use error::Error;
-pub use handle::{Bpf, LoadOptions, Visits, monotonic_ns};
+pub use handle::{Bpf, LoadOptions, PassMaps, Visits, monotonic_ns};
+pub use lock_waits::LockWaits;
 pub use process_map::InterpreterLocation;
 pub use records::Records;
 #[cfg(test)]

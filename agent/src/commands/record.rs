@@ -65,8 +65,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         period: Duration::from_secs(1) / options.rate,
         native: options.native,
         gil: options.filter.gil_only,
-        blocked_threads: true,
-        lock_addresses: true,
+        wait_identities: true,
         gil_times: None,
         symbol_bytes: SYMBOL_BYTES,
     };

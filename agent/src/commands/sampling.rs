@@ -40,8 +40,7 @@ pub(super) async fn sample(
         period: Duration::from_secs(1) / options.rate,
         native: true,
         gil: true,
-        blocked_threads: true,
-        lock_addresses: true,
+        wait_identities: true,
         gil_times,
         symbol_bytes: SYMBOL_BYTES,
     };

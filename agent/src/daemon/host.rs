@@ -108,8 +108,7 @@ impl Host {
             period,
             native: config.native,
             gil: false,
-            blocked_threads: config.thread_labels,
-            lock_addresses: config.thread_labels,
+            wait_identities: config.thread_labels,
             gil_times: None,
             symbol_bytes: MAX_SYMBOL_BYTES,
         };

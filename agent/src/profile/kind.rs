@@ -57,6 +57,8 @@ pub enum PassSamples {
     BlockedByGil,
     /// Those of threads that waited for a lock, each with that lock.
     WaitingForLock,
+    /// Those of threads that waited for a lock, each with the stack of the one that released it.
+    ReleasingLock,
 }
 
 /// What a thread did when it was sampled.
@@ -212,10 +214,10 @@ impl Kind {
         own.unwrap_or(&self.names)
     }
 
-    /// Whether samples are apart by a time that its [type of periods](TypeNames::period_type) in pprof files,
-    /// which collectors recognize, has no number for.
+    /// Whether its names in pprof files are those of Go's profiles of waits, which collectors recognize: they do not tell
+    /// kinds apart, and their [type of periods](TypeNames::period_type) has no number for the time between samples.
     #[must_use]
-    pub fn hides_period(&self) -> bool {
+    pub fn is_named_as_in_go(&self) -> bool {
         self.period == Period::Rate && self.names.period_type.source == ValueSource::Count
     }
 
@@ -236,9 +238,11 @@ impl Kind {
     pub fn recorded_as(&self) -> ProfileKind {
         match self.source {
             Source::Event
-            | Source::Passes(PassSamples::BlockedByGil | PassSamples::WaitingForLock) => {
-                self.number
-            }
+            | Source::Passes(
+                PassSamples::BlockedByGil
+                | PassSamples::WaitingForLock
+                | PassSamples::ReleasingLock,
+            ) => self.number,
             Source::Passes(_) => ProfileKind::WALL,
         }
     }
@@ -253,7 +257,13 @@ impl Kind {
     /// Whether passes have to look at which locks threads wait for.
     #[must_use]
     pub fn is_about_locks(&self) -> bool {
-        self.source == Source::Passes(PassSamples::WaitingForLock)
+        self.source == Source::Passes(PassSamples::WaitingForLock) || self.is_about_releases()
+    }
+
+    /// Whether it has to be recorded who ends waits for locks.
+    #[must_use]
+    pub fn is_about_releases(&self) -> bool {
+        self.source == Source::Passes(PassSamples::ReleasingLock)
     }
 
     /// Whether it has the samples that were recorded as this kind, of threads that did this.
@@ -262,7 +272,10 @@ impl Kind {
         let has_state = match self.source {
             Source::Event
             | Source::Passes(
-                PassSamples::All | PassSamples::BlockedByGil | PassSamples::WaitingForLock,
+                PassSamples::All
+                | PassSamples::BlockedByGil
+                | PassSamples::WaitingForLock
+                | PassSamples::ReleasingLock,
             ) => true,
             Source::Passes(PassSamples::NotRunning) => state.wait != WaitReason::NONE,
             Source::Passes(PassSamples::Runnable) => state.wait == WaitReason::RUNNABLE,

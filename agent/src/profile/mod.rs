@@ -31,5 +31,6 @@ pub use self::{
     unwind_stats::{LastFrame, UnwindStats},
     wait::{
         GC_MARKER, IDLE_MARKER, LeafMarkers, Wait, blocks_marker, is_state_marker, lock_marker,
+        releases_marker,
     },
 };

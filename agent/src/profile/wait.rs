@@ -32,6 +32,12 @@ pub fn lock_marker(lock: &str) -> String {
     format!("[lock: {lock}]")
 }
 
+/// Marker above the stack of a thread that releases the lock with this name, for which another one waits.
+#[must_use]
+pub fn releases_marker(lock: &str) -> String {
+    format!("[releases: {lock}]")
+}
+
 /// What a thread does that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
@@ -125,7 +131,7 @@ impl Wait {
 pub struct LeafMarkers<'a> {
     /// What it did that did not run.
     pub wait: Option<Wait>,
-    /// The name of the lock for which it waited.
+    /// The name of the lock for which it waited, or that it released if [`wait`](Self::wait) is none.
     pub lock: Option<&'a str>,
     /// The name of the thread that it kept waiting.
     pub blocks: Option<&'a str>,
@@ -156,6 +162,8 @@ impl Profile {
             } else if let Some(lock) = lock_name(&function.name) {
                 markers.lock = Some(lock);
                 markers.wait = Some(Wait::Lock);
+            } else if let Some(lock) = released_lock(&function.name) {
+                markers.lock = Some(lock);
             } else if let Some(wait) = Wait::from_marker(&function.name) {
                 markers.wait = Some(wait);
             } else if function.name == GC_MARKER {
@@ -183,11 +191,17 @@ pub fn is_state_marker(marker: &str) -> bool {
         || Wait::from_marker(marker).is_some()
         || blocked_thread(marker).is_some()
         || lock_name(marker).is_some()
+        || released_lock(marker).is_some()
 }
 
 /// The name in a [`lock_marker`].
 fn lock_name(marker: &str) -> Option<&str> {
     marker.strip_prefix("[lock: ")?.strip_suffix(']')
+}
+
+/// The name in a [`releases_marker`].
+fn released_lock(marker: &str) -> Option<&str> {
+    marker.strip_prefix("[releases: ")?.strip_suffix(']')
 }
 
 /// The name in a [`blocks_marker`].
@@ -221,6 +235,7 @@ mod tests {
             (2, "[stack lost]"),
             (3, "[gc]"),
             (4, "[lock: Pool.jobs (Queue at 0x7f00)]"),
+            (5, "[releases: Pool.jobs (Queue at 0x7f00)]"),
         ];
         let profile = with_waits(example_profile(""), &waits);
         let markers = |sample| profile.leaf_markers(&profile.samples[sample]);
@@ -242,10 +257,14 @@ mod tests {
             (Some("Pool.jobs (Queue at 0x7f00)"), Some(Wait::Lock))
         );
         assert_eq!(lock_marker("a [b]"), "[lock: a [b]]");
+        let released = (markers(5).lock, markers(5).wait);
+        assert_eq!(released, (Some("Pool.jobs (Queue at 0x7f00)"), None));
+        assert_eq!(releases_marker("a [b]"), "[releases: a [b]]");
         assert_eq!(blocks_marker("a [b]"), "[blocks: a [b]]");
         for (marker, is_state) in [
             ("[blocks: worker]", true),
             ("[lock: Lock at 0x7f00]", true),
+            ("[releases: Lock at 0x7f00]", true),
             ("[idle]", true),
             ("[waiting: gil]", true),
             ("[stack lost]", false),

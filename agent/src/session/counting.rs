@@ -6,14 +6,21 @@
 use agent_common::{
     decode::decode,
     decoded::Record,
-    record::{AbsentPage, ProcessEvent, ProfileKind, RecordKind, Sample, WantedTable},
+    record::{AbsentPage, LockRelease, ProcessEvent, ProfileKind, RecordKind, Sample, WantedTable},
 };
 use zerocopy::FromBytes as _;
 
 #[cfg(feature = "recorder")]
 use super::recorder;
-use super::running_threads::{Paid, RunningThreads};
-use crate::{aggregate::Windows, bpf::Records, threads::Batch};
+use super::{
+    lock_releases::LockReleases,
+    running_threads::{Paid, RunningThreads},
+};
+use crate::{
+    aggregate::{Blocked, Windows},
+    bpf::Records,
+    threads::Batch,
+};
 
 /// Counts samples.
 #[derive(Debug, Default)]
@@ -26,6 +33,8 @@ pub struct Counting {
     leaves_out_cpu: bool,
     /// Whether to count apart which thread another one keeps waiting.
     names_blocked: bool,
+    /// Waits for locks by who ends them, if that is recorded.
+    lock_releases: Option<LockReleases>,
 }
 
 /// Records that are for other threads.
@@ -69,6 +78,15 @@ impl Counting {
             running: Some(RunningThreads::default()),
             leaves_out_cpu: !wants_cpu,
             names_blocked,
+            lock_releases: None,
+        }
+    }
+
+    /// Counts waits for locks by who ends them too.
+    pub(super) fn with_lock_releases(self) -> Self {
+        Self {
+            lock_releases: Some(LockReleases::default()),
+            ..self
         }
     }
 
@@ -77,8 +95,12 @@ impl Counting {
         for sample in &batch.samples {
             self.windows.add_sample(sample);
         }
-        for (sample, lock) in &batch.lock_waits {
-            self.windows.add_lock_sample(sample, *lock);
+        for waiting in &batch.lock_waits {
+            self.windows.add_lock_sample(&waiting.sample, waiting.lock);
+            let ended = self.lock_releases.as_mut().map(|it| it.add(waiting));
+            for (sample, blocked) in ended.unwrap_or_default() {
+                self.add_blocking(&sample, blocked);
+            }
         }
         self.add_paid(batch.gil_waits.iter().copied());
         if let Some(known) = &mut self.running {
@@ -102,12 +124,37 @@ impl Counting {
     pub(super) fn end_window(&mut self) {
         let unpaid = self.running.as_mut().map(RunningThreads::end_window);
         self.add_paid(unpaid.unwrap_or_default());
+        let unended = self.lock_releases.as_mut().map(LockReleases::end_window);
+        for (sample, blocked) in unended.unwrap_or_default() {
+            self.add_blocking(&sample, blocked);
+        }
     }
 
     fn add_paid(&mut self, samples: impl IntoIterator<Item = Paid>) {
         for (sample, blocked) in samples {
-            let blocked = if self.names_blocked { blocked } else { 0 };
-            self.windows.add_blocking_sample(&sample, blocked);
+            let blocked = Blocked {
+                thread: blocked,
+                ..Blocked::default()
+            };
+            self.add_blocking(&sample, blocked);
+        }
+    }
+
+    /// Counts a sample of a thread that keeps another one waiting.
+    fn add_blocking(&mut self, sample: &Sample, blocked: Blocked) {
+        let thread = if self.names_blocked {
+            blocked.thread
+        } else {
+            0
+        };
+        let blocked = Blocked { thread, ..blocked };
+        self.windows.add_blocking_sample(sample, blocked);
+    }
+
+    fn add_release(&mut self, release: &LockRelease) {
+        let ended = self.lock_releases.as_mut();
+        if let Some((sample, blocked)) = ended.and_then(|releases| releases.end(release)) {
+            self.add_blocking(&sample, blocked);
         }
     }
 
@@ -138,6 +185,7 @@ impl Counting {
                 received.first_sample_ns.get_or_insert(sample.time_ns);
                 self.add_sample(&sample);
             }
+            Ok(Record::LockRelease(release)) => self.add_release(&release),
             Ok(Record::ProcessEvent(event)) => received.events.processes.push(event),
             Ok(Record::AbsentPage(page)) => received.events.absent_pages.push(page),
             Ok(Record::WantedTable(wanted)) => received.events.wanted_tables.push(wanted),

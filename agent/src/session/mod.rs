@@ -21,6 +21,7 @@ mod counting;
 mod drain;
 mod end;
 mod examinations;
+mod lock_releases;
 pub mod memory;
 mod observer;
 mod processes;
@@ -82,7 +83,7 @@ use crate::{
     profile::{CPU, Kind, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
-    threads::{self, GilLocations, GilTimes, PassStatus, Passes},
+    threads::{self, GilLocations, GilTimes, LockNaming, PassStatus, Passes},
     workers::WorkersStatus,
 };
 
@@ -111,14 +112,23 @@ pub struct Settings {
     pub native: bool,
     /// Whether to look at who holds the GIL.
     pub gil: bool,
-    /// Whether samples of threads that keep others waiting say which.
-    pub blocked_threads: bool,
-    /// Whether names of locks have their addresses.
-    pub lock_addresses: bool,
+    /// Whether samples of threads that keep others waiting say which, and names of locks have their addresses.
+    pub wait_identities: bool,
     /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
     pub gil_times: Option<GilTimes>,
     /// Most bytes that the symbols of files take.
     pub symbol_bytes: usize,
+}
+
+/// How to name the locks for which threads wait, if a kind is about them.
+fn lock_naming(settings: &Settings) -> Option<LockNaming> {
+    let mut kinds = settings.kinds.iter();
+    let naming = if settings.wait_identities {
+        LockNaming::WithAddresses
+    } else {
+        LockNaming::WithoutAddresses
+    };
+    kinds.any(|kind| kind.is_about_locks()).then_some(naming)
 }
 
 /// What to sample.
@@ -230,6 +240,7 @@ impl Session {
         let hash_seed = random_seed();
         let has_passes = settings.kinds.iter().any(|kind| kind.is_of_passes());
         let wants_cpu = settings.kinds.iter().any(|kind| kind.is_cpu());
+        let lock_releases = settings.kinds.iter().any(|kind| kind.is_about_releases());
         let options = LoadOptions {
             kinds: sampled_kinds(&settings.kinds),
             period: settings.period,
@@ -237,6 +248,7 @@ impl Session {
             with_native: settings.native,
             whole_host: is_host,
             visits: scope.visits(has_passes),
+            lock_releases,
         };
         let loading = spawn_blocking(move || Bpf::load(&options));
         let mut unwind_tables = settings
@@ -258,7 +270,12 @@ impl Session {
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
         let counting = if has_passes {
-            counting::Counting::with_passes(wants_cpu, settings.blocked_threads)
+            let counting = counting::Counting::with_passes(wants_cpu, settings.wait_identities);
+            if lock_releases {
+                counting.with_lock_releases()
+            } else {
+                counting
+            }
         } else {
             counting::Counting::default()
         };
@@ -275,8 +292,7 @@ impl Session {
                 hash_seed,
                 with_native: settings.native,
                 with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
-                with_locks: settings.kinds.iter().any(|kind| kind.is_about_locks()),
-                lock_addresses: settings.lock_addresses,
+                locks: lock_naming(settings),
                 gil_times: settings.gil_times.clone(),
             },
             gil_locations: GilLocations::default(),
@@ -343,12 +359,12 @@ impl Session {
     pub fn start(&mut self) -> Result<Began> {
         let began = Began::now();
         self.bpf.start()?;
-        if let Some(visits) = self.bpf.take_visits() {
+        if let Some(maps) = self.bpf.take_pass_maps() {
             let settings = self.pass_settings.clone();
             let batches = self.drain.batches();
             let gils = self.gil_locations.clone();
             let workers = self.examinations.workers.clone();
-            let passes = Passes::start(settings, visits, gils, workers, batches)?;
+            let passes = Passes::start(settings, maps, gils, workers, batches)?;
             self.passes = Some(Box::new(passes));
         }
         Ok(began)

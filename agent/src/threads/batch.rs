@@ -25,8 +25,8 @@ pub struct Batch {
     /// Samples of the kind *gil*: of threads that hold it and do not run, with the thread that each
     /// keeps waiting, or of threads that wait while nobody holds it.
     pub gil_waits: Vec<(Sample, u32)>,
-    /// Samples of the kind *lock*, and the lock by the hash of its name, 0 where it is not known.
-    pub lock_waits: Vec<(Sample, u64)>,
+    /// Threads that wait for locks.
+    pub lock_waits: Vec<LockWaitSample>,
     /// Threads that wait for the GIL while its holder runs.
     pub blocked: Vec<BlockedThread>,
     /// Stacks, code objects and names of threads.
@@ -35,6 +35,17 @@ pub struct Batch {
     pub wanted_tables: Vec<WantedTable>,
     /// Hashes of what was sent.
     sent: HashSet<u64>,
+}
+
+/// A thread that waits for a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct LockWaitSample {
+    /// Its sample, of the kind *lock*.
+    pub sample: Sample,
+    /// The lock by the hash of its name, 0 where it is not known.
+    pub lock: u64,
+    /// Context switches of the thread, which identify the wait; 0 where its end is not recorded.
+    pub switches: u64,
 }
 
 /// A thread that ran or could run.

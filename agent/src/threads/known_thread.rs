@@ -1,6 +1,7 @@
 //! What is kept about a thread from pass to pass.
 
 use agent_common::{
+    maps::LockWait,
     record::{Header, ProfileKind, RecordKind, Sample, WaitReason},
     visit::ThreadVisit,
 };
@@ -20,6 +21,10 @@ pub(super) struct KnownThread {
     pub(super) gil: Option<GilWait>,
     /// For which lock, by the hash of its name, if that is why; 0 for none.
     pub(super) lock: u64,
+    /// The wait for it, if its end is recorded.
+    pub(super) lock_wait: Option<LockWait>,
+    /// Whether the end of a wait may still be recorded.
+    pub(super) is_noted: bool,
     /// What its sample of the last pass shows.
     pub(super) shown: Shown,
     /// What the kernel's accounts and the samples differ by.
@@ -106,6 +111,8 @@ impl KnownThread {
             reason: WaitReason::NONE,
             gil: None,
             lock: 0,
+            lock_wait: None,
+            is_noted: false,
             shown: Shown::Waiting(WaitReason::OTHER),
             balance: Balance::default(),
             again_ns: 0,
@@ -126,6 +133,7 @@ impl KnownThread {
         self.reason = WaitReason::NONE;
         self.gil = None;
         self.lock = 0;
+        self.lock_wait = None;
     }
 
     /// Takes over a stack that was proved. One that is incomplete is read again after a while, although the

@@ -55,6 +55,15 @@ const UNKNOWN_CLASS: &str = "lock";
 /// Time in which so many entries may be looked at.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// What names of locks have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockNaming {
+    /// The class, and the variable that refers to the lock.
+    WithoutAddresses,
+    /// The address besides, while few locks have the same name.
+    WithAddresses,
+}
+
 /// The names of the locks of a process.
 #[derive(Debug)]
 pub(super) struct KnownLocks {
@@ -135,12 +144,15 @@ impl Budget {
 }
 
 impl KnownLocks {
-    /// Those of a process; `with_addresses` if their names may have them.
-    pub(super) fn new(with_addresses: bool) -> Self {
+    /// Those of a process.
+    pub(super) fn new(naming: LockNaming) -> Self {
         Self {
             known: HashMap::new(),
             names: HashMap::new(),
-            max_addresses: if with_addresses { MAX_ADDRESSES } else { 0 },
+            max_addresses: match naming {
+                LockNaming::WithoutAddresses => 0,
+                LockNaming::WithAddresses => MAX_ADDRESSES,
+            },
             budget: Budget::new(),
         }
     }
@@ -303,7 +315,7 @@ mod tests {
 
     #[test]
     fn that_a_lock_has_no_name_is_proved_or_found_out_more_than_once() {
-        let mut locks = KnownLocks::new(true);
+        let mut locks = KnownLocks::new(LockNaming::WithAddresses);
         let found = |is_searched| FoundLock {
             found_by: 0x1000,
             is_searched,
@@ -321,7 +333,7 @@ mod tests {
 
     #[test]
     fn so_many_locks_and_names_are_remembered() {
-        let mut locks = KnownLocks::new(true);
+        let mut locks = KnownLocks::new(LockNaming::WithAddresses);
         for word in 0..2 * MAX_KNOWN as u64 {
             locks.remember(word, Some(format!("variable_{word}")), Lock::at(word), 0);
         }
@@ -342,7 +354,7 @@ mod tests {
                 })
                 .map(str::to_owned)
         };
-        let mut locks = KnownLocks::new(true);
+        let mut locks = KnownLocks::new(LockNaming::WithAddresses);
         for nth in 0..MAX_ADDRESSES {
             let expected = format!("Pool.jobs (lock at {:#x})", 0x1000 + nth);
             assert_eq!(name(&mut locks, nth, Some("Pool.jobs")), Some(expected));
@@ -356,7 +368,7 @@ mod tests {
         let first = Some("Pool.jobs (lock at 0x1000)".to_owned());
         assert_eq!(name(&mut locks, 0, Some("Pool.jobs")), first);
 
-        let mut locks = KnownLocks::new(false);
+        let mut locks = KnownLocks::new(LockNaming::WithoutAddresses);
         assert_eq!(name(&mut locks, 0, Some("Pool.jobs")), without);
         assert_eq!(name(&mut locks, 1, None), None);
     }

@@ -34,9 +34,10 @@ mod status;
 mod symbols;
 mod walker;
 
-pub use batch::{Batch, BlockedThread, RunningThread};
+pub use batch::{Batch, BlockedThread, LockWaitSample, RunningThread};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;
+pub use locks::LockNaming;
 pub use passes::Passes;
 pub use settings::Settings;
 pub use status::PassStatus;

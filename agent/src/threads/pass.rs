@@ -18,6 +18,7 @@ use std::{
 
 use agent_common::{
     limits::MAX_KNOWN_THREADS,
+    maps::LockWait,
     record::{
         NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason, WantedTable,
     },
@@ -25,14 +26,14 @@ use agent_common::{
 };
 
 use super::{
-    batch::{Batch, BlockedThread, RunningThread},
+    batch::{Batch, BlockedThread, LockWaitSample, RunningThread},
     gil::{GilHolders, GilWait, Holder},
     gil_times::GilTimes,
     known_thread::{KnownThread, Shown},
-    locks::{FoundLock, NamedLock},
+    locks::{FoundLock, LockNaming, NamedLock},
     names,
     page_cache::PageCache,
-    process::VisitedProcess,
+    process::{VisitedProcess, awaited_word},
     settings::Settings,
     shared::{GivenUp, Shared},
     walker::{Source, StackRecords, Walked, Walker},
@@ -99,9 +100,8 @@ pub(super) struct Passer {
     pass: u64,
     /// Whether it looks at who holds the GIL.
     with_gil: bool,
-    /// Whether it looks at which locks threads wait for.
-    with_locks: bool,
-    lock_addresses: bool,
+    /// How it names the locks for which threads wait, if it looks at them.
+    locks: Option<LockNaming>,
     gil_times: Option<GilTimes>,
 }
 
@@ -134,6 +134,8 @@ struct Read {
     reason: WaitReason,
     gil: Option<GilWait>,
     lock: Option<FoundLock>,
+    /// The wait for it, if its end is to be recorded.
+    lock_wait: Option<LockWait>,
     /// The pages of the walk.
     pages: Vec<u64>,
     /// Whether all of them were there.
@@ -164,8 +166,7 @@ impl Passer {
             resend_before_ns: 0,
             pass: 0,
             with_gil: settings.with_gil,
-            with_locks: settings.with_locks,
-            lock_addresses: settings.lock_addresses,
+            locks: settings.locks,
             gil_times: settings.gil_times.clone(),
         }
     }
@@ -421,6 +422,7 @@ impl Passer {
     /// Takes over a stack that is proved, and sends its records.
     fn set_stack(&mut self, tid: u32, read: &Read) {
         let lock = read.lock.and_then(|found| self.named_lock(tid, found));
+        self.note_lock_wait(tid, read.lock_wait);
         if let Some(known) = self.threads.get_mut(&tid) {
             known.gil = read.gil;
             known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
@@ -438,11 +440,28 @@ impl Passer {
         read.records.send(&read.stack, &mut self.batch);
     }
 
+    /// Has the end of a thread's wait recorded, which it was proved to be in; with none, that of no other one.
+    fn note_lock_wait(&mut self, tid: u32, wait: Option<LockWait>) {
+        let Some(mut waits) = self.shared.lock_waits() else {
+            return;
+        };
+        let Some(known) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        known.lock_wait = wait;
+        match wait {
+            Some(wait) => waits.note(tid, wait),
+            None if known.is_noted => waits.forget(tid),
+            None => {}
+        }
+        known.is_noted = wait.is_some();
+    }
+
     /// The lock for which a thread was proved to wait, if its name is known.
     fn named_lock(&mut self, tid: u32, found: FoundLock) -> Option<NamedLock> {
-        let tgid = self.threads.get(&tid)?.visit.tgid;
-        let name = self.processes.get_mut(&tgid)?.locks.name(found)?;
-        Some(NamedLock::new(self.walker.seed(), tgid, name))
+        let process = self.threads.get(&tid)?.visit.tgid;
+        let name = self.processes.get_mut(&process)?.locks.name(found)?;
+        Some(NamedLock::new(self.walker.seed(), process, name))
     }
 
     fn clear_memory(&self, tgid: u32) {
@@ -483,7 +502,7 @@ impl Passer {
             batch,
             pass,
             with_gil,
-            with_locks,
+            locks,
             ..
         } = self;
         let process = processes.get_mut(&visit.tgid)?;
@@ -529,9 +548,16 @@ impl Passer {
         for executable in wanted {
             batch.want_table(WantedTable::of(executable, visit.tgid));
         }
-        let lock = (*with_locks && reason == WaitReason::LOCK)
+        let lock = (locks.is_some() && reason == WaitReason::LOCK)
             .then(|| process.lock(&details.registers, thread_id, walker.scratch()))
             .flatten();
+        let is_recorded = reason == WaitReason::LOCK && shared.lock_waits().is_some();
+        let word = awaited_word(&details.registers).filter(|_| is_recorded);
+        let lock_wait = word.map(|word| LockWait {
+            start_time_ns: visit.start_time_ns,
+            switches: visit.switches,
+            word,
+        });
         let (pages, is_complete) = process.memory.wanted();
         // In pages that a proof does not need.
         let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
@@ -544,6 +570,7 @@ impl Passer {
             reason,
             gil,
             lock,
+            lock_wait,
             pages,
             is_complete,
         })
@@ -566,9 +593,10 @@ impl Passer {
         let opened = if !is_known || workers.is_quarantined(&Subject::stacks(tgid)) {
             None
         } else {
+            let locks = self.locks.unwrap_or(LockNaming::WithoutAddresses);
             match self.processes.remove(&tgid) {
                 Some(mut process) => process.update(tgid, maps, gils).then_some(process),
-                None => VisitedProcess::open(tgid, maps, gils, self.lock_addresses),
+                None => VisitedProcess::open(tgid, maps, gils, locks),
             }
         };
         let Some(mut process) = opened else {
@@ -650,12 +678,16 @@ impl Passer {
             Shown::Waiting(reason) => {
                 let sample = known.sample(time_ns, elapsed_ns, reason);
                 self.batch.samples.push(sample);
-                if self.with_locks && reason == WaitReason::LOCK {
+                if self.locks.is_some() && reason == WaitReason::LOCK {
                     let of_lock = Sample {
                         kind: ProfileKind::LOCK,
                         ..sample
                     };
-                    self.batch.lock_waits.push((of_lock, known.lock));
+                    self.batch.lock_waits.push(LockWaitSample {
+                        sample: of_lock,
+                        lock: known.lock,
+                        switches: known.lock_wait.map_or(0, |wait| wait.switches),
+                    });
                 }
                 if let (WaitReason::GIL, Some(wait)) = (reason, known.gil) {
                     self.add_gil_wait(&sample, wait, holders);
@@ -723,8 +755,13 @@ impl Passer {
             .map(|(tid, _)| *tid)
             .collect();
         for tid in gone {
-            self.threads.remove(&tid);
+            let known = self.threads.remove(&tid);
             self.shared.visits().forget(tid);
+            if known.is_some_and(|known| known.is_noted)
+                && let Some(mut waits) = self.shared.lock_waits()
+            {
+                waits.forget(tid);
+            }
         }
         self.close_processes();
     }

@@ -27,7 +27,7 @@ use super::{
     walker::Walker,
 };
 use crate::{
-    bpf::{ThreadVisits, WalkMaps},
+    bpf::PassMaps,
     workers::{Workers, thread_cpu_time},
 };
 
@@ -78,12 +78,12 @@ impl Passes {
     /// When the thread cannot be started.
     pub fn start(
         settings: Settings,
-        (visits, maps): (ThreadVisits, WalkMaps),
+        maps: PassMaps,
         gils: GilLocations,
         workers: Workers,
         send: impl Fn(Batch) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared::new(visits, maps, gils, workers, Box::new(send)));
+        let shared = Arc::new(Shared::new(maps, gils, workers, Box::new(send)));
         let mut passes = Self {
             settings,
             shared,

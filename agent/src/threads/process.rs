@@ -19,7 +19,7 @@ use super::{
     code::ProcessCode,
     gil::HolderPointer,
     gil_locations::GilLocations,
-    locks::{FoundLock, KnownLocks},
+    locks::{FoundLock, KnownLocks, LockNaming},
     page_cache::PageCache,
     reason::{
         Abi, SystemCall, ThreadAtRest,
@@ -68,14 +68,14 @@ impl VisitedProcess {
         tgid: u32,
         maps: &WalkMaps,
         gils: &GilLocations,
-        lock_addresses: bool,
+        locks: LockNaming,
     ) -> Option<Self> {
         let opened = Process::open(tgid).ok()?;
         let mut process = Self {
             files: FileKinds::open(&opened).ok(),
             gil: None,
             gil_location: GilLocation::default(),
-            locks: KnownLocks::new(lock_addresses),
+            locks: KnownLocks::new(locks),
             memory: PageCache::new(opened),
             code: ProcessCode::default(),
             symbols: KnownCode::default(),
@@ -163,7 +163,7 @@ impl VisitedProcess {
         thread_id: u64,
         scratch: &mut Scratch,
     ) -> Option<Lock> {
-        let word = futex_word(&system_call(registers)?)?;
+        let word = awaited_word(registers)?;
         let word = word_of_lock(&self.memory, word, registers.stack_pointer());
         let state = self.states(thread_id, false).first().map(|it| it.address);
         let (Some(interpreter), Some(state)) = (&self.interpreter, state) else {
@@ -232,6 +232,11 @@ impl VisitedProcess {
 }
 
 /// The system call that a thread is in.
+/// The word for which a thread waits in a call of `futex`.
+pub(super) fn awaited_word(registers: &Registers) -> Option<u64> {
+    futex_word(&system_call(registers)?)
+}
+
 fn system_call(registers: &Registers) -> Option<SystemCall> {
     let (number, arguments) = registers.system_call()?;
     let abi = if cfg!(target_arch = "aarch64") {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::gil_times::GilTimes;
+use super::{gil_times::GilTimes, locks::LockNaming};
 
 /// How passes are made.
 #[derive(Clone, Debug)]
@@ -15,10 +15,8 @@ pub struct Settings {
     pub with_native: bool,
     /// Whether to look at who holds the GIL.
     pub with_gil: bool,
-    /// Whether to look at which locks threads wait for.
-    pub with_locks: bool,
-    /// Whether their names have their addresses.
-    pub lock_addresses: bool,
+    /// How to name the locks for which threads wait, if they are looked at.
+    pub locks: Option<LockNaming>,
     /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
     pub gil_times: Option<GilTimes>,
 }

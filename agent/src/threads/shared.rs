@@ -10,13 +10,15 @@ use std::sync::{
 
 use super::{batch::Batch, gil_locations::GilLocations, status::PassStatus};
 use crate::{
-    bpf::{ThreadVisits, WalkMaps},
+    bpf::{LockWaits, PassMaps, ThreadVisits, WalkMaps},
     workers::{Subject, Workers},
 };
 
 /// What passes need.
 pub(super) struct Shared {
     visits: Mutex<ThreadVisits>,
+    /// Waits for locks whose ends are recorded, if any are.
+    lock_waits: Option<Mutex<LockWaits>>,
     pub(super) maps: WalkMaps,
     pub(super) gils: GilLocations,
     pub(super) workers: Workers,
@@ -38,15 +40,15 @@ pub(super) struct GivenUp;
 
 impl Shared {
     pub(super) fn new(
-        visits: ThreadVisits,
-        maps: WalkMaps,
+        maps: PassMaps,
         gils: GilLocations,
         workers: Workers,
         send: Box<dyn Fn(Batch) + Send + Sync>,
     ) -> Self {
         Self {
-            visits: Mutex::new(visits),
-            maps,
+            visits: Mutex::new(maps.visits),
+            lock_waits: maps.lock_waits.map(Mutex::new),
+            maps: maps.maps,
             gils,
             workers,
             status: PassStatus::default(),
@@ -62,6 +64,12 @@ impl Shared {
     pub(super) fn visits(&self) -> MutexGuard<'_, ThreadVisits> {
         // It is consistent after every statement, so also after a panic.
         self.visits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for locks whose ends are recorded, if any are.
+    pub(super) fn lock_waits(&self) -> Option<MutexGuard<'_, LockWaits>> {
+        let waits = self.lock_waits.as_ref()?;
+        Some(waits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads a process, which may hold up the thread that has this turn.

@@ -29,6 +29,7 @@ fn what_is_written_late_about_the_program_before_is_void() {
         with_native: false,
         whole_host: false,
         visits: Visits::None,
+        lock_releases: false,
     })
     .unwrap();
     let mut command = mortal("sh");

@@ -1,11 +1,13 @@
-//! Waiting for locks: for how long, for which, and what that is called.
+//! Waiting for locks: for how long, for which, what that is called, and who ends the waits.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
+
+use tempfile::TempDir;
 
 use super::{
     abilities::has_thread_names,
     capture::Capture,
-    folded::{Folded, names},
+    folded::{Folded, Frame, names},
     machine,
     target::Target,
     waiting::ratio,
@@ -36,6 +38,15 @@ fn without_address(marker: &str) -> String {
 /// What a class is called: `_thread.lock` is what `threading.Lock` makes.
 fn class_of(expected: &str) -> String {
     expected.replace("(lock)", "(Lock)")
+}
+
+/// The seconds of each name, as a workload prints them.
+fn stamped(line: &str) -> BTreeMap<String, f64> {
+    let pairs = line.split_whitespace().map(|pair| {
+        let (name, seconds) = pair.split_once('=').unwrap();
+        (name.to_owned(), seconds.parse().unwrap())
+    });
+    pairs.collect()
 }
 
 #[test]
@@ -76,14 +87,7 @@ fn the_time_of_each_lock_is_that_which_the_program_stamps() {
         target.read_line();
         let folded = Capture::folded(target.pid(), "--event lock --idle -d 4 -r 499");
         target.send_line("end");
-        let stamped: BTreeMap<String, f64> = target
-            .read_line()
-            .split_whitespace()
-            .map(|pair| {
-                let (name, seconds) = pair.split_once('=').unwrap();
-                (name.to_owned(), seconds.parse().unwrap())
-            })
-            .collect();
+        let stamped = stamped(&target.read_line());
         let mut sampled = BTreeMap::<String, u64>::new();
         let mut unknown = 0;
         for (marker, time) in times_by_lock(&folded) {
@@ -113,4 +117,95 @@ fn the_time_of_each_lock_is_that_which_the_program_stamps() {
             );
         }
     });
+}
+
+/// Of a thread that holds a lock for long and for short, and others that wait for it: whose release ends the waits.
+#[test]
+fn whoever_releases_a_lock_has_the_time_that_others_waited() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone_that(has_thread_names, |interpreter| {
+        let mut target = Target::start(interpreter, "released_locks");
+        target.send_line("begin");
+        target.read_line();
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("profile.folded");
+        let pid = target.pid().to_string();
+        let events = ["--event", "lock,lock-release", "-d", "4", "-r", "499"];
+        let output = ["--pid", &pid, "--output", file.to_str().unwrap()];
+        Capture::run(&[&output[..], &events].concat()).assert_success();
+        target.send_line("end");
+        let stamped = stamped(&target.read_line());
+        let profile = |event: &str| {
+            let file = folder.path().join(format!("profile.{event}.folded"));
+            Folded::parse_whole(&fs::read_to_string(file).unwrap())
+        };
+        let (waits, releases) = (profile("lock"), profile("lock-release"));
+        // To the nanosecond: each wait was ended by a thread, or by none.
+        assert_eq!(waits.total(), releases.total(), "{}", interpreter.name);
+        let is_idle = |stack: &[_]| names(stack).contains(&"produces");
+        assert_eq!(releases.count(is_idle), 0, "{releases:?}");
+
+        let of_lock = |stack: &[Frame]| {
+            let is_release = |name: &str| name.starts_with("[releases: Account.lock (Lock at 0x");
+            names(stack).into_iter().any(is_release)
+        };
+        let unended = releases.total() - releases.count(of_lock);
+        assert!(unended * 20 < releases.total(), "{releases:?}");
+        let all: f64 = stamped.values().sum();
+        for (function, seconds) in stamped {
+            let by_function = |stack: &[Frame]| {
+                let is_function = |name: &str| name.rsplit('.').next() == Some(&*function);
+                of_lock(stack) && names(stack).into_iter().any(is_function)
+            };
+            let sampled = ratio(releases.count(by_function), releases.count(of_lock));
+            let expected = seconds / all;
+            println!(
+                "{}: {function} {sampled:.4} of {expected:.4}",
+                interpreter.name
+            );
+            // As of the waits of three threads, see `waiting`.
+            let tolerance = 3.0 * (expected * (1.0 - expected) / 600.0).sqrt() + 0.02;
+            assert!(
+                (sampled - expected).abs() < tolerance,
+                "{function}: {sampled} of {expected} ± {tolerance}"
+            );
+        }
+        let blocked = releases.count(|stack| {
+            let is_passer = |name: &str| name.starts_with("[blocks: passer ");
+            names(stack).into_iter().any(is_passer)
+        });
+        assert!(
+            blocked * 10 > releases.total() * 9,
+            "{blocked}: {releases:?}"
+        );
+    });
+}
+
+#[test]
+fn the_table_says_who_waits_for_a_lock_and_who_releases_it() {
+    let _machine = machine::alone();
+    let interpreter = machine::one_interpreter();
+    let target = Target::start(interpreter, "released_locks");
+    let pid = target.pid().to_string();
+    let capture = Capture::run(&["lock", "--pid", &pid, "-d", "2"]);
+    capture.assert_success();
+    let table = String::from_utf8(capture.output).unwrap();
+    println!("{table}");
+    let lines: Vec<_> = table.lines().collect();
+    let lock = lines
+        .iter()
+        .position(|line| line.contains("Account.lock (Lock at 0x"));
+    let lock = lock.unwrap_or_else(|| panic!("{table}"));
+    let rows = lines[lock + 1..].iter();
+    let rows: Vec<_> = rows
+        .take_while(|line| line.starts_with("          "))
+        .collect();
+    assert!(
+        rows[0].contains("waiting ") && rows[0].contains("passes  "),
+        "{table}"
+    );
+    for function in ["keeps_long  ", "keeps_short  ", "passes  "] {
+        let is_release = |row: &&&str| row.contains("released ") && row.contains(function);
+        assert!(rows.iter().any(is_release), "{function}: {table}");
+    }
 }

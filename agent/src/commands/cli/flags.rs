@@ -69,7 +69,8 @@ enum Subcommand {
     /// Show which threads of a process hold the GIL, and which wait for it and where
     #[command(after_help = GIL_EXAMPLES, override_usage = "agent gil [OPTIONS] --pid <PID>")]
     Gil(WaitFlags),
-    /// Show for which locks the threads of a process wait, and where
+    /// Show for which locks the threads of a process wait, where, and who
+    /// releases them
     #[command(after_help = LOCK_EXAMPLES, override_usage = "agent lock [OPTIONS] --pid <PID>")]
     Lock(WaitFlags),
     /// Examine a process: can it be profiled, and if not, why
@@ -188,14 +189,16 @@ Examples:
 const LOCK_EXAMPLES: &str = "\
 The table goes to standard output. A lock has the name of a variable that refers
 to it, if one was found in the functions that wait or their modules, and its
-class and address.
+class and address. Below it are the functions that wait for it, and those that
+end the waits, each with how long threads waited.
 
 Examples:
   agent lock --pid 1234
   agent lock --pid 1234 -d 1m -r 499
 
-  The same as a flame graph, with the locks as the leaves
-    agent --pid 1234 --event lock -o lock.svg";
+  The same as flame graphs, with the locks as the leaves: where threads wait,
+  and where they are released
+    agent --pid 1234 --event lock,lock-release -o lock.svg";
 
 const DOCTOR_EXAMPLES: &str = "\
 Exits with 0 if the process can be profiled, else with 1.

@@ -230,8 +230,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         period: Duration::from_secs(1) / RATE,
         native: true,
         gil: false,
-        blocked_threads: false,
-        lock_addresses: false,
+        wait_identities: false,
         gil_times: None,
         symbol_bytes: SYMBOL_BYTES,
     };

@@ -1,4 +1,4 @@
-//! `agent lock`: for which locks the threads of a process wait, and where.
+//! `agent lock`: for which locks the threads of a process wait, where, and who releases them.
 
 mod table;
 
@@ -13,7 +13,7 @@ use self::table::Table;
 use super::{cli::WaitOptions, sampling};
 use crate::profile::{
     Profile,
-    kinds::{lock, wall},
+    kinds::{lock, lock_release, wall},
 };
 
 /// Samples a process and prints the table.
@@ -22,11 +22,12 @@ use crate::profile::{
 ///
 /// One sentence that says what to do.
 pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
-    let kinds = vec![&wall::KIND, &lock::KIND];
+    let kinds = vec![&wall::KIND, &lock::KIND, &lock_release::KIND];
     let profiles = sampling::sample(options, kinds, None, |_| Ok(())).await?;
-    let [elapsed, waits]: [Profile; 2] =
+    let [elapsed, waits, releases]: [Profile; 3] =
         profiles.try_into().ok().context("a kind has no profile")?;
+    let table = Table::new(&elapsed, &waits, &releases);
     let mut output = io::stdout().lock();
-    write!(output, "{}", Table::new(&elapsed, &waits)).context("cannot write the table")?;
+    write!(output, "{table}").context("cannot write the table")?;
     Ok(ExitCode::SUCCESS)
 }

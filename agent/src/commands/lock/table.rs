@@ -41,11 +41,32 @@ struct LockRow {
     /// The threads.
     threads: BTreeSet<u32>,
     /// The functions that waited, and for how long.
-    places: Vec<(Option<Named>, u64)>,
+    places: Places,
+    /// The functions that ended the waits, and how long these were.
+    releases: Places,
+    /// Nanoseconds of waits that no thread has ended.
+    unended: u64,
+}
+
+/// Functions, unknown ones together, and times in nanoseconds; the longest first once they are
+/// [sorted](sort).
+type Places = Vec<(Option<Named>, u64)>;
+
+/// Adds the time of a function.
+fn add(places: &mut Places, place: Option<Named>, time: u64) {
+    match places.iter_mut().find(|(known, _)| *known == place) {
+        Some((_, sum)) => *sum += time,
+        None => places.push((place, time)),
+    }
+}
+
+/// Sorts functions by their times: of equals the first one stays first.
+fn sort(places: &mut Places) {
+    places.sort_by_key(|(_, time)| Reverse(*time));
 }
 
 impl Table {
-    pub(super) fn new(elapsed: &Profile, waits: &Profile) -> Self {
+    pub(super) fn new(elapsed: &Profile, waits: &Profile, releases: &Profile) -> Self {
         let mut locks = Vec::<LockRow>::new();
         let mut indices = HashMap::<Option<&str>, usize>::new();
         let (mut waited, mut idle) = (0, 0);
@@ -61,7 +82,9 @@ impl Table {
                     name: markers.lock.map(str::to_owned),
                     waited: 0,
                     threads: BTreeSet::new(),
-                    places: Vec::new(),
+                    places: Places::new(),
+                    releases: Places::new(),
+                    unended: 0,
                 });
                 locks.len() - 1
             });
@@ -70,16 +93,29 @@ impl Table {
             row.threads
                 .insert(waits.threads[sample.thread.0 as usize].tid);
             let place = caller(waits, sample, markers.count);
-            match row.places.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, waited)) => *waited += sample.value,
-                None => row.places.push((place, sample.value)),
+            add(&mut row.places, place, sample.value);
+        }
+        for sample in &releases.samples {
+            let markers = releases.leaf_markers(sample);
+            let Some(index) = indices.get(&markers.lock) else {
+                continue;
+            };
+            if is_idle(releases, sample) {
+                continue;
+            }
+            let row = &mut locks[*index];
+            if markers.wait.is_some() {
+                row.unended += sample.value;
+            } else {
+                let place = caller(releases, sample, markers.count);
+                add(&mut row.releases, place, sample.value);
             }
         }
         let known = locks.iter().filter(|row| row.name.is_some()).count();
-        // The sorts are stable: of equals the first one stays first.
         locks.sort_by_key(|row| Reverse(row.waited));
         for row in &mut locks {
-            row.places.sort_by_key(|(_, waited)| Reverse(*waited));
+            sort(&mut row.places);
+            sort(&mut row.releases);
         }
         Self {
             head: head(elapsed, waited, known),
@@ -145,21 +181,16 @@ impl fmt::Display for Table {
                 row.threads.len(),
                 shortened(&printable(name), NAME_WIDTH),
             )?;
-            for (place, waited) in row.places.iter().take(PLACES) {
-                let place = place.as_ref().map_or_else(
-                    || "[stack unknown]".to_owned(),
-                    |place| function_text(place, PLACE_WIDTH),
-                );
-                writeln!(formatter, "{:>25}{} in {place}", "", text(*waited))?;
-            }
-            match row.places.len().saturating_sub(PLACES) {
-                0 => {}
-                rest => writeln!(
+            write_places(formatter, "waiting", &row.places)?;
+            write_places(formatter, "released", &row.releases)?;
+            if row.unended != 0 {
+                let ended = "by nobody, or by a time limit";
+                writeln!(
                     formatter,
-                    "{:>25}and in {rest} more {}",
+                    "{:>25}released {:>7} {ended}",
                     "",
-                    plural(rest as u64, "function", "functions")
-                )?,
+                    text(row.unended)
+                )?;
             }
         }
         more_rows(formatter, self.locks.len(), LOCK_ROWS, "lock", "locks")?;
@@ -174,6 +205,30 @@ impl fmt::Display for Table {
     }
 }
 
+/// Writes the functions with the longest times, after what they did.
+fn write_places(formatter: &mut fmt::Formatter<'_>, what: &str, places: &Places) -> fmt::Result {
+    for (place, time) in places.iter().take(PLACES) {
+        let place = place.as_ref().map_or_else(
+            || "[stack unknown]".to_owned(),
+            |place| function_text(place, PLACE_WIDTH),
+        );
+        let time = text(*time);
+        writeln!(formatter, "{:>25}{what:<8} {time:>7} in {place}", "")?;
+    }
+    let rest = places.iter().skip(PLACES);
+    let (count, time) = rest.fold((0, 0), |(count, sum), (_, time)| (count + 1, sum + time));
+    if count != 0 {
+        let functions = plural(count, "function", "functions");
+        let time = text(time);
+        writeln!(
+            formatter,
+            "{:>25}{what:<8} {time:>7} in {count} more {functions}",
+            ""
+        )?;
+    }
+    Ok(())
+}
+
 fn text(nanoseconds: u64) -> String {
     Unit::Nanoseconds.text(nanoseconds)
 }
@@ -183,7 +238,7 @@ mod tests {
     use super::*;
     use crate::profile::{
         fixtures::{example_profile, of_kind, with_waits},
-        kinds::{lock, wall},
+        kinds::{lock, lock_release, wall},
     };
 
     #[test]
@@ -195,10 +250,22 @@ mod tests {
             (4, "[waiting: lock]"),
             (6, "[lock: a\u{1b}[31m (RLock at 0x7fc0)]"),
         ];
-        let mut profile = with_waits(example_profile("app.py"), &waits);
-        profile.samples = [0, 1, 2, 4, 6].map(|sample| profile.samples[sample]).into();
+        let releases = [
+            (0, "[releases: Pool.jobs (Queue at 0x7f00)]"),
+            (1, "[lock: Pool.jobs (Queue at 0x7f00)]"),
+            (2, "[releases: Lock at 0x7f80]"),
+            (4, "[waiting: lock]"),
+            (6, "[releases: a\u{1b}[31m (RLock at 0x7fc0)]"),
+        ];
+        let of = |markers: &[(usize, &str)], kind| {
+            let mut profile = with_waits(example_profile("app.py"), markers);
+            profile.samples = [0, 1, 2, 4, 6].map(|sample| profile.samples[sample]).into();
+            of_kind(profile, kind)
+        };
         let elapsed = of_kind(example_profile("app.py"), &wall::KIND);
-        let table = Table::new(&elapsed, &of_kind(profile, &lock::KIND));
+        let waits = of(&waits, &lock::KIND);
+        let releases = of(&releases, &lock_release::KIND);
+        let table = Table::new(&elapsed, &waits, &releases);
         assert_eq!(
             table.to_string(),
             "\
@@ -206,13 +273,18 @@ python3.12 (pid 4242, CPython 3.12.1): in 10.0 s threads waited 2.15 s for 3 loc
 
         waited  threads  lock
  69.8%  1.50 s        1  Pool.jobs (Queue at 0x7f00)
-                         1.50 s in fib  app.py:7
+                         waiting   1.50 s in fib  app.py:7
+                         released  1.20 s in fib  app.py:7
+                         released  0.30 s by nobody, or by a time limit
  23.3%  0.50 s        1  a\\u{1b}[31m (RLock at 0x7fc0)
-                         0.50 s in loads  /usr/lib/python3.12/json/__init__.py:299
+                         waiting   0.50 s in loads  /usr/lib/python3.12/json/__init__.py:299
+                         released  0.50 s in loads  /usr/lib/python3.12/json/__init__.py:299
   4.7%  0.10 s        1  Lock at 0x7f80
-                         0.10 s in Rows.load.<locals>.<lambda>  app.py:14
+                         waiting   0.10 s in Rows.load.<locals>.<lambda>  app.py:14
+                         released  0.10 s in Rows.load.<locals>.<lambda>  app.py:14
   2.3%  0.05 s        1  [unknown]
-                         0.05 s in main  app.py:3
+                         waiting   0.05 s in main  app.py:3
+                         released  0.05 s by nobody, or by a time limit
 "
         );
     }
@@ -222,7 +294,7 @@ python3.12 (pid 4242, CPython 3.12.1): in 10.0 s threads waited 2.15 s for 3 loc
         let elapsed = of_kind(example_profile("app.py"), &wall::KIND);
         let mut waits = of_kind(example_profile("app.py"), &lock::KIND);
         waits.samples.clear();
-        let text = Table::new(&elapsed, &waits).to_string();
+        let text = Table::new(&elapsed, &waits, &waits).to_string();
         assert!(text.ends_with("\nNo thread waited for a lock.\n"), "{text}");
     }
 }

@@ -18,7 +18,7 @@ use super::usage::{self, Usage};
 use crate::{bpf::Counters, export::ExporterStatus, targets::kubernetes};
 
 /// Counters of the BPF programs, with their metrics.
-const COUNTERS: [(Counter, &str, &str); 21] = [
+const COUNTERS: [(Counter, &str, &str); 22] = [
     (Counter::SAMPLES, "profiling_agent_samples", "Samples taken"),
     (
         Counter::LOST_SAMPLES,
@@ -119,6 +119,11 @@ const COUNTERS: [(Counter, &str, &str); 21] = [
         Counter::CODE_LOOKUPS,
         "profiling_agent_native_address_lookups",
         "Native addresses looked up in mappings and unwind tables",
+    ),
+    (
+        Counter::UNKNOWN_LOCK_RELEASES,
+        "profiling_agent_lock_waits_ended_otherwise",
+        "Waits for locks that a time limit, a signal or a process that is not profiled has ended",
     ),
 ];
 

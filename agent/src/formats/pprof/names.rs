@@ -9,6 +9,9 @@ pub(super) const PROCESS: &str = "process ";
 /// Prefix of a comment that stands for all processes of a service.
 pub(super) const PROCESSES: &str = "processes ";
 
+/// Prefix of a comment with the name of the kind, where the types of the values do not tell it.
+pub(super) const EVENT: &str = "event ";
+
 /// Prefix of a comment with the period in nanoseconds, where the type of the period is another.
 pub(super) const PERIOD_NS: &str = "period_ns ";
 

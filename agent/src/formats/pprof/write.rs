@@ -13,7 +13,7 @@ use prost::Message as _;
 use super::{
     mappings::Mappings,
     names::{
-        BLOCKS, GC, LABEL, LOCK, PERIOD_NS, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES,
+        BLOCKS, EVENT, GC, LABEL, LOCK, PERIOD_NS, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES,
         THREAD_ID, THREAD_NAME, TRUE, WAIT,
     },
     schema,
@@ -294,7 +294,8 @@ fn comments(profile: &Profile) -> Vec<String> {
         let (name, value) = (printable(name), printable(value));
         format!("{LABEL}{name}={value}")
     }));
-    if profile.kind.hides_period() {
+    if profile.kind.is_named_as_in_go() {
+        comments.push(format!("{EVENT}{}", profile.kind.name));
         comments.push(format!("{PERIOD_NS}{}", profile.period));
     }
     let processes = &profile.processes;

@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod gil;
 pub mod gil_held;
 pub mod lock;
+pub mod lock_release;
 pub mod major_faults;
 pub mod off_cpu;
 pub mod page_faults;
@@ -29,6 +30,7 @@ impl Kind {
         &gil::KIND,
         &gil_held::KIND,
         &lock::KIND,
+        &lock_release::KIND,
         &page_faults::KIND,
         &major_faults::KIND,
     ];
@@ -61,10 +63,11 @@ mod tests {
     use super::*;
     use crate::profile::{SampleType, ThreadActivity, TypeNaming};
 
-    /// By these the reader of pprof recognizes a kind.
-    fn types(kind: &Kind) -> Vec<(&'static str, &'static str)> {
+    /// By these the reader of pprof recognizes a kind: the types of its values, and a comment.
+    fn types(kind: &Kind) -> (Vec<(&'static str, &'static str)>, Option<&'static str>) {
         let types = kind.names.sample_types.iter();
-        types.map(|of| (of.name, of.unit)).collect()
+        let types = types.map(|of| (of.name, of.unit)).collect();
+        (types, kind.is_named_as_in_go().then_some(kind.name))
     }
 
     #[test]
@@ -72,7 +75,7 @@ mod tests {
         let all = Kind::ALL.iter();
         let numbers: BTreeSet<_> = all.clone().map(|kind| kind.number).collect();
         let names: BTreeSet<_> = all.clone().map(|kind| kind.name).collect();
-        let types: BTreeSet<Vec<_>> = all.map(|kind| types(kind)).collect();
+        let types: BTreeSet<_> = all.map(|kind| types(kind)).collect();
         let all = [numbers.len(), names.len(), types.len()];
         assert_eq!(all, [Kind::ALL.len(); 3]);
         for naming in [TypeNaming::Pprof, TypeNaming::Parca, TypeNaming::Otlp] {
@@ -110,6 +113,11 @@ mod tests {
                 &lock::KIND,
                 "block:delay:nanoseconds:contentions:count",
                 "block:delay:nanoseconds:contentions:count",
+            ),
+            (
+                &lock_release::KIND,
+                "mutex:delay:nanoseconds:contentions:count",
+                "mutex:delay:nanoseconds:contentions:count",
             ),
             (
                 &off_cpu::KIND,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     formats::{
         losses,
-        pprof::names::{LABEL, PERIOD_NS, PROCESS, PROCESSES},
+        pprof::names::{EVENT, LABEL, PERIOD_NS, PROCESS, PROCESSES},
     },
     profile::{FilteredOut, Losses, Process},
 };
@@ -18,6 +18,8 @@ const MAX_LABELS: (usize, usize) = (64, 8 << 10);
 pub(super) struct Comments {
     /// Labels of the series.
     pub(super) labels: BTreeMap<String, String>,
+    /// The name of the kind, where the types of the values do not tell it.
+    pub(super) event: Option<String>,
     /// The period in nanoseconds, where that of the file is another.
     pub(super) period: Option<u64>,
     /// Processes with a comment of their own.
@@ -40,6 +42,8 @@ impl Comments {
             }
         } else if let Some(period) = comment.strip_prefix(PERIOD_NS) {
             self.period = period.parse().ok();
+        } else if let Some(event) = comment.strip_prefix(EVENT) {
+            self.event = Some(event.to_owned());
         } else if let Some(process) = process(comment) {
             self.processes.push(process);
         } else if comment.starts_with("and ") && comment.contains(" more process") {

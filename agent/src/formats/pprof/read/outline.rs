@@ -84,8 +84,14 @@ impl<'a> Outline<'a> {
             }
         }
         outline.kind = outline.kind_of(&types)?;
-        if outline.kind.hides_period() {
-            outline.period = outline.comments()?.period.unwrap_or_default();
+        if outline.kind.is_named_as_in_go() {
+            let comments = outline.comments()?;
+            outline.period = comments.period.unwrap_or_default();
+            let types = &outline.kind.names.sample_types;
+            let is_it = |kind: &&&'static Kind| {
+                kind.names.sample_types == *types && comments.event.as_deref() == Some(kind.name)
+            };
+            outline.kind = Kind::ALL.iter().find(is_it).unwrap_or(&outline.kind);
         }
         let is_valid = match outline.kind.period {
             Period::Rate => PERIODS_NS.contains(&outline.period),

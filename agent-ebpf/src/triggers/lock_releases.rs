@@ -1,0 +1,73 @@
+//! Ends of waits for locks: samples the thread that wakes one which waits.
+//!
+//! Passes over the threads find out who waits for a lock, and for how long; who ends the wait is known only at
+//! that moment. Of all threads that are woken only those are looked at of which the agent has noted that they
+//! wait for a lock, and only if their wake-up is that of the system call in which the current thread is: an
+//! interrupt, such as that of a timer, may come in the middle of any call.
+//!
+//! The kernel holds a lock of the woken thread, with interrupts disabled: nothing here may wake a thread, and no
+//! other trigger interrupts this one. It can itself come in the middle of the sample of a page fault, if an interrupt
+//! wakes a thread that waits for the same word which the faulting thread is about to wake: that sample is
+//! lost.
+
+use agent_common::{counter::Counter, native::Registers, record::ProfileKind};
+use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
+
+use crate::{
+    maps::{LOCK_WAITS, count},
+    registers, sample,
+    task::Task,
+    values::WaitEnd,
+};
+
+/// Attached to `sched_waking(task)`.
+#[raw_tracepoint]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the context is what the macro gives to a program"
+)]
+pub(crate) fn on_waking(context: RawTracePointContext) -> u32 {
+    if let Some(end) = wait_end(Task::at(context.arg(0))) {
+        // The agent adds how long the other one has waited.
+        if let Some((sampler, _)) = sample::begin() {
+            sampler.measures(ProfileKind::LOCK_RELEASE, 0, 0);
+            sampler.wait_end.set(end);
+            sample::take_release();
+        } else {
+            count(Counter::UNKNOWN_LOCK_RELEASES);
+        }
+    }
+    0
+}
+
+/// What the current thread ends, if it ends a noted wait of a thread.
+#[inline(always)]
+fn wait_end(task: Task) -> Option<WaitEnd> {
+    let waiter = task.tid();
+    let wait = LOCK_WAITS.get_ptr(waiter)?;
+    // SAFETY: values of the map stay readable while the program runs.
+    let wait = unsafe { *wait };
+    if task.switches() != wait.switches || task.start_time() != wait.start_time_ns {
+        return None;
+    }
+    // The wait is over.
+    let _ = LOCK_WAITS.remove(waiter);
+    if wakes(wait.word) == 0 {
+        count(Counter::UNKNOWN_LOCK_RELEASES);
+        return None;
+    }
+    Some(WaitEnd {
+        waiter,
+        waiter_tgid: task.tgid(),
+        switches: wait.switches,
+    })
+}
+
+/// 1 if the current thread is in a system call that wakes those who wait for this word. A global function, so that the
+/// registers are not on the stack while a sample is taken.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn wakes(word: u64) -> u32 {
+    let mut registers = Registers::ZERO;
+    u32::from(registers::read(&mut registers) && registers.wake(word))
+}
