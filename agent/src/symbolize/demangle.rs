@@ -20,7 +20,7 @@ use std::{
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 use super::shorten::{boundary, shorten};
-use crate::python::text;
+use crate::{python::text, text::printable};
 
 /// Suffixes of the parts of a function, usually followed by a number.
 const PART_SUFFIXES: [&str; 10] = [
@@ -86,7 +86,8 @@ pub fn demangle(symbol: &[u8]) -> String {
         shown = Limited::default();
         let _ = shown.write_str(name);
     }
-    let mut name = shown.0;
+    // Rust's identifiers may have any character, which the symbol has in other words.
+    let mut name = printable(&shown.0).into_owned();
     if name.contains("basic_string<") {
         for string in STRINGS {
             name = name.replace(string, "std::string");
@@ -235,6 +236,12 @@ mod tests {
             ("@plt", "@plt"),
             ("", ""),
         ]);
+    }
+
+    #[test]
+    fn characters_that_the_symbol_has_in_other_words_are_escaped_too() {
+        assert!(demangle(b"_RICu1aE").contains("\\u{80}"));
+        assert!(demangle("_RNvC4testu8gdel_5qa".as_bytes()).contains("gödel"));
     }
 
     #[test]
