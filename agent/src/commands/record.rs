@@ -21,6 +21,7 @@ use crate::{
     python,
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
     targets::{examiner::Finding, launch::PausedChild},
+    threads::WaitRecords,
 };
 
 /// Most bytes that the symbols of files take.
@@ -66,7 +67,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
         native: options.native,
         gil: options.filter.gil_only,
         wait_identities: true,
-        gil_times: None,
+        records: WaitRecords::default(),
         symbol_bytes: SYMBOL_BYTES,
     };
     let scope = Scope::Process {

@@ -14,7 +14,7 @@ use crate::{
     profile::{Kind, Profile},
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
     targets::examiner::Finding,
-    threads::GilTimes,
+    threads::WaitRecords,
 };
 
 /// The profiles of these kinds of a process, in their order; what `check` does not like is an error.
@@ -25,7 +25,7 @@ use crate::{
 pub(super) async fn sample(
     options: &WaitOptions,
     kinds: Vec<&'static Kind>,
-    gil_times: Option<GilTimes>,
+    records: WaitRecords,
     check: impl FnOnce(&Finding) -> Result<()>,
 ) -> Result<Vec<Profile>> {
     memory::limit_arenas();
@@ -41,7 +41,7 @@ pub(super) async fn sample(
         native: true,
         gil: true,
         wait_identities: true,
-        gil_times,
+        records,
         symbol_bytes: SYMBOL_BYTES,
     };
     let scope = Scope::Process {

@@ -40,6 +40,7 @@ use crate::{
     },
     symbolize::{CpuShare, CpuShares},
     targets::{kubernetes, labels::pods::PodLists},
+    threads::WaitRecords,
 };
 
 /// Time after exec until a program is examined if it is not sampled before.
@@ -109,7 +110,7 @@ impl Host {
             native: config.native,
             gil: false,
             wait_identities: config.thread_labels,
-            gil_times: None,
+            records: WaitRecords::default(),
             symbol_bytes: MAX_SYMBOL_BYTES,
         };
         let mut targets = TargetTable::new(&config);

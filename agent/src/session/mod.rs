@@ -83,7 +83,7 @@ use crate::{
     profile::{CPU, Kind, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
-    threads::{self, GilLocations, GilTimes, LockNaming, PassStatus, Passes},
+    threads::{self, GilLocations, LockNaming, PassStatus, Passes, WaitRecords},
     workers::WorkersStatus,
 };
 
@@ -114,8 +114,8 @@ pub struct Settings {
     pub gil: bool,
     /// Whether samples of threads that keep others waiting say which, and names of locks have their addresses.
     pub wait_identities: bool,
-    /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
-    pub gil_times: Option<GilTimes>,
+    /// What is wanted of waits besides samples.
+    pub records: WaitRecords,
     /// Most bytes that the symbols of files take.
     pub symbol_bytes: usize,
 }
@@ -293,7 +293,7 @@ impl Session {
                 with_native: settings.native,
                 with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
                 locks: lock_naming(settings),
-                gil_times: settings.gil_times.clone(),
+                records: settings.records.clone(),
             },
             gil_locations: GilLocations::default(),
             running: Running::default(),

@@ -195,6 +195,11 @@ impl KnownLocks {
         }
     }
 
+    /// The object that a lock is, if it is known.
+    pub(super) fn object(&self, found: FoundLock) -> Option<&Lock> {
+        self.known.get(&found.found_by)?.object.as_ref()
+    }
+
     fn remember(&mut self, found_by: u64, variable: Option<String>, lock: Lock, failures: u32) {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();

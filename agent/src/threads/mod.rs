@@ -7,6 +7,7 @@
 //!                 ├─ reason             why it waits
 //!                 ├─ gil                who holds the GIL meanwhile
 //!                 ├─ locks              which lock it waits for
+//!                 ├─ deadlocks          and who holds it
 //!                 ├─ names
 //!                 └─ batch ─► session   samples and what they refer to
 //! ```
@@ -17,6 +18,7 @@
 
 mod batch;
 mod code;
+mod deadlocks;
 mod gil;
 mod gil_locations;
 mod gil_times;
@@ -35,9 +37,10 @@ mod symbols;
 mod walker;
 
 pub use batch::{Batch, BlockedThread, LockWaitSample, RunningThread};
+pub use deadlocks::{DeadlockedThread, Deadlocks};
 pub use gil_locations::GilLocations;
 pub use gil_times::GilTimes;
 pub use locks::LockNaming;
 pub use passes::Passes;
-pub use settings::Settings;
+pub use settings::{Settings, WaitRecords};
 pub use status::PassStatus;

@@ -27,14 +27,14 @@ use agent_common::{
 
 use super::{
     batch::{Batch, BlockedThread, LockWaitSample, RunningThread},
+    deadlocks::OwnedLock,
     gil::{GilHolders, GilWait, Holder},
-    gil_times::GilTimes,
     known_thread::{KnownThread, Shown},
     locks::{FoundLock, LockNaming, NamedLock},
     names,
     page_cache::PageCache,
     process::{VisitedProcess, awaited_word},
-    settings::Settings,
+    settings::{Settings, WaitRecords},
     shared::{GivenUp, Shared},
     walker::{Source, StackRecords, Walked, Walker},
 };
@@ -102,7 +102,9 @@ pub(super) struct Passer {
     with_gil: bool,
     /// How it names the locks for which threads wait, if it looks at them.
     locks: Option<LockNaming>,
-    gil_times: Option<GilTimes>,
+    records: WaitRecords,
+    /// Threads that wait for locks of which is known who holds them.
+    owned_locks: HashMap<u32, OwnedLock>,
 }
 
 /// A thread whose stack is to be read.
@@ -136,6 +138,8 @@ struct Read {
     lock: Option<FoundLock>,
     /// The wait for it, if its end is to be recorded.
     lock_wait: Option<LockWait>,
+    /// Who holds it, if that is wanted and known; without its name.
+    lock_owner: Option<OwnedLock>,
     /// The pages of the walk.
     pages: Vec<u64>,
     /// Whether all of them were there.
@@ -167,7 +171,8 @@ impl Passer {
             pass: 0,
             with_gil: settings.with_gil,
             locks: settings.locks,
-            gil_times: settings.gil_times.clone(),
+            records: settings.records.clone(),
+            owned_locks: HashMap::new(),
         }
     }
 
@@ -210,6 +215,7 @@ impl Passer {
         for head in &heads {
             self.add_sample(head, &holders, time_ns, elapsed_ns);
         }
+        self.find_deadlocks();
         self.forget_gone();
         Ok(())
     }
@@ -421,8 +427,11 @@ impl Passer {
 
     /// Takes over a stack that is proved, and sends its records.
     fn set_stack(&mut self, tid: u32, read: &Read) {
-        let lock = read.lock.and_then(|found| self.named_lock(tid, found));
+        let name = read.lock.and_then(|found| self.lock_name(tid, found));
         self.note_lock_wait(tid, read.lock_wait);
+        self.note_lock_owner(tid, read, name.as_deref());
+        let process = self.threads.get(&tid).map_or(0, |known| known.visit.tgid);
+        let lock = name.map(|name| NamedLock::new(self.walker.seed(), process, &name));
         if let Some(known) = self.threads.get_mut(&tid) {
             known.gil = read.gil;
             known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
@@ -457,11 +466,39 @@ impl Passer {
         known.is_noted = wait.is_some();
     }
 
-    /// The lock for which a thread was proved to wait, if its name is known.
-    fn named_lock(&mut self, tid: u32, found: FoundLock) -> Option<NamedLock> {
+    /// Notes who holds the lock for which a thread was proved to wait.
+    fn note_lock_owner(&mut self, tid: u32, read: &Read, name: Option<&str>) {
+        let Some(owned) = read.lock_owner.clone() else {
+            self.owned_locks.remove(&tid);
+            return;
+        };
+        let name = name.unwrap_or("an RLock").to_owned();
+        self.owned_locks.insert(tid, OwnedLock { name, ..owned });
+    }
+
+    /// Records deadlocks, if they are wanted: of threads whose waits are proved and go on.
+    fn find_deadlocks(&self) {
+        let Some(deadlocks) = &self.records.deadlocks else {
+            return;
+        };
+        let waits = |tid: &u32, owned: &OwnedLock| {
+            self.threads.get(tid).is_some_and(|known| {
+                known.shown == Shown::Waiting(WaitReason::LOCK)
+                    && known.stack.is_some()
+                    && known.visit.switches == owned.switches
+                    && known.visit.tgid == owned.process
+            })
+        };
+        let waiting = self.owned_locks.iter();
+        let waiting = waiting.filter(|(tid, owned)| waits(tid, owned));
+        deadlocks.add(&waiting.map(|(tid, owned)| (*tid, owned)).collect());
+    }
+
+    /// The name of the lock for which a thread was proved to wait, if it is known.
+    fn lock_name(&mut self, tid: u32, found: FoundLock) -> Option<String> {
         let process = self.threads.get(&tid)?.visit.tgid;
         let name = self.processes.get_mut(&process)?.locks.name(found)?;
-        Some(NamedLock::new(self.walker.seed(), process, name))
+        Some(name.to_owned())
     }
 
     fn clear_memory(&self, tgid: u32) {
@@ -503,6 +540,7 @@ impl Passer {
             pass,
             with_gil,
             locks,
+            records: wanted_records,
             ..
         } = self;
         let process = processes.get_mut(&visit.tgid)?;
@@ -561,6 +599,16 @@ impl Passer {
         let (pages, is_complete) = process.memory.wanted();
         // In pages that a proof does not need.
         let lock = lock.map(|lock| process.look_up_lock(lock, walker.scratch()));
+        let is_wanted = wanted_records.deadlocks.is_some();
+        let owner = lock.filter(|_| is_wanted);
+        let owner = owner.and_then(|lock| process.lock_owner(lock, walker.scratch()));
+        let lock_owner = owner.map(|owner| OwnedLock {
+            process: visit.tgid,
+            switches: visit.switches,
+            thread_id,
+            owner,
+            name: String::new(),
+        });
         let is_due = is_complete && names::are_due(known.named_ns, monotonic_ns());
         let name = is_due.then(|| names::record(visit, details, &stack, process, walker.scratch()));
         Some(Read {
@@ -571,6 +619,7 @@ impl Passer {
             gil,
             lock,
             lock_wait,
+            lock_owner,
             pages,
             is_complete,
         })
@@ -658,7 +707,7 @@ impl Passer {
             self.batch.samples.push(sample);
             return;
         };
-        if let Some(times) = &self.gil_times {
+        if let Some(times) = &self.records.gil_times {
             let at_rest = known
                 .stack
                 .filter(|_| matches!(known.shown, Shown::Waiting(_)));
@@ -756,6 +805,7 @@ impl Passer {
             .collect();
         for tid in gone {
             let known = self.threads.remove(&tid);
+            self.owned_locks.remove(&tid);
             self.shared.visits().forget(tid);
             if known.is_some_and(|known| known.is_noted)
                 && let Some(mut waits) = self.shared.lock_waits()

@@ -182,6 +182,13 @@ impl VisitedProcess {
         self.locks.look_up(lock, reader.as_mut())
     }
 
+    /// `pthread_self()` of the thread that holds a lock of it, where the lock says who does.
+    pub(super) fn lock_owner(&self, found: FoundLock, scratch: &mut Scratch) -> Option<u64> {
+        let interpreter = self.interpreter.as_ref()?;
+        let object = self.locks.object(found)?;
+        LockReader::new(&self.memory, scratch, &interpreter.layout).owner(object)
+    }
+
     fn holder(&self, gil: Gil) -> HolderPointer {
         let Some(interpreter) = &self.interpreter else {
             return HolderPointer::Unknown;

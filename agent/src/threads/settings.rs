@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{gil_times::GilTimes, locks::LockNaming};
+use super::{deadlocks::Deadlocks, gil_times::GilTimes, locks::LockNaming};
 
 /// How passes are made.
 #[derive(Clone, Debug)]
@@ -17,6 +17,15 @@ pub struct Settings {
     pub with_gil: bool,
     /// How to name the locks for which threads wait, if they are looked at.
     pub locks: Option<LockNaming>,
-    /// Gets the longest times in which threads held the GIL or waited for it, if they are wanted.
+    /// What is wanted besides samples.
+    pub records: WaitRecords,
+}
+
+/// What passes find out besides samples, for those who want it.
+#[derive(Clone, Debug, Default)]
+pub struct WaitRecords {
+    /// Gets the longest times in which threads held the GIL or waited for it.
     pub gil_times: Option<GilTimes>,
+    /// Gets the deadlocks.
+    pub deadlocks: Option<Deadlocks>,
 }

@@ -36,6 +36,7 @@ use crate::{
         remote::{self, ThreadStack},
     },
     session::{End, Examinations, Scope, Session, Settings, Signals},
+    threads::WaitRecords,
 };
 
 /// Examines a process and prints the report; the status is 1 when it cannot be profiled.
@@ -231,7 +232,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
         native: true,
         gil: false,
         wait_identities: false,
-        gil_times: None,
+        records: WaitRecords::default(),
         symbol_bytes: SYMBOL_BYTES,
     };
     let scope = Scope::Process {

@@ -14,7 +14,7 @@ use self::{profiles::Profiles, table::Table};
 use super::{cli::WaitOptions, sampling};
 use crate::{
     profile::kinds::{gil, gil_held, wall},
-    threads::GilTimes,
+    threads::{GilTimes, WaitRecords},
 };
 
 /// Samples a process and prints the table.
@@ -27,7 +27,11 @@ pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
     let times = GilTimes::default();
     let kinds = vec![&wall::KIND, &gil::KIND, &gil_held::KIND];
     let mut has_gil = false;
-    let profiles = sampling::sample(options, kinds, Some(times.clone()), |finding| {
+    let records = WaitRecords {
+        gil_times: Some(times.clone()),
+        ..WaitRecords::default()
+    };
+    let profiles = sampling::sample(options, kinds, records, |finding| {
         let interpreter = finding.interpreter.as_ref();
         let interpreter = interpreter.map_err(|error| anyhow::anyhow!("{error}"))?;
         has_gil = !interpreter.flavour.is_free_threaded;

@@ -11,9 +11,12 @@ use anyhow::{Context as _, Result};
 
 use self::table::Table;
 use super::{cli::WaitOptions, sampling};
-use crate::profile::{
-    Profile,
-    kinds::{lock, lock_release, wall},
+use crate::{
+    profile::{
+        Profile,
+        kinds::{lock, lock_release, wall},
+    },
+    threads::{Deadlocks, WaitRecords},
 };
 
 /// Samples a process and prints the table.
@@ -23,10 +26,15 @@ use crate::profile::{
 /// One sentence that says what to do.
 pub(super) async fn run(options: &WaitOptions) -> Result<ExitCode> {
     let kinds = vec![&wall::KIND, &lock::KIND, &lock_release::KIND];
-    let profiles = sampling::sample(options, kinds, None, |_| Ok(())).await?;
+    let deadlocks = Deadlocks::default();
+    let records = WaitRecords {
+        deadlocks: Some(deadlocks.clone()),
+        ..WaitRecords::default()
+    };
+    let profiles = sampling::sample(options, kinds, records, |_| Ok(())).await?;
     let [elapsed, waits, releases]: [Profile; 3] =
         profiles.try_into().ok().context("a kind has no profile")?;
-    let table = Table::new(&elapsed, &waits, &releases);
+    let table = Table::new(&elapsed, &waits, &releases, &deadlocks.all());
     let mut output = io::stdout().lock();
     write!(output, "{table}").context("cannot write the table")?;
     Ok(ExitCode::SUCCESS)

@@ -11,11 +11,15 @@ use crate::{
     profile::{FrameKind, IDLE_MARKER, Profile, Sample, Unit},
     python::is_lock_module,
     text::{plural, printable, shortened},
+    threads::DeadlockedThread,
 };
 
 /// Rows of locks, and places of a lock.
 const LOCK_ROWS: usize = 20;
 const PLACES: usize = 3;
+
+/// Columns of the name of a thread.
+const THREAD_WIDTH: usize = 40;
 
 /// Columns of the name of a lock, and of a function with its place.
 const NAME_WIDTH: usize = 60;
@@ -24,6 +28,8 @@ const PLACE_WIDTH: usize = 52;
 /// For which locks threads waited.
 pub(super) struct Table {
     head: String,
+    /// A sentence for each deadlock.
+    deadlocks: Vec<String>,
     locks: Vec<LockRow>,
     /// Nanoseconds that threads waited for them.
     waited: u64,
@@ -66,7 +72,12 @@ fn sort(places: &mut Places) {
 }
 
 impl Table {
-    pub(super) fn new(elapsed: &Profile, waits: &Profile, releases: &Profile) -> Self {
+    pub(super) fn new(
+        elapsed: &Profile,
+        waits: &Profile,
+        releases: &Profile,
+        deadlocks: &[Vec<DeadlockedThread>],
+    ) -> Self {
         let mut locks = Vec::<LockRow>::new();
         let mut indices = HashMap::<Option<&str>, usize>::new();
         let (mut waited, mut idle) = (0, 0);
@@ -119,6 +130,7 @@ impl Table {
         }
         Self {
             head: head(elapsed, waited, known),
+            deadlocks: deadlocks.iter().map(|it| deadlock(waits, it)).collect(),
             locks,
             waited,
             idle,
@@ -134,6 +146,27 @@ fn head(elapsed: &Profile, waited: u64, locks: usize) -> String {
     let waited = text(waited);
     let locks = format!("{locks} {}", plural(locks as u64, "lock", "locks"));
     format!("{name}: in {seconds:.1} s threads waited {waited} for {locks}")
+}
+
+/// What each thread of a deadlock waits for, and who holds that.
+fn deadlock(waits: &Profile, threads: &[DeadlockedThread]) -> String {
+    let name = |thread: &DeadlockedThread| {
+        let known = waits.threads.iter().find(|known| known.tid == thread.tid);
+        let name = known.map_or("thread", |known| &known.name);
+        format!(
+            "{} ({})",
+            shortened(&printable(name), THREAD_WIDTH),
+            thread.tid
+        )
+    };
+    let holders = threads.iter().cycle().skip(1);
+    let waits = threads.iter().zip(holders).map(|(thread, holder)| {
+        let lock = printable(&thread.lock);
+        format!("waits for {lock}, held by {}", name(holder))
+    });
+    let waits: Vec<_> = waits.collect();
+    let first = threads.first().map(name).unwrap_or_default();
+    format!("Deadlock: {first} {}", waits.join(", which "))
 }
 
 /// Whether a thread waited for work.
@@ -165,6 +198,9 @@ fn caller(profile: &Profile, sample: &Sample, markers: usize) -> Option<Named> {
 
 impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for deadlock in &self.deadlocks {
+            writeln!(formatter, "{deadlock}")?;
+        }
         writeln!(formatter, "{}", self.head)?;
         if self.locks.is_empty() {
             writeln!(formatter, "\nNo thread waited for a lock.")?;
@@ -265,7 +301,7 @@ mod tests {
         let elapsed = of_kind(example_profile("app.py"), &wall::KIND);
         let waits = of(&waits, &lock::KIND);
         let releases = of(&releases, &lock_release::KIND);
-        let table = Table::new(&elapsed, &waits, &releases);
+        let table = Table::new(&elapsed, &waits, &releases, &[]);
         assert_eq!(
             table.to_string(),
             "\
@@ -290,11 +326,30 @@ python3.12 (pid 4242, CPython 3.12.1): in 10.0 s threads waited 2.15 s for 3 loc
     }
 
     #[test]
+    fn a_deadlock_is_a_line_above_all() {
+        let elapsed = of_kind(example_profile("app.py"), &wall::KIND);
+        let waits = of_kind(example_profile("app.py"), &lock::KIND);
+        let thread = |tid, lock: &str| DeadlockedThread {
+            tid,
+            lock: lock.to_owned(),
+        };
+        let known = waits.threads[0].tid;
+        let deadlocks = [vec![thread(known, "A.first"), thread(1, "B\u{1b}.second")]];
+        let text = Table::new(&elapsed, &waits, &waits, &deadlocks).to_string();
+        let name = &waits.threads[0].name;
+        let expected = format!(
+            "Deadlock: {name} ({known}) waits for A.first, held by thread (1), which waits for \
+             B\\u{{1b}}.second, held by {name} ({known})"
+        );
+        assert_eq!(text.lines().next(), Some(&*expected));
+    }
+
+    #[test]
     fn that_nobody_waited_is_said() {
         let elapsed = of_kind(example_profile("app.py"), &wall::KIND);
         let mut waits = of_kind(example_profile("app.py"), &lock::KIND);
         waits.samples.clear();
-        let text = Table::new(&elapsed, &waits, &waits).to_string();
+        let text = Table::new(&elapsed, &waits, &waits, &[]).to_string();
         assert!(text.ends_with("\nNo thread waited for a lock.\n"), "{text}");
     }
 }

@@ -406,8 +406,38 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         ))
     }
 
+    /// `pthread_self()` of the thread that holds a lock, where the lock says who does: an `RLock`.
+    #[must_use]
+    pub fn owner(&self, lock: &Lock) -> Option<u64> {
+        let object = UserAddr(lock.address);
+        // One that is written in Python has attributes.
+        if !lock.is_object || self.full_class_name(object)? != "_thread.RLock" {
+            return None;
+        }
+        // The lock, the owner, and how often it has taken the lock; a `PyMutex` is as long as a pointer here.
+        let body = self.layout.object.class + 8;
+        let owner = self.memory.word(object.field(body + 8)).ok()?;
+        let count = self.memory.word(object.field(body + 16)).ok()?;
+        (owner != 0 && count != 0).then_some(owner)
+    }
+
     /// The name of the class of an object, without its module.
     fn class_name(&self, object: UserAddr) -> Option<String> {
+        let name = self.full_class_name(object)?;
+        let name = name.rsplit('.').next().unwrap_or_default();
+        // `_Condition` and others in 2.7, `lock` and those of `multiprocessing`.
+        let name = match name.trim_start_matches('_') {
+            "lock" => "Lock",
+            name => name,
+        };
+        // That of an old class in 2.7 is `instance`.
+        let is_name = !name.is_empty()
+            && (self.layout.object.instance != InstanceStyle::OPAQUE || name != "instance");
+        is_name.then(|| name.to_owned())
+    }
+
+    /// `tp_name` of the class of an object.
+    fn full_class_name(&self, object: UserAddr) -> Option<String> {
         let fields = &self.layout.object;
         let class = UserAddr(self.memory.word(object.field(fields.class)).ok()?);
         if !class.could_be_structure() {
@@ -428,17 +458,7 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
                 break;
             }
         }
-        let name = text::decode_bytes(&bytes);
-        let name = name.rsplit('.').next().unwrap_or_default();
-        // `_Condition` and others in 2.7, `lock` and those of `multiprocessing`.
-        let name = match name.trim_start_matches('_') {
-            "lock" => "Lock",
-            name => name,
-        };
-        // That of an old class in 2.7 is `instance`.
-        let is_name = !name.is_empty()
-            && (self.layout.object.instance != InstanceStyle::OPAQUE || name != "instance");
-        is_name.then(|| name.to_owned())
+        Some(text::decode_bytes(&bytes))
     }
 
     fn text(&mut self, object: UserAddr) -> Option<String> {

@@ -1,0 +1,206 @@
+//! Deadlocks: threads each of which waits for a lock that the next one holds, and the last one for that of the
+//! first.
+//!
+//! Of the locks of Python only an `RLock` says who holds it. A deadlock is one if passes have seen it twice: that
+//! each of its threads waits for the lock is proved, and the lock was read before; had a thread released the one that
+//! it holds, the other one would have run.
+//!
+//! Invariant: what is remembered is bounded: of more deadlocks than so many the rest is left out.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Most deadlocks that are remembered.
+const MAX_DEADLOCKS: usize = 256;
+
+/// A thread of a deadlock. The next one holds the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadlockedThread {
+    /// The thread.
+    pub tid: u32,
+    /// The name of the lock for which it waits.
+    pub lock: String,
+}
+
+/// The deadlocks that passes have seen. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Deadlocks(Arc<Mutex<HashMap<Identity, Seen>>>);
+
+/// The threads, the one with the least id first, and the context switches of each.
+type Identity = Vec<(u32, u64)>;
+
+#[derive(Debug)]
+struct Seen {
+    passes: u64,
+    threads: Vec<DeadlockedThread>,
+}
+
+/// A thread that waits for a lock of which is known who holds it.
+#[derive(Clone, Debug)]
+pub(super) struct OwnedLock {
+    /// The process of the thread.
+    pub(super) process: u32,
+    /// Context switches of the thread while it waits.
+    pub(super) switches: u64,
+    /// Its `pthread_self()`.
+    pub(super) thread_id: u64,
+    /// That of the thread that holds the lock.
+    pub(super) owner: u64,
+    /// The name of the lock.
+    pub(super) name: String,
+}
+
+impl Deadlocks {
+    /// Adds the deadlocks among the threads that wait in a pass, by their ids.
+    pub(super) fn add(&self, waiting: &HashMap<u32, &OwnedLock>) {
+        for cycle in cycles(waiting) {
+            let identity = cycle
+                .iter()
+                .filter_map(|tid| Some((*tid, waiting.get(tid)?.switches)))
+                .collect();
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if all.len() >= MAX_DEADLOCKS && !all.contains_key(&identity) {
+                continue;
+            }
+            let threads = cycle.iter().filter_map(|tid| {
+                Some(DeadlockedThread {
+                    tid: *tid,
+                    lock: waiting.get(tid)?.name.clone(),
+                })
+            });
+            let seen = all.entry(identity).or_insert_with(|| Seen {
+                passes: 0,
+                threads: threads.collect(),
+            });
+            seen.passes += 1;
+        }
+    }
+
+    /// Those that were seen twice, by the ids of their threads.
+    #[must_use]
+    pub fn all(&self) -> Vec<Vec<DeadlockedThread>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = all.iter().filter(|(_, seen)| seen.passes > 1);
+        let mut seen: Vec<_> = seen.collect();
+        seen.sort_unstable_by_key(|(identity, _)| *identity);
+        seen.into_iter()
+            .map(|(_, seen)| seen.threads.clone())
+            .collect()
+    }
+}
+
+/// The cycles of threads, the one with the least id first.
+fn cycles(waiting: &HashMap<u32, &OwnedLock>) -> Vec<Vec<u32>> {
+    let by_id: HashMap<(u32, u64), u32> = waiting
+        .iter()
+        .map(|(tid, owned)| ((owned.process, owned.thread_id), *tid))
+        .collect();
+    let holder = |tid: &u32| {
+        let owned = waiting.get(tid)?;
+        by_id.get(&(owned.process, owned.owner)).copied()
+    };
+    // The walk in which each thread was seen.
+    let mut seen = HashMap::new();
+    let mut cycles = Vec::new();
+    for start in waiting.keys() {
+        let mut path = Vec::new();
+        let mut next = Some(*start);
+        while let Some(tid) = next.filter(|tid| !seen.contains_key(tid)) {
+            seen.insert(tid, *start);
+            path.push(tid);
+            next = holder(&tid);
+        }
+        // Of another walk it was found already.
+        let Some(tid) = next.filter(|tid| seen.get(tid) == Some(start)) else {
+            continue;
+        };
+        let mut cycle: Vec<u32> = path.into_iter().skip_while(|it| *it != tid).collect();
+        let least = cycle.iter().enumerate().min_by_key(|(_, tid)| **tid);
+        let least = least.map_or(0, |(index, _)| index);
+        cycle.rotate_left(least);
+        // A thread does not wait for a lock that it may take again.
+        if cycle.len() > 1 {
+            cycles.push(cycle);
+        }
+    }
+    cycles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(thread_id: u64, owner: u64) -> OwnedLock {
+        OwnedLock {
+            process: 1,
+            switches: 7,
+            thread_id,
+            owner,
+            name: format!("lock of {owner}"),
+        }
+    }
+
+    /// Threads with these ids, the first of each pair waiting for the second.
+    fn waiting(pairs: &[(u32, u32)]) -> HashMap<u32, OwnedLock> {
+        let owned = pairs
+            .iter()
+            .map(|(tid, owner)| (*tid, owned(u64::from(*tid) + 100, u64::from(*owner) + 100)));
+        owned.collect()
+    }
+
+    fn found(pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
+        let waiting = waiting(pairs);
+        let mut found = cycles(&waiting.iter().map(|(tid, owned)| (*tid, owned)).collect());
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_are_found() {
+        assert_eq!(found(&[]), Vec::<Vec<u32>>::new());
+        // The holder of the last lock does not wait.
+        assert_eq!(found(&[(1, 2), (2, 3)]), Vec::<Vec<u32>>::new());
+        assert_eq!(found(&[(1, 1)]), Vec::<Vec<u32>>::new());
+        assert_eq!(found(&[(2, 1), (1, 2)]), [vec![1, 2]]);
+        // Others wait for these, and there is another deadlock.
+        let pairs = [(9, 3), (3, 7), (7, 5), (5, 3), (4, 9), (10, 11), (11, 10)];
+        assert_eq!(found(&pairs), [vec![3, 7, 5], vec![10, 11]]);
+    }
+
+    #[test]
+    fn threads_of_other_processes_have_other_ids() {
+        let mut waiting = waiting(&[(1, 2), (2, 1)]);
+        waiting.get_mut(&2).unwrap().process = 2;
+        let waiting = waiting.iter().map(|(tid, owned)| (*tid, owned)).collect();
+        assert_eq!(cycles(&waiting), Vec::<Vec<u32>>::new());
+    }
+
+    #[test]
+    fn a_deadlock_is_one_if_it_was_seen_twice() {
+        let deadlocks = Deadlocks::default();
+        let mut waiting = waiting(&[(1, 2), (2, 1)]);
+        let add = |waiting: &HashMap<u32, OwnedLock>| {
+            deadlocks.add(&waiting.iter().map(|(tid, owned)| (*tid, owned)).collect());
+        };
+        add(&waiting);
+        assert_eq!(deadlocks.all(), Vec::<Vec<_>>::new());
+        // One of them ran meanwhile.
+        waiting.get_mut(&2).unwrap().switches = 8;
+        add(&waiting);
+        assert_eq!(deadlocks.all(), Vec::<Vec<_>>::new());
+        add(&waiting);
+        let all = deadlocks.clone().all();
+        let shown: Vec<_> = all[0].iter().map(|it| (it.tid, &*it.lock)).collect();
+        assert_eq!(
+            (all.len(), shown),
+            (1, vec![(1, "lock of 102"), (2, "lock of 101")])
+        );
+        for nth in 0..2 * u64::try_from(MAX_DEADLOCKS).unwrap() {
+            waiting.get_mut(&2).unwrap().switches = 9 + nth;
+            add(&waiting);
+        }
+        assert_eq!(deadlocks.0.lock().unwrap().len(), MAX_DEADLOCKS);
+    }
+}

@@ -1,0 +1,38 @@
+"""Three threads each of which holds a lock and waits for that of the next, and one that waits for them."""
+
+import threading
+import time
+
+import truth
+
+
+class Bank(object):
+    def __init__(self):
+        self.first = threading.RLock()
+        self.second = threading.RLock()
+        self.third = threading.RLock()
+
+    def transfer(self, source, target, barrier):
+        with source:
+            # More than once, as only such a lock may be.
+            with source:
+                barrier.wait()
+                with target:
+                    pass
+
+    def audit(self):
+        with self.first:
+            pass
+
+
+if __name__ == "__main__":
+    bank = Bank()
+    barrier = threading.Barrier(4)
+    truth.start("one", bank.transfer, bank.first, bank.second, barrier)
+    truth.start("two", bank.transfer, bank.second, bank.third, barrier)
+    truth.start("three", bank.transfer, bank.third, bank.first, barrier)
+    barrier.wait()
+    truth.start("audit", bank.audit)
+    time.sleep(0.3)
+    truth.ready()
+    time.sleep(1000)
