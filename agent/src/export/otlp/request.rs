@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     formats::FunctionNames,
-    profile::{self, ProcessIndex, TypeNaming, ValueSource},
+    profile::{self, Amount, ProcessIndex, TypeNaming, ValueSource},
     targets::labels::attribute_name,
     text::printable,
 };
@@ -75,13 +75,18 @@ fn profile_of(
         })
     });
     let samples = samples.collect::<Result<_, Unencodable>>()?;
+    let one_sample = Amount {
+        count: 1,
+        value: profile.period,
+    };
+    let period = one_sample.get(names.period_type.source);
     Ok(Profile {
         samples,
         sample_type: Some(dictionary.value_type(sample_type)?),
         time_unix_nano: nanoseconds(since.unwrap_or_default()),
         duration_nano: nanoseconds(profile.duration),
         period_type: Some(dictionary.value_type(&names.period_type)?),
-        period: i64::try_from(profile.period).unwrap_or(i64::MAX),
+        period: i64::try_from(period).unwrap_or(i64::MAX),
     })
 }
 
