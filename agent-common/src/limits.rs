@@ -74,8 +74,10 @@ pub const PROGRAM_THREAD_CACHES: u32 = 128;
 const _: () = assert!(HOST_THREAD_CACHES.is_power_of_two());
 const _: () = assert!(PROGRAM_THREAD_CACHES.is_power_of_two());
 
-/// Threads that wait for locks and the ends of whose waits are recorded.
-pub const MAX_LOCK_WAITS: u32 = 1 << 12;
+/// Threads that wait for locks and the ends of whose waits are recorded: of a host, and of a program.
+pub const HOST_LOCK_WAITS: u32 = 1 << 16;
+/// See [`HOST_LOCK_WAITS`].
+pub const PROGRAM_LOCK_WAITS: u32 = 1 << 13;
 
 /// Threads whose stacks are kept from pass to pass.
 pub const MAX_KNOWN_THREADS: u32 = 1 << 16;

@@ -59,8 +59,8 @@ pub(crate) fn sample(stacks: &SampledStacks) {
     }
 }
 
-/// Sends the sample of a thread that ends the wait of another one, with its stacks. It never wakes the agent: that
-/// would be another wake-up to look at.
+/// Sends the sample of a thread that ends the wait of another one, with its stacks. It does not wake the agent: there may
+/// be many of them.
 #[inline(always)]
 pub(crate) fn lock_release(stacks: &SampledStacks) {
     let Some(sampler) = current::sampler() else {
@@ -71,8 +71,9 @@ pub(crate) fn lock_release(stacks: &SampledStacks) {
     let release = LockRelease {
         sample: finished(sampler, stacks, RecordKind::LOCK_RELEASE, bytes),
         switches: of.switches,
+        start_time_ns: of.start_time_ns,
         waiter: of.waiter,
-        waiter_tgid: of.waiter_tgid,
+        reserved: 0,
     };
     sent(bytes as u32);
     let flags = u64::from(BPF_RB_NO_WAKEUP);

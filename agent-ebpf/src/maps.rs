@@ -7,7 +7,7 @@ use agent_common::{
     counter::Counter,
     layout::{KernelLayout, Layout},
     limits::{
-        HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS, MAX_LOCK_WAITS,
+        HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS,
         MAX_MAPPINGS, MAX_RULES,
     },
     maps::{
@@ -81,7 +81,7 @@ pub(crate) static SENT_STACKS: LruHashMap<u64, u64> = LruHashMap::with_max_entri
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
 
 /// The current sample. All triggers that take samples share it: on one processor none of them
-/// interrupts another.
+/// interrupts another, but for what `triggers::lock_releases` says.
 #[map]
 pub(crate) static SAMPLER: PerCpuArray<Sampler> = PerCpuArray::with_max_entries(1, 0);
 
@@ -183,7 +183,8 @@ pub(crate) static CHUNK: Array<u64> = Array::with_max_entries(1, 0);
 /// removed by the BPF program that records the end. Read each time that a thread is woken. When it is full nothing
 /// is recorded of the wait's end.
 #[map]
-pub(crate) static LOCK_WAITS: HashMap<u32, LockWait> = HashMap::with_max_entries(MAX_LOCK_WAITS, 0);
+pub(crate) static LOCK_WAITS: HashMap<u32, LockWait> =
+    HashMap::with_max_entries(HOST_LOCK_WAITS, 0);
 
 /// What is recorded of the visited thread. One pass at a time uses it.
 #[map]

@@ -107,6 +107,23 @@ impl Attributes {
         layout: &Layout,
         object: UserAddr,
     ) -> Result<(), Fault> {
+        self.begin_most(memory, scratch, layout, object, MAX_ATTRIBUTES)
+    }
+
+    /// The same, but at most so many of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] when it cannot be read or has none.
+    #[inline(always)]
+    pub fn begin_most<M: UserMemory>(
+        &mut self,
+        memory: &M,
+        scratch: &mut Scratch,
+        layout: &Layout,
+        object: UserAddr,
+        most: u32,
+    ) -> Result<(), Fault> {
         let fields = &layout.object;
         if !object.could_be_structure() {
             return Err(Fault);
@@ -162,7 +179,7 @@ impl Attributes {
         } else {
             values.wrapping_add(u64::from(fields.values_head))
         });
-        self.enter(memory, scratch, fields.keys, UserAddr(keys), MAX_ATTRIBUTES)
+        self.enter(memory, scratch, fields.keys, UserAddr(keys), most)
     }
 
     /// Finds the first `most` entries of a dictionary that is no instance's, such as that of a module.

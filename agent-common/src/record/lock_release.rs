@@ -18,10 +18,12 @@ pub struct LockRelease {
     ///
     /// [`LockWait::switches`]: crate::maps::LockWait::switches
     pub switches: u64,
+    /// When the thread that waited was made, in nanoseconds.
+    pub start_time_ns: u64,
     /// The thread that waited, in the initial PID namespace.
     pub waiter: u32,
-    /// Its process.
-    pub waiter_tgid: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<LockRelease>() == 80);
+const _: () = assert!(size_of::<LockRelease>() == 88);

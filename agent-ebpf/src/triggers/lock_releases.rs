@@ -5,10 +5,10 @@
 //! wait for a lock, and only if their wake-up is that of the system call in which the current thread is: an
 //! interrupt, such as that of a timer, may come in the middle of any call.
 //!
-//! The kernel holds a lock of the woken thread, with interrupts disabled: nothing here may wake a thread, and no
-//! other trigger interrupts this one. It can itself come in the middle of the sample of a page fault, if an interrupt
-//! wakes a thread that waits for the same word which the faulting thread is about to wake: that sample is
-//! lost.
+//! The kernel holds a lock of the woken thread, with interrupts disabled: nothing here wakes a thread at once (the ring
+//! buffer does so from an interrupt of its own), and no other trigger interrupts this one. It can itself come in the
+//! middle of the sample of a page fault, if an interrupt wakes a thread that waits for the same word which the
+//! faulting thread is about to wake: that sample is then of a release, and measures nothing.
 
 use agent_common::{counter::Counter, native::Registers, record::ProfileKind};
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
@@ -57,9 +57,10 @@ fn wait_end(task: Task) -> Option<WaitEnd> {
         return None;
     }
     Some(WaitEnd {
-        waiter,
-        waiter_tgid: task.tgid(),
+        start_time_ns: wait.start_time_ns,
         switches: wait.switches,
+        waiter,
+        reserved: 0,
     })
 }
 

@@ -3,7 +3,8 @@
 //! Invariant: no trigger that takes samples interrupts another one on the same processor, so that
 //! they share one [`Sampler`](crate::values::Sampler). The kernel runs no program of a perf event
 //! while it runs another one on the processor; a tick of the clock that comes in the middle of a page
-//! fault's sample is one that the [`SampleClock`](agent_common::sample_clock::SampleClock) misses.
+//! fault's sample is one that the [`SampleClock`](agent_common::sample_clock::SampleClock) misses. The
+//! program on a tracepoint, [`lock_releases`], runs where interrupts are disabled.
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;

@@ -106,12 +106,14 @@ pub(crate) struct SampledStacks {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct WaitEnd {
-    /// The thread.
-    pub(crate) waiter: u32,
-    /// Its process.
-    pub(crate) waiter_tgid: u32,
+    /// When the thread was made.
+    pub(crate) start_time_ns: u64,
     /// Its context switches.
     pub(crate) switches: u64,
+    /// The thread.
+    pub(crate) waiter: u32,
+    /// Zero.
+    pub(crate) reserved: u32,
 }
 
 /// The native part of the sample.

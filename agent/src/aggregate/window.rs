@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use super::key::SampleKey;
 use crate::profile::Amount;
 
-/// Most entries of a window; each takes about 80 bytes.
+/// Most entries of a window; each takes about 110 bytes.
 const MAX_KEYS: usize = 1 << 18;
 
 /// The samples of a window of time, counted by [`SampleKey`].

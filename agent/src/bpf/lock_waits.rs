@@ -1,6 +1,6 @@
 //! Threads that wait for locks, and the program that records who ends their waits.
 
-use agent_common::{limits::MAX_LOCK_WAITS, maps::LockWait};
+use agent_common::maps::LockWait;
 use aya::{
     Ebpf,
     maps::{HashMap, MapData},
@@ -15,9 +15,6 @@ pub(super) const LOCK_WAITS: &str = "LOCK_WAITS";
 const ON_WAKING: &str = "on_waking";
 const WAKING: &str = "sched_waking";
 
-/// Entries of the map, where it is needed.
-pub(super) const ENTRIES: u32 = MAX_LOCK_WAITS;
-
 /// Waits for locks whose ends are recorded.
 pub struct LockWaits {
     waits: HashMap<MapData, u32, LockWait>,
@@ -31,10 +28,9 @@ impl LockWaits {
         Ok(Self { waits })
     }
 
-    /// Has the end of a wait recorded, unless too many are already.
-    pub fn note(&mut self, tid: u32, wait: LockWait) {
-        // Without an entry it is not known who has ended the wait.
-        let _ = self.waits.insert(tid, wait, 0);
+    /// Has the end of a wait recorded; [`false`] where there is no room for it.
+    pub fn note(&mut self, tid: u32, wait: LockWait) -> bool {
+        self.waits.insert(tid, wait, 0).is_ok()
     }
 
     /// Has the end of a wait not recorded, if it was not yet.

@@ -5,12 +5,13 @@
 //! without unwind tables; the maps that are named here evict or count what finds them full.
 
 use agent_common::limits::{
-    HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS, PROGRAM_THREAD_CACHES,
+    HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_KNOWN_THREADS, MAX_MAPPINGS, PROGRAM_LOCK_WAITS,
+    PROGRAM_THREAD_CACHES,
 };
 use aya::EbpfLoader;
 
 use super::{
-    lock_waits::{self, LOCK_WAITS},
+    lock_waits::LOCK_WAITS,
     process_map::{self, PROCESS_STATES, PROCESSES},
     thread_visits::KNOWN_THREADS,
 };
@@ -55,10 +56,10 @@ pub(super) fn set(
 ) {
     let known_threads = if has_visits { MAX_KNOWN_THREADS } else { 1 };
     loader.map_max_entries(KNOWN_THREADS, known_threads);
-    let lock_waits = if lock_releases {
-        lock_waits::ENTRIES
-    } else {
-        1
+    let lock_waits = match (lock_releases, whole_host) {
+        (false, _) => 1,
+        (true, false) => PROGRAM_LOCK_WAITS,
+        (true, true) => HOST_LOCK_WAITS,
     };
     loader.map_max_entries(LOCK_WAITS, lock_waits);
     for map in [PROCESSES, PROCESS_STATES] {

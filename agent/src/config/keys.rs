@@ -97,7 +97,7 @@ keys! {
         window: Time = KeyKind::Value("TIME"),
         /// Python frames only, no native and kernel frames
         native: bool = ON,
-        /// Threads that wait for work too, below the root [idle]; of wall and off-cpu
+        /// Threads that wait for work too, below the root [idle]; of wall, off-cpu and lock
         idle: bool = OFF,
         /// CPU time for sampling, and as much for other work, in percent of one CPU; above it the
         /// sampling rate is lowered, and other work waits [default: 5]

@@ -216,7 +216,7 @@ impl<'a> Threads<'a> {
 
 /// Adds what the passes over the threads are doing.
 fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
-    let counters: [(_, _, &AtomicU64); 5] = [
+    let counters: [(_, _, &AtomicU64); 6] = [
         (
             "profiling_agent_pass_threads_given_up",
             "Threads that made passes until a process held them up",
@@ -241,6 +241,11 @@ fn add_passes(metrics: &mut Metrics, passes: &PassStatus) {
             "profiling_agent_unproved_stacks",
             "Stacks of threads that ran while they were read, which were left out",
             &passes.unproved,
+        ),
+        (
+            "profiling_agent_unrecorded_lock_waits",
+            "Waits for locks of which it was not recorded who ended them: there were too many at a time",
+            &passes.unrecorded,
         ),
     ];
     for (name, help, count) in counters {

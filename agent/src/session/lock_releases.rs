@@ -15,13 +15,29 @@ use crate::{aggregate::Blocked, threads::LockWaitSample};
 /// Most waits, and most ends of waits, that are remembered.
 const MAX_WAITS: usize = 16 << 10;
 
+/// For how long the end of a wait is remembered, in nanoseconds: a pass that saw the wait may come later.
+const REMEMBERED_NS: u64 = 5_000_000_000;
+
 /// Waits for locks that nobody has ended yet, and ends of waits.
 #[derive(Debug, Default)]
 pub(super) struct LockReleases {
     /// By the thread that waits.
     owed: HashMap<u32, Owed>,
     /// The last end of a wait of each thread.
-    ended: HashMap<u32, Ended>,
+    ended: HashMap<u32, LockRelease>,
+    /// When old ends were last forgotten, in nanoseconds of the monotonic clock.
+    forgotten_ns: u64,
+}
+
+/// What identifies a wait: when its thread was made, and the thread's context switches.
+type Wait = (u64, u64);
+
+fn wait_of(waiting: &LockWaitSample) -> Wait {
+    (waiting.start_time_ns, waiting.switches)
+}
+
+fn ended_wait(release: &LockRelease) -> Wait {
+    (release.start_time_ns, release.switches)
 }
 
 /// A sample, and whom its thread keeps waiting.
@@ -35,14 +51,6 @@ struct Owed {
     last: LockWaitSample,
 }
 
-/// The end of a wait.
-#[derive(Clone, Copy, Debug)]
-struct Ended {
-    release: LockRelease,
-    /// Windows that have ended since.
-    age: u8,
-}
-
 impl LockReleases {
     /// Adds a sample of a thread that waits for a lock; returns what is known to the end of.
     pub(super) fn add(&mut self, waiting: &LockWaitSample) -> Vec<Paid> {
@@ -53,10 +61,10 @@ impl LockReleases {
             last: *waiting,
         };
         new.add(waiting);
-        if let Some(ended) = self.ended.get(&tid)
-            && ended.release.switches == waiting.switches
+        if let Some(release) = self.ended.get(&tid)
+            && ended_wait(release) == wait_of(waiting)
         {
-            return vec![new.ended_by(&ended.release)];
+            return vec![new.ended_by(release)];
         }
         let has_room = self.owed.len() < MAX_WAITS || self.owed.contains_key(&tid);
         // Nobody records the end of a wait without context switches.
@@ -64,7 +72,7 @@ impl LockReleases {
             return vec![new.unended()];
         }
         match self.owed.get_mut(&tid) {
-            Some(owed) if owed.last.switches == waiting.switches => {
+            Some(owed) if wait_of(&owed.last) == wait_of(waiting) => {
                 owed.add(waiting);
                 owed.last = *waiting;
                 Vec::new()
@@ -81,12 +89,12 @@ impl LockReleases {
     /// Adds the end of a wait; returns how long it is known to have lasted.
     pub(super) fn end(&mut self, release: &LockRelease) -> Option<Paid> {
         let tid = release.waiter;
+        self.forget_old_ends(release.sample.time_ns);
         if self.ended.len() < MAX_WAITS || self.ended.contains_key(&tid) {
-            let release = *release;
-            self.ended.insert(tid, Ended { release, age: 0 });
+            self.ended.insert(tid, *release);
         }
         let owed = self.owed.get(&tid)?;
-        if owed.last.switches != release.switches {
+        if wait_of(&owed.last) != ended_wait(release) {
             return None;
         }
         let owed = self.owed.remove(&tid)?;
@@ -95,11 +103,17 @@ impl LockReleases {
 
     /// What nobody has ended, at the end of a window.
     pub(super) fn end_window(&mut self) -> Vec<Paid> {
-        self.ended.retain(|_, ended| {
-            ended.age += 1;
-            ended.age < 2
-        });
         self.owed.drain().map(|(_, owed)| owed.unended()).collect()
+    }
+
+    fn forget_old_ends(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.forgotten_ns) < REMEMBERED_NS {
+            return;
+        }
+        self.forgotten_ns = now_ns;
+        let is_recent =
+            |end: &LockRelease| now_ns.saturating_sub(end.sample.time_ns) < REMEMBERED_NS;
+        self.ended.retain(|_, end| is_recent(end));
     }
 }
 
@@ -160,6 +174,7 @@ mod tests {
             },
             lock: 5,
             switches,
+            start_time_ns: 3,
         }
     }
 
@@ -175,8 +190,9 @@ mod tests {
                 ..sample()
             },
             switches,
+            start_time_ns: 3,
             waiter,
-            waiter_tgid: sample().tgid,
+            reserved: 0,
         }
     }
 
@@ -240,7 +256,22 @@ mod tests {
         assert_eq!(releases.ended.len(), MAX_WAITS);
         returned += releases.end_window().len();
         assert_eq!(returned, 2 * MAX_WAITS);
-        releases.end_window();
-        assert!(releases.ended.is_empty());
+        let mut late = release(1, 7, 1);
+        late.sample.time_ns = 2 * REMEMBERED_NS;
+        releases.end(&late);
+        assert_eq!(releases.ended.len(), 1);
+    }
+
+    #[test]
+    fn a_thread_with_the_id_of_another_one_has_waits_of_its_own() {
+        let mut releases = LockReleases::default();
+        releases.end(&release(2, 7, 1));
+        let other = LockWaitSample {
+            start_time_ns: 4,
+            ..waiting(2, 7)
+        };
+        assert!(releases.add(&other).is_empty());
+        assert!(releases.end(&release(2, 7, 1)).is_none());
+        assert_eq!(shown(releases.end_window()), [(70, 2, 100, 1, 0)]);
     }
 }

@@ -46,6 +46,8 @@ pub struct LockWaitSample {
     pub lock: u64,
     /// Context switches of the thread, which identify the wait; 0 where its end is not recorded.
     pub switches: u64,
+    /// When the thread was made, in nanoseconds.
+    pub start_time_ns: u64,
 }
 
 /// A thread that ran or could run.

@@ -8,7 +8,7 @@
 //! request does not make a name for each: of many locks with the same name the first ones have their addresses.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -31,7 +31,7 @@ const MAX_KNOWN: usize = 4096;
 const MAX_NAMES: usize = 1024;
 
 /// Most locks with the same name whose names have their addresses.
-const MAX_ADDRESSES: u32 = 64;
+const MAX_ADDRESSES: usize = 64;
 
 /// Most entries of dictionaries and objects of a process that are looked at in a second.
 const MAX_ENTRIES: u32 = 8192;
@@ -69,10 +69,10 @@ pub enum LockNaming {
 pub(super) struct KnownLocks {
     /// By the address by which they are found.
     known: HashMap<u64, KnownLock>,
-    /// How many locks have had each name.
-    names: HashMap<String, u32>,
-    /// Most of them whose names have their addresses.
-    max_addresses: u32,
+    /// Addresses of the locks whose names have them, by name without an address.
+    names: HashMap<String, HashSet<u64>>,
+    /// Most of them of a name.
+    max_addresses: usize,
     budget: Budget,
 }
 
@@ -103,6 +103,15 @@ pub(super) struct FoundLock {
     found_by: u64,
     /// Whether its name was looked for.
     is_searched: bool,
+    /// Whether it is to be looked for later, since too much was read of the process.
+    is_deferred: bool,
+}
+
+impl FoundLock {
+    /// Whether its name is to be looked for later.
+    pub(super) fn is_deferred(self) -> bool {
+        self.is_deferred
+    }
 }
 
 /// A lock for which a thread waits.
@@ -166,12 +175,15 @@ impl KnownLocks {
     ) -> FoundLock {
         let found_by = lock.address;
         let known = self.known.get_mut(&found_by);
+        let is_known = known.is_some();
         let is_due = known.as_ref().is_none_or(|known| known.is_due());
-        let is_due = is_due && self.budget.has_some();
-        let Some(reader) = reader.filter(|_| is_due) else {
+        let has_budget = self.budget.has_some();
+        let is_wanted = reader.is_some() && is_due;
+        let Some(reader) = reader.filter(|_| is_due && has_budget) else {
             return FoundLock {
                 found_by,
                 is_searched: false,
+                is_deferred: is_wanted && !is_known,
             };
         };
         let (variable, entries) = reader.name(&mut lock);
@@ -192,6 +204,20 @@ impl KnownLocks {
         FoundLock {
             found_by,
             is_searched: true,
+            is_deferred: false,
+        }
+    }
+
+    /// A lock of a process without Python, whose name is its address.
+    pub(super) fn look_up_native(&mut self, lock: Lock) -> FoundLock {
+        let found_by = lock.address;
+        if !self.known.contains_key(&found_by) {
+            self.remember(found_by, None, lock, ATTEMPTS);
+        }
+        FoundLock {
+            found_by,
+            is_searched: true,
+            is_deferred: false,
         }
     }
 
@@ -203,6 +229,7 @@ impl KnownLocks {
     fn remember(&mut self, found_by: u64, variable: Option<String>, lock: Lock, failures: u32) {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
+            self.names.clear();
         }
         let base = base_name(variable, &lock);
         let before = self.known.get(&found_by);
@@ -225,9 +252,11 @@ impl KnownLocks {
         if !self.names.contains_key(base) && self.names.len() >= MAX_NAMES {
             return None;
         }
-        let locks = self.names.entry(base.to_owned()).or_default();
-        *locks = locks.saturating_add(1);
-        if *locks <= self.max_addresses {
+        let addresses = self.names.entry(base.to_owned()).or_default();
+        if addresses.len() < self.max_addresses {
+            addresses.insert(lock.address);
+        }
+        if addresses.contains(&lock.address) {
             return Some(with_address(base, lock.address));
         }
         let has_name = lock.class.is_some() || base != UNKNOWN_CLASS;
@@ -324,6 +353,7 @@ mod tests {
         let found = |is_searched| FoundLock {
             found_by: 0x1000,
             is_searched,
+            is_deferred: false,
         };
         assert_eq!(locks.name(found(false)), None);
         for failures in 1..ATTEMPTS {
@@ -339,23 +369,28 @@ mod tests {
     #[test]
     fn so_many_locks_and_names_are_remembered() {
         let mut locks = KnownLocks::new(LockNaming::WithAddresses);
-        for word in 0..2 * MAX_KNOWN as u64 {
+        for word in 0..MAX_KNOWN as u64 {
             locks.remember(word, Some(format!("variable_{word}")), Lock::at(word), 0);
         }
-        assert!(locks.known.len() <= MAX_KNOWN);
-        assert_eq!(locks.names.len(), MAX_NAMES);
+        assert_eq!(
+            (locks.known.len(), locks.names.len()),
+            (MAX_KNOWN, MAX_NAMES)
+        );
+        locks.remember(MAX_KNOWN as u64, None, Lock::at(1), 0);
+        assert_eq!((locks.known.len(), locks.names.len()), (1, 1));
     }
 
     /// As of a program that makes one for each request.
     #[test]
     fn of_many_locks_with_the_same_name_the_first_ones_have_addresses() {
-        let name = |locks: &mut KnownLocks, nth: u32, variable: Option<&str>| {
-            let word = 0x1000 + u64::from(nth);
+        let name = |locks: &mut KnownLocks, nth: usize, variable: Option<&str>| {
+            let word = 0x1000 + nth as u64;
             locks.remember(word, variable.map(str::to_owned), Lock::at(word), 0);
             locks
                 .name(FoundLock {
                     found_by: word,
                     is_searched: true,
+                    is_deferred: false,
                 })
                 .map(str::to_owned)
         };

@@ -216,6 +216,10 @@ impl Passer {
             self.add_sample(head, &holders, time_ns, elapsed_ns);
         }
         self.find_deadlocks();
+        for process in self.processes.values() {
+            // They are read anew in the next pass.
+            process.memory.clear();
+        }
         self.forget_gone();
         Ok(())
     }
@@ -435,7 +439,8 @@ impl Passer {
         if let Some(known) = self.threads.get_mut(&tid) {
             known.gil = read.gil;
             known.lock = lock.as_ref().map_or(0, |lock| lock.hash);
-            known.set_stack(read.stack, read.stack.is_whole, monotonic_ns());
+            let is_named = !read.lock.is_some_and(FoundLock::is_deferred);
+            known.set_stack(read.stack, read.stack.is_whole && is_named, monotonic_ns());
             if let Some(name) = &read.name {
                 known.named_ns = monotonic_ns();
                 self.batch.add_reference(name);
@@ -459,11 +464,15 @@ impl Passer {
         };
         known.lock_wait = wait;
         match wait {
-            Some(wait) => waits.note(tid, wait),
+            Some(wait) if waits.note(tid, wait) => {}
+            Some(_) => {
+                known.lock_wait = None;
+                self.shared.status.add_unrecorded();
+            }
             None if known.is_noted => waits.forget(tid),
             None => {}
         }
-        known.is_noted = wait.is_some();
+        known.is_noted = known.lock_wait.is_some();
     }
 
     /// Notes who holds the lock for which a thread was proved to wait.
@@ -736,6 +745,7 @@ impl Passer {
                         sample: of_lock,
                         lock: known.lock,
                         switches: known.lock_wait.map_or(0, |wait| wait.switches),
+                        start_time_ns: head.start_time_ns,
                     });
                 }
                 if let (WaitReason::GIL, Some(wait)) = (reason, known.gil) {

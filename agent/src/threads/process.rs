@@ -175,6 +175,9 @@ impl VisitedProcess {
 
     /// Looks up the name of a lock of it.
     pub(super) fn look_up_lock(&mut self, lock: Lock, scratch: &mut Scratch) -> FoundLock {
+        if self.interpreter.is_none() {
+            return self.locks.look_up_native(lock);
+        }
         let is_searched = !self.memory.is_snapshot();
         let interpreter = self.interpreter.as_ref().filter(|_| is_searched);
         let mut reader = interpreter
@@ -238,12 +241,12 @@ impl VisitedProcess {
     }
 }
 
-/// The system call that a thread is in.
 /// The word for which a thread waits in a call of `futex`.
 pub(super) fn awaited_word(registers: &Registers) -> Option<u64> {
     futex_word(&system_call(registers)?)
 }
 
+/// The system call that a thread is in.
 fn system_call(registers: &Registers) -> Option<SystemCall> {
     let (number, arguments) = registers.system_call()?;
     let abi = if cfg!(target_arch = "aarch64") {

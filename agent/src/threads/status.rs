@@ -11,6 +11,8 @@ pub struct PassStatus {
     pub visits: AtomicU64,
     /// Stacks that could not be proved.
     pub unproved: AtomicU64,
+    /// Waits for locks of which it cannot be recorded who ends them.
+    pub unrecorded: AtomicU64,
     /// Periods that no pass was made in because the one before took too long.
     pub missed: AtomicU64,
     /// Threads that made passes until a process held them up for good.
@@ -24,6 +26,10 @@ pub struct PassStatus {
 impl PassStatus {
     pub(super) fn add_visits(&self, count: usize) {
         self.visits.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_unrecorded(&self) {
+        self.unrecorded.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn add_unproved(&self) {

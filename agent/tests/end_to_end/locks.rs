@@ -62,6 +62,7 @@ fn every_type_of_lock_has_its_name() {
                 (thread.to_owned(), class_of(lock))
             })
             .collect();
+        assert_eq!(expected.len(), 11);
         let folded = Capture::folded(target.pid(), "--event lock --idle -d 1.2");
         for (thread, lock) in &expected {
             // From 3.11 on with their classes.
@@ -91,20 +92,16 @@ fn the_time_of_each_lock_is_that_which_the_program_stamps() {
         let mut sampled = BTreeMap::<String, u64>::new();
         let mut unknown = 0;
         for (marker, time) in times_by_lock(&folded) {
-            if marker == "[waiting: lock]" {
-                // Of stacks that changed while they were read.
+            let Some(name) = marker.strip_prefix("[lock: Locks.") else {
+                // Of stacks that changed while they were read, and for what the interpreter has inside.
                 unknown += time;
                 continue;
-            }
-            let name = without_address(marker);
-            let name = name
-                .strip_prefix("Locks.")
-                .unwrap_or_else(|| panic!("{marker}"));
+            };
             let (name, _) = name.split_once(' ').unwrap();
             *sampled.entry(name.to_owned()).or_default() += time;
         }
         let (total, all) = (folded.total() - unknown, stamped.values().sum::<f64>());
-        assert!(unknown * 20 < total, "{unknown} of {total}");
+        assert!(unknown * 10 < total, "{unknown} of {total}");
         for (name, seconds) in stamped {
             let sampled = ratio(sampled.get(&name).copied().unwrap_or(0), total);
             let expected = seconds / all;
@@ -143,14 +140,15 @@ fn whoever_releases_a_lock_has_the_time_that_others_waited() {
         // To the nanosecond: each wait was ended by a thread, or by none.
         assert_eq!(waits.total(), releases.total(), "{}", interpreter.name);
         let is_idle = |stack: &[_]| names(stack).contains(&"produces");
-        assert_eq!(releases.count(is_idle), 0, "{releases:?}");
+        let idle = releases.count(is_idle);
+        assert!(idle * 100 < releases.total(), "{idle}: {releases:?}");
 
         let of_lock = |stack: &[Frame]| {
             let is_release = |name: &str| name.starts_with("[releases: Account.lock (Lock at 0x");
             names(stack).into_iter().any(is_release)
         };
         let unended = releases.total() - releases.count(of_lock);
-        assert!(unended * 20 < releases.total(), "{releases:?}");
+        assert!(unended * 10 < releases.total(), "{releases:?}");
         let all: f64 = stamped.values().sum();
         for (function, seconds) in stamped {
             let by_function = |stack: &[Frame]| {

@@ -131,6 +131,7 @@ agent
        agent [OPTIONS] --pid <PID>
        agent [OPTIONS] -- <COMMAND>...
        agent gil --pid <PID>
+       agent lock --pid <PID>
        agent doctor --pid <PID>";
 
 const ABOUT: &str = "\

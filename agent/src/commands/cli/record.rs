@@ -107,7 +107,7 @@ pub(super) struct RecordFlags {
     #[arg(long, value_name = "NAME|TID", help_heading = "Sampling")]
     thread: Option<ThreadFilter>,
 
-    /// Threads that wait for work too, below the root [idle]; of wall and off-cpu
+    /// Threads that wait for work too, below the root [idle]; of wall, off-cpu and lock
     #[arg(long, help_heading = "Sampling")]
     idle: bool,
 

@@ -220,7 +220,7 @@ impl fmt::Display for Table {
             write_places(formatter, "waiting", &row.places)?;
             write_places(formatter, "released", &row.releases)?;
             if row.unended != 0 {
-                let ended = "by nobody, or by a time limit";
+                let ended = "by unknown threads, or not yet";
                 writeln!(
                     formatter,
                     "{:>25}released {:>7} {ended}",
@@ -311,7 +311,7 @@ python3.12 (pid 4242, CPython 3.12.1): in 10.0 s threads waited 2.15 s for 3 loc
  69.8%  1.50 s        1  Pool.jobs (Queue at 0x7f00)
                          waiting   1.50 s in fib  app.py:7
                          released  1.20 s in fib  app.py:7
-                         released  0.30 s by nobody, or by a time limit
+                         released  0.30 s by unknown threads, or not yet
  23.3%  0.50 s        1  a\\u{1b}[31m (RLock at 0x7fc0)
                          waiting   0.50 s in loads  /usr/lib/python3.12/json/__init__.py:299
                          released  0.50 s in loads  /usr/lib/python3.12/json/__init__.py:299
@@ -320,7 +320,7 @@ python3.12 (pid 4242, CPython 3.12.1): in 10.0 s threads waited 2.15 s for 3 loc
                          released  0.10 s in Rows.load.<locals>.<lambda>  app.py:14
   2.3%  0.05 s        1  [unknown]
                          waiting   0.05 s in main  app.py:3
-                         released  0.05 s by nobody, or by a time limit
+                         released  0.05 s by unknown threads, or not yet
 "
         );
     }

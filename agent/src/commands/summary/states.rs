@@ -9,7 +9,8 @@ use crate::profile::{Profile, Wait};
 /// For example `0.25 s running, 1.00 s runnable, 10.75 s waiting: lock 6.75 s, sleep 4.00 s`: states that
 /// have time, and what threads wait for, the longest first. [`None`] for a kind without states.
 pub(super) fn states_text(profile: &Profile) -> Option<String> {
-    if !profile.kind.is_of_passes() {
+    // What threads did that released locks is no state of theirs.
+    if !profile.kind.is_of_passes() || profile.kind.is_about_releases() {
         return None;
     }
     let text = |value| profile.kind.unit.text(value);

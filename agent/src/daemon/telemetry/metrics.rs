@@ -123,7 +123,7 @@ const COUNTERS: [(Counter, &str, &str); 22] = [
     (
         Counter::UNKNOWN_LOCK_RELEASES,
         "profiling_agent_lock_waits_ended_otherwise",
-        "Waits for locks that a time limit, a signal or a process that is not profiled has ended",
+        "Waits for locks that a time limit, a signal, or a thread that has the lock elsewhere has ended",
     ),
 ];
 

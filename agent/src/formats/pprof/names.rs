@@ -20,7 +20,7 @@ pub(super) const THREAD_ID: &str = "thread_id";
 pub(super) const THREAD_NAME: &str = "thread_name";
 pub(super) const WAIT: &str = "wait";
 
-/// Label: name of the lock for which it waits.
+/// Label: name of the lock for which it waits, or that it releases.
 pub(super) const LOCK: &str = "lock";
 
 /// Label: name of the thread that it keeps waiting.

@@ -15,7 +15,7 @@
 //! Its name is that of a variable that refers to it: an attribute of the first variable of the calling functions
 //! (mostly `self`), or a variable of their modules. Both were read, so that a name is proved; there may be others.
 //!
-//! Invariants: every read is bounded; what cannot be read has no name. In 2.7 attributes are not looked into.
+//! Invariants: every read is bounded; what cannot be read has no name. In 2.7 attributes and variables of modules are not looked into.
 
 use agent_common::{
     layout::{ABSENT, InstanceStyle, Layout, RunStyle},
@@ -31,6 +31,9 @@ const MAX_FRAMES: usize = 12;
 
 /// Most frames of the program itself in which a name is looked for.
 const MAX_CALLERS: usize = 4;
+
+/// Most attributes of an object that are looked at.
+const MAX_OBJECT_ATTRIBUTES: u32 = 512;
 
 /// Most variables of a module that are looked at.
 const MAX_GLOBALS: u32 = 2048;
@@ -93,6 +96,9 @@ const WAITS: [&str; 28] = [
     "wait_for",
 ];
 
+/// Classes of variables that are no locks.
+const COLLECTIONS: [&str; 4] = ["frozenset", "list", "set", "tuple"];
+
 /// Whether the functions of a file wait for an object, as those of `threading.py` do.
 #[must_use]
 pub fn is_lock_module(file: &str) -> bool {
@@ -138,7 +144,7 @@ pub fn word_of_lock<M: UserMemory>(memory: &M, word: u64, stack_pointer: u64) ->
         return word;
     }
     match memory.word(UserAddr(word.wrapping_sub(8))) {
-        Ok(lock) if lock != 0 && lock < agent_common::limits::USER_ADDRESS_END => lock,
+        Ok(lock) if UserAddr(lock).could_be_structure() => lock,
         _ => word,
     }
 }
@@ -204,7 +210,10 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
             let first = self.first_variable(&frame);
             is_in_module = is_in_module && self.waits_in_module(&frame);
             if is_in_module {
-                if let Some((first, class)) = first.and_then(|it| Some((it, self.class_name(it)?)))
+                let object = first.and_then(|it| Some((it, self.class_name(it)?)));
+                // That of the function `wait` of futures are the futures.
+                if let Some((first, class)) = object
+                    && !COLLECTIONS.contains(&&*class)
                 {
                     lock.address = first.0;
                     lock.class = Some(class);
@@ -246,11 +255,13 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
             return None;
         }
         let mut attributes = Attributes::new();
+        let (memory, layout) = (self.memory, self.layout);
         attributes
-            .begin(self.memory, self.scratch, self.layout, object)
+            .begin_most(memory, self.scratch, layout, object, MAX_OBJECT_ATTRIBUTES)
             .ok()?;
         let name = self.key_of(lock, &mut attributes)?;
-        let class = self.class_name(object)?;
+        let class = self.full_class_name(object)?;
+        let class = class.rsplit('.').next().unwrap_or_default();
         Some(format!("{class}.{name}"))
     }
 
@@ -414,11 +425,10 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         if !lock.is_object || self.full_class_name(object)? != "_thread.RLock" {
             return None;
         }
-        // The lock, the owner, and how often it has taken the lock; a `PyMutex` is as long as a pointer here.
-        let body = self.layout.object.class + 8;
-        let owner = self.memory.word(object.field(body + 8)).ok()?;
-        let count = self.memory.word(object.field(body + 16)).ok()?;
-        (owner != 0 && count != 0).then_some(owner)
+        // After the lock itself, which takes a word of eight bytes in all versions; 0 when nobody holds it.
+        let owner = object.field(self.layout.object.class + 16);
+        let owner = self.memory.word(owner).ok()?;
+        (owner != 0).then_some(owner)
     }
 
     /// The name of the class of an object, without its module.

@@ -14,11 +14,14 @@ class Bank(object):
 
     def transfer(self, source, target, barrier):
         with source:
-            # More than once, as only such a lock may be.
-            with source:
-                barrier.wait()
-                with target:
-                    pass
+            barrier.wait()
+            with target:
+                pass
+
+    def transfer_twice(self, source, target, barrier):
+        # More than once, as only such a lock may be.
+        with source:
+            self.transfer(source, target, barrier)
 
     def audit(self):
         with self.first:
@@ -29,7 +32,7 @@ if __name__ == "__main__":
     bank = Bank()
     barrier = threading.Barrier(4)
     truth.start("one", bank.transfer, bank.first, bank.second, barrier)
-    truth.start("two", bank.transfer, bank.second, bank.third, barrier)
+    truth.start("two", bank.transfer_twice, bank.second, bank.third, barrier)
     truth.start("three", bank.transfer, bank.third, bank.first, barrier)
     barrier.wait()
     truth.start("audit", bank.audit)
