@@ -7,7 +7,7 @@ use agent_common::{
     },
 };
 
-use super::{Catalog, Filter, NoSuchThread, ProfileTiming, Window, Windows};
+use super::{Blocked, Catalog, Filter, NoSuchThread, ProfileTiming, Window, Windows};
 use crate::{
     profile::{Kind, Process, Profile},
     symbolize::SymbolizeFrames,
@@ -61,6 +61,14 @@ pub(super) struct Aggregator {
 impl Aggregator {
     pub(super) fn add_sample(&mut self, sample: &Sample) {
         self.windows.add_sample(sample);
+    }
+
+    pub(super) fn add_blocking_sample(&mut self, sample: &Sample, blocked: Blocked) {
+        self.windows.add_blocking_sample(sample, blocked);
+    }
+
+    pub(super) fn add_lock(&mut self, hash: u64, name: &str) {
+        self.catalog.add_lock(hash, name.to_owned());
     }
 
     pub(super) fn add_stack(&mut self, stack: Stack) {

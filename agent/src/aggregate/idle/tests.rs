@@ -11,10 +11,10 @@ use agent_common::{
 };
 
 use crate::{
-    aggregate::{Filter, ProfileTiming, fixtures::Aggregator},
+    aggregate::{Blocked, Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
         Executable, ExecutableKind, FilteredOut, FrameKind, Function, Kind, Profile, Wait,
-        kinds::{off_cpu, wall},
+        kinds::{lock, lock_release, off_cpu, wall},
     },
     symbolize::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
 };
@@ -291,6 +291,49 @@ fn idle_threads_are_left_out_or_have_a_root_of_their_own() {
             .all(|function| function.name != "runtime.stopm")
     );
     assert_eq!(without.unwind_stats, []);
+}
+
+/// Of who waits for a lock and who releases it: what the leaf says, and that waits for work are left out of both.
+#[test]
+fn whoever_ends_the_wait_of_an_idle_thread_kept_nobody_waiting() {
+    const LOCK: u64 = 5;
+    let of_kind = |kind, of: Sample| Sample { kind, ..of };
+    let mut aggregator = aggregator(&[]);
+    aggregator.add_lock(LOCK, "Pool.jobs (Queue)");
+    aggregator.add_thread(1, 2, "worker".to_owned());
+    let waiting = |stacks| Blocked {
+        thread: 2,
+        lock: LOCK,
+        stacks,
+    };
+    let release = of_kind(ProfileKind::LOCK_RELEASE, sample(1, WaitReason::NONE));
+    aggregator.add_blocking_sample(&release, waiting((1, 0)));
+    // The one that waited is a thread of Go without work.
+    aggregator.add_blocking_sample(&release, waiting((0, 3)));
+    let unended = of_kind(ProfileKind::LOCK_RELEASE, sample(1, WaitReason::LOCK));
+    let unnamed = Blocked {
+        stacks: (1, 0),
+        ..Blocked::default()
+    };
+    aggregator.add_blocking_sample(&unended, unnamed);
+    let mut wait = waiting((0, 0));
+    wait.thread = 0;
+    let waits = of_kind(ProfileKind::LOCK, sample(1, WaitReason::LOCK));
+    aggregator.add_blocking_sample(&waits, wait);
+
+    let released = "main;load;[releases: Pool.jobs (Queue)];[blocks: worker] 1";
+    let without = profile(&aggregator, &lock_release::KIND, false);
+    assert_eq!(lines(&without), [released, "main;load;[waiting: lock] 1"]);
+    assert_eq!(without.filtered_out.idle_ns, PERIOD_NS);
+    let with = profile(&aggregator, &lock_release::KIND, true);
+    let idle = format!("[idle];{released}");
+    assert_eq!(
+        lines(&with),
+        [&*idle, released, "main;load;[waiting: lock] 1"]
+    );
+
+    let waits = profile(&aggregator, &lock::KIND, false);
+    assert_eq!(lines(&waits), ["main;load;[lock: Pool.jobs (Queue)] 1"]);
 }
 
 #[test]
