@@ -197,8 +197,8 @@ Examples:
   agent lock --pid 1234
   agent lock --pid 1234 -d 1m -r 499
 
-  The same as flame graphs, with the locks as the leaves: where threads wait,
-  and where they are released
+  The same as flame graphs: where threads wait for locks, and where these
+  are released
     agent --pid 1234 --event lock,lock-release -o lock.svg";
 
 const DOCTOR_EXAMPLES: &str = "\
