@@ -14,6 +14,7 @@ use agent_common::{counter::Counter, native::Registers, record::ProfileKind};
 use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
 
 use crate::{
+    current,
     maps::{LOCK_WAITS, count},
     registers, sample,
     task::Task,
@@ -27,17 +28,31 @@ use crate::{
     reason = "the context is what the macro gives to a program"
 )]
 pub(crate) fn on_waking(context: RawTracePointContext) -> u32 {
-    if let Some(end) = wait_end(Task::at(context.arg(0))) {
+    if ends_wait(context.arg(0)) != 0 {
         // The agent adds how long the other one has waited.
         if let Some((sampler, _)) = sample::begin() {
             sampler.measures(ProfileKind::LOCK_RELEASE, 0, 0);
-            sampler.wait_end.set(end);
             sample::take_release();
         } else {
             count(Counter::UNKNOWN_LOCK_RELEASES);
         }
     }
     0
+}
+
+/// 1 if the current thread ends a noted wait of the thread at this address, which is then in the sampler. A global
+/// function, as is what it calls, so that nothing of them is on the stack while a sample is taken.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn ends_wait(task: u64) -> u32 {
+    let Some(end) = wait_end(Task::at(task)) else {
+        return 0;
+    };
+    let Some(sampler) = current::sampler() else {
+        return 0;
+    };
+    sampler.wait_end.set(end);
+    1
 }
 
 /// What the current thread ends, if it ends a noted wait of a thread.
@@ -64,8 +79,7 @@ fn wait_end(task: Task) -> Option<WaitEnd> {
     })
 }
 
-/// 1 if the current thread is in a system call that wakes those who wait for this word. A global function, so that the
-/// registers are not on the stack while a sample is taken.
+/// 1 if the current thread is in a system call that wakes those who wait for this word.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn wakes(word: u64) -> u32 {
