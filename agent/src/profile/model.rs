@@ -9,7 +9,7 @@ use super::{
     amount::Amount,
     executable::Executable,
     indices::{ExecutableId, FunctionId, LocationId, ProcessIndex, StackId, ThreadIndex},
-    kind::Kind,
+    kind::{Kind, SampleType},
     location::{Function, Location},
     losses::{FilteredOut, Losses},
     process::Process,
@@ -131,6 +131,16 @@ impl Profile {
     #[must_use]
     pub fn executable(&self, id: ExecutableId) -> &Executable {
         &self.executables[id.0 as usize]
+    }
+
+    /// How far samples are apart, in what the period of this type counts.
+    #[must_use]
+    pub fn period_as(&self, of: &SampleType) -> u64 {
+        let one_sample = Amount {
+            count: 1,
+            value: self.period,
+        };
+        one_sample.get(of.source)
     }
 
     /// Number of all samples.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     formats::FunctionNames,
-    profile::{self, Amount, ProcessIndex, TypeNaming, ValueSource},
+    profile::{self, ProcessIndex, TypeNaming, ValueSource},
     targets::labels::attribute_name,
     text::printable,
 };
@@ -75,11 +75,7 @@ fn profile_of(
         })
     });
     let samples = samples.collect::<Result<_, Unencodable>>()?;
-    let one_sample = Amount {
-        count: 1,
-        value: profile.period,
-    };
-    let period = one_sample.get(names.period_type.source);
+    let period = profile.period_as(&names.period_type);
     Ok(Profile {
         samples,
         sample_type: Some(dictionary.value_type(sample_type)?),

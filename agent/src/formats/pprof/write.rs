@@ -48,10 +48,6 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
         .map(|of| value_type(of, &mut strings))
         .collect();
     let period_type = value_type(&names.period_type, &mut strings);
-    let one_sample = Amount {
-        count: 1,
-        value: profile.period,
-    };
     let default_type = sample_types.get(kind.default_type);
     let default_sample_type = default_type.map_or(0, |of| of.r#type);
     let mappings = Mappings::new(profile, &mut strings);
@@ -74,7 +70,7 @@ fn message(profile: &Profile, options: EncodeOptions) -> schema::Profile {
         ),
         duration_nanos: nanoseconds(profile.duration),
         period_type: Some(period_type),
-        period: saturating(one_sample.get(names.period_type.source)),
+        period: saturating(profile.period_as(&names.period_type)),
         comment: comments(profile)
             .iter()
             .map(|comment| strings.index(comment))
