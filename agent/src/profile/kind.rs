@@ -203,6 +203,23 @@ impl Kind {
         }
     }
 
+    /// The same with the names of one of Go's profiles of waits, `series`.
+    #[must_use]
+    pub const fn of_waits(
+        number: ProfileKind,
+        name: &'static str,
+        series: &'static str,
+        samples: PassSamples,
+        words: Words,
+    ) -> Self {
+        let mut kind = Self::of_passes(number, name, (series, "delay"), samples, words);
+        kind.names.period_type = SampleType {
+            name: "contentions",
+            ..SampleType::SAMPLES
+        };
+        kind
+    }
+
     /// Its names in an output.
     #[must_use]
     pub fn names_in(&self, naming: TypeNaming) -> &TypeNames {

@@ -2,34 +2,21 @@
 
 use agent_common::record::ProfileKind;
 
-use crate::profile::kind::{Kind, PassSamples, SampleType, TypeNames, Words};
+use crate::profile::kind::{Kind, PassSamples, Words};
 
 /// Elapsed time in which threads wait for locks, with the stack of the thread that ended the wait, at that moment:
 /// of a lock the one that released it. What nobody had ended by the end of the window, or what a time limit ended,
 /// has the stack of the thread that waits. So its sum is that of [`lock`](super::lock::KIND).
 ///
 /// Its names are those of Go's *mutex* profile, which has the stack of the goroutine that unlocks.
-pub static KIND: Kind = Kind {
-    names: TypeNames {
-        series: "mutex",
-        sample_types: [
-            SampleType::SAMPLES,
-            SampleType::value("delay", "nanoseconds"),
-        ],
-        period_type: SampleType {
-            name: "contentions",
-            ..SampleType::SAMPLES
-        },
+pub static KIND: Kind = Kind::of_waits(
+    ProfileKind::LOCK_RELEASE,
+    "lock-release",
+    "mutex",
+    PassSamples::ReleasingLock,
+    Words {
+        total: "of keeping others waiting for locks",
+        any: "kept others waiting for a lock",
+        none: "kept no thread waiting for a lock",
     },
-    ..Kind::of_passes(
-        ProfileKind::LOCK_RELEASE,
-        "lock-release",
-        ("mutex", "delay"),
-        PassSamples::ReleasingLock,
-        Words {
-            total: "of keeping others waiting for locks",
-            any: "kept others waiting for a lock",
-            none: "kept no thread waiting for a lock",
-        },
-    )
-};
+);
