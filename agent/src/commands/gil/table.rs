@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashMap, fmt};
 use super::profiles::Profiles;
 use crate::{
     commands::summary::{Named, function_text, more_rows, percent, subject_text},
-    profile::{FrameKind, Profile, Sample, Unit, Wait},
+    profile::{Profile, Sample, Unit, Wait},
     text::{plural, printable, shortened},
     threads::GilTimes,
 };
@@ -122,7 +122,7 @@ fn places(blamed: &Profile) -> Vec<PlaceRow> {
         let thread = &*blamed.threads[sample.thread.0 as usize].name;
         let is_held = markers.blocks.is_some();
         let function = if is_held {
-            innermost(blamed, sample, markers.count)
+            Named::innermost(blamed, sample, markers.count, |_| true)
         } else {
             None
         };
@@ -154,25 +154,6 @@ fn places(blamed: &Profile) -> Vec<PlaceRow> {
     // The sort is stable: of equals the first one stays first.
     rows.sort_by_key(|row| Reverse(row.waited));
     rows
-}
-
-/// The innermost Python function of a stack, or its innermost function.
-fn innermost(profile: &Profile, sample: &Sample, markers: usize) -> Option<Named> {
-    let stack = profile.stacks[sample.stack.0 as usize].iter();
-    let mut first = None;
-    for id in stack.skip(markers) {
-        let location = profile.location(*id);
-        for (function, line) in Named::of(profile, location)
-            .into_iter()
-            .zip(&location.lines)
-        {
-            if profile.function(line.function).kind == FrameKind::Python {
-                return Some(function);
-            }
-            first.get_or_insert(function);
-        }
-    }
-    first
 }
 
 impl fmt::Display for Table {

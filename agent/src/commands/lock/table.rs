@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     commands::summary::{Named, function_text, more_rows, percent, subject_text},
-    profile::{FrameKind, IDLE_MARKER, Profile, Sample, Unit},
+    profile::{Function, IDLE_MARKER, Profile, Sample, Unit},
     python::is_lock_module,
     text::{plural, printable, shortened},
     threads::DeadlockedThread,
@@ -178,22 +178,8 @@ fn is_idle(profile: &Profile, sample: &Sample) -> bool {
 
 /// The innermost Python function that is not one of the modules of locks, or the innermost function.
 fn caller(profile: &Profile, sample: &Sample, markers: usize) -> Option<Named> {
-    let stack = profile.stacks[sample.stack.0 as usize].iter();
-    let mut first = None;
-    for id in stack.skip(markers) {
-        let location = profile.location(*id);
-        for (named, line) in Named::of(profile, location)
-            .into_iter()
-            .zip(&location.lines)
-        {
-            let function = profile.function(line.function);
-            if function.kind == FrameKind::Python && !is_lock_module(&function.file) {
-                return Some(named);
-            }
-            first.get_or_insert(named);
-        }
-    }
-    first
+    let is_caller = |function: &Function| !is_lock_module(&function.file);
+    Named::innermost(profile, sample, markers, is_caller)
 }
 
 impl fmt::Display for Table {

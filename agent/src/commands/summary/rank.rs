@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use crate::profile::{FrameKind, Line, Location, ProcessIndex, Profile};
+use crate::profile::{FrameKind, Function, Line, Location, ProcessIndex, Profile, Sample};
 
 /// Stands for all functions of an executable without symbols.
 const UNNAMED: &str = "[no symbol]";
@@ -66,6 +66,29 @@ impl Named {
         lines
             .map(|line| Self::new(profile, location, Some(line)))
             .collect()
+    }
+
+    /// The innermost Python function of a stack below so many markers that is `wanted`, or the innermost
+    /// function.
+    pub(crate) fn innermost(
+        profile: &Profile,
+        sample: &Sample,
+        markers: usize,
+        wanted: impl Fn(&Function) -> bool,
+    ) -> Option<Self> {
+        let stack = profile.stacks[sample.stack.0 as usize].iter();
+        let mut first = None;
+        for id in stack.skip(markers) {
+            let location = profile.location(*id);
+            for (named, line) in Self::of(profile, location).into_iter().zip(&location.lines) {
+                let function = profile.function(line.function);
+                if function.kind == FrameKind::Python && wanted(function) {
+                    return Some(named);
+                }
+                first.get_or_insert(named);
+            }
+        }
+        first
     }
 }
 
