@@ -45,7 +45,9 @@ pub mod export {
 
 /// Formats of profiles.
 pub mod formats {
-    pub use crate::formats::{EncodeOptions, Format, FunctionNames, encode, pprof_schema};
+    pub use crate::formats::{
+        EncodeOptions, Format, FunctionNames, Internals, encode, pprof_schema,
+    };
 }
 
 /// Connections.

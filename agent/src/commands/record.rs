@@ -176,7 +176,11 @@ fn write_profiles(
     // Standard error may be closed; the profiles are written all the same.
     for (nth, profile) in profiles.iter().enumerate() {
         let before = if nth == 0 { "" } else { "\n" };
-        let _ = write!(stderr, "{before}{}", Summary::new(profile));
+        let _ = write!(
+            stderr,
+            "{before}{}",
+            Summary::new(profile, options.internals)
+        );
     }
     if reason == EndReason::ProcessEnded && matches!(options.target, Target::Process(_)) {
         let _ = writeln!(stderr, "The process ended before the time was over.");

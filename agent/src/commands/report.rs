@@ -63,7 +63,7 @@ fn merge(store: &Store, selection: &Selection, wanted: &ReportOutput) -> Result<
         humantime::format_rfc3339_seconds(times.0),
         humantime::format_rfc3339_seconds(times.1),
     );
-    let _ = write!(stderr, "{}", Summary::new(&profile));
+    let _ = write!(stderr, "{}", Summary::new(&profile, wanted.internals));
     if let Some(path) = written {
         let _ = writeln!(stderr, "Written to {}", path.display());
     }

@@ -106,6 +106,7 @@ impl ProfileBatch {
             without_labels: !self.thread_labels,
             function_names: names.functions,
             type_naming: names.types,
+            ..EncodeOptions::default()
         };
         let mut pprof = Vec::new();
         encode(part, Format::Pprof, options, &mut pprof).map_err(|_| Unencodable)?;

@@ -1,6 +1,9 @@
 //! Encodes a profile in any of the formats.
 
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 
 use super::{folded, format::Format, options::EncodeOptions, pprof, svg};
 use crate::profile::Profile;
@@ -26,10 +29,15 @@ pub fn encode(
     options: EncodeOptions,
     out: &mut dyn Write,
 ) -> Result<(), EncodeError> {
+    let profile = if options.internals.are_in(format) {
+        Cow::Borrowed(profile)
+    } else {
+        Cow::Owned(profile.without_internals())
+    };
     let written = match format {
-        Format::Pprof => pprof::write(profile, options, out),
-        Format::Folded => folded::write(profile, options, out),
-        Format::Svg => svg::write(profile, options, out),
+        Format::Pprof => pprof::write(&profile, options, out),
+        Format::Folded => folded::write(&profile, options, out),
+        Format::Svg => svg::write(&profile, options, out),
     };
     written.map_err(|source| EncodeError { format, source })
 }

@@ -22,6 +22,6 @@ pub use self::{
     encode::encode,
     format::Format,
     function_names::{FunctionNames, ShownNames},
-    options::EncodeOptions,
+    options::{EncodeOptions, Internals},
     pprof::{PprofFile, PprofHeader, PprofReadError},
 };

@@ -1,6 +1,6 @@
 //! Options of encoding.
 
-use super::function_names::FunctionNames;
+use super::{format::Format, function_names::FunctionNames};
 use crate::profile::TypeNaming;
 
 /// Options of encoding.
@@ -13,6 +13,38 @@ pub struct EncodeOptions {
     pub without_labels: bool,
     /// How Python functions are named.
     pub function_names: FunctionNames,
+    /// Whether internals of the interpreter are shown.
+    pub internals: Internals,
     /// Whose names of the kind pprof has.
     pub type_naming: TypeNaming,
+}
+
+/// Whether frames are shown by which an interpreter runs, and by which it runs functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Internals {
+    /// In formats that programs read; not in flame graphs and tables, which people read.
+    #[default]
+    ByFormat,
+    /// Everywhere.
+    Shown,
+    /// Nowhere.
+    Hidden,
+}
+
+impl Internals {
+    /// Whether a format has them.
+    #[must_use]
+    pub fn are_in(self, format: Format) -> bool {
+        match self {
+            Self::ByFormat => format != Format::Svg,
+            Self::Shown => true,
+            Self::Hidden => false,
+        }
+    }
+
+    /// Whether tables have them.
+    #[must_use]
+    pub fn are_in_tables(self) -> bool {
+        self == Self::Shown
+    }
 }

@@ -7,6 +7,7 @@ mod executable;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 mod indices;
+mod internals;
 mod kind;
 pub mod kinds;
 mod labels;

@@ -8,7 +8,7 @@
 use agent_common::record::WaitReason;
 
 use super::{
-    indices::StackId,
+    indices::{LocationId, StackId},
     location::FrameKind,
     model::{Profile, Sample},
 };
@@ -146,10 +146,15 @@ impl Profile {
     /// the kind does not distinguish it.
     #[must_use]
     pub fn leaf_markers(&self, sample: &Sample) -> LeafMarkers<'_> {
-        let mut markers = LeafMarkers::default();
         let StackId(stack) = sample.stack;
         let stack = self.stacks.get(stack as usize);
-        for leaf in stack.iter().flat_map(|stack| stack.iter()) {
+        self.markers_of(stack.map_or(&[], |stack| stack))
+    }
+
+    /// The same of a stack.
+    pub(super) fn markers_of(&self, stack: &[LocationId]) -> LeafMarkers<'_> {
+        let mut markers = LeafMarkers::default();
+        for leaf in stack {
             let Some(line) = self.location(*leaf).lines.first() else {
                 break;
             };

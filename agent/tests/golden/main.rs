@@ -33,7 +33,7 @@ use agent::testing::{
     config::{Config, Sources},
     daemon::{Usage, classic},
     export::Exporters,
-    formats::{EncodeOptions, Format, FunctionNames, encode},
+    formats::{EncodeOptions, Format, FunctionNames, Internals, encode},
     profile::Profile,
     replay_capture, replay_examination,
 };
@@ -59,7 +59,11 @@ fn a_capture_is_encoded() {
     assert!(profile.total() > 100);
     let pprof = gunzip(&encoded(&profile, Format::Pprof, false)).unwrap();
     let folded = |threads| text(encoded(&profile, Format::Folded, threads));
-    let summary = |width| Summary::new(&profile).with_width(width).to_string();
+    let summary = |width| {
+        Summary::new(&profile, Internals::default())
+            .with_width(width)
+            .to_string()
+    };
     assert_golden(&[
         ("capture.pprof.txt", pprof::dump(&pprof)),
         ("capture.folded", folded(false)),
@@ -111,7 +115,9 @@ async fn a_window_of_a_host_is_delivered() {
         exporters.push(report);
         let name = format!("host.{}", report.service().replace(['[', ']'], ""));
         let pprof = gunzip(&report.pprof(FunctionNames::Plain).unwrap()).unwrap();
-        let summary = Summary::new(&report.profile).with_width(WIDTH).to_string();
+        let summary = Summary::new(&report.profile, Internals::default())
+            .with_width(WIDTH)
+            .to_string();
         results.push((format!("{name}.pprof.txt"), pprof::dump(&pprof)));
         results.push((format!("{name}.summary.txt"), summary));
         results.push((

@@ -254,7 +254,7 @@ mod tests {
             output::Destination,
         },
         config::KEYS,
-        formats::{Format, FunctionNames},
+        formats::{Format, FunctionNames, Internals},
         profile::CPU,
     };
 
@@ -284,6 +284,7 @@ mod tests {
                 format: Format::Pprof,
                 threads: false,
                 function_names: FunctionNames::Plain,
+                internals: Internals::ByFormat,
                 destination: Destination::Unnamed,
             })
         );
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(
             options(
                 "-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --idle --thread main \
-                 --function-names module"
+                 --function-names module --internals"
             ),
             Ok(RecordOptions {
                 target: Target::Process(42),
@@ -311,8 +312,27 @@ mod tests {
                 format: Format::Svg,
                 threads: true,
                 function_names: FunctionNames::Module,
+                internals: Internals::Shown,
                 destination: Destination::File("x.pb.gz".into()),
             })
+        );
+    }
+
+    #[test]
+    fn the_last_word_on_internals_counts() {
+        let internals = |arguments: &str| {
+            let options = options(&format!("-p 1 {arguments}"));
+            options.map(|options| options.internals)
+        };
+        assert_eq!(internals("--internals"), Ok(Internals::Shown));
+        assert_eq!(internals("--no-internals"), Ok(Internals::Hidden));
+        assert_eq!(
+            internals("--no-internals --internals"),
+            Ok(Internals::Shown)
+        );
+        assert_eq!(
+            internals("--internals --no-internals"),
+            Ok(Internals::Hidden)
         );
     }
 

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use crate::{
     aggregate::Filter,
     commands::output::Destination,
-    formats::{self, Format, FunctionNames},
+    formats::{self, Format, FunctionNames, Internals},
     profile::{Kind, TypeNaming},
     store::Selection,
     targets::LaunchUser,
@@ -88,6 +88,8 @@ pub struct RecordOptions {
     pub threads: bool,
     /// How Python functions are named.
     pub function_names: FunctionNames,
+    /// Whether internals of the interpreter are shown.
+    pub internals: Internals,
     /// Where to write.
     pub destination: Destination,
 }
@@ -116,6 +118,7 @@ impl RecordOptions {
             threads: self.threads,
             without_labels: false,
             function_names: self.function_names,
+            internals: self.internals,
             type_naming: TypeNaming::Pprof,
         }
     }
@@ -143,6 +146,8 @@ pub struct ReportOutput {
     pub threads: bool,
     /// How Python functions are named.
     pub function_names: FunctionNames,
+    /// Whether internals of the interpreter are shown.
+    pub internals: Internals,
 }
 
 impl ReportOutput {
@@ -153,6 +158,7 @@ impl ReportOutput {
             threads: self.threads,
             without_labels: false,
             function_names: self.function_names,
+            internals: self.internals,
             type_naming: TypeNaming::Pprof,
         }
     }

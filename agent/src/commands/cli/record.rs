@@ -138,6 +138,14 @@ pub(super) struct RecordFlags {
     )]
     function_names: FunctionNames,
 
+    /// Frames of the interpreter by which it runs functions too [default: in pprof and folded]
+    #[arg(long, overrides_with = "no_internals", help_heading = "Output")]
+    internals: bool,
+
+    /// No such frames [default: in svg and the summary]
+    #[arg(long, help_heading = "Output")]
+    no_internals: bool,
+
     /// Begin each stack with its thread (pprof always has it, as a label)
     #[arg(short, long, help_heading = "Output")]
     threads: bool,
@@ -189,6 +197,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
             format,
             threads: flags.threads,
             function_names: flags.function_names,
+            internals: values::internals(flags.internals, flags.no_internals),
             destination,
         })
     }

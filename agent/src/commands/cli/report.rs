@@ -96,6 +96,19 @@ pub(super) struct ReportFlags {
     )]
     function_names: FunctionNames,
 
+    /// Frames of the interpreter by which it runs functions too [default: in pprof and folded]
+    #[arg(
+        long,
+        overrides_with = "no_internals",
+        help_heading = "Output",
+        requires = "output"
+    )]
+    internals: bool,
+
+    /// No such frames [default: in svg and the summary]
+    #[arg(long, help_heading = "Output", requires = "output")]
+    no_internals: bool,
+
     /// Begin each stack with its thread, if profiles have it (`thread_labels`)
     #[arg(short, long, help_heading = "Output", requires = "output")]
     threads: bool,
@@ -117,6 +130,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 destination,
                 threads: flags.threads,
                 function_names: flags.function_names,
+                internals: values::internals(flags.internals, flags.no_internals),
             })
         });
         Ok(Self {
@@ -140,6 +154,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::formats::Internals;
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -178,6 +193,7 @@ mod tests {
             "-t",
             "--function-names",
             "module",
+            "--no-internals",
         ];
         let at = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -195,6 +211,7 @@ mod tests {
                 format: Format::Svg,
                 threads: true,
                 function_names: FunctionNames::Module,
+                internals: Internals::Hidden,
             }),
         };
         assert_eq!(options(&line), Ok(expected));

@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::options::UsageError;
 use crate::{
     commands::output::Destination,
-    formats::{Format, FunctionNames},
+    formats::{Format, FunctionNames, Internals},
     profile::{CPU, Kind},
 };
 
@@ -30,6 +30,15 @@ pub(super) fn format() -> impl TypedValueParser<Value = Format> {
 pub(super) fn function_names() -> impl TypedValueParser<Value = FunctionNames> {
     PossibleValuesParser::new(FunctionNames::ALL.map(FunctionNames::name))
         .map(|name| FunctionNames::from_name(&name).unwrap_or_default())
+}
+
+/// Of `--internals` and `--no-internals`, of which clap keeps the last one.
+pub(super) fn internals(shown: bool, hidden: bool) -> Internals {
+    match (shown, hidden) {
+        (true, _) => Internals::Shown,
+        (_, true) => Internals::Hidden,
+        _ => Internals::ByFormat,
+    }
 }
 
 /// The names of the events.

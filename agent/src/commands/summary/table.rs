@@ -1,6 +1,6 @@
 //! The summary of a profile.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use console::Term;
 use unicode_width::UnicodeWidthStr as _;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::text::{plural, shortened, shortened_path};
 use crate::{
-    formats::losses,
+    formats::{Internals, losses},
     profile::{Process, ProcessIndex, Profile, Unit},
     text::printable,
 };
@@ -29,14 +29,19 @@ const MIN_NAME_WIDTH: usize = 20;
 /// The process or the busiest ones, the hottest functions, and what was lost.
 #[derive(Debug)]
 pub struct Summary<'a> {
-    profile: &'a Profile,
+    profile: Cow<'a, Profile>,
     width: usize,
 }
 
 impl<'a> Summary<'a> {
     /// A summary as wide as standard error.
     #[must_use]
-    pub fn new(profile: &'a Profile) -> Self {
+    pub fn new(profile: &'a Profile, internals: Internals) -> Self {
+        let profile = if internals.are_in_tables() {
+            Cow::Borrowed(profile)
+        } else {
+            Cow::Owned(profile.without_interpreters())
+        };
         let columns = Term::stderr().size_checked().map(|(_, columns)| columns);
         Self {
             profile,
@@ -71,7 +76,7 @@ impl<'a> Summary<'a> {
                 kind.unit.text(self.profile.total_value()),
                 kind.words.total,
             )?;
-            let lines = [states_text(self.profile), gc_text(self.profile)];
+            let lines = [states_text(&self.profile), gc_text(&self.profile)];
             for line in lines.into_iter().flatten() {
                 writeln!(formatter, "{line}")?;
             }
@@ -103,7 +108,7 @@ impl<'a> Summary<'a> {
         formatter: &mut fmt::Formatter<'_>,
         columns: &Columns,
     ) -> fmt::Result {
-        let rows = busiest_processes(self.profile);
+        let rows = busiest_processes(&self.profile);
         let (shown, rest) = rows.split_at(rows.len().min(PROCESS_ROWS));
         let process = |index: ProcessIndex| &self.profile.processes[index.0 as usize];
         let pids = shown.iter().map(|&(index, _)| pid_text(process(index)));
@@ -151,7 +156,7 @@ impl<'a> Summary<'a> {
         formatter: &mut fmt::Formatter<'_>,
         columns: &Columns,
     ) -> fmt::Result {
-        let rows = hottest_functions(self.profile);
+        let rows = hottest_functions(&self.profile);
         let shown = &rows[..rows.len().min(FUNCTION_ROWS)];
         let width = self
             .width
@@ -306,7 +311,9 @@ mod tests {
     };
 
     fn summary(profile: &Profile, width: usize) -> String {
-        Summary::new(profile).with_width(width).to_string()
+        Summary::new(profile, Internals::default())
+            .with_width(width)
+            .to_string()
     }
 
     #[test]
@@ -347,7 +354,7 @@ python3.12 (pid 4242, CPython 3.12.1): 400 samples in 10.0 s, 4.00 s of CPU
   1.2%  0.05 s    90.2%  3.61 s   main  /srv/app/main.py:3
   0.8%  0.03 s     0.8%  0.03 s   _find_and_load  <frozen importlib._bootstrap>:1349
   0.8%  0.03 s     0.8%  0.03 s   [no Python frames]
-… and 17 more functions
+… and 11 more functions
 
 12 samples were lost: the ring buffer was full.
 20 stacks were truncated: only the 256 frames at either end are kept.

@@ -21,13 +21,15 @@ use super::{
     folded::{FrameTexts, NO_FRAMES},
     options::EncodeOptions,
 };
-use crate::profile::{Profile, ValueSource};
+use crate::profile::{Profile, Unit, ValueSource};
 use crate::text::printable;
 
 /// Colour of threads and of the root frame.
 const THREAD: Color = grey(220);
 /// Colour of processes.
 const PROCESS: Color = grey(205);
+/// Below so many nanoseconds in all, milliseconds would be too coarse.
+const NS_PER_SECOND: u64 = 1_000_000_000;
 /// The element of the frames; inferno writes its script, titles and buttons before it.
 const FRAMES: &str = r#"<svg id="frames""#;
 
@@ -60,6 +62,7 @@ pub(super) fn write(
     graph.direction = Direction::Inverted;
     // The name at the start matters more than the line at the end.
     graph.text_truncate_direction = TextTruncateDirection::Right;
+    (graph.count_name, graph.factor) = unit(profile);
     graph.bgcolors = Some(BackgroundColor::Grey);
     graph.palette_map = Some(&mut palette);
     graph.deterministic = true;
@@ -112,6 +115,19 @@ fn subtitle(profile: &Profile) -> String {
     format!("{runtime}{plotted} in {duration:.1} s")
 }
 
+/// The unit of the frames' values as it is shown, and what they are multiplied by.
+fn unit(profile: &Profile) -> (String, f64) {
+    let (name, factor) = match (profile.kind.plotted, profile.kind.unit) {
+        (ValueSource::Count, _) => ("samples", 1.0),
+        (ValueSource::Value, Unit::Events) => (profile.kind.words.total, 1.0),
+        (ValueSource::Value, Unit::Nanoseconds) if profile.total_value() < NS_PER_SECOND => {
+            ("µs", 1e-3)
+        }
+        (ValueSource::Value, Unit::Nanoseconds) => ("ms", 1e-6),
+    };
+    (name.to_owned(), factor)
+}
+
 /// Colours of all frames, and the origins that occur.
 fn palette(profile: &Profile, frames: &FrameTexts) -> (PaletteMap, BTreeSet<CodeOrigin>) {
     let mut palette = PaletteMap::default();
@@ -149,7 +165,7 @@ mod tests {
         formats::golden::assert_golden,
         profile::{
             fixtures::{example_processes, example_profile, of_kind},
-            kinds::page_faults,
+            kinds::{page_faults, wall},
         },
     };
 
@@ -203,6 +219,17 @@ mod tests {
         let profile = of_kind(example_profile("/srv/app/main.py"), &page_faults::KIND);
         let text = svg(&profile, false);
         assert!(text.contains(">CPython 3.12.1 · 40400 page faults in 10.0 s<"));
+        assert!(text.contains("<title>all (40,400 page faults, 100%)</title>"));
+    }
+
+    #[test]
+    fn times_have_a_unit() {
+        let mut profile = of_kind(example_profile("/srv/app/main.py"), &wall::KIND);
+        assert!(svg(&profile, false).contains("<title>all (4,000 ms, 100%)</title>"));
+        for sample in &mut profile.samples {
+            sample.value /= 10;
+        }
+        assert!(svg(&profile, false).contains("<title>all (400,000 µs, 100%)</title>"));
     }
 
     #[test]

@@ -1,0 +1,331 @@
+//! Profiles without the internals of the interpreter: what a reader of a Python program does not look for.
+//!
+//! ```text
+//! leaf  [waiting: lock]                       kept
+//!       list_sort_impl, PyObject_RichCompare  kept: what the function calls
+//!       builtin_sorted_vectorcall, _PyEval_…  left out: how it is called, and the function itself
+//!       rows        (Python)                  kept
+//!       _PyEval_…, PyObject_Call …            left out: how one function calls the other
+//!       <module>    (Python)                  kept
+//!       run_mod, Py_RunMain, main             left out: how the interpreter begins
+//! root  __libc_start_main, _start             left out: how processes and threads begin
+//! ```
+//!
+//! Frames of other executables are kept, and so are stacks without Python frames. Of a thread that waits
+//! the marker says for what, so how it does is left out: frames of the interpreter, the C library and the
+//! kernel.
+//!
+//! Tables are about Python functions: there, what they call of the interpreter and, for it, of the C library
+//! is left out too, and their own time is with it.
+
+use std::collections::HashMap;
+
+use super::{
+    executable::{Executable, ExecutableKind},
+    indices::{LocationId, StackId, ThreadIndex},
+    location::{FrameKind, Location},
+    model::{Profile, Sample},
+    wait::Wait,
+};
+
+/// What is told apart here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Python,
+    /// Stands for what threads do, or for frames that are missing.
+    Marker,
+    /// Code of an interpreter by which Python functions run and are called.
+    Call,
+    /// Other code of an interpreter.
+    Interpreter,
+    /// The C library.
+    CLibrary,
+    Kernel,
+    Other,
+}
+
+/// What an interpreter does for the innermost Python function of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// It is shown.
+    Shown,
+    /// It is the function's own.
+    LeftOut,
+    /// It waits, in the kernel.
+    Waits,
+}
+
+impl Profile {
+    /// The same samples without internals of the interpreter, for flame graphs. Vectors of the profile keep
+    /// what is no longer used.
+    #[must_use]
+    pub fn without_internals(&self) -> Self {
+        self.with_work(Work::Shown)
+    }
+
+    /// The same samples without all frames of interpreters, for tables of functions.
+    #[must_use]
+    pub fn without_interpreters(&self) -> Self {
+        self.with_work(Work::LeftOut)
+    }
+
+    fn with_work(&self, work: Work) -> Self {
+        let classes: Vec<Class> = self.locations.iter().map(|it| self.class(it)).collect();
+        let class = |LocationId(index): LocationId| classes[index as usize];
+        let mut profile = self.clone();
+        profile.stacks.clear();
+        let mut indices = HashMap::new();
+        let stacks: Vec<StackId> = self
+            .stacks
+            .iter()
+            .map(|stack| {
+                *indices
+                    .entry(program_frames(stack, class, self.work_in(stack, work)))
+                    .or_insert_with_key(|shown| {
+                        profile.stacks.push(shown.as_slice().into());
+                        StackId(u32::try_from(profile.stacks.len() - 1).unwrap_or(u32::MAX))
+                    })
+            })
+            .collect();
+        profile.samples = merged(self.samples.iter().map(|sample| Sample {
+            stack: stacks[sample.stack.0 as usize],
+            ..*sample
+        }));
+        profile
+    }
+
+    /// What the interpreter does in a stack, where it is shown as `work`.
+    fn work_in(&self, stack: &[LocationId], work: Work) -> Work {
+        match self.markers_of(stack).wait {
+            // The function did something else.
+            None | Some(Wait::Runnable | Wait::PageFault) => work,
+            Some(_) => Work::Waits,
+        }
+    }
+
+    fn class(&self, location: &Location) -> Class {
+        let kinds = location.lines.iter();
+        let mut kinds = kinds.map(|line| self.function(line.function).kind);
+        match kinds.next() {
+            Some(FrameKind::Python) => return Class::Python,
+            Some(FrameKind::Marker) => return Class::Marker,
+            Some(FrameKind::Kernel) => return Class::Kernel,
+            _ => {}
+        }
+        let Some(code) = location.code else {
+            return Class::Other;
+        };
+        let executable = self.executable(code.executable);
+        if executable.is_kernel() {
+            return Class::Kernel;
+        }
+        if is_c_library(executable) {
+            return Class::CLibrary;
+        }
+        if !executable.is_interpreter() {
+            return Class::Other;
+        }
+        // The function itself, not what is inlined into it.
+        let function = location.lines.last().map(|line| line.function);
+        match function {
+            Some(function) if is_call(&self.function(function).name) => Class::Call,
+            _ => Class::Interpreter,
+        }
+    }
+}
+
+/// The frames of a stack, leaf first, that are not internals.
+fn program_frames(
+    stack: &[LocationId],
+    class: impl Fn(LocationId) -> Class,
+    work: Work,
+) -> Vec<LocationId> {
+    let is_python = |id: &LocationId| class(*id) == Class::Python;
+    let innermost = stack.iter().position(is_python);
+    let (Some(innermost), Some(outermost)) = (innermost, stack.iter().rposition(is_python)) else {
+        return stack.to_vec();
+    };
+    // Before the innermost Python function comes what it calls, after a few that run it.
+    let calls = stack[..innermost].iter().rev();
+    let calls = calls.take_while(|id| class(**id) == Class::Call).count();
+    let frames = stack.iter().enumerate().filter(|&(depth, id)| {
+        let is_internal = match class(*id) {
+            Class::Call | Class::Interpreter => work != Work::Shown || depth >= innermost - calls,
+            Class::CLibrary => depth > outermost || work != Work::Shown && depth < innermost,
+            Class::Kernel => work == Work::Waits,
+            Class::Python | Class::Marker | Class::Other => false,
+        };
+        !is_internal
+    });
+    frames.map(|(_, id)| *id).collect()
+}
+
+/// Samples with at most one for a stack and a thread, in the order of the first ones.
+fn merged(samples: impl Iterator<Item = Sample>) -> Vec<Sample> {
+    let mut indices = HashMap::<(StackId, ThreadIndex), usize>::new();
+    let mut merged = Vec::<Sample>::new();
+    for sample in samples {
+        let index = *indices
+            .entry((sample.stack, sample.thread))
+            .or_insert(merged.len());
+        match merged.get_mut(index) {
+            Some(known) => {
+                known.count = known.count.saturating_add(sample.count);
+                known.value = known.value.saturating_add(sample.value);
+            }
+            None => merged.push(sample),
+        }
+    }
+    merged
+}
+
+/// Whether it is the C library, or a part of it that starts threads.
+fn is_c_library(executable: &Executable) -> bool {
+    let name = executable.name();
+    executable.kind == ExecutableKind::File
+        && ["libc.so", "libc-", "libpthread", "ld-musl-", "libc.musl-"]
+            .iter()
+            .any(|start| name.starts_with(start))
+}
+
+/// Whether a function of an interpreter runs a Python function, or passes arguments to a function of any
+/// kind: by what all versions of CPython call them.
+fn is_call(name: &str) -> bool {
+    let name = name.trim_start_matches('_');
+    const STARTS: [&str; 13] = [
+        "PyEval_",
+        "PyObject_Call",
+        "PyObject_FastCall",
+        "PyObject_MakeTpCall",
+        "PyFunction_",
+        "PyCFunction_",
+        "PyMethodDef_RawFastCall",
+        "PyMethodDescr_FastCall",
+        "call_function",
+        "cfunction_call",
+        "do_call",
+        "fast_function",
+        "function_code_fastcall",
+    ];
+    STARTS.iter().any(|start| name.starts_with(start))
+        || name.contains("vectorcall")
+        || name.contains("Vectorcall")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::fixtures::{example_profile, with_waits};
+
+    /// The functions of a stack, leaf first.
+    fn names(profile: &Profile, index: usize) -> Vec<&str> {
+        let locations = profile.stacks[index].iter().map(|id| profile.location(*id));
+        let names = locations.map(|location| match location.lines.last() {
+            Some(line) => profile.function(line.function).name.as_str(),
+            None => "?",
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn only_internals_are_left_out() {
+        let profile = example_profile("main.py");
+        let shown = profile.without_internals();
+        let find = |of: &Profile, leaf| {
+            let mut stacks = 0..of.stacks.len();
+            stacks.find(|&index| names(of, index)[0] == leaf).unwrap()
+        };
+        let write = find(&profile, "ext4_file_write_iter");
+        assert_eq!(
+            names(&profile, write)[2..],
+            [
+                "__write",
+                "_io_FileIO_write",
+                "main",
+                "<module>",
+                "Py_RunMain",
+                "__libc_start_main"
+            ]
+        );
+        assert_eq!(
+            names(&shown, find(&shown, "ext4_file_write_iter"))[2..],
+            ["__write", "_io_FileIO_write", "main", "<module>"]
+        );
+        let parse = find(&profile, "speedups::Parser<'_>::parse");
+        let shown_parse = find(&shown, "speedups::Parser<'_>::parse");
+        assert_eq!(names(&shown, shown_parse), names(&profile, parse));
+    }
+
+    #[test]
+    fn a_function_has_the_work_of_the_interpreter() {
+        let profile = example_profile("main.py");
+        let shown = profile.without_interpreters();
+        let is_write = |index: &usize| names(&shown, *index)[0] == "ext4_file_write_iter";
+        let write = (0..shown.stacks.len()).find(is_write).unwrap();
+        assert_eq!(names(&shown, write)[1..], ["vfs_write", "main", "<module>"]);
+        assert_eq!(shown.total_value(), profile.total_value());
+    }
+
+    #[test]
+    fn how_a_thread_waits_is_left_out() {
+        let profile = example_profile("main.py");
+        let is_write =
+            |sample: &Sample| names(&profile, sample.stack.0 as usize)[0] == "ext4_file_write_iter";
+        let write = profile.samples.iter().position(is_write).unwrap();
+        for (marker, expected) in [
+            (
+                "[waiting: file]",
+                &["[waiting: file]", "main", "<module>"][..],
+            ),
+            (
+                "[runnable]",
+                &["[runnable]", "ext4_file_write_iter", "vfs_write"],
+            ),
+        ] {
+            let shown = with_waits(profile.clone(), &[(write, marker)]).without_internals();
+            let stack = shown.samples[write].stack.0 as usize;
+            assert_eq!(names(&shown, stack)[..3], *expected);
+        }
+    }
+
+    #[test]
+    fn equal_stacks_are_merged() {
+        let profile = example_profile("main.py");
+        let shown = profile.without_internals();
+        assert_eq!(shown.total(), profile.total());
+        assert_eq!(shown.total_value(), profile.total_value());
+        // Two addresses in `list_sort_impl` are one internal less.
+        assert!(shown.stacks.len() < profile.stacks.len());
+        assert!(shown.samples.len() < profile.samples.len());
+        let mut pairs: Vec<_> = shown
+            .samples
+            .iter()
+            .map(|it| (it.stack, it.thread))
+            .collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        assert_eq!(pairs.len(), shown.samples.len());
+    }
+
+    #[test]
+    fn what_runs_a_function_is_not_what_it_calls() {
+        for name in [
+            "_PyEval_EvalFrameDefault",
+            "_PyEval_EvalFrameDefault.cold",
+            "PyEval_EvalFrameEx",
+            "_PyFunction_Vectorcall",
+            "cfunction_vectorcall_FASTCALL",
+            "PyObject_CallOneArg",
+        ] {
+            assert!(is_call(name), "{name}");
+        }
+        for name in [
+            "list_sort_impl",
+            "gc_collect_main",
+            "PyObject_RichCompare",
+            "builtin_sorted",
+        ] {
+            assert!(!is_call(name), "{name}");
+        }
+    }
+}
