@@ -38,6 +38,7 @@ mod greenlets;
 mod host;
 mod impossible;
 mod inner_interpreters;
+mod internals;
 mod jit;
 mod kept;
 mod locks;

@@ -1,0 +1,79 @@
+//! Internals of the interpreter, left out or not.
+
+use super::{
+    capture::Capture,
+    folded::{Folded, Frame},
+    machine,
+    target::Target,
+};
+
+/// Functions of each version by which it runs a Python function.
+const LOOPS: [&str; 4] = [
+    "_PyEval_EvalFrameDefault",
+    "PyEval_EvalFrameEx",
+    "_PyEval_Vector",
+    "PyEval_EvalCodeEx",
+];
+
+fn is_loop(frame: &Frame) -> bool {
+    LOOPS.contains(&&*frame.name)
+}
+
+/// Whether a stack has Python frames: else it is of a thread that is about to begin or to end.
+fn is_python(stack: &[Frame]) -> bool {
+    stack.iter().any(Frame::is_python)
+}
+
+#[test]
+fn a_stack_begins_with_the_program() {
+    let _machine = machine::alone();
+    machine::for_each_representative(|interpreter| {
+        let target = Target::start(interpreter, "mixed");
+        let folded = |option: &str| {
+            let options = format!("-d 1 -r 299 {option}");
+            Capture::whole(target.pid(), &options)
+        };
+        let shown = folded("--internals");
+        assert!(
+            shown.count(|stack| stack.iter().any(is_loop)) > 0,
+            "{}",
+            show(&shown)
+        );
+        let hidden = folded("--no-internals");
+        assert!(hidden.count(is_python) > 50, "{}", show(&hidden));
+        let begins_otherwise = |stack: &[Frame]| is_python(stack) && !stack[0].is_python();
+        assert_eq!(hidden.count(begins_otherwise), 0, "{}", show(&hidden));
+        let has_loop = |stack: &[Frame]| is_python(stack) && stack.iter().any(is_loop);
+        assert_eq!(hidden.count(has_loop), 0, "{}", show(&hidden));
+    });
+}
+
+#[test]
+fn a_flame_graph_and_a_summary_are_about_the_program() {
+    let _machine = machine::alone();
+    machine::for_each_representative(|interpreter| {
+        let target = Target::start(interpreter, "mixed");
+        let pid = target.pid().to_string();
+        let capture = |more: &[&str]| {
+            let mut line = vec!["-p", &*pid, "-d", "1", "-r", "299", "-f", "svg", "-o", "-"];
+            line.extend(more);
+            let capture = Capture::run(&line);
+            capture.assert_success();
+            (String::from_utf8(capture.output).unwrap(), capture.messages)
+        };
+        let has_loop = |text: &str| LOOPS.iter().any(|name| text.contains(name));
+        let (svg, summary) = capture(&[]);
+        assert!(
+            svg.contains("<title>&lt;module&gt; ("),
+            "{}",
+            interpreter.name
+        );
+        assert!(!has_loop(&svg) && !has_loop(&summary), "{summary}");
+        let (svg, summary) = capture(&["--internals"]);
+        assert!(has_loop(&svg) && has_loop(&summary), "{summary}");
+    });
+}
+
+fn show(folded: &Folded) -> String {
+    folded.show(|_| true)
+}
