@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! leaf  [waiting: lock]                       kept
-//!       list_sort_impl, PyObject_RichCompare  kept: what the function calls
-//!       builtin_sorted_vectorcall, _PyEval_…  left out: how it is called, and the function itself
+//!       list_sort_impl, builtin_sorted        kept: what the function calls
+//!       PyObject_Vectorcall, _PyEval_…        left out: how it is called, and how the function runs
 //!       rows        (Python)                  kept
 //!       _PyEval_…, PyObject_Call …            left out: how one function calls the other
 //!       <module>    (Python)                  kept
@@ -34,7 +34,7 @@ enum Class {
     Python,
     /// Stands for what threads do, or for frames that are missing.
     Marker,
-    /// Code of an interpreter by which Python functions run and are called.
+    /// Code of an interpreter by which functions run and are called, or of which nothing is known.
     Call,
     /// Other code of an interpreter.
     Interpreter,
@@ -128,8 +128,8 @@ impl Profile {
         // The function itself, not what is inlined into it.
         let function = location.lines.last().map(|line| line.function);
         match function {
-            Some(function) if is_call(&self.function(function).name) => Class::Call,
-            _ => Class::Interpreter,
+            Some(function) if !is_call(&self.function(function).name) => Class::Interpreter,
+            _ => Class::Call,
         }
     }
 }
@@ -145,12 +145,11 @@ fn program_frames(
     let (Some(innermost), Some(outermost)) = (innermost, stack.iter().rposition(is_python)) else {
         return stack.to_vec();
     };
-    // Before the innermost Python function comes what it calls, after a few that run it.
-    let calls = stack[..innermost].iter().rev();
-    let calls = calls.take_while(|id| class(**id) == Class::Call).count();
     let frames = stack.iter().enumerate().filter(|&(depth, id)| {
         let is_internal = match class(*id) {
-            Class::Call | Class::Interpreter => work != Work::Shown || depth >= innermost - calls,
+            Class::Call => true,
+            // Before the innermost Python function comes what it calls.
+            Class::Interpreter => work != Work::Shown || depth > innermost,
             Class::CLibrary => depth > outermost || work != Work::Shown && depth < innermost,
             Class::Kernel => work == Work::Waits,
             Class::Python | Class::Marker | Class::Other => false,
@@ -192,7 +191,7 @@ fn is_c_library(executable: &Executable) -> bool {
 /// kind: by what all versions of CPython call them.
 fn is_call(name: &str) -> bool {
     let name = name.trim_start_matches('_');
-    const STARTS: [&str; 13] = [
+    const STARTS: [&str; 14] = [
         "PyEval_",
         "PyObject_Call",
         "PyObject_FastCall",
@@ -206,6 +205,7 @@ fn is_call(name: &str) -> bool {
         "do_call",
         "fast_function",
         "function_code_fastcall",
+        "object_vacall",
     ];
     STARTS.iter().any(|start| name.starts_with(start))
         || name.contains("vectorcall")
