@@ -17,7 +17,7 @@ use super::{
 use crate::{
     profile::{
         Amount, CodeAddress, Executable, ExecutableId, ExecutableKind, FilteredOut, FrameKind,
-        Function, FunctionId, Kind, Line, Location, LocationId, Losses, Period, Process,
+        Function, FunctionId, Kind, Line, Location, LocationId, Losses, Period, Periods, Process,
         ProcessIndex, Profile, Sample, Stack, StackId, Thread, ThreadIndex,
     },
     symbolize::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
@@ -32,8 +32,8 @@ pub struct ProfileTiming {
     pub start: SystemTime,
     /// For how long samples were taken.
     pub duration: Duration,
-    /// Time between two samples of the clock.
-    pub period: Duration,
+    /// Time between two samples.
+    pub periods: Periods,
 }
 
 impl ProfileTiming {
@@ -46,7 +46,9 @@ impl ProfileTiming {
     /// Distance of two samples, in the unit of the kind.
     fn kind_period(&self) -> u64 {
         match self.kind.period {
-            Period::Rate => u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX),
+            Period::Rate => {
+                u64::try_from(self.periods.of(self.kind).as_nanos()).unwrap_or(u64::MAX)
+            }
             Period::Events(events) => events,
         }
     }

@@ -9,7 +9,8 @@ use agent_common::record::{
 use super::{Filter, ProfileTiming, ThreadFilter, fixtures::Aggregator};
 use crate::{
     profile::{
-        CPU, FilteredOut, FrameKind, Function, Losses, Process, Profile, UnsymbolizedReason,
+        CPU, FilteredOut, FrameKind, Function, Losses, Periods, Process, Profile,
+        UnsymbolizedReason,
     },
     symbolize::{SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized},
 };
@@ -82,7 +83,7 @@ fn filtered(aggregator: &Aggregator, filter: &Filter) -> Profile {
         kind: &CPU,
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
-        period: Duration::from_millis(10),
+        periods: Periods::new(100, None),
     };
     aggregator.profile(&about, filter, &mut FakeSymbolizer)
 }
@@ -432,7 +433,7 @@ fn the_symbolizer_is_prepared_once_for_all_included_frames() {
         kind: &CPU,
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
-        period: Duration::from_millis(10),
+        periods: Periods::new(100, None),
     };
     let mut symbolizer = Preparing::default();
     aggregator.profile(&about, &Filter::default(), &mut symbolizer);

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     bpf,
     formats::encode,
-    profile::Profile,
+    profile::{Periods, Profile},
     python,
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
     targets::{examiner::Finding, launch::PausedChild},
@@ -63,7 +63,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
 
     let settings = Settings {
         kinds: options.kinds.clone(),
-        period: Duration::from_secs(1) / options.rate,
+        periods: Periods::new(options.rate, options.wait_rate),
         native: options.native,
         gil: options.filter.gil_only,
         wait_identities: true,
@@ -87,7 +87,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     let profiles = session
         .finish(
             &began,
-            settings.period,
+            settings.periods,
             &options.filter,
             reason,
             &mut end,

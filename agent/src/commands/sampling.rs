@@ -11,7 +11,7 @@ use super::{cli::WaitOptions, progress::Progress, record::SYMBOL_BYTES};
 use crate::{
     aggregate::Filter,
     bpf,
-    profile::{Kind, Profile},
+    profile::{Kind, Periods, Profile},
     session::{End, EndReason, Examinations, Observer, Scope, Session, Settings, Signals, memory},
     targets::examiner::Finding,
     threads::WaitRecords,
@@ -37,7 +37,7 @@ pub(super) async fn sample(
     let mut signals = Signals::to_end()?;
     let settings = Settings {
         kinds,
-        period: Duration::from_secs(1) / options.rate,
+        periods: Periods::new(options.rate, None),
         native: true,
         gil: true,
         wait_identities: true,
@@ -60,7 +60,7 @@ pub(super) async fn sample(
         ..Filter::default()
     };
     let profiles = session
-        .finish(&began, settings.period, &filter, reason, &mut end, None)
+        .finish(&began, settings.periods, &filter, reason, &mut end, None)
         .await?;
     if profiles
         .first()

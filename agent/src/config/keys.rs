@@ -93,6 +93,8 @@ keys! {
         events: Vec<String> = KeyKind::Value("LIST"),
         /// Samples per second of CPU time on each CPU [default: 19]
         rate: u32 = KeyKind::Value("HZ"),
+        /// Samples per second of the time of each thread, of the events of waiting [default: rate]
+        wait_rate: u32 = KeyKind::Value("HZ"),
         /// Time that one profile covers [default: 15s]
         window: Time = KeyKind::Value("TIME"),
         /// Python frames only, no native and kernel frames

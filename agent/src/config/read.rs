@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read as _},
+    num::NonZeroU32,
     path::PathBuf,
     time::Duration,
 };
@@ -218,11 +219,11 @@ fn kinds(written: Option<Vec<String>>) -> Result<Vec<&'static Kind>, Error> {
 fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
     let kinds = kinds(written.events)?;
     let rate = written.rate.unwrap_or(RATE);
-    if !(1..=MAX_RATE).contains(&rate) {
-        return Err(key(
-            "rate",
-            format!("is {rate}: it must be from 1 to {MAX_RATE}"),
-        ));
+    for (name, rate) in [("rate", Some(rate)), ("wait_rate", written.wait_rate)] {
+        if let Some(rate) = rate.filter(|rate| !(1..=MAX_RATE).contains(rate)) {
+            let message = format!("is {rate}: it must be from 1 to {MAX_RATE}");
+            return Err(key(name, message));
+        }
     }
     let window = written.window.map_or(WINDOW, |time| time.0);
     if !(SHORTEST_WINDOW..=LONGEST_WINDOW).contains(&window) {
@@ -274,6 +275,7 @@ fn check(written: Written, sources: &Sources) -> Result<Config, Error> {
     Ok(Config {
         kinds,
         rate,
+        wait_rate: written.wait_rate.and_then(NonZeroU32::new),
         max_cpu: max_cpu / 100.0,
         max_memory: written.max_memory.map_or(MAX_MEMORY, |size| size.0),
         window,

@@ -1,12 +1,12 @@
 //! A validated configuration.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use super::{http_server::HttpServer, log::Log};
 use crate::{
     aggregate::Filter,
     export,
-    profile::Kind,
+    profile::{Kind, Periods},
     targets::{
         kubernetes::Config as Kubernetes,
         labels::{Selector, relabel::Rules},
@@ -20,6 +20,8 @@ pub struct Config {
     pub kinds: Vec<&'static Kind>,
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
+    /// Samples per second of the time of each thread, in hertz, if that is another rate.
+    pub wait_rate: Option<NonZeroU32>,
     /// CPU time that the agent may use, as a part of one CPU.
     pub max_cpu: f64,
     /// Memory that the agent may use, in bytes.
@@ -49,6 +51,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Time between two samples.
+    #[must_use]
+    pub fn periods(&self) -> Periods {
+        Periods::new(self.rate, self.wait_rate)
+    }
+
     /// Which samples profiles have.
     #[must_use]
     pub fn filter(&self) -> Filter {

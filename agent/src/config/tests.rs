@@ -119,7 +119,7 @@ fn every_key_is_a_flag_and_a_variable() {
         assert_ne!(by_flag, unset, "{key}");
         assert_eq!(by_flag, by_variable, "{key}");
     }
-    assert_eq!(KEYS.len(), 26);
+    assert_eq!(KEYS.len(), 27);
 }
 
 /// In a pod with the name of its node.
@@ -201,6 +201,10 @@ fn invalid_values_are_rejected() {
         ),
         ("events: []", "`events` is empty"),
         ("rate: 0", "`rate` is 0: it must be from 1 to 1000"),
+        (
+            "wait_rate: 0",
+            "`wait_rate` is 0: it must be from 1 to 1000",
+        ),
         ("rate: many", "expected u32"),
         ("max_cpu: 0", "it must be a percentage up to 100"),
         ("max_cpu: .nan", "it must be a percentage up to 100"),
@@ -360,6 +364,7 @@ fn the_example_has_every_key_with_its_default() {
     let Config {
         kinds,
         rate,
+        wait_rate,
         max_cpu,
         max_memory,
         window,
@@ -376,6 +381,7 @@ fn the_example_has_every_key_with_its_default() {
     } = read(&text).unwrap();
     let default = read("").unwrap();
     assert_eq!((kinds, rate), (default.kinds, default.rate));
+    assert!(wait_rate.is_none_or(|it| it.get() == default.rate));
     assert!((max_cpu - default.max_cpu).abs() < f64::EPSILON);
     assert_eq!((window, max_memory), (default.window, default.max_memory));
     assert_eq!(

@@ -34,6 +34,7 @@ use crate::{
     aggregate::Window,
     config::Config,
     export::{ExporterConfig, ProfileBatch, Unencodable},
+    profile::Periods,
     session::{
         Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
         warn_on_error,
@@ -80,7 +81,7 @@ pub(super) struct Host {
     totals: Totals,
     limit: CpuLimit,
     /// Present time between two samples.
-    period: Duration,
+    periods: Periods,
     /// When the window began.
     began: Began,
     /// When it ends.
@@ -103,10 +104,10 @@ impl Host {
         signals: &mut Signals,
     ) -> Result<Self> {
         let pods = kubernetes::PodMetadata::start(&config.kubernetes)?;
-        let period = Duration::from_secs(1) / config.rate;
+        let periods = config.periods();
         let settings = Settings {
             kinds: config.kinds.clone(),
-            period,
+            periods,
             native: config.native,
             gil: false,
             wait_identities: config.thread_labels,
@@ -146,7 +147,7 @@ impl Host {
             on_demand: OnDemandProfiles::default(),
             totals: Totals::default(),
             limit: CpuLimit::new(config.max_cpu, Duration::ZERO),
-            period,
+            periods,
             began,
             // Agents that start together must not push together.
             ends: now + config.window.mul_f64(0.5 + fastrand::f64() / 2.0),
@@ -183,7 +184,7 @@ impl Host {
                 .answer(
                     &mut self.session,
                     &mut self.targets,
-                    self.period,
+                    self.periods,
                     &self.config.filter(),
                 )
                 .await;
@@ -241,19 +242,22 @@ impl Host {
     /// Lowers the sampling rate when sampling costs too much, and raises it again.
     fn limit_rate(&mut self) {
         let used = self.session.cpu_time();
-        let Some(adjusted) = self.limit.adjust(used, self.config.rate, self.period) else {
+        let Some(adjusted) = self
+            .limit
+            .adjust(used, self.config.rate, self.periods.clock)
+        else {
             return;
         };
         match self.session.bpf.set_period(adjusted.period) {
             Ok(()) => {
                 info!(
                     rate = 1.0 / adjusted.period.as_secs_f64(),
-                    before = 1.0 / self.period.as_secs_f64(),
+                    before = 1.0 / self.periods.clock.as_secs_f64(),
                     used = adjusted.used,
                     max_cpu = self.config.max_cpu,
                     "the sampling rate changes with the CPU time that sampling uses"
                 );
-                self.period = adjusted.period;
+                self.periods.clock = adjusted.period;
             }
             Err(error) => warn!("the sampling rate is unchanged: {error}"),
         }
@@ -355,12 +359,14 @@ impl Host {
     /// Applies another configuration.
     pub(super) async fn reconfigure(&mut self, config: Config) {
         self.end_window().await;
+        let has_passes = config.kinds.iter().any(|kind| kind.is_of_passes());
         if config.kinds != self.config.kinds
             || config.native != self.config.native
+            || has_passes && config.periods().passes != self.periods.passes
             || config.http_server != self.config.http_server
         {
             warn!(
-                "changes of `events`, `native`, and where the agent listens, need a restart of the agent"
+                "changes of `events`, `native`, `wait_rate`, and where the agent listens, need a restart of the agent"
             );
         }
         if config.exporters != self.config.exporters {
@@ -378,9 +384,9 @@ impl Host {
             }
         }
         if config.rate != self.config.rate {
-            let period = Duration::from_secs(1) / config.rate;
+            let period = config.periods().clock;
             match self.session.bpf.set_period(period) {
-                Ok(()) => self.period = period,
+                Ok(()) => self.periods.clock = period,
                 Err(error) => warn!("the sampling rate is unchanged: {error}"),
             }
         }
@@ -431,7 +437,7 @@ impl Host {
 
     /// Reports a window to the exporters.
     fn report(&mut self, window: Window) {
-        let about = self.began.about(self.period);
+        let about = self.began.about(self.periods);
         let series = window::split_series(window, &self.targets, &mut self.totals);
         let mut series: Vec<_> = series.into_iter().collect();
         if !series.is_empty() {
@@ -495,7 +501,7 @@ impl Host {
                     targets: &self.targets,
                     totals: &self.totals,
                     rate: self.config.rate,
-                    period: self.period,
+                    period: self.periods.clock,
                     pods: self.pods.status(),
                     exporters: self.exporters.status(),
                 };

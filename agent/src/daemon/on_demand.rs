@@ -1,6 +1,6 @@
 //! Profiles that are requested over HTTP while the agent samples.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::warn;
 
@@ -8,6 +8,7 @@ use super::{http_server::ProfileRequest, target_table::TargetTable};
 use crate::{
     aggregate::{Filter, ProfileTiming, Window},
     formats::{EncodeOptions, Format, encode},
+    profile::Periods,
     session::{Began, Session},
 };
 
@@ -66,7 +67,7 @@ impl OnDemandProfiles {
         &mut self,
         session: &mut Session,
         targets: &mut TargetTable,
-        period: Duration,
+        periods: Periods,
         filter: &Filter,
     ) {
         let now = Instant::now();
@@ -79,7 +80,7 @@ impl OnDemandProfiles {
             } = self.0.swap_remove(index);
             match session.close_window(window, targets).await {
                 Ok(Some(window)) => {
-                    let about = began.about(period).of_kind(asked.kind);
+                    let about = began.about(periods).of_kind(asked.kind);
                     let window = matching(window, &asked, targets);
                     send(window, asked, about, filter.clone(), session);
                 }

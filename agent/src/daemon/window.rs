@@ -186,7 +186,7 @@ mod tests {
         aggregate::{Filter, ProfileTiming, Window, fixtures::window_of},
         binaries::executables::Executables,
         export::BatchOptions,
-        profile::{CPU, kinds::wall},
+        profile::{CPU, Periods, kinds::wall},
         session::Profiles,
         targets::labels::Labels,
     };
@@ -227,7 +227,7 @@ mod tests {
                 kind,
                 start: SystemTime::UNIX_EPOCH,
                 duration: Duration::from_secs(15),
-                period: Duration::from_millis(50),
+                periods: Periods::new(20, None),
             };
             let (labels, window) = (Labels::default(), window_of(7, 3));
             let (filter, options) = (Filter::default(), BatchOptions::default());

@@ -14,6 +14,7 @@ mod labels;
 mod location;
 mod losses;
 mod model;
+mod periods;
 mod process;
 mod unwind_stats;
 mod wait;
@@ -28,6 +29,7 @@ pub use self::{
     location::{CodeAddress, FrameKind, Function, Line, Location},
     losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
     model::{Profile, Sample, Stack, Thread},
+    periods::Periods,
     process::{Image, Process},
     unwind_stats::{LastFrame, UnwindStats},
     wait::{

@@ -1,8 +1,11 @@
 //! The start of sampling.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use crate::{aggregate::ProfileTiming, profile::CPU};
+use crate::{
+    aggregate::ProfileTiming,
+    profile::{CPU, Periods},
+};
 
 /// The start of sampling, on the monotonic clock for durations and on the wall clock for dates.
 #[derive(Clone, Copy, Debug)]
@@ -19,13 +22,13 @@ impl Began {
         }
     }
 
-    /// The header of a CPU profile from the start until now, with one sample per `period`.
-    pub fn about(&self, period: Duration) -> ProfileTiming {
+    /// The header of a CPU profile from the start until now, with samples so far apart.
+    pub fn about(&self, periods: Periods) -> ProfileTiming {
         ProfileTiming {
             kind: &CPU,
             start: self.date,
             duration: self.at.elapsed(),
-            period,
+            periods,
         }
     }
 }

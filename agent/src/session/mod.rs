@@ -80,7 +80,7 @@ use crate::{
     binaries::executables::MappedExecutables,
     bpf::{self, Bpf, Counters, LoadOptions, Visits},
     process,
-    profile::{CPU, Kind, Profile},
+    profile::{CPU, Kind, Periods, Profile},
     symbolize::{Haste, NativeSymbolizer},
     targets::{discovery::Discovery, examiner::Finding, launch::Program},
     threads::{self, GilLocations, LockNaming, PassStatus, Passes, WaitRecords},
@@ -106,8 +106,8 @@ const FINISH_LIMIT: Duration = Duration::from_secs(5);
 pub struct Settings {
     /// What to sample.
     pub kinds: Vec<&'static Kind>,
-    /// Time between two samples of the clock of a CPU.
-    pub period: Duration,
+    /// Time between two samples.
+    pub periods: Periods,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
     /// Whether to look at who holds the GIL.
@@ -243,7 +243,7 @@ impl Session {
         let lock_releases = settings.kinds.iter().any(|kind| kind.is_about_releases());
         let options = LoadOptions {
             kinds: sampled_kinds(&settings.kinds),
-            period: settings.period,
+            period: settings.periods.clock,
             hash_seed,
             with_native: settings.native,
             whole_host: is_host,
@@ -288,7 +288,7 @@ impl Session {
             drain,
             passes: None,
             pass_settings: threads::Settings {
-                period: settings.period,
+                period: settings.periods.passes,
                 hash_seed,
                 with_native: settings.native,
                 with_gil: settings.kinds.iter().any(|kind| kind.is_about_gil()),
@@ -403,7 +403,7 @@ impl Session {
     pub async fn finish(
         &mut self,
         began: &Began,
-        period: Duration,
+        periods: Periods,
         filter: &Filter,
         reason: EndReason,
         end: &mut End,
@@ -413,7 +413,7 @@ impl Session {
             passes.stop();
         }
         self.bpf.stop()?;
-        let about = began.about(period);
+        let about = began.about(periods);
         let kinds = self.kinds.clone();
         let window = self.take_window(&mut ()).await?;
         let counters = self.counters()?;

@@ -166,7 +166,7 @@ mod tests {
         aggregate::{Filter, ProfileTiming, Windows},
         binaries::executables::Executables,
         process::Process,
-        profile::CPU,
+        profile::{CPU, Periods},
         symbolize::{CpuShare, CpuShares, NativeSymbolizer},
         workers::Workers,
     };
@@ -239,7 +239,7 @@ mod tests {
             kind: &CPU,
             start: SystemTime::UNIX_EPOCH,
             duration: Duration::from_secs(1),
-            period: Duration::from_millis(10),
+            periods: Periods::new(100, None),
         };
         for (burst, names_only) in [(0, 1), (100, 0)] {
             let native = profiles.native.as_mut().unwrap();

@@ -32,7 +32,7 @@ use crate::{
     },
     export::{ExporterStatus, ProfileBatch},
     process::{Process, machine::enter_machine},
-    profile::{CPU, Profile},
+    profile::{CPU, Periods, Profile},
     session::{
         Counting, LeftOut, Observer, Origin, Profiles, Received,
         recording::{Entry, RecordedEvent, RecordedFinding},
@@ -312,7 +312,7 @@ fn about(rate: u32) -> ProfileTiming {
         kind: &CPU,
         start: SystemTime::UNIX_EPOCH + START,
         duration: DURATION,
-        period: Duration::from_secs(1) / rate,
+        periods: Periods::new(rate, None),
     }
 }
 

@@ -1,13 +1,18 @@
 //! Elapsed time: what threads wait for, how long, and where.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
+
+use tempfile::TempDir;
 
 use super::{
     abilities::has_fair_gil,
     capture::Capture,
     folded::{Folded, Frame, is_marked},
     host::Host,
-    machine,
+    machine, pprof,
     source::{Source, function_name},
     target::{Target, mortal, workload_path},
 };
@@ -210,6 +215,43 @@ fn shares_of_waits_are_those_that_the_program_stamps() {
 )]
 pub(super) fn ratio(time: u64, total: u64) -> f64 {
     time as f64 / total as f64
+}
+
+/// Each of two events has its own rate, and no less of the time.
+#[test]
+fn waiting_has_a_rate_of_its_own() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "waiting");
+    let pid = target.pid().to_string();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("profile.pb.gz");
+    let capture = Capture::run(&[
+        "-p",
+        &pid,
+        "-d",
+        "2",
+        "--event",
+        "cpu,wall",
+        "--rate",
+        "499",
+        "--wait-rate",
+        "20",
+        "-o",
+        file.to_str().unwrap(),
+    ]);
+    capture.assert_success();
+    let read = |event: &str, time: &str| {
+        let file = folder.path().join(format!("profile.{event}.pb.gz"));
+        pprof::read_times(&std::fs::read(file).unwrap(), time)
+    };
+    let (cpu, wall) = (read("cpu", "cpu"), read("wall", "wall"));
+    assert_eq!(cpu.period, Duration::from_secs(1) / 499);
+    assert_eq!(wall.period, Duration::from_millis(50));
+    let threads: HashSet<u32> = wall.samples.iter().map(|sample| sample.thread.id).collect();
+    let time: Duration = wall.samples.iter().map(|sample| sample.time).sum();
+    let elapsed = wall.duration * u32::try_from(threads.len()).unwrap();
+    let error = time.abs_diff(elapsed).as_secs_f64() / elapsed.as_secs_f64();
+    assert!(error < 0.1, "{time:?} of {elapsed:?}");
 }
 
 /// Idle threads are left out, and the summary says how much time that is.

@@ -8,7 +8,7 @@ use agent::{
     fuzzing::aggregate::{Counting, Executables, Filter, ProfileTiming, Profiles, Received},
     testing::{
         formats::{EncodeOptions, Format, encode},
-        profile::Kind,
+        profile::{Kind, Periods},
     },
 };
 
@@ -39,7 +39,7 @@ pub(super) fn run(bytes: &[u8]) {
             kind,
             start: SystemTime::UNIX_EPOCH,
             duration: Duration::from_secs(1),
-            period: Duration::from_millis(10),
+            periods: Periods::new(100, None),
         };
         let profile = profiles.profile_of(&window, &about, &Filter::default());
         for format in Format::ALL {

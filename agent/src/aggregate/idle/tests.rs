@@ -13,7 +13,7 @@ use agent_common::{
 use crate::{
     aggregate::{Blocked, Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
-        Executable, ExecutableKind, FilteredOut, FrameKind, Function, Kind, Profile, Wait,
+        Executable, ExecutableKind, FilteredOut, FrameKind, Function, Kind, Periods, Profile, Wait,
         kinds::{lock, lock_release, off_cpu, wall},
     },
     symbolize::{NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame},
@@ -145,7 +145,7 @@ fn profile(aggregator: &Aggregator, kind: &'static Kind, idle: bool) -> Profile 
         kind,
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
-        period: Duration::from_nanos(PERIOD_NS),
+        periods: Periods::new(100, None),
     };
     let filter = Filter {
         idle,

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use crate::{
     aggregate::{Filter, ProfileTiming, fixtures::Aggregator},
     profile::{
-        CPU, FrameKind, Function, LastFrame, LocationId, Losses, Process, ProcessIndex, Profile,
-        UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,
+        CPU, FrameKind, Function, LastFrame, LocationId, Losses, Periods, Process, ProcessIndex,
+        Profile, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses, UnwindStats,
     },
     symbolize::{
         NativeFunction, SymbolizeFrames, SymbolizedNativeFrame, SymbolizedPythonFrame, unsymbolized,
@@ -167,7 +167,7 @@ fn profile(
         kind: &CPU,
         start: SystemTime::UNIX_EPOCH,
         duration: Duration::from_secs(1),
-        period: Duration::from_millis(10),
+        periods: Periods::new(100, None),
     };
     let mut symbolizer = FakeSymbolizer::default();
     let profile = aggregator.profile(&about, &Filter::default(), &mut symbolizer);

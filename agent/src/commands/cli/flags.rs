@@ -244,6 +244,7 @@ mod tests {
         time::Duration,
     };
 
+        num::NonZeroU32,
     use clap::CommandFactory as _;
 
     use super::*;
@@ -283,6 +284,7 @@ mod tests {
                 native: true,
                 format: Format::Pprof,
                 threads: false,
+                wait_rate: None,
                 function_names: FunctionNames::Plain,
                 internals: Internals::ByFormat,
                 destination: Destination::Unnamed,
@@ -294,7 +296,7 @@ mod tests {
     fn everything_can_be_chosen() {
         assert_eq!(
             options(
-                "-p 42 -c -d 1m30s -r 499 -o x.pb.gz -f svg -t -g --no-native --idle --thread main \
+                "-p 42 -c -d 1m30s -r 499 --wait-rate 20 -o x.pb.gz -f svg -t -g --no-native --idle --thread main \
                  --function-names module --internals"
             ),
             Ok(RecordOptions {
@@ -307,6 +309,7 @@ mod tests {
                     gil_only: true,
                     thread: Some(ThreadFilter::Name("main".to_owned())),
                     idle: true,
+                wait_rate: NonZeroU32::new(20),
                 },
                 native: false,
                 format: Format::Svg,

@@ -1,6 +1,6 @@
 //! What a command line asks for, validated as far as it alone allows.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap_complete::Shell;
 
@@ -79,6 +79,8 @@ pub struct RecordOptions {
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
     /// Which samples to keep.
+    /// Of the events of waiting, where it is another rate.
+    pub wait_rate: Option<NonZeroU32>,
     pub filter: Filter,
     /// Whether to walk native and kernel frames too.
     pub native: bool,

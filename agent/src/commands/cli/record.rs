@@ -1,6 +1,6 @@
 //! Flags of a capture: `agent --pid` and `agent -- COMMAND`.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
 
@@ -80,7 +80,7 @@ pub(super) struct RecordFlags {
     )]
     event: Vec<&'static Kind>,
 
-    /// Samples per second of CPU time; of the events of waiting of the time of each thread
+    /// Samples per second of CPU time
     #[arg(
         short,
         long,
@@ -90,6 +90,15 @@ pub(super) struct RecordFlags {
         value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
     )]
     rate: u32,
+
+    /// Samples per second of the time of each thread, of the events of waiting [default: the rate]
+    #[arg(
+        long,
+        value_name = "HZ",
+        help_heading = "Sampling",
+        value_parser = clap::value_parser!(u32).range(1..=MAX_RATE)
+    )]
+    wait_rate: Option<u32>,
 
     /// Native and kernel frames too [default]
     #[arg(long, overrides_with = "no_native", help_heading = "Sampling")]
@@ -187,6 +196,7 @@ impl TryFrom<RecordFlags> for RecordOptions {
             duration: flags.duration.or(default_duration),
             kinds,
             rate: flags.rate,
+            wait_rate: flags.wait_rate.and_then(NonZeroU32::new),
             filter: Filter {
                 gil_only: flags.gil,
                 thread: flags.thread,

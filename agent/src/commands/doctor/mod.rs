@@ -30,7 +30,7 @@ use crate::{
     aggregate::Filter,
     bpf::{self, Requirement, requirements},
     process::{self, Process},
-    profile::{CPU, Kind},
+    profile::{CPU, Kind, Periods},
     python::{
         self, Detector, Interpreter, Version,
         remote::{self, ThreadStack},
@@ -228,7 +228,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     let mut signals = Signals::to_end()?;
     let settings = Settings {
         kinds: vec![&CPU],
-        period: Duration::from_secs(1) / RATE,
+        periods: Periods::new(RATE, None),
         native: true,
         gil: false,
         wait_identities: false,
@@ -246,7 +246,7 @@ async fn sample(pid: u32, duration: Duration) -> anyhow::Result<Measured> {
     let reason = session.run(&began, &mut end, None, &mut ()).await?;
     let filter = Filter::default();
     let profiles = session
-        .finish(&began, settings.period, &filter, reason, &mut end, None)
+        .finish(&began, settings.periods, &filter, reason, &mut end, None)
         .await?;
     let profile = profiles.first().context("there is no profile")?;
     let others = Kind::ALL.iter().copied().filter(|kind| !kind.is_cpu());
