@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use crate::{
     commands::{
         cli::{ReportOptions, ReportOutput},
+        diff,
         output::Output,
         summary::Summary,
     },
@@ -19,12 +20,15 @@ use crate::{
     text::plural,
 };
 
-/// Lists or merges the profiles of a folder; `default_folder` is the folder if none is given.
+/// Lists or merges the profiles of a folder, or compares two; `default_folder` is the folder if none is given.
 ///
 /// # Errors
 ///
 /// One sentence that says what to do.
 pub fn run(options: &ReportOptions, default_folder: &Path) -> Result<ExitCode> {
+    if let Some(profiles) = &options.diff {
+        return diff::run(profiles, &options.selection);
+    }
     let store = Store::open(options.folder.as_deref().unwrap_or(default_folder))?;
     match &options.output {
         Some(output) => merge(&store, &options.selection, output)?,

@@ -20,6 +20,7 @@ mod skipped;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::read::MAX_FILE_BYTES;
 pub use self::{
     read::{Merged, Store},
     selection::Selection,

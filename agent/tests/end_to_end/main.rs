@@ -19,6 +19,7 @@ mod cpu_seconds;
 mod cpu_split;
 mod dashboard;
 mod deep;
+mod diff;
 mod doctor;
 mod embedders;
 mod ends;

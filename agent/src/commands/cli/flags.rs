@@ -174,7 +174,11 @@ Examples:
   agent report
   agent report --service web --from -2h -o web.svg
   agent report --from '3 hours ago' --to '2 hours ago' -o before.pb.gz
-  agent report --label namespace=shop -o - -f folded";
+  agent report --label namespace=shop -o - -f folded
+
+  What has changed, for a person and for CI
+    agent report --diff before.pb.gz after.pb.gz
+    agent report --diff main.pb.gz branch.pb.gz --fail-above 5%";
 
 const GIL_EXAMPLES: &str = "\
 The table goes to standard output. Of a hold or wait the longest is counted in
@@ -240,11 +244,11 @@ impl TryFrom<Flags> for Command {
 #[cfg(test)]
 mod tests {
     use std::{
+        num::NonZeroU32,
         path::{Path, PathBuf},
         time::Duration,
     };
 
-        num::NonZeroU32,
     use clap::CommandFactory as _;
 
     use super::*;
@@ -280,11 +284,11 @@ mod tests {
                 duration: Some(Duration::from_secs(10)),
                 kinds: vec![&CPU],
                 rate: 99,
+                wait_rate: None,
                 filter: Filter::default(),
                 native: true,
                 format: Format::Pprof,
                 threads: false,
-                wait_rate: None,
                 function_names: FunctionNames::Plain,
                 internals: Internals::ByFormat,
                 destination: Destination::Unnamed,
@@ -305,11 +309,11 @@ mod tests {
                 duration: Some(Duration::from_secs(90)),
                 kinds: vec![&CPU],
                 rate: 499,
+                wait_rate: NonZeroU32::new(20),
                 filter: Filter {
                     gil_only: true,
                     thread: Some(ThreadFilter::Name("main".to_owned())),
                     idle: true,
-                wait_rate: NonZeroU32::new(20),
                 },
                 native: false,
                 format: Format::Svg,

@@ -8,6 +8,7 @@ mod completions;
 mod flags;
 mod man_page;
 mod options;
+mod percent;
 mod record;
 mod report;
 mod run;
@@ -18,7 +19,7 @@ pub use self::{
     flags::parse,
     man_page::man_page,
     options::{
-        Command, DoctorOptions, RecordOptions, ReportOptions, ReportOutput, RunOptions, Target,
-        WaitOptions,
+        Command, DiffOptions, DoctorOptions, RecordOptions, ReportOptions, ReportOutput,
+        RunOptions, Target, WaitOptions,
     },
 };

@@ -4,6 +4,7 @@ use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap_complete::Shell;
 
+use super::percent::Percent;
 use crate::{
     aggregate::Filter,
     commands::output::Destination,
@@ -78,9 +79,9 @@ pub struct RecordOptions {
     pub kinds: Vec<&'static Kind>,
     /// Samples per second of CPU time, in hertz.
     pub rate: u32,
-    /// Which samples to keep.
     /// Of the events of waiting, where it is another rate.
     pub wait_rate: Option<NonZeroU32>,
+    /// Which samples to keep.
     pub filter: Filter,
     /// Whether to walk native and kernel frames too.
     pub native: bool,
@@ -135,6 +136,21 @@ pub struct ReportOptions {
     pub selection: Selection,
     /// Where to write them merged; [`None`] to list them.
     pub output: Option<ReportOutput>,
+    /// Which to compare instead.
+    pub diff: Option<DiffOptions>,
+}
+
+/// Two profiles to compare, each a file or a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffOptions {
+    /// The first.
+    pub before: PathBuf,
+    /// The second.
+    pub after: PathBuf,
+    /// Whether the first is scaled to the total of the second.
+    pub normalize: bool,
+    /// Growth that is a failure.
+    pub fail_above: Option<Percent>,
 }
 
 /// Where and how to write merged profiles.

@@ -5,7 +5,8 @@ use std::{path::PathBuf, time::SystemTime};
 use clap::Args;
 
 use super::{
-    options::{ReportOptions, ReportOutput, UsageError},
+    options::{DiffOptions, ReportOptions, ReportOutput, UsageError},
+    percent::Percent,
     values,
 };
 use crate::{
@@ -17,6 +18,10 @@ use crate::{
 
 /// The flags.
 #[derive(Clone, Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(super) struct ReportFlags {
     /// Only profiles of this service
     #[arg(short, long, value_name = "NAME", help_heading = "Selection")]
@@ -66,6 +71,30 @@ pub(super) struct ReportFlags {
     /// Folder of the profiles [default: that of `agent run`]
     #[arg(long, value_name = "DIR", help_heading = "Selection")]
     folder: Option<PathBuf>,
+
+    /// Compare two profiles instead: files, or folders of which the selected profiles are merged
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["BEFORE", "AFTER"],
+        conflicts_with_all = ["folder", "output"],
+        help_heading = "Comparison"
+    )]
+    diff: Vec<PathBuf>,
+
+    /// Scale the first profile to the total of the second
+    #[arg(long, requires = "diff", help_heading = "Comparison")]
+    normalize: bool,
+
+    /// Exit with status 3 if the total or a function grew by more than this part of all, and by more
+    /// than chance
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        requires = "diff",
+        help_heading = "Comparison"
+    )]
+    fail_above: Option<Percent>,
 
     /// Merge them into this file, - for standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
@@ -133,6 +162,15 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 internals: values::internals(flags.internals, flags.no_internals),
             })
         });
+        let diff = match <[PathBuf; 2]>::try_from(flags.diff) {
+            Ok([before, after]) => Some(DiffOptions {
+                before,
+                after,
+                normalize: flags.normalize,
+                fail_above: flags.fail_above,
+            }),
+            Err(_) => None,
+        };
         Ok(Self {
             folder: flags.folder,
             selection: Selection {
@@ -143,6 +181,7 @@ impl TryFrom<ReportFlags> for ReportOptions {
                 to: flags.to,
             },
             output: output.transpose()?,
+            diff,
         })
     }
 }
@@ -213,12 +252,39 @@ mod tests {
                 function_names: FunctionNames::Module,
                 internals: Internals::Hidden,
             }),
+            diff: None,
         };
         assert_eq!(options(&line), Ok(expected));
     }
 
     #[test]
+    fn two_profiles_are_compared() {
+        let line = [
+            "--diff",
+            "a.pb.gz",
+            "b",
+            "--fail-above",
+            "0.5%",
+            "-e",
+            "wall",
+        ];
+        let options = options(&line).unwrap();
+        let diff = options.diff.unwrap();
+        assert_eq!((diff.before, diff.after), ("a.pb.gz".into(), "b".into()));
+        assert_eq!(diff.fail_above.unwrap().to_string(), "0.5 %");
+        assert_eq!(options.selection.kind.unwrap().name, "wall");
+    }
+
+    #[test]
     fn what_is_not_valid_is_refused() {
+        for line in [
+            &["--diff", "a"][..],
+            &["--diff", "a", "b", "-o", "x.svg"],
+            &["--fail-above", "5%"],
+            &["--diff", "a", "b", "--fail-above", "-1"],
+        ] {
+            assert!(options(line).is_err(), "{line:?}");
+        }
         let error = options(&["--from", "-1h", "--to", "-2h"]).unwrap_err();
         assert_eq!(error, "--from must be earlier than --to");
         assert!(options(&["-f", "svg"]).unwrap_err().contains("--output"));

@@ -9,9 +9,9 @@ mod states;
 mod table;
 
 pub(super) use self::{
-    rank::Named,
+    rank::{FunctionRow, Named, hottest_functions},
     share::percent,
-    table::{function_text, more_rows, subject_text},
+    table::{DEFAULT_WIDTH, MIN_NAME_WIDTH, function_text, more_rows, subject_text},
 };
 
 pub use self::table::Summary;

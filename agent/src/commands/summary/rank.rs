@@ -21,7 +21,7 @@ pub(crate) struct FunctionRow {
 }
 
 /// A function as it is shown; what reads the same is one row.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Named {
     pub(crate) name: String,
     /// Of a Python function the file and the first line, of another one the executable; empty for

@@ -22,9 +22,9 @@ const PROCESS_ROWS: usize = 5;
 /// Rows of the table of functions.
 const FUNCTION_ROWS: usize = 10;
 /// Columns where standard error is not a terminal.
-const DEFAULT_WIDTH: usize = 100;
+pub(crate) const DEFAULT_WIDTH: usize = 100;
 /// Least columns of a function or a process.
-const MIN_NAME_WIDTH: usize = 20;
+pub(crate) const MIN_NAME_WIDTH: usize = 20;
 
 /// The process or the busiest ones, the hottest functions, and what was lost.
 #[derive(Debug)]

@@ -1,0 +1,64 @@
+//! `agent report --diff`: what has changed between two profiles.
+
+mod comparison;
+mod source;
+mod table;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use self::{comparison::Comparison, table::Table};
+use super::cli::DiffOptions;
+use crate::{profile::Profile, store::Selection};
+
+/// Exit status where something grew by more than it may.
+const GREW: u8 = 3;
+
+/// Compares two profiles and prints what has changed.
+///
+/// # Errors
+///
+/// One sentence that says what to do: when one cannot be read, or they are of two kinds.
+pub(super) fn run(options: &DiffOptions, selection: &Selection) -> Result<ExitCode> {
+    let before = source::read(&options.before, selection)?;
+    let after = source::read(&options.after, selection)?;
+    check_kinds(&before, &after)?;
+    let comparison = Comparison::new(&before, &after, options.normalize);
+    let table = Table::new(&comparison);
+    write!(io::stdout().lock(), "{table}").context("cannot write the table")?;
+    let Some(most) = options.fail_above else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Some(grown) = comparison.grown(most.share()) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut stderr = io::stderr().lock();
+    // Standard error may be closed; the exit status says it too.
+    let _ = writeln!(
+        stderr,
+        "agent: {} grew by {:.1} % of all, and may by {most}",
+        table::grown_text(&grown),
+        100.0 * comparison.share(grown.change),
+    );
+    Ok(ExitCode::from(GREW))
+}
+
+fn check_kinds(before: &Profile, after: &Profile) -> Result<()> {
+    if before.kind != after.kind {
+        bail!(
+            "the profiles are of two events, {} and {}: compare profiles of one event",
+            before.kind.name,
+            after.kind.name
+        );
+    }
+    for (profile, name) in [(before, "first"), (after, "second")] {
+        if profile.total_value() == 0 {
+            bail!("the {name} profile has no samples: record a longer time");
+        }
+    }
+    Ok(())
+}
