@@ -190,7 +190,6 @@ fn is_c_library(executable: &Executable) -> bool {
 /// Whether a function of an interpreter runs a Python function, or passes arguments to a function of any
 /// kind: by what all versions of CPython call them.
 fn is_call(name: &str) -> bool {
-    let name = name.trim_start_matches('_');
     const STARTS: [&str; 14] = [
         "PyEval_",
         "PyObject_Call",
@@ -207,6 +206,7 @@ fn is_call(name: &str) -> bool {
         "function_code_fastcall",
         "object_vacall",
     ];
+    let name = name.trim_start_matches('_');
     STARTS.iter().any(|start| name.starts_with(start))
         || name.contains("vectorcall")
         || name.contains("Vectorcall")
