@@ -17,14 +17,18 @@
 //!
 //! Invariants: every read is bounded; what cannot be read has no name. In 2.7 attributes and variables of modules are not looked into.
 
+mod frames;
+mod modules;
+mod names;
+mod objects;
+
 use agent_common::{
-    layout::{ABSENT, InstanceStyle, Layout, RunStyle},
-    memory::{Fault, UserAddr, UserMemory},
-    python::{Attributes, locate_text},
+    layout::Layout,
+    memory::{UserAddr, UserMemory},
     scratch::Scratch,
 };
 
-use crate::python::text;
+pub use self::modules::is_lock_module;
 
 /// Most frames that are looked at, from the leaf.
 const MAX_FRAMES: usize = 12;
@@ -32,78 +36,14 @@ const MAX_FRAMES: usize = 12;
 /// Most frames of the program itself in which a name is looked for.
 const MAX_CALLERS: usize = 4;
 
-/// Most attributes of an object that are looked at.
-const MAX_OBJECT_ATTRIBUTES: u32 = 512;
-
-/// Most variables of a module that are looked at.
-const MAX_GLOBALS: u32 = 2048;
-
-/// Most bytes of the name of a class.
-const CLASS_BYTES: u64 = 64;
-
 /// Most bytes of an object in which its word is looked for.
 const MAX_OBJECT_BYTES: u64 = 4096;
 
 /// Bytes above the stack pointer in which a word of the waiting function itself can be.
 const OWN_STACK_BYTES: u64 = 4096;
 
-/// `FRAME_OWNED_BY_CSTACK`: frames from here on are the interpreter's own.
-const FIRST_INTERNAL_OWNER: u64 = 3;
-
-/// `tp_basicsize` to `tp_flags`: sixteen pointers and sizes.
-const BASIC_SIZE_TO_FLAGS: u16 = 136;
-
-/// Ends of the names of files whose functions wait for an object.
-const MODULES: [&str; 7] = [
-    "/threading.py",
-    "/queue.py",
-    "/Queue.py",
-    "/multiprocessing/synchronize.py",
-    "/multiprocessing/queues.py",
-    "/multiprocessing/pool.py",
-    "/concurrent/futures/_base.py",
-];
-
-/// Functions of these that do, or that wait for the lock which is a part of the object, without their classes.
-const WAITS: [&str; 28] = [
-    "__enter__",
-    "_acquire_restore",
-    "_enter",
-    "_wait",
-    "_wait_for_tstate_lock",
-    "acquire",
-    "add_done_callback",
-    "cancel",
-    "clear",
-    "done",
-    "empty",
-    "exception",
-    "full",
-    "get",
-    "join",
-    "notify",
-    "notify_all",
-    "put",
-    "qsize",
-    "release",
-    "result",
-    "running",
-    "set",
-    "set_exception",
-    "set_result",
-    "task_done",
-    "wait",
-    "wait_for",
-];
-
 /// Classes of variables that are no locks.
 const COLLECTIONS: [&str; 4] = ["frozenset", "list", "set", "tuple"];
-
-/// Whether the functions of a file wait for an object, as those of `threading.py` do.
-#[must_use]
-pub fn is_lock_module(file: &str) -> bool {
-    MODULES.iter().any(|module| file.ends_with(module))
-}
 
 /// A lock for which a thread waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,14 +65,6 @@ struct Caller {
     first: UserAddr,
     /// The dictionary of its module, null where that is not known.
     globals: UserAddr,
-}
-
-/// A frame.
-struct Frame {
-    address: UserAddr,
-    code: UserAddr,
-    previous: UserAddr,
-    is_internal: bool,
 }
 
 /// The word of the lock itself, by that for which a thread waits and its stack pointer.
@@ -229,89 +161,6 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         lock
     }
 
-    /// The name of a variable that refers to a lock, and how many entries of dictionaries and objects were looked
-    /// at: at most [`Self::MAX_ENTRIES`]. Finds out which object the lock is where that is not known yet.
-    pub fn name(&mut self, lock: &mut Lock) -> (Option<String>, u32) {
-        self.entries_left = Self::MAX_ENTRIES;
-        let name = self.variable(lock);
-        (name, Self::MAX_ENTRIES - self.entries_left)
-    }
-
-    fn variable(&mut self, lock: &mut Lock) -> Option<String> {
-        let callers = std::mem::take(&mut lock.callers);
-        // It may be an argument.
-        for caller in &callers {
-            self.is(lock, caller.first);
-        }
-        callers.iter().find_map(|caller| {
-            self.attribute(lock, caller.first)
-                .or_else(|| self.global(lock, caller.globals))
-        })
-    }
-
-    /// The attribute of an object that is the lock, with the class of the object.
-    fn attribute(&mut self, lock: &mut Lock, object: UserAddr) -> Option<String> {
-        if !self.has_attributes(object)? {
-            return None;
-        }
-        let mut attributes = Attributes::new();
-        let (memory, layout) = (self.memory, self.layout);
-        attributes
-            .begin_most(memory, self.scratch, layout, object, MAX_OBJECT_ATTRIBUTES)
-            .ok()?;
-        let name = self.key_of(lock, &mut attributes)?;
-        let class = self.full_class_name(object)?;
-        let class = class.rsplit('.').next().unwrap_or_default();
-        Some(format!("{class}.{name}"))
-    }
-
-    /// Whether a class gives its instances attributes in the way that the layout says.
-    fn has_attributes(&self, object: UserAddr) -> Option<bool> {
-        /// `Py_TPFLAGS_MANAGED_DICT` and, from 3.13 on, `Py_TPFLAGS_INLINE_VALUES`.
-        const MANAGED: u64 = 1 << 4;
-        const INLINE: u64 = 1 << 2;
-
-        let fields = &self.layout.object;
-        let wanted = match fields.instance {
-            InstanceStyle::OPAQUE => return Some(false),
-            InstanceStyle::DICT_OFFSET => return Some(true),
-            InstanceStyle::INLINE_VALUES => MANAGED | INLINE,
-            _ => MANAGED,
-        };
-        if !object.could_be_structure() {
-            return Some(false);
-        }
-        let class = UserAddr(self.memory.word(object.field(fields.class)).ok()?);
-        let flags = class.field(fields.class_basic_size + BASIC_SIZE_TO_FLAGS);
-        Some(self.memory.word(flags).ok()? & wanted == wanted)
-    }
-
-    /// The variable of a module that is the lock.
-    fn global(&mut self, lock: &mut Lock, globals: UserAddr) -> Option<String> {
-        let mut variables = Attributes::new();
-        let (memory, layout) = (self.memory, self.layout);
-        variables
-            .begin_dictionary(memory, self.scratch, layout, globals, MAX_GLOBALS)
-            .ok()?;
-        self.key_of(lock, &mut variables)
-    }
-
-    /// The key of the first entry whose value is the lock.
-    fn key_of(&mut self, lock: &mut Lock, entries: &mut Attributes) -> Option<String> {
-        while self.entries_left > 0
-            && let Ok((key, value)) = entries.next_entry(self.memory)
-        {
-            self.entries_left -= 1;
-            let Ok(value) = self.memory.word(value) else {
-                continue;
-            };
-            if !key.is_null() && self.is(lock, UserAddr(value)) {
-                return self.text(key);
-            }
-        }
-        None
-    }
-
     /// Whether a lock that was found by this address still is what it was then: an object of the same class, and
     /// the one with the word if it was found by that.
     pub fn is_still(&self, lock: &Lock, found_by: u64) -> bool {
@@ -355,68 +204,6 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         true
     }
 
-    fn newest_frame(&self, state: UserAddr) -> Result<UserAddr, Fault> {
-        let fields = &self.layout.thread;
-        let start = UserAddr(self.memory.word(state.field(fields.frame))?);
-        if fields.cframe_current_frame == ABSENT || start.is_null() {
-            return Ok(start);
-        }
-        let frame = self.memory.word(start.field(fields.cframe_current_frame))?;
-        Ok(UserAddr(frame))
-    }
-
-    fn frame(&self, address: UserAddr) -> Result<Frame, Fault> {
-        let fields = &self.layout.frame;
-        let owner = if fields.owner == ABSENT {
-            0
-        } else {
-            self.memory.word(address.field(fields.owner))? & 0xff
-        };
-        Ok(Frame {
-            address,
-            // The low bits are a tag from 3.14 on.
-            code: UserAddr(self.memory.word(address.field(fields.code))? & !7),
-            previous: UserAddr(self.memory.word(address.field(fields.previous))?),
-            is_internal: owner >= FIRST_INTERNAL_OWNER,
-        })
-    }
-
-    /// Whether the function of a frame is one of Python's own that waits for its first variable.
-    fn waits_in_module(&mut self, frame: &Frame) -> bool {
-        let fields = &self.layout.code;
-        let mut text = |offset| {
-            let text = UserAddr(self.memory.word(frame.code.field(offset)).ok()?);
-            self.text(text)
-        };
-        let function = text(fields.name).unwrap_or_default();
-        let function = function.rsplit('.').next().unwrap_or_default();
-        WAITS.contains(&function) && text(fields.file).is_some_and(|file| is_lock_module(&file))
-    }
-
-    /// The first variable of a frame, if it has a value; which it may not be in a function without any.
-    fn first_variable(&self, frame: &Frame) -> Option<UserAddr> {
-        let locals = frame.address.field(self.layout.frame.locals);
-        // The low bits are a tag from 3.14 on.
-        let first = UserAddr(self.memory.word(locals).ok()? & !7);
-        first.could_be_structure().then_some(first)
-    }
-
-    /// `f_globals`.
-    fn globals(&self, frame: &Frame) -> Option<UserAddr> {
-        let fields = &self.layout.frame;
-        let offset = match fields.run_style {
-            // `f_back`, `f_code`, `f_builtins`, `f_globals`
-            RunStyle::EACH => fields.previous + 24,
-            // `f_func`, `f_globals`, `f_builtins`, `f_locals`, `f_code`
-            RunStyle::MARKED => fields.code.checked_sub(24)?,
-            // `previous`, `f_funcobj`, `f_globals`
-            _ => fields.previous + 16,
-        };
-        Some(UserAddr(
-            self.memory.word(frame.address.field(offset)).ok()?,
-        ))
-    }
-
     /// `pthread_self()` of the thread that holds a lock, where the lock says who does: an `RLock`.
     #[must_use]
     pub fn owner(&self, lock: &Lock) -> Option<u64> {
@@ -430,63 +217,12 @@ impl<'a, M: UserMemory> LockReader<'a, M> {
         let owner = self.memory.word(owner).ok()?;
         (owner != 0).then_some(owner)
     }
-
-    /// The name of the class of an object, without its module.
-    fn class_name(&self, object: UserAddr) -> Option<String> {
-        let name = self.full_class_name(object)?;
-        let name = name.rsplit('.').next().unwrap_or_default();
-        // `_Condition` and others in 2.7, `lock` and those of `multiprocessing`.
-        let name = match name.trim_start_matches('_') {
-            "lock" => "Lock",
-            name => name,
-        };
-        // That of an old class in 2.7 is `instance`.
-        let is_name = !name.is_empty()
-            && (self.layout.object.instance != InstanceStyle::OPAQUE || name != "instance");
-        is_name.then(|| name.to_owned())
-    }
-
-    /// `tp_name` of the class of an object.
-    fn full_class_name(&self, object: UserAddr) -> Option<String> {
-        let fields = &self.layout.object;
-        let class = UserAddr(self.memory.word(object.field(fields.class)).ok()?);
-        if !class.could_be_structure() {
-            return None;
-        }
-        // `tp_name`, after `ob_type` and `ob_size`.
-        let name = self.memory.word(class.field(fields.class + 16)).ok()?;
-        let mut bytes = Vec::new();
-        for nth in 0..CLASS_BYTES / 8 {
-            let word = self.memory.word(UserAddr(name.wrapping_add(8 * nth)));
-            let Ok(word) = word else {
-                break;
-            };
-            let word = word.to_ne_bytes();
-            let end = word.iter().position(|byte| *byte == 0);
-            bytes.extend(&word[..end.unwrap_or(8)]);
-            if end.is_some() {
-                break;
-            }
-        }
-        Some(text::decode_bytes(&bytes))
-    }
-
-    fn text(&mut self, object: UserAddr) -> Option<String> {
-        let found = locate_text(self.memory, self.scratch, &self.layout.text, object).ok();
-        let (data, found) = found?;
-        let mut characters = vec![0; found.bytes.into()];
-        // SAFETY: `characters` has this length.
-        let copied = unsafe {
-            self.memory
-                .copy(data, characters.as_mut_ptr(), found.bytes.into())
-        };
-        copied.ok()?;
-        Some(text::decode(found, &characters))
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use agent_common::memory::Fault;
+
     use super::*;
     use crate::python::versions;
 
