@@ -3,6 +3,7 @@
 mod cli;
 mod diff;
 pub mod doctor;
+mod dump;
 mod gil;
 mod lock;
 mod output;
@@ -57,6 +58,7 @@ async fn run_command(command: Command) -> Result<ExitCode> {
         Command::Report(options) => report::run(&options, &profiles_folder()),
         Command::Gil(options) => gil::run(&options).await,
         Command::Lock(options) => lock::run(&options).await,
+        Command::Dump(options) => dump::run(&options).await,
         Command::Doctor(options) => doctor::run(&options, profiles_folder()).await,
         Command::Completions(shell) => print(&cli::completions(shell)),
         Command::Man => print(&cli::man_page()?),

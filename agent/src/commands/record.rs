@@ -52,7 +52,7 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     };
     let finding = match waiting {
         Some(_) => None,
-        None => Some(examine(&examinations, pid, options).await?),
+        None => Some(examine(&examinations, pid, options.native || options.children).await?),
     };
     // From here on a signal ends the capture in order, and nothing half-done is left behind.
     let mut signals = match waiting {
@@ -105,17 +105,21 @@ pub async fn run(options: &RecordOptions) -> Result<ExitCode> {
     }
 }
 
-/// Examines the process that a capture is of.
-async fn examine(
+/// Examines the process that a capture is of, which has `others` than its own Python frames or has to be Python.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub(super) async fn examine(
     examinations: &Examinations,
     pid: u32,
-    options: &RecordOptions,
+    others: bool,
 ) -> Result<Finding> {
     let finding = examinations.examine(pid).await?;
     match finding.interpreter {
         // It has native frames, or may start others that are Python.
-        Err(python::Error::NotPython { .. }) if options.native || options.children => {}
-        Err(ref error) if options.native || options.children => {
+        Err(python::Error::NotPython { .. }) if others => {}
+        Err(ref error) if others => {
             let _ = writeln!(io::stderr(), "There are no Python frames: {error}");
         }
         Err(error) => return Err(error.into()),

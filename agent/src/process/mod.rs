@@ -20,6 +20,7 @@ mod memory;
 mod path;
 mod procfs;
 mod reference;
+mod task;
 mod tree;
 
 #[cfg(feature = "fuzzing")]
@@ -37,4 +38,5 @@ pub use procfs::Process;
 pub use procfs::{is_kernel_thread, numbers};
 #[cfg(feature = "fuzzing")]
 pub use tree::parent;
+pub use task::{is_stopped, thread_comm};
 pub use tree::{Descendant, descendants};

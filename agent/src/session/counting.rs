@@ -19,7 +19,7 @@ use super::{
 use crate::{
     aggregate::{Blocked, Windows},
     bpf::Records,
-    threads::Batch,
+    threads::{Batch, Snapshot},
 };
 
 /// Counts samples.
@@ -35,6 +35,8 @@ pub struct Counting {
     names_blocked: bool,
     /// Waits for locks by who ends them, if that is recorded.
     lock_releases: Option<LockReleases>,
+    /// Gets all samples, and says which of them count.
+    snapshot: Option<Snapshot>,
 }
 
 /// Records that are for other threads.
@@ -79,6 +81,7 @@ impl Counting {
             leaves_out_cpu: !wants_cpu,
             names_blocked,
             lock_releases: None,
+            snapshot: None,
         }
     }
 
@@ -90,8 +93,27 @@ impl Counting {
         }
     }
 
+    /// Counts the samples of a snapshot alone, at the end of the window.
+    pub(super) fn with_snapshot(self, snapshot: Option<Snapshot>) -> Self {
+        Self { snapshot, ..self }
+    }
+
     /// Counts what a pass has found, and adds the rest to `received`.
     pub(super) fn receive_batch(&mut self, batch: &Batch, received: &mut Received) {
+        match &self.snapshot {
+            Some(snapshot) => snapshot.add_batch(batch),
+            None => self.count_batch(batch),
+        }
+        for record in batch.references.iter() {
+            #[cfg(feature = "recorder")]
+            recorder::record(record);
+            received.references.push(record);
+        }
+        received.events.wanted_tables.extend(&batch.wanted_tables);
+    }
+
+    /// Counts what a pass has found.
+    fn count_batch(&mut self, batch: &Batch) {
         for sample in &batch.samples {
             self.windows.add_sample(sample);
         }
@@ -112,12 +134,14 @@ impl Counting {
             samples.extend(batch.blocked.iter().filter_map(|it| known.add_blocked(it)));
             self.add_paid(samples);
         }
-        for record in batch.references.iter() {
-            #[cfg(feature = "recorder")]
-            recorder::record(record);
-            received.references.push(record);
+    }
+
+    /// Counts the stacks of a snapshot.
+    fn count_snapshot(&mut self) {
+        let threads = self.snapshot.iter().flat_map(Snapshot::threads);
+        for stack in threads.filter_map(|thread| thread.stack) {
+            self.windows.add_lock_sample(&stack.sample, stack.lock);
         }
-        received.events.wanted_tables.extend(&batch.wanted_tables);
     }
 
     /// Counts what has waited for samples of CPU time until the end of a window.
@@ -128,6 +152,7 @@ impl Counting {
         for (sample, blocked) in unended.unwrap_or_default() {
             self.add_blocking(&sample, blocked);
         }
+        self.count_snapshot();
     }
 
     fn add_paid(&mut self, samples: impl IntoIterator<Item = Paid>) {
@@ -159,6 +184,10 @@ impl Counting {
     }
 
     fn add_sample(&mut self, sample: &Sample) {
+        if let Some(snapshot) = &self.snapshot {
+            snapshot.add_sample(sample);
+            return;
+        }
         if sample.kind == ProfileKind::CPU
             && let Some(running) = &mut self.running
         {

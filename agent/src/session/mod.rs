@@ -270,7 +270,9 @@ impl Session {
         let profiles = Profiles::new(native, examinations.executables.clone());
         let profiles = ProfileBuilder::start(profiles)?;
         let counting = if has_passes {
-            let counting = counting::Counting::with_passes(wants_cpu, settings.wait_identities);
+            let snapshot = settings.records.snapshot.clone();
+            let counting = counting::Counting::with_passes(wants_cpu, settings.wait_identities)
+                .with_snapshot(snapshot);
             if lock_releases {
                 counting.with_lock_releases()
             } else {

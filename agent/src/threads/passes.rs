@@ -23,6 +23,7 @@ use super::{
     pass::{PassError, Passer},
     settings::Settings,
     shared::Shared,
+    snapshot_passes,
     status::PassStatus,
     walker::Walker,
 };
@@ -104,7 +105,11 @@ impl Passes {
             .spawn(move || {
                 let walker = Walker::new(settings.hash_seed, settings.with_native);
                 let passer = Passer::new(Arc::clone(&shared), walker, turn, &settings);
-                run(settings.period, passer, &stopped, &shared);
+                if settings.records.snapshot.is_some() {
+                    snapshot_passes::run(passer, &stopped, &shared);
+                } else {
+                    run(settings.period, passer, &stopped, &shared);
+                }
                 // Nobody may wait for it.
                 let _ = end.send(());
             })

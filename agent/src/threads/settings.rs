@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{deadlocks::Deadlocks, gil_times::GilTimes, locks::LockNaming};
+use super::{deadlocks::Deadlocks, gil_times::GilTimes, locks::LockNaming, snapshot::Snapshot};
 
 /// How passes are made.
 #[derive(Clone, Debug)]
@@ -28,4 +28,6 @@ pub struct WaitRecords {
     pub gil_times: Option<GilTimes>,
     /// Gets the deadlocks.
     pub deadlocks: Option<Deadlocks>,
+    /// Gets one stack of each thread, in place of all samples: passes are made one after the other.
+    pub snapshot: Option<Snapshot>,
 }

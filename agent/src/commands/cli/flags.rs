@@ -6,6 +6,7 @@ use clap::{CommandFactory as _, Parser, error::ErrorKind};
 use clap_complete::Shell;
 
 use super::{
+    dump::DumpFlags,
     options::{Command, DoctorOptions, RunOptions, UsageError, WaitOptions},
     record::{MAX_RATE, RecordFlags},
     report::ReportFlags,
@@ -73,6 +74,9 @@ enum Subcommand {
     /// releases them
     #[command(after_help = LOCK_EXAMPLES, override_usage = "agent lock [OPTIONS] --pid <PID>")]
     Lock(WaitFlags),
+    /// Show the stack of every thread of a process, now, and what each waits for
+    #[command(after_help = DUMP_EXAMPLES, override_usage = "agent dump [OPTIONS] --pid <PID>")]
+    Dump(DumpFlags),
     /// Examine a process: can it be profiled, and if not, why
     #[command(after_help = DOCTOR_EXAMPLES, override_usage = "agent doctor [OPTIONS] --pid <PID>")]
     Doctor {
@@ -132,6 +136,7 @@ agent
        agent [OPTIONS] -- <COMMAND>...
        agent gil --pid <PID>
        agent lock --pid <PID>
+       agent dump --pid <PID>
        agent doctor --pid <PID>";
 
 const ABOUT: &str = "\
@@ -205,6 +210,20 @@ Examples:
   are released
     agent --pid 1234 --event lock,lock-release -o lock.svg";
 
+const DUMP_EXAMPLES: &str = "\
+The process is not stopped. A thread that does not run has the stack that it had
+from before until after it was read; one that runs is sampled in its own
+context; no two stacks are of the same instant. A thread whose stack could not
+be proved in time has none.
+
+Examples:
+  agent dump --pid 1234
+  agent dump --pid 1234 --no-native
+  agent dump --pid 1234 --children --json
+
+  Down to the kernel, with the interpreter's own functions
+    agent dump --pid 1234 --kernel --internals";
+
 const DOCTOR_EXAMPLES: &str = "\
 Exits with 0 if the process can be profiled, else with 1.
 
@@ -231,6 +250,7 @@ impl TryFrom<Flags> for Command {
             Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
             Some(Subcommand::Gil(flags)) => Ok(Self::Gil(flags.into())),
             Some(Subcommand::Lock(flags)) => Ok(Self::Lock(flags.into())),
+            Some(Subcommand::Dump(flags)) => Ok(Self::Dump(flags.into())),
             Some(Subcommand::Doctor { pid, config }) => {
                 Ok(Self::Doctor(DoctorOptions { pid, config }))
             }

@@ -5,6 +5,7 @@
 //! [`Output::prepare`](super::output::Output::prepare).
 
 mod completions;
+mod dump;
 mod flags;
 mod man_page;
 mod options;
@@ -19,7 +20,7 @@ pub use self::{
     flags::parse,
     man_page::man_page,
     options::{
-        Command, DiffOptions, DoctorOptions, RecordOptions, ReportOptions, ReportOutput,
-        RunOptions, Target, WaitOptions,
+        Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions, ReportOutput,
+        RunOptions, ShownFrames, Target, WaitOptions,
     },
 };

@@ -27,6 +27,8 @@ pub enum Command {
     Gil(WaitOptions),
     /// `agent lock`: for which locks the threads of a process wait.
     Lock(WaitOptions),
+    /// `agent dump`: the stacks of the threads of a process.
+    Dump(DumpOptions),
     /// `agent doctor`: examine a process.
     Doctor(DoctorOptions),
     /// `agent completions`: print the completions of a shell.
@@ -44,6 +46,32 @@ pub struct WaitOptions {
     pub duration: Duration,
     /// Samples per second of the time of each thread, in hertz.
     pub rate: u32,
+}
+
+/// Options of `agent dump`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpOptions {
+    /// The process id, as the agent sees it.
+    pub pid: u32,
+    /// Whether to show its descendants too.
+    pub children: bool,
+    /// Which frames are shown besides those of Python.
+    pub frames: ShownFrames,
+    /// Time after which a thread that has no stack yet is shown without one.
+    pub timeout: Duration,
+    /// Whether to print JSON.
+    pub json: bool,
+}
+
+/// Which frames are shown besides those of Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownFrames {
+    /// Native ones.
+    pub native: bool,
+    /// Those of the kernel.
+    pub kernel: bool,
+    /// Native ones of the interpreter itself, and those that start threads.
+    pub internals: bool,
 }
 
 /// Options of `agent doctor`.

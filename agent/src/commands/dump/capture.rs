@@ -1,0 +1,138 @@
+//! Takes the stacks of all threads of a process, by a session that ends as soon as it has them.
+
+use std::{collections::HashMap, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    aggregate::Filter,
+    bpf,
+    commands::{
+        cli::DumpOptions,
+        record::{self, SYMBOL_BYTES},
+    },
+    profile::{
+        self, Profile,
+        kinds::{gil, lock, wall},
+    },
+    session::{
+        End, EndReason, Examinations, Observer, Origin, Scope, Session, Settings, Signals, memory,
+    },
+    targets::labels::metadata::MetadataOptions,
+    threads::{DeadlockedThread, Deadlocks, Snapshot, SnapshotThread, WaitRecords},
+};
+
+/// Time between two samples of a thread that runs.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// What was taken.
+pub(super) struct Capture {
+    /// Each stack once, with what its thread waited for.
+    pub(super) profile: Profile,
+    /// All threads, also those without a stack.
+    pub(super) threads: Vec<SnapshotThread>,
+    pub(super) deadlocks: Vec<Vec<DeadlockedThread>>,
+    pub(super) processes: HashMap<u32, FoundProcess>,
+    /// For how long stacks were taken.
+    pub(super) duration: Duration,
+    /// Whether there is a GIL.
+    pub(super) has_gil: bool,
+}
+
+/// A process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FoundProcess {
+    pub(super) process: profile::Process,
+    pub(super) command_line: Option<String>,
+}
+
+/// Takes the stack of each thread of a process.
+///
+/// # Errors
+///
+/// One sentence that says what to do.
+pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
+    memory::limit_arenas();
+    bpf::check_requirements()?;
+    let pid = options.pid;
+    let native = options.frames.native;
+    let examinations = Examinations::new(native);
+    examinations.set_metadata(MetadataOptions {
+        command_line: true,
+        without_environment: true,
+    });
+    let finding = record::examine(&examinations, pid, native || options.children).await?;
+    let interpreter = finding.interpreter.as_ref();
+    let has_gil = interpreter.is_ok_and(|found| !found.flavour.is_free_threaded);
+    let mut signals = Signals::to_end()?;
+    let snapshot = Snapshot::default();
+    let deadlocks = Deadlocks::default();
+    let settings = Settings {
+        kinds: vec![&wall::KIND, &gil::KIND, &lock::KIND],
+        period: PERIOD,
+        native,
+        gil: true,
+        wait_identities: true,
+        records: WaitRecords {
+            deadlocks: Some(deadlocks.clone()),
+            snapshot: Some(snapshot.clone()),
+            ..WaitRecords::default()
+        },
+        symbol_bytes: SYMBOL_BYTES,
+    };
+    let scope = Scope::Process {
+        pid,
+        finding: Some(Box::new(finding)),
+        children: options.children,
+    };
+    let mut found = Processes::default();
+    let opened = Session::open(&settings, examinations, scope, &mut signals, &mut found);
+    let mut session = opened.await?;
+    let mut end = End::new(pid, Some(options.timeout), signals)?;
+    let began = session.start()?;
+    let reason = tokio::select! {
+        reason = session.run(&began, &mut end, None, &mut found) => reason?,
+        () = snapshot.complete() => EndReason::TimeOver,
+    };
+    let duration = began.at.elapsed();
+    let filter = Filter {
+        idle: true,
+        ..Filter::default()
+    };
+    let finished = session.finish(&began, PERIOD, &filter, reason, &mut end, None);
+    let profile = finished.await?.into_iter().next();
+    let threads = snapshot.threads();
+    if threads.is_empty() {
+        match reason {
+            EndReason::ProcessEnded => bail!("process {pid} ended before its threads were seen"),
+            _ => bail!("no thread of process {pid} was seen: try again with a longer --timeout"),
+        }
+    }
+    Ok(Capture {
+        profile: profile.context("there is no profile")?,
+        threads,
+        deadlocks: deadlocks.all(),
+        processes: found.0,
+        duration,
+        has_gil,
+    })
+}
+
+/// The processes that a session has found.
+#[derive(Default)]
+struct Processes(HashMap<u32, FoundProcess>);
+
+impl Observer for Processes {
+    fn on_process(&mut self, process: &profile::Process, origin: Origin) -> Option<bool> {
+        let command_line = match origin {
+            Origin::Examined(Some(metadata)) => metadata.command_line.clone(),
+            Origin::Examined(None) | Origin::Forked => None,
+        };
+        let found = FoundProcess {
+            process: process.clone(),
+            command_line,
+        };
+        self.0.insert(process.pid, found);
+        None
+    }
+}

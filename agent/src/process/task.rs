@@ -1,0 +1,55 @@
+//! What `/proc` has of a process and its threads without reading their memory.
+
+use std::{fs::File, io::Read as _};
+
+/// Most bytes that are read.
+const MAX_BYTES: u64 = 1024;
+
+/// The kernel's name of a thread; [`None`] where it has ended.
+#[must_use]
+pub fn thread_comm(pid: u32, tid: u32) -> Option<String> {
+    let comm = read(&format!("/proc/{pid}/task/{tid}/comm"))?;
+    Some(String::from_utf8_lossy(&comm).trim_end().to_owned())
+}
+
+/// Whether a process is stopped, by a signal or a debugger.
+#[must_use]
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = read(&format!("/proc/{pid}/stat"));
+    stat.is_some_and(|stat| matches!(state(&stat), Some(b'T' | b't')))
+}
+
+/// The state in a file `stat`.
+fn state(stat: &[u8]) -> Option<u8> {
+    // `comm` may contain any byte.
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat[end + 1..].trim_ascii_start().first().copied()
+}
+
+fn read(path: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_follows_a_name_of_any_bytes() {
+        assert_eq!(state(b"7 (a) T b) S 1 7"), Some(b'S'));
+        assert_eq!(state(b"7 (a) T 1"), Some(b'T'));
+        assert_eq!(state(b"7 (a)"), None);
+        assert_eq!(state(b""), None);
+    }
+
+    #[test]
+    fn this_process_runs_and_its_threads_have_names() {
+        let pid = std::process::id();
+        assert!(!is_stopped(pid));
+        assert!(thread_comm(pid, pid).is_some_and(|comm| !comm.is_empty()));
+        assert_eq!(thread_comm(pid, u32::MAX), None);
+    }
+}
