@@ -31,7 +31,7 @@ use super::{
     ring::Ring,
     sampling_events::SamplingEvents,
     table_loader::{LoadedTables, TableLoader},
-    thread_visits::ThreadVisits,
+    thread_visits::{KernelTypes, ThreadVisits},
     tracepoints::attach,
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
@@ -122,6 +122,8 @@ impl Bpf {
     ///
     /// [`Error`] when the kernel lacks something or refuses a program.
     pub fn load(options: &LoadOptions) -> Result<Self, Error> {
+        let has_visits = options.visits != Visits::None;
+        let kernel_types = has_visits.then(KernelTypes::read);
         let mut kernel_layout = btf::kernel_layout()?;
         if !has_task_pt_regs() {
             kernel_layout.registers = REGISTERS_IN_STACK;
@@ -132,7 +134,7 @@ impl Bpf {
         map_sizes::set(
             &mut loader,
             options.whole_host,
-            options.visits != Visits::None,
+            has_visits,
             options.lock_releases,
         );
         let mut object = loader
@@ -149,16 +151,15 @@ impl Bpf {
         for (program, tracepoint) in TRACEPOINTS {
             attach(&mut object, program, tracepoint)?;
         }
-        let has_visits = options.visits != Visits::None;
         let tables = TableLoader::take(&mut object, has_visits)?;
         let mut pass_maps = None;
-        if has_visits {
+        if let Some(kernel_types) = kernel_types {
             let process = match options.visits {
                 Visits::OfProcess(process) => Some(process),
                 _ => None,
             };
             let maps = WalkMaps::open(&object, tables.clone())?;
-            let visits = ThreadVisits::load(&mut object, process)?;
+            let visits = ThreadVisits::load(&mut object, process, kernel_types)?;
             let mut lock_waits = None;
             if options.lock_releases {
                 lock_waits = Some(LockWaits::load(&mut object)?);
@@ -346,6 +347,17 @@ impl Bpf {
     /// [`Error::Map`] when a map cannot be written.
     pub fn set_table_states(&mut self, tables: &[u32], state: TableState) -> Result<(), Error> {
         self.unwind_tables.unload(tables, state)
+    }
+
+    /// Loads the programs of other kinds than those with which this was loaded, of which none was sampled by events,
+    /// and starts to sample them on every online CPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the kernel refuses a program or the event of a CPU.
+    pub fn load_events(&mut self, kinds: &[&'static Kind]) -> Result<(), Error> {
+        self.sampling_events = SamplingEvents::load(&mut self.object, kinds)?;
+        self.start()
     }
 
     /// Starts to sample on every online CPU.

@@ -7,11 +7,12 @@ use std::{
     fs::File,
     io::{self, Read as _},
     os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
+    thread::{self, JoinHandle},
 };
 
 use agent_common::visit::{KnownThread, ThreadDetails, ThreadVisit};
 use aya::{
-    Btf, Ebpf,
+    Btf, BtfError, Ebpf,
     maps::{Array, HashMap, MapData, MapError},
     programs::Iter,
 };
@@ -38,6 +39,25 @@ const TASKS: &str = "task";
 /// Most bytes of one part of a pass: 1,000,000 threads whose stacks the agent has, or 50,000 others.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// The types of the kernel, which are being read: that takes as long as the verification of a program, and is done
+/// meanwhile.
+pub(super) struct KernelTypes(JoinHandle<Result<Btf, BtfError>>);
+
+impl KernelTypes {
+    /// Starts to read them.
+    pub(super) fn read() -> Self {
+        Self(thread::spawn(Btf::from_sys_fs))
+    }
+
+    fn finish(self) -> Result<Btf, Error> {
+        let read = self.0.join().unwrap_or_else(|_| Btf::from_sys_fs());
+        read.map_err(|error| Error::System {
+            call: "read the kernel's BTF",
+            source: io::Error::other(error),
+        })
+    }
+}
+
 /// Visits threads.
 pub struct ThreadVisits {
     all: TaskIterator,
@@ -60,11 +80,12 @@ pub struct Visit<'a> {
 
 impl ThreadVisits {
     /// Loads the programs; `process` is the only one whose threads are visited.
-    pub(super) fn load(object: &mut Ebpf, process: Option<u32>) -> Result<Self, Error> {
-        let btf = Btf::from_sys_fs().map_err(|error| Error::System {
-            call: "read the kernel's BTF",
-            source: io::Error::other(error),
-        })?;
+    pub(super) fn load(
+        object: &mut Ebpf,
+        process: Option<u32>,
+        types: KernelTypes,
+    ) -> Result<Self, Error> {
+        let btf = types.finish()?;
         Ok(Self {
             all: TaskIterator::load(object, ON_THREAD, &btf, process)?,
             read_ones: TaskIterator::load(object, ON_READ_THREAD, &btf, process)?,
@@ -77,7 +98,7 @@ impl ThreadVisits {
 
     /// Tries whether the kernel lets threads be visited; nothing can be loaded afterwards.
     pub(super) fn check(object: &mut Ebpf) -> Result<(), Error> {
-        let mut visits = Self::load(object, None)?;
+        let mut visits = Self::load(object, None, KernelTypes::read())?;
         let visited = visits.visit_all().map(Iterator::count);
         visited.map(drop).map_err(|source| Error::System {
             call: "visit the threads",

@@ -36,6 +36,7 @@ mod rescan_schedule;
 mod running_threads;
 mod seed;
 mod signals;
+mod snapshot;
 mod unwind_tables;
 
 #[cfg(feature = "testing")]
@@ -242,7 +243,7 @@ impl Session {
         let wants_cpu = settings.kinds.iter().any(|kind| kind.is_cpu());
         let lock_releases = settings.kinds.iter().any(|kind| kind.is_about_releases());
         let options = LoadOptions {
-            kinds: sampled_kinds(&settings.kinds),
+            kinds: sampled_kinds(settings),
             period: settings.periods.clock,
             hash_seed,
             with_native: settings.native,
@@ -665,10 +666,14 @@ impl Session {
     }
 }
 
-/// The kinds whose samples are to be taken: passes need to know where threads run.
-fn sampled_kinds(kinds: &[&'static Kind]) -> Vec<&'static Kind> {
-    let mut sampled = kinds.to_vec();
-    if kinds.iter().any(|kind| kind.is_of_passes()) && !kinds.iter().any(|kind| kind.is_cpu()) {
+/// The kinds whose samples are to be taken from the start: passes need to know where threads run.
+fn sampled_kinds(settings: &Settings) -> Vec<&'static Kind> {
+    let kinds = &settings.kinds;
+    let mut sampled = kinds.clone();
+    if settings.records.snapshot.is_none()
+        && kinds.iter().any(|kind| kind.is_of_passes())
+        && !kinds.iter().any(|kind| kind.is_cpu())
+    {
         sampled.push(&CPU);
     }
     sampled

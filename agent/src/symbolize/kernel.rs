@@ -43,6 +43,9 @@ pub enum KallsymsError {
     /// The table has no functions.
     #[error("{TABLE} has no functions; the kernel needs CONFIG_KALLSYMS")]
     Empty,
+    /// Names are not wanted.
+    #[error("the names of kernel functions are left out")]
+    LeftOut,
 }
 
 /// The functions of the kernel and its modules.

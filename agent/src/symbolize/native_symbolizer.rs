@@ -70,6 +70,11 @@ impl NativeSymbolizer {
         self.files.limit_cpu(shares);
     }
 
+    /// Leaves out the names of kernel functions, which are not read then.
+    pub fn leave_out_kernel(&mut self) {
+        self.kernel = Some(Err(KallsymsError::LeftOut));
+    }
+
     /// Whether a profile is wanted at once, from any thread.
     #[must_use]
     pub fn haste(&self) -> Haste {

@@ -45,5 +45,5 @@ pub use gil_times::GilTimes;
 pub use locks::LockNaming;
 pub use passes::Passes;
 pub use settings::{Settings, WaitRecords};
-pub use snapshot::{Snapshot, SnapshotThread};
+pub use snapshot::{Snapshot, SnapshotProgress, SnapshotThread};
 pub use status::PassStatus;

@@ -8,19 +8,16 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use agent_common::{
     limits::MAX_KNOWN_THREADS,
     record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, Sample, WaitReason},
 };
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
-use super::batch::Batch;
+use super::batch::{Batch, RunningThread};
 use crate::bpf::monotonic_ns;
 
 /// Most threads that are remembered.
@@ -29,6 +26,9 @@ const MAX_THREADS: usize = MAX_KNOWN_THREADS as usize;
 /// Passes after which a deadlock is one.
 const LEAST_PASSES: u64 = 2;
 
+/// Passes in which a thread that does not run is proved, as a rule.
+const PASSES_TO_PROVE: u64 = 3;
+
 /// The stacks of all threads. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot(Arc<Shared>);
@@ -36,8 +36,19 @@ pub struct Snapshot(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    is_complete: AtomicBool,
-    complete: Notify,
+    progress: watch::Sender<SnapshotProgress>,
+}
+
+/// How far a snapshot is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SnapshotProgress {
+    /// Passes may find all stacks.
+    #[default]
+    Passes,
+    /// Threads run, which passes cannot read.
+    NeedsSamples,
+    /// Each thread has its stack.
+    Complete,
 }
 
 #[derive(Debug, Default)]
@@ -85,11 +96,21 @@ pub struct ProvedStack {
 }
 
 impl Snapshot {
+    /// Waits until each thread has its stack, or samples of those that run are needed.
+    pub async fn progress(&self) -> SnapshotProgress {
+        self.reach(SnapshotProgress::NeedsSamples).await
+    }
+
     /// Waits until each thread has its stack.
     pub async fn complete(&self) {
-        while !self.0.is_complete.load(Ordering::Acquire) {
-            self.0.complete.notified().await;
-        }
+        self.reach(SnapshotProgress::Complete).await;
+    }
+
+    async fn reach(&self, least: SnapshotProgress) -> SnapshotProgress {
+        let mut progress = self.0.progress.subscribe();
+        let reached = progress.wait_for(|progress| *progress >= least).await;
+        // The sender is here.
+        reached.map_or(least, |progress| *progress)
     }
 
     /// All threads, by process and id.
@@ -131,7 +152,10 @@ impl Snapshot {
         for sample in &batch.samples {
             let key = key(sample);
             let stack = is_proved(sample).then(|| ProvedStack {
-                sample: Sample { value: 1, ..*sample },
+                sample: Sample {
+                    value: 1,
+                    ..*sample
+                },
                 was_running: false,
                 lock: locks.get(&key).copied().unwrap_or(0),
                 gil_holder: holders.get(&key).copied(),
@@ -153,6 +177,12 @@ impl Snapshot {
         state.passes += 1;
         let missing = |key: &Key| !state.has_final(*key);
         state.missing = seen.into_iter().filter(missing).collect();
+        let runs = |it: &RunningThread| !it.is_runnable && !state.has_final((it.tgid, it.tid));
+        let is_running = batch.running.iter().any(runs);
+        let is_slow = state.passes >= PASSES_TO_PROVE && !state.missing.is_empty();
+        if is_running || is_slow {
+            self.advance(SnapshotProgress::NeedsSamples);
+        }
         self.check(&state);
     }
 
@@ -190,9 +220,16 @@ impl Snapshot {
     /// Notes whether each thread has its stack.
     fn check(&self, state: &State) {
         if state.missing.is_empty() && state.passes >= LEAST_PASSES {
-            self.0.is_complete.store(true, Ordering::Release);
-            self.0.complete.notify_one();
+            self.advance(SnapshotProgress::Complete);
         }
+    }
+
+    fn advance(&self, to: SnapshotProgress) {
+        self.0.progress.send_if_modified(|progress| {
+            let is_new = *progress < to;
+            *progress = to.max(*progress);
+            is_new
+        });
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -262,7 +299,6 @@ mod tests {
     use agent_common::record::{Header, RecordKind};
 
     use super::*;
-    use crate::threads::RunningThread;
 
     fn sample(tid: u32, stack: u64, wait: WaitReason) -> Sample {
         Sample {
@@ -310,8 +346,12 @@ mod tests {
         batch
     }
 
+    fn progress(snapshot: &Snapshot) -> SnapshotProgress {
+        *snapshot.0.progress.borrow()
+    }
+
     fn is_complete(snapshot: &Snapshot) -> bool {
-        snapshot.0.is_complete.load(Ordering::Acquire)
+        progress(snapshot) == SnapshotProgress::Complete
     }
 
     fn stack(snapshot: &Snapshot, tid: u32) -> Option<u64> {
@@ -323,9 +363,10 @@ mod tests {
     #[test]
     fn it_is_complete_when_each_thread_has_its_stack() {
         let snapshot = Snapshot::default();
+        assert_eq!(progress(&snapshot), SnapshotProgress::Passes);
         snapshot.add_batch(&batch());
         snapshot.add_batch(&batch());
-        assert!(!is_complete(&snapshot));
+        assert_eq!(progress(&snapshot), SnapshotProgress::NeedsSamples);
         assert_eq!((stack(&snapshot, 2), stack(&snapshot, 3)), (Some(7), None));
         snapshot.add_sample(&running(3, 8, PythonUnwindStatus::COMPLETE));
         assert!(is_complete(&snapshot));
@@ -338,7 +379,7 @@ mod tests {
         let mut batch = batch();
         batch.running.clear();
         snapshot.add_batch(&batch);
-        assert!(!is_complete(&snapshot));
+        assert_eq!(progress(&snapshot), SnapshotProgress::Passes);
         snapshot.add_batch(&batch);
         assert!(is_complete(&snapshot));
     }

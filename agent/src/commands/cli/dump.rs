@@ -40,6 +40,10 @@ pub(super) struct DumpFlags {
     #[arg(long, conflicts_with = "no_native")]
     internals: bool,
 
+    /// Inlined native functions too, which takes longer
+    #[arg(long, conflicts_with = "no_native")]
+    inlined: bool,
+
     /// Time after which a thread that has no stack yet is shown without one
     #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = values::duration)]
     timeout: Duration,
@@ -54,11 +58,12 @@ impl From<DumpFlags> for DumpOptions {
         Self {
             pid: flags.pid,
             children: flags.children,
+            // Of both, clap keeps the last one.
+            native: !flags.no_native,
             frames: ShownFrames {
-                // Of both, clap keeps the last one.
-                native: !flags.no_native,
                 kernel: flags.kernel,
                 internals: flags.internals,
+                inlined: flags.inlined,
             },
             timeout: flags.timeout,
             json: flags.json,

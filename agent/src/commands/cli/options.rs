@@ -55,7 +55,9 @@ pub struct DumpOptions {
     pub pid: u32,
     /// Whether to show its descendants too.
     pub children: bool,
-    /// Which frames are shown besides those of Python.
+    /// Whether to walk native frames too.
+    pub native: bool,
+    /// Which of them are shown.
     pub frames: ShownFrames,
     /// Time after which a thread that has no stack yet is shown without one.
     pub timeout: Duration,
@@ -63,15 +65,15 @@ pub struct DumpOptions {
     pub json: bool,
 }
 
-/// Which frames are shown besides those of Python.
+/// Which native frames are shown besides those of the program and its libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownFrames {
-    /// Native ones.
-    pub native: bool,
     /// Those of the kernel.
     pub kernel: bool,
-    /// Native ones of the interpreter itself, and those that start threads.
+    /// Those of the interpreter itself, and those that start threads.
     pub internals: bool,
+    /// Those that are inlined.
+    pub inlined: bool,
 }
 
 /// Options of `agent doctor`.

@@ -8,7 +8,7 @@ use crate::{
     aggregate::Filter,
     bpf,
     commands::{
-        cli::DumpOptions,
+        cli::{DumpOptions, ShownFrames},
         record::{self, SYMBOL_BYTES},
     },
     profile::{
@@ -18,6 +18,7 @@ use crate::{
     session::{
         End, EndReason, Examinations, Observer, Origin, Scope, Session, Settings, Signals, memory,
     },
+    symbolize::{CpuShare, CpuShares, NativeSymbolizer},
     targets::labels::metadata::MetadataOptions,
     threads::{DeadlockedThread, Deadlocks, Snapshot, SnapshotThread, WaitRecords},
 };
@@ -55,7 +56,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     memory::limit_arenas();
     bpf::check_requirements()?;
     let pid = options.pid;
-    let native = options.frames.native;
+    let native = options.native;
     let examinations = Examinations::new(native);
     examinations.set_metadata(MetadataOptions {
         command_line: true,
@@ -89,11 +90,16 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     let opened = Session::open(&settings, examinations, scope, &mut signals, &mut found);
     let mut session = opened.await?;
     let mut end = End::new(pid, Some(options.timeout), signals)?;
+    let frames = options.frames;
+    // The result is nothing.
+    drop(session.profiles.run(move |profiles| {
+        if let Some(native) = &mut profiles.native {
+            limit_look_ups(native, frames);
+        }
+    }));
     let began = session.start()?;
-    let reason = tokio::select! {
-        reason = session.run(&began, &mut end, None, &mut found) => reason?,
-        () = snapshot.complete() => EndReason::TimeOver,
-    };
+    let taken = session.take_snapshot(&began, &snapshot, &mut end, &mut found);
+    let reason = taken.await?;
     let duration = began.at.elapsed();
     let filter = Filter {
         idle: true,
@@ -116,6 +122,23 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
         duration,
         has_gil,
     })
+}
+
+/// Leaves out what is not shown, and takes longer to look up than all else takes.
+fn limit_look_ups(native: &mut NativeSymbolizer, frames: ShownFrames) {
+    if !frames.kernel {
+        native.leave_out_kernel();
+    }
+    if !frames.inlined {
+        let nothing = CpuShare {
+            burst: Duration::ZERO,
+            per_second: Duration::ZERO,
+        };
+        native.limit_cpu(CpuShares {
+            opening: nothing,
+            look_ups: nothing,
+        });
+    }
 }
 
 /// The processes that a session has found.

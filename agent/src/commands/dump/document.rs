@@ -188,17 +188,13 @@ fn dumped_thread(
     };
     DumpedThread {
         tid,
-        name: name
-            .or_else(|| thread_comm(tgid, tid))
-            .unwrap_or_default(),
+        name: name.or_else(|| thread_comm(tgid, tid)).unwrap_or_default(),
         state: match wait {
             None => State::Running,
             Some(Wait::Runnable) => State::Runnable,
             Some(_) => State::Waiting,
         },
-        wait: wait
-            .filter(|wait| *wait != Wait::Runnable)
-            .map(Wait::label),
+        wait: wait.filter(|wait| *wait != Wait::Runnable).map(Wait::label),
         lock: markers.lock.map(str::to_owned),
         idle: stack.is_some_and(|(_, sample)| is_idle(profile, sample)),
         holds_gil: stack
@@ -232,7 +228,9 @@ fn spread(threads: &[SnapshotThread]) -> Duration {
     let stacks = || threads.iter().filter_map(|thread| thread.stack);
     let first = stacks().map(|stack| stack.since_ns).min();
     let last = stacks().map(|stack| stack.until_ns).max();
-    let spread = first.zip(last).map(|(first, last)| last.saturating_sub(first));
+    let spread = first
+        .zip(last)
+        .map(|(first, last)| last.saturating_sub(first));
     Duration::from_nanos(spread.unwrap_or(0))
 }
 

@@ -4,9 +4,7 @@ use serde::Serialize;
 
 use crate::{
     commands::cli::ShownFrames,
-    profile::{
-        Executable, ExecutableKind, FrameKind, IDLE_MARKER, Location, LocationId, Profile,
-    },
+    profile::{Executable, ExecutableKind, FrameKind, IDLE_MARKER, Location, LocationId, Profile},
 };
 
 /// Beginnings of the names of functions by which the interpreter calls others.
