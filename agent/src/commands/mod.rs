@@ -1,6 +1,7 @@
 //! The commands: one file each, from its options to its exit status.
 
 mod cli;
+mod deadlock;
 mod diff;
 pub mod doctor;
 mod dump;

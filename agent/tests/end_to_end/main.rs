@@ -21,6 +21,7 @@ mod dashboard;
 mod deep;
 mod diff;
 mod doctor;
+mod dump;
 mod embedders;
 mod ends;
 mod errors;

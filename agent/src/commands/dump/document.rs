@@ -89,7 +89,7 @@ pub(super) struct DumpedThread {
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
     Running,
-    /// It waits for a processor.
+    /// It could run, and was on no processor.
     Runnable,
     Waiting,
 }

@@ -6,7 +6,10 @@ use super::{
     document::{Document, DumpedProcess, DumpedThread, State},
     frames::{DumpedFrame, DumpedKind},
 };
-use crate::text::{plural, printable, shortened};
+use crate::{
+    commands::deadlock::sentence,
+    text::{plural, printable, shortened},
+};
 
 /// Columns of the name of a thread and of a command line.
 const NAME_WIDTH: usize = 60;
@@ -61,15 +64,9 @@ impl Document {
     /// What each thread of a deadlock waits for, and who holds that.
     fn deadlocks(&self) -> impl Iterator<Item = String> {
         self.deadlocks.iter().map(|threads| {
-            let holders = threads.iter().cycle().skip(1);
-            let waits = threads.iter().zip(holders).map(|(thread, holder)| {
-                let lock = printable(&thread.lock);
-                format!("waits for {lock}, held by {}", self.thread_text(holder.tid))
-            });
-            let waits: Vec<_> = waits.collect();
-            let first = threads.first().map(|thread| self.thread_text(thread.tid));
-            let first = first.unwrap_or_default();
-            format!("Deadlock: {first} {}", waits.join(", which "))
+            let waiters = threads.iter();
+            let waiters = waiters.map(|it| (self.thread_text(it.tid), &*it.lock));
+            sentence(&waiters.collect::<Vec<_>>())
         })
     }
 }
@@ -132,7 +129,7 @@ impl Text<'_> {
         if thread.taken.is_none() {
             let seen = match thread.state {
                 State::Running => "running",
-                State::Runnable => "waiting for a CPU",
+                State::Runnable => "runnable",
                 State::Waiting => "waiting",
             };
             return format!(
@@ -142,7 +139,7 @@ impl Text<'_> {
         }
         let mut state = match (thread.state, thread.wait) {
             (State::Running, _) => "running".to_owned(),
-            (State::Runnable, _) => "waiting for a CPU".to_owned(),
+            (State::Runnable, _) => "runnable".to_owned(),
             (State::Waiting, wait) => self.wait(thread, wait.unwrap_or_default()),
         };
         if thread.holds_gil == Some(true) {

@@ -7,7 +7,10 @@ use std::{
 };
 
 use crate::{
-    commands::summary::{Named, function_text, more_rows, percent, subject_text},
+    commands::{
+        deadlock::sentence,
+        summary::{Named, function_text, more_rows, percent, subject_text},
+    },
     profile::{Function, IDLE_MARKER, Profile, Sample, Unit},
     python::is_lock_module,
     text::{plural, printable, shortened},
@@ -159,14 +162,8 @@ fn deadlock(waits: &Profile, threads: &[DeadlockedThread]) -> String {
             thread.tid
         )
     };
-    let holders = threads.iter().cycle().skip(1);
-    let waits = threads.iter().zip(holders).map(|(thread, holder)| {
-        let lock = printable(&thread.lock);
-        format!("waits for {lock}, held by {}", name(holder))
-    });
-    let waits: Vec<_> = waits.collect();
-    let first = threads.first().map(name).unwrap_or_default();
-    format!("Deadlock: {first} {}", waits.join(", which "))
+    let waiters = threads.iter().map(|thread| (name(thread), &*thread.lock));
+    sentence(&waiters.collect::<Vec<_>>())
 }
 
 /// Whether a thread waited for work.
