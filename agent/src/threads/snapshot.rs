@@ -244,10 +244,9 @@ impl State {
         if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&key) {
             return;
         }
-        let (tgid, tid) = key;
         let thread = self.threads.entry(key).or_insert(SnapshotThread {
-            tgid,
-            tid,
+            tgid: key.0,
+            tid: key.1,
             stack: None,
             seen,
         });

@@ -175,6 +175,7 @@ fn help_is_given() {
         ("help.run", &["run", "--help"]),
         ("help.report", &["report", "--help"]),
         ("help.doctor", &["doctor", "--help"]),
+        ("help.dump", &["dump", "--help"]),
         ("version", &["--version"]),
     ] {
         let output = agent(arguments);

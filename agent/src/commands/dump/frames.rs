@@ -162,3 +162,57 @@ fn is_c_library(executable: &Executable) -> bool {
             .iter()
             .any(|beginning| name.starts_with(beginning))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::fixtures::example_profile;
+
+    #[test]
+    fn what_calls_a_function_says_nothing_and_the_function_does() {
+        for name in [
+            "_PyEval_EvalFrameDefault",
+            "cfunction_call",
+            "PyObject_Call",
+        ] {
+            assert!(is_call(Some(name)), "{name}");
+        }
+        assert!(is_call(None));
+        for name in [
+            "time_sleep",
+            "list_sort",
+            "take_gil",
+            "PyThread_acquire_lock",
+        ] {
+            assert!(!is_call(Some(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn frames_are_hidden_as_they_are_wanted() {
+        let profile = example_profile("");
+        let kinds = |wanted: ShownFrames| {
+            let stacks = profile.stacks.iter();
+            let frames = stacks.flat_map(|stack| shown(&profile, stack, wanted));
+            let (mut kernel, mut interpreter, mut python) = (0, 0, 0);
+            for frame in frames {
+                kernel += usize::from(frame.kind == DumpedKind::Kernel);
+                python += usize::from(frame.kind == DumpedKind::Python);
+                let executable = frame.executable.as_deref();
+                interpreter += usize::from(executable == Some("python3.12"));
+            }
+            (kernel, interpreter, python)
+        };
+        let wanted = |kernel, internals| ShownFrames {
+            kernel,
+            internals,
+            inlined: true,
+        };
+        let all = kinds(wanted(true, true));
+        assert!(all.0 > 0 && all.1 > 0 && all.2 > 0, "{all:?}");
+        assert_eq!(kinds(wanted(false, true)), (0, all.1, all.2));
+        let (kernel, interpreter, python) = kinds(wanted(true, false));
+        assert_eq!((kernel, python), (all.0, all.2));
+        assert!(interpreter < all.1, "{interpreter} of {}", all.1);
+    }
+}

@@ -81,7 +81,7 @@ impl fmt::Display for Text<'_> {
             if nth > 0 || !document.deadlocks.is_empty() {
                 writeln!(formatter)?;
             }
-            writeln!(formatter, "{}", head(process))?;
+            write_head(formatter, process)?;
             if nth == 0 {
                 let spread = document.spread_ms;
                 writeln!(formatter, "Stacks were taken within {spread:.1} ms")?;
@@ -168,30 +168,28 @@ impl Text<'_> {
     }
 }
 
-/// The lines about a process.
-fn head(process: &DumpedProcess) -> String {
+/// Writes the lines about a process.
+fn write_head(formatter: &mut fmt::Formatter<'_>, process: &DumpedProcess) -> fmt::Result {
     let command = process.command_line.as_deref().filter(|it| !it.is_empty());
     let command = printable(command.unwrap_or(&process.name));
-    let mut text = format!(
-        "Process {}: {}\n",
-        process.pid,
-        shortened(&command, COMMAND_WIDTH)
-    );
+    let command = shortened(&command, COMMAND_WIDTH);
+    writeln!(formatter, "Process {}: {command}", process.pid)?;
     if let Some(runtime) = &process.runtime {
-        text += &format!("{} ", printable(runtime));
+        write!(formatter, "{} ", printable(runtime))?;
     }
-    text += &format!("({}); ", printable(&process.executable));
     let count = process.threads.len() as u64;
-    text += &format!("{count} {}", plural(count, "thread", "threads"));
-    let without = process.threads.iter();
-    let without = without.filter(|it| it.taken.is_none()).count();
-    if without > 0 {
-        text += &format!(", {without} without a proved stack");
+    let threads = plural(count, "thread", "threads");
+    let executable = printable(&process.executable);
+    write!(formatter, "({executable}); {count} {threads}")?;
+    let without = process.threads.iter().filter(|it| it.taken.is_none());
+    match without.count() {
+        0 => {}
+        without => write!(formatter, ", {without} without a proved stack")?,
     }
     if process.stopped {
-        text += "; the process is stopped";
+        write!(formatter, "; the process is stopped")?;
     }
-    text
+    writeln!(formatter)
 }
 
 fn name_text(name: &str) -> String {
@@ -211,13 +209,146 @@ fn frame_text(frame: &DumpedFrame) -> String {
     };
     let function = printable(function);
     match (frame.kind, &frame.file, frame.line) {
-        (DumpedKind::Marker, ..) => function.into_owned(),
         (DumpedKind::Python, Some(file), Some(line)) => {
             format!("{function} ({}:{line})", printable(file))
         }
         (DumpedKind::Python, Some(file), None) => format!("{function} ({})", printable(file)),
-        (DumpedKind::Python, None, _) => function.into_owned(),
-        _ if function == executable => function.into_owned(),
-        (DumpedKind::Native | DumpedKind::Kernel, ..) => format!("{function} ({executable})"),
+        (DumpedKind::Native | DumpedKind::Kernel, ..) if function != executable => {
+            format!("{function} ({executable})")
+        }
+        _ => function.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::document::{Taken, Waiter},
+        *,
+    };
+
+    fn frame(kind: DumpedKind, function: Option<&str>, executable: Option<&str>) -> DumpedFrame {
+        DumpedFrame {
+            kind,
+            function: function.map(str::to_owned),
+            file: (kind == DumpedKind::Python).then(|| "app.py".to_owned()),
+            line: (kind == DumpedKind::Python).then_some(7),
+            first_line: None,
+            executable: executable.map(str::to_owned),
+            address: executable.map(|_| "0x1b".to_owned()),
+            inlined: false,
+        }
+    }
+
+    fn thread(tid: u32, name: &str, wait: Option<&'static str>) -> DumpedThread {
+        DumpedThread {
+            tid,
+            name: name.to_owned(),
+            state: wait.map_or(State::Running, |_| State::Waiting),
+            wait,
+            lock: None,
+            idle: false,
+            holds_gil: Some(false),
+            gil_holder: None,
+            collects_garbage: false,
+            taken: Some(Taken::Read),
+            frames: Some(Vec::new()),
+        }
+    }
+
+    fn document() -> Document {
+        let frames = vec![
+            frame(DumpedKind::Native, Some("read"), Some("libc.so.6")),
+            frame(DumpedKind::Native, None, Some("libz.so.1")),
+            frame(DumpedKind::Native, None, Some("[jit]")),
+            frame(DumpedKind::Python, Some("Box.load"), None),
+            frame(DumpedKind::Marker, Some("[frames left out]"), None),
+        ];
+        let threads = vec![
+            DumpedThread {
+                holds_gil: Some(true),
+                collects_garbage: true,
+                frames: Some(frames),
+                ..thread(7, "MainThread", None)
+            },
+            DumpedThread {
+                gil_holder: Some(7),
+                ..thread(8, "a\u{1b}\"b", Some("gil"))
+            },
+            DumpedThread {
+                lock: Some("Pool.jobs (Queue at 0x7f00)".to_owned()),
+                idle: true,
+                ..thread(9, "worker", Some("lock"))
+            },
+            DumpedThread {
+                taken: None,
+                frames: None,
+                holds_gil: None,
+                ..thread(10, "quick", Some("sleep"))
+            },
+        ];
+        let waiters = [(8, "one"), (9, "two")].map(|(tid, lock)| Waiter {
+            tid,
+            lock: lock.to_owned(),
+        });
+        Document {
+            schema: 1,
+            spread_ms: 1.25,
+            duration_ms: 500.3,
+            deadlocks: vec![waiters.into()],
+            processes: vec![DumpedProcess {
+                pid: 7,
+                parent: None,
+                name: "python".to_owned(),
+                command_line: Some("python app.py".to_owned()),
+                executable: "/usr/bin/python3.12".to_owned(),
+                runtime: Some("CPython 3.12.1".to_owned()),
+                stopped: true,
+                threads,
+            }],
+        }
+    }
+
+    #[test]
+    fn stacks_are_as_in_py_spy() {
+        let text = document().text(Colours(false)).to_string();
+        assert_eq!(
+            text,
+            "\
+Deadlock: 8 \"a\\u{1b}\\\"b\" waits for one, held by 9 \"worker\", which waits for two, held by 8 \"a\\u{1b}\\\"b\"
+
+Process 7: python app.py
+CPython 3.12.1 (/usr/bin/python3.12); 4 threads, 1 without a proved stack; the process is stopped
+Stacks were taken within 1.2 ms
+
+Thread 7 \"MainThread\": running, holds the GIL, collects garbage
+    read (libc.so.6)
+    libz.so.1+0x1b
+    [jit]
+    Box.load (app.py:7)
+    [frames left out]
+
+Thread 8 \"a\\u{1b}\\\"b\": waiting for the GIL, held by 7 \"MainThread\"
+
+Thread 9 \"worker\": waiting for the lock Pool.jobs (Queue at 0x7f00) (idle)
+
+Thread 10 \"quick\": no stack was proved in 500 ms; last seen waiting
+"
+        );
+    }
+
+    #[test]
+    fn colours_change_no_text() {
+        let document = document();
+        let mut text = document.text(Colours(true)).to_string();
+        assert!(
+            text.contains("\u{1b}[2mread (libc.so.6)\u{1b}[0m"),
+            "{text}"
+        );
+        assert!(text.contains("    Box.load (app.py:7)\n"), "{text}");
+        for code in ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[0m"] {
+            text = text.replace(code, "");
+        }
+        assert_eq!(text, document.text(Colours(false)).to_string());
     }
 }
