@@ -47,6 +47,9 @@ use crate::{
 /// ran meanwhile is read again on its own.
 const CHUNK: usize = 32;
 
+/// Most chunks of a pass with many threads: each visits all threads of the process again.
+const MAX_CHUNKS: usize = 16;
+
 /// Times that the stack of a thread that runs for short times is read again.
 const ATTEMPTS: usize = 6;
 
@@ -269,7 +272,7 @@ impl Passer {
     fn read_stacks(&mut self, changed: &[Changed]) -> Result<(), PassError> {
         let deadline = Instant::now() + LIMIT;
         let mut again = Vec::new();
-        for chunk in changed.chunks(CHUNK) {
+        for chunk in changed.chunks(CHUNK.max(changed.len() / MAX_CHUNKS)) {
             if Instant::now() < deadline {
                 self.read_chunk(chunk, &mut again)?;
             } else {

@@ -45,7 +45,7 @@ pub(super) struct DumpFlags {
     inlined: bool,
 
     /// Time after which a thread that has no stack yet is shown without one
-    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = values::duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     timeout: Duration,
 
     /// One JSON document in place of text
