@@ -89,7 +89,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     let mut found = Processes::default();
     let opened = Session::open(&settings, examinations, scope, &mut signals, &mut found);
     let mut session = opened.await?;
-    let mut end = End::new(pid, Some(options.timeout), signals)?;
+    let mut end = End::new(pid, None, signals)?;
     let frames = options.frames;
     // The result is nothing.
     drop(session.profiles.run(move |profiles| {
@@ -98,7 +98,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
         }
     }));
     let began = session.start()?;
-    let taken = session.take_snapshot(&began, &snapshot, &mut end, &mut found);
+    let taken = session.take_snapshot(&began, &snapshot, options.timeout, &mut end, &mut found);
     let reason = taken.await?;
     let duration = began.at.elapsed();
     let filter = Filter {
