@@ -60,16 +60,22 @@ impl Profile {
     /// what is no longer used.
     #[must_use]
     pub fn without_internals(&self) -> Self {
-        self.with_work(Work::Shown)
+        self.with_work(|stack| self.work_in(stack, Work::Shown))
     }
 
     /// The same samples without all frames of interpreters, for tables of functions.
     #[must_use]
     pub fn without_interpreters(&self) -> Self {
-        self.with_work(Work::LeftOut)
+        self.with_work(|stack| self.work_in(stack, Work::LeftOut))
     }
 
-    fn with_work(&self, work: Work) -> Self {
+    /// The same samples without internals of the interpreter, but with how threads wait, for single stacks.
+    #[must_use]
+    pub fn without_calls(&self) -> Self {
+        self.with_work(|_| Work::Shown)
+    }
+
+    fn with_work(&self, work: impl Fn(&[LocationId]) -> Work) -> Self {
         let classes: Vec<Class> = self.locations.iter().map(|it| self.class(it)).collect();
         let class = |LocationId(index): LocationId| classes[index as usize];
         let mut profile = self.clone();
@@ -80,7 +86,7 @@ impl Profile {
             .iter()
             .map(|stack| {
                 *indices
-                    .entry(program_frames(stack, class, self.work_in(stack, work)))
+                    .entry(program_frames(stack, class, work(stack)))
                     .or_insert_with_key(|shown| {
                         profile.stacks.push(shown.as_slice().into());
                         StackId(u32::try_from(profile.stacks.len() - 1).unwrap_or(u32::MAX))

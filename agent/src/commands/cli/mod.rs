@@ -20,7 +20,7 @@ pub use self::{
     flags::parse,
     man_page::man_page,
     options::{
-        Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions, ReportOutput,
-        RunOptions, ShownFrames, Target, WaitOptions,
+        Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions,
+        ReportOutput, RunOptions, ShownFrames, Target, WaitOptions,
     },
 };

@@ -12,7 +12,7 @@ use crate::{
         record::{self, SYMBOL_BYTES},
     },
     profile::{
-        self, Profile,
+        self, Periods, Profile,
         kinds::{gil, lock, wall},
     },
     session::{
@@ -23,8 +23,8 @@ use crate::{
     threads::{DeadlockedThread, Deadlocks, Snapshot, SnapshotThread, WaitRecords},
 };
 
-/// Time between two samples of a thread that runs.
-const PERIOD: Duration = Duration::from_millis(1);
+/// Samples per second of a thread that runs.
+const RATE: u32 = 1000;
 
 /// What was taken.
 pub(super) struct Capture {
@@ -70,7 +70,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
     let deadlocks = Deadlocks::default();
     let settings = Settings {
         kinds: vec![&wall::KIND, &gil::KIND, &lock::KIND],
-        period: PERIOD,
+        periods: Periods::new(RATE, None),
         native,
         gil: true,
         wait_identities: true,
@@ -105,7 +105,7 @@ pub(super) async fn take(options: &DumpOptions) -> Result<Capture> {
         idle: true,
         ..Filter::default()
     };
-    let finished = session.finish(&began, PERIOD, &filter, reason, &mut end, None);
+    let finished = session.finish(&began, settings.periods, &filter, reason, &mut end, None);
     let profile = finished.await?.into_iter().next();
     let threads = snapshot.threads();
     if threads.is_empty() {

@@ -1,6 +1,6 @@
 //! What `agent dump` prints, as data: its fields are those of `--json`, and stay as they are.
 
-use std::{collections::HashMap, path::Path, time::Duration};
+use std::{borrow::Cow, collections::HashMap, path::Path, time::Duration};
 
 use serde::Serialize;
 
@@ -106,7 +106,11 @@ pub(super) enum Taken {
 
 impl Document {
     pub(super) fn new(capture: &Capture, frames: ShownFrames) -> Self {
-        let profile = &capture.profile;
+        let profile = if frames.internals {
+            Cow::Borrowed(&capture.profile)
+        } else {
+            Cow::Owned(capture.profile.without_calls())
+        };
         let samples: HashMap<(u32, u32), &Sample> = profile
             .samples
             .iter()
@@ -123,7 +127,7 @@ impl Document {
                 processes.push(DumpedProcess::new(thread.tgid, found));
             }
             let sample = samples.get(&(thread.tgid, thread.tid)).copied();
-            let dumped = dumped_thread(capture, thread, sample, frames);
+            let dumped = dumped_thread(capture, &profile, thread, sample, frames);
             if let Some(process) = processes.last_mut() {
                 process.threads.push(dumped);
             }
@@ -171,11 +175,11 @@ impl DumpedProcess {
 /// What is shown of a thread.
 fn dumped_thread(
     capture: &Capture,
+    profile: &Profile,
     thread: &SnapshotThread,
     sample: Option<&Sample>,
     wanted: ShownFrames,
 ) -> DumpedThread {
-    let profile = &capture.profile;
     let SnapshotThread { tgid, tid, .. } = *thread;
     let stack = thread.stack.zip(sample);
     let known = stack.map(|(_, sample)| &*profile.threads[sample.thread.0 as usize].name);

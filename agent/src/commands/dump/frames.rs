@@ -4,29 +4,8 @@ use serde::Serialize;
 
 use crate::{
     commands::cli::ShownFrames,
-    profile::{Executable, ExecutableKind, FrameKind, IDLE_MARKER, Location, LocationId, Profile},
+    profile::{FrameKind, IDLE_MARKER, Location, LocationId, Profile},
 };
-
-/// Beginnings of the names of functions by which the interpreter calls others.
-const CALLS: [&str; 14] = [
-    "_PyCFunction",
-    "_PyEval_",
-    "_PyFunction_",
-    "_PyObject_",
-    "_PyVectorcall",
-    "PyCFunction",
-    "PyEval_",
-    "PyObject_",
-    "PyVectorcall",
-    "call_function",
-    "cfunction_",
-    "do_call",
-    "method_vectorcall",
-    "object_vacall",
-];
-
-/// Beginnings of the names of the files whose functions start programs and threads.
-const C_LIBRARIES: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-musl", "ld-linux"];
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -60,13 +39,6 @@ pub(super) enum DumpedKind {
     Marker,
 }
 
-/// A frame, and what decides whether it is shown.
-struct Candidate {
-    frame: DumpedFrame,
-    is_of_interpreter: bool,
-    is_of_c_library: bool,
-}
-
 /// The frames of a stack that are shown, leaf first.
 pub(super) fn shown(
     profile: &Profile,
@@ -74,47 +46,15 @@ pub(super) fn shown(
     wanted: ShownFrames,
 ) -> Vec<DumpedFrame> {
     let locations = stack.iter().map(|id| profile.location(*id));
-    let candidates: Vec<_> = locations
-        .flat_map(|location| of_location(profile, location))
-        .collect();
-    let is_python = |it: &Candidate| it.frame.kind == DumpedKind::Python;
-    let first = candidates.iter().position(is_python);
-    let last = candidates.iter().rposition(is_python);
-    let frames = candidates.into_iter().enumerate();
-    let frames = frames.filter(|(index, candidate)| {
-        if candidate.frame.kind == DumpedKind::Kernel {
-            return wanted.kernel;
-        }
-        let (Some(first), Some(last)) = (first, last) else {
-            return true;
-        };
-        wanted.internals || candidate.frame.kind != DumpedKind::Native || {
-            let is_internal = if *index < first {
-                candidate.is_of_interpreter && is_call(candidate.frame.function.as_deref())
-            } else {
-                let starts = *index > last && candidate.is_of_c_library;
-                candidate.is_of_interpreter || starts
-            };
-            !is_internal
-        }
-    });
-    frames.map(|(_, candidate)| candidate.frame).collect()
-}
-
-/// Whether a function above the last Python function says nothing about what that does.
-fn is_call(function: Option<&str>) -> bool {
-    function.is_none_or(|name| CALLS.iter().any(|beginning| name.starts_with(beginning)))
+    let frames = locations.flat_map(|location| of_location(profile, location));
+    let is_shown = |frame: &DumpedFrame| wanted.kernel || frame.kind != DumpedKind::Kernel;
+    frames.filter(is_shown).collect()
 }
 
 /// The frames of a location, the innermost first.
-fn of_location(profile: &Profile, location: &Location) -> Vec<Candidate> {
+fn of_location(profile: &Profile, location: &Location) -> Vec<DumpedFrame> {
     let code = location.code;
     let executable = code.map(|code| profile.executable(code.executable));
-    let candidate = |frame| Candidate {
-        frame,
-        is_of_interpreter: executable.is_some_and(Executable::is_interpreter),
-        is_of_c_library: executable.is_some_and(is_c_library),
-    };
     let nameless = DumpedFrame {
         kind: match executable {
             Some(executable) if executable.is_kernel() => DumpedKind::Kernel,
@@ -129,13 +69,13 @@ fn of_location(profile: &Profile, location: &Location) -> Vec<Candidate> {
         inlined: false,
     };
     if location.lines.is_empty() {
-        return vec![candidate(nameless)];
+        return vec![nameless];
     }
     let outermost = location.lines.len() - 1;
     let lines = location.lines.iter().enumerate();
     let frames = lines.map(|(index, line)| {
         let function = profile.function(line.function);
-        candidate(DumpedFrame {
+        DumpedFrame {
             kind: match function.kind {
                 FrameKind::Python => DumpedKind::Python,
                 FrameKind::Native => DumpedKind::Native,
@@ -148,19 +88,11 @@ fn of_location(profile: &Profile, location: &Location) -> Vec<Candidate> {
             first_line: function.first_line.map(Into::into),
             inlined: index != outermost,
             ..nameless.clone()
-        })
+        }
     });
     frames
-        .filter(|it| it.frame.function.as_deref() != Some(IDLE_MARKER))
+        .filter(|frame| frame.function.as_deref() != Some(IDLE_MARKER))
         .collect()
-}
-
-fn is_c_library(executable: &Executable) -> bool {
-    let name = executable.name();
-    executable.kind == ExecutableKind::File
-        && C_LIBRARIES
-            .iter()
-            .any(|beginning| name.starts_with(beginning))
 }
 
 #[cfg(test)]
@@ -169,50 +101,22 @@ mod tests {
     use crate::profile::fixtures::example_profile;
 
     #[test]
-    fn what_calls_a_function_says_nothing_and_the_function_does() {
-        for name in [
-            "_PyEval_EvalFrameDefault",
-            "cfunction_call",
-            "PyObject_Call",
-        ] {
-            assert!(is_call(Some(name)), "{name}");
-        }
-        assert!(is_call(None));
-        for name in [
-            "time_sleep",
-            "list_sort",
-            "take_gil",
-            "PyThread_acquire_lock",
-        ] {
-            assert!(!is_call(Some(name)), "{name}");
-        }
-    }
-
-    #[test]
-    fn frames_are_hidden_as_they_are_wanted() {
+    fn frames_of_the_kernel_are_shown_if_they_are_wanted() {
         let profile = example_profile("");
-        let kinds = |wanted: ShownFrames| {
+        let count = |kernel| {
+            let wanted = ShownFrames {
+                kernel,
+                internals: true,
+                inlined: true,
+            };
             let stacks = profile.stacks.iter();
             let frames = stacks.flat_map(|stack| shown(&profile, stack, wanted));
-            let (mut kernel, mut interpreter, mut python) = (0, 0, 0);
-            for frame in frames {
-                kernel += usize::from(frame.kind == DumpedKind::Kernel);
-                python += usize::from(frame.kind == DumpedKind::Python);
-                let executable = frame.executable.as_deref();
-                interpreter += usize::from(executable == Some("python3.12"));
-            }
-            (kernel, interpreter, python)
+            let kinds: Vec<_> = frames.map(|frame| frame.kind).collect();
+            let of_kernel = kinds.iter().filter(|kind| **kind == DumpedKind::Kernel);
+            (of_kernel.count(), kinds.len())
         };
-        let wanted = |kernel, internals| ShownFrames {
-            kernel,
-            internals,
-            inlined: true,
-        };
-        let all = kinds(wanted(true, true));
-        assert!(all.0 > 0 && all.1 > 0 && all.2 > 0, "{all:?}");
-        assert_eq!(kinds(wanted(false, true)), (0, all.1, all.2));
-        let (kernel, interpreter, python) = kinds(wanted(true, false));
-        assert_eq!((kernel, python), (all.0, all.2));
-        assert!(interpreter < all.1, "{interpreter} of {}", all.1);
+        let (of_kernel, all) = count(true);
+        assert!(of_kernel > 0);
+        assert_eq!(count(false), (0, all - of_kernel));
     }
 }
