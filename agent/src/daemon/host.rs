@@ -21,7 +21,6 @@ use tracing::{info, warn};
 use super::{
     cpu_limit::CpuLimit,
     destinations::Destinations,
-    eviction_schedule::{EvictionSchedule, GENERATION, InUse},
     http_server::{Listener, Request},
     metrics,
     on_demand::OnDemandProfiles,
@@ -36,8 +35,8 @@ use crate::{
     export::{ExporterConfig, ProfileBatch, Unencodable},
     profile::Periods,
     session::{
-        Began, Examinations, Profiles, Scope, Session, Settings, Signals, memory, until,
-        warn_on_error,
+        Began, EvictionSchedule, Examinations, GENERATION, InUse, Profiles, Scope, Session,
+        Settings, Signals, memory, until, warn_on_error,
     },
     symbolize::{CpuShare, CpuShares},
     targets::{kubernetes, labels::pods::PodLists},
@@ -285,16 +284,7 @@ impl Host {
             self.warn_of_memory();
         }
         let due = self.schedule.end_window(Instant::now(), &in_use);
-        if due.release {
-            self.session.profiles.run(|profiles| {
-                if let Some(native) = &mut profiles.native {
-                    native.release_memory();
-                }
-            });
-        }
-        if due.generation {
-            self.begin_generation();
-        }
+        self.session.evict(due);
         self.session.profiles.run(|_| memory::trim());
     }
 
@@ -319,17 +309,6 @@ impl Host {
                 "processes map more different executables than the agent opens: \
                  the code of some has no names"
             );
-        }
-    }
-
-    /// Rotates the caches: the BPF programs resend what is still needed, and what they did not send
-    /// since the last rotation is evicted.
-    fn begin_generation(&mut self) {
-        match self.session.bpf.resend() {
-            Ok(()) => {
-                self.session.profiles.run(Profiles::rotate);
-            }
-            Err(error) => warn!("caches are not rotated: {error}"),
         }
     }
 

@@ -7,7 +7,6 @@
 
 mod cpu_limit;
 mod destinations;
-mod eviction_schedule;
 mod file_limit;
 mod host;
 pub(crate) mod http_server;

@@ -20,6 +20,7 @@ mod clock;
 mod counting;
 mod drain;
 mod end;
+mod eviction_schedule;
 mod examinations;
 mod lock_releases;
 pub mod memory;
@@ -46,6 +47,7 @@ pub use self::{
     counting::Events,
     drain::DrainStatus,
     end::{End, EndReason},
+    eviction_schedule::{Due, EvictionSchedule, GENERATION, InUse},
     examinations::Examinations,
     observer::{Observer, Origin},
     profile_builder::ProfileBuilder,
@@ -638,6 +640,27 @@ impl Session {
 }
 
 impl Session {
+    /// Evicts from the caches what is due at the end of a window.
+    pub fn evict(&mut self, due: Due) {
+        if due.release {
+            self.profiles.run(|profiles| {
+                if let Some(native) = &mut profiles.native {
+                    native.release_memory();
+                }
+            });
+        }
+        if due.generation {
+            // The BPF programs resend what is still needed; what they did not send since the last
+            // rotation is evicted.
+            match self.bpf.resend() {
+                Ok(()) => {
+                    self.profiles.run(Profiles::rotate);
+                }
+                Err(error) => warn!("caches are not rotated: {error}"),
+            }
+        }
+    }
+
     /// Forgets the executables that were not mapped since `unused_before`, once all profiles are built
     /// that were requested so far. No open window may have samples from before that time.
     pub fn forget_executables(&mut self, unused_before: Instant) {

@@ -7,14 +7,14 @@
 use std::time::{Duration, Instant};
 
 /// Least time that entries of the caches stay.
-pub(super) const GENERATION: Duration = Duration::from_secs(10 * 60);
+pub const GENERATION: Duration = Duration::from_secs(10 * 60);
 
 /// Entries of the caches at which a generation ends early.
 const MAX_CACHE_ENTRIES: usize = 200_000;
 
 /// When the last ones were.
 #[derive(Debug)]
-pub(super) struct EvictionSchedule {
+pub struct EvictionSchedule {
     /// When the generation began.
     began: Instant,
     /// When memory was released, until so little is in use that it may be again.
@@ -23,28 +23,29 @@ pub(super) struct EvictionSchedule {
 
 /// What is in use at the end of a window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InUse {
+pub struct InUse {
     /// Entries of the caches.
-    pub(super) entries: usize,
+    pub entries: usize,
     /// Memory of the agent.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// The limit of that.
-    pub(super) max_bytes: u64,
+    pub max_bytes: u64,
     /// Since when the oldest window is open that is still open.
-    pub(super) open_since: Option<Instant>,
+    pub open_since: Option<Instant>,
 }
 
 /// What is to be done at the end of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Due {
+pub struct Due {
     /// A generation begins.
-    pub(super) generation: bool,
+    pub generation: bool,
     /// Symbols that can be read again are dropped.
-    pub(super) release: bool,
+    pub release: bool,
 }
 
 impl EvictionSchedule {
-    pub(super) fn new(now: Instant) -> Self {
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
         Self {
             began: now,
             released: None,
@@ -52,7 +53,7 @@ impl EvictionSchedule {
     }
 
     /// What is due at the end of a window.
-    pub(super) fn end_window(&mut self, now: Instant, in_use: &InUse) -> Due {
+    pub fn end_window(&mut self, now: Instant, in_use: &InUse) -> Due {
         let since = |then: Instant| now.saturating_duration_since(then);
         let is_little = in_use.bytes < in_use.max_bytes / 8 * 7;
         if is_little || self.released.is_some_and(|it| since(it) >= GENERATION) {
