@@ -3,10 +3,10 @@
 use super::{capture::Capture, folded::Folded, machine, source::function_name, target::Target};
 
 /// The share of each function, in per cent.
-const SHARES: [(&str, f64); 3] = [("seventy", 70.0), ("twenty", 20.0), ("ten", 10.0)];
+pub(crate) const SHARES: [(&str, f64); 3] = [("seventy", 70.0), ("twenty", 20.0), ("ten", 10.0)];
 
 /// Tolerated error of the profile, in percentage points.
-const TOLERANCE: f64 = 2.0;
+pub(crate) const TOLERANCE: f64 = 2.0;
 
 /// Required samples. A turn of a function lasts about ten milliseconds, or ten samples: the error
 /// is a fraction of a sample at either end of a turn, and a few tenths of a percentage point over

@@ -11,6 +11,7 @@ use super::{
     record::{MAX_RATE, RecordFlags},
     report::ReportFlags,
     run::RunFlags,
+    top::TopFlags,
     values::{self, MAX_PID},
 };
 
@@ -67,6 +68,9 @@ enum Subcommand {
     /// List the profiles that `agent run` has stored, or merge them into one
     #[command(after_help = REPORT_EXAMPLES, override_usage = "agent report [OPTIONS]")]
     Report(ReportFlags),
+    /// Show live where the time of a process, or of this host, goes
+    #[command(after_help = TOP_EXAMPLES, override_usage = "agent top [OPTIONS] [--pid <PID>]")]
+    Top(TopFlags),
     /// Show which threads of a process hold the GIL, and which wait for it and where
     #[command(after_help = GIL_EXAMPLES, override_usage = "agent gil [OPTIONS] --pid <PID>")]
     Gil(WaitFlags),
@@ -134,6 +138,7 @@ agent
        agent report [OPTIONS]
        agent [OPTIONS] --pid <PID>
        agent [OPTIONS] -- <COMMAND>...
+       agent top [--pid <PID>]
        agent gil --pid <PID>
        agent lock --pid <PID>
        agent dump --pid <PID>
@@ -158,6 +163,9 @@ Examples:
 
   A program and all that it starts
     agent --children -o tests.svg -- pytest -n 4
+
+  Live, as top does
+    agent top --pid 1234
 
   Every process of this host, all the time; what it has stored
     agent run --config /etc/agent/agent.yaml
@@ -184,6 +192,21 @@ Examples:
   What has changed, for a person and for CI
     agent report --diff before.pb.gz after.pb.gz
     agent report --diff main.pb.gz branch.pb.gz --fail-above 5%";
+
+const TOP_EXAMPLES: &str = "\
+Shares are those of the last 10 s. Enter opens a process, a thread or a function:
+its callers and callees. ? lists all keys.
+
+Examples:
+  agent top
+  agent top --pid 1234
+  agent top --pid 1234 --no-native --table lines
+
+  What the threads of a process that is slow wait for
+    agent top --pid 1234 --event wall
+
+  One table of 5 s as plain text
+    agent top -b -n 1 -d 5 --pid 1234";
 
 const GIL_EXAMPLES: &str = "\
 The table goes to standard output. Of a hold or wait the longest is counted in
@@ -248,6 +271,7 @@ impl TryFrom<Flags> for Command {
         match flags.subcommand {
             Some(Subcommand::Run(RunFlags(options))) => Ok(Self::Run(options)),
             Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
+            Some(Subcommand::Top(flags)) => flags.try_into().map(Self::Top),
             Some(Subcommand::Gil(flags)) => Ok(Self::Gil(flags.into())),
             Some(Subcommand::Lock(flags)) => Ok(Self::Lock(flags.into())),
             Some(Subcommand::Dump(flags)) => Ok(Self::Dump(flags.into())),

@@ -13,6 +13,7 @@ mod percent;
 mod record;
 mod report;
 mod run;
+mod top;
 mod values;
 
 pub use self::{
@@ -21,6 +22,6 @@ pub use self::{
     man_page::man_page,
     options::{
         Command, DiffOptions, DoctorOptions, DumpOptions, RecordOptions, ReportOptions,
-        ReportOutput, RunOptions, ShownFrames, Target, WaitOptions,
+        ReportOutput, RunOptions, ShownFrames, Target, TopOptions, WaitOptions,
     },
 };

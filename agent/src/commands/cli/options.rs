@@ -7,7 +7,10 @@ use clap_complete::Shell;
 use super::percent::Percent;
 use crate::{
     aggregate::Filter,
-    commands::output::Destination,
+    commands::{
+        output::Destination,
+        top::choices::{Event, Sort, View},
+    },
     formats::{self, Format, FunctionNames, Internals},
     profile::{Kind, TypeNaming},
     store::Selection,
@@ -23,6 +26,8 @@ pub enum Command {
     Run(RunOptions),
     /// `agent report`: list or merge stored profiles.
     Report(ReportOptions),
+    /// `agent top`: where the time of a process or of the host goes, live.
+    Top(TopOptions),
     /// `agent gil`: who holds the GIL of a process, and who waits for it.
     Gil(WaitOptions),
     /// `agent lock`: for which locks the threads of a process wait.
@@ -35,6 +40,31 @@ pub enum Command {
     Completions(Shell),
     /// `agent man`: print the manual page.
     Man,
+}
+
+/// Options of `agent top`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopOptions {
+    /// The process id, as the agent sees it; [`None`] for all of the host.
+    pub pid: Option<u32>,
+    /// Whether to sample its descendants too.
+    pub children: bool,
+    /// Samples per second of CPU time, in hertz.
+    pub rate: u32,
+    /// Whether to walk native and kernel frames too.
+    pub native: bool,
+    /// The time that functions and lines begin with.
+    pub event: Event,
+    /// The table to begin with.
+    pub view: View,
+    /// The order to begin with.
+    pub sort: Sort,
+    /// Time between two refreshes.
+    pub delay: Duration,
+    /// Whether to print plain text.
+    pub batch: bool,
+    /// After how many refreshes to end.
+    pub iterations: Option<u64>,
 }
 
 /// Options of `agent gil` and `agent lock`.
@@ -234,6 +264,15 @@ pub enum UsageError {
     /// The time range is empty.
     #[error("--from must be earlier than --to")]
     EmptyRange,
+    /// The time between two refreshes.
+    #[error("--delay must be between 100ms and 10m")]
+    Delay,
+    /// Elapsed time of a whole host.
+    #[error("elapsed time is shown of one process: choose it with --pid")]
+    WallOfHost,
+    /// A table of processes where there is one.
+    #[error("there is one process: leave out --pid for a table of all, or add --children")]
+    OneProcess,
 }
 
 /// For example `.pb.gz .pb (pprof), .svg (svg)`.

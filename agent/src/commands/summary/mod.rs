@@ -11,7 +11,9 @@ mod table;
 pub(super) use self::{
     rank::{FunctionRow, Named, hottest_functions},
     share::percent,
-    table::{DEFAULT_WIDTH, MIN_NAME_WIDTH, function_text, more_rows, subject_text},
+    table::{
+        DEFAULT_WIDTH, MIN_NAME_WIDTH, function_text, more_rows, name_and_place, subject_text,
+    },
 };
 
 pub use self::table::Summary;

@@ -215,13 +215,24 @@ impl fmt::Display for Summary<'_> {
 pub(crate) fn function_text(function: &Named, width: usize) -> String {
     let name = printable(function.name.trim());
     let place = printable(&function.place);
-    if place.is_empty() {
-        return shortened(&name, width).into_owned();
-    }
-    let room = width.saturating_sub(name.width() + 2);
-    match shortened_path(&place, room) {
+    let (name, place) = name_and_place(&name, &place, width);
+    match place {
         Some(place) => format!("{name}  {place}"),
-        None => shortened(&name, width).into_owned(),
+        None => name.into_owned(),
+    }
+}
+
+/// A name and a place that fit into `width` columns with two spaces between them; [`None`] where there is
+/// no room for the place.
+pub(crate) fn name_and_place<'a>(
+    name: &'a str,
+    place: &'a str,
+    width: usize,
+) -> (Cow<'a, str>, Option<Cow<'a, str>>) {
+    let room = width.saturating_sub(name.width() + 2);
+    match shortened_path(place, room).filter(|_| !place.is_empty()) {
+        Some(place) => (Cow::Borrowed(name), Some(place)),
+        None => (shortened(name, width), None),
     }
 }
 

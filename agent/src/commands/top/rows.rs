@@ -1,0 +1,562 @@
+//! The rows of the tables: shares of the last windows, sums since the start, trends.
+
+use std::{cmp::Ordering, num::NonZeroU32, time::Duration};
+
+use foldhash::{HashMap, HashSet};
+
+use super::{
+    choices::{Detail, Event, Sort, View},
+    frames::{Frame, FunctionRef},
+    history::{History, MAX_WINDOWS},
+    window::{Activity, Sample},
+};
+
+/// What identifies a row while its values change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Function(FunctionRef),
+    Line(FunctionRef, Option<NonZeroU32>),
+    /// A process and its thread.
+    Thread(u32, u32),
+    Process(u32),
+}
+
+/// A row of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) key: Key,
+    pub(super) name: String,
+    /// Where the function is, where a thread spends most of its time, what a process runs.
+    pub(super) place: String,
+    /// Nanoseconds in the last windows: of a function in itself, of a thread and a process all.
+    pub(super) own: u64,
+    /// Nanoseconds in the last windows.
+    pub(super) total: u64,
+    /// Nanoseconds since the start; [`None`] where it is not counted.
+    pub(super) since_start: Option<Since>,
+    /// Nanoseconds per second in each of the last windows, the oldest first: of what the table is sorted
+    /// by.
+    pub(super) trend: Vec<u64>,
+    /// What a thread did in the last windows.
+    pub(super) activities: Activities,
+}
+
+/// Nanoseconds since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Since {
+    pub(super) own: u64,
+    pub(super) total: u64,
+}
+
+/// What a thread did, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Activities {
+    pub(super) runs: u64,
+    pub(super) runnable: u64,
+    pub(super) waits_for_gil: u64,
+    pub(super) waits: u64,
+    pub(super) idle: u64,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) rows: Vec<Row>,
+    /// Nanoseconds of all samples of the last windows that the table is of.
+    pub(super) whole: u64,
+    /// How long the last windows were together, in nanoseconds.
+    pub(super) elapsed: u64,
+}
+
+/// Which samples a table is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) pid: Option<u32>,
+    pub(super) tid: Option<u32>,
+}
+
+impl Scope {
+    pub(super) fn has(self, sample: &Sample) -> bool {
+        self.has_process(sample.thread.process.pid)
+            && self.tid.is_none_or(|tid| tid == sample.thread.tid)
+    }
+
+    fn has_process(self, pid: u32) -> bool {
+        self.pid.is_none_or(|wanted| wanted == pid)
+    }
+}
+
+/// What a table shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Query<'a> {
+    pub(super) view: View,
+    pub(super) event: Event,
+    pub(super) detail: Detail,
+    pub(super) sort: Sort,
+    pub(super) scope: Scope,
+    /// Only rows with this text in them, whatever its case.
+    pub(super) filter: &'a str,
+    /// How many of the last windows shares are of.
+    pub(super) windows: usize,
+}
+
+/// Which window it is.
+#[derive(Clone, Copy)]
+struct Age {
+    /// 0 for the newest.
+    number: usize,
+    /// Whether it is one of the last, of which shares are.
+    is_last: bool,
+    elapsed: Duration,
+}
+
+impl Age {
+    /// Nanoseconds as nanoseconds per second: windows are not equally long.
+    fn per_second(self, value: u64) -> u64 {
+        let elapsed = self.elapsed.as_micros().max(1);
+        u64::try_from(u128::from(value) * 1_000_000 / elapsed).unwrap_or(u64::MAX)
+    }
+}
+
+/// Values of a row as they are added up.
+#[derive(Default)]
+struct Sum {
+    own: u64,
+    total: u64,
+    /// The newest window first.
+    trend: [u64; MAX_WINDOWS],
+    activities: Activities,
+    /// Time of the leaf functions of a thread.
+    leaves: HashMap<FunctionRef, u64>,
+    name: String,
+    place: String,
+}
+
+impl Table {
+    /// The rows, sorted and filtered.
+    pub(super) fn new(history: &History, query: &Query<'_>) -> Self {
+        let series = history.series(query.event);
+        let mut sums = HashMap::<Key, Sum>::default();
+        let mut table = Self::default();
+        for (age, window) in series.newest_first().take(MAX_WINDOWS).enumerate() {
+            let is_last = age < query.windows;
+            if is_last {
+                table.elapsed += u64::try_from(window.elapsed.as_nanos()).unwrap_or(u64::MAX);
+            }
+            let age = Age {
+                number: age,
+                is_last,
+                elapsed: window.elapsed,
+            };
+            for sample in window.samples.iter().filter(|it| query.scope.has(it)) {
+                let is_idle = sample.activity == Activity::Idle;
+                if is_last && !is_idle {
+                    table.whole += sample.value;
+                }
+                match query.view {
+                    View::Functions | View::Lines if is_idle => {}
+                    View::Functions | View::Lines => {
+                        add_frames(&mut sums, sample, query, age);
+                    }
+                    View::Threads | View::Processes => {
+                        add_thread(&mut sums, sample, query, age);
+                    }
+                }
+            }
+        }
+        table.add_states(&mut sums, history, query);
+        for (key, sum) in &mut sums {
+            if let Key::Process(pid) = key
+                && let Some(command) = history.command(*pid)
+            {
+                command.clone_into(&mut sum.place);
+            }
+        }
+        let mut rows: Vec<_> = sums.into_iter().map(|(key, sum)| sum.row(key)).collect();
+        add_since_start(&mut rows, history, query);
+        let filter = query.filter.to_lowercase();
+        rows.retain(|row| {
+            let has = |text: &str| text.to_lowercase().contains(&filter);
+            filter.is_empty() || has(&row.name) || has(&row.place)
+        });
+        rows.sort_by(|a, b| query.compare(a, b));
+        table.rows = rows;
+        table
+    }
+
+    /// What threads do is known from elapsed time, whatever the table is of.
+    fn add_states(&self, sums: &mut HashMap<Key, Sum>, history: &History, query: &Query<'_>) {
+        if query.view != View::Threads {
+            return;
+        }
+        let windows = history.series(Event::Wall).newest_first();
+        for window in windows.take(query.windows) {
+            for sample in window.samples.iter().filter(|it| query.scope.has(it)) {
+                let sum = sums.entry(thread_key(sample)).or_default();
+                sum.name_thread(sample);
+                sum.activities.add(sample);
+                // Of a thread that has no CPU time, where it waits.
+                if query.event == Event::Cpu && sum.total == 0 {
+                    sum.add_leaf(sample, query.detail);
+                }
+            }
+        }
+    }
+}
+
+impl Query<'_> {
+    /// The highest value first, then by other values and by name, so that equal rows keep their places.
+    fn compare(&self, a: &Row, b: &Row) -> Ordering {
+        let since = |row: &Row| row.since_start.unwrap_or_default();
+        let values = |row: &Row| match self.sort {
+            Sort::Own => [row.own, row.total, since(row).own],
+            Sort::Total => [row.total, row.own, since(row).own],
+            Sort::SinceStart => [since(row).own, since(row).total, row.own],
+        };
+        let names = || (&a.name, &a.place).cmp(&(&b.name, &b.place));
+        values(b).cmp(&values(a)).then_with(names)
+    }
+}
+
+impl Activities {
+    fn add(&mut self, sample: &Sample) {
+        let time = match sample.activity {
+            Activity::Runs => &mut self.runs,
+            Activity::Runnable => &mut self.runnable,
+            Activity::WaitsForGil => &mut self.waits_for_gil,
+            Activity::Waits => &mut self.waits,
+            Activity::Idle => &mut self.idle,
+        };
+        *time += sample.value;
+    }
+
+    /// All of it.
+    pub(super) fn sum(self) -> u64 {
+        self.runs + self.runnable + self.waits_for_gil + self.waits + self.idle
+    }
+}
+
+impl Sum {
+    fn add_leaf(&mut self, sample: &Sample, detail: Detail) {
+        if let Some(leaf) = sample.stack.shown(detail).next() {
+            *self.leaves.entry(leaf.function.clone()).or_default() += sample.value;
+        }
+    }
+
+    fn name_thread(&mut self, sample: &Sample) {
+        if self.name.is_empty() {
+            self.name = format!("{} ({})", sample.thread.name, sample.thread.tid);
+        }
+    }
+
+    fn row(self, key: Key) -> Row {
+        let (name, place) = match &key {
+            Key::Function(function) => {
+                let function = function.get();
+                (function.name.clone(), function.place.clone())
+            }
+            Key::Line(function, line) => {
+                let function = function.get();
+                let file = &function.file;
+                let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
+                (function.name.clone(), place)
+            }
+            Key::Thread(..) => {
+                let longest = self.leaves.iter().max_by_key(|(leaf, time)| {
+                    // Of equals always the same.
+                    (**time, std::cmp::Reverse(&leaf.get().name))
+                });
+                let place = longest.map(|(leaf, _)| leaf.get().name.clone());
+                (self.name, place.unwrap_or_default())
+            }
+            Key::Process(_) => (self.name, self.place),
+        };
+        let mut trend = self.trend.to_vec();
+        trend.reverse();
+        Row {
+            key,
+            name,
+            place,
+            own: self.own,
+            total: self.total,
+            since_start: None,
+            trend,
+            activities: self.activities,
+        }
+    }
+}
+
+fn add_frames(sums: &mut HashMap<Key, Sum>, sample: &Sample, query: &Query<'_>, age: Age) {
+    let mut seen = HashSet::default();
+    for (depth, frame) in sample.stack.shown(query.detail).enumerate() {
+        let key = frame_key(frame, query.view);
+        let is_first = seen.insert(key.clone());
+        let sum = sums.entry(key).or_default();
+        let own = if depth == 0 { sample.value } else { 0 };
+        let total = if is_first { sample.value } else { 0 };
+        if age.is_last {
+            sum.own += own;
+            sum.total += total;
+        }
+        let sorted_by = if query.sort == Sort::Total {
+            total
+        } else {
+            own
+        };
+        sum.trend[age.number] += age.per_second(sorted_by);
+    }
+}
+
+fn add_thread(sums: &mut HashMap<Key, Sum>, sample: &Sample, query: &Query<'_>, age: Age) {
+    let process = &sample.thread.process;
+    let sum = if query.view == View::Threads {
+        let sum = sums.entry(thread_key(sample)).or_default();
+        sum.name_thread(sample);
+        sum
+    } else {
+        let sum = sums.entry(Key::Process(process.pid)).or_default();
+        if sum.name.is_empty() {
+            sum.name.clone_from(&process.name);
+            sum.place.clone_from(&process.runtime);
+        }
+        sum
+    };
+    if sample.activity == Activity::Idle {
+        return;
+    }
+    sum.trend[age.number] += age.per_second(sample.value);
+    if age.is_last {
+        sum.own += sample.value;
+        sum.total += sample.value;
+        if query.view == View::Threads {
+            sum.add_leaf(sample, query.detail);
+        }
+    }
+}
+
+fn frame_key(frame: &Frame, view: View) -> Key {
+    let function = frame.function.clone();
+    if view == View::Lines {
+        Key::Line(function, frame.line)
+    } else {
+        Key::Function(function)
+    }
+}
+
+fn thread_key(sample: &Sample) -> Key {
+    Key::Thread(sample.thread.process.pid, sample.thread.tid)
+}
+
+/// Adds the sums since the start, and rows of what has only these. Of a single thread's functions there are
+/// none.
+fn add_since_start(rows: &mut Vec<Row>, history: &History, query: &Query<'_>) {
+    let sums = history.series(query.event).since_start();
+    let detail = query.detail;
+    let mut since = HashMap::<Key, Since>::default();
+    let mut add = |key: Key, own: u64, total: u64| {
+        let sum = since.entry(key).or_default();
+        sum.own += own;
+        sum.total += total;
+    };
+    match query.view {
+        View::Functions | View::Lines if query.scope.tid.is_some() => return,
+        View::Functions => {
+            for ((pid, function), times) in &sums.functions {
+                if query.scope.has_process(*pid) && times.is_shown(detail) {
+                    let own = times.own[detail as usize];
+                    add(Key::Function(function.clone()), own, times.total);
+                }
+            }
+        }
+        View::Lines => {
+            for ((pid, function, line), times) in &sums.lines {
+                if query.scope.has_process(*pid) && times.is_shown(detail) {
+                    let own = times.own[detail as usize];
+                    add(Key::Line(function.clone(), *line), own, times.total);
+                }
+            }
+        }
+        View::Threads => {
+            for (&(pid, tid), &time) in &sums.threads {
+                add(Key::Thread(pid, tid), time, time);
+            }
+        }
+        View::Processes => {
+            for (&pid, &(_, time)) in &sums.processes {
+                add(Key::Process(pid), time, time);
+            }
+        }
+    }
+    for row in &mut *rows {
+        row.since_start = Some(since.remove(&row.key).unwrap_or_default());
+    }
+    // Threads and processes that were not seen for long have ended, as a rule.
+    if matches!(query.view, View::Functions | View::Lines) {
+        rows.extend(since.into_iter().map(|(key, times)| Row {
+            since_start: Some(times),
+            ..Sum::default().row(key)
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        commands::top::frames::Functions,
+        profile::{
+            fixtures::{PERIOD_NS, example_processes, example_profile, of_kind, with_waits},
+            kinds::wall,
+        },
+    };
+
+    fn history() -> History {
+        let mut history = History::default();
+        let mut functions = Functions::default();
+        let waits = [
+            (0, "[waiting: gil]"),
+            (6, "[waiting: sleep]"),
+            (7, "[runnable]"),
+        ];
+        let elapsed = of_kind(with_waits(example_profile("app.py"), &waits), &wall::KIND);
+        history.add(&[example_profile("app.py"), elapsed], &mut functions);
+        history
+    }
+
+    fn query() -> Query<'static> {
+        Query {
+            windows: 10,
+            ..Query::default()
+        }
+    }
+
+    /// The names of the first rows, with own and total time in sampling periods.
+    fn first(history: &History, query: &Query<'_>) -> Vec<(String, u64, u64)> {
+        let table = Table::new(history, query);
+        let rows = table.rows.into_iter().take(3);
+        rows.map(|row| (row.name, row.own / PERIOD_NS, row.total / PERIOD_NS))
+            .collect()
+    }
+
+    fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {
+        (name.to_owned(), own, total)
+    }
+
+    #[test]
+    fn functions_are_sorted_by_the_chosen_column() {
+        let history = history();
+        let by_own = first(&history, &query());
+        assert_eq!(
+            by_own[..2],
+            [row("loads", 150, 150), row("fib", 150, 150)][..]
+        );
+        let total = Query {
+            sort: Sort::Total,
+            ..query()
+        };
+        assert_eq!(first(&history, &total)[0].0, "<module>");
+        let filtered = Query {
+            filter: "API.py",
+            ..query()
+        };
+        let rows = first(&history, &filtered);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].0, "get");
+    }
+
+    #[test]
+    fn own_time_of_frames_that_are_not_shown_is_that_of_their_caller() {
+        let history = history();
+        for detail in Detail::EACH {
+            let query = Query { detail, ..query() };
+            let table = Table::new(&history, &query);
+            let own: u64 = table.rows.iter().map(|row| row.own).sum();
+            assert_eq!(own, table.whole, "{detail:?}");
+            assert_eq!(own, 400 * PERIOD_NS);
+            for row in &table.rows {
+                let since = Since {
+                    own: row.own,
+                    total: row.total,
+                };
+                assert_eq!(row.since_start, Some(since), "{detail:?} {}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_a_function_are_apart() {
+        let lines = Query {
+            view: View::Lines,
+            filter: "fib",
+            ..query()
+        };
+        let rows = Table::new(&history(), &lines).rows;
+        let shown: Vec<_> = rows
+            .iter()
+            .map(|row| (&*row.place, row.own / PERIOD_NS))
+            .collect();
+        assert_eq!(shown, [("app.py:11", 120), ("app.py:10", 30)]);
+    }
+
+    #[test]
+    fn threads_have_what_they_do_and_where() {
+        let threads = Query {
+            view: View::Threads,
+            ..query()
+        };
+        let rows = Table::new(&history(), &threads).rows;
+        let names: Vec<_> = rows.iter().map(|row| &*row.name).collect();
+        assert_eq!(names[0], "MainThread (4242)");
+        assert_eq!(rows[0].place, "fib");
+        let activities = rows[0].activities;
+        assert_eq!(activities.waits_for_gil, 120 * PERIOD_NS);
+        assert_eq!(activities.sum(), rows[0].own);
+        let scope = Scope {
+            pid: Some(4242),
+            tid: Some(4243),
+        };
+        let of_thread = Query { scope, ..query() };
+        let table = Table::new(&history(), &of_thread);
+        assert_eq!(table.whole, 76 * PERIOD_NS);
+        assert_eq!(table.rows[0].name, "loads");
+        assert_eq!(table.rows[0].since_start, None);
+    }
+
+    #[test]
+    fn processes_have_the_time_of_their_threads() {
+        let mut history = History::default();
+        history.add(&[example_processes("")], &mut Functions::default());
+        let processes = Query {
+            view: View::Processes,
+            ..query()
+        };
+        let rows = first(&history, &processes);
+        let times: Vec<_> = rows.iter().map(|(_, own, _)| *own).collect();
+        assert_eq!(times, [400, 110, 7]);
+        let scope = Scope {
+            pid: Some(4300),
+            tid: None,
+        };
+        let one = Query { scope, ..query() };
+        assert_eq!(Table::new(&history, &one).whole, 110 * PERIOD_NS);
+    }
+
+    #[test]
+    fn a_function_that_no_longer_runs_keeps_its_time_since_the_start() {
+        let mut history = history();
+        let mut functions = Functions::default();
+        let mut empty = example_profile("app.py");
+        empty.samples.clear();
+        for _ in 0..MAX_WINDOWS {
+            history.add(&[empty.clone()], &mut functions);
+        }
+        let since = Query {
+            sort: Sort::SinceStart,
+            ..query()
+        };
+        let rows = Table::new(&history, &since).rows;
+        assert_eq!(rows[0].own, 0);
+        assert_eq!(rows[0].since_start.unwrap().own, 150 * PERIOD_NS);
+        assert!(rows[0].trend.iter().all(|value| *value == 0));
+    }
+}
