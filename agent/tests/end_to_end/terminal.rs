@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{Read as _, Write as _},
+    num::NonZero,
     os::fd::{AsFd as _, OwnedFd},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
@@ -48,7 +49,11 @@ impl Terminal {
             .stderr(side());
         let agent = child::start(&mut command);
         let keyboard = File::from(keyboard);
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(lines, columns, 0)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(
+            cells(lines),
+            cells(columns),
+            0,
+        )));
         let drawn = Arc::clone(&screen);
         let mut output = keyboard.try_clone().unwrap();
         thread::spawn(move || {
@@ -103,7 +108,7 @@ impl Terminal {
     /// Changes its size.
     pub(crate) fn resize(&mut self, lines: u16, columns: u16) {
         let mut screen = self.screen.lock().unwrap();
-        screen.screen_mut().set_size(lines, columns);
+        screen.screen_mut().set_size(cells(lines), cells(columns));
         tcsetwinsize(&self.tty, size(lines, columns)).unwrap();
     }
 
@@ -132,6 +137,10 @@ impl Drop for Terminal {
         drop(self.agent.kill());
         drop(self.agent.wait());
     }
+}
+
+fn cells(number: u16) -> NonZero<u16> {
+    NonZero::new(number).unwrap()
 }
 
 fn size(lines: u16, columns: u16) -> Winsize {

@@ -194,8 +194,8 @@ Examples:
     agent report --diff main.pb.gz branch.pb.gz --fail-above 5%";
 
 const TOP_EXAMPLES: &str = "\
-Shares are those of the last 10 s. Enter opens a process, a thread or a function:
-its callers and callees. ? lists all keys.
+Shares are those of the last 10 s. Enter opens a row: the functions of a process
+or a thread, the callers and callees of a function. ? lists all keys.
 
 Examples:
   agent top

@@ -2,7 +2,7 @@
 
 use super::{
     choices::{Sort, View},
-    rows::{Row, Table},
+    rows::{Key, Row, Table},
 };
 use crate::commands::summary::percent;
 
@@ -74,6 +74,16 @@ const IDLE: Column = Column {
     ..QUEUE
 };
 
+const PID: Column = Column {
+    title: "pid",
+    width: 7,
+    sort: None,
+    cell: |row, _| match row.key {
+        Key::Process(pid) | Key::Thread(pid, _) => pid.to_string(),
+        _ => none(),
+    },
+};
+
 /// The columns of a table; `is_wide` where there is room, `has_waits` where it is known what threads wait
 /// for.
 pub(super) fn columns(view: View, is_wide: bool, has_waits: bool) -> Vec<Column> {
@@ -82,7 +92,8 @@ pub(super) fn columns(view: View, is_wide: bool, has_waits: bool) -> Vec<Column>
         View::Functions | View::Lines => vec![OWN, TOTAL, OWN_SINCE],
         View::Threads if has_waits && is_wide => vec![CPU, QUEUE, GIL, WAIT, IDLE, CPU_SINCE],
         View::Threads if has_waits => vec![CPU, GIL, WAIT, IDLE],
-        View::Threads | View::Processes => vec![CPU, CPU_SINCE],
+        View::Threads => vec![CPU, CPU_SINCE],
+        View::Processes => vec![PID, CPU, CPU_SINCE],
     }
 }
 

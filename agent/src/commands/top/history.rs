@@ -62,17 +62,8 @@ pub(super) struct Sums {
 pub(super) struct Times {
     /// In itself, by [`Detail`].
     pub(super) own: [u64; Detail::COUNT],
-    /// In it and all that it calls.
-    pub(super) total: u64,
-    /// The same as far as frames are shown: without the interpreter's own in [`Detail::Native`].
-    shown: [bool; Detail::COUNT],
-}
-
-impl Times {
-    /// Whether the function was shown with this detail.
-    pub(super) fn is_shown(&self, detail: Detail) -> bool {
-        self.shown[detail as usize]
-    }
+    /// In it and all that it calls, as far as it is shown; by [`Detail`].
+    pub(super) total: [u64; Detail::COUNT],
 }
 
 impl History {
@@ -187,9 +178,9 @@ impl Sums {
             *self.threads.entry((pid, sample.thread.tid)).or_default() += sample.value;
             let of_process = self.processes.entry(pid);
             of_process.or_insert_with(|| (Arc::clone(process), 0)).1 += sample.value;
-            seen_functions.clear();
-            seen_lines.clear();
             for detail in Detail::EACH {
+                seen_functions.clear();
+                seen_lines.clear();
                 for (depth, frame) in sample.stack.shown(detail).enumerate() {
                     let function = &frame.function;
                     let times = self.functions.entry((pid, function.clone())).or_default();
@@ -202,19 +193,22 @@ impl Sums {
                 }
             }
         }
-        keep_longest(&mut self.functions, |times| times.total);
-        keep_longest(&mut self.lines, |times| times.total);
+        keep_longest(&mut self.functions, |times| times.longest());
+        keep_longest(&mut self.lines, |times| times.longest());
         keep_longest(&mut self.threads, |time| *time);
         keep_longest(&mut self.processes, |(_, time)| *time);
     }
 }
 
 impl Times {
+    fn longest(&self) -> u64 {
+        self.total.into_iter().max().unwrap_or(0)
+    }
+
     /// Counts a frame of a stack: `is_first` unless the stack has its function further up.
     fn count(&mut self, detail: Detail, is_leaf: bool, is_first: bool, value: u64) {
-        self.shown[detail as usize] = true;
         self.own[detail as usize] += if is_leaf { value } else { 0 };
-        self.total += if is_first { value } else { 0 };
+        self.total[detail as usize] += if is_first { value } else { 0 };
     }
 }
 
@@ -264,7 +258,7 @@ mod tests {
         let mut functions = Functions::default();
         let mut history = History::default();
         // Each window has functions of its own, some of which use more and more time.
-        for number in 0..2_000 {
+        for number in 0..800 {
             let mut profile = example_profile("app.py");
             for function in &mut profile.functions {
                 function.name = format!("{} {number}", function.name);
@@ -310,7 +304,7 @@ mod tests {
             .iter()
             .find(|((_, function), _)| function.get().name == "main");
         let (_, times) = main.unwrap();
-        assert_eq!(times.total, windows * 371 * PERIOD_NS);
+        assert_eq!(times.total, [windows * 361 * PERIOD_NS; Detail::COUNT]);
         let own = [Detail::Python, Detail::All].map(|it| times.own[it as usize]);
         assert_eq!(own, [25, 5].map(|periods| windows * periods * PERIOD_NS));
         let all: u64 = sums.processes.values().map(|(_, time)| time).sum();

@@ -1,6 +1,6 @@
 //! Keys, and what they do.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::choices::{Sort, View};
 
@@ -46,8 +46,10 @@ pub(super) enum Move {
 
 /// Keys and what they do, for the help.
 pub(super) const HELP: &[(&str, &str)] = &[
-    ("1 2 3 4", "functions, lines, threads, processes"),
-    ("Tab", "the next of these"),
+    (
+        "1 2 3 4",
+        "functions, lines, threads, processes; Tab is the next of these",
+    ),
     (
         "Up Down",
         "choose a row; also k and j, Page Up and Page Down, Home and End",
@@ -70,14 +72,11 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("i", "the interpreter's own functions on or off"),
     ("e", "CPU time, or elapsed time with what threads wait for"),
     ("r", "count again from now on what is shown since the start"),
-    ("q Ctrl-C", "end"),
+    ("? q", "this help; end, also Ctrl-C"),
 ];
 
 /// What a key does, in the filter if `is_editing`.
 pub(super) fn action(key: KeyEvent, is_editing: bool) -> Option<Action> {
-    if key.kind == KeyEventKind::Release {
-        return None;
-    }
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
             KeyCode::Char('c') => Some(Action::Quit),

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::state::State;
+use super::{rows::Scope, state::State};
 
 /// Columns between two parts.
 const GAP: usize = 2;
@@ -47,7 +47,9 @@ fn parts(state: &State) -> Vec<String> {
     if let Some((cost, bytes)) = state.cost() {
         let cost = 100.0 * cost;
         parts.push(format!("agent {cost:.1}%"));
-        parts.push(format!("{:.0} samples/s", load.samples_per_second));
+        if state.scope() == Scope::default() {
+            parts.push(format!("{:.0} samples/s", load.samples_per_second));
+        }
         parts.push(format!("{} MB", bytes >> 20));
     }
     parts

@@ -354,6 +354,10 @@ fn add_since_start(rows: &mut Vec<Row>, history: &History, query: &Query<'_>) {
     let detail = query.detail;
     let mut since = HashMap::<Key, Since>::default();
     let mut add = |key: Key, own: u64, total: u64| {
+        // It is not shown, or has none.
+        if total == 0 {
+            return;
+        }
         let sum = since.entry(key).or_default();
         sum.own += own;
         sum.total += total;
@@ -362,17 +366,17 @@ fn add_since_start(rows: &mut Vec<Row>, history: &History, query: &Query<'_>) {
         View::Functions | View::Lines if query.scope.tid.is_some() => return,
         View::Functions => {
             for ((pid, function), times) in &sums.functions {
-                if query.scope.has_process(*pid) && times.is_shown(detail) {
-                    let own = times.own[detail as usize];
-                    add(Key::Function(function.clone()), own, times.total);
+                if query.scope.has_process(*pid) {
+                    let [own, total] = [times.own, times.total].map(|it| it[detail as usize]);
+                    add(Key::Function(function.clone()), own, total);
                 }
             }
         }
         View::Lines => {
             for ((pid, function, line), times) in &sums.lines {
-                if query.scope.has_process(*pid) && times.is_shown(detail) {
-                    let own = times.own[detail as usize];
-                    add(Key::Line(function.clone(), *line), own, times.total);
+                if query.scope.has_process(*pid) {
+                    let [own, total] = [times.own, times.total].map(|it| it[detail as usize]);
+                    add(Key::Line(function.clone(), *line), own, total);
                 }
             }
         }
@@ -448,7 +452,7 @@ mod tests {
         let by_own = first(&history, &query());
         assert_eq!(
             by_own[..2],
-            [row("loads", 150, 150), row("fib", 150, 150)][..]
+            [row("fib", 150, 150), row("loads", 150, 150)][..]
         );
         let total = Query {
             sort: Sort::Total,

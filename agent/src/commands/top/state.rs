@@ -2,11 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
+use crossterm::event::{KeyEvent, KeyEventKind};
+
 use super::{
     choices::{Detail, Event, Sort, View},
     frames::{FunctionRef, Functions},
     history::{History, MAX_WINDOWS},
-    keys::{Action, Move},
+    keys::{self, Action, Move},
     relatives::Relatives,
     rows::{Key, Query, Scope, Table},
     update::{Status, Subject, Update},
@@ -178,12 +180,23 @@ impl State {
         self.scroll();
     }
 
-    /// Does what a key is for.
-    pub(super) fn act(&mut self, action: Action) -> Outcome {
-        if self.mode == Mode::Help && action != Action::Quit {
-            self.mode = Mode::Rows;
+    /// Does what a key is for; any key ends the help.
+    pub(super) fn press(&mut self, key: KeyEvent) -> Outcome {
+        if key.kind == KeyEventKind::Release {
             return Outcome::GoOn;
         }
+        match (keys::action(key, self.mode == Mode::Filter), self.mode) {
+            (Some(action @ (Action::Quit | Action::Suspend)), _) => self.act(action),
+            (_, Mode::Help) => {
+                self.mode = Mode::Rows;
+                Outcome::GoOn
+            }
+            (Some(action), _) => self.act(action),
+            (None, _) => Outcome::GoOn,
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Outcome {
         match action {
             Action::Quit => return Outcome::Quit,
             Action::Suspend => return Outcome::Suspend,

@@ -41,6 +41,14 @@ pub(super) fn draw_notice(frame: &mut Frame<'_>, area: Rect, notice: &str, theme
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
     let mut spans = Vec::new();
     for (key, text) in keys(state) {
+        let is_there = match *key {
+            "e" => state.subject.has_wall(),
+            "n" | "i" => state.subject.has_native,
+            _ => true,
+        };
+        if !is_there {
+            continue;
+        }
         let more = [
             Span::styled((*key).to_owned(), theme.chosen()),
             Span::styled(format!(" {text}  "), theme.dim()),

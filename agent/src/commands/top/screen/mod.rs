@@ -18,7 +18,6 @@ use tokio::sync::mpsc;
 
 use self::theme::Theme;
 use super::{
-    keys,
     state::{Mode, Outcome, Shown, State},
     terminal::{self, Screen},
     update::Update,
@@ -53,17 +52,17 @@ pub(super) async fn run(
                 }
             }
             event = events.recv() => {
-                let action = match event {
+                let outcome = match event {
+                    Some(Event::Key(key)) => state.press(key),
                     // A resize needs no more than a new drawing.
-                    Some(Event::Key(key)) => keys::action(key, state.mode == Mode::Filter),
-                    Some(_) => None,
+                    Some(_) => Outcome::GoOn,
                     // The terminal has gone.
-                    None => return Ok(()),
+                    None => Outcome::Quit,
                 };
-                match action.map(|action| state.act(action)) {
-                    None | Some(Outcome::GoOn) => {}
-                    Some(Outcome::Quit) => return Ok(()),
-                    Some(Outcome::Suspend) => screen.suspend()?,
+                match outcome {
+                    Outcome::GoOn => {}
+                    Outcome::Quit => return Ok(()),
+                    Outcome::Suspend => screen.suspend()?,
                 }
             }
         }

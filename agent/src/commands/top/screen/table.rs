@@ -1,24 +1,29 @@
 //! A table of functions, lines, threads or processes.
 
+use std::borrow::Cow;
+
 use ratatui::{
     Frame,
     layout::Rect,
+    style::Style,
     text::{Line, Span},
     widgets::Paragraph,
 };
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{theme::Theme, trend::trend};
-use crate::commands::{
-    summary::name_and_place,
-    top::{
-        choices::View,
-        columns::{Column, columns, titles},
-        frames::Origin,
-        history::MAX_WINDOWS,
-        rows::{Key, Row, Table},
-        state::State,
+use crate::{
+    commands::{
+        summary::name_and_place,
+        top::{
+            choices::View,
+            columns::{Column, columns, titles},
+            history::MAX_WINDOWS,
+            rows::{Key, Row, Table},
+            state::State,
+        },
     },
+    text::shortened,
 };
 
 /// Columns of the terminal from which on there are more numbers, and longer trends.
@@ -117,31 +122,36 @@ fn row_line(row: &Row, table: &Table, layout: &Layout, theme: &Theme) -> Line<'s
         numbers += &format!("{cell:>0$}{gap}", column.width);
     }
     let trend = trend(&row.trend, layout.highest, layout.trend);
-    let (name, place) = name_and_place(&row.name, &row.place, layout.rest);
+    let origin = match &row.key {
+        Key::Function(function) | Key::Line(function, _) => Some(function.get().origin),
+        Key::Thread(..) | Key::Process(_) => None,
+    };
+    let (name, place) = match origin {
+        Some(_) => name_and_place(&row.name, &row.place, layout.rest),
+        None => name_and_text(&row.name, &row.place, layout.rest),
+    };
+    let style = origin.map_or_else(Style::new, |origin| theme.function(origin));
     let mut spans = vec![
         Span::raw(numbers),
         Span::styled(format!("{trend}{gap}"), theme.trend()),
-        Span::styled(name.into_owned(), name_style(row, theme)),
+        Span::styled(name.into_owned(), style),
     ];
-    let used: usize = spans.iter().skip(2).map(|span| span.content.width()).sum();
-    match place {
-        Some(place) => spans.push(Span::styled(format!("{gap}{place}"), theme.dim())),
-        // A command line is no path: its beginning is what counts.
-        None if !row.place.is_empty() && layout.rest > used + GAP + 8 => {
-            let room = layout.rest - used - GAP;
-            let place = crate::text::shortened(&row.place, room);
-            spans.push(Span::styled(format!("{gap}{place}"), theme.dim()));
-        }
-        None => {}
+    if let Some(place) = place {
+        spans.push(Span::styled(format!("{gap}{place}"), theme.dim()));
     }
     Line::from(spans)
 }
 
-fn name_style(row: &Row, theme: &Theme) -> ratatui::style::Style {
-    match &row.key {
-        Key::Function(function) | Key::Line(function, _) => theme.function(function.get().origin),
-        Key::Thread(..) | Key::Process(_) => theme.function(Origin::Python),
-    }
+/// A name and a text whose beginning counts, in `width` columns.
+fn name_and_text<'a>(
+    name: &'a str,
+    text: &'a str,
+    width: usize,
+) -> (Cow<'a, str>, Option<Cow<'a, str>>) {
+    let name = shortened(name, width);
+    let room = width.saturating_sub(name.width() + GAP);
+    let text = (room > 1 && !text.is_empty()).then(|| shortened(text, room));
+    (name, text)
 }
 
 /// Why there are no rows, and what to do.
