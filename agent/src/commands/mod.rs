@@ -58,7 +58,7 @@ async fn run_command(command: Command) -> Result<ExitCode> {
         Command::Record(options) => record::run(&options).await,
         Command::Run(options) => run::run(&options, profiles_folder()).await,
         Command::Report(options) => report::run(&options, &profiles_folder()),
-        Command::Top(options) => top::run(&options).await,
+        Command::Top(options) => Box::pin(top::run(&options)).await,
         Command::Gil(options) => gil::run(&options).await,
         Command::Lock(options) => lock::run(&options).await,
         Command::Dump(options) => dump::run(&options).await,

@@ -3,7 +3,6 @@
 use std::{
     fmt::Write as _,
     io::{self, ErrorKind, Write as _},
-    time::SystemTime,
 };
 
 use anyhow::{Context as _, Result};
@@ -66,7 +65,7 @@ fn text(state: &State) -> String {
     let Shown::Table(table) = &state.shown else {
         return String::new();
     };
-    let time = humantime::format_rfc3339_seconds(SystemTime::from(state.updated));
+    let time = humantime::format_rfc3339_seconds(state.updated);
     let span = state.span().as_secs_f64();
     let mut text = format!("{}, {time}, last {span:.1} s\n", state.title());
     // Writing to a string does not fail.

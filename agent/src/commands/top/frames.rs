@@ -13,7 +13,7 @@ use foldhash::HashSet;
 use super::choices::Detail;
 use crate::{
     commands::summary::Named,
-    profile::{FrameKind, Location, Profile},
+    profile::{Executable, FrameKind, Location, Profile},
     text::printable,
 };
 
@@ -105,7 +105,7 @@ impl Functions {
         let executable = location
             .code
             .map(|code| profile.executable(code.executable));
-        let is_interpreter = executable.is_some_and(|it| it.is_interpreter());
+        let is_interpreter = executable.is_some_and(Executable::is_interpreter);
         let lines = location.lines.iter().map(Some).chain([None]);
         let named = Named::of(profile, location).into_iter();
         let frames = named.zip(lines).map(|(named, line)| {
@@ -179,6 +179,14 @@ impl Stack {
     /// How many frames it has.
     pub(super) fn len(&self) -> usize {
         self.frames.len()
+    }
+
+    /// The innermost Python function, or without one the innermost function that is shown.
+    pub(super) fn innermost(&self, detail: Detail) -> Option<&FunctionRef> {
+        let mut frames = self.frames.iter();
+        let python = frames.find(|frame| frame.function.get().origin == Origin::Python);
+        let innermost = python.or_else(|| self.shown(detail).next());
+        innermost.map(|frame| &frame.function)
     }
 
     /// The frames that are shown, leaf first.

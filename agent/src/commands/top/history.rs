@@ -193,8 +193,8 @@ impl Sums {
                 }
             }
         }
-        keep_longest(&mut self.functions, |times| times.longest());
-        keep_longest(&mut self.lines, |times| times.longest());
+        keep_longest(&mut self.functions, Times::longest);
+        keep_longest(&mut self.lines, Times::longest);
         keep_longest(&mut self.threads, |time| *time);
         keep_longest(&mut self.processes, |(_, time)| *time);
     }

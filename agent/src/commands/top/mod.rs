@@ -58,7 +58,7 @@ pub(super) async fn run(options: &TopOptions) -> Result<ExitCode> {
     memory::limit_arenas();
     bpf::check_requirements()?;
     let is_batch = options.batch || !io::stdout().is_terminal();
-    let sampler = Sampler::new(options, is_batch).await?;
+    let sampling = Sampler::new(options, is_batch).await?;
     let state = State::new(choices(options));
     let (updates, receiver) = mpsc::channel(MAX_UPDATES);
     let shown = async {
@@ -72,7 +72,7 @@ pub(super) async fn run(options: &TopOptions) -> Result<ExitCode> {
     tokio::select! {
         biased;
         shown = shown => shown?,
-        sampled = sampler.run(updates) => sampled?,
+        ended = sampling.run(updates) => ended?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -36,16 +36,16 @@ impl Relatives {
             callers: Vec::new(),
             callees: Vec::new(),
         };
-        let (mut callers, mut callees) = (HashMap::default(), HashMap::default());
+        let (mut above, mut below) = (HashMap::default(), HashMap::default());
         let windows = history.series(query.event).newest_first();
         for window in windows.take(query.windows) {
             let samples = window.samples.iter().filter(|it| query.scope.has(it));
             for sample in samples.filter(|it| it.activity != Activity::Idle) {
-                relatives.add(sample, query, &mut callers, &mut callees);
+                relatives.add(sample, query, &mut above, &mut below);
             }
         }
-        relatives.callers = longest_first(callers);
-        relatives.callees = longest_first(callees);
+        relatives.callers = longest_first(above);
+        relatives.callees = longest_first(below);
         relatives
     }
 
@@ -53,8 +53,8 @@ impl Relatives {
         &mut self,
         sample: &Sample,
         query: &Query<'_>,
-        callers: &mut HashMap<FunctionRef, u64>,
-        callees: &mut HashMap<FunctionRef, u64>,
+        above: &mut HashMap<FunctionRef, u64>,
+        below: &mut HashMap<FunctionRef, u64>,
     ) {
         self.whole += sample.value;
         let frames = sample.stack.shown(query.detail);
@@ -69,22 +69,17 @@ impl Relatives {
                 self.total += sample.value;
                 is_first = false;
             }
-            let callee = depth.checked_sub(1).map(|callee| functions[callee]);
-            if callee.is_none() {
+            if depth == 0 {
                 self.own += sample.value;
             }
-            let caller = functions.get(depth + 1).copied();
-            let both = [(false, caller), (true, callee)];
-            for (is_callee, relative) in both {
+            let outer = functions.get(depth + 1).copied();
+            let inner = depth.checked_sub(1).map(|index| functions[index]);
+            for (is_called, relative) in [(false, outer), (true, inner)] {
                 let Some(relative) = relative.filter(|it| **it != self.function) else {
                     continue;
                 };
-                if seen.insert((is_callee, relative)) {
-                    let times = if is_callee {
-                        &mut *callees
-                    } else {
-                        &mut *callers
-                    };
+                if seen.insert((is_called, relative)) {
+                    let times = if is_called { &mut *below } else { &mut *above };
                     *times.entry(relative.clone()).or_default() += sample.value;
                 }
             }

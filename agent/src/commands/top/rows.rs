@@ -126,7 +126,7 @@ struct Sum {
     /// The newest window first.
     trend: [u64; MAX_WINDOWS],
     activities: Activities,
-    /// Time of the leaf functions of a thread.
+    /// Time of the innermost functions of a thread.
     leaves: HashMap<FunctionRef, u64>,
     name: String,
     place: String,
@@ -164,7 +164,7 @@ impl Table {
                 }
             }
         }
-        table.add_states(&mut sums, history, query);
+        Self::add_states(&mut sums, history, query);
         for (key, sum) in &mut sums {
             if let Key::Process(pid) = key
                 && let Some(command) = history.command(*pid)
@@ -185,7 +185,7 @@ impl Table {
     }
 
     /// What threads do is known from elapsed time, whatever the table is of.
-    fn add_states(&self, sums: &mut HashMap<Key, Sum>, history: &History, query: &Query<'_>) {
+    fn add_states(sums: &mut HashMap<Key, Sum>, history: &History, query: &Query<'_>) {
         if query.view != View::Threads {
             return;
         }
@@ -238,8 +238,8 @@ impl Activities {
 
 impl Sum {
     fn add_leaf(&mut self, sample: &Sample, detail: Detail) {
-        if let Some(leaf) = sample.stack.shown(detail).next() {
-            *self.leaves.entry(leaf.function.clone()).or_default() += sample.value;
+        if let Some(leaf) = sample.stack.innermost(detail) {
+            *self.leaves.entry(leaf.clone()).or_default() += sample.value;
         }
     }
 

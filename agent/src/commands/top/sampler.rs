@@ -138,24 +138,21 @@ impl Sampler {
             command_line: true,
             without_environment: true,
         });
-        let (scope, subject) = match options.pid {
-            Some(pid) => {
-                let finding = examinations.examine(pid).await?;
-                let subject = process_subject(&finding, options)?;
-                let scope = Scope::Process {
-                    pid,
-                    finding: Some(Box::new(finding)),
-                    children: options.children,
-                };
-                (scope, subject)
-            }
-            None => {
-                examinations.workers.limit_cpu(HOST_CPU);
-                let scope = Scope::Host {
-                    examine_after: EXAMINE_AFTER,
-                };
-                (scope, host_subject(options))
-            }
+        let (scope, subject) = if let Some(pid) = options.pid {
+            let finding = examinations.examine(pid).await?;
+            let subject = process_subject(&finding, options)?;
+            let scope = Scope::Process {
+                pid,
+                finding: Some(Box::new(finding)),
+                children: options.children,
+            };
+            (scope, subject)
+        } else {
+            examinations.workers.limit_cpu(HOST_CPU);
+            let scope = Scope::Host {
+                examine_after: EXAMINE_AFTER,
+            };
+            (scope, host_subject(options))
         };
         let kinds: &[&'static Kind] = match subject.waits {
             Waits::Nothing => &[&CPU],

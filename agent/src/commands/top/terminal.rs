@@ -57,7 +57,10 @@ impl Screen {
         // All threads stop until `SIGCONT`; the BPF programs sample on.
         let _ = kill_process(getpid(), Signal::STOP);
         take_terminal().context("cannot use the terminal")?;
-        Ok(self.terminal.clear()?)
+        // Draws all of it. Clearing the present one would ask the terminal where the cursor is, and the
+        // thread that reads keys would get the answer.
+        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(())
     }
 }
 

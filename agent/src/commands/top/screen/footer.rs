@@ -33,12 +33,12 @@ pub(super) fn notice(state: &State) -> Option<String> {
         .then(|| "Hardly any CPU time: press e for what the threads wait for.".to_owned())
 }
 
-pub(super) fn draw_notice(frame: &mut Frame<'_>, area: Rect, notice: &str, theme: &Theme) {
+pub(super) fn draw_notice(frame: &mut Frame<'_>, area: Rect, notice: &str, theme: Theme) {
     let text = shortened(notice, usize::from(area.width)).into_owned();
     frame.render_widget(Line::styled(text, theme.notice()), area);
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let mut spans = Vec::new();
     for (key, text) in keys(state) {
         let is_there = match *key {

@@ -20,7 +20,7 @@ use crate::{
     text::shortened,
 };
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let width = usize::from(area.width);
     let lines = vec![
         subject(state, theme, width),
@@ -31,7 +31,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &The
 }
 
 /// The process and its command line, and at the right how long it was sampled.
-fn subject(state: &State, theme: &Theme, width: usize) -> Line<'static> {
+fn subject(state: &State, theme: Theme, width: usize) -> Line<'static> {
     let time = clock(state.elapsed);
     let room = width.saturating_sub(time.width() + 1);
     let title = state.title();
@@ -50,7 +50,7 @@ fn subject(state: &State, theme: &Theme, width: usize) -> Line<'static> {
 }
 
 /// The tables, and what of them is shown.
-fn choices(state: &State, theme: &Theme, width: usize) -> Line<'static> {
+fn choices(state: &State, theme: Theme, width: usize) -> Line<'static> {
     let mut spans = Vec::new();
     for (view, name) in state.views() {
         let number = match view {
@@ -81,23 +81,27 @@ fn shown_text(state: &State) -> String {
         Event::Wall if is_functions => "elapsed time",
         _ => "CPU time",
     };
-    let mut text = format!("{event}, last {:.0} s", state.span().as_secs_f64());
+    let mut parts = vec![
+        event.to_owned(),
+        format!("last {:.0} s", state.span().as_secs_f64()),
+    ];
     if let Some(tid) = state.scope().tid {
-        text += &format!(", thread {tid}");
+        parts.push(format!("thread {tid}"));
     }
-    let sort = match state.sort {
-        Sort::Own => "self",
-        Sort::Total => "total",
-        Sort::SinceStart => "since start",
-    };
     if is_functions {
-        text += &format!(", by {sort}");
-        text += match state.detail {
-            Detail::Python => ", Python only",
-            Detail::Native => "",
-            Detail::All => ", with interpreter",
+        let sort = match state.sort {
+            Sort::Own => "self",
+            Sort::Total => "total",
+            Sort::SinceStart => "since start",
         };
+        parts.push(format!("by {sort}"));
+        match state.detail {
+            Detail::Python => parts.push("Python only".to_owned()),
+            Detail::Native => {}
+            Detail::All => parts.push("with interpreter".to_owned()),
+        }
     }
+    let mut text = parts.join(", ");
     if state.mode == Mode::Filter || !state.filter.is_empty() {
         let cursor = if state.mode == Mode::Filter { "_" } else { "" };
         text = format!("/{}{cursor}  {text}", state.filter);

@@ -19,7 +19,7 @@ const COLUMNS: [&str; 5] = [
     "refresh. wait, in the second line: how many threads wait, and for what.",
 ];
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     let mut lines: Vec<_> = HELP
         .iter()
         .map(|(keys, text)| {

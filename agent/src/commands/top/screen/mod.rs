@@ -42,7 +42,7 @@ pub(super) async fn run(
     let mut left = iterations.unwrap_or(u64::MAX);
     loop {
         let terminal = screen.terminal();
-        terminal.draw(|frame| draw(frame, &mut state, &theme))?;
+        terminal.draw(|frame| draw(frame, &mut state, theme))?;
         tokio::select! {
             Some(update) = updates.recv() => {
                 left -= u64::from(matches!(update, Update::Window { .. }));
@@ -70,7 +70,7 @@ pub(super) async fn run(
 }
 
 /// Draws the whole screen; the terminal gets what differs from the last one.
-fn draw(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
+fn draw(frame: &mut Frame<'_>, state: &mut State, theme: Theme) {
     let notice = footer::notice(state);
     let areas = Layout::vertical([
         Constraint::Length(HEADER),

@@ -21,7 +21,7 @@ pub(super) fn draw(
     area: Rect,
     state: &State,
     relatives: &Relatives,
-    theme: &Theme,
+    theme: Theme,
 ) {
     let width = usize::from(area.width);
     let height = usize::from(area.height);
@@ -41,7 +41,7 @@ pub(super) fn draw(
 fn lines(
     state: &State,
     relatives: &Relatives,
-    theme: &Theme,
+    theme: Theme,
     width: usize,
 ) -> (Vec<Line<'static>>, usize) {
     let (_, chosen) = state.position();
@@ -96,7 +96,7 @@ fn row(
     relatives: &Relatives,
     function: &FunctionRef,
     time: u64,
-    theme: &Theme,
+    theme: Theme,
     width: usize,
     mark: &str,
 ) -> Line<'static> {

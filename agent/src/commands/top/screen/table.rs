@@ -1,6 +1,6 @@
 //! A table of functions, lines, threads or processes.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 use ratatui::{
     Frame,
@@ -62,7 +62,7 @@ impl Layout {
     }
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, table: &Table, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, table: &Table, theme: Theme) {
     let layout = Layout::new(area, state, table);
     let mut lines = vec![titles_line(state, &layout, theme, usize::from(area.width))];
     let (offset, cursor) = state.position();
@@ -84,7 +84,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, table: &Tab
 }
 
 /// A line in the colours of the cursor, as wide as the screen.
-pub(super) fn line_with_cursor(line: Line<'static>, width: usize, theme: &Theme) -> Line<'static> {
+pub(super) fn line_with_cursor(line: Line<'static>, width: usize, theme: Theme) -> Line<'static> {
     let used = line.width();
     let mut spans = line.spans;
     spans.push(Span::raw(" ".repeat(width.saturating_sub(used))));
@@ -92,7 +92,7 @@ pub(super) fn line_with_cursor(line: Line<'static>, width: usize, theme: &Theme)
     Line::styled(spans.collect::<String>(), theme.cursor())
 }
 
-fn titles_line(state: &State, layout: &Layout, theme: &Theme, width: usize) -> Line<'static> {
+fn titles_line(state: &State, layout: &Layout, theme: Theme, width: usize) -> Line<'static> {
     let mut spans = Vec::new();
     let gap = " ".repeat(GAP);
     for column in &layout.columns {
@@ -114,12 +114,13 @@ fn titles_line(state: &State, layout: &Layout, theme: &Theme, width: usize) -> L
     Line::from(spans)
 }
 
-fn row_line(row: &Row, table: &Table, layout: &Layout, theme: &Theme) -> Line<'static> {
+fn row_line(row: &Row, table: &Table, layout: &Layout, theme: Theme) -> Line<'static> {
     let gap = " ".repeat(GAP);
     let mut numbers = String::new();
     for column in &layout.columns {
         let cell = (column.cell)(row, table);
-        numbers += &format!("{cell:>0$}{gap}", column.width);
+        // Writing to a string does not fail.
+        let _ = write!(numbers, "{cell:>0$}{gap}", column.width);
     }
     let trend = trend(&row.trend, layout.highest, layout.trend);
     let origin = match &row.key {

@@ -60,7 +60,7 @@ impl Shown {
     fn lines(&mut self) -> Vec<String> {
         let theme = Theme::without_colours();
         self.terminal
-            .draw(|frame| draw(frame, &mut self.state, &theme))
+            .draw(|frame| draw(frame, &mut self.state, theme))
             .unwrap();
         let buffer = self.terminal.backend().buffer();
         let width = usize::from(buffer.area.width);

@@ -12,6 +12,10 @@ pub(super) struct Theme {
     has_colours: bool,
 }
 
+#[expect(
+    clippy::unused_self,
+    reason = "what has no colour today is asked of the theme all the same"
+)]
 impl Theme {
     /// Without colours if `NO_COLOR` says so.
     pub(super) fn of_environment() -> Self {
