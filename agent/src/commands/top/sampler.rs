@@ -7,6 +7,7 @@
 use std::{
     collections::HashMap,
     future::pending,
+    num::NonZeroU32,
     time::{Duration, Instant},
 };
 
@@ -23,7 +24,7 @@ use crate::{
     commands::{cli::TopOptions, record::SYMBOL_BYTES, summary::subject_text},
     daemon::telemetry::Usage,
     profile::{
-        self, CPU, Kind, Profile,
+        self, CPU, Kind, Periods, Profile,
         kinds::{gil_held, wall},
     },
     python,
@@ -43,9 +44,9 @@ use crate::{
 /// The first window is this long at most, so that there are rows soon.
 const FIRST_WINDOW: Duration = Duration::from_millis(500);
 
-/// Least time between two passes over the threads. They are for shares of the time in which threads hold
-/// the GIL or wait, which need no more.
-const MIN_PASS_PERIOD: Duration = Duration::from_millis(50);
+/// Most passes over the threads per second. They are for shares of the time in which threads hold the GIL or
+/// wait, which need no more.
+const MAX_PASS_RATE: u32 = 20;
 
 /// Memory of the agent above which caches are evicted, in bytes.
 const MAX_MEMORY: u64 = 256 << 20;
@@ -159,11 +160,10 @@ impl Sampler {
             Waits::Sampled => &[&CPU, &wall::KIND],
             Waits::WithGil => &[&CPU, &wall::KIND, &gil_held::KIND],
         };
-        let period = Duration::from_secs(1) / options.rate;
+        let pass_rate = NonZeroU32::new(options.rate.min(MAX_PASS_RATE));
         let settings = Settings {
             kinds: kinds.to_vec(),
-            period,
-            pass_period: period.max(MIN_PASS_PERIOD),
+            periods: Periods::new(options.rate, pass_rate),
             native: options.native,
             gil: false,
             wait_identities: false,
@@ -273,7 +273,7 @@ impl Sampling {
     /// Ends the window, has its profiles built, and begins the next one.
     async fn end_window(&mut self) -> Result<()> {
         let window = self.session.take_window(&mut self.commands).await?;
-        let about = self.began.about(self.settings.period);
+        let about = self.began.about(self.settings.periods);
         self.began = Began::now();
         let kinds = self.settings.kinds.clone();
         let filter = Filter {
