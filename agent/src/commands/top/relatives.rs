@@ -107,8 +107,11 @@ mod tests {
         profile::fixtures::{PERIOD_NS, example_profile},
     };
 
+    /// Names of functions, with times.
+    type Pairs = Vec<(String, u64)>;
+
     /// Callers and callees of a function of the example, with their time in sampling periods.
-    fn relatives(name: &str) -> (u64, u64, Vec<(String, u64)>, Vec<(String, u64)>) {
+    fn relatives(name: &str) -> (u64, u64, Pairs, Pairs) {
         let mut history = History::default();
         history.add(&[example_profile("app.py")], &mut Functions::default());
         let query = Query {
@@ -152,13 +155,12 @@ mod tests {
 
     #[test]
     fn callers_and_callees_have_the_time_of_their_samples() {
-        let (own, total, callers, callees) = relatives("get");
-        let of_callers: u64 = callers.iter().map(|(_, time)| time).sum();
-        let of_callees: u64 = callees.iter().map(|(_, time)| time).sum();
+        let (own, total, callers, called) = relatives("get");
+        let sum = |functions: &[(String, u64)]| functions.iter().map(|(_, time)| time).sum::<u64>();
         assert_eq!(callers[0], ("main".to_owned(), 156));
-        assert_eq!(callees[0], ("loads".to_owned(), 150));
+        assert_eq!(called[0], ("loads".to_owned(), 150));
         // Some of its stacks have no caller, and no frame is its own leaf.
-        assert!(of_callers < total);
-        assert_eq!(own + of_callees, total);
+        assert!(sum(&callers) < total);
+        assert_eq!(own + sum(&called), total);
     }
 }
