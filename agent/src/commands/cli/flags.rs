@@ -65,6 +65,13 @@ enum Subcommand {
     /// Sample every process of this host [default without arguments]
     #[command(after_help = RUN_EXAMPLES, override_usage = "agent run [OPTIONS]")]
     Run(RunFlags),
+    /// Sample a process or a program and write a profile [default with --pid or --]
+    #[command(
+        after_help = RECORD_EXAMPLES,
+        override_usage = "agent record [OPTIONS] --pid <PID>\n       \
+                          agent record [OPTIONS] -- <COMMAND>..."
+    )]
+    Record(Box<RecordFlags>),
     /// List the profiles that `agent run` has stored, or merge them into one
     #[command(after_help = REPORT_EXAMPLES, override_usage = "agent report [OPTIONS]")]
     Report(ReportFlags),
@@ -171,6 +178,14 @@ Examples:
     agent run --config /etc/agent/agent.yaml
     agent report --service web --from -2h -o web.svg";
 
+const RECORD_EXAMPLES: &str = "\
+The word may be left out: `agent --pid 1234` is `agent record --pid 1234`.
+
+Examples:
+  agent record --pid 1234 -o profile.svg
+  agent record --pid 1234 --event cpu,wall -d 1m
+  agent record --children -o tests.pb.gz -- pytest -n 4";
+
 const RUN_EXAMPLES: &str = "\
 Each key of the configuration file is also an option here and an environment
 variable: log_level is --log-level and AGENT_LOG_LEVEL. Options override
@@ -270,6 +285,7 @@ impl TryFrom<Flags> for Command {
     fn try_from(flags: Flags) -> Result<Self, UsageError> {
         match flags.subcommand {
             Some(Subcommand::Run(RunFlags(options))) => Ok(Self::Run(options)),
+            Some(Subcommand::Record(flags)) => (*flags).try_into().map(Self::Record),
             Some(Subcommand::Report(flags)) => flags.try_into().map(Self::Report),
             Some(Subcommand::Top(flags)) => flags.try_into().map(Self::Top),
             Some(Subcommand::Gil(flags)) => Ok(Self::Gil(flags.into())),
@@ -338,6 +354,20 @@ mod tests {
                 destination: Destination::Unnamed,
             })
         );
+    }
+
+    #[test]
+    fn the_name_of_the_command_may_be_left_out() {
+        let command = |line: &str| {
+            let flags = Flags::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
+            Command::try_from(flags).map_err(|error| error.to_string())
+        };
+        for options in ["-p 42 -o x.svg", "--subprocesses -d 1m -- python3 x.py"] {
+            let named = command(&format!("agent record {options}"));
+            assert_eq!(named, command(&format!("agent {options}")));
+            assert!(matches!(named, Ok(Command::Record(_))), "{named:?}");
+        }
+        assert!(command("agent record").unwrap_err().contains("--pid"));
     }
 
     #[test]

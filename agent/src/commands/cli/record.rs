@@ -54,7 +54,7 @@ pub(super) struct RecordFlags {
     user: Option<LaunchUser>,
 
     /// Sample its descendants too
-    #[arg(short, long, help_heading = "Target")]
+    #[arg(short, long, alias = "subprocesses", help_heading = "Target")]
     children: bool,
 
     /// Time to sample: 30, 500ms, 1m30s; Ctrl-C ends it early [default: 10s, a program: until it
