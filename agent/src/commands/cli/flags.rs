@@ -359,7 +359,8 @@ mod tests {
     #[test]
     fn the_name_of_the_command_may_be_left_out() {
         let command = |line: &str| {
-            let flags = Flags::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
+            let flags =
+                Flags::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
             Command::try_from(flags).map_err(|error| error.to_string())
         };
         for options in ["-p 42 -o x.svg", "--subprocesses -d 1m -- python3 x.py"] {
