@@ -14,6 +14,7 @@ mod report;
 mod run;
 mod sampling;
 pub mod summary;
+mod terminal;
 mod top;
 
 use std::{

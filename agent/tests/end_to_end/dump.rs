@@ -373,15 +373,7 @@ impl Tally {
 /// Asserts that each stack of some dumps of a workload is one of the calls that its source declares.
 fn judged(interpreter: &Interpreter, workload: &str, dump: impl Fn() -> Vec<Value>) -> Tally {
     let source = Source::of(workload);
-    let calls: BTreeSet<(&str, u32, &str)> = source
-        .values("call")
-        .map(|call| {
-            let (site, function) = call.split_once(' ').unwrap();
-            let (caller, mark) = site.split_once('@').unwrap();
-            let name = |qualified| function_name(qualified, interpreter);
-            (name(caller), source.line(mark).1, name(function))
-        })
-        .collect();
+    let calls = source.calls(interpreter);
     let is_legal = |thread: &Value| {
         let of = |frame: &Value| source.has(frame["file"].as_str().unwrap_or(""));
         let own: Vec<_> = frames(thread).iter().filter(|it| of(it)).collect();

@@ -1,13 +1,10 @@
 //! Stacks that are impossible in a program, in workloads for which a profiler is most likely to
 //! record some.
-
-use std::collections::BTreeSet;
-
 use super::{
     capture::Capture,
     folded::{Folded, Frame, is_marked},
     machine,
-    source::{Source, function_name},
+    source::Source,
     target::Target,
 };
 
@@ -47,16 +44,7 @@ fn no_stack_is_torn_while_it_changes() {
     let _machine = machine::alone();
     let source = Source::of("short_calls");
     machine::for_each_representative(|interpreter| {
-        let calls: BTreeSet<(&str, u32, &str)> = source
-            .values("call")
-            .map(|call| {
-                let (site, function) = call.split_once(' ').unwrap();
-                let (caller, mark) = site.split_once('@').unwrap();
-                let name = |qualified| function_name(qualified, interpreter);
-                let (_, line) = source.line(mark);
-                (name(caller), line, name(function))
-            })
-            .collect();
+        let calls = source.calls(interpreter);
         let target = Target::start(interpreter, "short_calls");
         let folded = capture_samples(&target, "-d 5 -r 4999", 20_000);
         assert_all_legal(&folded, &interpreter.name, |stack| {

@@ -4,7 +4,7 @@
 //! the workload's docstring, in lines of the form `key: value`. Coroutines are in a separate file,
 //! [`COROUTINES`], for the interpreters that can parse it.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use xtask::interpreters::Interpreter;
 
@@ -55,6 +55,18 @@ impl Source {
         assert!(found.next().is_none(), "two lines are called {name}");
         let (file, number, _) = line.unwrap_or_else(|| panic!("no line is called {name}"));
         (file, number)
+    }
+
+    /// The calls between functions of the workload: the caller, the line of the call, and the function, as this
+    /// interpreter names them.
+    pub(crate) fn calls(&self, interpreter: &Interpreter) -> BTreeSet<(&str, u32, &str)> {
+        let calls = self.values("call").map(|call| {
+            let (site, function) = call.split_once(' ').unwrap();
+            let (caller, mark) = site.split_once('@').unwrap();
+            let name = |qualified| function_name(qualified, interpreter);
+            (name(caller), self.line(mark).1, name(function))
+        });
+        calls.collect()
     }
 
     fn files(&self) -> [&File; 2] {

@@ -13,7 +13,7 @@ use super::{
     folded::{Folded, Frame, is_marked},
     host::Host,
     machine, pprof,
-    source::{Source, function_name},
+    source::Source,
     target::{Target, mortal, workload_path},
 };
 
@@ -127,15 +127,7 @@ fn stacks_of_threads_that_wait_shortly_are_true() {
     let _machine = machine::alone();
     let source = Source::of("short_waits");
     machine::for_each_representative(|interpreter| {
-        let calls: Vec<(&str, u32, &str)> = source
-            .values("call")
-            .map(|call| {
-                let (site, function) = call.split_once(' ').unwrap();
-                let (caller, mark) = site.split_once('@').unwrap();
-                let name = |qualified| function_name(qualified, interpreter);
-                (name(caller), source.line(mark).1, name(function))
-            })
-            .collect();
+        let calls = source.calls(interpreter);
         let is_legal = |stack: &[Frame]| {
             let own: Vec<_> = stack.iter().filter(|it| source.has(&it.place)).collect();
             !own.is_empty()

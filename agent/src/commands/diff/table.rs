@@ -6,7 +6,10 @@ use console::Term;
 
 use super::comparison::{Change, Comparison, FunctionChange, Grown};
 use crate::{
-    commands::summary::{DEFAULT_WIDTH, MIN_NAME_WIDTH, function_text},
+    commands::{
+        summary::{MIN_NAME_WIDTH, function_text},
+        terminal,
+    },
     profile::Unit,
     text::{plural, printable},
 };
@@ -26,11 +29,9 @@ pub(super) struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(super) fn new(comparison: &'a Comparison) -> Self {
-        let columns = Term::stdout().size_checked().map(|(_, columns)| columns);
-        let columns = columns.filter(|&columns| columns != 0);
         Self {
             comparison,
-            width: columns.map_or(DEFAULT_WIDTH, usize::from),
+            width: terminal::width(&Term::stdout()),
         }
     }
 

@@ -1,13 +1,13 @@
 //! The stacks as text, the innermost function first, as `py-spy dump` has it.
 
-use std::{env, fmt};
+use std::fmt;
 
 use super::{
     document::{Document, DumpedProcess, DumpedThread, State},
     frames::{DumpedFrame, DumpedKind},
 };
 use crate::{
-    commands::deadlock::sentence,
+    commands::{deadlock::sentence, terminal::may_have_colours},
     text::{plural, printable, shortened},
 };
 
@@ -22,8 +22,7 @@ pub(super) struct Colours(bool);
 impl Colours {
     /// On a terminal, unless the environment variable `NO_COLOR` says otherwise.
     pub(super) fn of_terminal(is_terminal: bool) -> Self {
-        let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self(is_terminal && !is_unwanted)
+        Self(is_terminal && may_have_colours())
     }
 
     fn bold(self) -> &'static str {

@@ -11,9 +11,7 @@ mod table;
 pub(super) use self::{
     rank::{FunctionRow, Named, hottest_functions},
     share::percent,
-    table::{
-        DEFAULT_WIDTH, MIN_NAME_WIDTH, function_text, more_rows, name_and_place, subject_text,
-    },
+    table::{MIN_NAME_WIDTH, function_text, more_rows, name_and_place, subject_text},
 };
 
 pub use self::table::Summary;

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::text::{plural, shortened, shortened_path};
 use crate::{
+    commands::terminal,
     formats::{Internals, losses},
     profile::{Process, ProcessIndex, Profile, Unit},
     text::printable,
@@ -21,8 +22,6 @@ use crate::{
 const PROCESS_ROWS: usize = 5;
 /// Rows of the table of functions.
 const FUNCTION_ROWS: usize = 10;
-/// Columns where standard error is not a terminal.
-pub(crate) const DEFAULT_WIDTH: usize = 100;
 /// Least columns of a function or a process.
 pub(crate) const MIN_NAME_WIDTH: usize = 20;
 
@@ -42,13 +41,9 @@ impl<'a> Summary<'a> {
         } else {
             Cow::Owned(profile.without_interpreters())
         };
-        let columns = Term::stderr().size_checked().map(|(_, columns)| columns);
         Self {
             profile,
-            // Serial lines and terminals of some containers report a width of 0.
-            width: columns
-                .filter(|&columns| columns != 0)
-                .map_or(DEFAULT_WIDTH, usize::from),
+            width: terminal::width(&Term::stderr()),
         }
     }
 

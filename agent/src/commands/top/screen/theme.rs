@@ -1,10 +1,8 @@
 //! Colours and attributes.
 
-use std::env;
-
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::commands::top::frames::Origin;
+use crate::commands::{terminal::may_have_colours, top::frames::Origin};
 
 /// How things look; without colours only attributes distinguish them.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +18,7 @@ impl Theme {
     /// Without colours if `NO_COLOR` says so.
     pub(super) fn of_environment() -> Self {
         Self {
-            has_colours: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            has_colours: may_have_colours(),
         }
     }
 
