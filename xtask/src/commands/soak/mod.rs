@@ -109,9 +109,11 @@ fn soak(agent: &Path, time: Duration) -> Result<()> {
     let verdict = Verdict::of(&readings, &profiles, &accounts, &metrics);
     println!("{verdict}");
     let log = directory.join("host.log");
+    let failures = verdict.failures();
     ensure!(
-        verdict.is_good(),
-        "the agent has failed: its log is {}",
+        failures.is_empty(),
+        "{}; the agent's log is {}",
+        failures.join("; "),
         log.display()
     );
     Ok(())

@@ -32,9 +32,14 @@ pub(super) enum Quantity {
 }
 
 impl Quantity {
-    /// Most of it, where it grows for longer than a short run takes until the oldest is dropped.
+    /// Most of it, where it grows for as long as a part of a short run takes, or longer, until the oldest
+    /// is dropped.
     pub(super) fn limit(self) -> Option<f64> {
         match self {
+            // They are forgotten at the end of a window in which a quarter of 2,048 open ones had no
+            // process; until the next end as many more come as programs were started.
+            Self::Executables => Some(1200.0),
+            Self::Descriptors => Some(1300.0),
             // A generation of the caches ends after ten minutes, or when there are 200,000.
             Self::CacheEntries => Some(220_000.0),
             _ => None,

@@ -130,9 +130,12 @@ impl Verdict {
         Self(checks)
     }
 
-    /// Whether all are good.
-    pub(super) fn is_good(&self) -> bool {
-        self.0.iter().all(|check| check.is_good)
+    /// Those that are not good.
+    pub(super) fn failures(&self) -> Vec<String> {
+        let failed = self.0.iter().filter(|check| !check.is_good);
+        failed
+            .map(|check| format!("{}: {}, not {}", check.what, check.measured, check.wanted))
+            .collect()
     }
 }
 
