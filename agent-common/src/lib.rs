@@ -31,6 +31,7 @@ pub mod counter;
 pub mod decode;
 #[cfg(feature = "user")]
 pub mod decoded;
+pub mod growth;
 pub mod hash;
 pub mod layout;
 pub mod limits;

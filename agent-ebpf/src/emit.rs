@@ -3,8 +3,8 @@
 use agent_common::{
     counter::Counter,
     record::{
-        AbsentPage, Header, LockRelease, ProcessEvent, ProcessEventKind, ProfileKind, RecordKind,
-        Sample, WaitReason, WantedTable,
+        AbsentPage, Header, LockRelease, MemoryType, ProcessEvent, ProcessEventKind, ProfileKind,
+        RecordKind, Sample, WaitReason, WantedTable,
     },
 };
 use aya_ebpf::{
@@ -104,7 +104,7 @@ fn finished(sampler: &Sampler, stacks: &SampledStacks, kind: RecordKind, bytes: 
         collects_garbage: u8::from(sampler.position.collects_garbage()),
         native_status: stacks.native_status,
         wait: WaitReason::NONE,
-        reserved: 0,
+        memory: MemoryType(sampler.memory.get() as u16),
     }
 }
 

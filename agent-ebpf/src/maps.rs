@@ -5,7 +5,7 @@
 
 use agent_common::{
     counter::Counter,
-    layout::{KernelLayout, Layout},
+    layout::{KernelLayout, Layout, ResidentLayout},
     limits::{
         HOST_LOCK_WAITS, HOST_THREAD_CACHES, MAX_EXECUTABLES, MAX_KNOWN_THREADS, MAX_LAYOUTS,
         MAX_MAPPINGS, MAX_RULES,
@@ -25,8 +25,8 @@ use aya_ebpf::{
 };
 
 use crate::values::{
-    AddressSearch, CachedLocation, CodeCache, NativeSampler, Sampler, ThreadCache,
-    ThreadNameRecord, Wakes,
+    AddressSearch, CachedLocation, CodeCache, CountedPages, NativeSampler, ProcessPages, Sampler,
+    ThreadCache, ThreadNameRecord, Wakes,
 };
 
 /// Entries of [`LOCATIONS`]; a power of two.
@@ -190,6 +190,22 @@ pub(crate) static LOCK_WAITS: HashMap<u32, LockWait> =
 #[map]
 pub(crate) static VISIT: PerCpuArray<WholeVisit> = PerCpuArray::with_max_entries(1, 0);
 
+/// What each processor or thread has counted of a process's resident pages, see
+/// [`resident`](crate::resident). Written and read by the BPF programs; the least recently used one is
+/// evicted, and what changed since it was read is not accounted for.
+#[map]
+pub(crate) static COUNTED_PAGES: LruHashMap<u64, CountedPages> =
+    LruHashMap::with_max_entries(16_384, 0);
+
+/// Process id to what is counted of its resident pages for all its threads; as `COUNTED_PAGES`.
+#[map]
+pub(crate) static PROCESS_PAGES: LruHashMap<u32, ProcessPages> =
+    LruHashMap::with_max_entries(4096, 0);
+
+/// The distance of this processor's own memory, 0 until it is known. Written and read by the BPF programs.
+#[map]
+pub(crate) static PROCESSOR_MEMORY: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
 /// Settings that may change at any time. Written by the agent, read at every sample.
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -226,6 +242,14 @@ pub(crate) static KERNEL_LAYOUT: Global<KernelLayout> = Global::new(KernelLayout
     run_time: 0,
     run_delay: 0,
     comm: 0,
+    resident: ResidentLayout {
+        counters: 0,
+        distance: 0,
+        of_thread: 0,
+        of_processors: 0,
+        map_values: 0,
+        page_bytes: 0,
+    },
 });
 
 /// Whether something was sent that the agent still has.

@@ -1,11 +1,9 @@
 //! Fields of the kernel's `task_struct`.
 
-use core::mem::MaybeUninit;
-
 use agent_common::layout::KernelLayout;
-use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_probe_read_kernel};
+use aya_ebpf::helpers::generated::bpf_get_current_task;
 
-use crate::maps::KERNEL_LAYOUT;
+use crate::{kernel_memory::read, maps::KERNEL_LAYOUT};
 
 /// A `task_struct`.
 #[derive(Clone, Copy)]
@@ -44,11 +42,26 @@ impl Task {
         voluntary.wrapping_add(involuntary)
     }
 
+    /// The address of its memory, 0 when it has none.
+    #[inline(always)]
+    pub(crate) fn memory(self) -> u64 {
+        read(self.field(|layout| layout.memory))
+    }
+
+    /// Pages that it has counted for itself of a type of memory, before Linux 6.2.
+    #[inline(always)]
+    pub(crate) fn counted_pages(self, memory_type: u32) -> i64 {
+        let first = self.field(|layout| layout.resident.of_thread);
+        read::<i32>(first.wrapping_add(u64::from(memory_type) * 4)).into()
+    }
+
     /// Pages that its process has mapped executable.
     #[inline(always)]
     pub(crate) fn executable_pages(self) -> u64 {
-        let memory: u64 = read(self.field(|layout| layout.memory));
-        read(memory.wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()))
+        read(
+            self.memory()
+                .wrapping_add(KERNEL_LAYOUT.load().executable_pages.into()),
+        )
     }
 
     /// Whether it is the first thread of its process, which exists until the process has been
@@ -78,7 +91,7 @@ impl Task {
     /// longer.
     #[inline(always)]
     pub(crate) fn has_memory(self) -> bool {
-        read::<u64>(self.field(|layout| layout.memory)) != 0
+        self.memory() != 0
     }
 
     /// Threads of its process that have not ended.
@@ -147,29 +160,4 @@ impl Task {
     fn field(self, offset: impl FnOnce(&KernelLayout) -> u32) -> u64 {
         self.0.wrapping_add(offset(&KERNEL_LAYOUT.load()).into())
     }
-}
-
-/// What any bytes are a value of.
-trait Number: Copy {}
-
-impl Number for u8 {}
-impl Number for u32 {}
-impl Number for u64 {}
-impl Number for [u64; 2] {}
-impl Number for [u8; 16] {}
-
-/// Reads the kernel's memory; zeros where there is none.
-#[inline(always)]
-fn read<T: Number>(address: u64) -> T {
-    let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: `value` has room for what is read; the helper checks the address.
-    unsafe {
-        bpf_probe_read_kernel(
-            value.as_mut_ptr().cast(),
-            size_of::<T>() as u32,
-            address as *const _,
-        )
-    };
-    // SAFETY: the helper writes all of it, zeros where it cannot read, and any bytes are a number.
-    unsafe { value.assume_init() }
 }

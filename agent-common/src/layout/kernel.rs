@@ -1,5 +1,7 @@
 //! Where fields of the running kernel's own structures are, from its BTF.
 
+use super::ResidentLayout;
+
 /// Offsets in bytes from the start of the named structure.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,10 +43,12 @@ pub struct KernelLayout {
     pub run_delay: u32,
     /// `task_struct.comm`, the name of the thread.
     pub comm: u32,
+    /// The counters of resident pages.
+    pub resident: ResidentLayout,
 }
 
 #[cfg(feature = "user")]
 // SAFETY: integers without padding, valid for any bytes.
 unsafe impl aya::Pod for KernelLayout {}
 
-const _: () = assert!(size_of::<KernelLayout>() == 68);
+const _: () = assert!(size_of::<KernelLayout>() == 92);

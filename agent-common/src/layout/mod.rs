@@ -5,6 +5,7 @@
 
 mod kernel;
 mod python;
+mod resident;
 
 pub use crate::record::LineTableFormat;
 pub use kernel::KernelLayout;
@@ -12,3 +13,4 @@ pub use python::{
     ABSENT, CodeLayout, FrameLayout, GilStyle, InstanceStyle, InstructionStyle, InterpreterLayout,
     KeysStyle, Layout, ObjectLayout, RunStyle, TextLayout, TextStyle, ThreadLayout,
 };
+pub use resident::ResidentLayout;

@@ -29,4 +29,5 @@ profile_kinds! {
     RUN_QUEUE = 8, "Elapsed time in which threads could run and waited for a CPU, in nanoseconds.";
     LOCK = 9, "Elapsed time in which threads waited for locks, in nanoseconds.";
     LOCK_RELEASE = 10, "The same, in nanoseconds, of who released the locks.";
+    GROWTH = 11, "Growth of resident memory, in bytes.";
 }

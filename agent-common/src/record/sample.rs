@@ -2,6 +2,7 @@
 
 use super::{
     header::Header,
+    memory::MemoryType,
     profile_kind::ProfileKind,
     unwind_status::{NativeUnwindStatus, PythonUnwindStatus},
     wait::WaitReason,
@@ -43,8 +44,8 @@ pub struct Sample {
     pub native_status: NativeUnwindStatus,
     /// What the thread waited for.
     pub wait: WaitReason,
-    /// Zero.
-    pub reserved: u16,
+    /// Which memory it is about.
+    pub memory: MemoryType,
 }
 
 const _: () = assert!(size_of::<Sample>() == 64);

@@ -8,6 +8,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod cpu_hotplug;
+pub(crate) mod growth;
 pub(crate) mod lock_releases;
 pub(crate) mod major_faults;
 pub(crate) mod page_faults;

@@ -6,7 +6,7 @@ use agent_common::{
     maps::CodeIdentity,
     native::{MappingSearch, NativeWalk, Registers},
     python::{CodeSymbol, PythonWalk, ThreadStateSearch, WalkPosition},
-    record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus},
+    record::{MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus},
     sample_clock::SampleClock,
     scratch::Scratch,
     unwind,
@@ -56,6 +56,8 @@ pub(crate) struct Sampler {
     pub(crate) value: Volatile<u64>,
     /// The number of `Sample::kind`.
     pub(crate) kind: Volatile<u32>,
+    /// The number of `Sample::memory`.
+    pub(crate) memory: Volatile<u32>,
     /// The wait that it ends, if its kind is about that.
     pub(crate) wait_end: Volatile<WaitEnd>,
     /// Which of the chains of frames is walked.
@@ -87,6 +89,7 @@ impl Sampler {
         self.kind.set(kind.0.into());
         self.count.set(count);
         self.value.set(value);
+        self.memory.set(MemoryType::NONE.0.into());
     }
 }
 

@@ -49,7 +49,7 @@ impl ProfileTiming {
             Period::Rate => {
                 u64::try_from(self.periods.of(self.kind).as_nanos()).unwrap_or(u64::MAX)
             }
-            Period::Events(events) => events,
+            Period::Events(distance) | Period::Bytes(distance) => distance,
         }
     }
 }

@@ -3,7 +3,8 @@
 use agent_common::{
     decoded::{NativeStack, Stack},
     record::{
-        Header, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample, WaitReason,
+        Header, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind,
+        Sample, WaitReason,
     },
 };
 
@@ -47,7 +48,7 @@ pub fn sample() -> Sample {
         collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
-        reserved: 0,
+        memory: MemoryType::NONE,
     }
 }
 

@@ -33,8 +33,8 @@ use super::{
 };
 use crate::{
     profile::{
-        ExecutableKind, GC_MARKER, IDLE_MARKER, LastFrame, LocationId, ProcessIndex, StackId,
-        UnwindLosses, Wait, blocks_marker, lock_marker, releases_marker,
+        ExecutableKind, GC_MARKER, IDLE_MARKER, LastFrame, LocationId, Memory, ProcessIndex,
+        StackId, UnwindLosses, Wait, blocks_marker, lock_marker, releases_marker,
     },
     symbolize::SymbolizeFrames,
 };
@@ -81,6 +81,9 @@ impl SampledStack<'_> {
         let mut locations = interleaver.locations;
         if self.key.collects_garbage {
             locations.insert(0, builder.marker(GC_MARKER));
+        }
+        if let Some(memory) = Memory::from_type(self.key.memory) {
+            locations.insert(0, builder.marker(memory.marker()));
         }
         if let Some(lock) = self.lock {
             let marker = if self.key.wait == WaitReason::NONE {

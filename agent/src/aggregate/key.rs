@@ -1,6 +1,8 @@
 //! Keys of the counts of samples.
 
-use agent_common::record::{NativeUnwindStatus, ProfileKind, PythonUnwindStatus, WaitReason};
+use agent_common::record::{
+    MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, WaitReason,
+};
 
 use crate::profile::ThreadActivity;
 
@@ -16,6 +18,7 @@ pub(super) struct SampleKey {
     pub(super) holds_gil: bool,
     pub(super) collects_garbage: bool,
     pub(super) wait: WaitReason,
+    pub(super) memory: MemoryType,
     /// Whom it keeps waiting, and for which lock; or for which one it waits itself.
     pub(super) blocked: Blocked,
 }

@@ -2,8 +2,8 @@ use std::time::{Duration, SystemTime};
 
 use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
-    PythonUnwindStatus, RecordKind, Sample, WaitReason,
+    Frame, FrameKind as WireKind, Header, MemoryType, NativeFrame, NativeKind, NativeUnwindStatus,
+    ProfileKind, PythonUnwindStatus, RecordKind, Sample, WaitReason,
 };
 
 use super::{Filter, ProfileTiming, ThreadFilter, fixtures::Aggregator};
@@ -35,7 +35,7 @@ fn sample(stack: u64, tid: u32, count: u32, end: PythonUnwindStatus) -> Sample {
         collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
-        reserved: 0,
+        memory: MemoryType::NONE,
     }
 }
 

@@ -57,6 +57,7 @@ impl Windows {
             holds_gil: sample.holds_gil != 0,
             collects_garbage: sample.collects_garbage != 0,
             wait: sample.wait,
+            memory: sample.memory,
             blocked,
         };
         let amount = Amount {

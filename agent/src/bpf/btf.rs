@@ -7,7 +7,7 @@
 
 use std::{fs, io, path::Path};
 
-use agent_common::layout::KernelLayout;
+use agent_common::layout::{KernelLayout, ResidentLayout};
 
 /// The kernel's BTF.
 pub(super) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
@@ -40,6 +40,8 @@ pub enum Error {
 const TASK: &str = "task_struct";
 const MEMORY: &str = "mm_struct";
 const SIGNAL: &str = "signal_struct";
+const COUNTER: &str = "percpu_counter";
+const MAP: &str = "bpf_array";
 
 /// The offsets that the BPF programs need.
 ///
@@ -48,7 +50,7 @@ const SIGNAL: &str = "signal_struct";
 /// [`Error`] when BTF cannot be read, or a structure or field has another name.
 pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
     let bytes = fs::read(Path::new(VMLINUX)).map_err(Error::Unreadable)?;
-    let btf = Btf::read(&bytes, &[TASK, MEMORY, SIGNAL]).ok_or(Error::Malformed)?;
+    let btf = Btf::read(&bytes, &[TASK, MEMORY, SIGNAL, COUNTER, MAP]).ok_or(Error::Malformed)?;
     let task = |path| btf.offset(TASK, path);
     Ok(KernelLayout {
         thread_pointer: if cfg!(target_arch = "aarch64") {
@@ -72,6 +74,32 @@ pub(super) fn kernel_layout() -> Result<KernelLayout, Error> {
         run_time: task(&["se", "sum_exec_runtime"])?,
         run_delay: task(&["sched_info", "run_delay"]).unwrap_or(0),
         comm: task(&["comm"])?,
+        resident: resident_layout(&btf).unwrap_or_default(),
+    })
+}
+
+/// Where the counters of resident pages are.
+fn resident_layout(btf: &Btf<'_>) -> Result<ResidentLayout, Error> {
+    let page_bytes = u32::try_from(rustix::param::page_size()).unwrap_or_default();
+    // Since Linux 6.2 an array of counters.
+    let Ok(of_thread) = btf.offset(TASK, &["rss_stat", "count"]) else {
+        let count = btf.offset(COUNTER, &["count"])?;
+        return Ok(ResidentLayout {
+            counters: btf.offset(MEMORY, &["rss_stat"])? + count,
+            distance: btf.bytes(COUNTER)?,
+            of_thread: 0,
+            of_processors: btf.offset(COUNTER, &["counters"])? - count,
+            map_values: btf.offset(MAP, &["pptrs"])?,
+            page_bytes,
+        });
+    };
+    Ok(ResidentLayout {
+        counters: btf.offset(MEMORY, &["rss_stat", "count"])?,
+        distance: 8,
+        of_thread,
+        of_processors: 0,
+        map_values: 0,
+        page_bytes,
     })
 }
 
@@ -127,6 +155,19 @@ impl<'a> Btf<'a> {
             at = self.resolve(kind);
         }
         Ok(offset)
+    }
+
+    /// Bytes of a structure.
+    fn bytes(&self, structure: &'static str) -> Result<u32, Error> {
+        let mut wanted = self.structures.iter();
+        let found = wanted.find(|(name, _)| *name == structure);
+        let found = found.and_then(|(_, at)| Type::read(self.types, *at));
+        // Of a structure it is the size.
+        let bytes = found.map(|kind| kind.refers_to);
+        bytes.ok_or(Error::Missing {
+            structure,
+            field: "",
+        })
     }
 
     /// Offset in bits and type id of a field of the structure at `at`, also of a field of an

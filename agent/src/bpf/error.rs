@@ -18,6 +18,12 @@ pub enum Error {
     /// The object file was refused as a whole.
     #[error("the BPF programs could not be loaded: {0}")]
     Load(#[from] EbpfError),
+    /// The kernel's BTF says nowhere where resident pages are counted.
+    #[error(
+        "where this kernel counts resident memory is not known, so that its growth cannot be profiled: \
+         please report the kernel's version, and leave out the event growth"
+    )]
+    ResidentCounters,
     /// A call for one program failed.
     #[error(
         "the kernel refused to {call} the BPF program `{program}` ({}): please report it with the \

@@ -11,30 +11,36 @@ pub(super) struct Event {
     pub(super) kind: &'static Kind,
     /// The program that it runs.
     pub(super) program: &'static str,
-    /// The event of the kernel.
-    pub(super) source: SoftwareEvent,
+    /// The events of the kernel that run it.
+    pub(super) sources: &'static [SoftwareEvent],
 }
 
 /// Every event, one line for each.
 #[rustfmt::skip]
 static EVENTS: &[Event] = &[
-    event(&kinds::cpu::KIND, "on_cpu", SoftwareEvent::CpuClock),
-    event(&kinds::page_faults::KIND, "on_page_fault", SoftwareEvent::PageFaults),
-    event(&kinds::major_faults::KIND, "on_major_fault", SoftwareEvent::PageFaultsMaj),
+    event(&kinds::cpu::KIND, "on_cpu", &[SoftwareEvent::CpuClock]),
+    event(&kinds::page_faults::KIND, "on_page_fault", &[SoftwareEvent::PageFaults]),
+    event(&kinds::major_faults::KIND, "on_major_fault", &[SoftwareEvent::PageFaultsMaj]),
+    event(&kinds::growth::KIND, "on_fault", &[SoftwareEvent::PageFaults]),
+    event(&kinds::growth::KIND, "on_resolved_fault", &[SoftwareEvent::PageFaultsMin, SoftwareEvent::PageFaultsMaj]),
 ];
 
-const fn event(kind: &'static Kind, program: &'static str, source: SoftwareEvent) -> Event {
+const fn event(
+    kind: &'static Kind,
+    program: &'static str,
+    sources: &'static [SoftwareEvent],
+) -> Event {
     Event {
         kind,
         program,
-        source,
+        sources,
     }
 }
 
 impl Event {
-    /// The event of a kind.
-    pub(super) fn of(kind: &Kind) -> Option<&'static Self> {
-        EVENTS.iter().find(|event| event.kind == kind)
+    /// The events of a kind.
+    pub(super) fn of(kind: &Kind) -> impl Iterator<Item = &'static Self> {
+        EVENTS.iter().filter(move |event| event.kind == kind)
     }
 }
 
@@ -45,7 +51,7 @@ mod tests {
     #[test]
     fn every_kind_has_an_event_unless_passes_take_its_samples() {
         for kind in Kind::ALL {
-            let has_event = Event::of(kind).is_some();
+            let has_event = Event::of(kind).next().is_some();
             assert_eq!(has_event, !kind.is_of_passes(), "{}", kind.name);
         }
     }

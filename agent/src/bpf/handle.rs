@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agent_common::{
     counter::Counter,
+    layout::ResidentLayout,
     maps::{Control, Mapping, TableState},
     unwind::Rule,
 };
@@ -36,7 +37,7 @@ use super::{
     unwind_tables::UnwindTableMaps,
     walk_maps::WalkMaps,
 };
-use crate::profile::Kind;
+use crate::profile::{Kind, kinds};
 
 /// The programs on raw tracepoints, each with its tracepoint.
 const TRACEPOINTS: [(&str, &str); 5] = [
@@ -128,6 +129,10 @@ impl Bpf {
         if !has_task_pt_regs() {
             kernel_layout.registers = REGISTERS_IN_STACK;
         }
+        let growth = options.kinds.contains(&&kinds::growth::KIND);
+        if growth && kernel_layout.resident == ResidentLayout::default() {
+            return Err(Error::ResidentCounters);
+        }
         let with_native = u32::from(options.with_native);
         let whole_host = u32::from(options.whole_host);
         let mut loader = loader::without_btf();
@@ -136,6 +141,7 @@ impl Bpf {
             options.whole_host,
             has_visits,
             options.lock_releases,
+            growth,
         );
         let mut object = loader
             .override_global("WHOLE_HOST", &whole_host, true)

@@ -37,6 +37,12 @@ const SIZES: [Size; 8] = [
     Size::new("THREAD_CACHES", PROGRAM_THREAD_CACHES, HOST_THREAD_CACHES),
 ];
 
+/// The maps of the growth of memory, with their sizes where that is profiled.
+const GROWTH_SIZES: [(&str, u32, u32); 2] = [
+    ("COUNTED_PAGES", 2 << 10, 16 << 10),
+    ("PROCESS_PAGES", 512, 4 << 10),
+];
+
 impl Size {
     const fn new(map: &'static str, of_program: u32, of_host: u32) -> Self {
         Self {
@@ -53,6 +59,7 @@ pub(super) fn set(
     whole_host: bool,
     has_visits: bool,
     lock_releases: bool,
+    growth: bool,
 ) {
     let known_threads = if has_visits { MAX_KNOWN_THREADS } else { 1 };
     loader.map_max_entries(KNOWN_THREADS, known_threads);
@@ -62,6 +69,14 @@ pub(super) fn set(
         (true, true) => HOST_LOCK_WAITS,
     };
     loader.map_max_entries(LOCK_WAITS, lock_waits);
+    for (map, of_program, of_host) in GROWTH_SIZES {
+        let entries = match (growth, whole_host) {
+            (false, _) => 1,
+            (true, false) => of_program,
+            (true, true) => of_host,
+        };
+        loader.map_max_entries(map, entries);
+    }
     for map in [PROCESSES, PROCESS_STATES] {
         loader.map_max_entries(map, process_map::max_processes(whole_host));
     }

@@ -41,14 +41,15 @@ impl SamplingEvents {
     pub(super) fn load(object: &mut Ebpf, kinds: &[&'static Kind]) -> Result<Self, Error> {
         let mut sampling_events = Self::default();
         for kind in kinds.iter().filter(|kind| !kind.is_of_passes()) {
-            let event = Event::of(kind).ok_or(Error::Incomplete(kind.name))?;
-            program(object, event)?
-                .load()
-                .map_err(program_error("load", event.program))?;
-            sampling_events.events.push(AttachedEvent {
-                event,
-                links: Vec::new(),
-            });
+            for event in Event::of(kind) {
+                program(object, event)?
+                    .load()
+                    .map_err(program_error("load", event.program))?;
+                sampling_events.events.push(AttachedEvent {
+                    event,
+                    links: Vec::new(),
+                });
+            }
         }
         Ok(sampling_events)
     }
@@ -133,7 +134,8 @@ impl SamplingEvents {
 
     /// How many CPUs are sampled.
     pub(super) fn cpus(&self) -> usize {
-        let cpus = self.events.iter().map(|attached| attached.links.len());
+        let cpus = self.events.iter();
+        let cpus = cpus.map(|of| of.links.len() / of.event.sources.len());
         cpus.max().unwrap_or(0)
     }
 
@@ -162,12 +164,15 @@ fn attach(
     let period = match event.kind.period {
         Period::Rate => period_ns,
         Period::Events(events) => events,
+        // The program looks at each of them.
+        Period::Bytes(_) => 1,
     };
     let mut offline = None;
-    for &cpu in cpus {
+    let sources = event.sources.iter();
+    for (source, &cpu) in sources.flat_map(|source| cpus.iter().map(move |cpu| (source, cpu))) {
         let link = with_sys_admin(|| {
             program.attach(
-                PerfEventConfig::Software(event.source),
+                PerfEventConfig::Software(*source),
                 PerfEventScope::AllProcessesOneCpu { cpu },
                 SamplePolicy::Period(period),
                 false,

@@ -296,7 +296,7 @@ pub(crate) fn with_waits(mut profile: Profile, waits: &[(usize, &str)]) -> Profi
 pub(crate) fn of_kind(profile: Profile, kind: &'static Kind) -> Profile {
     let period = match kind.period {
         Period::Rate => PERIOD_NS,
-        Period::Events(events) => events,
+        Period::Events(distance) | Period::Bytes(distance) => distance,
     };
     let samples = profile.samples.iter().map(|sample| Sample {
         value: sample.count * period,

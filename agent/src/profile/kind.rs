@@ -117,6 +117,8 @@ pub enum Unit {
     Nanoseconds,
     /// Events.
     Events,
+    /// Bytes.
+    Bytes,
 }
 
 /// How far the samples of a kind are apart.
@@ -126,6 +128,8 @@ pub enum Period {
     Rate,
     /// So many events.
     Events(u64),
+    /// So many bytes.
+    Bytes(u64),
 }
 
 /// Words of the summary.
@@ -328,8 +332,14 @@ impl Unit {
         match self {
             Self::Nanoseconds => format!("{:.2} s", seconds(value)),
             Self::Events => value.to_string(),
+            Self::Bytes => format!("{:.1} MB", megabytes(value)),
         }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "what is shown has one decimal")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
 
 #[expect(

@@ -13,6 +13,7 @@ pub mod kinds;
 mod labels;
 mod location;
 mod losses;
+mod memory;
 mod model;
 mod periods;
 mod process;
@@ -28,6 +29,7 @@ pub use self::{
     labels::SERVICE_NAME_LABEL,
     location::{CodeAddress, FrameKind, Function, Line, Location},
     losses::{Counter, FilteredOut, Losses, UnsymbolizedLosses, UnsymbolizedReason, UnwindLosses},
+    memory::Memory,
     model::{Profile, Sample, Stack, Thread},
     periods::Periods,
     process::{Image, Process},

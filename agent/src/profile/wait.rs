@@ -10,6 +10,7 @@ use agent_common::record::WaitReason;
 use super::{
     indices::{LocationId, StackId},
     location::FrameKind,
+    memory::Memory,
     model::{Profile, Sample},
 };
 
@@ -137,6 +138,8 @@ pub struct LeafMarkers<'a> {
     pub blocks: Option<&'a str>,
     /// Whether it collected garbage.
     pub collects_garbage: bool,
+    /// The memory that it is about.
+    pub memory: Option<Memory>,
     /// How many there are.
     pub count: usize,
 }
@@ -173,6 +176,8 @@ impl Profile {
                 markers.wait = Some(wait);
             } else if function.name == GC_MARKER {
                 markers.collects_garbage = true;
+            } else if let Some(memory) = Memory::from_marker(&function.name) {
+                markers.memory = Some(memory);
             } else {
                 break;
             }
@@ -197,6 +202,7 @@ pub fn is_state_marker(marker: &str) -> bool {
         || blocked_thread(marker).is_some()
         || lock_name(marker).is_some()
         || released_lock(marker).is_some()
+        || Memory::from_marker(marker).is_some()
 }
 
 /// The name in a [`lock_marker`].

@@ -173,8 +173,8 @@ mod tests {
     use agent_common::{
         decoded::NativeStack,
         record::{
-            Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind, PythonUnwindStatus,
-            RecordKind, Sample, WaitReason,
+            Header, MemoryType, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
+            PythonUnwindStatus, RecordKind, Sample, WaitReason,
         },
     };
     use std::{
@@ -218,7 +218,7 @@ mod tests {
             collects_garbage: 0,
             native_status: NativeUnwindStatus::COMPLETE,
             wait: WaitReason::NONE,
-            reserved: 0,
+            memory: MemoryType::NONE,
         }
     }
 

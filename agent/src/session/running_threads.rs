@@ -8,7 +8,8 @@
 //! Invariant: what is remembered is bounded; elapsed time of more threads has no stack.
 
 use agent_common::record::{
-    Header, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample, WaitReason,
+    Header, MemoryType, NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample,
+    WaitReason,
 };
 use foldhash::HashMap;
 
@@ -209,7 +210,7 @@ fn unseen((process, thread): (u32, u32)) -> Sample {
         collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait: WaitReason::NONE,
-        reserved: 0,
+        memory: MemoryType::NONE,
     }
 }
 

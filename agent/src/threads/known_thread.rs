@@ -2,7 +2,7 @@
 
 use agent_common::{
     maps::LockWait,
-    record::{Header, ProfileKind, RecordKind, Sample, WaitReason},
+    record::{Header, MemoryType, ProfileKind, RecordKind, Sample, WaitReason},
     visit::ThreadVisit,
 };
 
@@ -218,7 +218,7 @@ impl KnownThread {
             collects_garbage: stack.collects_garbage.into(),
             native_status: stack.native_status,
             wait,
-            reserved: 0,
+            memory: MemoryType::NONE,
         }
     }
 }

@@ -295,7 +295,7 @@ fn is_final(sample: &Sample) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use agent_common::record::{Header, RecordKind};
+    use agent_common::record::{Header, MemoryType, RecordKind};
 
     use super::*;
 
@@ -319,7 +319,7 @@ mod tests {
             collects_garbage: 0,
             native_status: NativeUnwindStatus::COMPLETE,
             wait,
-            reserved: 0,
+            memory: MemoryType::NONE,
         }
     }
 

@@ -37,6 +37,7 @@ mod gil_released;
 mod go_pprof;
 mod greenlets;
 
+mod growth;
 mod host;
 mod impossible;
 mod inner_interpreters;

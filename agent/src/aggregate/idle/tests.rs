@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use agent_common::{
     decoded::{NativeStack, Stack},
     record::{
-        Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus,
-        ProfileKind, PythonUnwindStatus, RecordKind, Sample, WaitReason,
+        Frame, FrameKind as WireKind, Header, MemoryType, NativeFrame, NativeKind,
+        NativeUnwindStatus, ProfileKind, PythonUnwindStatus, RecordKind, Sample, WaitReason,
     },
 };
 
@@ -97,7 +97,7 @@ fn sample(stack: u64, wait: WaitReason) -> Sample {
         collects_garbage: 0,
         native_status: NativeUnwindStatus::NOT_WALKED,
         wait,
-        reserved: 0,
+        memory: MemoryType::NONE,
     }
 }
 

@@ -2,8 +2,8 @@ use std::time::{Duration, SystemTime};
 
 use agent_common::decoded::{Gap, NativeStack, Stack};
 use agent_common::record::{
-    Frame, FrameKind as WireKind, Header, NativeFrame, NativeKind, NativeUnwindStatus, ProfileKind,
-    PythonUnwindStatus, RecordKind, Sample, WaitReason,
+    Frame, FrameKind as WireKind, Header, MemoryType, NativeFrame, NativeKind, NativeUnwindStatus,
+    ProfileKind, PythonUnwindStatus, RecordKind, Sample, WaitReason,
 };
 use proptest::prelude::*;
 
@@ -154,7 +154,7 @@ fn profile(
         collects_garbage: 0,
         native_status: native_end,
         wait: WaitReason::NONE,
-        reserved: 0,
+        memory: MemoryType::NONE,
     });
     // Any other hash stands for a stack that is lost.
     if let Some(stack) = python.filter(|stack| stack.hash == 1) {

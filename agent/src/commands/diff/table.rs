@@ -115,6 +115,7 @@ fn value_text(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Nanoseconds => format!("{:>1$.2} s", value / 1e9, VALUE_WIDTH - 2),
         Unit::Events => format!("{value:>VALUE_WIDTH$.0}"),
+        Unit::Bytes => format!("{:>1$.1} MB", value / 1e6, VALUE_WIDTH - 3),
     }
 }
 
@@ -123,6 +124,7 @@ fn change_text(unit: Unit, change: Change) -> String {
     match unit {
         Unit::Nanoseconds => format!("{:>+1$.2} s", difference / 1e9, VALUE_WIDTH - 2),
         Unit::Events => format!("{difference:>+VALUE_WIDTH$.0}"),
+        Unit::Bytes => format!("{:>+1$.1} MB", difference / 1e6, VALUE_WIDTH - 3),
     }
 }
 

@@ -78,6 +78,9 @@ impl<'a> DictionaryBuilder<'a> {
         if markers.collects_garbage {
             attributes.push(self.attribute("gc", Value::text("true"))?);
         }
+        if let Some(memory) = markers.memory {
+            attributes.push(self.attribute("memory", Value::text(memory.label()))?);
+        }
         Ok(attributes)
     }
 

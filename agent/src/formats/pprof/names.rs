@@ -28,6 +28,8 @@ pub(super) const BLOCKS: &str = "blocks";
 
 /// Label: the thread collected garbage. Its one value.
 pub(super) const GC: &str = "gc";
+/// Label of the type of memory that a sample is about.
+pub(super) const MEMORY: &str = "memory";
 pub(super) const TRUE: &str = "true";
 pub(super) const PROCESS_ID: &str = "process_id";
 pub(super) const PROCESS_NAME: &str = "process_name";

@@ -13,8 +13,8 @@ use prost::Message as _;
 use super::{
     mappings::Mappings,
     names::{
-        BLOCKS, EVENT, GC, LABEL, LOCK, PERIOD_NS, PROCESS, PROCESS_ID, PROCESS_NAME, PROCESSES,
-        THREAD_ID, THREAD_NAME, TRUE, WAIT,
+        BLOCKS, EVENT, GC, LABEL, LOCK, MEMORY, PERIOD_NS, PROCESS, PROCESS_ID, PROCESS_NAME,
+        PROCESSES, THREAD_ID, THREAD_NAME, TRUE, WAIT,
     },
     schema,
     string_table::StringTable,
@@ -239,6 +239,9 @@ fn sample_messages(
         }
         if markers.collects_garbage {
             text_label(&mut label, GC, TRUE, strings);
+        }
+        if let Some(memory) = markers.memory {
+            text_label(&mut label, MEMORY, memory.label(), strings);
         }
         if profile.processes.len() > 1 {
             let process = &profile.processes[process.0 as usize];

@@ -124,6 +124,7 @@ fn unit(profile: &Profile) -> (String, f64) {
             ("µs", 1e-3)
         }
         (ValueSource::Value, Unit::Nanoseconds) => ("ms", 1e-6),
+        (ValueSource::Value, Unit::Bytes) => ("kB", 1e-3),
     };
     (name.to_owned(), factor)
 }

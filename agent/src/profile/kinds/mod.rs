@@ -6,6 +6,7 @@
 pub mod cpu;
 pub mod gil;
 pub mod gil_held;
+pub mod growth;
 pub mod lock;
 pub mod lock_release;
 pub mod major_faults;
@@ -33,6 +34,7 @@ impl Kind {
         &lock_release::KIND,
         &page_faults::KIND,
         &major_faults::KIND,
+        &growth::KIND,
     ];
 
     /// Whether samples are recorded as this kind.

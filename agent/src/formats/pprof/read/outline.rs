@@ -95,7 +95,9 @@ impl<'a> Outline<'a> {
         }
         let is_valid = match outline.kind.period {
             Period::Rate => PERIODS_NS.contains(&outline.period),
-            Period::Events(_) => i64::try_from(outline.period).is_ok_and(|period| period > 0),
+            Period::Events(_) | Period::Bytes(_) => {
+                i64::try_from(outline.period).is_ok_and(|period| period > 0)
+            }
         };
         if !is_valid {
             return Err(malformed("times"));

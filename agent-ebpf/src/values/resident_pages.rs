@@ -1,0 +1,43 @@
+//! What is counted of a process's resident pages.
+
+use agent_common::growth::SampledGrowth;
+
+/// Types of memory that are counted: those of files, anonymous and shared memory.
+pub(crate) const MEMORY_TYPES: usize = 3;
+
+/// What a processor has counted of a process, or before Linux 6.2 a thread has for itself.
+#[repr(C)]
+pub(crate) struct CountedPages {
+    /// The address of the process's `mm_struct`.
+    pub(crate) memory: u64,
+    /// Its pages of each type, as they were when it was read last.
+    pub(crate) pages: [i64; MEMORY_TYPES],
+    /// By how much it has grown.
+    pub(crate) growth: [SampledGrowth; MEMORY_TYPES],
+}
+
+/// What has been counted for all threads of a process.
+#[repr(C)]
+pub(crate) struct ProcessPages {
+    /// The address of its `mm_struct`.
+    pub(crate) memory: u64,
+    /// Pages of each type that are accounted for.
+    pub(crate) pages: [u64; MEMORY_TYPES],
+}
+
+impl CountedPages {
+    /// Of a process that was not seen before.
+    pub(crate) const NEW: Self = Self {
+        memory: 0,
+        pages: [0; MEMORY_TYPES],
+        growth: [SampledGrowth::NEW; MEMORY_TYPES],
+    };
+}
+
+impl ProcessPages {
+    /// As [`CountedPages::NEW`].
+    pub(crate) const NEW: Self = Self {
+        memory: 0,
+        pages: [0; MEMORY_TYPES],
+    };
+}

@@ -1,0 +1,86 @@
+//! Growth of resident memory, compared with the kernel's account of the process.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::{
+    capture::{Capture, Running},
+    folded::{Folded, Frame},
+    machine,
+    program::Program,
+    target::Target,
+};
+
+/// The functions of the workload, and the memory by which they grow.
+const FUNCTIONS: [(&str, &str); 9] = [
+    ("grow_list", ANONYMOUS),
+    ("grow_bytes", ANONYMOUS),
+    ("grow_private", ANONYMOUS),
+    ("grow_shared", "[shared memory]"),
+    ("grow_by_read", ANONYMOUS),
+    ("grow_by_file", "[file memory]"),
+    ("grow_huge", ANONYMOUS),
+    ("grow_large", ANONYMOUS),
+    ("grow_small", ANONYMOUS),
+];
+
+const ANONYMOUS: &str = "[anonymous memory]";
+
+/// Bytes for which there is a sample.
+const PERIOD: u64 = 256 << 10;
+
+/// What chance may do: a function begins and ends in the middle of a period, on each processor on which it runs.
+const CHANCE: u64 = 4 * PERIOD;
+
+/// Tolerated error besides, in per cent.
+const TOLERANCE: u64 = 2;
+
+#[test]
+fn each_function_has_the_memory_by_which_the_process_grew() {
+    let _machine = machine::alone();
+    machine::for_each_kind_alone(|interpreter| {
+        let program = Program::of(interpreter, "growing", &[]);
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("growth.folded");
+        let mut arguments = vec!["--event", "growth", "--output"];
+        arguments.extend([file.to_str().unwrap(), "--"]);
+        arguments.extend(program.0.iter().map(String::as_str));
+        let capture = Running::start(&arguments).finish();
+        capture.assert_success();
+        let folded = Folded::parse_all(&fs::read_to_string(&file).unwrap());
+        let output = String::from_utf8(capture.output).unwrap();
+        let mut lines = output.lines();
+        for (function, memory) in FUNCTIONS {
+            let line = lines.find_map(|line| line.strip_prefix(function)).unwrap();
+            let gained: u64 = line.trim().parse().unwrap();
+            let is_in = |stack: &[Frame]| stack.iter().any(|frame| frame.name == function);
+            let found = folded.count(is_in);
+            let of_memory = folded.count(|stack| {
+                is_in(stack) && stack.last().is_some_and(|leaf| leaf.name == memory)
+            });
+            let error = found.abs_diff(gained);
+            assert!(
+                error * 100 <= gained * TOLERANCE + CHANCE * 100,
+                "{function}: {found} of {gained}"
+            );
+            assert!(gained > 10_000_000, "{function}: {gained}");
+            assert!(
+                of_memory * 100 >= found * (100 - TOLERANCE) - CHANCE.min(found) * 100,
+                "{function}: {of_memory} of {found} are {memory}"
+            );
+        }
+        let summary = capture.messages;
+        let has_total = |line: &str| line.ends_with(" MB of new resident memory");
+        assert!(summary.lines().any(has_total), "{summary}");
+    });
+}
+
+#[test]
+fn memory_that_was_there_before_is_no_growth() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "busy");
+    let folded = Capture::whole(target.pid(), "--event growth --duration 1");
+    let grown = folded.total();
+    assert!(grown <= CHANCE, "{grown}");
+}
