@@ -9,6 +9,7 @@ mod manifests;
 mod prometheus;
 mod prometheus_operator;
 mod speedscope;
+mod trace_engine;
 
 use std::path::PathBuf;
 
@@ -29,6 +30,7 @@ const SHELF: Shelf = Shelf("consumers");
 /// Naming the first that cannot be made.
 pub fn ensure_all() -> Result<()> {
     speedscope()?;
+    trace_engine()?;
     prometheus()?;
     collector()?;
     renderers()?;
@@ -70,6 +72,15 @@ pub fn prometheus_operator() -> Result<PathBuf> {
 /// When they are not there and cannot be built.
 pub fn renderers() -> Result<Renderers> {
     manifests::ensure().context("the tests need kustomize and helm")
+}
+
+/// The directory of the package with the trace engine of Chromium's developer tools.
+///
+/// # Errors
+///
+/// When it is not there and cannot be fetched.
+pub fn trace_engine() -> Result<PathBuf> {
+    trace_engine::ensure().context("the tests need Chromium's trace engine")
 }
 
 /// The JavaScript file of speedscope, with its importers.
