@@ -5,7 +5,9 @@ use std::{
     io::{self, Write},
 };
 
-use super::{folded, format::Format, options::EncodeOptions, pprof, svg};
+use super::{
+    callgrind, cpuprofile, folded, format::Format, options::EncodeOptions, pprof, speedscope, svg,
+};
 use crate::profile::Profile;
 
 /// A profile that could not be encoded.
@@ -38,6 +40,9 @@ pub fn encode(
         Format::Pprof => pprof::write(&profile, options, out),
         Format::Folded => folded::write(&profile, options, out),
         Format::Svg => svg::write(&profile, options, out),
+        Format::Callgrind => callgrind::write(&profile, options, out),
+        Format::CpuProfile => cpuprofile::write(&profile, options, out),
+        Format::Speedscope => speedscope::write(&profile, options, out),
     };
     written.map_err(|source| EncodeError { format, source })
 }

@@ -13,11 +13,25 @@ pub enum Format {
     Folded,
     /// A flame graph as SVG, to be opened in a browser.
     Svg,
+    /// speedscope's own format: JSON with a profile of each thread.
+    Speedscope,
+    /// Callgrind's format, which `KCachegrind` and `callgrind_annotate` read: text with the cost of functions, lines
+    /// and calls.
+    Callgrind,
+    /// The `.cpuprofile` of V8, which Chromium's developer tools read: JSON with a tree of calls and samples.
+    CpuProfile,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 3] = [Self::Pprof, Self::Folded, Self::Svg];
+    pub const ALL: [Self; 6] = [
+        Self::Pprof,
+        Self::Folded,
+        Self::Svg,
+        Self::Speedscope,
+        Self::Callgrind,
+        Self::CpuProfile,
+    ];
 
     /// Name in options and messages.
     #[must_use]
@@ -26,6 +40,9 @@ impl Format {
             Self::Pprof => "pprof",
             Self::Folded => "folded",
             Self::Svg => "svg",
+            Self::Speedscope => "speedscope",
+            Self::Callgrind => "callgrind",
+            Self::CpuProfile => "cpuprofile",
         }
     }
 
@@ -36,7 +53,16 @@ impl Format {
             Self::Pprof => &["pb.gz", "pb", "pprof"],
             Self::Folded => &["folded", "collapsed", "txt"],
             Self::Svg => &["svg"],
+            Self::Speedscope => &["speedscope.json"],
+            Self::Callgrind => &["callgrind"],
+            Self::CpuProfile => &["cpuprofile"],
         }
+    }
+
+    /// Whether it is for a viewer of flame graphs, not for programs that evaluate profiles.
+    #[must_use]
+    pub fn is_flame_graph(self) -> bool {
+        matches!(self, Self::Svg | Self::Speedscope | Self::CpuProfile)
     }
 
     /// Whether the output is binary.
@@ -51,7 +77,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// The format of a file extension, case-insensitive.
+    /// The format of a file extension, case-insensitive, or of `callgrind.out*`, as callgrind itself names files.
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_lowercase();
@@ -62,6 +88,7 @@ impl Format {
         Self::ALL
             .into_iter()
             .find(|format| format.endings().iter().any(ends_in))
+            .or_else(|| name.starts_with("callgrind.out").then_some(Self::Callgrind))
     }
 }
 
@@ -93,6 +120,13 @@ mod tests {
         assert_eq!(of("x.collapsed"), Some(Format::Folded));
         assert_eq!(of("x.txt"), Some(Format::Folded));
         assert_eq!(of("x.svg"), Some(Format::Svg));
+        assert_eq!(of("x.speedscope.json"), Some(Format::Speedscope));
+        assert_eq!(of("x.json"), None);
+        assert_eq!(of("x.cpuprofile"), Some(Format::CpuProfile));
+        assert_eq!(of("x.callgrind"), Some(Format::Callgrind));
+        assert_eq!(of("/tmp/callgrind.out"), Some(Format::Callgrind));
+        assert_eq!(of("callgrind.out.4711"), Some(Format::Callgrind));
+        assert_eq!(of("callgrind.out.svg"), Some(Format::Svg));
         assert_eq!(of("svg"), None);
         assert_eq!(of("x.gz"), None);
         assert_eq!(of("x.svg/y"), None);

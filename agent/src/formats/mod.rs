@@ -3,6 +3,8 @@
 //! Invariants: the same profile gives the same bytes; no name makes a file malformed; nothing here does
 //! I/O of its own.
 
+mod callgrind;
+mod cpuprofile;
 mod encode;
 mod folded;
 mod format;
@@ -14,7 +16,10 @@ pub mod losses;
 mod options;
 mod pprof;
 mod python_module;
+mod shown_frame;
+mod speedscope;
 mod svg;
+mod thread_stacks;
 
 #[cfg(feature = "testing")]
 pub use self::pprof::schema as pprof_schema;

@@ -36,7 +36,7 @@ impl Internals {
     #[must_use]
     pub fn are_in(self, format: Format) -> bool {
         match self {
-            Self::ByFormat => format != Format::Svg,
+            Self::ByFormat => !format.is_flame_graph(),
             Self::Shown => true,
             Self::Hidden => false,
         }

@@ -1,10 +1,11 @@
-// node speedscope.js BUNDLE PROFILE: what speedscope's importer reads of a profile, as JSON.
+// node speedscope.js BUNDLE FILE: the profiles that speedscope's importers read in a file, as JSON.
 //
 // All of speedscope is one program for a page. It loads its importers as a module of their own, by a
 // promise, before it looks for the page; here it runs without one, and the promise is seen. Nothing
 // else is known of it than what the functions in its source are called.
 "use strict";
 const { readFileSync } = require("fs");
+const { basename } = require("path");
 const { createContext, runInContext } = require("vm");
 
 const [bundle, file] = process.argv.slice(2);
@@ -62,8 +63,11 @@ try {
 
 importers.then(async ([module]) => {
     const bytes = new Uint8Array(readFileSync(file)).buffer;
-    const group = await module.importProfilesFromArrayBuffer("profile.pb.gz", bytes);
-    const [profile] = group.profiles;
+    const group = await module.importProfilesFromArrayBuffer(basename(file), bytes);
+    console.log(JSON.stringify(group.profiles.map(read)));
+});
+
+function read(profile) {
     const frames = [];
     const indices = new Map();
     profile.forEachFrame((frame) => {
@@ -76,5 +80,5 @@ importers.then(async ([module]) => {
         return [stack, profile.weights[sample]];
     });
     const unit = profile.getWeightUnit();
-    console.log(JSON.stringify({ unit, total: profile.getTotalWeight(), frames, stacks }));
-});
+    return { name: profile.getName(), unit, total: profile.getTotalWeight(), frames, stacks };
+}

@@ -1,6 +1,11 @@
 //! Import of the agent's profiles by speedscope: its own importers, without its web page.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Command,
+};
 
 use tempfile::TempDir;
 use xtask::{process::capture, reference_tools, tools};
@@ -14,9 +19,10 @@ use super::{
     whole,
 };
 
-/// The profile that it has read.
+/// A profile that it has read.
 #[derive(serde::Deserialize)]
 struct Read {
+    name: String,
     unit: String,
     total: u64,
     frames: Vec<Frame>,
@@ -34,10 +40,10 @@ struct Frame {
 /// A name and a file.
 type Function = (String, Option<String>);
 
-/// Asserts that it reads all stacks of a profile with their CPU time.
-fn assert_read(file: &[u8]) {
+/// What it reads in a file with a name.
+fn read(name: &str, file: &[u8]) -> Vec<Read> {
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("profile.pb.gz");
+    let path = folder.path().join(name);
     fs::write(&path, file).unwrap();
     let speedscope = reference_tools::speedscope().unwrap_or_else(|error| panic!("{error:#}"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/speedscope.js");
@@ -47,7 +53,14 @@ fn assert_read(file: &[u8]) {
             .args([speedscope, path]),
     )
     .unwrap();
-    let read: Read = serde_json::from_str(&output).unwrap();
+    serde_json::from_str(&output).unwrap()
+}
+
+/// Asserts that it reads all stacks of a profile with their CPU time.
+fn assert_read(file: &[u8]) {
+    let [read] = <[Read; 1]>::try_from(read("profile.pb.gz", file))
+        .ok()
+        .unwrap();
     let profile = pprof::decode(file);
 
     assert_eq!(read.unit, "nanoseconds");
@@ -110,6 +123,42 @@ fn speedscope_reads_captures() {
         capture.assert_success();
         assert_read(&capture.output);
     });
+}
+
+#[test]
+fn speedscope_has_the_threads_of_its_own_format() {
+    let _machine = machine::alone();
+    let target = Target::start(machine::one_interpreter(), "threads");
+    let pid = target.pid().to_string();
+    let threads = target.threads();
+    let expected = threads.iter().map(|it| format!("{} ({})", it.name, it.id));
+    let expected: BTreeSet<_> = expected.collect();
+    for event in ["cpu", "wall"] {
+        let line = [
+            "--pid",
+            &pid,
+            "-d",
+            "2s",
+            "-r",
+            "499",
+            "-e",
+            event,
+            "-f",
+            "speedscope",
+            "-o",
+            "-",
+        ];
+        let capture = Capture::run(&line);
+        capture.assert_success();
+        let threads = read("profile.speedscope.json", &capture.output);
+        let names: BTreeSet<_> = threads.iter().map(|it| it.name.clone()).collect();
+        assert_eq!(names, expected, "{event}");
+        for thread in threads {
+            assert_eq!(thread.unit, "nanoseconds");
+            let sum = thread.stacks.iter().map(|(_, time)| time).sum::<u64>();
+            assert_eq!(sum, thread.total);
+        }
+    }
 }
 
 #[test]

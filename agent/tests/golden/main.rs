@@ -73,6 +73,18 @@ fn a_capture_is_encoded() {
             "capture.threads.svg",
             text(encoded(&profile, Format::Svg, true)),
         ),
+        (
+            "capture.speedscope.json",
+            lines(&encoded(&profile, Format::Speedscope, false)),
+        ),
+        (
+            "capture.callgrind",
+            text(encoded(&profile, Format::Callgrind, false)),
+        ),
+        (
+            "capture.cpuprofile",
+            lines(&encoded(&profile, Format::CpuProfile, false)),
+        ),
         ("capture.summary.txt", summary(WIDTH)),
         ("capture.narrow.summary.txt", summary(60)),
         ("doctor.txt", replay_examination(&data, "capture", RATE)),
@@ -205,6 +217,12 @@ fn encoded(profile: &Profile, format: Format, threads: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(profile, format, options, &mut bytes).unwrap();
     bytes
+}
+
+/// JSON with a line for each element of its long lists.
+fn lines(json: &[u8]) -> String {
+    let json = String::from_utf8_lossy(json);
+    json.replace("},{", "},\n{").replace("],[", "],\n[")
 }
 
 fn text(bytes: Vec<u8>) -> String {

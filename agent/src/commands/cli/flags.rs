@@ -167,6 +167,7 @@ Examples:
   A flame graph; folded stacks of a minute at a higher rate
     agent --pid 1234 -o profile.svg
     agent --pid 1234 -d 1m -r 499 -o stacks.txt
+    agent --pid 1234 -o profile.speedscope.json  # for speedscope.app
 
   A program and all that it starts
     agent --children -o tests.svg -- pytest -n 4
@@ -553,7 +554,8 @@ mod tests {
         assert_eq!(
             options("-p 1 -o a.json").unwrap_err(),
             "no format has the extension of 'a.json': use .pb.gz .pb .pprof (pprof), .folded \
-             .collapsed .txt (folded), .svg (svg), or choose a format with --format"
+             .collapsed .txt (folded), .svg (svg), .speedscope.json (speedscope), \
+             .callgrind (callgrind), .cpuprofile (cpuprofile), or choose a format with --format"
         );
         assert!(options("-p 1 -o svg").is_err());
     }

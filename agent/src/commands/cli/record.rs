@@ -124,7 +124,8 @@ pub(super) struct RecordFlags {
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
 
-    /// pprof, folded or svg [default: by the extension of FILE, else pprof]
+    /// pprof, folded, svg, speedscope, callgrind or cpuprofile [default: by the extension of FILE, else
+    /// pprof]
     #[arg(
         short,
         long,
@@ -147,15 +148,15 @@ pub(super) struct RecordFlags {
     )]
     function_names: FunctionNames,
 
-    /// Frames of the interpreter by which it runs functions too [default: in pprof and folded]
+    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded and callgrind]
     #[arg(long, overrides_with = "no_internals", help_heading = "Output")]
     internals: bool,
 
-    /// No such frames [default: in svg and the summary]
+    /// No such frames [default: in svg, speedscope, cpuprofile and the summary]
     #[arg(long, help_heading = "Output")]
     no_internals: bool,
 
-    /// Begin each stack with its thread (pprof always has it, as a label)
+    /// Begin each stack with its thread (pprof and speedscope always have it)
     #[arg(short, long, help_heading = "Output")]
     threads: bool,
 }

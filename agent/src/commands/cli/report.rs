@@ -100,7 +100,8 @@ pub(super) struct ReportFlags {
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
 
-    /// pprof, folded or svg [default: by the extension of FILE, else pprof]
+    /// pprof, folded, svg, speedscope, callgrind or cpuprofile [default: by the extension of FILE, else
+    /// pprof]
     #[arg(
         short,
         long,
@@ -125,7 +126,7 @@ pub(super) struct ReportFlags {
     )]
     function_names: FunctionNames,
 
-    /// Frames of the interpreter by which it runs functions too [default: in pprof and folded]
+    /// Frames of the interpreter by which it runs functions too [default: in pprof, folded and callgrind]
     #[arg(
         long,
         overrides_with = "no_internals",
@@ -134,7 +135,7 @@ pub(super) struct ReportFlags {
     )]
     internals: bool,
 
-    /// No such frames [default: in svg and the summary]
+    /// No such frames [default: in svg, speedscope, cpuprofile and the summary]
     #[arg(long, help_heading = "Output", requires = "output")]
     no_internals: bool,
 

@@ -1,0 +1,300 @@
+//! The `.cpuprofile` of V8, which Chromium's developer tools, Visual Studio Code and speedscope read: a tree of calls, and
+//! samples in the order of time.
+//!
+//! A profile of the agent has no time: it says how long each stack was seen, not when. So each distinct stack is one
+//! sample that lasts as long as all of its samples together, and equal callers are neighbours: the chart is a flame
+//! graph. Where a kind counts events, one event lasts a microsecond.
+//!
+//! Source of the format: <https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile>.
+//!
+//! Invariant: besides the profile, memory is needed for the nodes of the tree, at most one for each frame of each stack.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
+
+use indexmap::IndexSet;
+use serde::{Serialize, ser::Serializer};
+
+use super::{
+    folded::NO_FRAMES,
+    options::EncodeOptions,
+    shown_frame::{FrameTable, executable_path},
+    thread_stacks::{process_title, with_id},
+};
+use crate::profile::{Amount, Profile, Sample, Unit};
+
+/// Writes a profile.
+pub(super) fn write(
+    profile: &Profile,
+    options: EncodeOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let names = options.function_names.of(profile);
+    let table = FrameTable::new(profile, &names);
+    let mut tree = Tree::new(&table);
+    for sample in &profile.samples {
+        tree.add(sample, options.threads);
+    }
+    let timeline = Timeline::new(&tree, profile.kind.unit);
+    let document = Document {
+        nodes: Nodes(&tree),
+        start_time: 0,
+        end_time: timeline.deltas.iter().sum(),
+        samples: timeline.samples,
+        time_deltas: timeline.deltas,
+    };
+    serde_json::to_writer(&mut *out, &document)?;
+    writeln!(out)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    nodes: Nodes<'a>,
+    start_time: u64,
+    end_time: u64,
+    samples: Vec<usize>,
+    time_deltas: Vec<u64>,
+}
+
+/// A call with a path of callers.
+#[derive(Default)]
+struct Node {
+    /// Index of its frame.
+    frame: usize,
+    /// What the samples measured of which it is the leaf.
+    own: Amount,
+    /// Indices of the nodes that it calls.
+    children: Vec<usize>,
+}
+
+/// The tree of calls; the first node is its root.
+struct Tree<'a> {
+    table: &'a FrameTable<'a>,
+    /// Frames that are not in the table, such as threads: their indices follow.
+    others: IndexSet<String>,
+    nodes: Vec<Node>,
+    /// Nodes by caller and frame.
+    known: HashMap<(usize, usize), usize>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(table: &'a FrameTable<'a>) -> Self {
+        Self {
+            table,
+            others: IndexSet::new(),
+            nodes: vec![Node::default()],
+            known: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, sample: &Sample, threads: bool) {
+        let profile = self.table.profile();
+        let mut node = 0;
+        if profile.processes.len() > 1 {
+            let title = process_title(profile, profile.process_of(sample).0);
+            node = self.other(node, title);
+        }
+        if threads {
+            let thread = &profile.threads[sample.thread.0 as usize];
+            node = self.other(node, with_id(&thread.name, thread.tid));
+        }
+        let stack = self.table.stack(&profile.stacks[sample.stack.0 as usize]);
+        if stack.is_empty() {
+            node = self.other(node, NO_FRAMES.to_owned());
+        }
+        for frame in stack {
+            node = self.child(node, frame as usize);
+        }
+        self.nodes[node].own += sample.amount();
+    }
+
+    fn child(&mut self, caller: usize, frame: usize) -> usize {
+        let next = self.nodes.len();
+        let node = *self.known.entry((caller, frame)).or_insert(next);
+        if node == next {
+            self.nodes[caller].children.push(node);
+            self.nodes.push(Node {
+                frame,
+                ..Node::default()
+            });
+        }
+        node
+    }
+
+    /// The same of a frame that is not in the table.
+    fn other(&mut self, caller: usize, name: String) -> usize {
+        let (index, _) = self.others.insert_full(name);
+        self.child(caller, self.table.frames().len() + index)
+    }
+}
+
+/// Samples one after the other.
+struct Timeline {
+    /// Ids of nodes; the last one is that of the root, where the last sample ends.
+    samples: Vec<usize>,
+    /// Microseconds from the sample before.
+    deltas: Vec<u64>,
+}
+
+impl Timeline {
+    /// The nodes in the order of a walk through the tree.
+    fn new(tree: &Tree<'_>, unit: Unit) -> Self {
+        let mut timeline = Self {
+            samples: Vec::new(),
+            deltas: vec![0],
+        };
+        let mut elapsed = 0_u64;
+        let mut pending = vec![0];
+        while let Some(index) = pending.pop() {
+            let node = &tree.nodes[index];
+            pending.extend(node.children.iter().rev());
+            if node.own.value == 0 {
+                continue;
+            }
+            let until = elapsed.saturating_add(node.own.value);
+            timeline.samples.push(id(index));
+            // What rounding takes from one, the next one has.
+            timeline.deltas.push(match unit {
+                Unit::Nanoseconds => until / 1_000 - elapsed / 1_000,
+                Unit::Events => until - elapsed,
+            });
+            elapsed = until;
+        }
+        timeline.samples.push(id(0));
+        timeline
+    }
+}
+
+/// The id of the node with an index.
+fn id(index: usize) -> usize {
+    index + 1
+}
+
+struct Nodes<'a>(&'a Tree<'a>);
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeMessage<'a> {
+    id: usize,
+    call_frame: CallFrame<'a>,
+    hit_count: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<usize>,
+}
+
+/// A function; lines count from 0, and -1 is none.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallFrame<'a> {
+    function_name: &'a str,
+    script_id: &'a str,
+    url: &'a str,
+    line_number: i64,
+    column_number: i64,
+}
+
+impl Serialize for Nodes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Tree {
+            table,
+            others,
+            nodes,
+            ..
+        } = self.0;
+        let executables = table.profile().executables.iter();
+        let executables: Vec<_> = executables.map(executable_path).collect();
+        let no_file = |function_name| CallFrame {
+            function_name,
+            script_id: "0",
+            url: "",
+            line_number: -1,
+            column_number: -1,
+        };
+        let mut frames: Vec<_> = table
+            .frames()
+            .map(|frame| CallFrame {
+                url: match frame.executable {
+                    Some(id) if frame.file.is_empty() => &executables[id.0 as usize],
+                    _ => &frame.file,
+                },
+                line_number: frame.line.map_or(-1, |line| i64::from(line.get()) - 1),
+                ..no_file(&frame.function)
+            })
+            .collect();
+        frames.extend(others.iter().map(|name| no_file(name)));
+        let root = no_file("(root)");
+        let message = |(index, node): (usize, &Node)| {
+            let frame = if index == 0 {
+                &root
+            } else {
+                &frames[node.frame]
+            };
+            NodeMessage {
+                id: id(index),
+                call_frame: CallFrame { ..*frame },
+                hit_count: node.own.count,
+                children: node.children.iter().map(|child| id(*child)).collect(),
+            }
+        };
+        serializer.collect_seq(nodes.iter().enumerate().map(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        formats::golden::assert_golden,
+        profile::{
+            fixtures::{example_processes, example_profile, of_kind},
+            kinds::page_faults,
+        },
+    };
+
+    fn document(profile: &Profile, threads: bool) -> Value {
+        let options = EncodeOptions {
+            threads,
+            ..EncodeOptions::default()
+        };
+        let mut bytes = Vec::new();
+        write(profile, options, &mut bytes).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[test]
+    fn stacks_are_a_tree_and_samples() {
+        for (name, threads, profile) in [
+            ("example", false, example_profile("/srv/app/main.py")),
+            ("processes", true, example_processes("/srv/app/main.py")),
+        ] {
+            let document = document(&profile, threads);
+            assert_eq!(document["endTime"], profile.total_value() / 1_000);
+            let hits = document["nodes"].as_array().unwrap().iter();
+            let hits = hits.filter_map(|node| node["hitCount"].as_u64());
+            assert_eq!(hits.sum::<u64>(), profile.total());
+            let text = serde_json::to_string_pretty(&document).unwrap();
+            assert_golden(&format!("{name}.cpuprofile"), &text);
+        }
+    }
+
+    #[test]
+    fn rounding_loses_no_time() {
+        let mut profile = example_profile("/srv/app/main.py");
+        for sample in &mut profile.samples {
+            sample.value = 1_999;
+        }
+        let end = &document(&profile, false)["endTime"];
+        assert_eq!(*end, profile.total_value() / 1_000);
+    }
+
+    #[test]
+    fn an_event_is_a_microsecond() {
+        let profile = of_kind(example_profile("/srv/app/main.py"), &page_faults::KIND);
+        assert_eq!(document(&profile, false)["endTime"], profile.total_value());
+    }
+}

@@ -1,0 +1,243 @@
+//! speedscope's own format: a profile of each thread, which the page has in its menu of threads.
+//!
+//! A box is `name (file:line)`, or the name with the executable; the full path and the line are in fields of
+//! their own. Weights are nanoseconds, or events. Samples have no time: those of a thread are in the order
+//! of their callers, so that the page's time order shows the merged stacks.
+//!
+//! Source of the format: <https://www.speedscope.app/file-format-schema.json>.
+//!
+//! Invariant: besides the profile itself, memory is needed for the distinct frames and for the stacks of
+//! one thread.
+
+use std::io::{self, Write};
+
+use serde::{
+    Serialize,
+    ser::{SerializeStruct as _, Serializer},
+};
+
+use super::{
+    folded::NO_FRAMES,
+    options::EncodeOptions,
+    shown_frame::{FrameTable, ShownFrame, executable_path},
+    thread_stacks::{MeasuredStack, ThreadSamples, by_thread, process_title},
+};
+use crate::profile::{Profile, Unit};
+
+/// Address of the format's schema, by which it is recognized.
+const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
+
+/// Writes a profile.
+pub(super) fn write(
+    profile: &Profile,
+    options: EncodeOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let names = options.function_names.of(profile);
+    let table = FrameTable::new(profile, &names);
+    let threads = by_thread(profile);
+    let document = Document {
+        schema: SCHEMA,
+        exporter: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")),
+        name: title(profile),
+        active_profile_index: 0,
+        shared: Shared {
+            frames: Frames(&table),
+        },
+        profiles: threads
+            .iter()
+            .map(|thread| ThreadProfile {
+                table: &table,
+                thread,
+            })
+            .collect(),
+    };
+    serde_json::to_writer(&mut *out, &document)?;
+    writeln!(out)
+}
+
+/// What was measured, and of what.
+fn title(profile: &Profile) -> String {
+    let kind = profile.kind.name;
+    match profile.processes.len() {
+        0 => kind.to_owned(),
+        1 => format!("{kind}, {}", process_title(profile, 0)),
+        processes => format!("{kind}, {processes} processes"),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'a str,
+    exporter: &'a str,
+    name: String,
+    active_profile_index: usize,
+    shared: Shared<'a>,
+    profiles: Vec<ThreadProfile<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shared<'a> {
+    frames: Frames<'a>,
+}
+
+/// The frames, and after them one for stacks without frames.
+struct Frames<'a>(&'a FrameTable<'a>);
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+}
+
+impl Serialize for Frames<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let profile = self.0.profile();
+        let executables: Vec<_> = profile.executables.iter().map(executable_path).collect();
+        let file = |frame: &'_ ShownFrame<'_>| match frame.executable {
+            Some(id) if frame.file.is_empty() => Some(&*executables[id.0 as usize]),
+            _ => None,
+        };
+        let frames = self.0.frames().map(|frame| Frame {
+            name: frame.label(profile),
+            file: file(frame).or(Some(&*frame.file).filter(|file| !file.is_empty())),
+            line: frame.line.map(u32::from),
+        });
+        let no_frames = Frame {
+            name: NO_FRAMES.to_owned(),
+            file: None,
+            line: None,
+        };
+        serializer.collect_seq(frames.chain([no_frames]))
+    }
+}
+
+/// The profile of a thread.
+struct ThreadProfile<'a> {
+    table: &'a FrameTable<'a>,
+    thread: &'a ThreadSamples<'a>,
+}
+
+impl Serialize for ThreadProfile<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let profile = self.table.profile();
+        let stacks = self.thread.stacks(self.table);
+        let mut fields = serializer.serialize_struct("Profile", 7)?;
+        fields.serialize_field("type", "sampled")?;
+        fields.serialize_field("name", &self.thread.title(profile))?;
+        fields.serialize_field("unit", unit(profile.kind.unit))?;
+        fields.serialize_field("startValue", &0)?;
+        fields.serialize_field("endValue", &self.thread.total())?;
+        let no_frames = u32::try_from(self.table.frames().len()).unwrap_or(u32::MAX);
+        let samples = Samples {
+            stacks: &stacks,
+            no_frames: [no_frames],
+        };
+        fields.serialize_field("samples", &samples)?;
+        fields.serialize_field("weights", &Weights(&stacks))?;
+        fields.end()
+    }
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "nanoseconds",
+        Unit::Events => "none",
+    }
+}
+
+struct Samples<'a> {
+    stacks: &'a [MeasuredStack],
+    /// The stack of a sample without frames.
+    no_frames: [u32; 1],
+}
+
+impl Serialize for Samples<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stacks = self.stacks.iter().map(|(stack, _)| match &**stack {
+            [] => &self.no_frames[..],
+            stack => stack,
+        });
+        serializer.collect_seq(stacks)
+    }
+}
+
+struct Weights<'a>(&'a [MeasuredStack]);
+
+impl Serialize for Weights<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|(_, amount)| amount.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        formats::golden::assert_golden,
+        profile::{
+            fixtures::{example_processes, example_profile, of_kind},
+            kinds::{gil, page_faults},
+        },
+    };
+
+    fn document(profile: &Profile) -> Value {
+        let mut bytes = Vec::new();
+        write(profile, EncodeOptions::default(), &mut bytes).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    fn totals(document: &Value) -> (u64, u64) {
+        let profiles = document["profiles"].as_array().unwrap().iter();
+        let end: u64 = profiles
+            .clone()
+            .filter_map(|it| it["endValue"].as_u64())
+            .sum();
+        let weights = profiles.flat_map(|it| it["weights"].as_array().unwrap());
+        (end, weights.filter_map(Value::as_u64).sum())
+    }
+
+    #[test]
+    fn each_thread_has_a_profile() {
+        for (name, profile) in [
+            ("example", example_profile("/srv/app/main.py")),
+            ("processes", example_processes("/srv/app/main.py")),
+        ] {
+            let document = document(&profile);
+            let expected = profile.total_value();
+            assert_eq!(totals(&document), (expected, expected));
+            let text = serde_json::to_string_pretty(&document).unwrap();
+            let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+            assert_golden(&format!("{name}.speedscope.json"), &text);
+        }
+    }
+
+    #[test]
+    fn weights_have_the_unit_of_the_kind() {
+        let profile = example_profile("/srv/app/main.py");
+        for (kind, unit) in [(&gil::KIND, "nanoseconds"), (&page_faults::KIND, "none")] {
+            let profile = of_kind(profile.clone(), kind);
+            let document = document(&profile);
+            assert_eq!(document["profiles"][0]["unit"], unit);
+            assert_eq!(totals(&document).1, profile.total_value());
+        }
+    }
+
+    #[test]
+    fn a_stack_without_frames_has_a_frame() {
+        let mut profile = example_profile("/srv/app/main.py");
+        profile.stacks[0] = Box::from([]);
+        let document = document(&profile);
+        let stacks = document["profiles"][0]["samples"].as_array().unwrap();
+        let frame = stacks[0][0].as_u64().unwrap();
+        let frame = &document["shared"]["frames"][usize::try_from(frame).unwrap()];
+        assert_eq!(frame["name"], "[no frames]");
+    }
+}
