@@ -75,7 +75,7 @@ const MAX_OWED: u64 = GROWTH_PERIOD_BYTES;
 mod tests {
     use super::*;
 
-    /// A generator of random numbers (SplitMix64's finalizer).
+    /// A generator of random numbers (`SplitMix64`'s finalizer).
     fn random(state: &mut u64) -> u32 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = *state;

@@ -78,6 +78,7 @@ fn event(profile: &Profile) -> String {
     match profile.kind.unit {
         Unit::Nanoseconds => format!("{name}_ns"),
         Unit::Events => name,
+        Unit::Bytes => format!("{name}_bytes"),
     }
 }
 

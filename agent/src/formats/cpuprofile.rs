@@ -159,7 +159,7 @@ impl Timeline {
             // What rounding takes from one, the next one has.
             timeline.deltas.push(match unit {
                 Unit::Nanoseconds => until / 1_000 - elapsed / 1_000,
-                Unit::Events => until - elapsed,
+                Unit::Events | Unit::Bytes => until - elapsed,
             });
             elapsed = until;
         }

@@ -148,6 +148,7 @@ fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Nanoseconds => "nanoseconds",
         Unit::Events => "none",
+        Unit::Bytes => "bytes",
     }
 }
 
